@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+# Every library Cryo uses, found in one place. scripts/lib/packages.sh names the Debian packages.
+
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
+pkg_check_modules(lz4 REQUIRED IMPORTED_TARGET liblz4)
+pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(nl REQUIRED IMPORTED_TARGET libnl-3.0 libnl-genl-3.0)
+if(BUILD_TESTING)
+    find_package(GTest REQUIRED)
+    find_package(benchmark REQUIRED)
+endif()

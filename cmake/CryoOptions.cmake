@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+# How Cryo's own code is compiled. Link every target of ours to cryo_options.
+
+set(CRYO_SANITIZE "" CACHE STRING "Sanitizers for everything, as in -fsanitize= (address,undefined)")
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 99)
+set(CMAKE_C_EXTENSIONS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON) # clang-tidy and editors read them
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+
+# Assertions stay in every build: a checkpointer that goes on after a broken invariant is worse
+# than one that stops.
+string(REPLACE "-DNDEBUG" "" CMAKE_CXX_FLAGS_RELWITHDEBINFO "${CMAKE_CXX_FLAGS_RELWITHDEBINFO}")
+string(REPLACE "-DNDEBUG" "" CMAKE_C_FLAGS_RELWITHDEBINFO "${CMAKE_C_FLAGS_RELWITHDEBINFO}")
+
+add_library(cryo_options INTERFACE)
+target_compile_options(cryo_options INTERFACE
+    -Wall -Wextra -Werror -Wshadow -Wvla -Wformat=2
+    $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Wold-style-cast>)
+target_compile_definitions(cryo_options INTERFACE _GNU_SOURCE)
+target_include_directories(cryo_options INTERFACE ${PROJECT_SOURCE_DIR}/userlib
+    ${PROJECT_SOURCE_DIR}/userlib/include)
+
+if(CRYO_SANITIZE)
+    target_compile_options(cryo_options INTERFACE
+        -fsanitize=${CRYO_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_link_options(cryo_options INTERFACE -fsanitize=${CRYO_SANITIZE})
+endif()

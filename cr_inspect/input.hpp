@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Opens what the command line names: an image, an archive, a directory of images, or a stream.
+// What cannot be read is an error of its own; the rest is shown.
+//
+//     Input input(options);
+//     Source source = input.load("context.412");
+//     for (const Entry &e : source.entries) ...
+#pragma once
+
+#include <memory>
+
+#include "description.hpp"
+#include "image/snapshot.hpp"
+#include "options.hpp"
+
+namespace cryo::inspect {
+
+// One process: its image, or why there is none to show.
+struct Entry {
+    std::string name = {};
+    std::optional<Error> error = {};
+    Description about = {};
+    size_t member = 0; // of the snapshot
+};
+
+struct Source {
+    std::string name = {};
+    std::string kind = {};                          // "image", "archive", "directory", "stream"
+    std::unique_ptr<image::Snapshot> snapshot = {}; // not of a stream
+    image::Scope scope{};
+    uint32_t root_pid = 0;
+    std::vector<image::SnapshotMember> members = {};
+    std::vector<Entry> entries = {};
+    std::optional<Error> error = {}; // nothing of it could be read
+};
+
+class Input
+{
+  public:
+    explicit Input(const Options &options) : options_(options) {}
+
+    // With --pid, only that process.
+    Source load(const std::string &path) const;
+
+    // The image of an entry, for its pages. Not from a stream: that has passed by.
+    Result<std::unique_ptr<image::Image>> open(const Source &source, const Entry &entry) const;
+
+    // The only process of a file, for what works on one: --diff, --extract.
+    Result<std::unique_ptr<image::Image>> open_only(const std::string &path) const;
+
+  private:
+    Source load_stream(const std::string &path, int fd) const;
+    image::FindBase finder(const std::string &path) const;
+    Result<std::shared_ptr<image::Image>> find_base(const std::string &beside,
+                                                    const image::Digest &id) const;
+    bool wanted(uint32_t pid) const { return !options_.pid || pid == options_.pid; }
+
+    const Options &options_;
+};
+
+// What is still to be read of a file that is no committed image, in a sentence.
+std::string diagnose(const std::string &path);
+
+} // namespace cryo::inspect

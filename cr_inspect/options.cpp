@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "options.hpp"
+
+#include <fmt/format.h>
+
+#include "cli/command.hpp"
+
+namespace cryo::inspect {
+
+namespace {
+
+int misused(const std::string &why)
+{
+    fmt::print(stderr, "{}: {}; try {} --help\n", kCommand, why, kCommand);
+    return kUsage;
+}
+
+} // namespace
+
+std::optional<int> parse(int argc, char **argv, Options &options)
+{
+    CLI::App app("Shows what is in checkpoint images: one file, an archive, a directory of images, "
+                 "or a stream on standard input (-).",
+                 kCommand);
+    app.add_option("FILE", options.files, "Images, archives, directories; - is standard input")
+        ->required();
+    app.add_flag("--json", options.json, "Everything, for programs");
+    auto *maps = app.add_flag("--maps", options.maps, "The memory map, and what of it is stored");
+    auto *files = app.add_flag("--files", options.descriptors,
+                               "Descriptors, the files behind them, and what was not saved");
+    auto *records = app.add_flag("--records", options.records, "Every record with all its fields");
+    auto *verify =
+        app.add_flag("--verify", options.verify, "Check every byte; list what is wrong, and where");
+    auto *diff = app.add_flag("--diff", options.diff, "Compare two images: records and pages");
+    auto *extract =
+        app.add_option("--extract", options.extract,
+                       "Write the contents of OBJECT[:FROM-TO] to a file: an object's number, "
+                       "'memory', an address, the name of a region or the path of a saved file");
+    auto *output = app.add_option("-o,--output", options.output,
+                                  "Where --extract writes; - is standard output");
+    app.add_option("--base", options.bases,
+                   "Images that a delta may be based on; those in the same directory are found");
+    app.add_option("--pid", options.pid, "Only this process of an archive or directory");
+    app.add_flag("-a,--all", options.all, "Lists in full, however long");
+    std::vector<CLI::Option *> views{maps, files, records, verify, diff, extract};
+    for (CLI::Option *one : views)
+        for (CLI::Option *other : views)
+            if (one != other)
+                one->excludes(other);
+    extract->needs(output);
+    output->needs(extract);
+    app.footer("Exit status: 0 good, 1 damaged or unreadable, 2 different (--diff), 255 wrong "
+               "usage.");
+    if (std::optional<int> done = cli::parse(app, argc, argv))
+        return done;
+    if (options.diff && options.files.size() != 2)
+        return misused("--diff compares two images");
+    if (!options.extract.empty() && options.files.size() != 1)
+        return misused("--extract takes one image");
+    if (options.json &&
+        (options.maps || options.descriptors || options.records || !options.extract.empty()))
+        return misused("--json has all of that by itself; it goes with --verify or --diff only");
+    return std::nullopt;
+}
+
+} // namespace cryo::inspect

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// cr_run: starts a program so that it can be saved.
+#include "cli/command.hpp"
+#include "cli/place.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace {
+
+using cryo::Error;
+
+// A program that the preloaded library cannot enter is named now, not at the checkpoint.
+void warn_if_setuid(const std::string &program)
+{
+    struct stat status;
+    if (program.find('/') != std::string::npos && stat(program.c_str(), &status) == 0 &&
+        (status.st_mode & (S_ISUID | S_ISGID)) != 0)
+        fmt::print(stderr, "cr_run: {} is setuid or setgid: it cannot be saved\n", program);
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    CLI::App app("Starts a program under Cryo, so that cr_checkpoint can save it.", "cr_run");
+    app.prefix_command();
+    int signal = 0;
+    bool omit = false;
+    app.add_flag("--omit,!--run", omit, "Leave the program out of every checkpoint");
+    app.add_option("--signal", signal,
+                   "The signal that Cryo uses inside the program (default: the last real-time one)")
+        ->check(CLI::Range(SIGRTMIN, SIGRTMAX));
+    app.footer("The program and its arguments follow the options: cr_run [OPTIONS] PROGRAM ...");
+    if (std::optional<int> done = cryo::cli::parse(app, argc, argv))
+        return *done;
+    std::vector<std::string> words = app.remaining();
+    if (!words.empty() && words.front() == "--")
+        words.erase(words.begin());
+    if (words.empty()) {
+        fmt::print(stderr, "cr_run: no program is named; try cr_run --help\n");
+        return cryo::cli::usage_exit;
+    }
+
+    const std::string library = cryo::cli::library(omit ? "libcr_omit.so" : "libcr_run.so");
+    if (access(library.c_str(), R_OK) != 0)
+        return cryo::cli::fail(
+            "cr_run",
+            Error::from_errno(library, errno).within("the installation of Cryo is not complete"));
+    std::string preload = library;
+    if (const char *present = getenv("LD_PRELOAD"); present != nullptr && *present != 0)
+        preload += ":" + std::string(present);
+    setenv("LD_PRELOAD", preload.c_str(), 1);
+    unsetenv("CRYO_PLAN_FD"); // that is for cr_restart to say
+    if (signal != 0)
+        setenv("CRYO_SIGNAL", std::to_string(signal).c_str(), 1);
+    warn_if_setuid(words.front());
+
+    std::vector<char *> arguments;
+    arguments.reserve(words.size() + 1);
+    for (std::string &word : words)
+        arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    execvp(arguments[0], arguments.data());
+    const int error = errno;
+    fmt::print(stderr, "cr_run: {}: {}\n", words.front(), strerror(error));
+    return error == ENOENT ? 127 : 126; // as a shell says it
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The generic netlink family: who listens to the group "events" is told what
+ * processes announce about themselves.
+ *
+ * Nobody can speak for another process: an event is made in the context of the
+ * process that acts and carries its pid; whom that one says to act on is its
+ * own claim. Nobody hears of other users' processes: an event stays in the
+ * network namespace of its process, and there it reaches the sockets of the
+ * same user and of those who could trace the process anyway. On kernels
+ * that cannot filter per receiver, only the administrator of the namespace may
+ * join. The pid is the one in the process's own pid namespace, with the inode
+ * of that namespace, so that a listener knows whether the number means
+ * anything to it.
+ */
+#include <linux/cred.h>
+#include <linux/hash.h>
+#include <linux/nsproxy.h>
+#include <linux/pid_namespace.h>
+#include <linux/ratelimit.h>
+#include <linux/sched.h>
+#include <net/genetlink.h>
+#include <net/sock.h>
+
+#include "bounds.h"
+#include "compat.h"
+#include "module.h"
+
+/*
+ * One budget per user, in buckets: bounded memory, nothing to free, and a user
+ * who shares a bucket with a noisy one loses no more than some events.
+ */
+#define RATE_BITS 6
+static struct ratelimit_state rate[1 << RATE_BITS];
+
+static const struct genl_multicast_group groups[] = {
+	{ .name = CRYO_GENL_EVENTS, .flags = CRYO_EVENTS_GROUP_FLAGS },
+};
+
+static struct genl_family family = {
+	.name = CRYO_GENL_NAME,
+	.version = CRYO_GENL_VERSION,
+	.maxattr = CRYO_EVENT_A_MAX,
+	.netnsok = true,
+	.module = THIS_MODULE,
+	.mcgrps = groups,
+	.n_mcgrps = ARRAY_SIZE(groups),
+};
+
+static bool over_rate(kuid_t uid)
+{
+	return !__ratelimit(&rate[hash_32(__kuid_val(uid), RATE_BITS)]);
+}
+
+/* Filter of the multicast: nonzero keeps the event from @sk. */
+static int hide_from(struct sock *sk, struct sk_buff *skb, void *data)
+{
+	const struct cred *cred = data;
+	struct socket *sock = sk->sk_socket;
+
+	if (uid_eq(READ_ONCE(sk->sk_uid), cred->euid))
+		return 0;
+	if (sock && sock->file &&
+	    file_ns_capable(sock->file, cred->user_ns, CAP_SYS_PTRACE))
+		return 0;
+	return 1;
+}
+
+static int put_event(struct sk_buff *skb, const struct cryo_event *event)
+{
+	struct pid_namespace *ns = task_active_pid_ns(current);
+
+	if (nla_put_u32(skb, CRYO_EVENT_A_PID, task_tgid_nr_ns(current, ns)) ||
+	    nla_put_u64_64bit(skb, CRYO_EVENT_A_PIDNS, ns->ns.inum,
+			      CRYO_EVENT_A_PAD) ||
+	    nla_put_u32(skb, CRYO_EVENT_A_OPERATION, event->operation) ||
+	    nla_put_u32(skb, CRYO_EVENT_A_PHASE, event->phase) ||
+	    nla_put_u32(skb, CRYO_EVENT_A_ERROR, event->error) ||
+	    nla_put_u32(skb, CRYO_EVENT_A_TARGET, event->target) ||
+	    nla_put_u64_64bit(skb, CRYO_EVENT_A_BYTES_DONE, event->bytes_done,
+			      CRYO_EVENT_A_PAD) ||
+	    nla_put_u64_64bit(skb, CRYO_EVENT_A_BYTES_TOTAL, event->bytes_total,
+			      CRYO_EVENT_A_PAD))
+		return -EMSGSIZE;
+	return 0;
+}
+
+static int send_event(struct net *net, const struct cryo_event *event)
+{
+	struct sk_buff *skb;
+	void *header;
+	int rc;
+
+	skb = genlmsg_new(GENLMSG_DEFAULT_SIZE, GFP_KERNEL);
+	if (!skb)
+		return -ENOMEM;
+	header = genlmsg_put(skb, 0, 0, &family, 0, CRYO_GENL_CMD_EVENT);
+	rc = header ? put_event(skb, event) : -EMSGSIZE;
+	if (rc) {
+		nlmsg_free(skb);
+		return rc;
+	}
+	genlmsg_end(skb, header);
+
+	/*
+	 * A listener whose buffer is full has lost the event and is told so by
+	 * its own socket; that no one was left to listen is no error either.
+	 */
+	cryo_multicast(&family, net, skb, 0, 0, GFP_KERNEL, hide_from,
+		       (void *)current_cred());
+	return 0;
+}
+
+int cryo_event(struct cryo_ucmd *ucmd)
+{
+	struct cryo_event *cmd = ucmd->cmd;
+	struct net *net = current->nsproxy->net_ns;
+	int rc;
+
+	rc = cryo_check_event(cmd);
+	if (rc)
+		return rc;
+	if (over_rate(current_euid()))
+		return -EAGAIN;
+	if (!genl_has_listeners(&family, net, 0))
+		return 0;
+	return send_event(net, cmd);
+}
+
+int cryo_events_register(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(rate); i++) {
+		ratelimit_state_init(&rate[i], HZ, CRYO_EVENT_RATE);
+		/* Over the rate is the caller's business, not the log's. */
+		ratelimit_set_flags(&rate[i], RATELIMIT_MSG_ON_RELEASE);
+	}
+	return genl_register_family(&family);
+}
+
+void cryo_events_unregister(void)
+{
+	genl_unregister_family(&family);
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Cryo's kernel module: /dev/cryo, its table of commands, and the one function
+ * that checks a command and passes it on.
+ *
+ * The device keeps nothing: no state per descriptor, none per process. A
+ * command works on the task that calls it and on nothing else, so there is
+ * nothing to lock here, and unloading only has to wait for open descriptors.
+ */
+#include <linux/kernel.h>
+#include <linux/miscdevice.h>
+#include <linux/module.h>
+#include <linux/sched.h>
+#include <linux/uaccess.h>
+
+#include "compat.h"
+#include "module.h"
+
+int cryo_ucmd_respond(struct cryo_ucmd *ucmd, size_t size)
+{
+	if (copy_to_user(ucmd->ubuffer, ucmd->cmd,
+			 min_t(size_t, ucmd->user_size, size)))
+		return -EFAULT;
+	return 0;
+}
+
+int cryo_features(struct cryo_ucmd *ucmd)
+{
+	struct cryo_features *cmd = ucmd->cmd;
+
+	if (cmd->flags)
+		return -EOPNOTSUPP;
+
+	cmd->abi_version = CRYO_ABI_VERSION;
+	cmd->page_size = PAGE_SIZE;
+	cmd->features = CRYO_FEATURE_SCAN | CRYO_FEATURE_EVENTS |
+			CRYO_FEATURE_THREADS | CRYO_FEATURE_FILES |
+			CRYO_FEATURE_DUMP | CRYO_FEATURE_RESTORE;
+	if (IS_ENABLED(CONFIG_MEM_SOFT_DIRTY))
+		cmd->features |= CRYO_FEATURE_SOFT_DIRTY;
+	if (CRYO_EVENTS_PER_USER)
+		cmd->features |= CRYO_FEATURE_EVENTS_PER_USER;
+	if (cryo_may_choose_pid(ucmd->file))
+		cmd->features |= CRYO_FEATURE_NEXTPID;
+	cmd->scan_max_runs = CRYO_SCAN_MAX_RUNS;
+	cmd->event_rate = CRYO_EVENT_RATE;
+	return cryo_ucmd_respond(ucmd, sizeof(*cmd));
+}
+
+union ucmd_buffer {
+	struct cryo_features features;
+	struct cryo_scan scan;
+	struct cryo_event event;
+	struct cryo_threads threads;
+	struct cryo_files files;
+	struct cryo_nextpid nextpid;
+	struct cryo_dump dump;
+	struct cryo_restore restore;
+};
+
+/**
+ * struct ioctl_op - one command
+ * @size: of its structure, as this module knows it
+ * @min_size: of its structure when the command was new
+ * @cmd: its number
+ * @execute: what carries it out
+ */
+struct ioctl_op {
+	unsigned int size;
+	unsigned int min_size;
+	unsigned int cmd;
+	int (*execute)(struct cryo_ucmd *ucmd);
+};
+
+#define IOCTL_OP(_cmd, _fn, _struct, _last)                                    \
+	[_IOC_NR(_cmd) - CRYO_CMD_BASE] = {                                    \
+		.size = sizeof(_struct) +                                      \
+			BUILD_BUG_ON_ZERO(sizeof(union ucmd_buffer) <          \
+					  sizeof(_struct)) +                   \
+			BUILD_BUG_ON_ZERO(offsetof(_struct, size) != 0) +      \
+			BUILD_BUG_ON_ZERO(sizeof(_struct) % 8),                \
+		.min_size = offsetofend(_struct, _last),                       \
+		.cmd = _cmd,                                                   \
+		.execute = _fn,                                                \
+	}
+
+static const struct ioctl_op ioctl_ops[] = {
+	IOCTL_OP(CRYO_IOC_FEATURES, cryo_features, struct cryo_features,
+		 event_rate),
+	IOCTL_OP(CRYO_IOC_SCAN, cryo_scan, struct cryo_scan, reserved),
+	IOCTL_OP(CRYO_IOC_EVENT, cryo_event, struct cryo_event, bytes_total),
+	IOCTL_OP(CRYO_IOC_THREADS, cryo_threads, struct cryo_threads,
+		 nr_threads),
+	IOCTL_OP(CRYO_IOC_FILES, cryo_files, struct cryo_files, nr_files),
+	IOCTL_OP(CRYO_IOC_NEXTPID, cryo_nextpid, struct cryo_nextpid, reserved),
+	IOCTL_OP(CRYO_IOC_DUMP, cryo_dump, struct cryo_dump, reserved),
+	IOCTL_OP(CRYO_IOC_RESTORE, cryo_restore, struct cryo_restore, reserved),
+};
+
+static long cryo_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	struct cryo_ucmd ucmd = {
+		.file = file,
+		.ubuffer = (void __user *)arg,
+	};
+	const struct ioctl_op *op;
+	union ucmd_buffer buf;
+	unsigned int nr = _IOC_NR(cmd);
+	int rc;
+
+	if (nr < CRYO_CMD_BASE || nr - CRYO_CMD_BASE >= ARRAY_SIZE(ioctl_ops))
+		return -ENOIOCTLCMD;
+	op = &ioctl_ops[nr - CRYO_CMD_BASE];
+	if (op->cmd != cmd)
+		return -ENOIOCTLCMD;
+	if (!current->mm)
+		return -EINVAL;
+
+	if (get_user(ucmd.user_size, (u32 __user *)ucmd.ubuffer))
+		return -EFAULT;
+	if (ucmd.user_size < op->min_size)
+		return -EINVAL;
+	if (ucmd.user_size > PAGE_SIZE)
+		return -E2BIG;
+
+	ucmd.cmd = &buf;
+	rc = copy_struct_from_user(ucmd.cmd, op->size, ucmd.ubuffer,
+				   ucmd.user_size);
+	if (rc)
+		return rc;
+	return op->execute(&ucmd);
+}
+
+static const struct file_operations cryo_fops = {
+	.owner = THIS_MODULE,
+	.unlocked_ioctl = cryo_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+	.llseek = noop_llseek,
+};
+
+static struct miscdevice cryo_misc = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = CRYO_DEVICE_NAME,
+	.fops = &cryo_fops,
+	.mode = 0664,
+};
+
+static int __init cryo_init(void)
+{
+	int rc;
+
+	rc = cryo_events_register();
+	if (rc)
+		return rc;
+	/* Last: from here on the device may be opened. */
+	rc = misc_register(&cryo_misc);
+	if (rc)
+		goto unregister_events;
+	return 0;
+
+unregister_events:
+	cryo_events_unregister();
+	return rc;
+}
+
+static void __exit cryo_exit(void)
+{
+	misc_deregister(&cryo_misc);
+	cryo_events_unregister();
+}
+
+module_init(cryo_init);
+module_exit(cryo_exit);
+
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("Cryo checkpoint and restart: a process saves and restores itself");
+MODULE_VERSION("0.1.0");

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Any bytes as a version of a file, a signature, or the state of a service directory. Besides what
+// must not happen with any image: contents that were accepted and are not what the digest says.
+//
+// Environment: CRYO_FUZZ_FILE, the file that holds the bytes, called `state`; CRYO_FUZZ_BASE, the
+// image on which deltas are based.
+#include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <unistd.h>
+
+#include "delta/state.hpp"
+#include "delta/version.hpp"
+
+using namespace cryo;
+using namespace cryo::delta;
+using namespace cryo::image;
+
+namespace {
+
+constexpr uint64_t kMost = 8 << 20; // of zeros that an image may well claim
+
+std::string file;
+std::string directory;
+std::string base_file;
+
+[[noreturn]] void unusable(const char *why)
+{
+    perror(why);
+    exit(1);
+}
+
+const char *from_environment(const char *name)
+{
+    const char *value = getenv(name);
+    if (!value)
+        unusable(name);
+    return value;
+}
+
+// A plain file that any delta may say it is based on.
+class Plain : public ByteSource
+{
+  public:
+    const std::string &name() const override { return name_; }
+    uint64_t size() const override { return 5 * kPageSize + 7; }
+    Result<void> read(uint64_t offset, MutableBytes to) override
+    {
+        if (offset > size() || to.size() > size() - offset)
+            abort(); // beyond the end: nobody may ask for that
+        for (uint8_t &b : to)
+            b = uint8_t(offset++ >> 12);
+        return {};
+    }
+
+  private:
+    std::string name_ = "plain";
+};
+
+Result<std::shared_ptr<Image>> find_base(const Digest &)
+{
+    auto image = Image::open(base_file);
+    if (!image)
+        unusable("the base image");
+    return std::shared_ptr<Image>(std::move(*image));
+}
+
+void read_version()
+{
+    auto version = Version::open(file, find_base);
+    if (!version)
+        return;
+    auto chain = (*version)->check_chain();
+    (void)(*version)->partial_signature();
+    auto base = Version::open(base_file);
+    if (!base)
+        unusable("the base image");
+    auto signature = (*base)->signature(nullptr);
+    if (!signature)
+        unusable("the base's signature");
+    (void)(*version)->signature(&*signature);
+    if (!chain || (*version)->about().size > kMost)
+        return;
+    Plain plain;
+    (void)(*version)->check_blocks();
+    (void)check_contents(**version, &plain);
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerInitialize(int *, char ***)
+{
+    file = from_environment("CRYO_FUZZ_FILE");
+    base_file = from_environment("CRYO_FUZZ_BASE");
+    directory = std::filesystem::path(file).parent_path();
+    if (state_path(directory) != file)
+        unusable("CRYO_FUZZ_FILE must be called state");
+    return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static Fd fd(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    if (!fd || ftruncate(fd.get(), off_t(size)) ||
+        (size && pwrite(fd.get(), data, size, 0) != ssize_t(size)))
+        unusable("the file of the fuzzer");
+    read_version();
+    if (auto state = State::load(directory))
+        for (const Entry &e : state->entries)
+            (void)state->chain(e);
+    return 0;
+}

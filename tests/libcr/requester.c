@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A program that asks for checkpoints and restarts itself. The log has what came of it.
+ *
+ *     requester LOG IMAGE self [WORD]      a checkpoint of itself; WORD: kill, file, cwd, callback
+ *     requester LOG IMAGE other PID        of another process
+ *     requester LOG IMAGE errors           every error code of the calls
+ *     requester LOG IMAGE restart [WORD]   a restart, without cr_init(); WORD: newids
+ *
+ * It ends when LOG.end exists.
+ */
+#include <libcr.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static int log_fd;
+static int wrong;
+
+static void say(const char *what, long number)
+{
+    char line[128];
+    const int size = snprintf(line, sizeof(line), "%s %ld\n", what, number);
+    if (write(log_fd, line, (size_t)size) != size)
+        abort();
+}
+
+static void check(int ok, int line)
+{
+    if (!ok) {
+        say("wrong at line", line);
+        say("errno", errno);
+        wrong = 1;
+    }
+}
+
+#define CHECK(condition) check((condition), __LINE__)
+#define FAILS(call, code) (errno = 0, CHECK((call) == -1 && errno == (code)))
+
+static int callback(void *arg)
+{
+    (void)arg;
+    say("callback", cr_checkpoint(CR_CHECKPOINT_READY));
+    return 0;
+}
+
+static int temporary(void *arg)
+{
+    (void)arg;
+    cr_checkpoint(CR_CHECKPOINT_TEMP_FAILURE_CODE(911));
+    return 0;
+}
+
+static int open_image(const char *image)
+{
+    return open(image, O_RDWR | O_CREAT | O_TRUNC, 0600);
+}
+
+static void await_end(const char *log)
+{
+    const struct timespec pause = {0, 2000000};
+    char name[4096];
+    snprintf(name, sizeof(name), "%s.end", log);
+    while (access(name, F_OK) != 0)
+        nanosleep(&pause, NULL);
+}
+
+static int await(cr_checkpoint_handle_t handle)
+{
+    struct pollfd look = {(int)handle, POLLIN, 0};
+    while (poll(&look, 1, -1) < 0 && errno == EINTR)
+        ;
+    return look.revents;
+}
+
+/* The whole way, by hand. */
+static void save_self(const char *image, int signal)
+{
+    cr_checkpoint_args_t args;
+    cr_checkpoint_handle_t handle = 0;
+    struct timeval soon = {0, 0};
+    CHECK(cr_initialize_checkpoint_args_t(&args) == 0);
+    CHECK(args.cr_scope == CR_SCOPE_PROC && args.cr_target == 0 && args.cr_flags == 0);
+    args.cr_fd = open_image(image);
+    args.cr_signal = signal;
+    CHECK(cr_request_checkpoint(&args, &handle) == 0);
+    CHECK((await(handle) & (POLLIN | POLLHUP)) != 0);
+    CHECK(cr_wait_checkpoint(&handle, &soon) > 0);
+    CHECK(cr_log_checkpoint(&handle, 0, NULL) == 0);
+    const int result = cr_reap_checkpoint(&handle);
+    say("reaped", result > 0 ? 0 : errno);
+    FAILS(cr_reap_checkpoint(&handle), EINVAL);
+    CHECK(close(args.cr_fd) == 0);
+}
+
+static void save_other(const char *image, pid_t pid)
+{
+    cr_checkpoint_args_t args;
+    cr_checkpoint_handle_t handle = 0;
+    char *text = NULL;
+    CHECK(cr_initialize_checkpoint_args_t(&args) == 0);
+    args.cr_fd = open_image(image);
+    args.cr_target = pid;
+    args.cr_flags = CR_CHKPT_PROHIBIT_SELF;
+    CHECK(cr_request_checkpoint(&args, &handle) == 0);
+    const int result = cr_poll_checkpoint_msg(&handle, NULL, &text);
+    say("polled", result > 0 ? 0 : errno);
+    say("kind", result > 0 ? 0 : result);
+    CHECK(text != NULL);
+    say("logged", (long)strlen(text));
+    free(text);
+    CHECK(close(args.cr_fd) == 0);
+}
+
+static void request_errors(const char *image)
+{
+    cr_checkpoint_args_t args;
+    cr_checkpoint_handle_t handle = 4711;
+    cr_restart_args_t restart;
+    cr_initialize_checkpoint_args_t(&args);
+    FAILS(cri_init_checkpoint_args_t(CR_CHECKPOINT_ARGS_VERSION + 1, &args), EINVAL);
+    FAILS(cri_init_restart_args_t(0, &restart), EINVAL);
+    FAILS(cr_request_checkpoint(&args, &handle), CR_ENOINIT);
+    FAILS(cr_wait_checkpoint(&handle, NULL), EINVAL);
+    FAILS(cr_log_checkpoint(&handle, 0, NULL), EINVAL);
+    FAILS(cr_reap_checkpoint(&handle), EINVAL);
+    FAILS(cr_poll_checkpoint(&handle, NULL), EINVAL);
+    FAILS(cr_wait_restart(&handle, NULL), EINVAL);
+    FAILS(cr_log_restart(&handle, 0, NULL), EINVAL);
+    FAILS(cr_reap_restart(&handle), EINVAL);
+    FAILS(cr_poll_restart(&handle, NULL), EINVAL);
+    CHECK(cr_init() >= 0);
+
+    args.cr_fd = 999;
+    FAILS(cr_request_checkpoint(&args, &handle), EBADF);
+    args.cr_fd = open("/dev/null", O_RDONLY);
+    FAILS(cr_request_checkpoint(&args, &handle), EBADF);
+    close(args.cr_fd);
+    args.cr_fd = open_image(image);
+    args.cr_target = 0x3fffffff;
+    FAILS(cr_request_checkpoint(&args, &handle), ESRCH);
+    args.cr_target = -1;
+    FAILS(cr_request_checkpoint(&args, &handle), EINVAL);
+    args.cr_target = 0;
+    args.cr_scope = (cr_scope_t)4;
+    FAILS(cr_request_checkpoint(&args, &handle), EINVAL);
+    args.cr_scope = CR_SCOPE_PROC;
+    args.cr_flags = 0x80000000U;
+    FAILS(cr_request_checkpoint(&args, &handle), EINVAL);
+    args.cr_flags = CR_CHKPT_PTRACED_ALLOW | CR_CHKPT_PTRACED_SKIP;
+    FAILS(cr_request_checkpoint(&args, &handle), EINVAL);
+    args.cr_flags = CR_CHKPT_PROHIBIT_SELF;
+    for (int scope = CR_SCOPE_PROC; scope <= CR_SCOPE_TREE; scope++) {
+        args.cr_scope = (cr_scope_t)scope;
+        FAILS(cr_request_checkpoint(&args, &handle), EDEADLK);
+    }
+    args.cr_scope = CR_SCOPE_PROC;
+    args.cr_version = 2;
+    FAILS(cr_request_checkpoint(&args, &handle), EINVAL);
+    args.cr_version = CR_CHECKPOINT_ARGS_VERSION;
+
+    args.cr_flags = CR_CHKPT_ASYNC_ERR; /* the same, later */
+    args.cr_target = 0x3fffffff;
+    CHECK(cr_request_checkpoint(&args, &handle) == 0);
+    errno = 0;
+    CHECK(cr_poll_checkpoint(&handle, NULL) == CR_POLL_CHKPT_ERR_POST && errno == ESRCH);
+
+    args.cr_target = 1; /* not a program of ours; the log says so */
+    args.cr_flags = CR_CHKPT_ASYNC_ERR;
+    char *text = NULL;
+    CHECK(cr_request_checkpoint(&args, &handle) == 0);
+    CHECK(cr_poll_checkpoint_msg(&handle, NULL, &text) == CR_POLL_CHKPT_ERR_POST && errno != 0);
+    free(text);
+
+    args.cr_target = 0; /* a code of the program's own */
+    args.cr_flags = 0;
+    CHECK(cr_register_callback(temporary, NULL, CR_THREAD_CONTEXT) >= 0);
+    CHECK(cr_request_checkpoint(&args, &handle) == 0);
+    CHECK(cr_wait_checkpoint(&handle, NULL) > 0);
+    const int length = cr_log_checkpoint(&handle, 0, NULL);
+    char log[512];
+    CHECK(length > 1 && length <= (int)sizeof(log));
+    CHECK(cr_log_checkpoint(&handle, sizeof(log), log) == length);
+    CHECK((int)strlen(log) == length - 1 && strstr(log, "911") != NULL);
+    CHECK(cr_log_checkpoint(&handle, 4, log) == length && strlen(log) == 3);
+    FAILS(cr_reap_checkpoint(&handle), 911);
+
+    restart = (cr_restart_args_t){0, 0, 0, 0, NULL};
+    FAILS(cr_request_restart(&restart, &handle), EINVAL);
+    CHECK(cr_initialize_restart_args_t(&restart) == 0);
+    CHECK(restart.cr_flags == CR_RSTRT_RESTORE_PID && restart.cr_relocate == NULL);
+    FAILS(cr_request_restart(&restart, &handle), EBADF);
+    restart.cr_fd = args.cr_fd; /* empty: no image */
+    CHECK(cr_request_restart(&restart, &handle) == 0);
+    CHECK(cr_wait_restart(&handle, NULL) > 0);
+    CHECK(cr_log_restart(&handle, 0, NULL) > 1);
+    errno = 0;
+    CHECK(cr_reap_restart(&handle) == -1 && errno != 0 && errno != EAGAIN);
+    CHECK(waitpid(-1, NULL, 0) == -1 && errno == ECHILD);
+    restart.cr_flags = 0x100;
+    FAILS(cr_request_restart(&restart, &handle), EINVAL);
+    say("errors", wrong);
+}
+
+static int bring_back(const char *image, const char *word)
+{
+    cr_restart_args_t args;
+    cr_restart_handle_t handle = 0;
+    int status = -1;
+    cr_initialize_restart_args_t(&args);
+    args.cr_fd = open(image, O_RDONLY);
+    if (strcmp(word, "newids") == 0)
+        args.cr_flags = 0;
+    CHECK(cr_request_restart(&args, &handle) == 0);
+    char *text = NULL;
+    const pid_t pid = cr_poll_restart_msg(&handle, NULL, &text);
+    say("restarted", pid > 0 ? pid : pid * 10000 - errno);
+    CHECK(text != NULL && strlen(text) == 0);
+    free(text);
+    CHECK(waitpid(-1, &status, 0) == pid);
+    say("ended", WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *image = argv[2];
+    const char *word = argc > 4 ? argv[4] : "";
+    log_fd = open(argv[1], O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (log_fd < 0 || argc < 4)
+        return 1;
+    say("ready", getpid());
+    if (strcmp(argv[3], "restart") == 0)
+        return bring_back(image, word);
+    if (strcmp(argv[3], "errors") == 0) {
+        request_errors(image);
+        return wrong;
+    }
+    if (cr_init() < 0)
+        return 1;
+    if (strcmp(word, "callback") == 0 &&
+        (cr_register_callback(callback, NULL, CR_THREAD_CONTEXT) < 0 ||
+         cr_register_callback(callback, NULL, CR_SIGNAL_CONTEXT) < 0))
+        return 1;
+    if (strcmp(argv[3], "other") == 0)
+        save_other(image, atoi(word));
+    else if (strcmp(word, "file") == 0)
+        cr_request_file(image);
+    else if (strcmp(word, "cwd") == 0)
+        cr_request();
+    else
+        save_self(image, strcmp(word, "kill") == 0 ? SIGKILL : 0);
+    say("done", wrong);
+    await_end(argv[1]);
+    return 9;
+}

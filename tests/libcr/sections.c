@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A client that is in a critical section when a checkpoint is requested:
+ *
+ *     sections LOG [WORD]
+ *
+ * It is "ready" inside, in two threads. It leaves when LOG.leave exists, and ends when LOG.end
+ * does. WORD: nested; thread (a THREAD-context callback); exit (the other thread ends inside).
+ */
+#include <libcr.h>
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static int log_fd;
+static char name[4096];
+
+static void say(const char *line)
+{
+    if (write(log_fd, line, strlen(line)) < 0)
+        abort();
+}
+
+static void nap(void)
+{
+    const struct timespec pause = {0, 1000000};
+    nanosleep(&pause, NULL);
+}
+
+static void await_file(const char *path, const char *suffix)
+{
+    snprintf(name, sizeof(name), "%s.%s", path, suffix);
+    while (access(name, F_OK) != 0)
+        nap();
+}
+
+static int callback(void *arg)
+{
+    (void)arg;
+    say("callback\n");
+    say(cr_checkpoint(CR_CHECKPOINT_READY) > 0 ? "restarted\n" : "continued\n");
+    return 0;
+}
+
+static pthread_barrier_t barrier;
+static int ends_inside;
+
+static void *other(void *arg)
+{
+    cr_client_id_t id = cr_init();
+    if (id < 0 || cr_enter_cs(id) != 0)
+        abort();
+    pthread_barrier_wait(&barrier);
+    while (cr_status() != CR_STATE_PENDING)
+        nap();
+    say("pending\n");
+    if (ends_inside)
+        return arg;
+    if (cr_leave_cs(id) != 0 || cr_tryenter_cs(id) != 1)
+        abort();
+    say("would wait\n");
+    if (cr_enter_cs(id) != 0) /* waits for the checkpoint */
+        abort();
+    say("entered\n");
+    if (cr_leave_cs(id) != 0)
+        abort();
+    return arg;
+}
+
+int main(int argc, char **argv)
+{
+    pthread_t thread;
+    const char *word = argc > 2 ? argv[2] : "";
+    const cr_client_id_t id = cr_init();
+    const int context = strcmp(word, "thread") == 0 ? CR_THREAD_CONTEXT : CR_SIGNAL_CONTEXT;
+    const int depth = strcmp(word, "nested") == 0 ? 3 : 1;
+    ends_inside = strcmp(word, "exit") == 0;
+    log_fd = open(argv[1], O_WRONLY | O_CREAT | O_APPEND, 0600);
+    pthread_barrier_init(&barrier, NULL, 2);
+    if (log_fd < 0 || id < 0 || cr_register_callback(callback, NULL, context) < 0)
+        return 1;
+    for (int i = 0; i < depth; i++)
+        cr_enter_cs(id);
+    pthread_create(&thread, NULL, other, NULL);
+    pthread_barrier_wait(&barrier);
+    say("ready\n");
+    await_file(argv[1], "leave");
+    for (int i = 0; i < depth; i++) {
+        say("leave\n");
+        cr_leave_cs(id);
+    }
+    say("left\n");
+    pthread_join(thread, NULL);
+    await_file(argv[1], "end");
+    return cr_status() == CR_STATE_IDLE ? 9 : 8;
+}

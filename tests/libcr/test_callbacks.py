@@ -1,0 +1,347 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Callbacks: their order, what they may say, and what becomes of those that misbehave.
+
+    test_callbacks.py COMMANDS CLIENTS [--run] [--uid UID] [unittest's arguments]
+"""
+
+import errno
+import os
+import signal
+import subprocess
+import unittest
+
+import lab
+
+CR_ETEMPFAIL, CR_EPERMFAIL, CR_ERSTRTABRT, CR_EOMITTED = 2354, 2355, 2362, 2358
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.lab = lab.Lab()
+        self.lab.__enter__()  # pylint: disable=unnecessary-dunder-call
+        self.addCleanup(self.lab.__exit__)
+
+    def save(self, program, *options, code=0):
+        """cr_checkpoint with that exit code."""
+        done = self.lab.checkpoint(program, *options)
+        self.assertEqual(done.returncode, code & 0xff, done.stderr + done.stdout)
+        if code != 0:
+            self.assertFalse(os.path.exists(self.lab.image))
+        return done
+
+    def goes_on(self, program, code=9):
+        """The program lives, and can be saved and ended."""
+        self.assertIsNone(program.poll())
+        self.assertEqual(self.lab.end(program), code)
+
+    def bring_back(self, program, lines):
+        """Kills and restarts it; the log has LINES then."""
+        self.lab.kill(program)
+        again = self.lab.restart("-q")
+        self.lab.await_line(lines[-1], again)
+        self.assertEqual(self.lab.log(), lines)
+        self.goes_on(again)
+        again.stderr.close()
+
+
+class Order(Case):
+    def test_last_registered_is_called_first(self):
+        program = self.lab.start("s1", "s2", "s3")
+        self.save(program)
+        entered = ["s3 enter", "s2 enter", "s1 enter"]
+        self.lab.await_line("s3 0", program)
+        self.assertEqual(self.lab.log(), [*entered, "s1 0", "s2 0", "s3 0"])
+        self.bring_back(program, [*entered, "s1 1", "s2 1", "s3 1"])
+
+    def test_thread_context_reaches_its_checkpoint_first(self):
+        program = self.lab.start("s1", "t1", "s2", "t2")
+        self.save(program)
+        log = self.lab.log()
+        self.assertEqual(log[:4], ["t2 enter", "t1 enter", "s2 enter", "s1 enter"])
+        self.assertEqual(sorted(log[4:]), ["s1 0", "s2 0", "t1 0", "t2 0"])
+        self.lab.kill(program)
+        again = self.lab.restart("-q")
+        self.lab.await_line("t2 1", again)
+        self.lab.await_line("s2 1", again)
+        self.assertEqual(self.lab.log()[:4], log[:4])
+        self.assertEqual(sorted(self.lab.log()[4:]), ["s1 1", "s2 1", "t1 1", "t2 1"])
+        self.goes_on(again)
+        again.stderr.close()
+
+    def test_callbacks_of_several_threads(self):
+        program = self.lab.start("s1", "o1", "o2", "o3", "t1", "thread")
+        self.save(program)
+        log = self.lab.log()
+        self.assertEqual(log[0], "t1 enter")
+        self.assertEqual(sorted(log[1:5]), ["o1 enter", "o2 enter", "o3 enter", "s1 enter"])
+        self.assertEqual(sorted(log[5:]), ["o1 0", "o2 0", "o3 0", "s1 0", "t1 0"])
+        self.lab.kill(program)
+        again = self.lab.restart("-q")
+        for name in ("o1", "o2", "o3", "s1", "t1"):
+            self.lab.await_line(f"{name} 1", again)
+        self.assertEqual(len(self.lab.log()), 10)
+        self.goes_on(again)
+        again.stderr.close()
+
+    def test_early_return_is_taken_for_ready(self):
+        program = self.lab.start("s1", "s2:early", "t1:early", "t2")
+        self.save(program)
+        self.lab.await_line("t2 0", program)
+        self.assertEqual(self.lab.log()[:4], ["t2 enter", "t1 enter", "s2 enter", "s1 enter"])
+        self.goes_on(program)
+
+    def test_generations(self):
+        program = self.lab.start("s1", "t1")
+        for generation in range(1, 5):
+            self.save(program, "--clobber")
+            self.lab.kill(program)
+            program = self.lab.restart("-q")
+            self.addCleanup(program.stderr.close)
+            self.lab.wait_for(lambda: sorted(self.lab.log()[-2:]) == ["s1 1", "t1 1"]
+                              and len(self.lab.log()) == 4 * generation, "restarted callbacks",
+                              program)
+        self.goes_on(program)
+
+
+class Votes(Case):
+    def rolled_back(self, words, code, outcome, called):
+        """The checkpoint fails with CODE, CALLED callbacks hear OUTCOME, the program goes on and
+        can still be saved when it wants to."""
+        program = self.lab.start(*words)
+        self.save(program, code=code)
+        self.lab.wait_for(lambda: len(self.lab.log()) >= 2 * len(called), "end of the callbacks")
+        self.assertEqual(self.lab.log(), [f"{name} enter" for name in called]
+                         + [f"{name} -{outcome}" for name in reversed(called)])
+        self.goes_on(program)
+
+    def test_temporary_failure(self):
+        for context in "st":
+            with self.subTest(context), lab.Lab() as self.lab:
+                self.rolled_back([f"{context}1", f"{context}2:temp", f"{context}3"], CR_ETEMPFAIL,
+                                 CR_ETEMPFAIL, [f"{context}3", f"{context}2"])
+
+    def test_temporary_failure_with_a_code(self):
+        for context in "st":
+            with self.subTest(context), lab.Lab() as self.lab:
+                self.rolled_back([f"{context}1:temp=911", f"{context}2"], 911, 911,
+                                 [f"{context}2", f"{context}1"])
+
+    def test_omission(self):
+        for context in "st":
+            with self.subTest(context), lab.Lab() as self.lab:
+                self.rolled_back([f"{context}1", f"{context}2:omit", f"{context}3"], errno.ESRCH,
+                                 CR_EOMITTED, [f"{context}3", f"{context}2"])
+
+    def test_failure_in_thread_context_leaves_signal_context_alone(self):
+        self.rolled_back(["s1", "t1:temp"], CR_ETEMPFAIL, CR_ETEMPFAIL, ["t1"])
+
+    def test_failure_in_one_thread_rolls_back_the_others(self):
+        program = self.lab.start("o1", "o2:temp=77", "s1", "t1")
+        self.save(program, code=77)
+        self.lab.await_line("t1 -77", program)
+        for line in self.lab.log():
+            self.assertRegex(line, "enter$|-77$")
+        self.goes_on(program)
+
+    def test_permanent_failure_kills(self):
+        for word, code in (("s1:perm", CR_EPERMFAIL), ("t1:perm=300", 300), ("o1:perm", CR_EPERMFAIL),
+                           ("s1:fails", CR_EPERMFAIL), ("t1:fails", CR_EPERMFAIL)):
+            with self.subTest(word), lab.Lab() as self.lab:
+                program = self.lab.start(word)
+                self.save(program, code=code)
+                self.assertEqual(program.wait(lab.PATIENCE), -signal.SIGKILL)
+
+    def test_failure_after_the_image_kills_and_leaves_no_image(self):
+        for word in ("s1:cont_fails", "t1:cont_fails"):
+            with self.subTest(word), lab.Lab() as self.lab:
+                program = self.lab.start(word, "s9")
+                self.save(program, code=CR_EPERMFAIL)
+                self.assertEqual(program.wait(lab.PATIENCE), -signal.SIGKILL)
+
+    def test_failure_in_the_restored_copy(self):
+        for word in ("s1:rstrt_fails", "t1:rstrt_fails"):
+            with self.subTest(word), lab.Lab() as self.lab:
+                program = self.lab.start(word)
+                self.save(program)
+                self.goes_on(program)
+                again = self.lab.restart("-q")
+                text = again.communicate(timeout=lab.PATIENCE)[1]
+                self.assertEqual(again.returncode, CR_ERSTRTABRT & 0xff, text)
+                self.assertIn("callback", text)
+
+
+class Ends(Case):
+    def test_end_before_the_image(self):
+        for behaviour, status in (("exit=3", 3), ("crash", -signal.SIGSEGV), ("exec", 5)):
+            for context in "sto":
+                with self.subTest(f"{context} {behaviour}"), lab.Lab() as self.lab:
+                    program = self.lab.start(f"{context}1:{behaviour}")
+                    self.save(program, code=errno.ESRCH)
+                    self.assertEqual(program.wait(lab.PATIENCE), status)
+
+    def test_end_after_the_image(self):
+        for context in "st":
+            with self.subTest(context), lab.Lab() as self.lab:
+                program = self.lab.start(f"{context}1:exit_after=20")
+                self.save(program)
+                self.assertEqual(program.wait(lab.PATIENCE), 20)
+                again = self.lab.restart("-q")
+                self.assertEqual(again.wait(lab.PATIENCE), 21)
+                again.stderr.close()
+
+    def test_crash_after_the_image(self):
+        program = self.lab.start("t1:crash_after")
+        self.save(program)
+        self.assertEqual(program.wait(lab.PATIENCE), -signal.SIGSEGV)
+        again = self.lab.restart("-q")
+        self.assertEqual(again.wait(lab.PATIENCE), -signal.SIGSEGV)
+        again.stderr.close()
+
+    def test_thread_that_ends_in_its_callback(self):
+        for word in ("o1:leave", "t1:leave"):
+            with self.subTest(word), lab.Lab() as self.lab:
+                program = self.lab.start(word, "s1")
+                self.save(program, code=CR_ETEMPFAIL)
+                self.goes_on(program)
+
+    def test_fork_in_a_callback(self):
+        for context in "st":
+            with self.subTest(context), lab.Lab() as self.lab:
+                program = self.lab.start(f"{context}1:fork")
+                self.save(program)
+                self.lab.await_line(f"{context}1 0", program)
+                self.assertEqual(self.lab.log(), [f"{context}1 enter",
+                                                  f"{context}1 child is in none",
+                                                  f"{context}1 forked", f"{context}1 0"])
+                self.goes_on(program)
+
+
+class Calls(Case):
+    def test_information(self):
+        program = self.lab.start("t1:info", "s1:info")
+        self.save(program, "--term")
+        image = os.path.realpath(self.lab.directory) + "/image"
+        for name in ("t1", "s1"):
+            mine = [line.split(" ", 1)[1] for line in self.lab.log() if line.startswith(name)]
+            self.assertEqual(mine[:6], ["enter", image, str(int(signal.SIGTERM)), "target",
+                                        "requester", "no restart"])
+
+    def test_information_of_a_restart(self):
+        program = self.lab.start("s1:rinfo")
+        self.save(program)
+        image = os.path.realpath(self.lab.directory) + "/image"
+        self.bring_back(program, ["s1 enter", "s1 1", f"s1 {image}", "s1 requester"])
+
+    def test_replaced_callbacks(self):
+        program = self.lab.start("s1:replaced", "s2:off", "t1:off", "t2:replaced", "s3:self")
+        self.save(program)
+        self.lab.await_line("s3 0", program)
+        self.assertEqual(self.lab.log(), ["t2 replacement", "s3 enter", "s3 0", "s1 replacement",
+                                          "s3 0"])
+        self.save(program, "--clobber")
+        self.assertEqual(self.lab.log()[5:], ["t2 replacement", "s3 replacement",
+                                              "s1 replacement"])
+        self.goes_on(program)
+
+    def test_misuse(self):
+        for context in "st":
+            with self.subTest(context), lab.Lab() as self.lab:
+                program = self.lab.start(f"{context}1:misuse")
+                self.save(program)
+                self.assertEqual([line.split(" ", 1)[1] for line in self.lab.log()],
+                                 ["enter", "register EBUSY", "replace EBUSY", "self EINVAL",
+                                  "sections", "section EINVAL", "active", "forward",
+                                  "forward EINVAL", "forward ESRCH", "0"])
+                self.goes_on(program)
+
+    def test_once_in_a_callback(self):
+        program = self.lab.start("s1:twice", "s2:twice")
+        self.save(program)
+        self.lab.await_line("s2 not", program)
+        self.assertEqual(self.lab.log(), ["s2 enter", "s1 enter", "s1 0", "s1 not twice", "s2 0",
+                                          "s2 not twice"])
+        self.goes_on(program)
+
+    def test_hooks(self):
+        program = self.lab.start("hooks", "t1", "thread", "s1")
+        self.save(program)
+        self.lab.await_line("hook", program, 3)
+        self.assertEqual(sorted(line for line in self.lab.log() if "hook" in line),
+                         ["hook 0", "hook 1", "hook 2"])
+        self.lab.kill(program)
+        again = self.lab.restart("-q")
+        for event in (3, 4, 5):
+            self.lab.await_line(f"hook {event}", again)
+        self.assertEqual(sorted(line for line in self.lab.log() if "hook" in line),
+                         ["hook 3", "hook 4", "hook 5"])
+        self.goes_on(again)
+        again.stderr.close()
+
+
+class Together(Case):
+    def saver(self, program, image):
+        """A running cr_checkpoint."""
+        return subprocess.Popen(self.lab.command("cr_checkpoint", "-q", "-f", image,
+                                                 str(program.pid)), cwd=self.lab.directory)
+
+    def test_threads_are_held_until_all_callbacks_have_ended(self):
+        program = self.lab.start("t1:lingers", "asked")
+        saver = self.saver(program, self.lab.image)
+        self.lab.await_line("t1 0", program)
+        self.lab.touch("ask")
+        self.lab.touch("go")
+        self.lab.await_line("main runs", program)
+        self.assertEqual(self.lab.log()[-2:], ["t1 through", "main runs"])
+        self.assertEqual(saver.wait(lab.PATIENCE), 0)
+        self.goes_on(program)
+
+    def test_threads_that_are_not_held_go_on(self):
+        program = self.lab.start("t1:lingers", "asked", "free")
+        saver = self.saver(program, self.lab.image)
+        self.lab.await_line("t1 0", program)
+        self.lab.touch("ask")
+        self.lab.await_line("main runs", program)
+        self.assertNotIn("t1 through", self.lab.log())
+        self.lab.touch("go")
+        self.assertEqual(saver.wait(lab.PATIENCE), 0)
+        self.goes_on(program)
+
+    def test_a_request_waits_for_the_one_before(self):
+        for word in ("t1:waits", "s1:waits", "t1:lingers"):
+            with self.subTest(word), lab.Lab() as self.lab:
+                program = self.lab.start(word, "o1")
+                savers = [self.saver(program, f"image.{i}") for i in range(3)]
+                self.lab.await_line(f"{word[:2]} enter", program)
+                self.lab.touch("go")
+                for i, saver in enumerate(savers):
+                    self.assertEqual(saver.wait(lab.PATIENCE), 0)
+                    self.assertTrue(os.path.exists(f"{self.lab.directory}/image.{i}"))
+                self.lab.await_line("o1 0", program, 3)
+                self.assertEqual(self.lab.log().count(f"{word[:2]} enter"), 3)
+                self.goes_on(program)
+
+    def test_requester_that_dies_in_the_callbacks(self):
+        for context in "st":
+            with self.subTest(context), lab.Lab() as self.lab:
+                program = self.lab.start(f"{context}1:waits")
+                saver = self.saver(program, self.lab.image)
+                self.lab.await_line(f"{context}1 enter", program)
+                saver.kill()
+                saver.wait(lab.PATIENCE)
+                self.lab.touch("go")
+                self.lab.await_line(f"{context}1 -", program)
+                self.assertFalse(os.path.exists(self.lab.image))
+                self.save(program)
+                self.goes_on(program)
+
+
+class Omit(Case):
+    def test_cr_run_omit(self):
+        program = self.lab.start("s1", "t1", run=["--omit"])
+        self.save(program, code=errno.ESRCH)
+        self.goes_on(program)
+
+
+if __name__ == "__main__":
+    lab.main()

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that ask for checkpoints and restarts themselves.
+
+    test_requests.py COMMANDS CLIENTS [--run] [--uid UID] [unittest's arguments]
+"""
+
+import os
+import signal
+import unittest
+
+import lab
+
+CR_ERESTARTED, CR_ETEMPFAIL = 2363, 2354
+
+
+class Requests(unittest.TestCase):
+    def setUp(self):
+        self.lab = lab.Lab()
+        self.lab.__enter__()  # pylint: disable=unnecessary-dunder-call
+        self.addCleanup(self.lab.__exit__)
+
+    def ask(self, *words):
+        """A requester with these words, started."""
+        return self.lab.start(self.lab.image, *words, client="requester")
+
+    def restarted_sees(self, lines):
+        """The copy that a restart makes has LINES in its log, and ends as it was meant to."""
+        again = self.lab.restart("-q")
+        self.addCleanup(again.stderr.close)
+        self.lab.await_line(lines[0], again)
+        self.lab.await_line(lines[-1], again)
+        self.assertEqual(self.lab.log(), lines)
+        self.assertEqual(self.lab.end(again), 9)
+
+    def test_self(self):
+        program = self.ask("self")
+        self.lab.await_line("done", program)
+        self.assertEqual(self.lab.log(), ["reaped 0", "done 0"])
+        self.lab.kill(program)
+        before = os.path.getsize(self.lab.image)
+        self.restarted_sees([f"reaped {CR_ERESTARTED}", "done 0"])
+        self.assertEqual(os.path.getsize(self.lab.image), before)
+
+    def test_self_with_callbacks(self):
+        program = self.ask("self", "callback")
+        self.lab.await_line("done", program)
+        self.assertEqual(self.lab.log(), ["callback 0", "callback 0", "reaped 0", "done 0"])
+        self.lab.kill(program)
+        again = self.lab.restart("-q")
+        self.addCleanup(again.stderr.close)
+        self.lab.await_line("callback 1", again, 2)
+        self.lab.await_line("done 0", again)
+        self.assertEqual(sorted(self.lab.log()), ["callback 1", "callback 1", "done 0",
+                                                  f"reaped {CR_ERESTARTED}"])
+        self.assertEqual(self.lab.end(again), 9)
+
+    def test_self_that_is_killed(self):
+        program = self.ask("self", "kill")
+        self.assertEqual(program.wait(lab.PATIENCE), -signal.SIGKILL)
+        self.restarted_sees([f"reaped {CR_ERESTARTED}", "done 0"])
+
+    def test_deprecated_calls(self):
+        for word in ("file", "cwd"):
+            with self.subTest(word), lab.Lab() as self.lab:
+                program = self.ask("self", word)
+                self.lab.await_line("done", program)
+                if word == "cwd":
+                    os.rename(f"{self.lab.directory}/context.{program.pid}", self.lab.image)
+                self.lab.kill(program)
+                os.truncate(self.lab.path, len(self.lab.lines()[0]) + 1)
+                again = self.lab.restart("-q")
+                self.addCleanup(again.stderr.close)
+                self.lab.await_line("done 0", again)
+                self.assertEqual(self.lab.end(again), 9)
+
+    def test_other(self):
+        client = self.lab.start("s1", "t1")
+        self.lab.path += ".requester"
+        program = self.ask("other", str(client.pid))
+        self.lab.await_line("done", program)
+        self.assertEqual(self.lab.log(), ["polled 0", "kind 0", "logged 0", "done 0"])
+        self.assertEqual(self.lab.end(program), 9)
+        self.lab.kill(client)
+        self.lab.path = self.lab.path.removesuffix(".requester")
+        again = self.lab.restart("-q")
+        self.addCleanup(again.stderr.close)
+        self.lab.await_line("t1 1", again)
+        self.assertEqual(self.lab.end(again), 9)
+
+    def test_other_that_refuses(self):
+        client = self.lab.start("t1:temp")
+        self.lab.path += ".requester"
+        program = self.ask("other", str(client.pid))
+        self.lab.await_line("done", program)
+        self.assertEqual(self.lab.log()[:2], [f"polled {CR_ETEMPFAIL}", "kind -2"])
+        self.assertGreater(int(self.lab.log()[2].split()[1]), 10)
+        self.assertEqual(self.lab.end(program), 9)
+
+    def test_errors(self):
+        program = self.ask("errors")
+        self.assertEqual(program.wait(lab.PATIENCE), 0, self.lab.log())
+        self.assertEqual(self.lab.log(), ["errors 0"])
+
+    def test_restart(self):
+        client = self.lab.start("s1")
+        self.assertEqual(self.lab.checkpoint(client).returncode, 0)
+        pid = client.pid
+        self.lab.kill(client)
+        log = self.lab.path
+        self.lab.path += ".requester"
+        newids = os.geteuid() != 0
+        program = self.ask("restart", "newids" if newids else "")
+        self.lab.await_line("restarted", program)
+        if not newids:
+            self.assertEqual(self.lab.log(), [f"restarted {pid}"])
+        self.lab.path = log
+        self.lab.await_line("s1 1", program)
+        self.lab.touch("end")
+        self.lab.path += ".requester"
+        self.assertEqual(program.wait(lab.PATIENCE), 0)
+        self.assertEqual(self.lab.log()[1:], ["ended 9"])
+
+    def test_restart_that_fails_late(self):
+        client = self.lab.start("s1:rstrt_fails")
+        self.assertEqual(self.lab.checkpoint(client).returncode, 0)
+        self.lab.kill(client)
+        self.lab.path += ".requester"
+        program = self.ask("restart", "newids" if os.geteuid() != 0 else "")
+        self.lab.await_line("restarted", program)
+        self.assertEqual(self.lab.log()[0], f"restarted {-2 * 10000 - 2362}")
+
+
+if __name__ == "__main__":
+    lab.main()

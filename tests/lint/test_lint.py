@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""scripts/lint finds what it is there to find: each fault is planted in a small tree of its own."""
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+APACHE = "SPDX-License-Identifier: Apache-2.0\n"
+SPOILT = APACHE.replace("Apache-2.0", "MIT")
+
+# check, file, its contents, what the complaint must say (None: there must be none)
+FAULTS = (
+    ("spdx", "docs/a.md", f"<!-- {APACHE.strip()} -->\n", None),
+    ("spdx", "docs/a.md", "no licence\n", "docs/a.md:1: no 'SPDX"),
+    ("spdx", "userlib/a.c", f"// {SPOILT}", "userlib/a.c:1: licence is 'MIT'"),
+    ("spdx", "kmod/a.c", f"// {APACHE}", "here it is 'GPL-2.0-only'"),
+    ("spdx", "kmod/uapi/a.h", "/* SPDX-License-Identifier: GPL-2.0-only */\n",
+     "here it is 'GPL-2.0-only WITH Linux-syscall-note'"),
+    ("spdx", "a.json", "{}\n", None),
+    ("tree", "docs/a.md", "text\n", None),
+    ("tree", "docs/a.md", "text \n", "docs/a.md:1: blanks at the end"),
+    ("tree", "docs/a.md", "text", "exactly one newline"),
+    ("tree", "docs/a.md", "text\n\n", "exactly one newline"),
+    ("tree", "docs/a.md", "", "empty"),
+    ("tree", "docs/a.md", "line\n" * 501, "501 lines"),
+    ("tree", "docs/a.md", "[there](b.md#part), [out](https://example.org/)\n", "links to b.md"),
+    ("tree", "a.hpp", f"// {APACHE}//\n// What it owns.\n", None),
+    ("tree", "a.hpp", f"// {APACHE}#pragma once\n\nint a;\n", "a.hpp:3: a header opens"),
+    ("tree", "a.hpp", f"// {APACHE}", "a.hpp:3: a header opens"),
+    ("tree", "a.py", "if x:\n\ty()\n", "a.py:2: a tab"),
+    ("tree", "a.sh", "#!/bin/sh\n", "executable if, and only if"),
+    ("tree", "a.sh", "cp /" + "root/x .\n", "a.sh:1: a path of one machine"),
+    ("tree", "a.sh", "cp /" + "home/alice/x .\n", "a.sh:1: a path of one machine"),
+    ("tree", "a.sh", "cp /home/user/x .\n", None),
+    ("tree", "a.sh", "wget ftp.debian" + ".org\n", "a package archive's address"),
+    ("tree", "a.sh", "# TO" + "DO: more\n", "unfinished work"),
+    ("tree", "a.sh", "<" * 7 + " ours\n", "a conflict marker"),
+    ("shell", "a", "#!/bin/bash\nrm $1\n", "SC2086"),
+    ("shell", "a.sh", "# shellcheck shell=bash\necho fine\n", None),
+    ("python", "a", "#!/usr/bin/env python3\nimport os\n", "'os' imported but unused"),
+    ("man", "man/a.1", ".Dd January 1, 2026\n.Dt A 1\n.Os\n.Sh NAME\n.Nm a\n.Nd b\n.Xx c\n", "Xx"),
+    ("format", "a.cpp", "int  main() {}\n", "a.cpp:1:4: error: not formatted"),
+    ("format", "kmod/a.c", "int  main() {}\n", None),
+    ("headers", "userlib/include/a.h", "int f(size_t n);\n", "size_t"),
+    ("headers", "userlib/include/a.h", "int f(int class);\n", "class"),
+    ("headers", "userlib/include/a.h", "int f(int n);\n", None),
+)
+
+
+class Lint(unittest.TestCase):
+    def setUp(self):
+        self.top = tempfile.mkdtemp(prefix="cryo-lint-")
+        self.addCleanup(shutil.rmtree, self.top)
+        shutil.copytree(os.path.join(TOP, "scripts", "lib", "lint"),
+                        os.path.join(self.top, "scripts", "lib", "lint"))
+        for name in ("scripts/lint", ".clang-format", ".clang-tidy", ".gitignore"):
+            shutil.copy(os.path.join(TOP, name), os.path.join(self.top, name))
+        subprocess.run(["git", "init", "-q", self.top], check=True)
+
+    def write(self, name, text):
+        path = os.path.join(self.top, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def lint(self, *arguments):
+        environment = dict(os.environ, CRYO_CACHE=os.path.join(self.top, "build", "cache"))
+        return subprocess.run([os.path.join(self.top, "scripts", "lint"), *arguments],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              env=environment, check=False)
+
+    def assert_verdict(self, result, complaint):
+        if complaint is None:
+            self.assertEqual(result.returncode, 0, result.stdout)
+        else:
+            self.assertEqual(result.returncode, 1, result.stdout)
+            self.assertIn(complaint, result.stdout)
+
+    def test_planted_faults(self):
+        for check, name, text, complaint in FAULTS:
+            with self.subTest(check=check, file=name, text=text[:40]):
+                self.write(name, text)
+                result = self.lint(check)
+                os.remove(os.path.join(self.top, name))
+                self.assert_verdict(result, complaint)
+
+    def test_ignored_and_untracked_files(self):
+        self.write("build/a.cpp", "int  x;\n")
+        self.assert_verdict(self.lint("format"), None)
+        self.write("a.cpp", "int  x;\n")
+        self.assert_verdict(self.lint("format"), "a.cpp")
+        self.assert_verdict(self.lint("format", "--tracked"), None)
+        self.assert_verdict(self.lint("format", "--fix"), None)
+
+    def test_tidy_sees_every_change(self):
+        """A verdict is kept only as long as source, header, command and checks stay the same."""
+        self.write("userlib/a.h", "inline int f(int n) { return n; }\n")
+        self.write("userlib/a.c", '#include "a.h"\nint g(int n) { return f(n); }\n')
+
+        def compile_with(flags):
+            self.write("build/compile_commands.json", (
+                '[{"directory": "%s/build", "file": "%s/userlib/a.c",'
+                ' "command": "cc %s -o a.o -c %s/userlib/a.c"}]'
+                % (self.top, self.top, flags, self.top)))
+
+        def verdict(looked_at, complaint):
+            result = self.lint("tidy", "--build", os.path.join(self.top, "build"))
+            self.assertIn(f"1 sources, {looked_at} to look at", result.stdout)
+            self.assert_verdict(result, complaint)
+
+        bad = "inline int f(int n) { return n / (n - n); }\n"
+        compile_with("-O0")
+        verdict(1, None)
+        verdict(0, None)
+        self.write("userlib/a.h", bad)
+        verdict(1, "a.h:1")
+        verdict(1, "a.h:1")
+        self.write("userlib/a.h", bad.replace("n - n", "n + 3"))
+        verdict(1, None)
+        compile_with("-O1")
+        verdict(1, None)
+        verdict(0, None)
+        with open(os.path.join(self.top, ".clang-tidy"), "a", encoding="utf-8") as file:
+            file.write("\n# other checks\n")
+        verdict(1, None)
+
+    def test_wrong_use(self):
+        self.assertEqual(self.lint("nonsense").returncode, 2)
+        self.assertIn("configure", self.lint("tidy", "--build", "/nonexistent").stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs an MPI program natively and under the capsule; both must succeed and print the same.
+
+    run_mpi.py --preload libcryo_openmpi.so --ranks 4 --transport vader -- ./program ARGUMENT ...
+
+Lines that begin with '#' may differ. --once runs it under the capsule only. A job that hangs is
+shown, rank by rank, with the place where each waits, and killed.
+"""
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+TRANSPORTS = {"vader": "self,vader", "tcp": "self,tcp", "both": "self,vader,tcp"}
+
+
+def environment(directory, transport):
+    """Loopback only, any number of ranks on any number of cores, sessions of this job's own."""
+    settings = dict(os.environ)
+    settings.update(
+        TMPDIR=str(directory),
+        OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+        OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_hwloc_base_binding_policy="none",
+        OMPI_MCA_mpi_yield_when_idle="1", OMPI_MCA_plm_rsh_agent="false",
+        OMPI_MCA_btl=TRANSPORTS[transport], OMPI_MCA_pml="ob1", OMPI_MCA_osc="^ucx",
+        OMPI_MCA_btl_vader_single_copy_mechanism="none",
+        OMPI_MCA_btl_vader_backing_directory=str(directory),
+        OMPI_MCA_btl_tcp_if_include="lo", OMPI_MCA_oob_tcp_if_include="lo",
+        PMIX_MCA_gds="hash")
+    return settings
+
+
+def descendants(pid):
+    """Processes below pid, itself included."""
+    found = [pid]
+    for parent in found:
+        for path in Path(f"/proc/{parent}/task").glob("*/children"):
+            try:
+                found += [int(child) for child in path.read_text().split()]
+            except OSError:
+                pass
+    return found
+
+
+def read(path):
+    try:
+        return Path(path).read_text(errors="replace").strip().replace("\0", " ")
+    except OSError as error:
+        return f"({error.strerror})"
+
+
+def show_where_they_wait(pid):
+    """The watchdog's report: every process and thread of the job, and what it does."""
+    for process in descendants(pid):
+        print(f"--- {process}: {read(f'/proc/{process}/cmdline')}", file=sys.stderr)
+        for thread in sorted(Path(f"/proc/{process}/task").glob("*")):
+            print(f"    {thread.name} {read(thread / 'comm')}: "
+                  f"{read(thread / 'wchan')}; call {read(thread / 'syscall')}", file=sys.stderr)
+        if shutil.which("gdb"):
+            trace = subprocess.run(
+                ["gdb", "-p", str(process), "-batch", "-ex", "thread apply all backtrace 20"],
+                capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+            print(trace.stdout[-6000:], file=sys.stderr)
+
+
+def run_job(command, settings, patience):
+    """Exit code and output of the job; None when it hung."""
+    with subprocess.Popen(command, env=settings, stdin=subprocess.DEVNULL, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          start_new_session=True) as job:
+        try:
+            output, errors = job.communicate(timeout=patience)
+            return job.returncode, output, errors
+        except subprocess.TimeoutExpired:
+            print(f"the job hangs: {' '.join(command)}", file=sys.stderr)
+            show_where_they_wait(job.pid)
+            for process in reversed(descendants(job.pid)):
+                try:
+                    os.kill(process, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            output, errors = job.communicate()
+            return None, output, errors
+
+
+def run_program(options, preload):
+    with tempfile.TemporaryDirectory(prefix="cryo-mpi-", dir=options.scratch) as directory:
+        settings = environment(directory, options.transport)
+        command = [options.mpirun, "-n", str(options.ranks)]
+        settings.update(setting.split("=", 1) for setting in options.set)
+        if not preload: # the capsule keeps the library's crash handlers out anyway
+            settings["OMPI_MCA_opal_signal"] = ""
+        if preload:
+            command += ["-x", f"LD_PRELOAD={preload}"]
+        settings["CRYO_SCRATCH"] = directory
+        command += options.command
+        code, output, errors = run_job(command, settings, options.patience)
+    if code != options.expect:
+        sys.exit(f"{'under the capsule' if preload else 'natively'}: exit code {code}, not "
+                 f"{options.expect}\n{output}\n{errors}")
+    return sorted(line for line in output.splitlines() if not line.startswith("#"))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--preload", required=True)
+    parser.add_argument("--mpirun", default="mpirun")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--transport", choices=TRANSPORTS, default="vader")
+    parser.add_argument("--patience", type=int, default=150, help="seconds until a job hangs")
+    parser.add_argument("--expect", type=int, default=0, help="the job's exit code")
+    parser.add_argument("--once", action="store_true")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE",
+                        help="a variable of the job's environment")
+    parser.add_argument("--scratch", help="where the jobs' directories are made")
+    parser.add_argument("command", nargs="+")
+    options = parser.parse_args()
+
+    under_capsule = run_program(options, options.preload)
+    if options.once:
+        print("\n".join(under_capsule))
+        return
+    natively = run_program(options, "")
+    if under_capsule != natively:
+        sys.exit("the outputs differ\n--- natively\n" + "\n".join(natively) +
+                 "\n--- under the capsule\n" + "\n".join(under_capsule))
+    print(f"{len(natively)} lines, the same natively and under the capsule")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// inotify: watches keep their numbers and report what happens after.
+#include "probe.h"
+
+#include <sys/inotify.h>
+
+static void expect(int fd, const char *what, int watch, uint32_t mask)
+{
+    union {
+        struct inotify_event event;
+        char room[4096];
+    } got;
+    probe_true(what, read(fd, &got, sizeof got) >= (ssize_t)sizeof got.event);
+    probe_equal(what, watch, got.event.wd);
+    probe_equal(what, mask, got.event.mask);
+}
+
+int main(int argc, char **argv)
+{
+    probe_start(argc, argv);
+    int fd = PROBE_TRY(inotify_init1(IN_NONBLOCK));
+    PROBE_TRY(mkdir(probe_path("watched"), 0700));
+    int file = PROBE_TRY(open(probe_path("file"), O_CREAT | O_RDWR, 0600));
+    int gone = PROBE_TRY(inotify_add_watch(fd, "/", IN_DELETE_SELF));
+    int by_directory = PROBE_TRY(inotify_add_watch(fd, probe_path("watched"), IN_CREATE));
+    int by_file = PROBE_TRY(inotify_add_watch(fd, probe_path("file"), IN_MODIFY));
+    PROBE_TRY(inotify_rm_watch(fd, gone));
+    char removed[4096];
+    PROBE_TRY(read(fd, removed, sizeof removed)); // IN_IGNORED of the removed one
+    do {
+        probe_ready();
+        PROBE_SABOTAGE("watch", inotify_rm_watch(fd, by_file));
+        PROBE_TRY(write(file, "x", 1));
+        expect(fd, "watch of the file", by_file, IN_MODIFY);
+        PROBE_TRY(close(PROBE_TRY(open(probe_path("watched/new"), O_CREAT | O_WRONLY, 0600))));
+        expect(fd, "watch of the directory", by_directory, IN_CREATE);
+        PROBE_TRY(unlink(probe_path("watched/new")));
+    } while (probe_more());
+    return probe_pass();
+}

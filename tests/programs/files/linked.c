@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// A file that was opened by a name it has lost, and has another one; and one reached by O_TMPFILE.
+#include "probe.h"
+
+int main(int argc, char **argv)
+{
+    probe_start(argc, argv);
+    int fd = PROBE_TRY(open(probe_path("one"), O_CREAT | O_RDWR, 0600));
+    PROBE_TRY(link(probe_path("one"), probe_path("two")));
+    PROBE_TRY(unlink(probe_path("one")));
+    int temporary = PROBE_TRY(open(probe_path("."), O_TMPFILE | O_RDWR, 0640));
+    PROBE_TRY(write(temporary, "never named", 11));
+    do {
+        PROBE_TRY(pwrite(fd, "linked", 6, 0));
+        probe_ready();
+        PROBE_SABOTAGE("other name", dup2(PROBE_TRY(open("/dev/null", O_RDWR)), fd));
+        PROBE_SABOTAGE("never named", PROBE_TRY(ftruncate(temporary, 3)));
+        struct stat by_name, by_fd;
+        PROBE_TRY(stat(probe_path("two"), &by_name));
+        PROBE_TRY(fstat(fd, &by_fd));
+        probe_equal("inode by the other name", (long long)by_name.st_ino, (long long)by_fd.st_ino);
+        char got[16] = "";
+        probe_equal("bytes of the never named", 11, pread(temporary, got, 15, 0));
+        probe_equal_text("contents of the never named", "never named", got);
+        PROBE_TRY(fstat(temporary, &by_fd));
+        probe_equal("mode of the never named", 0640, by_fd.st_mode & 07777);
+        probe_equal("position in the never named", 11, lseek(temporary, 0, SEEK_CUR));
+    } while (probe_more());
+    return probe_pass();
+}

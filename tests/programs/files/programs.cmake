@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+foreach(name offset flags append log_rollback unlinked renamed shared_description cloexec directory
+        cwd_umask devices pipe_contents pipe_ends pipe_size pipe_packets fifo fifo_unlinked eventfd
+        signalfd epoll epoll_nested inotify locks sparse_file path_only sendfile signal_driven pty
+        terminal stdio_streams no_standard_descriptors every_number socket_pairs sockets_unconnected
+        pty_lines epoll_numbers linked unlinked_large fifo_alone timer_repeats lock_ranges proc_self)
+    cryo_test_program(files/${name})
+endforeach()
+cryo_test_program(files/many_descriptors NEEDS open-files-2000)
+cryo_test_program(files/high_descriptor NEEDS open-files-2000)
+cryo_test_program(files/socket_closed CHECKPOINT_OPTIONS --sockets=close)

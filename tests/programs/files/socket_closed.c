@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// A connection that was saved with --sockets=close: it works on, or after a restart it is closed.
+#include "probe.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+int main(int argc, char **argv)
+{
+    probe_start(argc, argv);
+    signal(SIGPIPE, SIG_IGN);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int listener = PROBE_TRY(socket(AF_INET, SOCK_STREAM, 0));
+    PROBE_TRY(setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)));
+    PROBE_TRY(bind(listener, (struct sockaddr *)&address, size));
+    PROBE_TRY(listen(listener, 1));
+    PROBE_TRY(getsockname(listener, (struct sockaddr *)&address, &size));
+    int client = PROBE_TRY(socket(AF_INET, SOCK_STREAM, 0));
+    PROBE_TRY(connect(client, (struct sockaddr *)&address, size));
+    int server = PROBE_TRY(accept(listener, NULL, NULL));
+    do {
+        probe_ready();
+        PROBE_SABOTAGE("connection", dup2(PROBE_TRY(open("/dev/null", O_RDWR)), client));
+        char byte;
+        if (write(client, "x", 1) == 1) {
+            probe_equal("connection: a byte through it", 1, read(server, &byte, 1));
+        } else {
+            probe_equal("connection: errno of writing", EPIPE, errno);
+            probe_equal("connection: reading", -1, read(client, &byte, 1));
+            probe_equal("connection: errno of reading", ENOTCONN, errno);
+            probe_equal("connection: the other end", -1, read(server, &byte, 1));
+            // The listener is there, so the program can connect again.
+            PROBE_TRY(close(client));
+            PROBE_TRY(close(server));
+            client = PROBE_TRY(socket(AF_INET, SOCK_STREAM, 0));
+            PROBE_TRY(connect(client, (struct sockaddr *)&address, size));
+            server = PROBE_TRY(accept(listener, NULL, NULL));
+        }
+    } while (probe_more());
+    return probe_pass();
+}

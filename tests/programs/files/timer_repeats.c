@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// A timerfd that repeats and whose expirations nobody reads: it counts on.
+#include "probe.h"
+
+#include <poll.h>
+#include <sys/timerfd.h>
+
+int main(int argc, char **argv)
+{
+    probe_start(argc, argv);
+    int fd = PROBE_TRY(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK));
+    const struct itimerspec fast = {.it_value.tv_nsec = 1000000, .it_interval.tv_nsec = 1000000};
+    const struct itimerspec none = {0};
+    PROBE_TRY(timerfd_settime(fd, 0, &fast, NULL));
+    do {
+        PROBE_TRY(poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, -1));
+        probe_ready();
+        PROBE_SABOTAGE("expirations", timerfd_settime(fd, 0, &none, NULL));
+        uint64_t count = 0;
+        probe_equal("expirations: bytes", sizeof count, read(fd, &count, sizeof count));
+        probe_within("expirations", 1, 1000000000, (long long)count);
+        struct itimerspec found;
+        PROBE_TRY(timerfd_gettime(fd, &found));
+        probe_equal("interval", 1000000, found.it_interval.tv_nsec);
+        probe_true("it goes on", found.it_value.tv_nsec > 0);
+    } while (probe_more());
+    return probe_pass();
+}

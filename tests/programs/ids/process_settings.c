@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What prctl set: death signal, child subreaper, no new privileges, timer slack, keep-caps, THP.
+#include "probe.h"
+
+#include <sys/prctl.h>
+
+static int death_signal(void)
+{
+    int number = -1;
+    PROBE_TRY(prctl(PR_GET_PDEATHSIG, &number));
+    return number;
+}
+
+static int subreaper(void)
+{
+    int on = -1;
+    PROBE_TRY(prctl(PR_GET_CHILD_SUBREAPER, &on));
+    return on;
+}
+
+int main(int argc, char **argv)
+{
+    probe_start(argc, argv);
+    PROBE_TRY(prctl(PR_SET_PDEATHSIG, SIGHUP));
+    PROBE_TRY(prctl(PR_SET_CHILD_SUBREAPER, 1));
+    PROBE_TRY(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+    PROBE_TRY(prctl(PR_SET_TIMERSLACK, 123456));
+    PROBE_TRY(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0));
+    PROBE_TRY(prctl(PR_SET_TSC, PR_TSC_ENABLE));
+    do {
+        probe_ready();
+        PROBE_SABOTAGE("death signal", prctl(PR_SET_PDEATHSIG, 0));
+        PROBE_SABOTAGE("timer slack", prctl(PR_SET_TIMERSLACK, 50000));
+        probe_equal("death signal", SIGHUP, death_signal());
+        probe_equal("child subreaper", 1, subreaper());
+        probe_equal("no new privileges", 1, prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0));
+        probe_equal("timer slack", 123456, prctl(PR_GET_TIMERSLACK));
+        probe_equal("transparent huge pages disabled", 1, prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0));
+        probe_equal("dumpable", 1, prctl(PR_GET_DUMPABLE));
+    } while (probe_more());
+    return probe_pass();
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// A process that forbids others to look into it.
+#include "probe.h"
+
+#include <sys/prctl.h>
+
+int main(int argc, char **argv)
+{
+    probe_start(argc, argv);
+    PROBE_TRY(prctl(PR_SET_DUMPABLE, 0));
+    do {
+        probe_ready();
+        PROBE_SABOTAGE("dumpable", prctl(PR_SET_DUMPABLE, 1));
+        probe_equal("dumpable", 0, prctl(PR_GET_DUMPABLE));
+    } while (probe_more());
+    return probe_pass();
+}

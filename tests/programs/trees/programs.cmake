@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+foreach(name pipeline shared_offset shared_memory zombie relations orphan socketpair
+        passed_descriptor unix_connection terminal_shell member_locks waiting_parent
+        executed_child member_signals fork_storm)
+    cryo_test_program(trees/${name})
+endforeach()
+cryo_test_program(trees/system_v TAGS sysv NEEDS sysvipc)
+cryo_test_program(trees/posix_ipc NEEDS mqueue)
+target_link_libraries(program_terminal_shell PRIVATE util)

@@ -1,0 +1,276 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Files and descriptors as a person decides about them: --relocate, --stdin and its kin, --pipes,
+--sockets, --save-files, and what is refused by name.
+
+    test_files.py --bin build/release/bin [TestCase.test_name]
+"""
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PATIENCE = 60
+BIN = ""
+
+# Says what it was told, line by line, and what it found.
+WORKER = r"""
+import os, sys, time
+{setup}
+open("ready", "w").close()
+while not os.path.exists("go"):
+    time.sleep(0.01)
+{check}
+open("done", "w").close()
+"""
+
+
+def wait_until(what, condition):
+    end = time.monotonic() + PATIENCE
+    while not (value := condition()):
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {PATIENCE} s for {what}")
+        time.sleep(0.005)
+    return value
+
+
+class Files(unittest.TestCase):
+    """Each test is one program, saved and brought back in a directory of its own."""
+
+    def setUp(self):
+        self.top = tempfile.mkdtemp(prefix="cryo-files.")
+        self.directory = os.path.join(self.top, "place")
+        os.mkdir(self.directory)
+        self.image = os.path.join(self.top, "image")
+        self.program = None
+        self.log = open(os.path.join(self.top, "log"), "w+b")
+
+    def tearDown(self):
+        self.end()
+        self.log.close()
+        shutil.rmtree(self.top)
+
+    def end(self):
+        """Ends the program, and cr_restart with it."""
+        if self.program and self.program.poll() is None:
+            os.killpg(self.program.pid, signal.SIGKILL)
+        if self.program:
+            self.program.wait()
+        self.program = None
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    def start(self, setup="", check="", **where):
+        where = {"stdin": subprocess.DEVNULL, "stdout": self.log, "stderr": self.log, **where}
+        code = WORKER.format(setup=setup, check=check)
+        self.program = subprocess.Popen(
+            [os.path.join(BIN, "cr_run"), "/usr/bin/python3", "-S", "-c", code],
+            cwd=self.directory, start_new_session=True, **where)
+        wait_until("the program", lambda: os.path.exists(self.path("ready")))
+
+    def checkpoint(self, *options):
+        return subprocess.run([os.path.join(BIN, "cr_checkpoint"), *options, "-f", self.image,
+                               str(self.program.pid)], capture_output=True, text=True, check=False)
+
+    def save(self, *options):
+        done = self.checkpoint(*options)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.end()
+        return done.stderr
+
+    def refused(self, *options):
+        done = self.checkpoint(*options)
+        self.assertNotEqual(0, done.returncode)
+        self.assertFalse(os.path.exists(self.image))
+        self.assertIsNone(self.program.poll(), "the program goes on")
+        return done.stderr
+
+    def restart(self, *options, directory=None, **where):
+        """Brings the program back and lets it go; what cr_restart printed."""
+        where = {"stdin": subprocess.DEVNULL, "stdout": self.log, **where}
+        self.program = subprocess.Popen(
+            [os.path.join(BIN, "cr_restart"), "--no-restore-pid", *options, self.image],
+            stderr=subprocess.PIPE, text=True, start_new_session=True, **where)
+        open(os.path.join(directory or self.directory, "go"), "w").close()
+        _, printed = self.program.communicate(timeout=PATIENCE)
+        return self.program.returncode, printed
+
+    def back(self, *options, **where):
+        status, printed = self.restart(*options, **where)
+        self.assertEqual(0, status, printed + self.read(self.log.name))
+        return printed
+
+    @staticmethod
+    def read(path):
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+
+    def test_relocate(self):
+        self.start("f = open('data', 'w+'); f.write('one '); f.flush()",
+                   "f.write('two'); f.close(); open('made', 'w').close()")
+        self.save()
+        moved = os.path.join(self.top, "other=place")
+        os.rename(self.directory, moved)
+        os.unlink(os.path.join(moved, "ready"))
+        status, printed = self.restart(directory=moved)
+        self.assertNotEqual(0, status)
+        self.assertIn(self.path("data"), printed)
+        # A relocation of another place that only begins alike must not count.
+        self.back("--relocate", self.directory[:-1] + "=/nowhere",
+                  "--relocate", self.directory + "=" + moved.replace("=", "\\="),
+                  directory=moved)
+        self.assertEqual("one two", self.read(os.path.join(moved, "data")))
+        self.assertTrue(os.path.exists(os.path.join(moved, "made")), "the working directory")
+
+    def test_relocate_is_told_when_wrong(self):
+        for wrong in ("nothing", "/a=b", "a=/b", "/a=/b=/c", "/a\\x=/b", ""):
+            done = subprocess.run([os.path.join(BIN, "cr_restart"), "--relocate", wrong, "image"],
+                                  capture_output=True, text=True, check=False)
+            self.assertEqual(255, done.returncode, wrong)
+            self.assertIn("--relocate", done.stderr)
+
+    def test_redirection(self):
+        with open(self.path("old"), "wb") as old:
+            self.start("print('before', flush=True)",
+                       "print('after', flush=True); print('to error', file=sys.stderr)\n"
+                       "print(sys.stdin.read(), flush=True)", stdout=old)
+        self.save()
+        os.unlink(self.path("old"))
+        status, printed = self.restart()
+        self.assertNotEqual(0, status)
+        self.assertIn(self.path("old"), printed)
+        new = os.path.join(self.top, "new")
+        error = os.path.join(self.top, "error")
+        source = os.path.join(self.top, "source")
+        with open(source, "w", encoding="ascii") as file:
+            file.write("from the source")
+        self.back("--stdout", new, "--stderr", error, "--stdin", source)
+        self.assertEqual("after\nfrom the source\n", self.read(new))
+        self.assertIn("to error", self.read(error))
+
+    def test_redirection_to_own(self):
+        with open(self.path("old"), "wb") as old:
+            self.start("", "print('hello', flush=True)", stdout=old)
+        self.save()
+        with open(os.path.join(self.top, "own"), "wb") as own:
+            self.back("--stdout=-", stdout=own)
+        self.assertEqual("hello\n", self.read(os.path.join(self.top, "own")))
+        self.assertEqual("", self.read(self.path("old")))
+
+    def test_locked_by_another(self):
+        self.start("import fcntl; f = open('data', 'w'); fcntl.lockf(f, fcntl.LOCK_EX)\n"
+                   "g = open('whole', 'w'); fcntl.flock(g, fcntl.LOCK_EX)")
+        self.save()
+        for name, take in (("data", fcntl.lockf), ("whole", fcntl.flock)):
+            with open(self.path(name), "w", encoding="ascii") as file:
+                take(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                status, printed = self.restart()
+                self.assertNotEqual(0, status)
+                self.assertIn(self.path(name), printed)
+                self.assertIn("lock", printed)
+                os.unlink(self.path("go"))
+        self.back()
+
+    def test_connection(self):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+            self.start(f"import socket; s = socket.create_connection(('127.0.0.1', {port}))",
+                       "try: s.recv(1); print('received', flush=True)\n"
+                       "except OSError as error: print(error.errno, flush=True)")
+            refusal = self.refused()
+            for word in ("descriptor", f"127.0.0.1:{port}", "--sockets=close"):
+                self.assertIn(word, refusal)
+            self.save("--sockets=close")
+        out = os.path.join(self.top, "out")
+        self.assertIn("closed", self.back("--stdout", out))
+        self.assertEqual("107\n", self.read(out))  # ENOTCONN
+
+    def test_all_problems_at_once(self):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+            self.start(f"import socket; s = socket.create_connection(('127.0.0.1', {port}))\n"
+                       "d = os.open('/dev/kmsg', os.O_WRONLY) if os.access('/dev/kmsg', os.W_OK) "
+                       "else os.open('/dev/null', os.O_RDONLY)\n"
+                       "p = os.pidfd_open(os.getpid())")
+            refusal = self.refused()
+        self.assertIn("pidfd", refusal)
+        self.assertIn(f"127.0.0.1:{port}", refusal)
+
+    def test_pipes_to_outside(self):
+        ends = [os.pipe(), os.pipe()]
+        writers = [end[1] for end in ends]
+        self.start("", f"print(os.write({writers[0]}, b'x'), flush=True)\n"
+                       f"try: os.write({writers[1]}, b'y')\n"
+                       "except BrokenPipeError: print('broken', flush=True)\n"
+                       "import signal", pass_fds=writers)
+        self.assertIn("--pipes=close", self.refused())
+        self.save("--pipes=close")
+        for end in ends:
+            os.close(end[0])
+            os.close(end[1])
+        out = os.path.join(self.top, "out")
+        with open(os.path.join(self.top, "own"), "wb") as own:
+            printed = self.back("--stdout", out, stdout=own)
+        self.assertIn("closed at its other end", printed)
+        self.assertEqual("x", self.read(os.path.join(self.top, "own")))
+        self.assertEqual("1\nbroken\n", self.read(out))
+
+    def test_save_files(self):
+        self.start("f = open('data', 'r+' if os.path.exists('data') else 'w+')\n"
+                   "f.write('saved'); f.flush()",
+                   "f.write(' and more'); f.seek(0); print(f.read(), flush=True)")
+        os.chmod(self.path("data"), 0o640)
+        self.save("--save-files")
+        out = os.path.join(self.top, "out")
+        for spoiled in ("something longer than that", "", None):
+            if spoiled is None:
+                os.unlink(self.path("data"))
+            else:
+                with open(self.path("data"), "w", encoding="ascii") as file:
+                    file.write(spoiled)
+            before = set(os.listdir(self.directory))
+            self.back("--stdout", out)
+            self.assertEqual("saved and more", self.read(self.path("data")))
+            self.assertEqual("saved and more\n", self.read(out))
+            self.assertEqual(0o640, os.stat(self.path("data")).st_mode & 0o7777)
+            self.assertEqual(before | {"data", "go", "done"}, set(os.listdir(self.directory)))
+            os.unlink(out)
+            os.unlink(self.path("go"))
+
+    def test_failed_restart_leaves_saved_files_alone(self):
+        self.start("import fcntl; g = open('whole', 'w'); fcntl.flock(g, fcntl.LOCK_EX)\n"
+                   "f = open('data', 'w+'); f.write('saved'); f.flush()")
+        self.save("--save-files")
+        with open(self.path("data"), "w", encoding="ascii") as file:
+            file.write("newer")
+        before = set(os.listdir(self.directory))
+        with open(self.path("whole"), "r+", encoding="ascii") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            status, _ = self.restart()
+        self.assertNotEqual(0, status)
+        self.assertEqual("newer", self.read(self.path("data")))
+        self.assertEqual(before | {"go"}, set(os.listdir(self.directory)))
+
+    def test_listener_in_use(self):
+        self.start("import socket; s = socket.create_server(('127.0.0.1', 0))\n"
+                   "open('port', 'w').write(str(s.getsockname()[1]))")
+        self.save()
+        port = int(self.read(self.path("port")))
+        with socket.create_server(("127.0.0.1", port)):
+            status, printed = self.restart()
+        self.assertNotEqual(0, status)
+        self.assertIn(f"127.0.0.1:{port}", printed)
+
+
+if __name__ == "__main__":
+    at = sys.argv.index("--bin")
+    BIN = sys.argv[at + 1]
+    del sys.argv[at:at + 2]
+    unittest.main()

@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Installs a build tree into scratch places and uses it from there, as a packager and a user would.
+
+    test_install.py BUILD_DIR
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
+CONSUMER = os.path.join(HERE, "consumer")
+BUILD = None  # the build tree, from the command line
+
+
+def run(*command, **environment):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          env={**os.environ, **environment}, check=False)
+    if done.returncode:
+        raise AssertionError(f"{' '.join(command)}: exit status {done.returncode}\n{done.stdout}")
+    return done.stdout
+
+
+def cache_value(name):
+    with open(os.path.join(BUILD, "CMakeCache.txt"), encoding="utf-8") as file:
+        return re.search(rf"^{name}:\w+=(.*)$", file.read(), re.MULTILINE).group(1)
+
+
+class Installed(unittest.TestCase):
+    """One installation below a scratch prefix, moved away from where it was made."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = os.path.realpath(tempfile.mkdtemp(prefix="cryo-install-"))
+        cls.addClassCleanup(shutil.rmtree, cls.scratch)
+        first = os.path.join(cls.scratch, "first")
+        run("cmake", "--install", BUILD, "--prefix", first)
+        cls.prefix = os.path.join(cls.scratch, "moved")
+        os.rename(first, cls.prefix)
+        cls.libdir = os.path.join(cls.prefix, cache_value("CMAKE_INSTALL_LIBDIR"))
+        cls.library = os.path.join(cls.libdir, "libcr.so")
+        cls.header = os.path.join(cls.prefix, "include", "libcr.h")
+        cls.version = cache_value("CMAKE_PROJECT_VERSION")
+
+    def files(self):
+        for folder, _, names in os.walk(self.prefix):
+            for name in names:
+                yield os.path.join(folder, name)
+
+    def in_prefix(self, *path):
+        found = os.path.join(self.prefix, *path)
+        self.assertTrue(os.path.exists(found), f"{found} was not installed")
+        return found
+
+    def test_expected_files(self):
+        # "man/*.1" in the source tree must be installed as "share/man/man1/*.1", and so on.
+        for page in os.listdir(os.path.join(TOP, "man")):
+            self.in_prefix("share", "man", f"man{page[-1]}", page)
+        for completion in os.listdir(os.path.join(TOP, "completions")):
+            self.in_prefix("share", "bash-completion", "completions", completion)
+        for licence in os.listdir(os.path.join(TOP, "LICENSES")):
+            self.in_prefix("share", "doc", "cryo", "LICENSES", licence)
+
+    def test_every_command_has_page_and_completion(self):
+        folder = os.path.join(self.prefix, "bin")
+        for command in os.listdir(folder) if os.path.isdir(folder) else ():
+            self.in_prefix("share", "man", "man1", f"{command}.1")
+            self.in_prefix("share", "bash-completion", "completions", command)
+            self.assertIn(self.version, run(os.path.join(folder, command), "--version"))
+
+    def test_every_option_is_in_the_page(self):
+        folder = os.path.join(self.prefix, "bin")
+        for command in os.listdir(folder) if os.path.isdir(folder) else ():
+            listing = run(os.path.join(folder, command), "--help")
+            options = re.findall(r"^ +(?:-\w,)?--([\w-]+)", listing, re.MULTILINE)
+            self.assertIn("help", options)
+            page = self.in_prefix("share", "man", "man1", f"{command}.1")
+            with open(page, encoding="utf-8") as file:
+                described = re.findall(r"Fl Fl ([\w-]+)", file.read())
+            self.assertEqual(set(options) - set(described), set(), f"missing in {page}")
+
+    def test_completions_are_bash(self):
+        folder = os.path.join(self.prefix, "share", "bash-completion", "completions")
+        for completion in os.listdir(folder) if os.path.isdir(folder) else ():
+            path = os.path.join(folder, completion)
+            registered = run("bash", "-euc", '. "$1" && complete -p "$2"', "-", path, completion)
+            self.assertIn(completion, registered)
+
+    def test_module_sources_are_complete(self):
+        """The kernel's build and DKMS find all they need; building it is tested elsewhere."""
+        module = self.in_prefix("share", "cryo", "module")
+        with open(self.in_prefix(module, "dkms.conf"), encoding="utf-8") as file:
+            self.assertIn(f'PACKAGE_VERSION="{self.version}"\n', file.read())
+        with open(self.in_prefix(module, "Kbuild"), encoding="utf-8") as file:
+            objects = [name for name in re.findall(r"\b(kmod/\w+)\.o\b", file.read())
+                       if not name.endswith("_kunit")]
+        self.assertIn("kmod/main", objects)
+        for name in objects:
+            with open(self.in_prefix(module, name + ".c"), encoding="utf-8") as file:
+                for header in re.findall(r'^#include "(.*)"', file.read(), re.MULTILINE):
+                    self.in_prefix(module, "kmod", header)
+
+    def test_nothing_knows_where_it_was_built(self):
+        for path in self.files():
+            with open(path, "rb") as file:
+                content = file.read()
+            if b"\0" in content:
+                runpath = run("readelf", "-d", path) if content[:4] == b"\x7fELF" else ""
+                self.assertNotRegex(runpath, r"\(R(UN)?PATH\)", path)
+                continue
+            for place in (TOP, BUILD, os.path.join(self.scratch, "first")):
+                self.assertNotIn(place.encode(), content, f"{path} names {place}")
+
+    def test_soname_and_links(self):
+        self.assertRegex(run("readelf", "-d", self.library), r"SONAME.*\[libcr\.so\.0\]")
+        self.assertEqual(os.readlink(self.library), "libcr.so.0")
+        self.assertEqual(os.readlink(self.library + ".0"), f"libcr.so.{self.version}")
+
+    def test_library_needs_only_libc(self):
+        needed = re.findall(r"NEEDED.*\[(.*)\]", run("readelf", "-d", self.library))
+        self.assertEqual(needed, ["libc.so.6"])
+        # ldd sees what the needed ones need, too.
+        loaded = [line.split()[0] for line in run("ldd", self.library + ".0").splitlines()]
+        rest = [name for name in loaded
+                if not re.search(r"linux-vdso|ld-linux|^libc\.so\.6$", name)]
+        self.assertEqual(rest, [])
+
+    def test_exported_is_what_is_declared(self):
+        exported = [line.split()[-1] for line in
+                    run("nm", "--dynamic", "--defined-only", self.library).splitlines()]
+        listing = os.path.join(self.scratch, "declared")
+        run("gcc", "-std=c99", "-fsyntax-only", "-aux-info", listing, "-x", "c", self.header)
+        with open(listing, encoding="utf-8") as file:
+            own = "".join(line for line in file if f"{self.header}:" in line)
+        declared = re.findall(r"(\w+) \([^()]*\);", own)
+        self.assertIn("cr_strerror", declared)
+        with open(self.header, encoding="utf-8") as file:
+            declared += re.findall(r"^extern int (\w+);", file.read(), re.MULTILINE)
+        self.assertEqual(sorted(exported), sorted(declared))
+        self.assertEqual([name for name in exported if not re.match("cri?_", name)], [])
+
+    def test_preloaded_libraries_have_no_function_of_the_header(self):
+        for kind in ("run", "omit"):
+            exported = [line.split()[-1] for line in
+                        run("nm", "--dynamic", "--defined-only",
+                            os.path.join(self.libdir, f"libcr_{kind}.so")).splitlines()]
+            self.assertEqual([name for name in exported if name.startswith("cr_")],
+                             [f"cr_{kind}_link_me"])
+
+    def test_page_lists_the_codes_of_the_header(self):
+        with open(self.header, encoding="utf-8") as file:
+            codes = re.findall(r"^    (CR_E\w+) = (\d+)", file.read(), re.MULTILINE)
+        with open(self.in_prefix("share", "man", "man3", "libcr.3"), encoding="utf-8") as file:
+            listed = re.findall(r"^\.It Dv (CR_E\w+) Ta (\d+) Ta (\d+)", file.read(), re.MULTILINE)
+        self.assertEqual([(name, code, str(int(code) & 0xff)) for name, code in codes], listed)
+
+    def assert_speaks(self, program):
+        output = run(program, LD_LIBRARY_PATH=self.libdir)
+        self.assertRegex(output, rf"^{re.escape(self.version)}: \w.+\n$")
+
+    def test_program_by_pkg_config(self):
+        search = {"PKG_CONFIG_PATH": os.path.join(self.libdir, "pkgconfig")}
+        self.assertEqual(run("pkg-config", "--modversion", "libcr", **search).strip(), self.version)
+        flags = run("pkg-config", "--cflags", "--libs", "libcr", **search).split()
+        for compiler in (("gcc", "-std=c99", "consumer.c"), ("g++", "-std=c++20", "consumer.cpp"),
+                         ("g++", "-std=c++98", "consumer.cpp")):
+            program = os.path.join(self.scratch, "consumer" + compiler[1])
+            run(*compiler[:2], "-Wall", "-Wextra", "-pedantic", "-Werror",
+                os.path.join(CONSUMER, compiler[2]), *flags, "-o", program)
+            self.assert_speaks(program)
+
+    def test_program_by_find_package(self):
+        build = os.path.join(self.scratch, "consumer-build")
+        run("cmake", "-S", CONSUMER, "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        run("cmake", "--build", build)
+        for program in ("consumer_c", "consumer_cpp"):
+            self.assert_speaks(os.path.join(build, program))
+
+
+class Staged(unittest.TestCase):
+    def test_everything_lies_below_the_prefix(self):
+        """With DESTDIR, as packagers install: the prefix as configured, below another root."""
+        with tempfile.TemporaryDirectory(prefix="cryo-stage-") as stage:
+            run("cmake", "--install", BUILD, DESTDIR=stage)
+            prefix = stage + cache_value("CMAKE_INSTALL_PREFIX")
+            outside = [os.path.join(folder, name) for folder, _, names in os.walk(stage)
+                       for name in names if not folder.startswith(prefix)]
+            self.assertEqual(outside, [])
+            self.assertTrue(os.path.isfile(os.path.join(prefix, "include", "libcr.h")))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    BUILD = os.path.abspath(sys.argv.pop(1))
+    unittest.main()

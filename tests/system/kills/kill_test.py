@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""kill -9 at random moments: of the program, its frozen copy, cr_checkpoint and cr_restart.
+
+After each, the last committed image must be whole and restart, and a program that was not the
+victim must not have noticed: what it prints is that of an undisturbed run, to the last bit.
+
+    kill_test.py --bin build/release/bin --program build/release/examples/heat [--rounds N] [--seed S]
+"""
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs"))
+import processes  # noqa: E402
+
+# More steps than any test lasts; a line every hundred.
+ARGUMENTS = ["100000000", "100"]
+PATIENCE = 30
+
+
+class Failed(Exception):
+    pass
+
+
+def wait_until(what, condition):
+    """Waits for a condition and gives its value; a test that waits in vain says for what."""
+    end = time.monotonic() + PATIENCE
+    while not (value := condition()):
+        if time.monotonic() > end:
+            raise Failed(f"waited {PATIENCE} s for {what}")
+        time.sleep(0.002)
+    return value
+
+
+class Reference:
+    """What an undisturbed run prints, read as far as it is needed. It pauses on a full pipe."""
+
+    def __init__(self, program):
+        self.process = subprocess.Popen([program, *ARGUMENTS], stdout=subprocess.PIPE,
+                                        pipesize=4096)
+        self.text = b""
+
+    def agrees_with(self, printed):
+        while len(self.text) < len(printed):
+            self.text += self.process.stdout.readline()
+        return self.text.startswith(printed)
+
+    def end(self):
+        self.process.kill()
+        self.process.communicate()
+
+
+class Run:
+    """One program with its image, and what happens to them."""
+
+    def __init__(self, options, directory, reference):
+        self.options = options
+        self.image = os.path.join(directory, "context")
+        self.output = os.path.join(directory, "output")
+        self.reference = reference
+        self.random = random.Random(options.seed)
+        with open(self.output, "wb") as out:
+            self.started = subprocess.Popen(
+                [self.tool("cr_run"), options.program, *ARGUMENTS], stdout=out,
+                stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.pid = self.started.pid
+        wait_until("the program's first line", lambda: self.lines() > 0)
+
+    def tool(self, name):
+        return os.path.join(self.options.bin, name)
+
+    def lines(self):
+        with open(self.output, "rb") as out:
+            return out.read().count(b"\n")
+
+    def start_checkpoint(self):
+        return subprocess.Popen([self.tool("cr_checkpoint"), "-q", "--clobber", "--nosync",
+                                 "-f", self.image, str(self.pid)],
+                                stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    def checkpoint(self):
+        done = self.start_checkpoint()
+        _, errors = done.communicate(timeout=PATIENCE)
+        if done.returncode != 0:
+            raise Failed(f"cr_checkpoint: exit status {done.returncode}: {errors.decode()}")
+
+    def check_goes_on(self):
+        """The program was not the victim: it prints more, and what it should."""
+        before = self.lines()
+        wait_until("another line of the program", lambda: self.lines() > before)
+        self.check_output()
+
+    def check_output(self):
+        with open(self.output, "rb") as out:
+            printed = out.read()
+        if not self.reference.agrees_with(printed[:printed.rfind(b"\n") + 1]):
+            raise Failed("the program prints other numbers than undisturbed")
+
+    def check_image(self):
+        done = subprocess.run([self.tool("cr_inspect"), "--verify", self.image],
+                              capture_output=True, text=True, check=False, timeout=PATIENCE)
+        if done.returncode != 0:
+            raise Failed(f"the image is damaged: {done.stdout}{done.stderr}")
+
+    def pause(self, most):
+        time.sleep(self.random.random() * most)  # the random moment, not a wait for anything
+
+    def kill_program(self):
+        if self.started.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+        self.started.wait(PATIENCE)
+        self.reap_orphans()
+
+    def own_children(self):
+        """Processes that came to us because their parent was killed."""
+        ours = (self.started.pid, self.reference.process.pid)
+        return [pid for pid in processes.children(os.getpid()) if pid not in ours]
+
+    def reap_orphans(self):
+        for pid in self.own_children():
+            if processes.state(pid) == "Z":
+                os.waitpid(pid, 0)
+
+    def start_restart(self):
+        return subprocess.Popen([self.tool("cr_restart"), "-q", "--no-restore-pid", self.image],
+                                stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    def restart(self):
+        self.started = self.start_restart()
+        def alive():
+            if self.started.poll() is not None:
+                raise Failed(f"cr_restart: exit status {self.started.returncode}: "
+                             f"{self.started.stderr.read().decode()}")
+            return processes.children(self.started.pid)
+        self.pid = next(iter(wait_until("the restored process", alive)))
+        wait_until("the restored program to be at work", lambda: not self.being_restored())
+        self.check_goes_on()
+
+    def being_restored(self):
+        """A process that is still being put together does not listen on the control socket."""
+        try:
+            names = os.listdir(f"/proc/{self.pid}/fd")
+        except OSError:
+            return True
+        return "960" not in names
+
+    # The victims.
+
+    def victim_checkpointer(self):
+        victim = self.start_checkpoint()
+        self.pause(0.03)
+        victim.kill()
+        victim.communicate()
+        self.check_goes_on()
+
+    def victim_copy(self):
+        checkpointer = self.start_checkpoint()
+
+        def copy():
+            if checkpointer.poll() is not None:
+                return -1  # it was faster than we
+            return next((pid for pid in self.own_children() if pid != checkpointer.pid), None)
+        pid = wait_until("the frozen copy", copy)
+        if pid > 0:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        checkpointer.communicate(timeout=PATIENCE)
+        self.check_goes_on()
+
+    def victim_program(self):
+        checkpointer = self.start_checkpoint()
+        self.pause(0.03)
+        self.kill_program()
+        checkpointer.communicate(timeout=PATIENCE)
+        self.check_image()
+        self.restart()
+
+    def victim_restart(self):
+        self.kill_program()
+        victim = self.start_restart()
+        self.pause(0.05)
+        victim.kill()
+        victim.communicate()
+        for pid in self.own_children():
+            os.kill(pid, signal.SIGKILL)  # the orphan of the killed cr_restart
+            os.waitpid(pid, 0)
+        self.reap_orphans()
+        self.check_image()
+        self.restart()
+
+    def round(self):
+        victim = self.random.choice([self.victim_checkpointer, self.victim_copy,
+                                     self.victim_program, self.victim_restart])
+        try:
+            victim()
+            self.reap_orphans()
+            self.check_image()
+        except Failed as failure:
+            raise Failed(f"{victim.__name__}: {failure}") from failure
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--program", required=True)
+    parser.add_argument("--rounds", type=int,
+                        default=1000 if os.environ.get("CRYO_SOAK") else 60)
+    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(3), "little"))
+    options = parser.parse_args()
+    print(f"seed {options.seed}")
+    processes.adopt_orphans()
+    directory = tempfile.mkdtemp(prefix="cryo-kills.")
+    reference = Reference(options.program)
+    run = Run(options, directory, reference)
+    number = 0
+    try:
+        run.checkpoint()
+        for number in range(options.rounds):
+            run.round()
+        run.check_goes_on()
+    except Failed as failure:
+        print(f"FAILED in round {number} with seed {options.seed}: {failure} (files: {directory})")
+        return 1
+    finally:
+        run.kill_program()
+        reference.end()
+    shutil.rmtree(directory)
+    print(f"{options.rounds} rounds")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

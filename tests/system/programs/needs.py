@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a machine must have for some of the test programs, each asked in one function.
+
+    missing = needs.unmet(["avx512", "hugetlb"])    # the names that this machine does not meet
+"""
+
+import ctypes
+import os
+import resource
+import shutil
+import subprocess
+import sys
+
+CPU_FLAGS_FILE = "/proc/cpuinfo"
+
+
+def _read(path):
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _cpu_flag(flag):
+    for line in _read(CPU_FLAGS_FILE).splitlines():
+        if line.startswith("flags"):
+            return flag in line.split()
+    return False
+
+
+def _huge_pages():
+    values = dict(line.split(":", 1) for line in _read("/proc/meminfo").splitlines() if ":" in line)
+    free = int(values.get("HugePages_Free", "0").split()[0])
+    extra = _read("/proc/sys/vm/nr_overcommit_hugepages").strip()
+    return free >= 2 or int(extra or 0) >= 2
+
+
+def _thp():
+    return "[never]" not in _read("/sys/kernel/mm/transparent_hugepage/enabled")
+
+
+def _capability(number):
+    for line in _read("/proc/self/status").splitlines():
+        if line.startswith("CapEff:"):
+            return bool(int(line.split()[1], 16) >> number & 1)
+    return False
+
+
+def _module(name):
+    return subprocess.run([sys.executable, "-c", f"import {name}"], check=False,
+                          stderr=subprocess.DEVNULL).returncode == 0
+
+
+def _system_call(number, *arguments):
+    """True unless the kernel does not know the call, or forbids it to this user."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    result = libc.syscall(ctypes.c_long(number), *arguments)
+    if result >= 0:
+        os.close(result)
+        return True
+    return ctypes.get_errno() not in (38, 1, 13)  # ENOSYS, EPERM, EACCES
+
+
+def _ksm():
+    return os.path.exists("/sys/kernel/mm/ksm/run")
+
+
+def _open_files(count):
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[1] >= count
+
+
+CHECKS = {
+    "avx": lambda: _cpu_flag("avx"),
+    "avx512": lambda: _cpu_flag("avx512f"),
+    "pku": lambda: _cpu_flag("ospke"),
+    "amx": lambda: _cpu_flag("amx_tile"),
+    "hugetlb": _huge_pages,
+    "thp": _thp,
+    "ksm": _ksm,
+    "sys_nice": lambda: _capability(23),
+    "two-cpus": lambda: len(os.sched_getaffinity(0)) >= 2,
+    "open-files-2000": lambda: _open_files(2000),
+    "io_uring": lambda: _system_call(425, 1, ctypes.create_string_buffer(256)),
+    "userfaultfd": lambda: _system_call(323, 1 | os.O_CLOEXEC),
+    "perf": lambda: "perf_event" in " ".join(os.listdir("/sys/bus/event_source/devices"))
+            or int(_read("/proc/sys/kernel/perf_event_paranoid").strip() or 9) <= 2,
+    "bpf": lambda: _capability(21) or _capability(39),
+    "fuse": lambda: os.access("/dev/fuse", os.R_OK | os.W_OK),
+    "sysvipc": lambda: os.path.exists("/proc/sysvipc/shm"),
+    "mqueue": lambda: os.path.exists("/proc/sys/fs/mqueue"),
+    "openmp": lambda: True,
+    "perl": lambda: shutil.which("perl") is not None,
+    "java": lambda: shutil.which("java") is not None,
+    "python-numpy": lambda: _module("numpy"),
+}
+
+
+def unmet(names):
+    """The needs among NAMES that this machine does not meet."""
+    return [name for name in names if not CHECKS[name]()]

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looking at and ending the processes that a test started, and no others.
+
+    processes.adopt_orphans()           # once: what the tests leave behind becomes our child
+    processes.kill_family(os.getpid())  # every living descendant, and waits until all are gone
+"""
+
+import ctypes
+import os
+import signal
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def adopt_orphans():
+    """Makes this process the parent of every orphan of its tests."""
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def _stat(pid):
+    """(state, parent) of a process, or None if it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return fields[0], int(fields[1])
+    except (OSError, IndexError):
+        return None
+
+
+def state(pid):
+    """The state letter of a process, or None."""
+    found = _stat(pid)
+    return found[0] if found else None
+
+
+def children(parent):
+    """The children of a process, zombies included."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            stat = _stat(name)
+            if stat and stat[1] == parent:
+                found.append(int(name))
+    return found
+
+
+def family(root):
+    """All descendants of a process, parents before children."""
+    parents = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            stat = _stat(name)
+            if stat and stat[0] != "Z":
+                parents.setdefault(stat[1], []).append(int(name))
+    found, next_ones = [], [root]
+    while next_ones:
+        next_ones = [pid for parent in next_ones for pid in parents.get(parent, [])]
+        found += next_ones
+    return found
+
+
+def kill_family(root):
+    """Kills every descendant of ROOT until none lives, and reaps those that are ours."""
+    while members := family(root):
+        for pid in members:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        reap()
+    reap()
+
+
+def reap(keep=()):
+    """Collects the exit status of adopted orphans; children in KEEP are somebody's to wait for."""
+    for pid in children(os.getpid()):
+        if pid not in keep and state(pid) == "Z":
+            try:
+                os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                pass
+
+
+def describe(root):
+    """What a process and its descendants are doing, for a person who reads a failed test."""
+    lines = []
+    for pid in [root, *family(root)]:
+        try:
+            with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+                lines.append(f"process {pid} ({file.read().strip()})")
+            for tid in sorted(os.listdir(f"/proc/{pid}/task"), key=int)[:20]:
+                line = f"  thread {tid}:"
+                for what in ("syscall", "wchan"):
+                    try:
+                        with open(f"/proc/{pid}/task/{tid}/{what}", encoding="ascii") as file:
+                            line += f" {what} {file.read().split(' ')[0].strip()}"
+                    except OSError:
+                        pass
+                lines.append(f"{line} state {state(tid)}")
+        except OSError:
+            lines.append(f"process {pid} is gone")
+    return "\n".join(lines)

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Result and Error: what went in comes out, and the text grows from the inside to the outside.
+#include "base/result.hpp"
+
+#include <cerrno>
+#include <gtest/gtest.h>
+#include <memory>
+#include <string>
+
+namespace {
+
+using cryo::Error;
+using cryo::Result;
+
+TEST(Error, NamesTheThingAndTheCause)
+{
+    Error error = Error::from_errno("context.412", ENOENT);
+    EXPECT_EQ(error.code(), ENOENT);
+    EXPECT_EQ(error.text(), "context.412: No such file or directory");
+}
+
+TEST(Error, WithinPrefixesAndKeepsTheCode)
+{
+    Error inner(EIO, "page 7: checksum differs");
+    Error outer = inner.within("context.412").within("cr_restart");
+    EXPECT_EQ(outer.code(), EIO);
+    EXPECT_EQ(outer.text(), "cr_restart: context.412: page 7: checksum differs");
+    EXPECT_EQ(inner.text(), "page 7: checksum differs");
+}
+
+Result<int> half(int n)
+{
+    if (n % 2 != 0)
+        return Error(EINVAL, std::to_string(n) + " is odd");
+    return n / 2;
+}
+
+TEST(Result, HoldsAValue)
+{
+    Result<int> r = half(8);
+    ASSERT_TRUE(r);
+    EXPECT_EQ(*r, 4);
+    *r = 5;
+    EXPECT_EQ(*r, 5);
+}
+
+TEST(Result, HoldsAnError)
+{
+    Result<int> r = half(7);
+    ASSERT_FALSE(r);
+    EXPECT_EQ(r.error().code(), EINVAL);
+    EXPECT_EQ(r.error().text(), "7 is odd");
+}
+
+TEST(Result, AFalseValueIsNoError)
+{
+    EXPECT_TRUE(half(0));
+    EXPECT_TRUE(Result<bool>(false));
+}
+
+TEST(Result, AnErrorTravelsBetweenTypes)
+{
+    auto outer = [](int n) -> Result<std::string> {
+        Result<int> r = half(n);
+        if (!r)
+            return r.error().within("halving");
+        return std::to_string(*r);
+    };
+    EXPECT_EQ(*outer(6), "3");
+    EXPECT_EQ(outer(9).error().text(), "halving: 9 is odd");
+}
+
+TEST(Result, MoveOnlyValuesMoveOut)
+{
+    Result<std::unique_ptr<int>> r = std::make_unique<int>(42);
+    ASSERT_TRUE(r);
+    std::unique_ptr<int> owned = *std::move(r);
+    EXPECT_EQ(*owned, 42);
+}
+
+TEST(Result, MembersAreReachedByArrow)
+{
+    const Result<std::string> r = std::string("frozen");
+    EXPECT_EQ(r->size(), 6U);
+}
+
+TEST(Result, WithoutAValue)
+{
+    Result<void> good;
+    Result<void> bad = Error(EBUSY, "in use");
+    EXPECT_TRUE(good);
+    ASSERT_FALSE(bad);
+    EXPECT_EQ(bad.error().code(), EBUSY);
+}
+
+TEST(Result, TheWrongHalfIsNeverRead)
+{
+    Result<int> value = 1;
+    Result<int> error = Error(EIO, "gone");
+    EXPECT_THROW(static_cast<void>(value.error()), std::bad_variant_access);
+    EXPECT_THROW(static_cast<void>(*error), std::bad_variant_access);
+}
+
+} // namespace

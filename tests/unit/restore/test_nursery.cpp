@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// The processes of a restart: their parents, sessions, groups, their zombies; and none of them
+// left when one cannot be made.
+#include "restore/nursery.hpp"
+
+#include "base/fd.hpp"
+#include "capture/proc.hpp"
+#include "restore/plan.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+namespace {
+
+using cryo::Fd;
+using cryo::restore::Newborn;
+using cryo::restore::nobody;
+using cryo::restore::Nursery;
+
+struct Stat {
+    char state = 0;
+    int ppid = 0, pgid = 0, sid = 0;
+};
+
+Stat stat_of(pid_t pid)
+{
+    Stat stat;
+    const auto text = cryo::capture::Proc(pid).read("stat");
+    if (!text)
+        return stat;
+    std::string_view rest = *text;
+    rest.remove_prefix(rest.rfind(')') + 2);
+    stat.state = cryo::capture::take_word(rest).front();
+    stat.ppid = static_cast<int>(cryo::capture::take_number(rest));
+    stat.pgid = static_cast<int>(cryo::capture::take_number(rest));
+    stat.sid = static_cast<int>(cryo::capture::take_number(rest));
+    return stat;
+}
+
+// Waits until a sleeper is a shell that reads from its descriptor 5.
+void await_sleeping(pid_t pid)
+{
+    const cryo::capture::Proc proc(pid);
+    for (;;) {
+        const auto comm = proc.read("comm");
+        const char state = stat_of(pid).state;
+        ASSERT_TRUE(comm && state != 'Z') << "the shell has ended";
+        if (*comm == "sh\n" && state == 'S')
+            return;
+        sched_yield();
+    }
+}
+
+class NurseryTest : public testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        prctl(PR_SET_CHILD_SUBREAPER, 1);
+        int ends[2];
+        ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+        live_.reset(ends[0]);
+        end_.reset(ends[1]);
+        ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+        failures_.reset(ends[0]);
+        report_.reset(ends[1]);
+    }
+    void TearDown() override
+    {
+        EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a process was left";
+        EXPECT_EQ(errno, ECHILD);
+    }
+
+    // Lives until end_ is closed.
+    Newborn sleeper(int parent, int session, int group)
+    {
+        Newborn child;
+        child.parent = parent;
+        child.session = session;
+        child.group = group;
+        child.exe = "/bin/sh";
+        child.arguments = {"sh", "-c", "read line <&5"};
+        child.environment = {"A=B"};
+        child.descriptors = {live_.get(), report_.get()};
+        child.floor = 5;
+        child.report = 1;
+        return child;
+    }
+
+    Fd live_, end_, failures_, report_;
+};
+
+TEST_F(NurseryTest, RelationsAreAsAsked)
+{
+    Nursery nursery;
+    const auto add = [&](int parent, int session, int group) {
+        return static_cast<int>(nursery.add(sleeper(parent, session, group)));
+    };
+    const int root = add(nobody, nobody, nobody);
+    const int other_group = add(root, nobody, 1);
+    const int joined = add(root, nobody, other_group);
+    const int leader = add(root, 3, 3);
+    const int grandchild = add(leader, leader, leader);
+    const int old_session = add(leader, nobody, nobody);
+    auto born = nursery.make();
+    ASSERT_TRUE(born) << born.error().text();
+    const auto pid = [&](int i) { return (*born)[static_cast<size_t>(i)]; };
+    EXPECT_EQ(stat_of(pid(root)).ppid, getpid());
+    EXPECT_EQ(stat_of(pid(root)).pgid, getpgrp());
+    EXPECT_EQ(stat_of(pid(root)).sid, getsid(0));
+    EXPECT_EQ(stat_of(pid(other_group)).pgid, pid(other_group));
+    EXPECT_EQ(stat_of(pid(other_group)).sid, getsid(0));
+    EXPECT_EQ(stat_of(pid(joined)).ppid, pid(root));
+    EXPECT_EQ(stat_of(pid(joined)).pgid, pid(other_group));
+    EXPECT_EQ(stat_of(pid(leader)).sid, pid(leader));
+    EXPECT_EQ(stat_of(pid(leader)).pgid, pid(leader));
+    EXPECT_EQ(stat_of(pid(grandchild)).ppid, pid(leader));
+    EXPECT_EQ(stat_of(pid(grandchild)).sid, pid(leader));
+    EXPECT_EQ(stat_of(pid(old_session)).ppid, pid(leader));
+    EXPECT_EQ(stat_of(pid(old_session)).sid, getsid(0));
+    EXPECT_EQ(stat_of(pid(old_session)).pgid, getpgrp());
+    nursery.end_all();
+    for (const pid_t one : *born)
+        EXPECT_EQ(kill(one, 0), -1);
+}
+
+TEST_F(NurseryTest, ZombiesWaitForTheirParent)
+{
+    Nursery nursery;
+    const auto parent = static_cast<int>(nursery.add(sleeper(nobody, nobody, nobody)));
+    // Also one that joins the group of a process made after it.
+    for (const int status : {3 << 8, int(SIGTERM), int(SIGKILL)}) {
+        Newborn child;
+        child.parent = parent;
+        child.group = status == SIGKILL ? 4 : nobody;
+        child.zombie = true;
+        child.wait_status = status;
+        nursery.add(child);
+    }
+    nursery.add(sleeper(parent, nobody, 4));
+    const auto born = nursery.make();
+    ASSERT_TRUE(born) << born.error().text();
+    await_sleeping((*born)[0]);
+    // A shell asks for its children's ends only when it runs something: they are zombies still.
+    for (size_t i = 1; i <= 3; i++) {
+        EXPECT_EQ(stat_of((*born)[i]).state, 'Z');
+        EXPECT_EQ(stat_of((*born)[i]).ppid, (*born)[0]);
+    }
+    EXPECT_EQ(stat_of((*born)[3]).pgid, (*born)[4]);
+    // Their statuses, as the new parent of orphans sees them.
+    kill((*born)[0], SIGKILL);
+    waitpid((*born)[0], nullptr, 0);
+    int status = 0;
+    ASSERT_EQ(waitpid((*born)[1], &status, 0), (*born)[1]);
+    EXPECT_EQ(status, 3 << 8);
+    ASSERT_EQ(waitpid((*born)[2], &status, 0), (*born)[2]);
+    EXPECT_EQ(status, SIGTERM);
+    nursery.end_all();
+}
+
+TEST_F(NurseryTest, AnIdInUseLeavesNobodyBehind)
+{
+    Nursery nursery;
+    const auto root = static_cast<int>(nursery.add(sleeper(nobody, nobody, nobody)));
+    nursery.add(sleeper(root, nobody, nobody));
+    Newborn third = sleeper(root, nobody, nobody);
+    third.pid = getpid();
+    nursery.add(third);
+    const auto born = nursery.make();
+    ASSERT_FALSE(born);
+    // Who may not choose ids hears that instead.
+    EXPECT_TRUE(born.error().code() == EEXIST || born.error().code() == EPERM);
+    EXPECT_NE(born.error().text().find(std::to_string(getpid())), std::string::npos);
+}
+
+TEST_F(NurseryTest, AProgramThatIsNotThereIsReported)
+{
+    Nursery nursery;
+    Newborn child = sleeper(nobody, nobody, nobody);
+    child.exe = "/nonexistent/program";
+    nursery.add(child);
+    const auto born = nursery.make();
+    ASSERT_TRUE(born) << born.error().text();
+    cryo::restore::Failure failure = {};
+    ASSERT_EQ(read(failures_.get(), &failure, sizeof(failure)), ssize_t(sizeof(failure)));
+    EXPECT_EQ(failure.error, ENOENT);
+    nursery.end_all();
+}
+
+TEST_F(NurseryTest, DescriptorsLieFromTheFloorOn)
+{
+    Nursery nursery;
+    Newborn child = sleeper(nobody, nobody, nobody);
+    child.descriptors = {live_.get(), report_.get(), -1, live_.get()};
+    nursery.add(child);
+    const auto born = nursery.make();
+    ASSERT_TRUE(born) << born.error().text();
+    await_sleeping((*born)[0]);
+    const cryo::capture::Proc proc((*born)[0]);
+    const auto pipe_name = cryo::capture::Proc(getpid()).link("fd/" + std::to_string(live_.get()));
+    const auto numbers = proc.numbers("fd");
+    ASSERT_TRUE(numbers);
+    std::vector<int> high;
+    for (const int fd : *numbers) {
+        if (fd >= 5 && fd < 10) // the shell keeps one of its own at 10
+            high.push_back(fd);
+    }
+    EXPECT_EQ(high, (std::vector<int>{5, 6, 8}));
+    EXPECT_EQ(*proc.link("fd/8"), *pipe_name);
+    nursery.end_all();
+}
+
+} // namespace

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The event group: what is announced is heard, by those it is for and by nobody else. That
+// something is not heard is seen by what is heard next: events keep their order.
+#include <csignal>
+#include <cstddef>
+#include <cstdlib>
+#include <fcntl.h>
+#include <functional>
+#include <sched.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "device_test.hpp"
+#include "events/listener.hpp"
+
+namespace cryo::test {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr auto patience = 10s;
+
+cryo_event event_of(cryo_phase phase, uint64_t done = 0, uint64_t total = 0)
+{
+    cryo_event event = {};
+    event.operation = CRYO_OP_CHECKPOINT;
+    event.phase = phase;
+    event.bytes_done = done;
+    event.bytes_total = total;
+    return event;
+}
+
+class Events : public DeviceTest
+{
+  protected:
+    // Announces as soon as the rate allows.
+    void announce(const cryo_event &event) const
+    {
+        int rc = 0;
+        while ((rc = device().announce_raw(event)) == -EAGAIN)
+            sched_yield();
+        ASSERT_EQ(0, rc);
+    }
+
+    // Plain users hear on kernels that can tell users apart; root hears everywhere.
+    bool may_join() const { return geteuid() == 0 || device().has(CRYO_FEATURE_EVENTS_PER_USER); }
+};
+
+#define JOIN_OR_RETURN(listener)                                                                   \
+    auto listener##_or = EventListener::join();                                                    \
+    if (!may_join()) {                                                                             \
+        ASSERT_FALSE(listener##_or);                                                               \
+        EXPECT_EQ(EPERM, listener##_or.error().code());                                            \
+        return;                                                                                    \
+    }                                                                                              \
+    ASSERT_TRUE(listener##_or) << listener##_or.error().text();                                    \
+    EventListener listener = *std::move(listener##_or)
+
+// The next event, which must come.
+Event heard_by(EventListener &listener)
+{
+    auto next = listener.next(patience);
+    if (!next || !*next) {
+        ADD_FAILURE() << (next ? "nothing was heard" : next.error().text());
+        return {};
+    }
+    return **next;
+}
+
+// Runs `body` in a child of which nothing is left afterwards; its value is the exit code.
+int in_child(const std::function<int()> &body)
+{
+    pid_t child = fork();
+    if (child == 0)
+        _exit(body());
+    int status = -1;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+}
+
+TEST_F(Events, CarryWhatWasAnnounced)
+{
+    JOIN_OR_RETURN(listener);
+    struct stat ns = {};
+    ASSERT_EQ(0, stat("/proc/self/ns/pid", &ns));
+
+    announce(event_of(CRYO_PHASE_STARTED));
+    announce(event_of(CRYO_PHASE_PROGRESS, uint64_t{5} << 33, uint64_t{7} << 33));
+    cryo_event failed = event_of(CRYO_PHASE_FAILED);
+    failed.operation = CRYO_OP_RESTART;
+    failed.error = ENOSPC;
+    failed.target = 4711;
+    announce(failed);
+
+    Event event = heard_by(listener);
+    EXPECT_EQ(static_cast<uint32_t>(getpid()), event.pid);
+    EXPECT_EQ(ns.st_ino, event.pidns_inode);
+    EXPECT_EQ(CRYO_OP_CHECKPOINT, event.operation);
+    EXPECT_EQ(CRYO_PHASE_STARTED, event.phase);
+    event = heard_by(listener);
+    EXPECT_EQ(CRYO_PHASE_PROGRESS, event.phase);
+    EXPECT_EQ(uint64_t{5} << 33, event.bytes_done);
+    EXPECT_EQ(uint64_t{7} << 33, event.bytes_total);
+    event = heard_by(listener);
+    EXPECT_EQ(CRYO_OP_RESTART, event.operation);
+    EXPECT_EQ(CRYO_PHASE_FAILED, event.phase);
+    EXPECT_EQ(ENOSPC, event.error);
+    EXPECT_EQ(uint32_t{4711}, event.target);
+}
+
+// The structure as it was before it knew of a target.
+TEST_F(Events, AnOlderCallerIsUnderstood)
+{
+    JOIN_OR_RETURN(listener);
+    cryo_event event = event_of(CRYO_PHASE_STARTED);
+    event.size = offsetof(cryo_event, target);
+    event.target = 4711; // not the module's to read
+    int rc = 0;
+    while ((rc = call(CRYO_IOC_EVENT, &event)) == -EAGAIN)
+        sched_yield();
+    ASSERT_EQ(0, rc);
+    EXPECT_EQ(uint32_t{0}, heard_by(listener).target);
+}
+
+// CRYO_BIN: where the commands are.
+TEST_F(Events, TheCommandsAnnounceWhatTheyDo)
+{
+    JOIN_OR_RETURN(listener);
+    const char *bin = getenv("CRYO_BIN");
+    ASSERT_NE(nullptr, bin);
+    const std::string image = "/tmp/events." + std::to_string(getpid());
+    int in[2], out[2];
+    ASSERT_EQ(0, pipe2(in, O_CLOEXEC));
+    ASSERT_EQ(0, pipe2(out, O_CLOEXEC));
+    const pid_t program = fork();
+    ASSERT_GE(program, 0);
+    if (program == 0) {
+        dup2(in[0], STDIN_FILENO);
+        dup2(out[1], STDOUT_FILENO);
+        const std::string run = std::string(bin) + "/cr_run";
+        execl(run.c_str(), "cr_run", "sh", "-c", "echo begun; read line; true", nullptr);
+        _exit(127);
+    }
+    char begun[6] = {};
+    ASSERT_EQ(6, read(out[0], begun, sizeof(begun)));
+    const auto command = [&](const std::string &arguments) {
+        return system((std::string(bin) + arguments).c_str()); // NOLINT: a test's own words
+    };
+    const std::string pid = std::to_string(program);
+    EXPECT_EQ(0, command("/cr_checkpoint -q --backend kmod -f " + image + " " + pid));
+    Event event = heard_by(listener);
+    EXPECT_EQ(CRYO_PHASE_STARTED, event.phase);
+    EXPECT_EQ(static_cast<uint32_t>(program), event.target);
+    EXPECT_NE(event.pid, event.target);
+    event = heard_by(listener);
+    struct stat saved = {};
+    EXPECT_EQ(0, stat(image.c_str(), &saved));
+    EXPECT_EQ(CRYO_PHASE_FINISHED, event.phase);
+    EXPECT_EQ(CRYO_OP_CHECKPOINT, event.operation);
+    EXPECT_EQ(static_cast<uint64_t>(saved.st_size), event.bytes_done);
+
+    EXPECT_NE(0, command("/cr_checkpoint -q --backend kmod -f " + image + " " + pid + " 2>&1"))
+        << "the image exists";
+    EXPECT_EQ(CRYO_PHASE_STARTED, heard_by(listener).phase);
+    event = heard_by(listener);
+    EXPECT_EQ(CRYO_PHASE_FAILED, event.phase);
+    EXPECT_EQ(EEXIST, event.error);
+
+    kill(program, SIGKILL);
+    waitpid(program, nullptr, 0);
+    EXPECT_EQ(0, command("/cr_restart -q --backend kmod " + image + " < /dev/null"));
+    event = heard_by(listener);
+    EXPECT_EQ(CRYO_OP_RESTART, event.operation);
+    EXPECT_EQ(CRYO_PHASE_STARTED, event.phase);
+    EXPECT_EQ(static_cast<uint32_t>(program), event.target);
+    EXPECT_EQ(CRYO_PHASE_FINISHED, heard_by(listener).phase);
+    for (int fd : {in[0], in[1], out[0], out[1]})
+        close(fd);
+    unlink(image.c_str());
+}
+
+TEST_F(Events, AreAboutTheCallerWhoeverOpenedTheDevice)
+{
+    JOIN_OR_RETURN(listener);
+    pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        announce(event_of(CRYO_PHASE_FINISHED));
+        _exit(HasFailure());
+    }
+    int status = -1;
+    ASSERT_EQ(child, waitpid(child, &status, 0));
+    EXPECT_EQ(0, status);
+    EXPECT_EQ(static_cast<uint32_t>(child), heard_by(listener).pid);
+}
+
+TEST_F(Events, TooManyAreRefusedAndTheRestIsHeard)
+{
+    JOIN_OR_RETURN(listener);
+    const uint32_t rate = device().features().event_rate;
+    uint32_t sent = 0, refused = 0;
+    for (uint32_t i = 0; i < 20 * rate; i++) {
+        int rc = device().announce_raw(event_of(CRYO_PHASE_PROGRESS, i));
+        ASSERT_TRUE(rc == 0 || rc == -EAGAIN) << rc;
+        (rc ? refused : sent)++;
+        if (rc == 0) {
+            EXPECT_EQ(i, heard_by(listener).bytes_done);
+        }
+    }
+    EXPECT_GT(sent, 0U);
+    EXPECT_GT(refused, 0U) << "a flood of " << 20 * rate << " events was let through";
+}
+
+TEST_F(Events, NobodyListeningIsNoError)
+{
+    announce(event_of(CRYO_PHASE_STARTED));
+}
+
+TEST_F(Events, RootHearsEveryUser)
+{
+    JOIN_OR_RETURN(listener);
+    EXPECT_EQ(0, in_child([&] {
+                  if (setresgid(1234, 1234, 1234) || setresuid(1234, 1234, 1234))
+                      return 2;
+                  announce(event_of(CRYO_PHASE_PROGRESS, 1234));
+                  return 0;
+              }));
+    EXPECT_EQ(1234U, heard_by(listener).bytes_done);
+}
+
+TEST_F(Events, RootSeesThatUsersDoNotHearEachOther)
+{
+    auto as = [](uid_t uid) {
+        return setresgid(uid, uid, uid) == 0 && setresuid(uid, uid, uid) == 0;
+    };
+    EXPECT_EQ(0, in_child([&] {
+                  int ready[2] = {}, go[2] = {};
+                  if (pipe(ready) || pipe(go))
+                      return 2;
+                  pid_t listening = fork();
+                  if (listening == 0) {
+                      if (!as(2001))
+                          _exit(3);
+                      auto listener = EventListener::join();
+                      if (!device().has(CRYO_FEATURE_EVENTS_PER_USER))
+                          _exit(listener ? 4 : 0); // may not listen at all
+                      char byte = 0;
+                      if (!listener || write(ready[1], "r", 1) != 1 || read(go[0], &byte, 1) != 1)
+                          _exit(5);
+                      announce(event_of(CRYO_PHASE_PROGRESS, 2001));
+                      _exit(heard_by(*listener).bytes_done == 2001 ? 0 : 6);
+                  }
+                  close(ready[1]);
+                  char byte = 0;
+                  if (read(ready[0], &byte, 1) == 1) {
+                      for (uid_t other : {2002U, 0U})
+                          in_child([&] {
+                              if (other && !as(other))
+                                  return 7;
+                              announce(event_of(CRYO_PHASE_PROGRESS, 2002));
+                              return 0;
+                          });
+                      if (write(go[1], "g", 1) != 1)
+                          return 8;
+                  }
+                  int status = -1;
+                  waitpid(listening, &status, 0);
+                  return WIFEXITED(status) ? WEXITSTATUS(status) : 9;
+              }));
+}
+
+TEST_F(Events, RootSeesThatNetworkNamespacesAreApart)
+{
+    JOIN_OR_RETURN(listener);
+    EXPECT_EQ(0, in_child([&] {
+                  if (unshare(CLONE_NEWNET))
+                      return 2;
+                  announce(event_of(CRYO_PHASE_PROGRESS, 1));
+                  return 0;
+              }));
+    announce(event_of(CRYO_PHASE_PROGRESS, 2));
+    EXPECT_EQ(2U, heard_by(listener).bytes_done);
+}
+
+TEST_F(Events, RootSeesThePidOfTheNamespaceWithItsName)
+{
+    JOIN_OR_RETURN(listener);
+    struct stat own = {};
+    ASSERT_EQ(0, stat("/proc/self/ns/pid", &own));
+    EXPECT_EQ(0, in_child([&] {
+                  if (unshare(CLONE_NEWPID))
+                      return 2;
+                  return in_child([&] {
+                      announce(event_of(CRYO_PHASE_PROGRESS, 3));
+                      return 0;
+                  });
+              }));
+    Event event = heard_by(listener);
+    EXPECT_EQ(1U, event.pid);
+    EXPECT_NE(own.st_ino, event.pidns_inode);
+}
+
+} // namespace
+} // namespace cryo::test

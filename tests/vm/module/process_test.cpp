@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// THREADS and FILES against what the test has just set up, NEXTPID against what fork() gives.
+#include <atomic>
+#include <csignal>
+#include <fcntl.h>
+#include <fstream>
+#include <map>
+#include <pthread.h>
+#include <sched.h>
+#include <set>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/rseq.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <thread>
+
+#include "device_test.hpp"
+#include "memory.hpp"
+
+namespace cryo::test {
+namespace {
+
+class Threads : public DeviceTest
+{};
+
+// What a thread can find out about itself.
+struct Self {
+    uint32_t tid;
+    uint64_t clear_child_tid, robust_list, rseq, altstack, altstack_size;
+    int pdeath_signal;
+
+    static Self look()
+    {
+        Self self = {};
+        self.tid = static_cast<uint32_t>(gettid());
+        int *clear = nullptr;
+        prctl(PR_GET_TID_ADDRESS, &clear);
+        self.clear_child_tid = reinterpret_cast<uintptr_t>(clear);
+        void *robust = nullptr;
+        size_t length = 0;
+        syscall(SYS_get_robust_list, 0, &robust, &length);
+        self.robust_list = reinterpret_cast<uintptr_t>(robust);
+        self.rseq = reinterpret_cast<uintptr_t>(__builtin_thread_pointer()) +
+                    static_cast<uintptr_t>(__rseq_offset);
+        stack_t stack = {};
+        sigaltstack(nullptr, &stack);
+        self.altstack = reinterpret_cast<uintptr_t>(stack.ss_sp);
+        self.altstack_size = stack.ss_size;
+        prctl(PR_GET_PDEATHSIG, &self.pdeath_signal);
+        return self;
+    }
+};
+
+void expect_same(const Self &self, const cryo_thread &told)
+{
+    EXPECT_EQ(self.clear_child_tid, told.clear_child_tid);
+    EXPECT_EQ(self.robust_list, told.robust_list);
+    EXPECT_EQ(self.rseq, told.rseq);
+    EXPECT_EQ(32U, told.rseq_len);
+    EXPECT_EQ(static_cast<uint32_t>(RSEQ_SIG), told.rseq_sig);
+    EXPECT_EQ(self.altstack, told.altstack);
+    EXPECT_EQ(self.altstack_size, told.altstack_size);
+    EXPECT_EQ(static_cast<uint32_t>(self.pdeath_signal), told.pdeath_signal);
+    EXPECT_EQ(0U, told.flags & CRYO_THREAD_EXITING);
+}
+
+TEST_F(Threads, EveryThreadAsItSeesItself)
+{
+    constexpr int count = 100; // more than Device asks for at first
+    std::vector<Self> seen(count);
+    std::atomic<int> ready = 0;
+    std::atomic<bool> stop = false;
+    std::vector<std::thread> threads;
+    threads.reserve(count);
+    for (int i = 0; i < count; i++)
+        threads.emplace_back([&, i] {
+            std::vector<char> stack(65536);
+            stack_t alternate = {};
+            alternate.ss_sp = stack.data();
+            alternate.ss_size = stack.size() - static_cast<size_t>(i) * 16;
+            sigaltstack(&alternate, nullptr);
+            prctl(PR_SET_PDEATHSIG, i % 3 ? SIGUSR1 : 0);
+            pthread_setname_np(pthread_self(), ("cryo-" + std::to_string(i)).c_str());
+            seen[static_cast<size_t>(i)] = Self::look();
+            ready++;
+            ready.notify_all();
+            stop.wait(false);
+            alternate.ss_flags = SS_DISABLE;
+            sigaltstack(&alternate, nullptr);
+        });
+    for (int now = ready; now < count; now = ready)
+        ready.wait(now);
+
+    auto told = device().threads();
+    stop = true;
+    stop.notify_all();
+    for (std::thread &thread : threads)
+        thread.join();
+
+    ASSERT_TRUE(told) << told.error().text();
+    ASSERT_EQ(count + 1U, told->size());
+    std::map<uint32_t, cryo_thread> by_tid;
+    for (const cryo_thread &thread : *told)
+        by_tid[thread.tid] = thread;
+    for (int i = 0; i < count; i++) {
+        SCOPED_TRACE(i);
+        const Self &self = seen[static_cast<size_t>(i)];
+        ASSERT_TRUE(by_tid.contains(self.tid));
+        expect_same(self, by_tid[self.tid]);
+        EXPECT_EQ(0U, by_tid[self.tid].flags & CRYO_THREAD_LEADER);
+        EXPECT_EQ("cryo-" + std::to_string(i), by_tid[self.tid].name);
+    }
+    const cryo_thread &leader = told->front();
+    EXPECT_EQ(static_cast<uint32_t>(getpid()), leader.tid);
+    EXPECT_EQ(static_cast<uint32_t>(CRYO_THREAD_LEADER), leader.flags);
+    expect_same(Self::look(), leader);
+}
+
+TEST_F(Threads, WhileThreadsComeAndGo)
+{
+    std::atomic<bool> stop = false;
+    std::thread maker([&] {
+        while (!stop)
+            std::thread([] {}).join();
+    });
+    for (int i = 0; i < 300; i++) {
+        auto told = device().threads();
+        ASSERT_TRUE(told) << told.error().text();
+        ASSERT_GE(told->size(), 2U);
+        EXPECT_EQ(static_cast<uint32_t>(getpid()), told->front().tid);
+    }
+    stop = true;
+    maker.join();
+}
+
+class Files : public DeviceTest
+{
+  protected:
+    std::map<int, cryo_file> files() const
+    {
+        std::map<int, cryo_file> by_fd;
+        auto told = device().files();
+        if (!told) {
+            ADD_FAILURE() << told.error().text();
+            return by_fd;
+        }
+        for (const cryo_file &file : *told)
+            by_fd[static_cast<int>(file.fd)] = file;
+        EXPECT_EQ(by_fd.size(), told->size());
+        return by_fd;
+    }
+};
+
+TEST_F(Files, SharedAndNotShared)
+{
+    Fd file = file_of_pages(1);
+    Fd copy(dup(file.get())),
+        again(open(("/proc/self/fd/" + std::to_string(file.get())).c_str(), O_RDONLY | O_CLOEXEC));
+    Fd far(fcntl(file.get(), F_DUPFD_CLOEXEC, 500));
+    ASSERT_TRUE(copy && again && far);
+    auto told = files();
+    const auto lowest = static_cast<uint32_t>(file.get());
+    EXPECT_EQ(lowest, told[file.get()].same_as);
+    EXPECT_EQ(lowest, told[copy.get()].same_as);
+    EXPECT_EQ(lowest, told[far.get()].same_as);
+    EXPECT_EQ(static_cast<uint32_t>(again.get()), told[again.get()].same_as)
+        << "the same file, opened twice, is two open files";
+}
+
+TEST_F(Files, AgreeWithFcntlStatAndLseek)
+{
+    Fd file = file_of_pages(3);
+    lseek(file.get(), 4097, SEEK_SET);
+    Fd append(open(("/proc/self/fd/" + std::to_string(file.get())).c_str(),
+                   O_WRONLY | O_APPEND | O_CLOEXEC));
+    Fd directory(open("/", O_RDONLY | O_DIRECTORY)), null(open("/dev/null", O_RDWR | O_NONBLOCK)),
+        path(open("/", O_PATH)), poll(epoll_create1(EPOLL_CLOEXEC));
+    int pipes[2] = {-1, -1};
+    ASSERT_EQ(0, pipe2(pipes, O_DIRECT));
+    Fd in(pipes[0]), out(pipes[1]);
+
+    for (auto &[fd, told] : files()) {
+        SCOPED_TRACE(fd);
+        struct stat st = {};
+        ASSERT_EQ(0, fstat(fd, &st));
+        EXPECT_EQ(st.st_mode, told.mode);
+        EXPECT_EQ(st.st_ino, told.ino);
+        EXPECT_EQ(st.st_rdev, told.rdev);
+        EXPECT_EQ(st.st_dev, told.dev);
+        int flags = fcntl(fd, F_GETFL);
+        if (fcntl(fd, F_GETFD) & FD_CLOEXEC)
+            flags |= O_CLOEXEC;
+        EXPECT_EQ(static_cast<uint32_t>(flags), told.flags) << std::hex << told.flags;
+        off_t at = lseek(fd, 0, SEEK_CUR);
+        if (at >= 0) {
+            EXPECT_EQ(at, told.pos);
+        }
+    }
+}
+
+TEST_F(Files, AreThoseInProc)
+{
+    std::vector<Fd> many;
+    many.reserve(300);
+    for (int i = 0; i < 300; i++)
+        many.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    auto told = files();
+    for (int fd = 0; fd < 1024; fd++)
+        EXPECT_EQ(fcntl(fd, F_GETFD) >= 0, told.contains(fd)) << fd;
+}
+
+TEST_F(Files, WhileDescriptorsComeAndGo)
+{
+    std::atomic<bool> stop = false;
+    std::thread churn([&] {
+        while (!stop) {
+            std::vector<Fd> some;
+            some.reserve(50);
+            for (int i = 0; i < 50; i++)
+                some.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
+        }
+    });
+    for (int i = 0; i < 300; i++) {
+        auto told = device().files();
+        if (!told) {
+            ASSERT_EQ(EAGAIN, told.error().code());
+            continue;
+        }
+        std::set<uint32_t> open_fds;
+        for (const cryo_file &file : *told) {
+            ASSERT_TRUE(open_fds.insert(file.fd).second);
+            ASSERT_TRUE(open_fds.contains(file.same_as)) << "same_as is not open";
+            ASSERT_LE(file.same_as, file.fd);
+        }
+    }
+    stop = true;
+    churn.join();
+}
+
+class NextPid : public DeviceTest
+{
+  protected:
+    // The pid a child gets if `pid` is asked for, within some attempts: others fork too.
+    static bool child_gets(const Device &device, uint32_t pid)
+    {
+        for (int attempt = 0; attempt < 50; attempt++) {
+            EXPECT_EQ(0, device.next_pid_raw(pid));
+            pid_t child = fork();
+            if (child == 0)
+                _exit(0);
+            waitpid(child, nullptr, 0);
+            if (child == static_cast<pid_t>(pid))
+                return true;
+        }
+        return false;
+    }
+};
+
+TEST_F(NextPid, NeedsADescriptorForWriting)
+{
+    EXPECT_FALSE(device().has(CRYO_FEATURE_NEXTPID));
+    EXPECT_EQ(-EPERM, device().next_pid_raw(31000));
+}
+
+// The user of the virtual machine is a member of the device's group.
+TEST_F(NextPid, AChildGetsThePidThatWasChosen)
+{
+    auto writable = Device::open(Device::Access::ReadWrite);
+    ASSERT_TRUE(writable) << writable.error().text();
+    EXPECT_TRUE(writable->has(CRYO_FEATURE_NEXTPID));
+    for (uint32_t pid : {31234U, 9876U, 31234U, 400U, 32000U})
+        EXPECT_TRUE(child_gets(*writable, pid)) << pid;
+    // A pid in use is passed over.
+    pid_t child = 0;
+    ASSERT_EQ(0, writable->next_pid_raw(static_cast<uint32_t>(getpid())));
+    if ((child = fork()) == 0)
+        _exit(0);
+    EXPECT_NE(getpid(), child);
+    waitpid(child, nullptr, 0);
+}
+
+TEST_F(NextPid, ImpossiblePids)
+{
+    auto writable = Device::open(Device::Access::ReadWrite);
+    ASSERT_TRUE(writable) << writable.error().text();
+    for (uint32_t pid : {0U, 1U, 4U << 20, 1U << 31, UINT32_MAX})
+        EXPECT_EQ(-EINVAL, writable->next_pid_raw(pid)) << pid;
+    // Above the namespace's limit, below the kernel's: the next child gets some pid.
+    EXPECT_EQ(0, writable->next_pid_raw((4U << 20) - 1));
+    pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0)
+        _exit(0);
+    EXPECT_EQ(child, waitpid(child, nullptr, 0));
+}
+
+TEST_F(NextPid, AThreadGetsThePidThatWasChosen)
+{
+    auto writable = Device::open(Device::Access::ReadWrite);
+    ASSERT_TRUE(writable) << writable.error().text();
+    bool got = false;
+    for (int attempt = 0; attempt < 50 && !got; attempt++) {
+        ASSERT_EQ(0, writable->next_pid_raw(28765));
+        std::thread([&] { got = gettid() == 28765; }).join();
+    }
+    EXPECT_TRUE(got);
+}
+
+TEST_F(NextPid, RootMayAllowItToAll)
+{
+    const char *parameter = "/sys/module/cryo/parameters/nextpid_for_all";
+    std::ofstream(parameter) << "Y\n";
+    EXPECT_TRUE(child_gets(device(), 30123));
+    std::ofstream(parameter) << "N\n";
+    EXPECT_EQ(-EPERM, device().next_pid_raw(30123));
+}
+
+TEST_F(NextPid, RootStaysInsideItsPidNamespace)
+{
+    auto writable = Device::open(Device::Access::ReadWrite);
+    ASSERT_TRUE(writable) << writable.error().text();
+    pid_t outer = fork();
+    ASSERT_GE(outer, 0);
+    if (outer == 0) {
+        if (unshare(CLONE_NEWPID))
+            _exit(1);
+        // Children are made in another namespace than our own now.
+        if (writable->next_pid_raw(5000) != -EXDEV)
+            _exit(2);
+        pid_t init = fork();
+        if (init == 0) {
+            // Here the pids are small; the same number is used outside by somebody else.
+            if (writable->next_pid_raw(77) != 0)
+                _exit(3);
+            pid_t child = fork();
+            if (child == 0)
+                _exit(0);
+            waitpid(child, nullptr, 0);
+            _exit(child == 77 ? 0 : 4);
+        }
+        int status = -1;
+        waitpid(init, &status, 0);
+        // The namespace outside has gone on counting where it was.
+        _exit(!WIFEXITED(status)    ? 5
+              : WEXITSTATUS(status) ? WEXITSTATUS(status)
+              : init < outer        ? 6
+                                    : 0);
+    }
+    int status = -1;
+    ASSERT_EQ(outer, waitpid(outer, &status, 0));
+    EXPECT_EQ(0, status);
+}
+
+} // namespace
+} // namespace cryo::test

@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The test programs on this kernel, under both backends and across: one boot, one line each.
+
+    programs_test.py RUN_PROGRAM PROGRAMS_JSON BIN REFUSALS [--all] [--without NAME]...
+
+Without --all a selection: what hangs on the kernel, its ids, or the module.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+
+# By the module, as whoever this is: original ids, registers, memory of every kind, locks held.
+MODULE = ["life", "counting_8", "heap_malloc", "sse", "x87", "private_file", "protections",
+          "sparse_terabyte", "thp", "process_ids", "mutex_robust", "log_rollback", "pipe_contents"]
+# Without it: a plain user gets new ids.
+USER = ["life", "counting_1", "heap_brk", "protections", "shared_description"]
+# Saved by one, brought back by the other.
+ACROSS = ["counting_8", "heap_malloc", "private_file"]
+
+
+def choose(everything, tool, new_ids, options):
+    """Names of the programs for one tool."""
+    # Programs that remember ids, or hold locks with owners, need the old ones.
+    if options.all and not new_ids:
+        return [program["name"] for program in everything
+                if "trees" not in program["tags"] and program["name"] not in options.without]
+    return {"cryo-kmod": MODULE, "cryo-user": USER}.get(tool, ACROSS)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("runner")
+    parser.add_argument("list")
+    parser.add_argument("bin")
+    parser.add_argument("refusals")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--without", action="append", default=[])
+    options = parser.parse_args()
+    with open(options.list, encoding="utf-8") as file:
+        everything = json.load(file)
+
+    failed = []
+    for tool in ("cryo-kmod", "cryo-user", "cryo-user+kmod", "cryo-kmod+user"):
+        command = [sys.executable, "-B", options.runner, "--list", options.list, "--tool", tool,
+                   "--bin", options.bin, "--mode", "rollback", "--refusals", options.refusals]
+        # The module gives a plain user the old ids; without it there are new ones.
+        new_ids = os.getuid() != 0 and not tool.endswith("kmod")
+        if new_ids:
+            command += ["--restart-option=--no-restore-pid", "--word", "newids"]
+        done = subprocess.run([*command, *choose(everything, tool, new_ids, options)], check=False,
+                              stdout=subprocess.PIPE, text=True)
+        print(f"== {tool}\n{done.stdout}", end="", flush=True)
+        if done.returncode not in (0, 77):
+            failed.append(tool)
+    print(f"failed: {', '.join(failed)}" if failed else "all came back")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The agent: what Cryo keeps inside a program that runs under cr_run. Between checkpoints it is
+// one listening socket and one signal handler; no thread, no wrapper around a hot call.
+//
+// RULE for every file of this folder but init.cpp, callback_thread.cpp and interposed_*.cpp: what
+// runs between "stop" and "go" is async-signal-safe. No malloc, no stdio, no libc call, no
+// thread-local storage (but for one word in clients.cpp), no large frame: only sys::call and memory
+// that the agent owns. The test unit.agent_symbols checks what the objects need.
+#pragma once
+
+#include "agent/interface.hpp"
+#include "agent/protocol.hpp"
+
+#include <atomic>
+#include <csignal>
+#include <cstddef>
+
+namespace cryo::agent {
+
+constexpr size_t max_threads = 4096;
+constexpr int library_signal = 33; // SIGSETXID, glibc's own
+
+struct Slot {
+    ThreadFacts facts = {};
+    std::atomic<uint32_t> arrived;
+    bool knocked = false; // see library_threads.cpp
+    // 0: not yet; 1: the thread has nothing left to do but to return from the handler; 2: so, and
+    // what it returns to is a system call that it enters again
+    std::atomic<uint32_t> back;
+};
+
+struct State {
+    int listener = 0; // the control socket, close-on-exec
+    uint64_t listener_inode = 0;
+    int signal = 0; // the checkpoint signal
+    int pid = 0;
+    std::atomic<uint32_t> active;
+    std::atomic<uint32_t> arrivals;   // futex: a thread has parked
+    std::atomic<uint32_t> generation; // futex: parked threads wait for it to change
+    std::atomic<uint32_t> gone;       // futex: threads that have left the park for good
+    size_t threads = 0;               // slots in use
+    bool knocked = false;             // see library_threads.cpp
+    SignalAction library_action = {}; // what was replaced for that
+    Slot slots[max_threads + 1];      // the last one is the leader's
+    ResumeInfo resume = {};
+};
+
+extern State state;
+
+extern "C" {
+int cryo_context_save(Context *context) __attribute__((returns_twice));
+void cryo_signal_return();
+long cryo_clone(unsigned long flags, void *stack_top, void (*fn)(void *), void *arg);
+}
+
+// control.cpp: the socket and the signal handler.
+long open_control();
+void forget_control(); // in a child that inherited it
+void on_signal(int signal, siginfo_t *info, void *frame);
+// The kernel's own rt_sigaction; with everything blocked while the handler runs.
+long set_handler(int signal, void (*handler)(int, siginfo_t *, void *), SignalAction *old);
+// Stops the program and lets it go on; round.outcome says how it went.
+void lead(int self, void *frame);
+
+// stop.cpp: brings every other thread into the handler. 0, or −errno with *blamed = the thread
+// that does not come.
+long stop_threads(int self, int *blamed);
+void release_threads();
+bool park(int tid, void *frame, uint32_t generation);
+void fill_facts(ThreadFacts &facts, int tid, void *frame);
+
+// going.cpp: when the threads go on.
+void tell_gone(bool enters_call);
+void await_gone();
+// Reads /proc/self/task/TID/NAME and ends it with NUL. For the leader of a checkpoint.
+long read_task(int tid, const char *name, char *to, size_t size);
+
+// library_threads.cpp: threads of the C library that block every signal a program may use.
+bool knock_at_library_thread(int tid); // false: it is none
+void stop_knocking();
+
+// interrupted_call.cpp: makes a system call that the checkpoint interrupted go on, if it can be.
+bool resume_call(void *frame); // true: a system call is entered next
+
+// restarted.cpp: the leader of the checkpoint, restored, puts things in order; and, when the other
+// threads are on their way, tells cr_restart.
+void after_restart();
+void tell_alive();
+void tell_end(int failure); // of the callbacks
+
+// serve.cpp: answers one checkpointer until Resume, or until it is gone; round.result says which.
+void serve(int connection);
+
+// descriptors.cpp: the program's descriptors for the checkpointer; what waits in its terminals.
+bool send_descriptors(int connection, const Command &command);
+bool send_terminal(int connection, const Command &command);
+
+// watches.cpp: what inotify watches.
+void remember_watch(const char *path, uint32_t mask);
+bool send_watches(int connection, const Command &command);
+void forget_watch_lock(); // in a child, which may have inherited it locked
+
+// own.cpp: what of the program is Cryo's.
+void fill_own_facts(OwnFacts &facts, int connection);
+void own_library(const void *inside);
+int own_fd(int fd, OwnFdKind kind);
+void disown_fd(int fd);
+void renew_handles(); // after a restart
+
+// What came with a request for pages; a descriptor that did not is −1.
+struct Channel {
+    int commands, pipe, device;
+};
+
+// pages.cpp
+long serve_pages(const Channel &channel);
+long serve_own_pages(const Channel &channel); // from the program itself
+long fork_copy(const Channel &channel);
+
+} // namespace cryo::agent

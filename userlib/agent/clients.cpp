@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/clients.hpp"
+
+#include "sys/raw.hpp"
+
+#include <cerrno>
+#include <sys/mman.h>
+
+namespace cryo::agent {
+
+namespace {
+
+constinit std::atomic<Client *> clients;
+constinit std::atomic<int32_t> next_id;
+constinit CallbackList of_process;
+
+// Initial-exec: a plain load relative to the thread's base, no call and no memory to be had.
+[[gnu::tls_model("initial-exec")]] constinit thread_local Client *self;
+
+template <class T>
+T *map_pages(size_t size)
+{
+    const long at = sys::call(SYS_mmap, nullptr, size, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return sys::failed(at) ? nullptr : reinterpret_cast<T *>(at);
+}
+
+int32_t gettid()
+{
+    return static_cast<int32_t>(sys::call(SYS_gettid));
+}
+
+// A page of new records, linked in front of the others. The first of them is the caller's already.
+Client *add_page(int32_t tid)
+{
+    constexpr size_t size = 4096;
+    auto *page = map_pages<Client>(size);
+    if (page == nullptr)
+        return nullptr;
+    const size_t count = size / sizeof(Client);
+    for (size_t i = 0; i + 1 < count; i++)
+        page[i].next = &page[i + 1];
+    page[0].tid.store(tid);
+    Client *before = clients.load();
+    do {
+        page[count - 1].next = before;
+    } while (!clients.compare_exchange_weak(before, page));
+    return page;
+}
+
+} // namespace
+
+// A thread that was made by a raw clone may share the base of another one.
+Client *self_client()
+{
+    Client *client = self;
+    return client != nullptr && client->tid.load(std::memory_order_relaxed) != 0 ? client : nullptr;
+}
+
+Client *first_client()
+{
+    return clients.load(std::memory_order_acquire);
+}
+
+Client *take_client()
+{
+    const int32_t tid = gettid();
+    if (Client *mine = self_client(); mine != nullptr && mine->tid.load() == tid)
+        return mine;
+    Client *client = first_client();
+    for (; client != nullptr; client = client->next) {
+        int32_t nobody = 0;
+        if (client->tid.compare_exchange_strong(nobody, tid))
+            break;
+    }
+    if (client == nullptr)
+        client = add_page(tid);
+    if (client == nullptr)
+        return nullptr;
+    client->id = next_id.fetch_add(1) & 0x7fffffff;
+    client->hold.store(CR_HOLD_DFLT);
+    client->persist = 0;
+    client->thread_context = false;
+    client->callbacks.count = 0;
+    client->running = client->called = client->leads = false;
+    client->depth.store(0);
+    self = client;
+    return client;
+}
+
+void drop_client(Client &client)
+{
+    client.callbacks.count = 0;
+    client.called_up.store(0);
+    client.waiting.store(0);
+    client.depth.store(0);
+    if (self == &client)
+        self = nullptr;
+    client.tid.store(0, std::memory_order_release);
+}
+
+void renew_client()
+{
+    if (self != nullptr && self->tid.load() != 0)
+        self->tid.store(gettid());
+}
+
+void keep_only_self()
+{
+    Client *mine = self_client();
+    for (Client *client = first_client(); client != nullptr; client = client->next) {
+        if (client != mine && client->tid.load() != 0)
+            drop_client(*client);
+    }
+    if (mine == nullptr)
+        return;
+    mine->tid.store(gettid());
+    mine->running = mine->called = mine->leads = false;
+    mine->called_up.store(0);
+    mine->waiting.store(0);
+}
+
+long add_callback(CallbackList &list, Callback callback)
+{
+    if (list.count >= CR_MAX_CALLBACKS)
+        return -ENOSPC;
+    if (list.count == list.capacity) {
+        const uint32_t capacity = list.capacity == 0 ? 4096 / sizeof(Callback) : list.capacity * 2;
+        auto *items = map_pages<Callback>(capacity * sizeof(Callback));
+        if (items == nullptr)
+            return -ENOMEM;
+        for (uint32_t i = 0; i < list.count; i++)
+            items[i] = list.items[i];
+        Callback *old = list.items;
+        const size_t old_size = list.capacity * sizeof(Callback);
+        list.items = items;
+        list.capacity = capacity;
+        if (old != nullptr)
+            sys::call(SYS_munmap, old, old_size);
+    }
+    list.items[list.count] = callback;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    list.count++;
+    return list.count - 1;
+}
+
+CallbackList &thread_callbacks()
+{
+    return of_process;
+}
+
+} // namespace cryo::agent

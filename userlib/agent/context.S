@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Saving and taking up again the place where a thread stands, and a clone on a stack of its own. */
+
+	.text
+
+/* int cryo_context_save(Context *c): 0 when saved, 1 when the restorer jumps to c->rip. */
+	.globl	cryo_context_save
+	.hidden	cryo_context_save
+	.type	cryo_context_save, @function
+cryo_context_save:
+	movq	%rbx, 0(%rdi)
+	movq	%rbp, 8(%rdi)
+	movq	%r12, 16(%rdi)
+	movq	%r13, 24(%rdi)
+	movq	%r14, 32(%rdi)
+	movq	%r15, 40(%rdi)
+	leaq	8(%rsp), %rax
+	movq	%rax, 48(%rdi)
+	movq	(%rsp), %rax
+	movq	%rax, 56(%rdi)
+	xorl	%eax, %eax
+	ret
+	.size	cryo_context_save, .-cryo_context_save
+
+/* long cryo_clone(unsigned long flags, void *stack_top, void (*fn)(void *), void *arg)
+ * The new task runs fn(arg) on that stack and ends; the caller gets its pid or −errno.
+ */
+	.globl	cryo_clone
+	.hidden	cryo_clone
+	.type	cryo_clone, @function
+cryo_clone:
+	andq	$-16, %rsi
+	subq	$16, %rsi
+	movq	%rdx, 0(%rsi)
+	movq	%rcx, 8(%rsi)
+	xorl	%edx, %edx
+	xorl	%r10d, %r10d
+	xorl	%r8d, %r8d
+	movl	$56, %eax		/* clone */
+	syscall
+	testq	%rax, %rax
+	jz	1f
+	ret
+1:	xorl	%ebp, %ebp
+	popq	%rax
+	popq	%rdi
+	call	*%rax
+	xorl	%edi, %edi
+	movl	$60, %eax		/* exit */
+	syscall
+	hlt
+	.size	cryo_clone, .-cryo_clone
+
+/* Where signal handlers of ours return to. Unwinders know these very bytes. */
+	.globl	cryo_signal_return
+	.hidden	cryo_signal_return
+	.type	cryo_signal_return, @function
+	nop
+cryo_signal_return:
+	movq	$15, %rax		/* rt_sigreturn */
+	syscall
+	.size	cryo_signal_return, .-cryo_signal_return
+
+	.section	.note.GNU-stack, "", @progbits

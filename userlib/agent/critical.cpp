@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Critical sections. Each client counts its own, on a cache line of its own; a request closes the
+// gate and then looks at the counts. Whoever enters raises its count first and looks at the gate
+// second, so one of the two always sees the other, if neither processor swaps the two. That is the
+// request's business: membarrier(2) makes all threads of the process pass a barrier, so that
+// entering and leaving are plain instructions. Where the kernel refuses it, they have their own.
+#include "agent/callbacks.hpp"
+#include "sys/raw.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <linux/membarrier.h>
+
+namespace cryo::agent {
+
+namespace {
+
+constinit std::atomic<bool> own_barriers;
+
+inline void barrier_against_gate()
+{
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (own_barriers.load(std::memory_order_relaxed))
+        std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+// Only the thread itself and its signal handlers change the count, and handlers restore it.
+inline int32_t add_depth(Client &client, int32_t by)
+{
+    const int32_t before = client.depth.load(std::memory_order_relaxed);
+    client.depth.store(before + by, std::memory_order_release);
+    barrier_against_gate();
+    return before;
+}
+
+// The last one may be this one: then a checkpoint that waits is taken.
+[[gnu::noinline]] void leave_for_checkpoint()
+{
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (!may_go_on())
+        return;
+    const auto self = static_cast<int32_t>(sys::call(SYS_gettid));
+    round.kicked.store(self);
+    sys::call(SYS_tgkill, sys::call(SYS_getpid), self, state.signal);
+    // Taken before this returns, unless the thread blocks the signal and must come out of that
+    // first.
+    uint64_t blocked = 0;
+    sys::call(SYS_rt_sigprocmask, SIG_BLOCK, nullptr, &blocked, 8);
+    if ((blocked >> (state.signal - 1) & 1) == 0) {
+        for (uint32_t closed; (closed = round.gate.load()) != 0;)
+            wait_while(round.gate, closed);
+    }
+}
+
+inline void leave(Client &client)
+{
+    const int32_t before = add_depth(client, -1);
+    if (before == 1 && round.gate.load(std::memory_order_relaxed) != 0)
+        leave_for_checkpoint();
+}
+
+// 0: may be entered or left. > 0: in a callback, where it is nothing. < 0: −errno.
+int check(const Client *client, int id)
+{
+    if (client == nullptr)
+        return -CR_ENOINIT;
+    if (client->running)
+        return id == CR_ID_CALLBACK ? 1 : -EINVAL;
+    return id == client->id ? 0 : -EINVAL;
+}
+
+int enter(Client &client, bool only_if_at_once)
+{
+    for (;;) {
+        if (add_depth(client, 1) != 0)
+            return 0;
+        const uint32_t closed = round.gate.load(std::memory_order_acquire);
+        if (closed == 0)
+            return 0;
+        leave(client);
+        if (only_if_at_once)
+            return 1;
+        wait_while(round.gate, closed);
+    }
+}
+
+} // namespace
+
+bool anybody_inside()
+{
+    for (const Client *client = first_client(); client != nullptr; client = client->next) {
+        if (client->depth.load() != 0)
+            return true;
+    }
+    return false;
+}
+
+void prepare_sections()
+{
+    if (sys::failed(sys::call(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0)))
+        own_barriers.store(true);
+}
+
+void close_gate()
+{
+    round.gate.store(1);
+    if (first_client() != nullptr && !own_barriers.load())
+        sys::call(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+}
+
+void open_gate()
+{
+    round.gate.store(0);
+    wake_all(round.gate);
+}
+
+bool may_go_on()
+{
+    auto waiting = static_cast<uint32_t>(Stage::waiting);
+    return round.stage.load() == waiting && !anybody_inside() &&
+           round.stage.compare_exchange_strong(waiting, static_cast<uint32_t>(Stage::requested));
+}
+
+int enter_cs(int id, bool only_if_at_once)
+{
+    Client *client = self_client();
+    if (const int checked = check(client, id); checked != 0)
+        return checked < 0 ? checked : 0;
+    return enter(*client, only_if_at_once);
+}
+
+int leave_cs(int id)
+{
+    Client *client = self_client();
+    if (const int checked = check(client, id); checked != 0)
+        return checked < 0 ? checked : 0;
+    if (client->depth.load(std::memory_order_relaxed) == 0)
+        return -EINVAL;
+    leave(*client);
+    return 0;
+}
+
+int enter_change(Client **client)
+{
+    *client = self_client();
+    if (*client == nullptr)
+        return -CR_ENOINIT;
+    if ((*client)->running)
+        return -EBUSY;
+    return enter(**client, false);
+}
+
+void leave_change(Client &client)
+{
+    leave(client);
+}
+
+// A thread ends inside one: whoever waited for it goes on.
+void drop_critical_sections(Client &client)
+{
+    while (client.depth.load() > 0)
+        leave(client);
+}
+
+} // namespace cryo::agent

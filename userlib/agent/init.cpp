@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent's beginning, in ordinary surroundings, and the child after a fork.
+#include "agent/init.hpp"
+
+#include "agent/callbacks.hpp"
+#include "restore/enter.hpp"
+#include "sys/raw.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <pthread.h>
+
+namespace cryo::agent {
+
+namespace {
+
+constexpr int last_signal = 64; // SIGRTMAX, which is a call
+
+void after_fork_in_child()
+{
+    forget_control();
+    forget_round();
+    forget_watch_lock();
+    state.active.store(0);
+    open_control();
+    callback_thread_after_fork();
+}
+
+long install_handler()
+{
+    if (const long result = set_handler(state.signal, on_signal, nullptr); result < 0)
+        return result;
+    const uint64_t only = uint64_t(1) << (state.signal - 1);
+    return sys::call(SYS_rt_sigprocmask, SIG_UNBLOCK, &only, nullptr, sizeof(only));
+}
+
+const char *variable(char **environment, const char *name)
+{
+    const size_t length = strlen(name);
+    for (; *environment != nullptr; environment++) {
+        if (strncmp(*environment, name, length) == 0 && (*environment)[length] == '=')
+            return *environment + length + 1;
+    }
+    return nullptr;
+}
+
+} // namespace
+
+int begin_agent(char **environment)
+{
+    if (state.signal != 0)
+        return 0;
+    if (const char *fd = variable(environment, restore::plan_variable))
+        restore::enter(atoi(fd));
+
+    const char *wanted = variable(environment, "CRYO_SIGNAL");
+    state.signal = wanted != nullptr ? atoi(wanted) : last_signal;
+    round.connection = -1;
+    long done = install_handler();
+    if (done == 0)
+        done = open_control();
+    if (done == 0)
+        done = -pthread_atfork(nullptr, nullptr, after_fork_in_child);
+    return static_cast<int>(done);
+}
+
+} // namespace cryo::agent

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table through which libcr.so.0 reaches the agent (interface.hpp).
+#include "agent/interface.hpp"
+
+#include "agent/callbacks.hpp"
+#include "agent/client_calls.hpp"
+#include "agent/init.hpp"
+#include "agent/round.hpp"
+#include "sys/raw.hpp"
+
+#include <cerrno>
+#include <climits>
+
+namespace cryo::agent {
+
+namespace {
+
+int change_persist(int by)
+{
+    Client *client = self_client();
+    if (client == nullptr)
+        return -CR_ENOINIT;
+    const int32_t before = client->persist;
+    if ((by > 0 && before == INT_MAX) || (by < 0 && before == 0))
+        return -ERANGE;
+    client->persist += by;
+    return before;
+}
+
+// Which process an id means; the process itself is always in its own checkpoint.
+int forward(int scope, int target)
+{
+    const Client *client = self_client();
+    if (client == nullptr || !client->running || client->called)
+        return -CR_ENOTCB;
+    if (scope < CR_SCOPE_PROC || scope > CR_SCOPE_TREE || target < 0)
+        return -EINVAL;
+    const long self = sys::call(SYS_getpid);
+    if (target == 0 || (scope == CR_SCOPE_PROC && target == self))
+        return 0;
+    const bool group = scope == CR_SCOPE_PGRP;
+    const long exists = sys::call(SYS_kill, group ? -target : target, 0);
+    if (sys::failed(exists))
+        return static_cast<int>(exists);
+    return -EOPNOTSUPP; // an image has one process so far
+}
+
+int may_request()
+{
+    return self_client() == nullptr ? -CR_ENOINIT : 0;
+}
+
+} // namespace
+
+constinit const Interface own_interface = {
+    .size = sizeof(Interface),
+    .begin = begin_agent,
+    .own_library = own_library,
+    .init = client_init,
+    .register_callback = register_callback,
+    .replace_callback = replace_callback,
+    .replace_self = replace_self,
+    .checkpoint = callback_checkpoint,
+    .enter_cs = enter_cs,
+    .leave_cs = leave_cs,
+    .status = client_status,
+    .checkpoint_info = checkpoint_info,
+    .restart_info = restart_info,
+    .register_hook = register_hook,
+    .hold_ctrl = hold_ctrl,
+    .persist = change_persist,
+    .forward = forward,
+    .may_request = may_request,
+    .own_fd = own_fd,
+    .disown_fd = disown_fd,
+};
+
+} // namespace cryo::agent

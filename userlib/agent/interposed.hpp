@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The functions of the C library in front of which the preloaded library stands. None of them is
+// called often by any program; what is hot is left alone.
+#pragma once
+
+#include "agent/agent.hpp"
+
+#define CRYO_INTERPOSED [[gnu::visibility("default")]]
+
+namespace cryo::agent {
+
+// Looks up what is behind us; once, before the program has threads.
+void find_real_signal_functions();
+void find_real_descriptor_functions();
+
+} // namespace cryo::agent

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions of the C library in front of which Cryo stands, so that a program that closes "all
+// descriptors" keeps the control socket, and one that wants its number gets it: the socket moves.
+// To the program the socket's number is not open. Whoever closes it by the bare system call cannot
+// be saved, and is told so at the checkpoint.
+#include "agent/interposed.hpp"
+#include "sys/raw.hpp"
+
+#include <cerrno>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace cryo::agent {
+
+namespace {
+
+int (*real_close)(int);
+
+bool is_ours(unsigned fd)
+{
+    // A child of vfork shares our memory, but not our descriptors.
+    return state.listener > 0 && fd == static_cast<unsigned>(state.listener) &&
+           sys::call(SYS_getpid) == state.pid;
+}
+
+int converted(long result)
+{
+    if (!sys::failed(result))
+        return static_cast<int>(result);
+    errno = static_cast<int>(-result);
+    return -1;
+}
+
+// Nobody may ask for a checkpoint while the socket has two numbers.
+int take_number(int from, int fd, int flags)
+{
+    const uint64_t all = ~uint64_t(0);
+    uint64_t before = 0;
+    sys::call(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(before));
+    const long elsewhere = sys::call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, fd + 1);
+    long result = elsewhere;
+    if (!sys::failed(elsewhere)) {
+        result = sys::call(SYS_dup3, from, fd, flags);
+        if (sys::failed(result))
+            sys::call(SYS_close, elsewhere);
+        else
+            state.listener = static_cast<int>(elsewhere);
+    }
+    sys::call(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof(before));
+    return converted(result);
+}
+
+long close_around(unsigned first, unsigned last, unsigned flags)
+{
+    const auto ours = static_cast<unsigned>(state.listener);
+    if (first > ours || last < ours || !is_ours(ours))
+        return sys::call(SYS_close_range, first, last, flags);
+    long result = 0;
+    if (first < ours)
+        result = sys::call(SYS_close_range, first, ours - 1, flags);
+    if (last > ours && !sys::failed(result))
+        result = sys::call(SYS_close_range, ours + 1, last, flags);
+    return result;
+}
+
+} // namespace
+
+void find_real_descriptor_functions()
+{
+    real_close = reinterpret_cast<int (*)(int)>(dlsym(RTLD_NEXT, "close"));
+}
+
+} // namespace cryo::agent
+
+using namespace cryo::agent;
+
+extern "C" {
+
+CRYO_INTERPOSED int close(int fd)
+{
+    if (!is_ours(static_cast<unsigned>(fd))) {
+        if (real_close == nullptr) // another library's constructor came before ours after all
+            find_real_descriptor_functions();
+        return real_close(fd);
+    }
+    errno = EBADF;
+    return -1;
+}
+
+CRYO_INTERPOSED int close_range(unsigned first, unsigned last, int flags) noexcept
+{
+    if (first > last) {
+        errno = EINVAL;
+        return -1;
+    }
+    return converted(close_around(first, last, static_cast<unsigned>(flags)));
+}
+
+CRYO_INTERPOSED void closefrom(int lowest) noexcept
+{
+    close_around(lowest < 0 ? 0 : static_cast<unsigned>(lowest), ~0U, 0);
+}
+
+CRYO_INTERPOSED int dup2(int from, int to) noexcept
+{
+    if (is_ours(static_cast<unsigned>(to)))
+        return take_number(from, to, 0);
+    return converted(cryo::sys::call(SYS_dup2, from, to));
+}
+
+CRYO_INTERPOSED int dup3(int from, int to, int flags) noexcept
+{
+    if (is_ours(static_cast<unsigned>(to)))
+        return take_number(from, to, flags);
+    return converted(cryo::sys::call(SYS_dup3, from, to, flags));
+}
+
+} // extern "C"

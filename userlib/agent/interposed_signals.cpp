@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions of the C library in front of which Cryo stands, so that a program that blocks, takes or
+// resets "all signals" keeps the checkpoint signal unblocked and with its handler. To the program
+// it behaves as a signal that nobody ever sends. None of these is called often; whoever goes past
+// them by the bare system call is named at the checkpoint.
+//
+// This is ordinary code, called by the program; but most of these functions may be called in signal
+// handlers, so it keeps to that.
+#include "agent/interposed.hpp"
+#include "sys/raw.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/signalfd.h>
+
+using cryo::agent::state;
+
+extern "C" int __sigaction(int, const struct sigaction *, struct sigaction *) noexcept;
+
+namespace cryo::agent {
+
+namespace {
+
+using Handler = void (*)(int);
+using SetHandler = Handler (*)(int, Handler);
+
+struct {
+    SetHandler signal, sysv_signal, sigset;
+    int (*sigignore)(int);
+    int (*sighold)(int);
+    int (*sigsuspend)(const sigset_t *);
+    int (*sigwait)(const sigset_t *, int *);
+    int (*sigtimedwait)(const sigset_t *, siginfo_t *, const timespec *);
+    int (*setsigmask)(pthread_attr_t *, const sigset_t *);
+} real;
+
+// What the program believes to have set for the checkpoint signal.
+struct sigaction believed;
+// Signals whose handlers' masks had the checkpoint signal in them.
+std::atomic<uint64_t> stripped;
+
+constexpr uint64_t bit(int signal)
+{
+    return uint64_t(1) << (signal - 1);
+}
+
+bool is_ours(int signal)
+{
+    return signal == state.signal && signal != 0;
+}
+
+bool has_ours(const sigset_t *set)
+{
+    return set != nullptr && state.signal != 0 && sigismember(set, state.signal) == 1;
+}
+
+sigset_t without_ours(const sigset_t *set)
+{
+    sigset_t rest = *set;
+    sigdelset(&rest, state.signal);
+    return rest;
+}
+
+Handler believe(Handler handler)
+{
+    const Handler before = believed.sa_handler;
+    believed = {};
+    believed.sa_handler = handler;
+    return before;
+}
+
+int set_mask(int how, const sigset_t *set, sigset_t *old)
+{
+    sigset_t rest;
+    if (set != nullptr) {
+        rest = *set;
+        if (how != SIG_UNBLOCK) {
+            if (state.signal != 0)
+                sigdelset(&rest, state.signal);
+            auto *kernel = reinterpret_cast<uint64_t *>(&rest);
+            *kernel &= ~(bit(32) | bit(33)); // as the C library keeps its own two
+        }
+        set = &rest;
+    }
+    uint64_t before = 0;
+    const long result = sys::call(SYS_rt_sigprocmask, how, set, &before, sizeof(before));
+    if (result == 0 && old != nullptr) {
+        sigemptyset(old);
+        memcpy(old, &before, sizeof(before));
+    }
+    return static_cast<int>(-result);
+}
+
+template <class F>
+void find(F &function, const char *name)
+{
+    function = reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
+}
+
+// Another library's constructor may come before ours after all.
+template <class F>
+F known(F &function)
+{
+    if (function == nullptr)
+        find_real_signal_functions();
+    return function;
+}
+
+} // namespace
+
+void find_real_signal_functions()
+{
+    find(real.signal, "signal");
+    find(real.sysv_signal, "__sysv_signal");
+    find(real.sigset, "sigset");
+    find(real.sigignore, "sigignore");
+    find(real.sighold, "sighold");
+    find(real.sigsuspend, "sigsuspend");
+    find(real.sigwait, "sigwait");
+    find(real.sigtimedwait, "sigtimedwait");
+    find(real.setsigmask, "pthread_attr_setsigmask_np");
+}
+
+} // namespace cryo::agent
+
+using namespace cryo::agent;
+
+extern "C" {
+
+CRYO_INTERPOSED int sigaction(int number, const struct sigaction *action,
+                              struct sigaction *old) noexcept
+{
+    if (is_ours(number)) {
+        const struct sigaction before = believed;
+        if (action != nullptr)
+            believed = *action;
+        if (old != nullptr)
+            *old = before;
+        return 0;
+    }
+    const bool was_stripped =
+        number >= 1 && number <= max_signals && (stripped.load() & bit(number)) != 0;
+    struct sigaction changed;
+    const bool strip = action != nullptr && has_ours(&action->sa_mask);
+    if (strip) {
+        changed = *action;
+        changed.sa_mask = without_ours(&action->sa_mask);
+    }
+    const int result = __sigaction(number, strip ? &changed : action, old);
+    if (result != 0)
+        return result;
+    if (old != nullptr && was_stripped)
+        sigaddset(&old->sa_mask, state.signal);
+    if (strip)
+        stripped.fetch_or(bit(number));
+    else if (action != nullptr)
+        stripped.fetch_and(~bit(number));
+    return result;
+}
+
+CRYO_INTERPOSED Handler signal(int number, Handler handler) noexcept
+{
+    return is_ours(number) ? believe(handler) : known(real.signal)(number, handler);
+}
+
+CRYO_INTERPOSED Handler __sysv_signal(int number, Handler handler) noexcept
+{
+    return is_ours(number) ? believe(handler) : known(real.sysv_signal)(number, handler);
+}
+
+CRYO_INTERPOSED Handler sigset(int number, Handler handler) noexcept
+{
+    return is_ours(number) ? believe(handler) : known(real.sigset)(number, handler);
+}
+
+CRYO_INTERPOSED int sigignore(int number) noexcept
+{
+    if (!is_ours(number))
+        return known(real.sigignore)(number);
+    believe(SIG_IGN);
+    return 0;
+}
+
+CRYO_INTERPOSED int sighold(int number) noexcept
+{
+    return is_ours(number) ? 0 : known(real.sighold)(number);
+}
+
+CRYO_INTERPOSED int pthread_sigmask(int how, const sigset_t *set, sigset_t *old) noexcept
+{
+    return set_mask(how, set, old);
+}
+
+CRYO_INTERPOSED int sigprocmask(int how, const sigset_t *set, sigset_t *old) noexcept
+{
+    const int error = set_mask(how, set, old);
+    if (error == 0)
+        return 0;
+    errno = error;
+    return -1;
+}
+
+CRYO_INTERPOSED int pthread_attr_setsigmask_np(pthread_attr_t *attribute, const sigset_t *set)
+{
+    if (!has_ours(set))
+        return known(real.setsigmask)(attribute, set);
+    const sigset_t rest = without_ours(set);
+    return known(real.setsigmask)(attribute, &rest);
+}
+
+CRYO_INTERPOSED int sigsuspend(const sigset_t *set)
+{
+    if (!has_ours(set))
+        return known(real.sigsuspend)(set);
+    const sigset_t rest = without_ours(set);
+    return known(real.sigsuspend)(&rest);
+}
+
+CRYO_INTERPOSED int sigwait(const sigset_t *set, int *number)
+{
+    if (!has_ours(set))
+        return known(real.sigwait)(set, number);
+    const sigset_t rest = without_ours(set);
+    return known(real.sigwait)(&rest, number);
+}
+
+CRYO_INTERPOSED int sigtimedwait(const sigset_t *set, siginfo_t *info, const timespec *limit)
+{
+    if (!has_ours(set))
+        return known(real.sigtimedwait)(set, info, limit);
+    const sigset_t rest = without_ours(set);
+    return known(real.sigtimedwait)(&rest, info, limit);
+}
+
+CRYO_INTERPOSED int sigwaitinfo(const sigset_t *set, siginfo_t *info)
+{
+    return sigtimedwait(set, info, nullptr);
+}
+
+CRYO_INTERPOSED int signalfd(int fd, const sigset_t *set, int flags) noexcept
+{
+    sigset_t rest = *set;
+    if (has_ours(set))
+        rest = without_ours(set);
+    const long result = cryo::sys::call(SYS_signalfd4, fd, &rest, sizeof(uint64_t), flags);
+    if (!cryo::sys::failed(result))
+        return static_cast<int>(result);
+    errno = static_cast<int>(-result);
+    return -1;
+}
+
+} // extern "C"

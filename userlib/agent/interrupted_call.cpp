@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// System calls that the checkpoint interrupted. Those that signal(7) restarts after a handler are
+// restarted by the kernel. Of those that return EINTR instead, many can be entered again without
+// the program noticing, and are:
+//
+//   for ever:    pause sigsuspend sigtimedwait poll epoll_wait futex msgsnd msgrcv semop
+//   until then:  clock_nanosleep(TIMER_ABSTIME), futex with an absolute time
+//   time left:   select pselect ppoll (the kernel updates their timeout), nanosleep and
+//                clock_nanosleep where the caller takes the remaining time
+//
+// The rest (poll and epoll_wait with a timeout, sockets with one, …) returns EINTR as after any
+// handled signal: the time that is left is nowhere to be found.
+//
+// A call that is to be restarted has a gap of its own: a signal of the program's that comes between
+// the cut and the return from the handler is delivered before the call is entered again, and a
+// handler without SA_RESTART then interrupts nothing. Where such a signal waits, the call returns
+// EINTR, as it would have done without the checkpoint.
+//
+// The number of the call is no longer in the frame (rax has the result). It is taken from the
+// instruction before the `syscall`: compilers load it as a constant there.
+#include "agent/agent.hpp"
+#include "sys/raw.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <linux/futex.h>
+#include <time.h>
+#include <ucontext.h>
+
+namespace cryo::agent {
+
+namespace {
+
+constexpr greg_t interrupted = -EINTR;
+
+struct Call {
+    greg_t *regs;
+    long number;
+    greg_t arg(int i) const
+    {
+        constexpr int order[] = {REG_RDI, REG_RSI, REG_RDX, REG_R10, REG_R8, REG_R9};
+        return regs[order[i]];
+    }
+};
+
+// The number of the interrupted call, or −1 when the code is not of a known form:
+//     b8 NN NN NN NN      mov $NN, %eax
+//     [48] 8b XX 24 XX    mov N(%rsp), %register     (or nothing)
+//     0f 05               syscall
+long number_before(greg_t rip)
+{
+    const auto *end = reinterpret_cast<const unsigned char *>(rip) - 2;
+    if (end[0] != 0x0f || end[1] != 0x05)
+        return -1;
+    const bool load = end[-4] == 0x8b && end[-2] == 0x24;
+    const bool wide = load && (end[-5] & 0xf8) == 0x48;
+    for (const int gap : {0, load ? 4 : 0, wide ? 5 : 0}) {
+        const unsigned char *move = end - gap - 5;
+        if (move[0] == 0xb8 && move[3] == 0 && move[4] == 0)
+            return move[1] | move[2] << 8;
+    }
+    return -1;
+}
+
+bool can_enter_again(const Call &call)
+{
+    switch (call.number) {
+    case SYS_pause:
+    case SYS_rt_sigsuspend:
+    case SYS_msgrcv:
+    case SYS_msgsnd:
+    case SYS_semop:
+    case SYS_select:
+    case SYS_pselect6:
+    case SYS_ppoll:
+        return true;
+    case SYS_rt_sigtimedwait:
+        return call.arg(2) == 0;
+    case SYS_semtimedop:
+        return call.arg(3) == 0;
+    case SYS_poll:
+        return static_cast<int>(call.arg(2)) < 0;
+    case SYS_epoll_wait:
+    case SYS_epoll_pwait:
+        return static_cast<int>(call.arg(3)) < 0;
+    case SYS_futex: {
+        const auto op = static_cast<int>(call.arg(1)) & FUTEX_CMD_MASK;
+        return op == FUTEX_WAIT_BITSET || (op == FUTEX_WAIT && call.arg(3) == 0);
+    }
+    case SYS_nanosleep:
+        return call.arg(1) != 0;
+    case SYS_clock_nanosleep:
+        return (call.arg(1) & TIMER_ABSTIME) != 0 || call.arg(3) != 0;
+    default:
+        return false;
+    }
+}
+
+// A sleep goes on with what the kernel said is left of it.
+void take_time_left(const Call &call)
+{
+    if (call.number == SYS_nanosleep)
+        call.regs[REG_RDI] = call.arg(1);
+    else if (call.number == SYS_clock_nanosleep && (call.arg(1) & TIMER_ABSTIME) == 0)
+        call.regs[REG_RDX] = call.arg(3);
+}
+
+// Calls that the kernel restarts after a handler with SA_RESTART and ends with EINTR after another.
+bool ends_by_signal(long number)
+{
+    switch (number) {
+    case SYS_read:
+    case SYS_readv:
+    case SYS_pread64:
+    case SYS_preadv:
+    case SYS_preadv2:
+    case SYS_write:
+    case SYS_writev:
+    case SYS_pwrite64:
+    case SYS_pwritev:
+    case SYS_pwritev2:
+    case SYS_splice:
+    case SYS_tee:
+    case SYS_vmsplice:
+    case SYS_sendfile:
+    case SYS_open:
+    case SYS_openat:
+    case SYS_openat2:
+    case SYS_creat:
+    case SYS_ioctl:
+    case SYS_fcntl:
+    case SYS_flock:
+    case SYS_futex:
+    case SYS_wait4:
+    case SYS_waitid:
+    case SYS_accept:
+    case SYS_accept4:
+    case SYS_connect:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_recvmmsg:
+    case SYS_sendto:
+    case SYS_sendmsg:
+    case SYS_sendmmsg:
+    case SYS_mq_timedsend:
+    case SYS_mq_timedreceive:
+    case SYS_getrandom:
+        return true;
+    default:
+        return false;
+    }
+}
+
+// The kernel has set the thread back to the `syscall` instruction, to execute it again.
+bool set_back(const greg_t *regs)
+{
+    const auto *code = reinterpret_cast<const unsigned char *>(regs[REG_RIP]);
+    return regs[REG_RAX] >= 0 && ends_by_signal(regs[REG_RAX]) && code[0] == 0x0f &&
+           code[1] == 0x05;
+}
+
+uint64_t deliverable(const ucontext_t &context)
+{
+    uint64_t pending = 0;
+    uint64_t blocked = 0;
+    memcpy(&blocked, &context.uc_sigmask, sizeof(blocked));
+    sys::call(SYS_rt_sigpending, &pending, sizeof(pending));
+    return pending & ~blocked;
+}
+
+// A waiting signal whose handler ends calls. If it waits for the whole process, it becomes this
+// thread's: no other one may take it when this one's call has ended for its sake. (Not a real-time
+// signal: that would lose its place in the queue.)
+bool interrupting_signal_waits(const ucontext_t &context)
+{
+    constexpr uint64_t restart = SA_RESTART;
+    constexpr int first_real_time = 32;
+    const uint64_t pending = deliverable(context);
+    for (int signal = 1; pending != 0 && signal <= max_signals; signal++) {
+        const uint64_t only = 1UL << (signal - 1);
+        SignalAction action = {};
+        if ((pending & only) == 0 ||
+            sys::failed(sys::call(SYS_rt_sigaction, signal, nullptr, &action, 8)) ||
+            action.handler <= 1 || (action.flags & restart) != 0)
+            continue;
+        if (signal >= first_real_time)
+            return true;
+        siginfo_t info;
+        const timespec at_once = {};
+        if (sys::call(SYS_rt_sigtimedwait, &only, &info, &at_once, 8) == signal &&
+            !sys::failed(sys::call(SYS_rt_tgsigqueueinfo, sys::call(SYS_getpid),
+                                   sys::call(SYS_gettid), signal, &info)))
+            return true;
+    }
+    return false;
+}
+
+// A signal that the program handles and that is waiting to be delivered ends the call by rights.
+bool handler_waits(const ucontext_t &context)
+{
+    const uint64_t pending = deliverable(context);
+    for (int signal = 1; pending != 0 && signal <= max_signals; signal++) {
+        SignalAction action = {};
+        if ((pending >> (signal - 1) & 1) != 0 &&
+            !sys::failed(sys::call(SYS_rt_sigaction, signal, nullptr, &action, 8)) &&
+            action.handler != 1)
+            return true;
+    }
+    return false;
+}
+
+} // namespace
+
+bool resume_call(void *frame)
+{
+    auto &context = *static_cast<ucontext_t *>(frame);
+    greg_t *regs = context.uc_mcontext.gregs;
+    if (set_back(regs)) {
+        if (!interrupting_signal_waits(context))
+            return true;
+        regs[REG_RAX] = interrupted;
+        regs[REG_RIP] += 2;
+        return false;
+    }
+    if (regs[REG_RAX] != interrupted)
+        return false;
+    const Call call = {regs, number_before(regs[REG_RIP])};
+    if (call.number < 0 || !can_enter_again(call) || handler_waits(context))
+        return false;
+    take_time_left(call);
+    regs[REG_RAX] = call.number;
+    regs[REG_RIP] -= 2;
+    return true;
+}
+
+} // namespace cryo::agent

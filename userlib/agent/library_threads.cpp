@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// glibc keeps helper threads of its own (for SIGEV_THREAD timers, asynchronous I/O, …) that block
+// every signal a program may use, so the checkpoint signal never reaches them. The one signal they
+// take is glibc's own, by which it changes the ids of all threads. For the length of a stop we put
+// our handler before glibc's, and knock with a signal that glibc would take for a stranger's.
+#include "agent/callbacks.hpp"
+#include "sys/raw.hpp"
+
+#include <csignal>
+#include <time.h>
+
+namespace cryo::agent {
+
+namespace {
+
+constexpr uint64_t bit(int signal)
+{
+    return uint64_t(1) << (signal - 1);
+}
+
+// What a thread blocks, from the line "SigBlk:" of its status; 0 when it is gone.
+uint64_t blocked_by(int tid)
+{
+    static char text[4096]; // only the leader of a checkpoint comes here
+    const long size = read_task(tid, "status", text, sizeof(text));
+    constexpr char key[] = "\nSigBlk:\t";
+    uint64_t mask = 0;
+    for (long i = 0; i + 25 < size; i++) {
+        int same = 0;
+        while (key[same] != 0 && text[i + same] == key[same])
+            same++;
+        if (key[same] != 0)
+            continue;
+        for (int digit = 0; digit < 16; digit++) {
+            const char c = text[i + same + digit];
+            mask = mask << 4 | static_cast<uint64_t>(c <= '9' ? c - '0' : c - 'a' + 10);
+        }
+        break;
+    }
+    return mask;
+}
+
+using Handler = void (*)(int, siginfo_t *, void *);
+
+void on_knock(int signal, siginfo_t *info, void *frame)
+{
+    if (info->si_code != SI_QUEUE || info->si_value.sival_ptr != &state) {
+        if (state.library_action.handler > 1) // glibc's own business
+            reinterpret_cast<Handler>(state.library_action.handler)(signal, info, frame);
+        return;
+    }
+    // The checkpoint signal waits here too, and would wait for ever.
+    const uint64_t ours = bit(state.signal);
+    const timespec now = {};
+    sys::call(SYS_rt_sigtimedwait, &ours, nullptr, &now, sizeof(ours));
+    const uint32_t generation = state.generation.load(std::memory_order_acquire);
+    const auto self = static_cast<int>(sys::call(SYS_gettid));
+    const bool parked = state.active.load(std::memory_order_acquire) != 0 && may_park() &&
+                        park(self, frame, generation);
+    const bool enters_call = resume_call(frame);
+    if (parked)
+        tell_gone(enters_call);
+}
+
+} // namespace
+
+bool knock_at_library_thread(int tid)
+{
+    const uint64_t needed = ~(bit(SIGKILL) | bit(SIGSTOP) | bit(32) | bit(library_signal));
+    if ((blocked_by(tid) & (needed | bit(library_signal))) != needed)
+        return false;
+    if (!state.knocked) {
+        if (sys::failed(set_handler(library_signal, on_knock, &state.library_action)))
+            return false;
+        state.knocked = true;
+    }
+    siginfo_t info = {};
+    info.si_signo = library_signal;
+    info.si_code = SI_QUEUE;
+    info.si_value.sival_ptr = &state;
+    return !sys::failed(
+        sys::call(SYS_rt_tgsigqueueinfo, sys::call(SYS_getpid), tid, library_signal, &info));
+}
+
+void stop_knocking()
+{
+    if (!state.knocked)
+        return;
+    sys::call(SYS_rt_sigaction, library_signal, &state.library_action, nullptr,
+              sizeof(state.library_action.mask));
+    state.knocked = false;
+}
+
+} // namespace cryo::agent

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// libcr_run.so and libcr_omit.so: the agent as cr_run preloads it. They differ in what they answer
+// to a checkpoint. They have none of the functions of libcr.h, so that a program which looks for
+// cr_init() to find out whether it was linked with libcr is not deceived.
+#include "agent/callbacks.hpp"
+#include "agent/init.hpp"
+#include "agent/interface.hpp"
+#include "agent/interposed.hpp"
+#include "sys/raw.hpp"
+
+#include <cerrno>
+
+extern "C" {
+// For a program that links with this library, and makes sure of it by naming this.
+[[gnu::visibility("default")]] int CRYO_LINK_ME;
+}
+
+namespace cryo::agent {
+
+const Interface *const cryo_agent_interface = &own_interface;
+
+} // namespace cryo::agent
+
+namespace {
+
+// This library is initialised before all others (-z initfirst), so that in the fresh process of a
+// restart no constructor of the program's libraries runs. libc's own has not run either: there is
+// no environ yet.
+[[gnu::constructor]] void begin(int, char **, char **environment)
+{
+#ifdef CRYO_OMIT
+    cryo::agent::round.omit = true;
+#endif
+    cryo::agent::find_real_signal_functions();
+    cryo::agent::find_real_descriptor_functions();
+    cryo::agent::begin_agent(environment);
+}
+
+} // namespace
+
+// The one call of the program that Cryo stands in front of: see watches.cpp.
+extern "C" [[gnu::visibility("default")]] int inotify_add_watch(int fd, const char *path,
+                                                                uint32_t mask) noexcept
+{
+    const long watch = cryo::sys::call(SYS_inotify_add_watch, fd, path, mask);
+    if (cryo::sys::failed(watch)) {
+        errno = static_cast<int>(-watch);
+        return -1;
+    }
+    cryo::agent::remember_watch(path, mask);
+    return static_cast<int>(watch);
+}

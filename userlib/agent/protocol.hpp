@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a checkpointer and the agent inside a program say to each other.
+//
+// The agent listens on the abstract SOCK_SEQPACKET address "cryo.PID". One connection is one
+// checkpoint: the program stands still from the reply to Stop until Resume, or until the
+// connection ends for whatever reason. Every message is one packet. Both ends are on one machine,
+// but may come from different releases of Cryo: fields are only ever appended, and `version` tells
+// how many there are.
+//
+//     checkpointer                agent
+//       Prepare + RequestInfo ->  runs the program's callbacks
+//                       <-        Reply{Accepted}: at once, whatever it takes
+//                       <-        Reply{result 0, or −code and why; value: callbacks were run}
+//       Stop            ->        parks every thread
+//                       <-        Reply{result 0, value = threads}
+//       Threads         ->
+//                       <-        Reply{count}, then count packets of ThreadFacts
+//       Process, Actions ...      Reply, then one packet
+//       Fork + 2 fds    ->        a frozen copy serves pages (Pages, End) on the fds
+//                       <-        Reply{value = pid of the copy}
+//       Resume          ->        the program goes on
+//                       <-        Reply{Done}: the callbacks have ended (if there were any)
+#pragma once
+
+#include <cstdint>
+
+namespace cryo::agent {
+
+constexpr uint32_t protocol_magic = 0x6f797243; // "Cryo"
+constexpr uint16_t protocol_version = 2;
+constexpr int max_signals = 64;
+constexpr const char *copy_name = "cryo copy"; // of the process that is a frozen copy
+
+enum class Op : uint16_t {
+    stop = 1,    // park every thread
+    threads = 2, // ThreadFacts of each
+    process = 3, // ProcessFacts
+    actions = 4, // SignalAction[64]
+    // SCM_RIGHTS {command socket, page pipe} or {command socket, page pipe, /dev/cryo}: serve pages
+    // from a copy; with the device, it is the kernel module that moves them.
+    fork = 5,
+    serve = 6, // the same from the stopped program itself, until Op::end
+    // arg[0] address, arg[1] length: the bytes go into the page pipe. arg[2] 1: pages behind the
+    // end of their file count as zeros. arg[3] the mapping's protection plus 1, 0: not known.
+    pages = 7,
+    end = 8,    // no more pages
+    resume = 9, // go on; arg[0] 0, or the errno for which there will be no image
+    prepare = 10,
+    accepted = 11,
+    done = 12,
+    own = 13,   // OwnFacts
+    timer = 16, // arg[0] the id of a POSIX timer: TimerFacts
+    // arg[0] first descriptor, arg[1..3] a bit for each of the 192 from there on: they come with
+    // the reply (SCM_RIGHTS), in ascending order.
+    descriptors = 20,
+    // arg[0] descriptor of a pseudo-terminal's master: what waits to be read at its slave (value
+    // bytes) and from itself (count bytes), a packet each where there is any, and stays there.
+    terminal = 21,
+    watches = 22, // count packets of WatchedPath, each followed by the path
+};
+
+// Reply to Prepare, value: why the result is below zero (a CR_CHECKPOINT_* flag), and
+constexpr uint64_t with_callbacks = 1 << 8;
+
+// A path that was given to inotify_add_watch.
+struct WatchedPath {
+    uint64_t inode, device;
+    uint32_t length, reserved;
+};
+
+constexpr int descriptors_at_once = 192;
+constexpr uint32_t terminal_most = 65536; // bytes in one direction
+
+struct Command {
+    uint32_t magic;
+    uint16_t version;
+    Op op;
+    uint64_t arg[4];
+};
+
+struct Reply {
+    uint32_t magic;
+    uint16_t version;
+    Op op;
+    int64_t result; // 0 or −errno
+    uint64_t value;
+    uint64_t count; // packets that follow
+};
+
+// Where a parked thread stands: enough to make it go on inside the signal handler, whose return
+// brings back everything else from the signal frame.
+struct Context {
+    uint64_t rbx, rbp, r12, r13, r14, r15, rsp, rip;
+};
+
+struct ThreadFacts {
+    int32_t tid;
+    uint32_t rseq_size;
+    Context context;
+    uint64_t fs_base, gs_base;
+    uint64_t frame; // address of the ucontext
+    uint64_t clear_child_tid;
+    uint64_t robust_head, robust_size;
+    uint64_t rseq; // address, 0: none registered
+    uint32_t rseq_signature;
+    int32_t pdeathsig;
+    uint64_t timer_slack; // nanoseconds
+};
+
+// As the kernel's rt_sigaction sees it.
+struct SignalAction {
+    uint64_t handler, flags, restorer, mask;
+};
+
+struct ProcessFacts {
+    uint64_t brk;
+    uint64_t resume_info; // address of the ResumeInfo in the program's memory
+    int64_t itimer[3][4]; // real, virtual, prof: {interval s, µs, value s, µs}
+    int32_t dumpable, no_new_privs, keep_caps, subreaper, thp_disable;
+    int32_t control_fd, connection_fd;
+    int32_t signal;           // the checkpoint signal
+    uint64_t xcomp_permitted; // CPU state components that the program was granted (AMX)
+};
+
+// What timer_gettime tells.
+struct TimerFacts {
+    int64_t interval, remaining; // nanoseconds; remaining 0: does not run
+};
+
+// What the program's callbacks may ask about a request. Follows Prepare.
+struct RequestInfo {
+    int32_t signal, scope, requester, target;
+    uint32_t flags;
+    char dest[4096]; // where the image goes; empty: not a file
+};
+
+// What belongs to Cryo in the program: descriptors that are not saved, and memory inside libraries
+// that are saved whole.
+struct OwnFacts {
+    uint64_t libraries[4];
+    int32_t fds[64]; // −1: none
+};
+
+// Written by the restorer into the restored program before its threads go on.
+struct ResumeInfo {
+    uint64_t area, area_size; // the restorer's own memory, to be unmapped
+    int32_t status_fd;        // tells cr_restart that the program lives again
+    int32_t restarted;        // 1
+    uint32_t left;            // threads that have left the restorer
+    uint32_t expected;        // threads there are
+    char source[4096];        // of protocol 2: path of the image
+};
+
+static_assert(sizeof(Command) == 40 && sizeof(Reply) == 32);
+static_assert(sizeof(Context) == 64 && sizeof(ThreadFacts) == 144);
+static_assert(sizeof(SignalAction) == 32 && sizeof(RequestInfo) == 4116);
+
+} // namespace cryo::agent

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// After a restart: the leader waits until no thread stands in the restorer's memory any more,
+// gives that memory back, and opens the control socket anew.
+#include "agent/callbacks.hpp"
+#include "sys/raw.hpp"
+
+#include <linux/futex.h>
+
+namespace cryo::agent {
+
+void after_restart()
+{
+    ResumeInfo &info = state.resume;
+    for (;;) {
+        const uint32_t left = __atomic_load_n(&info.left, __ATOMIC_ACQUIRE);
+        if (left + 1 >= info.expected)
+            break;
+        sys::call(SYS_futex, &info.left, FUTEX_WAIT_PRIVATE, left, nullptr, 0, 0);
+    }
+    sys::call(SYS_munmap, info.area, info.area_size);
+    open_control();
+    renew_handles();
+    if (first_client() != nullptr)
+        prepare_sections();
+}
+
+void tell_alive()
+{
+    const uint32_t alive = 1;
+    sys::call(SYS_write, state.resume.status_fd, &alive, sizeof(alive));
+}
+
+void tell_end(int failure)
+{
+    const auto code = static_cast<uint32_t>(failure);
+    if (failure != 0)
+        sys::call(SYS_write, state.resume.status_fd, &code, sizeof(code));
+    sys::call(SYS_close, state.resume.status_fd);
+}
+
+} // namespace cryo::agent

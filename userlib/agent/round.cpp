@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: Apache-2.0
+// One round, from the accepted request to the last thread that leaves its callbacks.
+#include "agent/round.hpp"
+#include "sys/raw.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <linux/futex.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <time.h>
+
+namespace cryo::agent {
+
+constinit Round round;
+
+namespace {
+
+constexpr long begin_limit_ns = 5'000'000'000; // a thread that has not begun by then will not
+constexpr int no_connection = -1;
+
+long now_ns()
+{
+    timespec t = {};
+    sys::call(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1'000'000'000 + t.tv_nsec;
+}
+
+Stage stage()
+{
+    return static_cast<Stage>(round.stage.load());
+}
+
+void set_stage(Stage to)
+{
+    round.stage.store(static_cast<uint32_t>(to));
+    wake_all(round.stage);
+}
+
+void send_reply(Op op, long result, uint64_t value)
+{
+    const Reply answer = {protocol_magic, protocol_version, op, result, value, 0};
+    if (round.connection >= 0)
+        sys::call(SYS_sendto, round.connection, &answer, sizeof(answer), MSG_NOSIGNAL, nullptr, 0);
+}
+
+bool hung_up()
+{
+    pollfd look = {round.connection, POLLIN, 0};
+    return round.connection >= 0 && sys::call(SYS_poll, &look, 1, 0) > 0 &&
+           (look.revents & (POLLHUP | POLLERR)) != 0;
+}
+
+long receive(void *to, size_t size, int flags)
+{
+    long n;
+    do {
+        n = sys::call(SYS_recvfrom, round.connection, to, size, flags, nullptr, nullptr);
+    } while (n == -EINTR);
+    return n;
+}
+
+// What is wanted: the callbacks may ask for it. A requester of another release may begin with Stop.
+void read_request()
+{
+    Command command;
+    round.info = {};
+    round.prepared = false;
+    if (receive(&command, sizeof(command), MSG_PEEK) != sizeof(command) ||
+        command.op != Op::prepare)
+        return;
+    receive(&command, sizeof(command), 0);
+    round.prepared = true;
+    receive(&round.info, sizeof(round.info), 0);
+    round.info.dest[sizeof(round.info.dest) - 1] = 0;
+}
+
+bool has_callbacks(const Client &client)
+{
+    for (uint32_t i = 0; i < client.callbacks.count; i++) {
+        if (client.callbacks.items[i].fn != nullptr)
+            return true;
+    }
+    return false;
+}
+
+bool is_thread_alive(const Client &client)
+{
+    return sys::call(SYS_tgkill, sys::call(SYS_getpid), client.tid.load(), 0) != -ESRCH;
+}
+
+// Threads with SIGNAL-context callbacks begin them; this one does so by itself.
+void call_up_others(int self)
+{
+    const long pid = sys::call(SYS_getpid);
+    for (Client *client = first_client(); client != nullptr; client = client->next) {
+        const int32_t tid = client->tid.load();
+        client->waiting.store(0);
+        if (tid == 0 || tid == self || client->thread_context || !has_callbacks(*client))
+            continue;
+        round.callbacks = true;
+        round.live.fetch_add(1);
+        client->called_up.store(1);
+        if (sys::call(SYS_tgkill, pid, tid, state.signal) == -ESRCH &&
+            client->called_up.exchange(0) == 1) {
+            round.live.fetch_sub(1);
+            drop_client(*client);
+        }
+    }
+}
+
+// How many threads are not through with their callbacks. A thread that has ended is forgotten.
+size_t still_busy(bool late)
+{
+    size_t busy = 0;
+    for (Client *client = first_client(); client != nullptr; client = client->next) {
+        const bool begins = client->called_up.load() != 0;
+        const bool runs = client->running && !client->leads && !client->thread_context &&
+                          client->round == round.number.load() && client->waiting.load() == 0;
+        if (client->tid.load() == 0 || (!begins && !runs))
+            continue;
+        if (!is_thread_alive(*client)) {
+            client->called_up.store(0);
+            client->running = false;
+            round.live.fetch_sub(1);
+            drop_client(*client);
+            continue;
+        }
+        busy++;
+        if (begins && late)
+            vote(0, EBUSY);
+    }
+    return busy;
+}
+
+void await_votes()
+{
+    const long start = now_ns();
+    for (;;) {
+        const uint32_t seen = state.arrivals.load();
+        const size_t busy = still_busy(now_ns() - start > begin_limit_ns);
+        if (busy == 0 || round.vote.load() != 0)
+            return;
+        wait_while(state.arrivals, seen, 20'000'000);
+        if (hung_up())
+            vote(0, ECANCELED);
+    }
+}
+
+// From here on cr_checkpoint() returns. Threads that have not begun need not.
+void settle(int outcome)
+{
+    round.outcome.store(outcome);
+    for (Client *client = first_client(); client != nullptr; client = client->next) {
+        if (client->called_up.exchange(0) == 1)
+            round.live.fetch_sub(1);
+    }
+    set_stage(Stage::released);
+}
+
+[[noreturn]] void die()
+{
+    for (;;)
+        sys::call(SYS_kill, sys::call(SYS_getpid), SIGKILL);
+}
+
+int vote_kind(int vote)
+{
+    return vote >> 16;
+}
+
+int vote_code(int vote)
+{
+    return vote & 0xffff;
+}
+
+void answer_prepare()
+{
+    const int vote = round.vote.load();
+    if (round.prepared)
+        send_reply(Op::prepare, -vote_code(vote),
+                   static_cast<uint64_t>(vote_kind(vote)) | (round.callbacks ? 1U << 8 : 0));
+}
+
+// A permanent failure is the end of the process, once the requester knows.
+void obey_vote()
+{
+    if (vote_kind(round.vote.load()) == CR_CHECKPOINT_PERM_FAILURE)
+        die();
+}
+
+void finish_round()
+{
+    const int failure = round.failure.load();
+    const bool restarted = round.outcome.load() > 0;
+    if (restarted && round.callbacks)
+        tell_end(failure);
+    else if (round.callbacks)
+        send_reply(Op::done, -failure, 0);
+    if (failure != 0)
+        die();
+    if (round.connection >= 0)
+        sys::call(SYS_close, round.connection);
+    round.connection = no_connection;
+    round.stage.store(static_cast<uint32_t>(Stage::idle));
+    round.signalled = false;
+    round.barrier.fetch_add(1);
+    open_gate();
+    state.active.store(0, std::memory_order_release);
+    wake_all(round.barrier);
+    // Another request may have come meanwhile, when nobody listened.
+    pollfd look = {state.listener, POLLIN, 0};
+    if (sys::call(SYS_poll, &look, 1, 0) > 0)
+        sys::call(SYS_tgkill, sys::call(SYS_getpid), sys::call(SYS_gettid), state.signal);
+}
+
+void leave_round(const Client *client, uint32_t barrier)
+{
+    const int outcome = round.outcome.load();
+    run_hook(client, outcome);
+    if (round.live.fetch_sub(1) == 1)
+        finish_round();
+    else if (is_held(client, outcome))
+        wait_while(round.barrier, barrier);
+}
+
+void lead_round(int self, void *frame)
+{
+    const uint32_t barrier = round.barrier.load();
+    Client *client = self_client();
+    const bool from_thread = client != nullptr && client->thread_context;
+    round.live.fetch_add(1);
+    if (!from_thread)
+        read_request();
+    round.signalled = true;
+    set_stage(Stage::signals);
+    call_up_others(self);
+    if (client != nullptr && !from_thread && client->tid.load() == self && has_callbacks(*client)) {
+        round.callbacks = true;
+        client->frame = frame;
+        client->leads = true;
+        run_callbacks(*client);
+        if (client->round != round.number.load())
+            return; // a child that was forked in a callback
+        client->leads = false;
+    } else if (lead_here(self, frame) && !round.callbacks) {
+        run_hook(client, round.outcome.load());
+        return; // over already: nobody had callbacks
+    }
+    if (from_thread)
+        round.live.fetch_sub(1); // its callbacks are not through yet
+    else
+        leave_round(client, barrier);
+}
+
+void go_on(int self, void *frame)
+{
+    if (hung_up()) {
+        settle(-ECANCELED);
+        finish_round();
+        return;
+    }
+    if (thread_callbacks().count == 0) {
+        lead_round(self, frame);
+        return;
+    }
+    round.live.store(1);
+    round.callbacks = true;
+    set_stage(Stage::threads);
+}
+
+} // namespace
+
+void wait_while(std::atomic<uint32_t> &word, uint32_t value, long ns)
+{
+    timespec limit = {ns / 1'000'000'000, ns % 1'000'000'000};
+    while (word.load() == value) {
+        sys::call(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, ns > 0 ? &limit : nullptr, 0, 0);
+        if (ns > 0)
+            return;
+    }
+}
+
+void wake_all(std::atomic<uint32_t> &word)
+{
+    sys::call(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 0x7fffffff, 0, 0, 0);
+}
+
+void vote(int kind, int code)
+{
+    const int32_t mine = kind << 16 | code;
+    int32_t first = 0;
+    if (!round.vote.compare_exchange_strong(first, mine) && kind == CR_CHECKPOINT_PERM_FAILURE)
+        round.vote.store(mine);
+}
+
+void begin_round(int connection, int self, void *frame)
+{
+    round.connection = connection;
+    round.number.fetch_add(1);
+    round.vote.store(0);
+    round.failure.store(0);
+    round.live.store(0);
+    round.callbacks = false;
+    round.signalled = false;
+    if (round.omit)
+        vote(CR_CHECKPOINT_OMIT, CR_EOMITTED);
+    send_reply(Op::accepted, 0, 0);
+    close_gate();
+    round.stage.store(static_cast<uint32_t>(Stage::waiting));
+    if (may_go_on())
+        go_on(self, frame);
+}
+
+bool take_part(int self, void *frame, uint32_t generation)
+{
+    Client *client = self_client();
+    if (client == nullptr || client->tid.load() != self)
+        return false;
+    const uint32_t barrier = round.barrier.load();
+    int32_t called = self;
+    if (round.kicked.compare_exchange_strong(called, 0)) {
+        if (client->thread_context)
+            lead_round(self, frame);
+        else
+            go_on(self, frame);
+        return true;
+    }
+    if (client->called_up.load() == 0)
+        return false;
+    client->frame = frame;
+    client->generation = generation;
+    client->leads = false;
+    client->round = round.number.load();
+    client->running = true; // before called_up is taken back: it must be seen as one or the other
+    if (client->called_up.exchange(0) == 0) {
+        client->running = false;
+        return false;
+    }
+    run_callbacks(*client);
+    if (client->round == round.number.load())
+        leave_round(client, barrier);
+    return true;
+}
+
+// A thread that was signalled for a stop that is over finds no place to park.
+bool may_park()
+{
+    return stage() == Stage::stopping;
+}
+
+void after_park(uint32_t barrier)
+{
+    const Client *client = self_client();
+    const int outcome = round.outcome.load();
+    if (client == nullptr || !client->thread_context)
+        run_hook(client, outcome);
+    if (round.live.load() != 0 && is_held(client, outcome) &&
+        (client == nullptr || !client->thread_context))
+        wait_while(round.barrier, barrier);
+}
+
+bool lead_here(int self, void *frame)
+{
+    await_votes();
+    if (round.vote.load() != 0) {
+        refuse();
+        return false;
+    }
+    lead(self, frame);
+    return true;
+}
+
+int lead_from_thread(Client &client)
+{
+    if (round.vote.load() == 0) {
+        const int32_t tid = client.tid.load();
+        round.kicked.store(tid);
+        sys::call(SYS_tgkill, sys::call(SYS_getpid), tid, state.signal);
+        if (stage() == Stage::threads) { // a callback has blocked the signal
+            round.kicked.store(0);
+            vote(0, EBUSY);
+        }
+    }
+    if (round.vote.load() != 0 && stage() != Stage::released)
+        refuse();
+    return round.outcome.load();
+}
+
+int wait_for_image(Client &client)
+{
+    client.waiting.store(1);
+    state.arrivals.fetch_add(1);
+    wake_all(state.arrivals);
+    wait_while(round.stage, static_cast<uint32_t>(Stage::signals));
+    if (stage() == Stage::stopping)
+        park(client.tid.load(), client.frame, client.generation);
+    client.waiting.store(0);
+    return round.outcome.load();
+}
+
+void refuse()
+{
+    answer_prepare();
+    if (round.connection >= 0)
+        serve(round.connection); // until the requester goes away
+    obey_vote();
+    settle(-vote_code(round.vote.load()));
+}
+
+void leave_round_without_hold()
+{
+    if (round.live.fetch_sub(1) == 1)
+        finish_round();
+}
+
+void park_waiting_clients()
+{
+    for (const Client *client = first_client(); client != nullptr; client = client->next) {
+        if (client->waiting.load() == 0 || state.threads == max_threads)
+            continue;
+        Slot &slot = state.slots[state.threads];
+        slot.facts.tid = client->tid.load();
+        slot.arrived.store(0, std::memory_order_relaxed);
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+        __atomic_store_n(&state.threads, state.threads + 1, __ATOMIC_RELEASE);
+    }
+    set_stage(Stage::stopping);
+}
+
+void serve_round()
+{
+    answer_prepare();
+    serve(round.connection);
+}
+
+bool end_image(bool restarted)
+{
+    if (restarted)
+        round.connection = no_connection;
+    settle(restarted ? 1 : round.result);
+    if (round.callbacks)
+        return false;
+    round.live.store(0);
+    finish_round();
+    return true;
+}
+
+void run_thread_callbacks(Client &client)
+{
+    read_request();
+    run_callbacks(client);
+    if (client.round != round.number.load())
+        return;
+    run_hook(&client, round.outcome.load());
+    leave_round_without_hold();
+}
+
+int client_status()
+{
+    const Client *client = self_client();
+    if (client == nullptr)
+        return -CR_ENOINIT;
+    if (client->running)
+        return CR_STATE_ACTIVE;
+    if (round.gate.load() == 0)
+        return CR_STATE_IDLE;
+    return round.signalled ? CR_STATE_ACTIVE : CR_STATE_PENDING;
+}
+
+void forget_round()
+{
+    if (round.connection >= 0 && state.active.load() != 0)
+        sys::call(SYS_close, round.connection);
+    round.connection = no_connection;
+    round.number.fetch_add(1);
+    round.stage.store(0);
+    round.gate.store(0);
+    round.live.store(0);
+    round.kicked.store(0);
+    round.signalled = false;
+    keep_only_self();
+    if (first_client() != nullptr)
+        prepare_sections();
+}
+
+} // namespace cryo::agent

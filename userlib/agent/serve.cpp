@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answering one checkpointer, from Stop to Resume. When it dies, the program goes on.
+#include "agent/callbacks.hpp"
+#include "sys/raw.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <time.h>
+
+namespace cryo::agent {
+
+namespace {
+
+bool send_packet(int to, const void *data, size_t size)
+{
+    return sys::call(SYS_sendto, to, data, size, MSG_NOSIGNAL, nullptr, 0) ==
+           static_cast<long>(size);
+}
+
+bool reply(int to, const Command &command, long result, uint64_t value = 0, uint64_t count = 0)
+{
+    const Reply answer = {protocol_magic, protocol_version, command.op, result, value, count};
+    return send_packet(to, &answer, sizeof(answer));
+}
+
+constexpr int max_fds = 3;
+
+// Receives one command and up to three descriptors.
+bool receive(int from, Command &command, int (&fds)[max_fds])
+{
+    iovec part = {&command, sizeof(command)};
+    alignas(cmsghdr) char control[CMSG_SPACE(max_fds * sizeof(int))];
+    msghdr message = {};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    for (int &fd : fds)
+        fd = -1;
+    const long n = sys::call(SYS_recvmsg, from, &message, MSG_CMSG_CLOEXEC);
+    const cmsghdr *head = n > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+    if (head != nullptr && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
+        const size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count && i < max_fds; i++)
+            fds[i] = reinterpret_cast<const int *>(CMSG_DATA(head))[i];
+    }
+    return n == sizeof(command) && command.magic == protocol_magic;
+}
+
+void close_all(const int (&fds)[max_fds])
+{
+    for (int fd : fds) {
+        if (fd >= 0)
+            sys::call(SYS_close, fd);
+    }
+}
+
+long prctl_value(int option)
+{
+    return sys::call(SYS_prctl, option, 0, 0, 0, 0);
+}
+
+ProcessFacts process_facts(int connection)
+{
+    ProcessFacts facts = {};
+    facts.brk = static_cast<uint64_t>(sys::call(SYS_brk, 0));
+    facts.resume_info = reinterpret_cast<uint64_t>(&state.resume);
+    for (int which = 0; which < 3; which++) {
+        itimerval value = {};
+        sys::call(SYS_getitimer, which, &value);
+        facts.itimer[which][0] = value.it_interval.tv_sec;
+        facts.itimer[which][1] = value.it_interval.tv_usec;
+        facts.itimer[which][2] = value.it_value.tv_sec;
+        facts.itimer[which][3] = value.it_value.tv_usec;
+    }
+    facts.dumpable = static_cast<int>(prctl_value(PR_GET_DUMPABLE));
+    facts.no_new_privs = static_cast<int>(prctl_value(PR_GET_NO_NEW_PRIVS));
+    facts.keep_caps = static_cast<int>(prctl_value(PR_GET_KEEPCAPS));
+    facts.thp_disable = static_cast<int>(prctl_value(PR_GET_THP_DISABLE));
+    sys::call(SYS_prctl, PR_GET_CHILD_SUBREAPER, &facts.subreaper, 0, 0, 0);
+    constexpr int arch_get_xcomp_perm = 0x1022;
+    sys::call(SYS_arch_prctl, arch_get_xcomp_perm, &facts.xcomp_permitted);
+    facts.control_fd = state.listener;
+    facts.signal = state.signal;
+    facts.connection_fd = connection;
+    return facts;
+}
+
+long timer_facts(uint64_t id, TimerFacts &facts)
+{
+    itimerspec found = {};
+    const long result = sys::call(SYS_timer_gettime, id, &found);
+    facts.interval = found.it_interval.tv_sec * 1'000'000'000 + found.it_interval.tv_nsec;
+    facts.remaining = found.it_value.tv_sec * 1'000'000'000 + found.it_value.tv_nsec;
+    return result;
+}
+
+// Static: the handler's stack may be small. Only the leader uses it.
+SignalAction actions[max_signals];
+OwnFacts own_facts;
+
+void read_actions()
+{
+    for (int signal = 1; signal <= max_signals; signal++)
+        sys::call(SYS_rt_sigaction, signal, nullptr, &actions[signal - 1], 8);
+    if (state.knocked)
+        actions[library_signal - 1] = state.library_action;
+}
+
+} // namespace
+
+void serve(int connection)
+{
+    const auto self = static_cast<int>(sys::call(SYS_gettid));
+    bool stopped = false;
+    round.result = -ECANCELED; // the requester is gone before it lets the program go on
+    Command command;
+    int fds[max_fds];
+    while (receive(connection, command, fds)) {
+        int blamed = 0;
+        long result = 0;
+        if (command.op == Op::resume)
+            round.result = -static_cast<int32_t>(command.arg[0] & 0xffff);
+        else if (command.op != Op::stop && !stopped)
+            break;
+        switch (command.op) {
+        case Op::stop:
+            if (const int vote = round.vote.load() & 0xffff; vote != 0)
+                result = -vote;
+            else if (prctl_value(PR_GET_DUMPABLE) != 1)
+                result = -EPERM;
+            else
+                result = stop_threads(self, &blamed);
+            stopped = !sys::failed(result);
+            reply(connection, command, result,
+                  stopped ? state.threads + 1 : static_cast<uint64_t>(blamed));
+            break;
+        case Op::threads:
+            reply(connection, command, 0, 0, state.threads + 1);
+            send_packet(connection, &state.slots[max_threads].facts, sizeof(ThreadFacts));
+            for (size_t i = 0; i < state.threads; i++)
+                send_packet(connection, &state.slots[i].facts, sizeof(ThreadFacts));
+            break;
+        case Op::process: {
+            const ProcessFacts facts = process_facts(connection);
+            reply(connection, command, 0, 0, 1);
+            send_packet(connection, &facts, sizeof(facts));
+            break;
+        }
+        case Op::actions:
+            read_actions();
+            reply(connection, command, 0, 0, 1);
+            send_packet(connection, actions, sizeof(actions));
+            break;
+        case Op::timer: {
+            TimerFacts facts = {};
+            result = timer_facts(command.arg[0], facts);
+            reply(connection, command, result, 0, sys::failed(result) ? 0 : 1);
+            if (!sys::failed(result))
+                send_packet(connection, &facts, sizeof(facts));
+            break;
+        }
+        case Op::own:
+            fill_own_facts(own_facts, connection);
+            reply(connection, command, 0, 0, 1);
+            send_packet(connection, &own_facts, sizeof(own_facts));
+            break;
+        case Op::fork:
+            result = fork_copy({fds[0], fds[1], fds[2]});
+            close_all(fds);
+            reply(connection, command, sys::failed(result) ? result : 0,
+                  static_cast<uint64_t>(result));
+            break;
+        case Op::serve:
+            result = serve_own_pages({fds[0], fds[1], fds[2]});
+            close_all(fds);
+            reply(connection, command, result);
+            break;
+        case Op::descriptors:
+            send_descriptors(connection, command);
+            break;
+        case Op::terminal:
+            send_terminal(connection, command);
+            break;
+        case Op::watches:
+            send_watches(connection, command);
+            break;
+        case Op::resume:
+            reply(connection, command, 0);
+            return;
+        default:
+            reply(connection, command, -EOPNOTSUPP);
+            break;
+        }
+    }
+    close_all(fds);
+}
+
+} // namespace cryo::agent

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stopping: every thread of the program is brought into the signal handler and parks there.
+#include "agent/callbacks.hpp"
+#include "sys/raw.hpp"
+#include "sys/rseq_area.hpp"
+
+#include <asm/prctl.h>
+#include <cerrno>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+namespace cryo::agent {
+
+// All zero, so that no constructor of ours can run after it was used.
+constinit State state;
+
+namespace {
+
+constexpr long give_up_ns = 5'000'000'000; // a thread that has not come by then will not
+
+long now_ns()
+{
+    timespec t = {};
+    sys::call(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1'000'000'000 + t.tv_nsec;
+}
+
+void futex_wait(std::atomic<uint32_t> &word, uint32_t seen, long ns)
+{
+    timespec limit = {ns / 1'000'000'000, ns % 1'000'000'000};
+    sys::call(SYS_futex, &word, FUTEX_WAIT_PRIVATE, seen, ns > 0 ? &limit : nullptr, 0, 0);
+}
+
+void futex_wake(std::atomic<uint32_t> &word)
+{
+    sys::call(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 0x7fffffff, 0, 0, 0);
+}
+
+struct Dirent64 { // as getdents64 fills it
+    uint64_t ino;
+    int64_t off;
+    uint16_t length;
+    uint8_t type;
+    char name[];
+};
+
+// Parses a decimal name; −1 when it is none.
+int number(const char *s)
+{
+    int n = 0;
+    if (*s == 0)
+        return -1;
+    for (; *s != 0; s++) {
+        if (*s < '0' || *s > '9')
+            return -1;
+        n = n * 10 + (*s - '0');
+    }
+    return n;
+}
+
+alignas(8) char task_buffer[32768];
+
+Slot *slot_of(int tid, size_t &hint)
+{
+    // The kernel lists threads in the order we first saw them, so the next slot nearly always fits.
+    for (size_t i = 0; i < state.threads; i++) {
+        const size_t at = (hint + i) % state.threads;
+        if (state.slots[at].facts.tid == tid) {
+            hint = at + 1;
+            return &state.slots[at];
+        }
+    }
+    return nullptr;
+}
+
+// One look at the list of threads: signals those that are new. Returns how many are not parked
+// yet, or −errno.
+long look(int self, int *blamed)
+{
+    const long dir = sys::call(SYS_openat, AT_FDCWD, "/proc/self/task", O_RDONLY | O_CLOEXEC);
+    if (sys::failed(dir))
+        return dir;
+    const long pid = sys::call(SYS_getpid);
+    long missing = 0;
+    size_t hint = 0;
+    for (;;) {
+        const long n = sys::call(SYS_getdents64, dir, task_buffer, sizeof(task_buffer));
+        if (n <= 0) {
+            sys::call(SYS_close, dir);
+            return n < 0 ? n : missing;
+        }
+        for (long at = 0; at < n;) {
+            const auto *entry = reinterpret_cast<const Dirent64 *>(task_buffer + at);
+            at += entry->length;
+            const int tid = number(entry->name);
+            if (tid < 0 || tid == self)
+                continue;
+            Slot *slot = slot_of(tid, hint);
+            if (slot == nullptr) {
+                if (state.threads == max_threads) {
+                    sys::call(SYS_close, dir);
+                    return -E2BIG;
+                }
+                slot = &state.slots[state.threads];
+                slot->facts.tid = tid;
+                slot->knocked = false;
+                slot->back.store(0, std::memory_order_relaxed);
+                slot->arrived.store(0, std::memory_order_relaxed);
+                // The slot must be findable before the thread can look for it.
+                std::atomic_signal_fence(std::memory_order_seq_cst);
+                __atomic_store_n(&state.threads, state.threads + 1, __ATOMIC_RELEASE);
+                const long sent = sys::call(SYS_tgkill, pid, tid, state.signal);
+                if (sent == -ESRCH) {
+                    slot->arrived.store(2, std::memory_order_relaxed); // gone already
+                } else if (sys::failed(sent)) {
+                    sys::call(SYS_close, dir);
+                    return sent; // the user's queue of signals is full
+                }
+            }
+            if (slot->arrived.load(std::memory_order_acquire) == 0) {
+                *blamed = tid;
+                missing++;
+            }
+        }
+    }
+}
+
+// A thread that was signalled and then exited without reaching the handler: its slot is dropped.
+void forget_exited()
+{
+    const long pid = sys::call(SYS_getpid);
+    for (size_t i = 0; i < state.threads; i++) {
+        Slot &slot = state.slots[i];
+        if (slot.arrived.load(std::memory_order_acquire) == 0 &&
+            sys::call(SYS_tgkill, pid, slot.facts.tid, 0) == -ESRCH)
+            slot.arrived.store(2, std::memory_order_relaxed);
+    }
+}
+
+// Threads that do not come although they were signalled: those of the C library need another knock.
+void knock_again()
+{
+    for (size_t i = 0; i < state.threads; i++) {
+        Slot &slot = state.slots[i];
+        if (slot.arrived.load(std::memory_order_acquire) == 0 && !slot.knocked)
+            slot.knocked = knock_at_library_thread(slot.facts.tid);
+    }
+}
+
+} // namespace
+
+long set_handler(int signal, void (*handler)(int, siginfo_t *, void *), SignalAction *old)
+{
+    constexpr uint64_t sa_restorer = 0x04000000;
+    const SignalAction action = {reinterpret_cast<uint64_t>(handler),
+                                 SA_SIGINFO | SA_RESTART | sa_restorer,
+                                 reinterpret_cast<uint64_t>(cryo_signal_return), ~0UL};
+    return sys::call(SYS_rt_sigaction, signal, &action, old, sizeof(action.mask));
+}
+
+void fill_facts(ThreadFacts &facts, int tid, void *frame)
+{
+    facts.tid = tid;
+    facts.frame = reinterpret_cast<uint64_t>(frame);
+    sys::call(SYS_arch_prctl, ARCH_GET_FS, &facts.fs_base);
+    sys::call(SYS_arch_prctl, ARCH_GET_GS, &facts.gs_base);
+    sys::call(SYS_prctl, PR_GET_TID_ADDRESS, &facts.clear_child_tid, 0, 0, 0);
+    sys::call(SYS_get_robust_list, 0, &facts.robust_head, &facts.robust_size);
+    sys::call(SYS_prctl, PR_GET_PDEATHSIG, &facts.pdeathsig, 0, 0, 0);
+    facts.timer_slack = static_cast<uint64_t>(sys::call(SYS_prctl, PR_GET_TIMERSLACK, 0, 0, 0, 0));
+    const sys::RseqArea rseq = sys::rseq_area(facts.fs_base);
+    facts.rseq = rseq.address;
+    facts.rseq_size = rseq.size;
+    facts.rseq_signature = RSEQ_SIG;
+}
+
+bool park(int tid, void *frame, uint32_t generation)
+{
+    Slot *slot = nullptr;
+    const size_t threads = __atomic_load_n(&state.threads, __ATOMIC_ACQUIRE);
+    for (size_t i = 0; i < threads && slot == nullptr; i++) {
+        if (state.slots[i].facts.tid == tid)
+            slot = &state.slots[i];
+    }
+    if (slot == nullptr)
+        return false; // not asked for: a stray signal
+    fill_facts(slot->facts, tid, frame);
+    if (cryo_context_save(&slot->facts.context) == 0) {
+        // Only a filled slot may be seen as arrived.
+        slot->arrived.store(1, std::memory_order_release);
+        state.arrivals.fetch_add(1, std::memory_order_release);
+        futex_wake(state.arrivals);
+    } else {
+        renew_client();
+        // Restored, perhaps with another id: this thread no longer needs the restorer's memory.
+        slot->facts.tid = static_cast<int>(sys::call(SYS_gettid));
+        __atomic_fetch_add(&state.resume.left, 1, __ATOMIC_RELEASE);
+        sys::call(SYS_futex, &state.resume.left, FUTEX_WAKE_PRIVATE, 0x7fffffff, 0, 0, 0);
+    }
+    while (state.generation.load(std::memory_order_acquire) == generation)
+        futex_wait(state.generation, generation, 0);
+    return true;
+}
+
+long stop_threads(int self, int *blamed)
+{
+    __atomic_store_n(&state.threads, 0, __ATOMIC_RELEASE);
+    park_waiting_clients();
+    const long start = now_ns();
+    long settled = 0;
+    for (;;) {
+        const uint32_t seen = state.arrivals.load(std::memory_order_acquire);
+        const size_t before = state.threads;
+        const long missing = look(self, blamed);
+        if (missing < 0)
+            return missing;
+        // A thread that parks may have created another just before: only a list that stays the
+        // same after all have parked is complete.
+        if (missing == 0 && state.threads == before && settled++ > 0)
+            break;
+        if (missing != 0) {
+            settled = 0;
+            if (now_ns() - start > give_up_ns)
+                return -ETIMEDOUT;
+            futex_wait(state.arrivals, seen, 2'000'000);
+            forget_exited();
+            knock_again();
+        }
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < state.threads; i++) {
+        if (state.slots[i].arrived.load(std::memory_order_acquire) != 1)
+            continue;
+        if (kept != i) {
+            state.slots[kept].facts = state.slots[i].facts;
+            state.slots[kept].back.store(0, std::memory_order_relaxed);
+            state.slots[kept].arrived.store(1, std::memory_order_relaxed);
+        }
+        kept++;
+    }
+    __atomic_store_n(&state.threads, kept, __ATOMIC_RELEASE);
+    return 0;
+}
+
+// `active` is cleared before: a thread that reads the new generation and then `active` does not
+// park any more, and one that read the old generation finds it changed.
+void release_threads()
+{
+    stop_knocking();
+    state.generation.fetch_add(1, std::memory_order_release);
+    futex_wake(state.generation);
+}
+
+} // namespace cryo::agent

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/native.hpp"
+
+#include "image/snapshot.hpp"
+#include "restore/restart.hpp"
+
+#include <cerrno>
+#include <optional>
+
+namespace cryo::backend {
+
+namespace {
+
+class Native : public Backend
+{
+  public:
+    explicit Native(std::optional<Device> device) : device_(std::move(device)) {}
+
+    std::string_view name() const override { return device_ ? "kmod" : "user"; }
+    void set_filename(std::string file) override { file_ = std::move(file); }
+    Result<void> before_ckpt(pid_t pid, const capture::CheckpointOptions &options) override;
+    Result<capture::Outcome> do_ckpt() override;
+    Result<Alive> restart(const RestartRequest &request) override;
+    Result<void> after_restart(const Alive &alive) override;
+
+  private:
+    int device() const { return device_ ? device_->fd() : -1; }
+    void announce(uint32_t operation, uint32_t phase, int error, uint64_t bytes, pid_t target);
+
+    std::optional<Device> device_;
+    std::string file_;
+    pid_t pid_ = 0;
+    capture::CheckpointOptions options_;
+};
+
+// Tells listeners (generic netlink, family `cryo`). Nobody may listen, and too many events are
+// dropped: neither is our failure.
+void Native::announce(uint32_t operation, uint32_t phase, int error, uint64_t bytes, pid_t target)
+{
+    if (!device_)
+        return;
+    cryo_event event = {};
+    event.operation = operation;
+    event.phase = phase;
+    event.error = static_cast<uint32_t>(error);
+    event.bytes_done = event.bytes_total = bytes;
+    event.target = static_cast<uint32_t>(target);
+    device_->announce_raw(event);
+}
+
+Result<void> Native::before_ckpt(pid_t pid, const capture::CheckpointOptions &options)
+{
+    pid_ = pid;
+    options_ = options;
+    options_.file = file_;
+    options_.device = device();
+    return {};
+}
+
+// An errno that the module takes: libcr's own numbers are above it.
+int as_errno(const Error &error)
+{
+    constexpr int max_errno = 4095;
+    return error.code() > 0 && error.code() <= max_errno ? error.code() : EIO;
+}
+
+Result<capture::Outcome> Native::do_ckpt()
+{
+    announce(CRYO_OP_CHECKPOINT, CRYO_PHASE_STARTED, 0, 0, pid_);
+    Result<capture::Outcome> done = capture::checkpoint(pid_, options_);
+    if (done)
+        announce(CRYO_OP_CHECKPOINT, CRYO_PHASE_FINISHED, 0, done->image.size, pid_);
+    else
+        announce(CRYO_OP_CHECKPOINT, CRYO_PHASE_FAILED, as_errno(done.error()), 0, pid_);
+    return done;
+}
+
+Result<Alive> Native::restart(const RestartRequest &request)
+{
+    Result<std::unique_ptr<image::Snapshot>> image = image::Snapshot::open(file_);
+    if (!image)
+        return image.error();
+    restore::RestartOptions options = request.options;
+    options.device = device();
+    Result<std::unique_ptr<restore::TreePlan>> plan = restore::plan_restart(**image, options);
+    if (!plan)
+        return plan.error();
+    const pid_t pid = (*plan)->processes.front().kin.pid;
+    announce(CRYO_OP_RESTART, CRYO_PHASE_STARTED, 0, 0, pid);
+    Result<restore::Restarted> done =
+        restore::restart(**plan, request.library, device(), request.progress);
+    if (!done) {
+        announce(CRYO_OP_RESTART, CRYO_PHASE_FAILED, as_errno(done.error()), 0, pid);
+        return done.error();
+    }
+    return Alive{std::move(*done), (*plan)->cut_realtime, std::move((*plan)->notices)};
+}
+
+Result<void> Native::after_restart(const Alive &alive)
+{
+    announce(CRYO_OP_RESTART, CRYO_PHASE_FINISHED, 0, alive.bytes, alive.pid);
+    return {};
+}
+
+} // namespace
+
+std::unique_ptr<Backend> make_user()
+{
+    return std::make_unique<Native>(std::nullopt);
+}
+
+std::unique_ptr<Backend> make_kmod(Device device)
+{
+    return std::make_unique<Native>(std::move(device));
+}
+
+Result<Device> find_module(Purpose purpose)
+{
+    // Choosing ids needs the right to write; everything else does not.
+    Result<Device> device = Device::open(Device::Access::ReadWrite);
+    if (!device && (device.error().code() == EACCES || device.error().code() == EPERM))
+        device = Device::open(Device::Access::ReadOnly);
+    if (!device)
+        return device.error();
+    const uint64_t needed =
+        purpose == Purpose::checkpoint ? CRYO_FEATURE_DUMP : CRYO_FEATURE_RESTORE;
+    if (!device->has(needed))
+        return Error(ENOTSUP, std::string(Device::path) +
+                                  ": the module is older than this program and cannot save or "
+                                  "restore; load the one that came with it");
+    return device;
+}
+
+} // namespace cryo::backend

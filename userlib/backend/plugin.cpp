@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/plugin.hpp"
+
+#include "cli/place.hpp"
+#include "cryo_backend.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace cryo::backend {
+
+namespace {
+
+uint64_t now_ns()
+{
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_nsec);
+}
+
+class Plugin : public Backend
+{
+  public:
+    explicit Plugin(const cryo_backend_ops &operations) : operations_(operations) {}
+
+    std::string_view name() const override { return operations_.name; }
+    void set_filename(std::string file) override { file_ = std::move(file); }
+    Result<void> before_ckpt(pid_t pid, const capture::CheckpointOptions &options) override;
+    Result<capture::Outcome> do_ckpt() override;
+    Result<Alive> restart(const RestartRequest &request) override;
+    Result<void> after_restart(const Alive &alive) override;
+
+  private:
+    template <class... Args>
+    Result<void> call(std::string_view what, int (*function)(Args...), Args... args)
+    {
+        if (function == nullptr)
+            return {};
+        if (const int rc = function(args...); rc < 0)
+            return Error::from_errno(fmt::format("backend {}: {}", operations_.name, what), -rc);
+        return {};
+    }
+
+    const cryo_backend_ops &operations_;
+    std::string file_;
+    pid_t pid_ = 0;
+    capture::CheckpointOptions options_;
+};
+
+Result<void> Plugin::before_ckpt(pid_t pid, const capture::CheckpointOptions &options)
+{
+    pid_ = pid;
+    options_ = options;
+    if (!options.replace && access(file_.c_str(), F_OK) == 0)
+        return Error(EEXIST, file_ + ": exists; choose another name or allow it to be replaced");
+    if (Result<void> named = call("set_filename", operations_.set_filename, file_.c_str()); !named)
+        return named;
+    return call("before_ckpt", operations_.before_ckpt, static_cast<int>(pid));
+}
+
+Result<capture::Outcome> Plugin::do_ckpt()
+{
+    if (operations_.do_ckpt == nullptr)
+        return Error(ENOTSUP, fmt::format("backend {} cannot save a process", operations_.name));
+    const uint64_t begun = now_ns();
+    if (Result<void> saved = call("do_ckpt", operations_.do_ckpt, static_cast<int>(pid_)); !saved)
+        return saved.error();
+    capture::Outcome outcome;
+    outcome.total_ns = outcome.stopped_ns = now_ns() - begun;
+    struct stat status;
+    if (stat(file_.c_str(), &status) != 0)
+        return Error::from_errno(fmt::format("backend {}: {}", operations_.name, file_), errno);
+    outcome.image.size = static_cast<uint64_t>(status.st_size);
+    if (options_.then_signal != 0)
+        kill(pid_, options_.then_signal);
+    return outcome;
+}
+
+Result<Alive> Plugin::restart(const RestartRequest &)
+{
+    if (operations_.restart == nullptr)
+        return Error(ENOTSUP, fmt::format("backend {} cannot restart", operations_.name));
+    if (Result<void> named = call("set_filename", operations_.set_filename, file_.c_str()); !named)
+        return named.error();
+    int pid = 0;
+    if (Result<void> done = call("restart", operations_.restart, &pid); !done)
+        return done.error();
+    if (pid <= 0)
+        return Error(EPROTO, fmt::format("backend {}: restart tells no pid", operations_.name));
+    Alive alive;
+    alive.pid = pid;
+    return alive;
+}
+
+Result<void> Plugin::after_restart(const Alive &alive)
+{
+    return call("after_restart", operations_.after_restart, static_cast<int>(alive.pid));
+}
+
+std::string directory()
+{
+    if (const char *given = getenv("CRYO_BACKENDS"))
+        return given;
+    return cli::library("cryo/backends");
+}
+
+bool may_be_a_name(std::string_view name)
+{
+    return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+        return std::isalnum(c) != 0 || c == '_' || c == '-';
+    });
+}
+
+} // namespace
+
+Result<std::unique_ptr<Backend>> load_plugin(std::string_view name)
+{
+    if (!may_be_a_name(name))
+        return Error(EINVAL, fmt::format("no backend can be called '{}'", name));
+    const std::string path = fmt::format("{}/cryo-backend-{}.so", directory(), name);
+    if (access(path.c_str(), F_OK) != 0)
+        return Error(ENOENT, fmt::format("no backend is called {}: there are auto, kmod, user, and "
+                                         "plug-ins; {} is not there",
+                                         name, path));
+    // Never unloaded: its functions may have left threads or handlers behind.
+    void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr)
+        return Error(ENOEXEC, fmt::format("backend {}: {}", name, dlerror()));
+    using Entry = const cryo_backend_ops *();
+    auto *entry = reinterpret_cast<Entry *>(dlsym(library, "cryo_backend"));
+    const cryo_backend_ops *operations = entry != nullptr ? entry() : nullptr;
+    if (operations == nullptr || operations->abi != CRYO_BACKEND_ABI ||
+        operations->size < sizeof(cryo_backend_ops) || operations->name == nullptr)
+        return Error(ENOEXEC, fmt::format("{}: is no backend for this release of Cryo "
+                                          "(cryo_backend.h, interface {})",
+                                          path, CRYO_BACKEND_ABI));
+    return std::unique_ptr<Backend>(std::make_unique<Plugin>(*operations));
+}
+
+} // namespace cryo::backend

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Result<T>: a value, or an Error that names the thing, the cause and the way out.
+//
+//     Result<Fd> f = open_file(path, O_RDONLY);
+//     if (!f)
+//         return f.error().within("reading the index");
+//     use(f->get());
+//
+// Inside the libraries errors travel as Result; each edge converts once (libcr: errno; commands:
+// a message and an exit code).
+#pragma once
+
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+namespace cryo {
+
+class Error
+{
+  public:
+    Error(int code, std::string text) : code_(code), text_(std::move(text)) {}
+
+    // An Error made of errno as it stands: "what: strerror".
+    static Error from_errno(std::string_view what, int err);
+
+    int code() const { return code_; } // errno, or a CR_E* number
+    const std::string &text() const { return text_; }
+
+    // The same error, prefixed by what was being done: "doing: text".
+    Error within(std::string_view doing) const;
+
+  private:
+    int code_;
+    std::string text_;
+};
+
+template <class T>
+class [[nodiscard]] Result
+{
+  public:
+    Result(T value) : v_(std::in_place_index<0>, std::move(value)) {}
+    Result(Error error) : v_(std::in_place_index<1>, std::move(error)) {}
+
+    explicit operator bool() const { return v_.index() == 0; }
+    T &operator*() & { return std::get<0>(v_); }
+    const T &operator*() const & { return std::get<0>(v_); }
+    T &&operator*() && { return std::get<0>(std::move(v_)); }
+    T *operator->() { return &std::get<0>(v_); }
+    const T *operator->() const { return &std::get<0>(v_); }
+    const Error &error() const { return std::get<1>(v_); }
+
+  private:
+    std::variant<T, Error> v_;
+};
+
+template <>
+class [[nodiscard]] Result<void>
+{
+  public:
+    Result() : v_(std::in_place_index<0>) {}
+    Result(Error error) : v_(std::in_place_index<1>, std::move(error)) {}
+
+    explicit operator bool() const { return v_.index() == 0; }
+    const Error &error() const { return std::get<1>(v_); }
+
+  private:
+    std::variant<std::monostate, Error> v_;
+};
+
+} // namespace cryo

@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/checkpoint.hpp"
+
+#include "capture/member.hpp"
+#include "image/sink.hpp"
+#include "image/snapshot.hpp"
+#include "libcr.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fmt/format.h>
+#include <set>
+#include <unistd.h>
+
+namespace cryo::capture {
+
+namespace {
+
+class Checkpoint
+{
+  public:
+    Checkpoint(pid_t id, const CheckpointOptions &options)
+        : id_(id), options_(options), common_(options.files), begun_(now_ns())
+    {}
+
+    Result<Outcome> run();
+    // There will be no image: the programs, and their callbacks, are told why.
+    void give_up(int why);
+
+  private:
+    Result<void> open_sink();
+    Result<void> take(const std::vector<Relation> &fresh);
+    Result<void> stop_everybody();
+    Result<void> describe_everybody();
+    Result<std::unique_ptr<image::ImageWriter>> begin_image();
+    Result<void> freeze_everybody(image::ImageWriter &first);
+    Result<void> go_on();
+    agent::RequestInfo request() const;
+    Result<void> callbacks_done();
+    Result<void> save_member(Member &member, image::ImageWriter &writer);
+    Result<image::Committed> save_alone(std::unique_ptr<image::ImageWriter> writer);
+    Result<image::Committed> save_archive(std::unique_ptr<image::ImageWriter> first);
+    bool single() const { return members_.size() == 1 && zombies_.empty(); }
+    void phase(std::string_view name)
+    {
+        if (options_.phase)
+            options_.phase(name);
+    }
+
+    pid_t id_;
+    const CheckpointOptions &options_;
+    Common common_;
+    uint64_t begun_;
+    uint64_t stop_begun_ = 0;
+    bool by_copy_ = false; // the program goes on while a frozen copy is written
+    Outcome outcome_;
+    std::unique_ptr<image::Sink> sink_;
+    std::optional<image::ArchiveWriter> archive_;
+    std::vector<std::unique_ptr<Member>> members_; // parents before their children
+    std::vector<Relation> zombies_;
+    CpuFacts cpu_;
+    std::set<pid_t> omitted_; // left out by their own wish, or ended
+};
+
+// Everything that can fail for reasons outside the program is tried before it is stopped.
+Result<void> Checkpoint::open_sink()
+{
+    image::FileOptions file;
+    file.existing = options_.replace ? image::Existing::replace : image::Existing::refuse;
+    file.sync = options_.sync;
+    Result<std::unique_ptr<image::Sink>> sink = image::FileSink::create(options_.file, file);
+    if (!sink)
+        return sink.error();
+    sink_ = std::move(*sink);
+    cpu_ = present_cpu();
+    return {};
+}
+
+// As libcr.h numbers it.
+int told_scope(image::Scope scope)
+{
+    switch (scope) {
+    case image::Scope::process:
+        return CR_SCOPE_PROC;
+    case image::Scope::group:
+        return CR_SCOPE_PGRP;
+    case image::Scope::session:
+        return CR_SCOPE_SESS;
+    case image::Scope::tree:
+        break;
+    }
+    return CR_SCOPE_TREE;
+}
+
+// What the programs' callbacks may ask about this request.
+agent::RequestInfo Checkpoint::request() const
+{
+    agent::RequestInfo info = {};
+    info.signal = options_.then_signal;
+    info.scope = told_scope(options_.scope);
+    info.requester = options_.requester != 0 ? options_.requester : getpid();
+    info.target = id_;
+    const std::string dest = std::filesystem::absolute(options_.file).lexically_normal();
+    if (dest.size() < sizeof(info.dest))
+        memcpy(info.dest, dest.c_str(), dest.size());
+    return info;
+}
+
+Result<void> Checkpoint::callbacks_done()
+{
+    for (const auto &member : members_) {
+        if (Result<void> done = member->callbacks_done(); !done)
+            return done;
+    }
+    return {};
+}
+
+void Checkpoint::give_up(int why)
+{
+    for (const auto &member : members_)
+        static_cast<void>(member->go_on(why));
+}
+
+// All are asked before the first answer is waited for.
+Result<void> Checkpoint::take(const std::vector<Relation> &fresh)
+{
+    const size_t before = members_.size();
+    for (const Relation &relation : fresh) {
+        Result<std::unique_ptr<Member>> member = Member::find(relation, common_, members_.size());
+        Result<void> prepared = member ? (*member)->prepare(request()) : member.error();
+        if (!prepared && prepared.error().code() == ESRCH && relation.pid != id_) {
+            omitted_.insert(relation.pid);
+            continue;
+        }
+        if (!prepared)
+            return prepared;
+        members_.push_back(std::move(*member));
+        members_.back()->description().cpu_facts = cpu_;
+        if (Result<void> asked = members_.back()->ask_to_stop(); !asked)
+            return asked;
+    }
+    for (size_t i = before; i < members_.size(); i++) {
+        if (Result<void> stopped = members_[i]->await_stop(); !stopped)
+            return stopped;
+    }
+    return {};
+}
+
+// A process that stands still makes no others: when a look finds nobody new, all are there.
+Result<void> Checkpoint::stop_everybody()
+{
+    for (;;) {
+        Result<std::vector<Relation>> all = members_of(options_.scope, id_);
+        if (!all)
+            return all.error();
+        std::vector<Relation> fresh;
+        zombies_.clear();
+        for (const Relation &one : *all) {
+            const bool known =
+                std::any_of(members_.begin(), members_.end(),
+                            [&](const auto &member) { return member->relation().pid == one.pid; });
+            const bool copy = one.exit_signal == 0 && one.comm == agent::copy_name;
+            if (one.zombie)
+                zombies_.push_back(one);
+            else if (!known && !copy && omitted_.count(one.pid) == 0)
+                fresh.push_back(one);
+        }
+        if (fresh.empty())
+            break;
+        if (Result<void> taken = take(fresh); !taken)
+            return taken;
+    }
+    if (members_.empty())
+        return Error(ESRCH,
+                     fmt::format("process {} has ended; its parent has not waited for it", id_));
+    return {};
+}
+
+Result<void> Checkpoint::describe_everybody()
+{
+    std::vector<Holder> holders;
+    for (const auto &member : members_) {
+        if (Result<void> described = member->describe(); !described)
+            return described;
+        holders.push_back(member->holder());
+    }
+    if (Result<void> read = common_.files.read_descriptors(std::move(holders)); !read)
+        return read;
+    std::string problems;
+    for (const auto &member : members_) {
+        Description &d = member->description();
+        if (Result<void> described = describe_memory(d); !described)
+            return described;
+        // Shared memory is the tree's, and only its first process has it so far.
+        if (member != members_.front() && !d.shared.empty())
+            d.problems.add("shared memory of a process that is not the first of its tree",
+                           "no way yet");
+        if (options_.scope == image::Scope::process)
+            describe_children(d);
+        if (!d.problems.empty())
+            problems += (problems.empty() ? "" : "\n") + d.problems.error(d.proc.pid()).text();
+    }
+    for (const Relation &zombie : zombies_) {
+        if (zombie.wait_status < 0)
+            problems +=
+                fmt::format("\nprocess {} has ended, and how is not to be known", zombie.pid);
+    }
+    if (!problems.empty())
+        return Error(ENOTSUP, problems);
+    return {};
+}
+
+Result<std::unique_ptr<image::ImageWriter>> Checkpoint::begin_image()
+{
+    image::WriterOptions options;
+    options.packing = options_.packing;
+    Result<std::unique_ptr<image::ImageWriter>> writer =
+        archive_ ? archive_->begin_member(options)
+                 : image::ImageWriter::create(std::move(sink_), options);
+    if (!writer)
+        return writer;
+    image::Object memory;
+    memory.id = memory_object;
+    memory.kind = image::ObjectKind::address_space;
+    if (Result<void> added = (*writer)->add(memory); !added)
+        return added.error();
+    return writer;
+}
+
+// What fork does not freeze goes into the image of the first member at once.
+Result<void> Checkpoint::freeze_everybody(image::ImageWriter &first)
+{
+    const bool can_fork = std::none_of(members_.begin(), members_.end(), [&](const auto &member) {
+        return member->is_reaper() || (member != members_.front() && member->has_unforkable());
+    });
+    by_copy_ = options_.snapshot == Snapshot::fork && options_.then_signal == 0 && can_fork;
+    for (const auto &member : members_) {
+        if (member == members_.front() || !member->has_unforkable()) {
+            if (Result<void> saved = member->save_unfrozen(first, options_.device); !saved)
+                return saved;
+        }
+    }
+    if (Result<void> saved = common_.files.save_contents(first); !saved)
+        return saved;
+    if (!by_copy_)
+        return {};
+    for (const auto &member : members_) {
+        if (Result<void> frozen = member->freeze(true, options_.device); !frozen)
+            return frozen;
+    }
+    return go_on();
+}
+
+Result<void> Checkpoint::go_on()
+{
+    for (const auto &member : members_) {
+        // A killed program does not answer any more.
+        if (Result<void> resumed = member->go_on(); !resumed && options_.then_signal == 0)
+            return resumed;
+    }
+    if (by_copy_) {
+        outcome_.stopped_ns = now_ns() - stop_begun_;
+        phase("frozen; the program goes on");
+    }
+    return {};
+}
+
+Result<void> Checkpoint::save_member(Member &member, image::ImageWriter &writer)
+{
+    if (!by_copy_) {
+        if (&member != members_.front().get() && member.has_unforkable()) {
+            if (Result<void> saved = member.save_unfrozen(writer, options_.device); !saved)
+                return saved;
+        }
+        if (Result<void> frozen = member.freeze(false, options_.device); !frozen)
+            return frozen;
+    }
+    const ImageFacts facts = {options_.device >= 0 ? "kmod" : "user", by_copy_ ? "fork" : "stop",
+                              outcome_.stopped_ns, begun_};
+    if (Result<void> saved = member.save(writer, facts); !saved)
+        return saved;
+    outcome_.pages += member.pages();
+    return by_copy_ ? Result<void>() : member.served();
+}
+
+Result<image::Committed> Checkpoint::save_alone(std::unique_ptr<image::ImageWriter> writer)
+{
+    if (Result<void> saved = save_member(*members_.front(), *writer); !saved)
+        return saved.error();
+    phase("memory written");
+    if (Result<void> done = by_copy_ ? callbacks_done() : Result<void>(); !done)
+        return done.error();
+    return writer->commit();
+}
+
+Result<image::Committed> Checkpoint::save_archive(std::unique_ptr<image::ImageWriter> first)
+{
+    const auto about = [](const Relation &relation) {
+        image::Member record;
+        record.pid = static_cast<uint32_t>(relation.pid);
+        record.ppid = static_cast<uint32_t>(relation.ppid);
+        record.pgid = static_cast<uint32_t>(relation.pgid);
+        record.sid = static_cast<uint32_t>(relation.sid);
+        record.comm = relation.comm;
+        return record;
+    };
+    std::unique_ptr<image::ImageWriter> writer = std::move(first);
+    for (const auto &member : members_) {
+        if (!writer) {
+            Result<std::unique_ptr<image::ImageWriter>> next = begin_image();
+            if (!next)
+                return next.error();
+            writer = std::move(*next);
+        }
+        if (Result<void> saved = save_member(*member, *writer); !saved)
+            return saved.error();
+        if (Result<image::Committed> done =
+                archive_->end_member(*writer, about(member->relation()));
+            !done)
+            return done;
+        writer.reset();
+    }
+    for (const Relation &zombie : zombies_) {
+        image::Member record = about(zombie);
+        record.state = image::MemberState::zombie;
+        record.wait_status = zombie.wait_status;
+        archive_->add_without_image(record);
+    }
+    phase("memory written");
+    if (Result<void> done = by_copy_ ? callbacks_done() : Result<void>(); !done)
+        return done.error();
+    image::Tree tree;
+    tree.scope = options_.scope;
+    tree.root_pid = static_cast<uint32_t>(id_);
+    return archive_->commit(tree);
+}
+
+Result<Outcome> Checkpoint::run()
+{
+    if (Result<void> ready = open_sink(); !ready)
+        return ready.error();
+    stop_begun_ = now_ns();
+    if (Result<void> stopped = stop_everybody(); !stopped)
+        return stopped.error();
+    for (const auto &member : members_)
+        outcome_.threads += member->threads();
+    outcome_.processes = members_.size();
+    phase("stopped");
+    if (Result<void> described = describe_everybody(); !described)
+        return described.error();
+    phase("described");
+    if (!single())
+        archive_.emplace(std::move(sink_));
+    Result<std::unique_ptr<image::ImageWriter>> first = begin_image();
+    if (!first)
+        return first.error();
+    if (Result<void> frozen = freeze_everybody(**first); !frozen)
+        return frozen.error();
+    Result<image::Committed> committed =
+        archive_ ? save_archive(std::move(*first)) : save_alone(std::move(*first));
+    if (!committed)
+        return committed.error();
+    outcome_.image = *committed;
+    phase("committed");
+    if (!by_copy_) {
+        for (const auto &member : members_) {
+            if (options_.then_signal != 0)
+                member->send_signal(options_.then_signal);
+        }
+        if (Result<void> resumed = go_on(); !resumed)
+            return resumed.error();
+        if (options_.then_signal != SIGKILL) {
+            if (Result<void> done = callbacks_done(); !done)
+                return done.error();
+        }
+        outcome_.stopped_ns = now_ns() - stop_begun_;
+    }
+    outcome_.notices = common_.files.notices();
+    outcome_.total_ns = now_ns() - begun_;
+    return outcome_;
+}
+
+} // namespace
+
+Result<Outcome> checkpoint(pid_t id, const CheckpointOptions &options)
+{
+    Checkpoint whole(id, options);
+    Result<Outcome> done = whole.run();
+    if (!done)
+        whole.give_up(done.error().code());
+    return done;
+}
+
+} // namespace cryo::capture

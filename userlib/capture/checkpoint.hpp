@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Saving a process, a tree, a group or a session: stop, look, freeze, go on, write, commit. One
+// process gives a plain image, several an archive.
+//
+//     CheckpointOptions options;
+//     options.file = "context.412";
+//     Result<Outcome> done = checkpoint(412, options);
+#pragma once
+
+#include "base/result.hpp"
+#include "capture/file_options.hpp"
+#include "image/records.hpp"
+#include "image/writer.hpp"
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+#include <vector>
+
+namespace cryo::capture {
+
+enum class Snapshot {
+    fork, // the program goes on while a frozen copy of it is written
+    stop, // it stands still until the image is committed
+};
+
+struct CheckpointOptions {
+    image::Scope scope = image::Scope::process;
+    std::string file;
+    Snapshot snapshot = Snapshot::fork;
+    bool replace = false; // an existing file, atomically
+    bool sync = true;
+    image::Packing packing = image::Packing::raw;
+    FileOptions files;
+    pid_t requester = 0; // who asks, if it is not this process
+    int device = -1;     // /dev/cryo: the kernel module moves the pages; -1: without it
+    int then_signal = 0; // sent after the commit, before the program runs on; implies stop
+    std::function<void(std::string_view)> phase; // told as each phase ends
+};
+
+struct Outcome {
+    image::Committed image;
+    uint64_t processes = 0;
+    uint64_t threads = 0;
+    uint64_t pages = 0;
+    uint64_t stopped_ns = 0;
+    uint64_t total_ns = 0;
+    std::vector<std::string> notices; // what a person should know of this image
+};
+
+// `id`: of a process, or of the group or session that the scope names.
+Result<Outcome> checkpoint(pid_t id, const CheckpointOptions &options);
+
+} // namespace cryo::capture

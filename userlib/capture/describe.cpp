@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/describe.hpp"
+
+#include "capture/cpu.hpp"
+#include "capture/shared_memory.hpp"
+#include "capture/signals.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace cryo::capture {
+
+using image::RegionKind;
+
+namespace {
+
+// /proc/PID/stat after the name, which may contain anything: field 3 is the first.
+std::vector<std::string_view> stat_fields(std::string_view stat)
+{
+    std::vector<std::string_view> fields(3);
+    stat.remove_prefix(std::min(stat.rfind(')') + 2, stat.size()));
+    while (!stat.empty())
+        fields.push_back(take_word(stat));
+    fields.resize(std::max<size_t>(fields.size(), 53));
+    return fields;
+}
+
+uint64_t number(std::string_view text, int base = 10)
+{
+    return take_number(text, base);
+}
+
+int64_t clock_ns(clockid_t clock)
+{
+    timespec t;
+    clock_gettime(clock, &t);
+    return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
+}
+
+// A pseudo-terminal's name, of the number in /proc/PID/stat; of others nothing needs to be known.
+std::string terminal_path(uint64_t device)
+{
+    constexpr unsigned first = 136;
+    constexpr unsigned last = 143;
+    const unsigned kind = major(device);
+    if (kind < first || kind > last)
+        return {};
+    return fmt::format("/dev/pts/{}", (kind - first) * 256 + minor(device));
+}
+
+// "Uid: real effective saved filesystem"
+void four_ids(std::string_view line, uint32_t *real, uint32_t *effective, uint32_t *saved,
+              uint32_t *fs)
+{
+    for (uint32_t *to : {real, effective, saved, fs})
+        *to = static_cast<uint32_t>(take_number(line));
+}
+
+Result<void> describe_process(Description &d, const agent::ProcessFacts &facts)
+{
+    Result<std::string> status = d.proc.read("status");
+    Result<std::string> stat = d.proc.read("stat");
+    Result<std::string> exe = d.proc.link("exe");
+    Result<std::string> cwd = d.proc.link("cwd");
+    Result<std::string> root = d.proc.link("root");
+    Result<std::string> personality = d.proc.read("personality");
+    Result<std::string> comm = d.proc.read("comm");
+    Result<std::string> arguments = d.proc.read("cmdline");
+    Result<std::string> environment = d.proc.read("environ");
+    Result<std::string> auxv = d.proc.read("auxv");
+    for (const auto *part : {&status, &stat, &exe, &cwd, &root, &personality, &comm, &arguments,
+                             &environment, &auxv}) {
+        if (!*part)
+            return part->error();
+    }
+    const std::vector<std::string_view> f = stat_fields(*stat);
+    image::Process &p = d.process;
+    p.pid = static_cast<uint32_t>(d.proc.pid());
+    p.ppid = static_cast<uint32_t>(number(f[4]));
+    p.pgid = static_cast<uint32_t>(number(f[5]));
+    p.sid = static_cast<uint32_t>(number(f[6]));
+    p.tty = d.strings.keep(terminal_path(number(f[7])));
+    if (!p.tty.empty())
+        p.foreground_pgid = static_cast<uint32_t>(number(f[8]));
+    four_ids(field(*status, "Uid"), &p.uid, &p.euid, &p.suid, &p.fsuid);
+    four_ids(field(*status, "Gid"), &p.gid, &p.egid, &p.sgid, &p.fsgid);
+    comm->pop_back();
+    p.comm = d.strings.keep(*comm);
+    p.exe = d.strings.keep(*exe);
+    p.cwd = d.strings.keep(*cwd);
+    p.root = d.strings.keep(*root);
+    p.umask = static_cast<uint32_t>(number(field(*status, "Umask"), 8));
+    p.personality = static_cast<uint32_t>(number(*personality, 16));
+    p.dumpable = static_cast<uint32_t>(facts.dumpable);
+    p.no_new_privs = facts.no_new_privs > 0;
+    p.keep_caps = facts.keep_caps > 0;
+    p.child_subreaper = facts.subreaper != 0;
+    p.thp_disable = facts.thp_disable > 0;
+    p.cap_inheritable = number(field(*status, "CapInh"), 16);
+    p.cap_permitted = number(field(*status, "CapPrm"), 16);
+    p.cap_effective = number(field(*status, "CapEff"), 16);
+    p.cap_bounding = number(field(*status, "CapBnd"), 16);
+    p.cap_ambient = number(field(*status, "CapAmb"), 16);
+    p.seccomp = static_cast<uint32_t>(number(field(*status, "Seccomp")));
+    p.cut_realtime = clock_ns(CLOCK_REALTIME);
+    p.cut_monotonic = clock_ns(CLOCK_MONOTONIC);
+    p.cut_boottime = clock_ns(CLOCK_BOOTTIME);
+
+    image::Memory &m = d.memory;
+    m.object = memory_object;
+    m.start_code = number(f[26]);
+    m.end_code = number(f[27]);
+    m.start_stack = number(f[28]);
+    m.start_data = number(f[45]);
+    m.end_data = number(f[46]);
+    m.start_brk = number(f[47]);
+    m.arg_start = number(f[48]);
+    m.arg_end = number(f[49]);
+    m.env_start = number(f[50]);
+    m.env_end = number(f[51]);
+    m.brk = facts.brk;
+
+    d.arguments = *arguments;
+    d.environment = *environment;
+    d.auxv.resize(auxv->size() / sizeof(uint64_t));
+    memcpy(d.auxv.data(), auxv->data(), d.auxv.size() * sizeof(uint64_t));
+
+    describe_cpu(d);
+
+    if (p.euid != p.uid || p.suid != p.uid || p.egid != p.gid || p.sgid != p.gid)
+        d.problems.add("the process runs with other ids than its user's (setuid or setgid)",
+                       "no way yet");
+    constexpr uint64_t amx_tiles = 1 << 18;
+    if ((facts.xcomp_permitted & amx_tiles) != 0)
+        d.problems.add("the program uses AMX tiles", "no way yet");
+    if (p.seccomp != 0)
+        d.problems.add("the process runs under a seccomp filter",
+                       "start it without one; filters cannot be read back");
+    if (const uint64_t tracer = number(field(*status, "TracerPid")); tracer != 0)
+        d.problems.add(fmt::format("the process is traced by process {}", tracer),
+                       "detach the debugger first");
+    if (exe->size() > 10 && exe->compare(exe->size() - 10, 10, " (deleted)") == 0)
+        d.problems.add("the program file " + *exe + " is gone",
+                       "put it back before the checkpoint");
+    if (*root != "/")
+        d.problems.add("the process has another root directory, " + *root,
+                       "run cr_checkpoint inside it");
+    if (cwd->size() > 10 && cwd->compare(cwd->size() - 10, 10, " (deleted)") == 0)
+        d.problems.add("the working directory " + *cwd + " is gone", "change it first");
+    return {};
+}
+
+// sched_getattr(2), as the kernel lays it out.
+struct SchedAttr {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+};
+
+Result<image::Thread> describe_thread(Description &d, const agent::ThreadFacts &facts)
+{
+    image::Thread t;
+    t.tid = static_cast<uint32_t>(facts.tid);
+    t.layout = image::RegisterLayout::x86_64_parked;
+    std::string context(sizeof(facts.context), 0);
+    memcpy(context.data(), &facts.context, sizeof(facts.context));
+    t.registers = image::as_bytes(d.strings.keep(std::move(context)));
+    t.ip = facts.context.rip;
+    t.sp = facts.frame;
+    t.fs_base = facts.fs_base;
+    t.gs_base = facts.gs_base;
+    t.robust_list = facts.robust_head;
+    t.robust_list_size = facts.robust_size;
+    t.clear_child_tid = facts.clear_child_tid;
+    t.rseq = facts.rseq;
+    t.rseq_size = facts.rseq_size;
+    t.rseq_signature = facts.rseq_signature;
+    t.timer_slack = facts.timer_slack;
+    t.parent_death_signal = static_cast<uint32_t>(facts.pdeathsig);
+    const std::string task = fmt::format("task/{}/", facts.tid);
+    Result<std::string> name = d.proc.read(task + "comm");
+    Result<std::string> status = d.proc.read(task + "status");
+    if (!name || !status)
+        return name ? status.error() : name.error();
+    name->pop_back();
+    t.name = d.strings.keep(*name);
+    SchedAttr attr = {};
+    if (syscall(SYS_sched_getattr, facts.tid, &attr, sizeof(attr), 0) != 0)
+        return Error::from_errno("sched_getattr", errno);
+    t.policy = attr.policy;
+    t.sched_flags = static_cast<uint32_t>(attr.flags);
+    t.nice = attr.nice;
+    t.priority = attr.priority;
+    std::string cpus(1024, 0);
+    const long used = syscall(SYS_sched_getaffinity, facts.tid, cpus.size(), cpus.data());
+    if (used < 0)
+        return Error::from_errno("sched_getaffinity", errno);
+    cpus.resize(static_cast<size_t>(used));
+    t.affinity = image::as_bytes(d.strings.keep(std::move(cpus)));
+    if (number(field(*status, "Seccomp")) != d.process.seccomp)
+        d.problems.add(fmt::format("thread {} has a seccomp filter of its own", facts.tid),
+                       "start the program without one");
+    return t;
+}
+
+Result<void> describe_threads(Description &d, AgentSession &session)
+{
+    Result<std::vector<agent::ThreadFacts>> facts = session.threads();
+    if (!facts)
+        return facts.error();
+    for (const agent::ThreadFacts &one : *facts) {
+        Result<image::Thread> thread = describe_thread(d, one);
+        if (!thread)
+            return thread.error();
+        d.threads.push_back(*thread);
+    }
+    const auto main = std::find_if(d.threads.begin(), d.threads.end(),
+                                   [&](const auto &t) { return t.tid == d.process.pid; });
+    if (main == d.threads.end()) {
+        d.problems.add("the main thread has ended before the others", "no way yet");
+        return {};
+    }
+    std::rotate(d.threads.begin(), main, main + 1);
+    return {};
+}
+
+Result<void> describe_limits(Description &d)
+{
+    for (int resource = 0; resource < RLIM_NLIMITS; resource++) {
+        rlimit limit;
+        if (prlimit(d.proc.pid(), static_cast<__rlimit_resource>(resource), nullptr, &limit) != 0)
+            return Error::from_errno("prlimit", errno);
+        image::Rlimit record;
+        record.resource = static_cast<uint32_t>(resource);
+        record.soft = limit.rlim_cur;
+        record.hard = limit.rlim_max;
+        d.limits.push_back(record);
+    }
+    return {};
+}
+
+void describe_regions(Description &d)
+{
+    // Cryo's own libraries are saved whole, so that another release of Cryo can restart the image.
+    std::set<std::pair<uint64_t, uint64_t>> own_libraries;
+    for (const uint64_t inside : d.own_libraries) {
+        for (size_t i = 0; i < d.space.mappings.size(); i++) {
+            const Mapping &m = d.space.mappings[i];
+            if (inside < m.start || inside >= m.end)
+                continue;
+            // A library's .bss is anonymous: the mapping before it tells.
+            const Mapping &named = m.inode != 0 || i == 0 ? m : d.space.mappings[i - 1];
+            own_libraries.emplace(named.device, named.inode);
+        }
+    }
+    SharedMappings shared(d);
+    for (const Mapping &m : d.space.mappings) {
+        image::Region region;
+        region.start = m.start;
+        region.end = m.end;
+        region.prot = m.prot;
+        region.kind = m.kind;
+        region.flags = m.flags;
+        region.object = memory_object;
+        region.object_page = m.start / 4096;
+        region.huge_page_size = m.huge_page_size;
+        if (m.kind == RegionKind::private_file || m.kind == RegionKind::shared_file ||
+            m.kind == RegionKind::memfd) {
+            const uint32_t file = d.files.mapped(m.path, m.device, m.inode);
+            region.file = file;
+            region.file_offset = m.offset;
+            const bool gone =
+                m.deleted || (d.files.files()[file - 1].flags & image::kFileUnlinked) != 0;
+            const bool wanted =
+                m.path == d.process.exe ? d.options.save_exe : d.options.save_private;
+            if (m.kind == RegionKind::private_file &&
+                (gone || wanted || own_libraries.count({m.device, m.inode}) != 0))
+                region.flags |= image::kRegionAllSaved;
+            else if (m.kind == RegionKind::private_file)
+                d.mapped_files.push_back(file);
+        }
+        if (m.shared) {
+            shared.add(m, region);
+        } else if (m.kind == RegionKind::anonymous && m.path.rfind("[anon:", 0) == 0) {
+            region.name = d.strings.keep(m.path.substr(6, m.path.size() - 7));
+        }
+        d.regions.push_back(region);
+    }
+    shared.finish();
+    std::sort(d.mapped_files.begin(), d.mapped_files.end());
+    d.mapped_files.erase(std::unique(d.mapped_files.begin(), d.mapped_files.end()),
+                         d.mapped_files.end());
+    d.memory.vdso_start = d.space.vdso_start;
+    d.memory.vdso_size = d.space.vdso_end - d.space.vdso_start;
+    d.memory.vvar_start = d.space.vvar_start;
+    d.memory.vvar_size = d.space.vvar_end - d.space.vvar_start;
+}
+
+} // namespace
+
+Result<void> describe(Description &d, AgentSession &session)
+{
+    Result<agent::ProcessFacts> facts = session.process();
+    if (!facts)
+        return facts.error();
+    d.agent.protocol = agent::protocol_version;
+    d.agent.resume_info = facts->resume_info;
+    if (Result<void> done = describe_process(d, *facts); !done)
+        return done;
+    if (Result<void> done = describe_threads(d, session); !done)
+        return done;
+    if (Result<void> done = describe_signals(d, session); !done)
+        return done;
+    if (Result<void> done = describe_limits(d); !done)
+        return done;
+    Result<agent::OwnFacts> own = session.own();
+    if (!own)
+        return own.error();
+    d.own_libraries.assign(std::begin(own->libraries), std::end(own->libraries));
+    d.own_libraries.push_back(facts->resume_info);
+    d.own_descriptors = {std::begin(own->fds), std::end(own->fds)};
+    return {};
+}
+
+Result<void> describe_memory(Description &d)
+{
+    Result<AddressSpace> space = read_address_space(d.proc, d.problems);
+    if (!space)
+        return space.error();
+    d.space = std::move(*space);
+    describe_regions(d);
+    return {};
+}
+
+void describe_children(Description &d)
+{
+    std::string children;
+    for (const image::Thread &thread : d.threads) {
+        Result<std::string> list = d.proc.read(fmt::format("task/{}/children", thread.tid));
+        children += list ? *list : "unknown, for " + list.error().text();
+    }
+    // A subreaper that asked for its own checkpoint has become our parent.
+    const std::string self = fmt::format("{} ", getpid());
+    const size_t at = children.find(self);
+    if (at != std::string::npos && (at == 0 || children[at - 1] == ' '))
+        children.erase(at, self.size());
+    if (!children.empty())
+        d.problems.add("the process has children: " + children,
+                       "--tree saves them too; or wait for them to end");
+}
+
+} // namespace cryo::capture

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Everything about a stopped program but the contents of its memory: what /proc and its agent tell,
+// as records.
+#pragma once
+
+#include "capture/cpu.hpp"
+#include "capture/files.hpp"
+#include "capture/problems.hpp"
+#include "capture/regions.hpp"
+#include "capture/session.hpp"
+
+namespace cryo::capture {
+
+// Where the program has pages of shared memory mapped whose contents are saved.
+struct SharedPart {
+    uint32_t object;
+    uint64_t page; // of the object, at start
+    uint64_t start, end;
+};
+
+// What the processes of a tree have in common.
+struct Common {
+    explicit Common(const FileOptions &file_options)
+        : options(file_options), files(strings, objects, file_options)
+    {}
+    Common(const Common &) = delete;
+    Common &operator=(const Common &) = delete;
+
+    const FileOptions &options;
+    Strings strings;
+    Objects objects;
+    Files files;
+    std::map<uint64_t, pid_t> shared_by; // inode of shared memory → the process that has it
+};
+
+struct Description {
+    Description(pid_t pid, Common &common)
+        : proc(pid), options(common.options), strings(common.strings), objects(common.objects),
+          files(common.files), shared_by(common.shared_by)
+    {}
+    Description(const Description &) = delete;
+    Description &operator=(const Description &) = delete;
+
+    Proc proc;
+    const FileOptions &options;
+    Strings &strings;
+    Objects &objects;
+    Files &files;
+    std::map<uint64_t, pid_t> &shared_by;
+    Problems problems;
+    AddressSpace space;
+    std::set<int> own_descriptors; // Cryo's, in the program
+    image::Process process;
+    image::Memory memory;
+    image::Agent agent;
+    CpuFacts cpu_facts; // set by the caller
+    image::Cpu cpu;
+    std::vector<image::Thread> threads; // the main thread first
+    std::vector<image::Region> regions; // one per mapping, then vdso and vvar
+    std::vector<image::Sigaction> actions;
+    std::vector<image::Timer> timers;
+    std::vector<image::PendingSignal> pending;
+    std::vector<image::Rlimit> limits;
+    std::vector<image::Object> shared_objects;
+    std::vector<SharedPart> shared;     // by object and page; they may overlap
+    std::vector<uint32_t> mapped_files; // FILE ids that must be the same at restart
+    std::string arguments, environment;
+    std::vector<uint64_t> auxv;
+    std::vector<uint64_t> own_libraries; // an address inside each of Cryo's
+};
+
+// Fill `d`. What cannot be saved is in d.problems afterwards. The memory comes last, when the
+// descriptors of all processes have been read: mapped files are among them.
+Result<void> describe(Description &d, AgentSession &session);
+Result<void> describe_memory(Description &d);
+// A process that is saved without its children: they are a problem.
+void describe_children(Description &d);
+
+} // namespace cryo::capture

@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table itself: which descriptors there are, which share an open file, what each leads to.
+#include "capture/files.hpp"
+
+#include "capture/session.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/kcmp.h>
+#include <linux/magic.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+namespace cryo::capture {
+
+using image::FileKind;
+
+namespace {
+
+constexpr std::string_view gone = " (deleted)";
+
+bool starts_with(std::string_view text, std::string_view with)
+{
+    return text.substr(0, with.size()) == with;
+}
+
+bool ends_with(std::string_view text, std::string_view with)
+{
+    return text.size() >= with.size() && text.substr(text.size() - with.size()) == with;
+}
+
+int64_t nanoseconds(const timespec &t)
+{
+    return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
+}
+
+bool is_pty_master(const struct stat &status)
+{
+    return S_ISCHR(status.st_mode) && major(status.st_rdev) == 5 && minor(status.st_rdev) == 2;
+}
+
+// Devices that have no state of their own: opening them again is the same.
+bool is_plain_device(const struct stat &status)
+{
+    const unsigned number = minor(status.st_rdev);
+    return S_ISCHR(status.st_mode) && major(status.st_rdev) == 1 &&
+           (number == 3 || number == 5 || number == 7 || number == 8 || number == 9);
+}
+
+bool is_terminal(const struct stat &status)
+{
+    const unsigned number = major(status.st_rdev);
+    return S_ISCHR(status.st_mode) && !is_pty_master(status) &&
+           (number == 4 || number == 5 || (number >= 136 && number < 144));
+}
+
+// Each open file of these is a thing of its own, whatever inode the kernel shows.
+bool has_own_file(FileKind kind)
+{
+    switch (kind) {
+    case FileKind::eventfd:
+    case FileKind::signalfd:
+    case FileKind::timerfd:
+    case FileKind::epoll:
+    case FileKind::inotify:
+    case FileKind::pty_master:
+    case FileKind::other:
+        return true;
+    default:
+        return false;
+    }
+}
+
+} // namespace
+
+Result<Files::Seen> Files::look(size_t holder, int fd) const
+{
+    const Proc &proc = holders_[holder].proc;
+    Seen seen;
+    seen.holder = holder;
+    seen.fd = fd;
+    const std::string name = "fd/" + std::to_string(fd);
+    Result<std::string> link = proc.link(name);
+    if (!link)
+        return link.error();
+    seen.link = *link;
+    Result<std::string> info = proc.read("fdinfo/" + std::to_string(fd));
+    if (!info)
+        return info.error();
+    seen.info = std::move(*info);
+    std::string_view position = field(seen.info, "pos");
+    std::string_view flags = field(seen.info, "flags");
+    seen.position = take_number(position);
+    seen.flags = static_cast<uint32_t>(take_number(flags, 8));
+    seen.close_on_exec = (seen.flags & O_CLOEXEC) != 0;
+    seen.flags &= ~static_cast<uint32_t>(O_CLOEXEC);
+    if (stat(proc.path(name).c_str(), &seen.status) != 0)
+        return Error::from_errno(proc.path(name), errno);
+    return seen;
+}
+
+bool Files::named(const Seen &seen) const
+{
+    struct stat now;
+    return seen.link.front() == '/' && lstat(seen.link.c_str(), &now) == 0 &&
+           now.st_ino == seen.status.st_ino && now.st_dev == seen.status.st_dev;
+}
+
+uint32_t Files::copied(image::ObjectKind kind, std::string bytes)
+{
+    if (bytes.empty())
+        return 0;
+    copied_.push_back({objects_.take(), kind, std::move(bytes)});
+    return copied_.back().object;
+}
+
+void Files::refuse(const Seen &seen, std::string_view what, std::string_view way_out)
+{
+    holders_[seen.holder].problems.add(fmt::format("descriptor {}: {}", seen.fd, what),
+                                       std::string(way_out));
+}
+
+// The terminal that the program was started on, as far as its descriptors tell.
+bool Files::own_terminal(const Seen &seen) const
+{
+    return seen.status.st_rdev == makedev(5, 0) || terminals_.count(seen.status.st_rdev) != 0;
+}
+
+FileKind Files::kind_of(const Seen &seen) const
+{
+    const mode_t mode = seen.status.st_mode;
+    const std::string_view link = seen.link;
+    const struct {
+        std::string_view link;
+        FileKind kind;
+    } anonymous[] = {
+        {"anon_inode:[eventfd]", FileKind::eventfd},   {"anon_inode:[timerfd]", FileKind::timerfd},
+        {"anon_inode:[signalfd]", FileKind::signalfd}, {"anon_inode:[eventpoll]", FileKind::epoll},
+        {"anon_inode:inotify", FileKind::inotify},
+    };
+    for (const auto &[name, kind] : anonymous) {
+        if (link == name)
+            return kind;
+    }
+    if (S_ISSOCK(mode))
+        return FileKind::socket;
+    if (S_ISFIFO(mode))
+        return starts_with(link, "pipe:") ? FileKind::pipe : FileKind::fifo;
+    if (starts_with(link, "/memfd:") && ends_with(link, gone))
+        return FileKind::memfd;
+    if (link.front() != '/')
+        return FileKind::other;
+    if (S_ISLNK(mode))
+        return FileKind::symlink;
+    if (S_ISDIR(mode))
+        return FileKind::directory;
+    if (S_ISBLK(mode))
+        return FileKind::block_device;
+    if (S_ISCHR(mode))
+        return is_pty_master(seen.status) ? FileKind::pty_master
+               : is_terminal(seen.status) ? FileKind::terminal
+                                          : FileKind::char_device;
+    return FileKind::regular;
+}
+
+// Why an open file cannot be saved, as far as its kind alone tells; empty: it can.
+std::string_view Files::refusal(const Seen &seen) const
+{
+    if ((seen.flags & O_PATH) != 0)
+        return named(seen) ? "" : "an O_PATH reference to something without a name,";
+    switch (seen.kind) {
+    case FileKind::other:
+        return "a kernel object,";
+    case FileKind::block_device:
+        return "the device";
+    case FileKind::char_device:
+        return is_plain_device(seen.status) ? "" : "the device";
+    case FileKind::regular: {
+        constexpr long message_queues = 0x19800202; // mqueue's magic
+        struct statfs system;
+        return fstatfs(seen.shared.get(), &system) == 0 && system.f_type == message_queues
+                   ? "a POSIX message queue,"
+                   : "";
+    }
+    case FileKind::directory:
+        return ends_with(seen.link, gone) ? "a directory without a name," : "";
+    case FileKind::memfd: {
+        struct statfs system;
+        if (fstatfs(seen.shared.get(), &system) != 0 || system.f_type != TMPFS_MAGIC)
+            return "memory of huge pages,";
+        return "";
+    }
+    default:
+        return "";
+    }
+}
+
+uint32_t Files::mapped(const std::string &path, uint64_t device, uint64_t inode)
+{
+    Seen seen;
+    seen.link = path;
+    // What is reached by the name now must be what is mapped; a file that was replaced is treated
+    // as one without a name.
+    if (stat(path.c_str(), &seen.status) != 0 || seen.status.st_ino != inode) {
+        seen.link += gone;
+        seen.status = {};
+        seen.status.st_mode = S_IFREG;
+        seen.status.st_dev = device;
+        seen.status.st_ino = inode;
+    }
+    seen.kind = kind_of(seen);
+    return file_of(seen);
+}
+
+uint32_t Files::file_of(const Seen &seen)
+{
+    const std::pair<uint64_t, uint64_t> key(seen.status.st_dev, seen.status.st_ino);
+    if (!has_own_file(seen.kind)) {
+        if (const auto found = by_inode_.find(key); found != by_inode_.end())
+            return found->second;
+    }
+    image::File file;
+    file.id = static_cast<uint32_t>(files_.size() + 1);
+    std::string path = seen.link;
+    if (ends_with(path, gone)) {
+        path.resize(path.size() - gone.size());
+        file.flags |= image::kFileUnlinked;
+    }
+    file.kind = seen.kind;
+    if (file.kind == FileKind::memfd)
+        file.link = strings_.keep(path.substr(std::string_view("/memfd:").size()));
+    file.path = strings_.keep(std::move(path));
+    file.device = seen.status.st_dev;
+    file.inode = seen.status.st_ino;
+    file.mode = seen.status.st_mode;
+    file.uid = seen.status.st_uid;
+    file.gid = seen.status.st_gid;
+    file.links = static_cast<uint32_t>(seen.status.st_nlink);
+    file.size = static_cast<uint64_t>(seen.status.st_size);
+    file.modified = nanoseconds(seen.status.st_mtim);
+    file.device_number = seen.status.st_rdev;
+    files_.push_back(file);
+    if (!has_own_file(seen.kind))
+        by_inode_[key] = file.id;
+    return file.id;
+}
+
+void Files::add_open_file(Seen &seen)
+{
+    image::OpenFile record;
+    record.id = seen.open_file = static_cast<uint32_t>(open_files_.size() + 1);
+    record.file = file_of(seen);
+    record.flags = seen.flags;
+    record.position = seen.position;
+    open_files_.push_back(record);
+}
+
+// One of each open file goes into seen_; descriptor_ says which. kcmp(2) orders open files, so that
+// many descriptors can be sorted by it.
+Result<void> Files::group(const std::vector<Seen> &all)
+{
+    int failure = 0;
+    using Place = std::pair<size_t, int>; // holder, descriptor
+    const auto before = [&](const Place &a, const Place &b) {
+        const long order = syscall(SYS_kcmp, holders_[a.first].proc.pid(),
+                                   holders_[b.first].proc.pid(), KCMP_FILE, a.second, b.second);
+        if (order < 0)
+            failure = errno;
+        return order == 1;
+    };
+    std::map<Place, uint32_t, decltype(before)> known(before);
+    for (const Seen &one : all) {
+        const Place place(one.holder, one.fd);
+        const auto [at, fresh] = known.emplace(place, static_cast<uint32_t>(seen_.size()));
+        if (failure != 0)
+            return Error(failure, fmt::format("which descriptors share an open file: kcmp(2): {}; "
+                                              "a container may forbid it (allow it, or "
+                                              "CAP_SYS_PTRACE)",
+                                              strerror(failure)));
+        if (fresh) {
+            Seen copy;
+            copy.holder = one.holder;
+            copy.fd = one.fd;
+            copy.link = one.link;
+            copy.status = one.status;
+            copy.info = one.info;
+            copy.position = one.position;
+            copy.flags = one.flags;
+            seen_.push_back(std::move(copy));
+        }
+        descriptor_[place] = at->second;
+        image::Descriptor descriptor;
+        descriptor.fd = static_cast<uint32_t>(one.fd);
+        descriptor.close_on_exec = one.close_on_exec;
+        descriptors_[one.holder].push_back(descriptor);
+        if (one.fd <= 2 && is_terminal(one.status))
+            terminals_.insert(one.status.st_rdev);
+    }
+    return {};
+}
+
+Result<void> Files::share(std::vector<Seen> &all) const
+{
+    for (size_t holder = 0; holder < holders_.size(); holder++) {
+        std::vector<int> numbers;
+        std::vector<Seen *> targets;
+        for (Seen &seen : all) {
+            // A kernel may refuse to pass these on, and they are refused by name anyhow.
+            if (seen.holder != holder || kind_of(seen) == FileKind::other)
+                continue;
+            numbers.push_back(seen.fd);
+            targets.push_back(&seen);
+        }
+        Result<std::vector<Fd>> fds = holders_[holder].session.descriptors(numbers);
+        if (!fds)
+            return fds.error();
+        for (size_t i = 0; i < fds->size(); i++)
+            targets[i]->shared = std::move((*fds)[i]);
+    }
+    return {};
+}
+
+Result<void> Files::read_descriptors(std::vector<Holder> holders)
+{
+    holders_ = std::move(holders);
+    descriptors_.resize(holders_.size());
+    std::vector<Seen> all;
+    for (size_t holder = 0; holder < holders_.size(); holder++) {
+        Result<std::vector<int>> numbers = holders_[holder].proc.numbers("fd");
+        if (!numbers)
+            return numbers.error();
+        for (int fd : *numbers) {
+            if (holders_[holder].ours.count(fd) != 0)
+                continue;
+            Result<Seen> seen = look(holder, fd);
+            if (!seen)
+                return seen.error();
+            all.push_back(std::move(*seen));
+        }
+    }
+    if (Result<void> done = group(all); !done)
+        return done;
+    if (Result<void> done = share(seen_); !done)
+        return done;
+    for (Seen &seen : seen_) {
+        seen.kind = kind_of(seen);
+        const std::string_view why = refusal(seen);
+        if (why.empty())
+            add_open_file(seen);
+        else
+            refuse(seen, fmt::format("{} {}", why, seen.link), "close it before the checkpoint");
+    }
+    for (size_t holder = 0; holder < holders_.size(); holder++) {
+        for (image::Descriptor &descriptor : descriptors_[holder]) {
+            const std::pair<size_t, int> place(holder, static_cast<int>(descriptor.fd));
+            descriptor.open_file = seen_[descriptor_[place]].open_file;
+        }
+    }
+    for (const Seen &one : all) {
+        const Seen &representative = seen_[descriptor_[{one.holder, one.fd}]];
+        if (representative.open_file == 0 || (one.flags & O_PATH) != 0)
+            continue;
+        if (Result<void> done = read_locks(one, representative.open_file); !done)
+            return done;
+    }
+
+    for (const Seen &seen : seen_) {
+        if (seen.open_file == 0 || (seen.flags & O_PATH) != 0)
+            continue;
+        Result<void> done = read_owner(seen);
+        if (done && (seen.kind == FileKind::regular || seen.kind == FileKind::memfd))
+            done = note_contents(seen);
+        else if (done && seen.kind == FileKind::eventfd)
+            done = read_eventfd(seen);
+        else if (done && seen.kind == FileKind::timerfd)
+            done = read_timerfd(seen);
+        else if (done && seen.kind == FileKind::signalfd)
+            done = read_signalfd(seen);
+        else if (done && seen.kind == FileKind::epoll)
+            done = read_epoll(seen);
+        else if (done && seen.kind == FileKind::inotify)
+            done = read_inotify(seen);
+        else if (done && seen.kind == FileKind::directory && !named(seen))
+            refuse(seen, "something that its name does not lead to, " + seen.link,
+                   "it was mounted over, or is in another namespace");
+        if (!done)
+            return done;
+    }
+    Result<void> done = read_pipes();
+    if (done)
+        done = read_terminals();
+    if (done)
+        done = read_sockets();
+    // The program's open files must not be held any longer than it stands still.
+    seen_.clear();
+    holders_.clear();
+    return done;
+}
+
+Result<void> Files::write_records(image::ImageWriter &writer, size_t holder,
+                                  const std::set<uint32_t> &mapped) const
+{
+    Result<void> added;
+    const auto all = [&](const auto &records, const auto &chosen) {
+        for (const auto &record : records) {
+            if (added && chosen(record))
+                added = writer.add(record);
+        }
+    };
+    const auto any = [](const auto &) { return true; };
+    if (holder != 0) {
+        std::set<uint32_t> open_files;
+        std::set<uint32_t> files = mapped;
+        for (const image::Descriptor &descriptor : descriptors_[holder]) {
+            open_files.insert(descriptor.open_file);
+            files.insert(open_files_[descriptor.open_file - 1].file);
+        }
+        all(files_, [&](const image::File &file) { return files.count(file.id) != 0; });
+        all(open_files_, [&](const image::OpenFile &one) { return open_files.count(one.id) != 0; });
+        all(descriptors_[holder], any);
+        return added;
+    }
+    all(files_, any);
+    all(open_files_, any);
+    all(descriptors_[holder], any);
+    all(pipes_, any);
+    all(eventfds_, any);
+    all(signalfds_, any);
+    all(timers_, any);
+    all(epoll_items_, any);
+    all(watches_, any);
+    all(locks_, any);
+    all(terminal_records_, any);
+    all(sockets_, any);
+    for (const std::string &text : notices_) {
+        image::Notice notice;
+        notice.text = text;
+        if (added)
+            added = writer.add(notice);
+    }
+    return added;
+}
+
+} // namespace cryo::capture

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The descriptor tables of stopped processes in our three levels: descriptors, open files, files,
+// and what is in them. What cannot be saved becomes a problem, by name.
+//
+//     Files files(strings, objects, options);
+//     files.read_descriptors(holders);         // while all of them stand still
+//     files.save_contents(writer);             // the same: nothing else freezes them
+//     files.write_records(writer, 0, used);    // of the first process
+//
+// The processes of a tree have one table of files and open files, since they may share them: the
+// image of the first one has all of it and all contents, the other images what they refer to.
+// Each kind of file has its own source: files_KIND.cpp.
+#pragma once
+
+#include "base/fd.hpp"
+#include "capture/file_options.hpp"
+#include "capture/objects.hpp"
+#include "capture/problems.hpp"
+#include "capture/proc.hpp"
+#include "image/records.hpp"
+#include "image/writer.hpp"
+
+#include <deque>
+#include <map>
+#include <set>
+#include <sys/stat.h>
+
+namespace cryo::capture {
+
+class AgentSession;
+
+// Keeps the strings that records point to.
+class Strings
+{
+  public:
+    std::string_view keep(std::string text) { return kept_.emplace_back(std::move(text)); }
+    template <class T>
+    image::List<T> keep_list(const std::vector<T> &list)
+    {
+        return image::List<T>::of(lists<T>().emplace_back(list));
+    }
+
+  private:
+    template <class T>
+    auto &lists()
+    {
+        if constexpr (sizeof(T) == 4)
+            return lists32_;
+        else
+            return lists64_;
+    }
+
+    std::deque<std::string> kept_;
+    std::deque<std::vector<uint32_t>> lists32_;
+    std::deque<std::vector<uint64_t>> lists64_;
+};
+
+// A process whose descriptors are read: all but those in `ours`.
+struct Holder {
+    const Proc &proc;
+    Problems &problems;
+    AgentSession &session;
+    std::set<int> ours;
+};
+
+class Files
+{
+  public:
+    Files(Strings &strings, Objects &objects, const FileOptions &options)
+        : strings_(strings), objects_(objects), options_(options)
+    {}
+
+    Result<void> read_descriptors(std::vector<Holder> holders);
+
+    // The FILE of something that is mapped, executed or the working directory. `path` as /proc
+    // names it.
+    uint32_t mapped(const std::string &path, uint64_t device, uint64_t inode);
+
+    // Contents that fork does not freeze: while the program stands still.
+    Result<void> save_contents(image::ImageWriter &writer);
+    // For the image of the process `holder`; `mapped`: FILEs that it refers to besides.
+    Result<void> write_records(image::ImageWriter &writer, size_t holder,
+                               const std::set<uint32_t> &mapped) const;
+
+    std::vector<image::File> &files() { return files_; }
+    // What a person should know of this image.
+    const std::vector<std::string> &notices() const { return notices_; }
+
+  private:
+    // An open file while it is looked at.
+    struct Seen {
+        size_t holder = 0;
+        int fd = -1;      // one of its descriptors
+        std::string link; // what /proc/PID/fd/N points to
+        struct stat status = {};
+        std::string info;      // /proc/PID/fdinfo/N
+        uint64_t position = 0; // the rest is from there
+        uint32_t flags = 0;    // O_ bits, without O_CLOEXEC
+        bool close_on_exec = false;
+        Fd shared; // the program's own open file
+        image::FileKind kind = image::FileKind::other;
+        uint32_t open_file = 0; // its record, 0 while there is none
+    };
+    using Refusal = std::pair<std::string, std::string>; // what it is, way out
+
+    // files.cpp
+    Result<Seen> look(size_t holder, int fd) const;
+    Result<void> share(std::vector<Seen> &all) const;
+    Result<void> group(const std::vector<Seen> &all);
+    bool named(const Seen &seen) const; // its name leads to it
+    image::FileKind kind_of(const Seen &seen) const;
+    bool own_terminal(const Seen &seen) const;
+    std::string_view refusal(const Seen &seen) const;
+    void refuse(const Seen &seen, std::string_view what, std::string_view way_out);
+    uint32_t file_of(const Seen &seen);
+    void add_open_file(Seen &seen);
+    image::OpenFile &record_of(const Seen &seen) { return open_files_[seen.open_file - 1]; }
+    image::File &file_record(const Seen &seen) { return files_[record_of(seen).file - 1]; }
+    uint32_t copied(image::ObjectKind kind, std::string bytes);
+
+    // files_owner.cpp: who gets its signals.
+    Result<void> read_owner(const Seen &seen);
+    // files_contents.cpp
+    Result<void> note_contents(const Seen &seen);
+    std::string other_name(const Seen &seen) const;
+    // files_pipe.cpp
+    Result<void> read_pipes();
+    // files_event.cpp
+    Result<void> read_eventfd(const Seen &seen);
+    Result<void> read_timerfd(const Seen &seen);
+    Result<void> read_signalfd(const Seen &seen);
+    Result<void> read_epoll(const Seen &seen);
+    // files_inotify.cpp
+    Result<void> read_inotify(const Seen &seen);
+    // files_lock.cpp
+    Result<void> read_locks(const Seen &seen, uint32_t open_file);
+    // files_terminal.cpp
+    Result<void> read_terminals();
+    // files_socket.cpp
+    Result<void> read_sockets();
+
+    const Proc &proc_of(const Seen &seen) const { return holders_[seen.holder].proc; }
+    AgentSession &session_of(const Seen &seen) const { return holders_[seen.holder].session; }
+
+    Strings &strings_;
+    Objects &objects_;
+    const FileOptions &options_;
+
+    std::vector<Holder> holders_; // while read_descriptors() runs
+    std::vector<Seen> seen_;      // one for each open file, while read_descriptors() runs
+    std::map<std::pair<size_t, int>, uint32_t> descriptor_; // holder, fd → index in seen_
+    std::set<uint64_t> terminals_;                          // device numbers of the program's own
+
+    std::vector<image::File> files_;
+    std::map<std::pair<uint64_t, uint64_t>, uint32_t> by_inode_;
+    std::vector<image::OpenFile> open_files_;
+    std::vector<std::vector<image::Descriptor>> descriptors_; // of each holder
+    std::vector<image::Pipe> pipes_;
+    std::vector<image::Eventfd> eventfds_;
+    std::vector<image::Signalfd> signalfds_;
+    std::vector<image::Timer> timers_;
+    std::vector<image::EpollItem> epoll_items_;
+    std::vector<image::InotifyWatch> watches_;
+    std::vector<image::Lock> locks_;
+    std::vector<image::Terminal> terminal_records_;
+    std::vector<image::Socket> sockets_;
+    std::vector<CopiedContents> copied_;
+    struct Content {
+        uint32_t file;
+        std::string path; // of a descriptor of the program, in /proc
+    };
+    std::vector<Content> contents_;
+    std::vector<std::string> notices_;
+};
+
+} // namespace cryo::capture

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contents of files that cannot be found by a name, or that were asked for. They are copied while
+// the program stands still, a part at a time, and only where the file has contents.
+#include "capture/files.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <memory>
+#include <unistd.h>
+
+namespace cryo::capture {
+
+using image::FileKind;
+
+namespace {
+
+constexpr uint64_t page = image::kPageSize;
+constexpr uint64_t part = 1 << 20;
+
+std::string directory_of(std::string_view path)
+{
+    const size_t slash = path.rfind('/');
+    return std::string(path.substr(0, std::max<size_t>(slash, 1)));
+}
+
+// Kept by NFS until it is closed, so it will not be there at the restart.
+bool is_silly_renamed(std::string_view path)
+{
+    return path.substr(path.rfind('/') + 1).substr(0, 4) == ".nfs";
+}
+
+} // namespace
+
+// Another name of the same file in the directory where it was: a hard link, or what it was renamed
+// to where the kernel does not tell. Empty if there is none.
+std::string Files::other_name(const Seen &seen) const
+{
+    const std::string directory = directory_of(seen.link);
+    const std::unique_ptr<DIR, int (*)(DIR *)> list(opendir(directory.c_str()), closedir);
+    while (const dirent *entry = list ? readdir(list.get()) : nullptr) {
+        if (entry->d_ino != seen.status.st_ino)
+            continue;
+        std::string path = directory + "/" + entry->d_name;
+        struct stat now;
+        if (lstat(path.c_str(), &now) == 0 && now.st_ino == seen.status.st_ino &&
+            now.st_dev == seen.status.st_dev)
+            return path;
+    }
+    return {};
+}
+
+Result<void> Files::note_contents(const Seen &seen)
+{
+    image::File &file = file_record(seen);
+    if (file.object != 0 || (file.flags & image::kFileRenamed) != 0)
+        return {};
+    const bool by_name = seen.kind == FileKind::regular && named(seen);
+    if (by_name && !is_silly_renamed(seen.link) && !options_.save_files)
+        return {};
+    if (seen.kind == FileKind::regular && !by_name && seen.status.st_nlink > 0) {
+        const std::string other = other_name(seen);
+        if (other.empty()) {
+            refuse(seen,
+                   "a file that its name does not lead to, but that has another one, " + seen.link,
+                   "it was renamed by another host, mounted over, or is in another namespace");
+            return {};
+        }
+        file.path = strings_.keep(other);
+        file.flags = (file.flags & ~image::kFileUnlinked) | image::kFileRenamed;
+        if (!options_.save_files)
+            return {};
+    } else if (!by_name) {
+        file.flags |= image::kFileUnlinked;
+    }
+    if (seen.kind == FileKind::memfd) {
+        const int seals = fcntl(seen.shared.get(), F_GET_SEALS);
+        if (seals < 0)
+            return Error::from_errno("asking for the seals of " + seen.link, errno);
+        file.seals = static_cast<uint32_t>(seals);
+    }
+    file.flags |= image::kFileContentsSaved;
+    file.object = objects_.take();
+    const std::string name = "fd/" + std::to_string(seen.fd);
+    contents_.push_back({file.id, proc_of(seen).path(name)});
+    const Result<Fd> readable = proc_of(seen).open(name, O_RDONLY);
+    if (!readable)
+        refuse(
+            seen,
+            fmt::format("a file that cannot be read, {}: {}", seen.link, readable.error().text()),
+            "its mode must allow its owner to read it");
+    return {};
+}
+
+Result<void> Files::save_contents(image::ImageWriter &writer)
+{
+    std::vector<uint8_t> buffer(part);
+    for (const auto &[id, path] : contents_) {
+        image::File &file = files_[id - 1];
+        image::Object object;
+        object.id = file.object;
+        object.kind = image::ObjectKind::file_contents;
+        object.size = file.size;
+        object.name = file.path;
+        if (Result<void> added = writer.add(object); !added)
+            return added;
+        const Fd source(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+        if (!source)
+            return Error::from_errno(path, errno);
+        for (uint64_t at = 0; at < file.size;) {
+            const off_t data = lseek(source.get(), static_cast<off_t>(at), SEEK_DATA);
+            if (data < 0 && errno == ENXIO)
+                break; // only a hole is left
+            if (data >= 0)
+                at = static_cast<uint64_t>(data) & ~(page - 1);
+            const uint64_t want = std::min<uint64_t>(part, file.size - at);
+            size_t have = 0;
+            while (have < want) {
+                const ssize_t n =
+                    pread(source.get(), &buffer[have], want - have, static_cast<off_t>(at + have));
+                if (n < 0)
+                    return Error::from_errno(fmt::format("reading {}", file.path), errno);
+                if (n == 0)
+                    break;
+                have += static_cast<size_t>(n);
+            }
+            if (have == 0)
+                break;
+            const size_t pages = (have + page - 1) & ~(page - 1);
+            memset(&buffer[have], 0, pages - have);
+            if (Result<void> added =
+                    writer.add_pages(file.object, at / page, {buffer.data(), pages});
+                !added)
+                return added;
+            at += pages;
+        }
+    }
+    for (const CopiedContents &copy : copied_) {
+        image::Object object;
+        object.id = copy.object;
+        object.kind = copy.kind;
+        object.size = copy.bytes.size();
+        if (Result<void> added = writer.add(object); !added)
+            return added;
+        std::string whole = copy.bytes;
+        whole.resize((whole.size() + page - 1) & ~(page - 1));
+        if (Result<void> added = writer.add_pages(copy.object, 0, image::as_bytes(whole)); !added)
+            return added;
+    }
+    return {};
+}
+
+} // namespace cryo::capture

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// eventfd, timerfd, signalfd and epoll: what /proc/PID/fdinfo shows, completed by the descriptors
+// themselves.
+#include "capture/files.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/kcmp.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+namespace cryo::capture {
+
+namespace {
+
+// The counter of an eventfd, read without waiting for anything.
+ssize_t read_now(int fd, uint64_t &value)
+{
+    iovec part = {&value, sizeof(value)};
+    return preadv2(fd, &part, 1, -1, RWF_NOWAIT);
+}
+
+// Kernels before 6.5 do not tell whether an eventfd is a semaphore. Reading it does: the counter is
+// put back before anybody can notice, as all threads stand still.
+Result<bool> is_semaphore(int fd, uint64_t count)
+{
+    const uint64_t two = 2;
+    uint64_t got = 0;
+    if (count < 2) {
+        const uint64_t more = two - count;
+        if (write(fd, &more, sizeof(more)) != sizeof(more))
+            return Error::from_errno("looking at an eventfd", errno);
+    }
+    const uint64_t present = count < 2 ? two : count;
+    if (read_now(fd, got) != sizeof(got))
+        return Error::from_errno("looking at an eventfd", errno);
+    uint64_t left = present - got;
+    uint64_t rest = 0;
+    while (left > count) {
+        if (read_now(fd, rest) != sizeof(rest))
+            return Error::from_errno("looking at an eventfd", errno);
+        left -= rest;
+    }
+    const uint64_t missing = count - left;
+    if (missing > 0 && write(fd, &missing, sizeof(missing)) != sizeof(missing))
+        return Error::from_errno("looking at an eventfd", errno);
+    return got == 1;
+}
+
+int64_t nanoseconds(const timespec &t)
+{
+    return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
+}
+
+} // namespace
+
+Result<void> Files::read_eventfd(const Seen &seen)
+{
+    image::Eventfd record;
+    record.open_file = seen.open_file;
+    std::string_view count = field(seen.info, "eventfd-count");
+    record.count = take_number(count, 16);
+    const std::string_view semaphore = field(seen.info, "eventfd-semaphore");
+    if (semaphore.empty()) {
+        Result<bool> answer = is_semaphore(seen.shared.get(), record.count);
+        if (!answer)
+            return answer.error();
+        record.semaphore = *answer;
+    } else {
+        record.semaphore = semaphore == "1";
+    }
+    eventfds_.push_back(record);
+    return {};
+}
+
+Result<void> Files::read_timerfd(const Seen &seen)
+{
+    // Asking brings an interval timer that has expired up to date, which fdinfo does not.
+    itimerspec now = {};
+    if (timerfd_gettime(seen.shared.get(), &now) != 0)
+        return Error::from_errno(fmt::format("asking the timer of descriptor {}", seen.fd), errno);
+    Result<std::string> info = proc_of(seen).read("fdinfo/" + std::to_string(seen.fd));
+    if (!info)
+        return info.error();
+    image::Timer timer;
+    timer.kind = image::TimerKind::timerfd;
+    timer.id = static_cast<int32_t>(seen.open_file);
+    std::string_view clock = field(*info, "clockid");
+    std::string_view ticks = field(*info, "ticks");
+    std::string_view flags = field(*info, "settime flags");
+    timer.clock = static_cast<uint32_t>(take_number(clock));
+    timer.expirations = take_number(ticks);
+    const uint64_t how = take_number(flags, 8);
+    timer.absolute = (how & TFD_TIMER_ABSTIME) != 0;
+    timer.cancel_on_set = (how & TFD_TIMER_CANCEL_ON_SET) != 0;
+    timer.remaining = nanoseconds(now.it_value);
+    timer.interval = nanoseconds(now.it_interval);
+    timers_.push_back(timer);
+    return {};
+}
+
+Result<void> Files::read_signalfd(const Seen &seen)
+{
+    image::Signalfd record;
+    record.open_file = seen.open_file;
+    std::string_view mask = field(seen.info, "sigmask");
+    record.mask = take_number(mask, 16);
+    signalfds_.push_back(record);
+    return {};
+}
+
+// "tfd: 5 events: 19 data: feedface  pos:0 ino:… sdev:…": the number is the one that was
+// registered; the open file may have another number by now, or none.
+Result<void> Files::read_epoll(const Seen &seen)
+{
+    std::map<int, uint32_t> offsets; // of the same number: several open files
+    std::string_view rest = seen.info;
+    while (!rest.empty()) {
+        std::string_view line = take_line(rest);
+        if (take_word(line) != "tfd:")
+            continue;
+        image::EpollItem item;
+        item.epoll = seen.open_file;
+        item.fd = static_cast<uint32_t>(take_number(line));
+        take_word(line); // "events:"
+        item.events = static_cast<uint32_t>(take_number(line, 16));
+        take_word(line); // "data:"
+        item.data = take_number(line, 16);
+        kcmp_epoll_slot slot = {static_cast<uint32_t>(seen.fd), item.fd,
+                                offsets[static_cast<int>(item.fd)]++};
+        const auto is = [&](const Seen &other) {
+            return syscall(SYS_kcmp, proc_of(other).pid(), proc_of(seen).pid(), KCMP_EPOLL_TFD,
+                           other.fd, &slot) == 0;
+        };
+        const auto likely = descriptor_.find({seen.holder, static_cast<int>(item.fd)});
+        const Seen *target = nullptr;
+        if (likely != descriptor_.end() && is(seen_[likely->second]))
+            target = &seen_[likely->second];
+        for (size_t i = 0; i < seen_.size() && target == nullptr; i++) {
+            if (is(seen_[i]))
+                target = &seen_[i];
+        }
+        if (target == nullptr) {
+            refuse(seen,
+                   fmt::format("an epoll set that watches what was descriptor {} and is closed now",
+                               item.fd),
+                   "remove it from the set before it is closed");
+            continue;
+        }
+        item.open_file = target->open_file;
+        if (item.open_file != 0) // else it is refused itself
+            epoll_items_.push_back(item);
+    }
+    return {};
+}
+
+} // namespace cryo::capture

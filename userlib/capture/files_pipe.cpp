@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pipes and FIFOs. Those whose both ends the program holds are saved with what is in them; an end
+// whose other one is outside becomes cr_restart's own input or output.
+#include "capture/files.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace cryo::capture {
+
+using image::FileKind;
+
+namespace {
+
+constexpr size_t longest_packet = 4096; // PIPE_BUF; a page
+
+// What is in a pipe, read from a copy; `packets` gets the sizes of its parts.
+Result<std::string> copy_contents(int end, int capacity, int waiting,
+                                  std::vector<uint32_t> *packets)
+{
+    // tee(2) copies what is in the pipe and leaves it there.
+    int copy[2];
+    if (pipe2(copy, O_CLOEXEC | O_NONBLOCK) != 0)
+        return Error::from_errno("pipe", errno);
+    const Fd out(copy[0]);
+    const Fd in(copy[1]);
+    if (fcntl(in.get(), F_SETPIPE_SZ, capacity) < 0)
+        return Error::from_errno("making a pipe as large as the program's", errno);
+    const ssize_t teed = tee(end, in.get(), static_cast<size_t>(waiting), SPLICE_F_NONBLOCK);
+    if (teed != waiting)
+        return Error::from_errno("copying what is in a pipe", teed < 0 ? errno : EIO);
+    std::string bytes(static_cast<size_t>(waiting) + longest_packet, 0);
+    size_t at = 0;
+    while (at < static_cast<size_t>(waiting)) {
+        // A packet stays one in the copy: a read gives no more than one.
+        const size_t want = packets != nullptr ? longest_packet : bytes.size() - at;
+        const ssize_t n = ::read(out.get(), &bytes[at], want);
+        if (n <= 0)
+            return Error::from_errno("copying what is in a pipe", n < 0 ? errno : EIO);
+        at += static_cast<size_t>(n);
+        if (packets != nullptr)
+            packets->push_back(static_cast<uint32_t>(n));
+    }
+    bytes.resize(at);
+    return bytes;
+}
+
+struct Ends {
+    size_t holder = 0; // of one of them
+    int reader = -1;   // a descriptor of the program for each direction
+    int writer = -1;
+    bool packets = false;
+    int shared_reader = -1; // ours, of the same open files
+    int shared_writer = -1;
+};
+
+// Of a pipe that the program holds one end of: nobody holds the other one.
+Result<bool> alone(const Ends &ends)
+{
+    const bool reads = ends.reader >= 0;
+    pollfd look = {reads ? ends.shared_reader : ends.shared_writer, 0, 0};
+    if (poll(&look, 1, 0) < 0)
+        return Error::from_errno("looking at a pipe", errno);
+    if ((look.revents & (reads ? POLLHUP : POLLERR)) != 0)
+        return true;
+    if (!reads)
+        return false;
+    // A FIFO that has not had a writer yet looks to poll(2) as if it had one; tee(2) can tell.
+    int aside[2];
+    if (pipe2(aside, O_CLOEXEC | O_NONBLOCK) != 0)
+        return Error::from_errno("pipe", errno);
+    const Fd out(aside[0]);
+    const Fd in(aside[1]);
+    return tee(ends.shared_reader, in.get(), 1, SPLICE_F_NONBLOCK) == 0;
+}
+
+} // namespace
+
+Result<void> Files::read_pipes()
+{
+    std::map<uint32_t, Ends> pipes; // by FILE
+    for (const Seen &seen : seen_) {
+        if (seen.open_file == 0 || (seen.flags & O_PATH) != 0 ||
+            (seen.kind != FileKind::pipe && seen.kind != FileKind::fifo))
+            continue;
+        Ends &ends = pipes[record_of(seen).file];
+        ends.holder = seen.holder;
+        const uint32_t access = seen.flags & O_ACCMODE;
+        if (access != O_WRONLY) {
+            ends.reader = seen.fd;
+            ends.shared_reader = seen.shared.get();
+        }
+        if (access != O_RDONLY) {
+            ends.writer = seen.fd;
+            ends.shared_writer = seen.shared.get();
+        }
+        ends.packets |= (seen.flags & O_DIRECT) != 0;
+    }
+    std::map<int, uint32_t> standards; // which of cr_restart's descriptors stands for which FILE
+    for (const auto &[file, ends] : pipes) {
+        image::Pipe record;
+        record.file = file;
+        const int any = ends.reader >= 0 ? ends.reader : ends.writer;
+        if (ends.reader < 0 || ends.writer < 0) {
+            Result<bool> nobody = alone(ends);
+            if (!nobody)
+                return nobody.error();
+            if (!*nobody) {
+                // Each of cr_restart's descriptors can stand for one pipe only.
+                const int standard = ends.writer < 0 ? 0 : ends.writer == 2 ? 2 : 1;
+                record.outside = ends.reader < 0 ? 1 : 2;
+                if (!standards.emplace(standard, file).second) {
+                    if (options_.close_pipes)
+                        record.outside += 2;
+                    else
+                        holders_[ends.holder].problems.add(
+                            fmt::format("descriptor {}: a second pipe to outside, {}", any,
+                                        files_[file - 1].path),
+                            "--pipes=close brings it back as closed at the other end");
+                }
+                pipes_.push_back(record);
+                continue;
+            }
+        }
+        if (ends.reader >= 0) { // else nobody can ever read what is in it
+            const int capacity = fcntl(ends.shared_reader, F_GETPIPE_SZ);
+            int waiting = 0;
+            if (capacity < 0 || ioctl(ends.shared_reader, FIONREAD, &waiting) != 0)
+                return Error::from_errno("looking into a pipe", errno);
+            record.capacity = static_cast<uint64_t>(capacity);
+            if (waiting > 0) {
+                std::vector<uint32_t> packets;
+                Result<std::string> bytes = copy_contents(ends.shared_reader, capacity, waiting,
+                                                          ends.packets ? &packets : nullptr);
+                if (!bytes)
+                    return bytes.error();
+                record.size = bytes->size();
+                record.object = copied(image::ObjectKind::pipe_contents, std::move(*bytes));
+                if (ends.packets)
+                    record.packets = strings_.keep_list(packets);
+            }
+        }
+        pipes_.push_back(record);
+    }
+    return {};
+}
+
+} // namespace cryo::capture

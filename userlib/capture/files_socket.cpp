@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sockets. What leads nowhere outside is made again: listening, bound and fresh ones, pairs with
+// what is in them, datagram sockets that send to a well-known path. A connection is refused, or
+// closed on request: only its peer could bring it back.
+#include "capture/files.hpp"
+#include "capture/socket_look.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace cryo::capture {
+
+using image::SocketState;
+
+namespace {
+
+constexpr const char *way_out = "--sockets=close brings it back as closed";
+
+bool is_internet(const SocketLook &look)
+{
+    return look.domain == AF_INET || look.domain == AF_INET6;
+}
+
+// What can be brought back at all.
+bool is_known(const SocketLook &look)
+{
+    const bool stream = look.kind == SOCK_STREAM;
+    const bool datagram = look.kind == SOCK_DGRAM;
+    if (is_internet(look))
+        return (stream && look.protocol == IPPROTO_TCP) ||
+               (datagram && look.protocol == IPPROTO_UDP);
+    return look.domain == AF_UNIX && (stream || datagram || look.kind == SOCK_SEQPACKET);
+}
+
+// The socket file that a bound UNIX socket made is where a restart would make it again.
+bool path_leads_to(const SocketLook &look, const std::string &cwd, uint32_t &mode)
+{
+    const std::string path = unix_path(look.local);
+    if (path.empty())
+        return true; // no name, or an abstract one
+    struct stat now;
+    const std::string whole = path.front() == '/' ? path : cwd + "/" + path;
+    if (stat(whole.c_str(), &now) != 0 || !S_ISSOCK(now.st_mode) ||
+        (look.file_inode != 0 && now.st_ino != look.file_inode))
+        return false;
+    mode = now.st_mode;
+    return true;
+}
+
+} // namespace
+
+Result<void> Files::read_sockets()
+{
+    std::map<uint64_t, const Seen *> by_inode;
+    for (const Seen &seen : seen_) {
+        if (seen.kind == image::FileKind::socket && (seen.flags & O_PATH) == 0)
+            by_inode[seen.status.st_ino] = &seen;
+    }
+    if (by_inode.empty())
+        return {};
+    Result<std::string> cwd = proc_of(*by_inode.begin()->second).link("cwd"); // of the first holder
+    if (!cwd)
+        return cwd.error();
+    std::map<uint64_t, SocketLook> looks;
+    for (const auto &[inode, seen] : by_inode) {
+        Result<SocketLook> look = look_at_socket(seen->shared.get(), inode);
+        if (!look)
+            return look.error().within(fmt::format("descriptor {}", seen->fd));
+        looks[inode] = std::move(*look);
+    }
+    for (const auto &[inode, seen] : by_inode) {
+        const SocketLook &look = looks[inode];
+        image::Socket record;
+        record.open_file = seen->open_file;
+        record.domain = static_cast<uint32_t>(look.domain);
+        record.kind = static_cast<uint32_t>(look.kind);
+        record.protocol = static_cast<uint32_t>(look.protocol);
+        record.local = image::as_bytes(strings_.keep(look.local));
+        record.peer = image::as_bytes(strings_.keep(look.peer));
+        record.backlog = look.backlog;
+        record.shutdown = look.shutdown;
+        record.options = strings_.keep_list(look.options);
+
+        const std::string name = fmt::format("a socket, {}", describe_socket(look));
+        const auto peer = by_inode.find(look.peer_inode);
+        // Connected to each other; many datagram sockets may send to one that has a name.
+        const bool pair = look.domain == AF_UNIX && look.peer_inode != 0 &&
+                          peer != by_inode.end() && looks[look.peer_inode].peer_inode == inode;
+        const bool connected = look.connected;
+        bool contents = false; // what waits in it is saved
+        if (!is_known(look)) {
+            refuse(*seen, name, "close it before the checkpoint");
+            continue;
+        }
+        if (look.domain == AF_UNIX && !look.diagnosed) {
+            refuse(*seen, name + ", of which this kernel tells too little (unix_diag)",
+                   "close it before the checkpoint");
+            continue;
+        }
+        if (look.has_filter) {
+            refuse(*seen, name + ", with a packet filter", "detach the filter first");
+            continue;
+        }
+        if (look.listening) {
+            record.state = SocketState::listening;
+            if (look.waiting > 0 && !options_.close_sockets)
+                refuse(*seen,
+                       fmt::format("{}, with {} connections that nobody has accepted yet", name,
+                                   look.waiting),
+                       "--sockets=close drops them");
+        } else if (pair) {
+            record.state = SocketState::pair;
+            record.peer_open_file = peer->second->open_file;
+            contents = true;
+            if (!unix_path(look.local).empty() || !look.local_is_unnamed) {
+                if (options_.close_sockets)
+                    record.state = SocketState::closed;
+                else
+                    refuse(*seen, name + ", a connection within the process by name", way_out);
+            }
+        } else if (look.domain == AF_UNIX && look.kind == SOCK_DGRAM && connected &&
+                   !look.peer_is_unnamed) {
+            record.state = SocketState::connected_datagram;
+        } else if (look.domain == AF_UNIX && connected && look.peer_inode == 0 &&
+                   look.kind != SOCK_DGRAM) {
+            record.state = SocketState::closed; // by its peer, already
+            contents = true;
+        } else if (connected) {
+            record.state = SocketState::closed;
+            if (!options_.close_sockets)
+                refuse(*seen, name, way_out);
+        } else {
+            record.state = look.bound ? SocketState::bound : SocketState::fresh;
+        }
+        if (record.state != SocketState::closed && !path_leads_to(look, *cwd, record.file_mode))
+            refuse(*seen, name + ", whose name does not lead to it any more",
+                   "close it before the checkpoint");
+        if (contents && record.state != SocketState::listening) {
+            std::vector<uint32_t> packets;
+            Result<std::string> bytes = peek_queue(seen->shared.get(), look, packets);
+            if (!bytes && bytes.error().code() != ENOTSUP)
+                return bytes.error();
+            if (!bytes) {
+                refuse(*seen, fmt::format("{}: {}", name, bytes.error().text()),
+                       "read them before the checkpoint");
+            } else {
+                record.size = bytes->size();
+                record.object = copied(image::ObjectKind::socket_queue, std::move(*bytes));
+                record.packets = strings_.keep_list(packets);
+            }
+        } else if (look.kind == SOCK_DGRAM && look.unread && !options_.close_sockets) {
+            refuse(*seen, name + ", with datagrams that were not read yet",
+                   "read them before the checkpoint, or let --sockets=close drop them");
+        }
+        sockets_.push_back(record);
+    }
+    return {};
+}
+
+} // namespace cryo::capture

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Terminals: pseudo-terminals that the program made itself come back with modes, size and what
+// waits in them. The terminal that it was started on becomes cr_restart's.
+#include "capture/files.hpp"
+#include "capture/session.hpp"
+
+#include <algorithm>
+#include <asm/ioctls.h>
+#include <asm/termbits.h>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+// The kernel's termios2 and libc's <sys/ioctl.h> cannot be had in one source.
+extern "C" int ioctl(int fd, unsigned long request, ...) noexcept;
+
+namespace cryo::capture {
+
+using image::FileKind;
+
+namespace {
+
+struct Size {
+    unsigned short rows, columns, pixel_width, pixel_height;
+};
+
+std::string slave_path(uint32_t index)
+{
+    return fmt::format("/dev/pts/{}", index);
+}
+
+} // namespace
+
+Result<void> Files::read_terminals()
+{
+    std::set<std::string> slaves; // of masters that the program holds
+    for (const Seen &seen : seen_) {
+        if (seen.open_file == 0 || seen.kind != FileKind::pty_master || (seen.flags & O_PATH) != 0)
+            continue;
+        const int fd = seen.shared.get();
+        image::Terminal record;
+        record.file = record_of(seen).file;
+        termios2 modes = {};
+        Size size = {};
+        int locked = 0;
+        int packets = 0;
+        unsigned index = 0;
+        if (ioctl(fd, TIOCGPTN, &index) != 0 || ioctl(fd, TCGETS2, &modes) != 0 ||
+            ioctl(fd, TIOCGWINSZ, &size) != 0 || ioctl(fd, TIOCGPTLCK, &locked) != 0 ||
+            ioctl(fd, TIOCGPKT, &packets) != 0)
+            return Error::from_errno("asking for the modes of a pseudo-terminal", errno);
+        record.pty_index = index;
+        record.input = modes.c_iflag;
+        record.output = modes.c_oflag;
+        record.control = modes.c_cflag;
+        record.local = modes.c_lflag;
+        record.discipline = modes.c_line;
+        record.characters = image::as_bytes(
+            strings_.keep(std::string(reinterpret_cast<char *>(modes.c_cc), sizeof(modes.c_cc))));
+        record.input_speed = modes.c_ispeed;
+        record.output_speed = modes.c_ospeed;
+        record.rows = size.rows;
+        record.columns = size.columns;
+        record.pixel_width = size.pixel_width;
+        record.pixel_height = size.pixel_height;
+        record.locked = locked != 0;
+        record.packet_mode = packets != 0;
+
+        const std::string slave = slave_path(index);
+        slaves.insert(slave);
+        const bool held = std::any_of(seen_.begin(), seen_.end(),
+                                      [&](const Seen &other) { return other.link == slave; });
+        pollfd look = {fd, POLLIN, 0};
+        poll(&look, 1, 0);
+        record.hung_up = (look.revents & POLLHUP) != 0;
+        if (record.hung_up && (look.revents & POLLIN) != 0)
+            refuse(seen, "a pseudo-terminal whose other end is closed, with unread output",
+                   "read it empty before the checkpoint");
+        else if (!held && !record.hung_up && !record.locked)
+            refuse(seen,
+                   fmt::format("a pseudo-terminal whose other end, {}, the program does not "
+                               "hold",
+                               slave),
+                   "close it before the checkpoint");
+        else if (held) {
+            Result<AgentSession::TerminalContents> contents = session_of(seen).terminal(seen.fd);
+            if (!contents)
+                return contents.error();
+            record.to_slave_size = contents->to_slave.size();
+            record.to_master_size = contents->to_master.size();
+            record.to_slave =
+                copied(image::ObjectKind::terminal_queue, std::move(contents->to_slave));
+            record.to_master =
+                copied(image::ObjectKind::terminal_queue, std::move(contents->to_master));
+        }
+        terminal_records_.push_back(record);
+    }
+    for (const Seen &seen : seen_) {
+        if (seen.open_file != 0 && (seen.flags & O_PATH) == 0 && seen.kind == FileKind::terminal &&
+            slaves.count(seen.link) == 0 && !own_terminal(seen))
+            refuse(seen, "another terminal than its own, " + seen.link,
+                   "close it before the checkpoint");
+    }
+    return {};
+}
+
+} // namespace cryo::capture

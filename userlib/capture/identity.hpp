@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// By what a mapped file is recognised again: the build-id of an ELF file, else its contents.
+//
+//     Result<Identity> now = identify("/lib/x86_64-linux-gnu/libc.so.6");
+//     if (now && now->build_id == saved.build_id) ...
+#pragma once
+
+#include "base/result.hpp"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace cryo::capture {
+
+struct Identity {
+    uint64_t size = 0;
+    std::vector<uint8_t> build_id;          // empty: the file has none
+    std::array<uint8_t, 16> content_hash{}; // only when there is no build-id
+};
+
+Result<Identity> identify(const std::string &path);
+
+// Why the dynamic linker cannot preload a library into this program ("is a 32-bit program", "is
+// statically linked"); empty if it can.
+std::string why_not_preloadable(const std::string &path);
+
+} // namespace cryo::capture

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/member.hpp"
+
+#include "capture/identity.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fmt/format.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace cryo::capture {
+
+uint64_t now_ns()
+{
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_nsec);
+}
+
+namespace {
+
+constexpr uint64_t patience_ns = 5'000'000'000;
+
+// A copy made by fork lacks this memory: the program said so by madvise.
+bool fork_leaves_out(const image::Region &region)
+{
+    return (region.flags & (image::kRegionDontFork | image::kRegionWipeOnFork)) != 0;
+}
+
+// Whether Cryo's library is, or will be, in a process that does not listen yet.
+bool will_listen(const Proc &proc)
+{
+    Result<std::string> maps = proc.read("maps");
+    // One that is about to end has no memory any more: that will be seen.
+    if (!maps || maps->empty() || maps->find("/libcr") != std::string::npos)
+        return true;
+    Result<std::string> environment = proc.read("environ");
+    return environment && environment->find("libcr_run.so") != std::string::npos;
+}
+
+} // namespace
+
+// A process that was made by fork, or that executes another program, a moment ago does not listen
+// yet.
+Result<std::unique_ptr<Member>> Member::find(const Relation &relation, Common &common,
+                                             size_t number)
+{
+    std::unique_ptr<Member> made(new Member(relation, common, number));
+    made->process_.reset(static_cast<int>(syscall(SYS_pidfd_open, relation.pid, 0)));
+    const uint64_t begun = now_ns();
+    for (;;) {
+        const Result<Relation> now = relation_of(relation.pid);
+        if (!made->process_ || !now || now->zombie || now->started != relation.started)
+            return Error(ESRCH, fmt::format("no process {}", relation.pid));
+        if (now->stopped)
+            return Error(ENOTSUP, fmt::format("process {} is stopped (SIGSTOP, job control, or a "
+                                              "debugger): let it go on, kill -CONT {}",
+                                              relation.pid, relation.pid));
+        Result<AgentSession> session = AgentSession::connect(relation.pid);
+        if (session) {
+            made->session_.emplace(std::move(*session));
+            return made;
+        }
+        if (session.error().code() != ESRCH || now_ns() - begun > patience_ns ||
+            !will_listen(made->d_.proc))
+            return Error(session.error().code() == ESRCH ? ENOTSUP : session.error().code(),
+                         session.error().text());
+        const timespec pause = {0, 1'000'000};
+        nanosleep(&pause, nullptr);
+    }
+}
+
+Result<void> Member::prepare(const agent::RequestInfo &request)
+{
+    Result<bool> callbacks = session_->prepare(request);
+    if (!callbacks)
+        return callbacks.error();
+    has_callbacks_ = *callbacks;
+    return {};
+}
+
+Result<void> Member::callbacks_done()
+{
+    return has_callbacks_ ? session_->callbacks_done() : Result<void>();
+}
+
+Result<void> Member::await_stop()
+{
+    Result<uint64_t> threads = session_->stop();
+    if (!threads)
+        return threads.error();
+    threads_ = *threads;
+    return {};
+}
+
+Result<void> Member::describe()
+{
+    return capture::describe(d_, *session_);
+}
+
+bool Member::has_unforkable() const
+{
+    return std::any_of(d_.regions.begin(), d_.regions.end(), fork_leaves_out);
+}
+
+bool Member::is_reaper() const
+{
+    return d_.process.child_subreaper || d_.process.pid == 1;
+}
+
+Result<void> Member::freeze(bool by_copy, int device)
+{
+    Result<PageSource> source = by_copy ? session_->fork(device) : session_->serve(device);
+    if (!source)
+        return source.error();
+    source_.emplace(std::move(*source));
+    return {};
+}
+
+void Member::send_signal(int signal) const
+{
+    syscall(SYS_pidfd_send_signal, process_.get(), signal, nullptr, 0);
+}
+
+// What fork does not freeze is copied while the program stands still: shared memory, and memory
+// that is not inherited.
+Result<void> Member::save_unfrozen(image::ImageWriter &writer, int device)
+{
+    if (d_.shared.empty() && !has_unforkable())
+        return {};
+    Result<PageMap> map = PageMap::open(d_.proc);
+    if (!map)
+        return map.error();
+    Result<PageSource> source = session_->serve(device);
+    if (!source)
+        return source.error();
+    for (image::Region &region : d_.regions) {
+        if (!fork_leaves_out(region) || (region.flags & image::kRegionShared) != 0)
+            continue;
+        if (Result<void> saved = save_region(region, *source, *map, writer); !saved)
+            return saved;
+    }
+    if (Result<void> saved = save_shared(*source, writer); !saved)
+        return saved;
+    if (Result<void> done = source->finish(); !done)
+        return done;
+    return session_->served();
+}
+
+// A page that is mapped at several places is saved once.
+Result<void> Member::save_shared(PageSource &source, image::ImageWriter &writer)
+{
+    for (const image::Object &object : d_.shared_objects) {
+        if (Result<void> added = writer.add(object); !added)
+            return added;
+    }
+    uint32_t object = 0;
+    uint64_t done = 0; // pages of the object before this one are saved
+    for (const SharedPart &part : d_.shared) {
+        done = part.object == object ? done : 0;
+        object = part.object;
+        const uint64_t end_page = part.page + (part.end - part.start) / 4096;
+        const uint64_t begin_page = std::max(done, part.page);
+        if (begin_page >= end_page)
+            continue;
+        done = end_page;
+        const std::vector<Run> rest = {{part.start + (begin_page - part.page) * 4096, part.end}};
+        Result<uint64_t> saved =
+            save_runs(rest, source, writer, object, part.start / 4096 - part.page, true);
+        if (!saved)
+            return saved.error();
+        pages_ += *saved;
+    }
+    return {};
+}
+
+Result<void> Member::save_region(image::Region &region, PageSource &source, const PageMap &map,
+                                 image::ImageWriter &writer)
+{
+    std::vector<Run> runs = {{region.start, region.end}};
+    if ((region.flags & image::kRegionAllSaved) == 0) {
+        Result<std::vector<Run>> own = map.own_pages(region.start, region.end);
+        if (!own)
+            return own.error();
+        runs = std::move(*own);
+    }
+    const bool whole_file = (region.flags & image::kRegionAllSaved) != 0;
+    Result<uint64_t> saved = save_runs(runs, source, writer, memory_object, 0, whole_file,
+                                       static_cast<int>(region.prot));
+    if (!saved)
+        return saved.error();
+    region.saved = *saved;
+    pages_ += *saved;
+    return {};
+}
+
+Result<void> Member::save_private(image::ImageWriter &writer)
+{
+    Result<PageMap> map = PageMap::open(Proc(source_->pid()));
+    if (!map)
+        return map.error();
+    for (image::Region &region : d_.regions) {
+        if ((region.flags & image::kRegionShared) != 0 || fork_leaves_out(region))
+            continue;
+        if (Result<void> saved = save_region(region, *source_, *map, writer); !saved)
+            return saved;
+    }
+    if (d_.memory.vdso_size != 0) {
+        const std::vector<Run> vdso = {
+            {d_.memory.vdso_start, d_.memory.vdso_start + d_.memory.vdso_size}};
+        if (Result<uint64_t> saved = save_runs(vdso, *source_, writer, memory_object, 0); !saved)
+            return saved.error();
+    }
+    return source_->finish();
+}
+
+Result<void> Member::identify_files()
+{
+    for (uint32_t id : d_.mapped_files) {
+        image::File &file = d_.files.files()[id - 1];
+        if (!file.build_id.empty() || !file.content_hash.empty())
+            continue; // another member has it mapped too
+        Result<Identity> identity = identify(std::string(file.path));
+        if (!identity)
+            return identity.error().within("a mapped file");
+        // It is looked at after the program went on: it must still be what the program had.
+        struct stat now;
+        if (stat(std::string(file.path).c_str(), &now) != 0 || now.st_ino != file.inode ||
+            static_cast<uint64_t>(now.st_size) != file.size ||
+            now.st_mtim.tv_sec * 1'000'000'000LL + now.st_mtim.tv_nsec != file.modified)
+            return Error(EBUSY, fmt::format("the mapped file {} was changed during the checkpoint; "
+                                            "try again",
+                                            file.path));
+        file.size = identity->size;
+        const auto keep = [&](const auto &bytes) {
+            return image::as_bytes(d_.strings.keep(std::string(bytes.begin(), bytes.end())));
+        };
+        if (!identity->build_id.empty())
+            file.build_id = keep(identity->build_id);
+        else
+            file.content_hash = keep(identity->content_hash);
+    }
+    return {};
+}
+
+// argv and the environment may be longer than one record.
+Result<void> Member::write_parts(image::ImageWriter &writer)
+{
+    constexpr size_t part_size = 64 * 1024;
+    const auto split = [&]<class R>(const std::string &whole) -> Result<void> {
+        R record;
+        std::string_view rest = whole;
+        do {
+            record.data = image::as_bytes(rest.substr(0, part_size));
+            if (Result<void> added = writer.add(record); !added)
+                return added;
+            rest.remove_prefix(std::min(part_size, rest.size()));
+            record.part++;
+        } while (!rest.empty());
+        return {};
+    };
+    if (Result<void> added = split.operator()<image::Args>(d_.arguments); !added)
+        return added;
+    if (Result<void> added = split.operator()<image::Environ>(d_.environment); !added)
+        return added;
+    image::Auxv auxv;
+    auxv.pairs = image::List<uint64_t>::of(d_.auxv);
+    return writer.add(auxv);
+}
+
+Result<void> Member::write_records(image::ImageWriter &writer, const ImageFacts &facts)
+{
+    utsname system = {};
+    uname(&system);
+    const passwd *user = getpwuid(d_.process.uid);
+    image::ImageInfo info;
+    info.host = system.nodename;
+    info.kernel = system.version;
+    info.user = user != nullptr ? user->pw_name : "";
+    info.backend = facts.backend;
+    info.snapshot = facts.snapshot;
+    info.started = d_.process.cut_realtime;
+    info.stopped_ns = facts.stopped_ns;
+    info.total_ns = now_ns() - facts.begun_ns;
+    std::string boot_id;
+    if (Result<std::string> id = d_.proc.read("../sys/kernel/random/boot_id"); id) {
+        boot_id = id->substr(0, id->find('\n'));
+        info.boot_id = boot_id;
+    }
+    std::set<uint32_t> mapped;
+    for (const image::Region &region : d_.regions) {
+        if (region.file != 0)
+            mapped.insert(region.file);
+    }
+    Result<void> added = writer.add(info);
+    const auto all = [&](const auto &records) {
+        for (const auto &record : records) {
+            if (added)
+                added = writer.add(record);
+        }
+    };
+    if (added)
+        added = writer.add(d_.process);
+    if (added)
+        added = writer.add(d_.memory);
+    if (added)
+        added = writer.add(d_.agent);
+    if (added)
+        added = writer.add(d_.cpu);
+    if (added)
+        added = write_parts(writer);
+    all(d_.threads);
+    all(d_.regions);
+    if (added)
+        added = d_.files.write_records(writer, number_, mapped);
+    all(d_.actions);
+    all(d_.pending);
+    all(d_.timers);
+    all(d_.limits);
+    return added;
+}
+
+Result<void> Member::save(image::ImageWriter &writer, const ImageFacts &facts)
+{
+    if (Result<void> saved = save_private(writer); !saved)
+        return saved;
+    if (Result<void> identified = identify_files(); !identified)
+        return identified;
+    return write_records(writer, facts);
+}
+
+} // namespace cryo::capture

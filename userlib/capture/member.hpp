@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One process of a checkpoint: stopped, described, frozen, written into an image of its own. The
+// order in which several of them do so is checkpoint.cpp's.
+//
+//     Result<std::unique_ptr<Member>> one = Member::find(relation, common, options);
+//     one->ask_to_stop(); … one->stopped(); one->describe(); …
+//     one->save_unfrozen(writer); one->freeze(true); one->go_on(); one->save(writer, facts);
+#pragma once
+
+#include "capture/checkpoint.hpp"
+#include "capture/describe.hpp"
+#include "capture/members.hpp"
+#include "capture/pages.hpp"
+
+#include <memory>
+#include <optional>
+
+namespace cryo::capture {
+
+// What is known of the checkpoint as a whole, for IMAGE_INFO.
+struct ImageFacts {
+    std::string_view backend;
+    std::string_view snapshot;
+    uint64_t stopped_ns = 0;
+    uint64_t begun_ns = 0; // monotonic clock
+};
+
+uint64_t now_ns();
+
+class Member
+{
+  public:
+    // Connects to the agent in the process. ESRCH: the process has ended meanwhile.
+    static Result<std::unique_ptr<Member>> find(const Relation &relation, Common &common,
+                                                size_t number);
+
+    const Relation &relation() const { return relation_; }
+    Description &description() { return d_; }
+    Holder holder() { return {d_.proc, d_.problems, *session_, d_.own_descriptors}; }
+    uint64_t threads() const { return threads_; }
+    uint64_t pages() const { return pages_; }
+
+    // Its callbacks run, which may take any time.
+    Result<void> prepare(const agent::RequestInfo &request);
+    Result<void> ask_to_stop() { return session_->ask_to_stop(); }
+    Result<void> await_stop();
+    Result<void> describe();
+    // Memory that a copy made by fork lacks: the program said so by madvise.
+    bool has_unforkable() const;
+    // It, or the kernel on its behalf, would be told of the end of a copy.
+    bool is_reaper() const;
+    // What fork does not freeze, into the image that is being written.
+    Result<void> save_unfrozen(image::ImageWriter &writer, int device);
+    // From now on its memory is served: by a copy, or by the stopped process itself. `device`: of
+    // the kernel module, or −1.
+    Result<void> freeze(bool by_copy, int device);
+    Result<void> save(image::ImageWriter &writer, const ImageFacts &facts);
+    Result<void> served() { return session_->served(); }
+    // `why`: the errno for which there will be no image, or 0.
+    Result<void> go_on(int why = 0) { return session_->resume(why); }
+    Result<void> callbacks_done();
+    void send_signal(int signal) const;
+
+  private:
+    Member(const Relation &relation, Common &common, size_t number)
+        : relation_(relation), number_(number), d_(relation.pid, common)
+    {}
+    Result<void> save_shared(PageSource &source, image::ImageWriter &writer);
+    Result<void> save_region(image::Region &region, PageSource &source, const PageMap &map,
+                             image::ImageWriter &writer);
+    Result<void> save_private(image::ImageWriter &writer);
+    Result<void> identify_files();
+    Result<void> write_parts(image::ImageWriter &writer);
+    Result<void> write_records(image::ImageWriter &writer, const ImageFacts &facts);
+
+    Relation relation_;
+    size_t number_; // among the holders of the common files
+    Description d_;
+    Fd process_; // a handle, so that a signal can never reach another process of the same number
+    std::optional<AgentSession> session_;
+    std::optional<PageSource> source_;
+    bool has_callbacks_ = false;
+    uint64_t threads_ = 0;
+    uint64_t pages_ = 0;
+};
+
+} // namespace cryo::capture

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which processes a request means: one, a process with its living descendants, a process group, or
+// a session.
+//
+//     Result<std::vector<Relation>> all = members_of(image::Scope::tree, 412);
+//     // 412 first, parents before their children
+#pragma once
+
+#include "base/result.hpp"
+#include "image/records.hpp"
+
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace cryo::capture {
+
+// A process among others, as /proc shows it at one moment.
+struct Relation {
+    pid_t pid = 0;
+    pid_t ppid = 0;
+    pid_t pgid = 0;
+    pid_t sid = 0;
+    bool stopped = false; // by SIGSTOP or its like, or by a tracer
+    bool zombie = false;  // it has ended, and its parent has not waited for it
+    int wait_status = 0;  // of a zombie; −1: not to be had
+    int exit_signal = 0;  // what its parent gets when it ends
+    uint64_t started = 0; // clock ticks since boot: tells it from another one of the same number
+    std::string comm;
+};
+
+// ESRCH if there is no such process.
+Result<Relation> relation_of(pid_t pid);
+
+// `id`: of the process, group or session. The caller itself is never among them.
+Result<std::vector<Relation>> members_of(image::Scope scope, pid_t id);
+
+} // namespace cryo::capture

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/pages.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+// Linux 6.7's PAGEMAP_SCAN, for headers that are older. The numbers are the kernel's ABI.
+#ifndef PAGEMAP_SCAN
+struct page_region {
+    __u64 start, end, categories;
+};
+struct pm_scan_arg {
+    __u64 size, flags, start, end, walk_end, vec, vec_len, max_pages;
+    __u64 category_inverted, category_mask, category_anyof_mask, return_mask;
+};
+#define PAGEMAP_SCAN _IOWR('f', 16, struct pm_scan_arg)
+#define PAGE_IS_FILE (1 << 2)
+#define PAGE_IS_PRESENT (1 << 3)
+#define PAGE_IS_SWAPPED (1 << 4)
+#define PAGE_IS_PFNZERO (1 << 5)
+#endif
+
+namespace cryo::capture {
+
+namespace {
+
+void append(std::vector<Run> &runs, uint64_t start, uint64_t end)
+{
+    if (!runs.empty() && runs.back().end == start)
+        runs.back().end = end;
+    else
+        runs.push_back({start, end});
+}
+
+} // namespace
+
+Result<PageMap> PageMap::open(const Proc &proc)
+{
+    Result<Fd> fd = proc.open("pagemap", O_RDONLY);
+    if (!fd)
+        return fd.error();
+    return PageMap(std::move(*fd));
+}
+
+// False where the kernel does not know the request.
+Result<bool> PageMap::scan(uint64_t start, uint64_t end, std::vector<Run> &runs) const
+{
+    page_region regions[512];
+    while (start < end) {
+        pm_scan_arg arg = {};
+        arg.size = sizeof(arg);
+        arg.start = start;
+        arg.end = end;
+        arg.vec = reinterpret_cast<uint64_t>(regions);
+        arg.vec_len = std::size(regions);
+        arg.category_inverted = PAGE_IS_FILE | PAGE_IS_PFNZERO;
+        arg.category_mask = PAGE_IS_FILE | PAGE_IS_PFNZERO;
+        arg.category_anyof_mask = PAGE_IS_PRESENT | PAGE_IS_SWAPPED;
+        arg.return_mask = PAGE_IS_PRESENT | PAGE_IS_SWAPPED;
+        const int n = ioctl(fd_.get(), PAGEMAP_SCAN, &arg);
+        if (n < 0) {
+            if (errno == ENOTTY || errno == EINVAL)
+                return false;
+            return Error::from_errno("scanning the page map", errno);
+        }
+        for (int i = 0; i < n; i++)
+            append(runs, regions[i].start, regions[i].end);
+        if (arg.walk_end <= start)
+            return Error(EIO, "scanning the page map: it does not advance");
+        start = arg.walk_end;
+    }
+    return true;
+}
+
+Result<void> PageMap::read(uint64_t start, uint64_t end, std::vector<Run> &runs) const
+{
+    constexpr uint64_t present = 1ULL << 63;
+    constexpr uint64_t swapped = 1ULL << 62;
+    constexpr uint64_t file_or_shared = 1ULL << 61;
+    uint64_t entries[8192];
+    while (start < end) {
+        const uint64_t want = std::min<uint64_t>((end - start) / 4096, std::size(entries));
+        const ssize_t n = pread(fd_.get(), entries, want * sizeof(uint64_t),
+                                static_cast<off_t>(start / 4096 * sizeof(uint64_t)));
+        if (n <= 0)
+            return Error::from_errno("reading the page map", n < 0 ? errno : EIO);
+        const uint64_t got = static_cast<uint64_t>(n) / sizeof(uint64_t);
+        for (uint64_t i = 0; i < got; i++) {
+            if ((entries[i] & (present | swapped)) != 0 && (entries[i] & file_or_shared) == 0)
+                append(runs, start + i * 4096, start + (i + 1) * 4096);
+        }
+        start += got * 4096;
+    }
+    return {};
+}
+
+Result<std::vector<Run>> PageMap::own_pages(uint64_t start, uint64_t end) const
+{
+    std::vector<Run> runs;
+    Result<bool> scanned = scan(start, end, runs);
+    if (!scanned)
+        return scanned.error();
+    if (!*scanned) {
+        runs.clear();
+        if (Result<void> done = read(start, end, runs); !done)
+            return done.error();
+    }
+    return runs;
+}
+
+Result<uint64_t> save_runs(const std::vector<Run> &runs, PageSource &source,
+                           image::ImageWriter &writer, uint32_t object, uint64_t shift,
+                           bool zeros_behind_file, int protection)
+{
+    uint64_t saved = 0;
+    for (const Run &run : runs) {
+        for (uint64_t at = run.start; at < run.end;) {
+            Result<image::MutableBytes> space = writer.page_space((run.end - at) / 4096);
+            if (!space)
+                return space.error();
+            const std::span<char> bytes(reinterpret_cast<char *>(space->data()), space->size());
+            if (Result<void> got = source.read(at, bytes, zeros_behind_file, protection); !got)
+                return got.error();
+            const uint64_t pages = bytes.size() / 4096;
+            if (Result<void> taken = writer.take_pages(object, at / 4096 - shift, pages); !taken)
+                return taken.error();
+            at += bytes.size();
+            saved += pages;
+        }
+    }
+    return saved;
+}
+
+} // namespace cryo::capture

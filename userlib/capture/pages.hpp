@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which pages of a stopped program have contents of their own, and getting them into an image.
+#pragma once
+
+#include "base/fd.hpp"
+#include "capture/regions.hpp"
+#include "capture/session.hpp"
+#include "image/writer.hpp"
+
+namespace cryo::capture {
+
+struct Run {
+    uint64_t start, end; // addresses
+};
+
+// Looks into /proc/PID/pagemap: by PAGEMAP_SCAN where the kernel has it, else page by page.
+class PageMap
+{
+  public:
+    static Result<PageMap> open(const Proc &proc);
+
+    // Private pages with contents in [start, end): touched anonymous memory and modified copies of
+    // file pages; neither holes nor the zero page nor file pages as they are.
+    Result<std::vector<Run>> own_pages(uint64_t start, uint64_t end) const;
+
+  private:
+    explicit PageMap(Fd fd) : fd_(std::move(fd)) {}
+    Result<bool> scan(uint64_t start, uint64_t end, std::vector<Run> &runs) const;
+    Result<void> read(uint64_t start, uint64_t end, std::vector<Run> &runs) const;
+
+    Fd fd_;
+};
+
+// Copies the runs into the image as pages of `object`, page number = address / 4096 − `shift`.
+Result<uint64_t> save_runs(const std::vector<Run> &runs, PageSource &source,
+                           image::ImageWriter &writer, uint32_t object, uint64_t shift,
+                           bool zeros_behind_file = false, int protection = -1);
+
+} // namespace cryo::capture

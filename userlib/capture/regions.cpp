@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/regions.hpp"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+namespace cryo::capture {
+
+namespace {
+
+using image::RegionKind;
+
+bool starts_with(std::string_view text, std::string_view with)
+{
+    return text.substr(0, with.size()) == with;
+}
+
+// "7f00-7f01 rw-p 00000000 08:01 1234   /path with blanks"
+bool parse_head(std::string_view line, Mapping &m)
+{
+    m.start = take_number(line, 16);
+    if (line.empty() || line.front() != '-')
+        return false;
+    line.remove_prefix(1);
+    m.end = take_number(line, 16);
+    const std::string_view perms = take_word(line);
+    if (perms.size() != 4)
+        return false;
+    m.prot = (perms[0] == 'r' ? PROT_READ : 0) | (perms[1] == 'w' ? PROT_WRITE : 0) |
+             (perms[2] == 'x' ? PROT_EXEC : 0);
+    m.shared = perms[3] == 's';
+    m.offset = take_number(line, 16);
+    const auto major_number = static_cast<unsigned>(take_number(line, 16));
+    line.remove_prefix(1);
+    m.device = makedev(major_number, static_cast<unsigned>(take_number(line, 16)));
+    m.inode = take_number(line);
+    m.path = line;
+    constexpr std::string_view gone = " (deleted)";
+    if (m.path.size() > gone.size() &&
+        m.path.compare(m.path.size() - gone.size(), gone.size(), gone) == 0) {
+        m.path.resize(m.path.size() - gone.size());
+        m.deleted = true;
+    }
+    return true;
+}
+
+// VmFlags, two letters each: what madvise and mlock left.
+uint32_t parse_flags(std::string_view words, Problems &problems, const Mapping &m)
+{
+    uint32_t flags = m.shared ? image::kRegionShared : 0;
+    while (!words.empty()) {
+        const std::string_view w = take_word(words);
+        if (w == "gd")
+            flags |= image::kRegionGrowsDown;
+        else if (w == "nr")
+            flags |= image::kRegionNoReserve;
+        else if (w == "lo")
+            flags |= image::kRegionLocked;
+        else if (w == "lf")
+            flags |= image::kRegionLockOnFault;
+        else if (w == "dc")
+            flags |= image::kRegionDontFork;
+        else if (w == "wf")
+            flags |= image::kRegionWipeOnFork;
+        else if (w == "dd")
+            flags |= image::kRegionDontDump;
+        else if (w == "hg")
+            flags |= image::kRegionHugePages;
+        else if (w == "nh")
+            flags |= image::kRegionNoHugePages;
+        else if (w == "sr")
+            flags |= image::kRegionSequential;
+        else if (w == "rr")
+            flags |= image::kRegionRandom;
+        else if (w == "mg")
+            flags |= image::kRegionMergeable;
+        else if (w == "ss")
+            problems.add(fmt::format("memory at {:x}: a shadow stack", m.start),
+                         "start the program with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off");
+        else if (w == "um" || w == "uw" || w == "ui")
+            problems.add(fmt::format("memory at {:x}: registered with userfaultfd", m.start),
+                         "the program must unregister it first");
+    }
+    return flags;
+}
+
+void classify(Mapping &m, uint64_t page_size, bool device, Problems &problems)
+{
+    if (page_size > 4096) {
+        m.kind = RegionKind::hugetlb;
+        m.huge_page_size = page_size;
+        problems.add(fmt::format("memory at {:x}: {} KiB huge pages of hugetlbfs", m.start,
+                                 page_size / 1024),
+                     "use transparent huge pages instead");
+    } else if (m.path == "[heap]") {
+        m.kind = RegionKind::heap;
+    } else if (m.path == "[stack]") {
+        m.kind = RegionKind::stack;
+    } else if (m.path.empty() || starts_with(m.path, "[anon:")) {
+        m.kind = RegionKind::anonymous;
+    } else if (m.path == "/dev/zero" && !m.deleted) {
+        m.kind = RegionKind::anonymous;
+    } else if (m.shared && m.path == "/dev/zero") {
+        m.kind = RegionKind::shared_anonymous;
+    } else if (starts_with(m.path, "[anon_shmem:")) {
+        m.kind = RegionKind::shared_anonymous;
+    } else if (m.shared && starts_with(m.path, "/memfd:")) {
+        m.kind = RegionKind::memfd;
+    } else if (m.shared && starts_with(m.path, "/SYSV")) {
+        m.kind = RegionKind::sysv_shm;
+    } else if (m.path.front() != '/') {
+        m.kind = RegionKind::device;
+        problems.add(fmt::format("memory at {:x}: a mapping of {}", m.start, m.path),
+                     "the program must close it first");
+    } else if (device) {
+        m.kind = RegionKind::device;
+        problems.add(fmt::format("memory at {:x}: device memory of {}", m.start, m.path),
+                     "the program must unmap it first");
+    } else {
+        m.kind = m.shared ? RegionKind::shared_file : RegionKind::private_file;
+    }
+    if (m.shared && m.kind == RegionKind::sysv_shm)
+        problems.add(fmt::format("memory at {:x}: shared mapping of {}{}", m.start, m.path,
+                                 m.deleted ? " (deleted)" : ""),
+                     "unmap it first");
+}
+
+} // namespace
+
+Result<AddressSpace> read_address_space(const Proc &proc, Problems &problems)
+{
+    Result<std::string> text = proc.read("smaps");
+    if (!text)
+        return text.error();
+    AddressSpace space;
+    std::string_view rest = *text;
+    Mapping m;
+    bool open = false;
+    uint64_t page_size = 4096;
+    while (!rest.empty()) {
+        std::string_view line = take_line(rest);
+        const bool head = !line.empty() && ((line[0] >= '0' && line[0] <= '9') ||
+                                            (line[0] >= 'a' && line[0] <= 'f'));
+        if (head) {
+            m = Mapping();
+            open = parse_head(line, m);
+            if (!open)
+                return Error(EPROTO, proc.path("smaps") +
+                                         ": a line that is not understood: " + std::string(line));
+            continue;
+        }
+        const std::string_view key = line.substr(0, line.find(':'));
+        line.remove_prefix(std::min(key.size() + 1, line.size()));
+        line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+        if (key == "KernelPageSize") {
+            page_size = take_number(line) * 1024;
+        } else if (key == "ProtectionKey") {
+            if (take_number(line) != 0)
+                problems.add(fmt::format("memory at {:x}: a protection key", m.start),
+                             "free its key before the checkpoint");
+        } else if (key == "VmFlags") {
+            const bool device = line.find("io") != std::string_view::npos ||
+                                line.find("pf") != std::string_view::npos;
+            if (m.path == "[vsyscall]") {
+                continue;
+            }
+            if (starts_with(m.path, "[vvar")) {
+                space.vvar_start = space.vvar_start == 0 ? m.start : space.vvar_start;
+                space.vvar_end = m.end;
+                continue;
+            }
+            if (m.path == "[vdso]") {
+                space.vdso_start = m.start;
+                space.vdso_end = m.end;
+                continue;
+            }
+            m.flags = parse_flags(line, problems, m);
+            classify(m, page_size, device, problems);
+            space.mappings.push_back(m);
+        }
+    }
+    if (space.mappings.empty())
+        return Error(ESRCH, proc.path("smaps") + ": the process has no memory");
+    return space;
+}
+
+} // namespace cryo::capture

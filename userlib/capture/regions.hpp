@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The memory regions of a stopped program, as /proc/PID/smaps shows them, in our terms.
+#pragma once
+
+#include "capture/problems.hpp"
+#include "capture/proc.hpp"
+#include "image/records.hpp"
+
+namespace cryo::capture {
+
+struct Mapping {
+    uint64_t start = 0, end = 0;
+    uint32_t prot = 0;
+    bool shared = false;
+    uint64_t offset = 0;
+    uint64_t device = 0, inode = 0;
+    std::string path;     // as /proc shows it, without " (deleted)"
+    bool deleted = false; // the name is gone
+    image::RegionKind kind = image::RegionKind::anonymous;
+    uint32_t flags = 0; // image::kRegion… bits
+    uint64_t huge_page_size = 0;
+
+    uint64_t pages() const { return (end - start) / 4096; }
+};
+
+struct AddressSpace {
+    std::vector<Mapping> mappings; // ascending; without vsyscall
+    uint64_t vdso_start = 0, vdso_end = 0;
+    uint64_t vvar_start = 0, vvar_end = 0;
+};
+
+Result<AddressSpace> read_address_space(const Proc &proc, Problems &problems);
+
+} // namespace cryo::capture

@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/session.hpp"
+
+#include "capture/identity.hpp"
+#include "capture/proc.hpp"
+#include "libcr.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace cryo::capture {
+
+using agent::Command;
+using agent::Op;
+using agent::Reply;
+
+namespace {
+
+constexpr int page_pipe_size = 1 << 20;
+
+// The pid inside the process's own pid namespace is the last of NSpid.
+uint64_t inner_pid(std::string_view status)
+{
+    std::string_view pids = field(status, "NSpid");
+    uint64_t pid = 0;
+    while (!pids.empty())
+        pid = take_number(pids);
+    return pid;
+}
+
+// Connecting raises the checkpoint signal in the process. It must be one that the process catches,
+// and there must be room in the queue of its user: else the signal would end the process.
+Result<void> check_doorbell(const Proc &proc, std::string_view status)
+{
+    int signal = SIGRTMAX;
+    if (Result<std::string> environment = proc.read("environ"); environment) {
+        const std::string all = '\0' + *environment;
+        const std::string key = std::string("\0CRYO_SIGNAL=", 13);
+        if (const size_t at = all.find(key); at != std::string::npos)
+            signal = atoi(all.c_str() + at + key.size());
+    }
+    std::string_view caught = field(status, "SigCgt");
+    if ((take_number(caught, 16) >> (signal - 1) & 1) == 0)
+        return Error(ESRCH,
+                     fmt::format("process {} does not catch the checkpoint signal {}: it was "
+                                 "not started under cr_run, or it has reset the action",
+                                 proc.pid(), signal));
+    std::string_view queue = field(status, "SigQ");
+    const uint64_t used = take_number(queue);
+    queue.remove_prefix(std::min<size_t>(1, queue.size()));
+    if (used + 64 > take_number(queue))
+        return Error(EAGAIN, fmt::format("process {}: its user's queue of signals is nearly full; "
+                                         "try again later",
+                                         proc.pid()));
+    return {};
+}
+
+Result<void> send_command(int to, const Command &command, std::span<const int> fds)
+{
+    iovec part = {const_cast<Command *>(&command), sizeof(command)};
+    alignas(cmsghdr) char control[CMSG_SPACE(3 * sizeof(int))] = {};
+    msghdr message = {};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    if (!fds.empty()) {
+        message.msg_control = control;
+        message.msg_controllen = CMSG_SPACE(fds.size_bytes());
+        cmsghdr *head = CMSG_FIRSTHDR(&message);
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        head->cmsg_len = CMSG_LEN(fds.size_bytes());
+        memcpy(CMSG_DATA(head), fds.data(), fds.size_bytes());
+    }
+    if (sendmsg(to, &message, MSG_NOSIGNAL) != sizeof(command))
+        return Error::from_errno("asking the agent", errno);
+    return {};
+}
+
+} // namespace
+
+PageSource::PageSource(Fd commands, Fd pipe, pid_t pid)
+    : commands_(std::move(commands)), pipe_(std::move(pipe)), pid_(pid)
+{}
+
+Result<void> PageSource::read(uint64_t address, std::span<char> to, bool zeros_behind_file,
+                              int protection)
+{
+    const Command command = {
+        agent::protocol_magic,
+        agent::protocol_version,
+        Op::pages,
+        {address, to.size(), zeros_behind_file ? 1U : 0U, static_cast<uint64_t>(protection + 1)}};
+    if (Result<void> sent = send_command(commands_.get(), command, {}); !sent)
+        return sent;
+    while (!to.empty()) {
+        const ssize_t n = ::read(pipe_.get(), to.data(), to.size());
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return Error::from_errno("reading pages", errno);
+        if (n == 0) {
+            Reply bad = {};
+            const ssize_t got = recv(commands_.get(), &bad, sizeof(bad), MSG_DONTWAIT);
+            const int why = got == sizeof(bad) ? static_cast<int>(-bad.result) : EPIPE;
+            return Error::from_errno(fmt::format("the frozen copy of the program ended while "
+                                                 "sending {} bytes at {:x}",
+                                                 to.size(), address),
+                                     why);
+        }
+        to = to.subspan(static_cast<size_t>(n));
+    }
+    return {};
+}
+
+Result<void> PageSource::finish()
+{
+    const Command command = {agent::protocol_magic, agent::protocol_version, Op::end, {}};
+    return send_command(commands_.get(), command, {});
+}
+
+Result<AgentSession> AgentSession::connect(pid_t pid)
+{
+    const Proc proc(pid);
+    Result<std::string> status = proc.read("status");
+    if (!status)
+        return Error(ESRCH, fmt::format("no process {}", pid));
+    Result<std::string> ns = proc.link("ns/pid");
+    if (!ns)
+        return Error(EPERM, fmt::format("process {} belongs to somebody else, or may not be "
+                                        "inspected (not dumpable, setuid)",
+                                        pid));
+    const std::string name = fmt::format("cryo.{}.{}", *ns, inner_pid(*status));
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    memcpy(address.sun_path + 1, name.data(), name.size());
+    Fd connection(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    if (!connection)
+        return Error::from_errno("socket", errno);
+    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    if (const std::string why = why_not_preloadable(proc.path("exe")); !why.empty())
+        return Error(ENOTSUP, fmt::format("process {} {}: Cryo cannot enter it", pid, why));
+    if (Result<void> safe = check_doorbell(proc, *status); !safe)
+        return safe.error();
+    if (::connect(connection.get(), reinterpret_cast<const sockaddr *>(&address), length) != 0) {
+        return Error(ESRCH, fmt::format("process {} does not listen: it was not started under "
+                                        "cr_run, or it closed Cryo's descriptor",
+                                        pid));
+    }
+    // Somebody else could have taken the name: the listener must be the process that we mean.
+    ucred peer = {};
+    socklen_t size = sizeof(peer);
+    if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid != pid)
+        return Error(EPERM, fmt::format("process {} does not listen: process {} has taken its "
+                                        "address",
+                                        pid, peer.pid));
+    return AgentSession(std::move(connection), pid);
+}
+
+Error AgentSession::lost(int err) const
+{
+    return Error::from_errno(fmt::format("process {} ended or refused the request", pid_),
+                             err == 0 ? ECONNRESET : err);
+}
+
+Result<void> AgentSession::send(Op op, std::span<const int> fds, uint64_t argument)
+{
+    const Command command = {
+        agent::protocol_magic, agent::protocol_version, op, {argument, 0, 0, 0}};
+    return send_command(connection_.get(), command, fds);
+}
+
+Result<void> AgentSession::packet(void *to, size_t size)
+{
+    ssize_t n;
+    do {
+        n = recv(connection_.get(), to, size, 0);
+    } while (n < 0 && errno == EINTR);
+    if (n != static_cast<ssize_t>(size))
+        return lost(n < 0 ? errno : 0);
+    return {};
+}
+
+Result<Reply> AgentSession::reply(Op op)
+{
+    Reply answer = {};
+    if (Result<void> got = packet(&answer, sizeof(answer)); !got)
+        return got.error();
+    if (answer.magic != agent::protocol_magic || answer.op != op)
+        return Error(EPROTO, fmt::format("process {}: its agent answers in another protocol; it "
+                                         "runs under another release of Cryo",
+                                         pid_));
+    return answer;
+}
+
+Result<Reply> AgentSession::ask(Op op, uint64_t argument)
+{
+    if (Result<void> sent = send(op, {}, argument); !sent)
+        return sent.error();
+    Result<Reply> answer = reply(op);
+    if (answer && answer->result < 0)
+        return Error::from_errno(fmt::format("process {}", pid_),
+                                 static_cast<int>(-answer->result));
+    return answer;
+}
+
+// The agent answers quickly, or never.
+Result<void> AgentSession::await_answer(int milliseconds)
+{
+    pollfd answered = {connection_.get(), POLLIN, 0};
+    int ready;
+    do {
+        ready = poll(&answered, 1, milliseconds);
+    } while (ready < 0 && errno == EINTR);
+    if (ready == 0)
+        return Error(EBUSY, fmt::format("process {} does not answer: it blocks the checkpoint "
+                                        "signal or has replaced its action; cr_run --signal "
+                                        "chooses another one",
+                                        pid_));
+    return {};
+}
+
+Result<bool> AgentSession::prepare(const agent::RequestInfo &request)
+{
+    if (Result<void> sent = send(Op::prepare); !sent)
+        return sent.error();
+    if (::send(connection_.get(), &request, sizeof(request), MSG_NOSIGNAL) != sizeof(request))
+        return Error::from_errno("asking the agent", errno);
+    if (Result<void> answered = await_answer(10'000); !answered)
+        return answered.error();
+    if (Result<Reply> accepted = reply(Op::accepted); !accepted)
+        return accepted.error();
+    Reply answer = {};
+    if (!packet(&answer, sizeof(answer)))
+        return Error(ESRCH, fmt::format("process {} ended before it could be saved", pid_));
+    if (answer.magic != agent::protocol_magic || answer.op != Op::prepare)
+        return Error(EPROTO,
+                     fmt::format("process {}: its agent answers in another protocol", pid_));
+    const auto code = static_cast<int>(-answer.result);
+    switch (answer.result == 0 ? -1 : static_cast<int>(answer.value & 0xff)) {
+    case -1:
+        return (answer.value & agent::with_callbacks) != 0;
+    case CR_CHECKPOINT_TEMP_FAILURE:
+        return Error(code, fmt::format("process {} cannot be saved now: a callback of it asks to "
+                                       "try again later (error {})",
+                                       pid_, code));
+    case CR_CHECKPOINT_PERM_FAILURE:
+        return Error(code, fmt::format("process {} cannot be saved any more: a callback of it says "
+                                       "so (error {}); it has been killed",
+                                       pid_, code));
+    case CR_CHECKPOINT_OMIT:
+        return Error(ESRCH,
+                     fmt::format("process {} leaves itself out: nothing is left to save", pid_));
+    default:
+        return Error(code, fmt::format("process {}: a thread does not begin its callbacks; it "
+                                       "blocks the checkpoint signal or waits in the kernel",
+                                       pid_));
+    }
+}
+
+Result<agent::OwnFacts> AgentSession::own()
+{
+    agent::OwnFacts facts;
+    if (Result<Reply> answer = ask(Op::own); !answer)
+        return answer.error();
+    if (Result<void> got = packet(&facts, sizeof(facts)); !got)
+        return got.error();
+    return facts;
+}
+
+Result<void> AgentSession::ask_to_stop()
+{
+    return send(Op::stop);
+}
+
+Result<uint64_t> AgentSession::stop()
+{
+    // The agent itself gives up on a thread after five seconds.
+    if (Result<void> answered = await_answer(10'000); !answered)
+        return answered.error();
+    Result<Reply> answer = reply(Op::stop);
+    if (!answer)
+        return answer.error();
+    switch (answer->result) {
+    case 0:
+        return answer->value;
+    case -ETIMEDOUT:
+        return Error(EBUSY, fmt::format("process {}: thread {} does not answer: it blocks the "
+                                        "checkpoint signal or waits in the kernel (vfork, a dead "
+                                        "file server); the program goes on",
+                                        pid_, answer->value));
+    case -EPERM:
+        return Error(EPERM, fmt::format("process {} is not dumpable: it has secrets to keep or was "
+                                        "setuid",
+                                        pid_));
+    default:
+        return Error::from_errno(fmt::format("stopping process {}", pid_),
+                                 static_cast<int>(-answer->result));
+    }
+}
+
+Result<std::vector<agent::ThreadFacts>> AgentSession::threads()
+{
+    Result<Reply> answer = ask(Op::threads);
+    if (!answer)
+        return answer.error();
+    std::vector<agent::ThreadFacts> all;
+    for (uint64_t i = 0; i < answer->count; i++) {
+        agent::ThreadFacts one;
+        if (Result<void> got = packet(&one, sizeof(one)); !got)
+            return got.error();
+        all.push_back(one);
+    }
+    return all;
+}
+
+Result<agent::ProcessFacts> AgentSession::process()
+{
+    agent::ProcessFacts facts;
+    if (Result<Reply> answer = ask(Op::process); !answer)
+        return answer.error();
+    if (Result<void> got = packet(&facts, sizeof(facts)); !got)
+        return got.error();
+    return facts;
+}
+
+Result<std::array<agent::SignalAction, agent::max_signals>> AgentSession::actions()
+{
+    std::array<agent::SignalAction, agent::max_signals> all;
+    if (Result<Reply> answer = ask(Op::actions); !answer)
+        return answer.error();
+    if (Result<void> got = packet(all.data(), sizeof(all)); !got)
+        return got.error();
+    return all;
+}
+
+Result<agent::TimerFacts> AgentSession::timer(int id)
+{
+    Result<Reply> answer = ask(Op::timer, static_cast<uint64_t>(id));
+    if (!answer)
+        return answer.error();
+    agent::TimerFacts facts;
+    if (Result<void> got = packet(&facts, sizeof(facts)); !got)
+        return got.error();
+    return facts;
+}
+
+namespace {
+
+struct Channel {
+    Fd commands, pipe; // ours
+    Fd their_commands, their_pipe;
+};
+
+Result<Channel> make_channel()
+{
+    int pair[2];
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        return Error::from_errno("socketpair", errno);
+    Channel channel{Fd(pair[0]), Fd(), Fd(pair[1]), Fd()};
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return Error::from_errno("pipe", errno);
+    channel.pipe.reset(ends[0]);
+    channel.their_pipe.reset(ends[1]);
+    fcntl(ends[1], F_SETPIPE_SZ, page_pipe_size); // fewer turns; not every user may have so much
+    return channel;
+}
+
+} // namespace
+
+Result<PageSource> AgentSession::fork(int device)
+{
+    Result<Channel> channel = make_channel();
+    if (!channel)
+        return channel.error();
+    const int fds[3] = {channel->their_commands.get(), channel->their_pipe.get(), device};
+    const std::span<const int> sent_fds(fds, device >= 0 ? 3 : 2);
+    if (Result<void> sent = send(Op::fork, sent_fds); !sent)
+        return sent.error();
+    Result<Reply> answer = reply(Op::fork);
+    if (!answer)
+        return answer.error();
+    if (answer->result < 0)
+        return Error::from_errno(fmt::format("forking process {}", pid_),
+                                 static_cast<int>(-answer->result));
+    channel->their_commands.reset();
+    channel->their_pipe.reset();
+    // The copy has given up the program's descriptors when it says so.
+    Reply ready = {};
+    if (recv(channel->commands.get(), &ready, sizeof(ready), 0) != sizeof(ready))
+        return Error(ECHILD, fmt::format("the frozen copy of process {} died", pid_));
+    return PageSource(std::move(channel->commands), std::move(channel->pipe),
+                      static_cast<pid_t>(answer->value));
+}
+
+Result<PageSource> AgentSession::serve(int device)
+{
+    Result<Channel> channel = make_channel();
+    if (!channel)
+        return channel.error();
+    const int fds[3] = {channel->their_commands.get(), channel->their_pipe.get(), device};
+    const std::span<const int> sent_fds(fds, device >= 0 ? 3 : 2);
+    if (Result<void> sent = send(Op::serve, sent_fds); !sent)
+        return sent.error();
+    return PageSource(std::move(channel->commands), std::move(channel->pipe), pid_);
+}
+
+Result<void> AgentSession::served()
+{
+    Result<Reply> answer = reply(Op::serve);
+    if (!answer)
+        return answer.error();
+    if (answer->result < 0)
+        return Error::from_errno("reading the program's memory", static_cast<int>(-answer->result));
+    return {};
+}
+
+Result<void> AgentSession::resume(int why)
+{
+    if (Result<void> sent = send(Op::resume, {}, static_cast<uint64_t>(why)); !sent)
+        return sent;
+    Result<Reply> answer = reply(Op::resume);
+    if (!answer)
+        return answer.error();
+    return {};
+}
+
+Result<void> AgentSession::callbacks_done()
+{
+    Reply done = {};
+    if (!packet(&done, sizeof(done)) || done.op != Op::done || done.result == 0)
+        return {};
+    return Error(static_cast<int>(-done.result),
+                 fmt::format("process {}: a callback failed after the checkpoint; the process has "
+                             "been killed",
+                             pid_));
+}
+
+} // namespace cryo::capture

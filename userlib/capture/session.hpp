@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One checkpoint's connection to the agent inside a program. While the program is stopped, losing
+// this object (or the whole process that holds it) lets the program go on.
+//
+//     Result<AgentSession> session = AgentSession::connect(412);
+//     if (Result<uint64_t> threads = session->stop(); !threads)
+//         return threads.error();
+//     ... read /proc, ask for facts ...
+//     Result<PageSource> pages = session->fork();   // a frozen copy serves them
+//     session->resume();
+#pragma once
+
+#include "agent/protocol.hpp"
+#include "base/fd.hpp"
+#include "base/result.hpp"
+
+#include <array>
+#include <span>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace cryo::capture {
+
+// Pages of a frozen program, by address. Ends the copy when destroyed.
+class PageSource
+{
+  public:
+    PageSource(Fd commands, Fd pipe, pid_t pid);
+
+    pid_t pid() const { return pid_; } // whose /proc/PID/pagemap tells what there is
+    // Reads the bytes at `address` into `to`; where asked, pages behind the end of a mapped file
+    // are zeros and no error.
+    // `protection`: of the mapping, so that memory the program may not read can be read; −1: not
+    // known.
+    Result<void> read(uint64_t address, std::span<char> to, bool zeros_behind_file,
+                      int protection = -1);
+    // Tells the server that it is no longer needed.
+    Result<void> finish();
+
+  private:
+    Fd commands_, pipe_;
+    pid_t pid_;
+};
+
+class AgentSession
+{
+  public:
+    static Result<AgentSession> connect(pid_t pid);
+
+    // Runs the program's callbacks, which may take any time. False: there are none.
+    Result<bool> prepare(const agent::RequestInfo &request);
+    Result<void> ask_to_stop();                        // then:
+    Result<uint64_t> stop();                           // how many threads stand still
+    Result<std::vector<agent::ThreadFacts>> threads(); // the leader of the checkpoint first
+    Result<agent::ProcessFacts> process();
+    Result<std::array<agent::SignalAction, agent::max_signals>> actions();
+    Result<agent::TimerFacts> timer(int id); // a POSIX timer
+    // Pages from a copy: resume() may follow at once. From the stopped program: then finish(),
+    // served(). With a descriptor of /dev/cryo it is the kernel module that moves them.
+    Result<PageSource> fork(int device = -1);
+    Result<PageSource> serve(int device = -1);
+    Result<void> served();
+    // The program's own descriptors, shared with us: to be closed before resume(), or the program
+    // would miss the end of what it closes.
+    Result<std::vector<Fd>> descriptors(const std::vector<int> &numbers); // ascending
+    // What waits to be read at both ends of a pseudo-terminal whose master is given.
+    struct TerminalContents {
+        std::string to_slave, to_master;
+    };
+    Result<TerminalContents> terminal(int master);
+    // Paths that the program gave to inotify_add_watch, and what they led to then.
+    struct Watched {
+        uint64_t inode = 0, device = 0;
+        std::string path;
+    };
+    Result<std::vector<Watched>> watched();
+    Result<agent::OwnFacts> own();
+    // The program goes on. `why`: the errno for which there will be no image, or 0.
+    Result<void> resume(int why = 0);
+    // The callbacks have ended; an error if one of them forbids the image. A program that has ended
+    // meanwhile does not.
+    Result<void> callbacks_done();
+
+  private:
+    AgentSession(Fd connection, pid_t pid) : connection_(std::move(connection)), pid_(pid) {}
+    Result<void> send(agent::Op op, std::span<const int> fds = {}, uint64_t argument = 0);
+    Result<void> await_answer(int milliseconds);
+    Result<agent::Reply> reply(agent::Op op);
+    Result<agent::Reply> ask(agent::Op op, uint64_t argument = 0);
+    Result<void> packet(void *to, size_t size);
+    Error lost(int err) const;
+
+    Fd connection_;
+    pid_t pid_;
+};
+
+} // namespace cryo::capture

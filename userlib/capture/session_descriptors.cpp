@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of a session that brings the program's descriptors over: see agent/descriptors.cpp.
+#include "capture/session.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+namespace cryo::capture {
+
+using agent::Command;
+using agent::Op;
+using agent::Reply;
+
+namespace {
+
+// As many descriptors as the program has must fit in here.
+void allow_descriptors()
+{
+    rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+Result<void> receive_some(int from, std::vector<Fd> &to, size_t expected)
+{
+    Reply answer = {};
+    iovec part = {&answer, sizeof(answer)};
+    alignas(cmsghdr) char control[CMSG_SPACE(agent::descriptors_at_once * sizeof(int))];
+    msghdr message = {};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    ssize_t n;
+    do {
+        n = recvmsg(from, &message, MSG_CMSG_CLOEXEC);
+    } while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return Error::from_errno("looking at the program's descriptors", errno);
+    const cmsghdr *head = CMSG_FIRSTHDR(&message);
+    if (head != nullptr && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
+        const size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(head) + i * sizeof(int), sizeof(int));
+            to.emplace_back(fd);
+        }
+        expected -= std::min(count, expected);
+    }
+    if (n != sizeof(answer) || answer.magic != agent::protocol_magic ||
+        answer.op != Op::descriptors)
+        return Error(EPROTO, "the program's agent answers in another protocol");
+    if (answer.result < 0)
+        return Error::from_errno("looking at the program's descriptors",
+                                 static_cast<int>(-answer.result));
+    if (expected != 0)
+        return Error(EMFILE, "the program has more descriptors than cr_checkpoint may open; raise "
+                             "its limit (ulimit -n)");
+    return {};
+}
+
+} // namespace
+
+Result<std::vector<Fd>> AgentSession::descriptors(const std::vector<int> &numbers)
+{
+    allow_descriptors();
+    std::vector<Fd> all;
+    for (size_t at = 0; at < numbers.size();) {
+        Command command = {agent::protocol_magic, agent::protocol_version, Op::descriptors, {}};
+        const int base = numbers[at];
+        size_t count = 0;
+        command.arg[0] = static_cast<uint64_t>(base);
+        for (; at < numbers.size() && numbers[at] - base < agent::descriptors_at_once; at++) {
+            const auto bit = static_cast<unsigned>(numbers[at] - base);
+            command.arg[1 + bit / 64] |= uint64_t(1) << (bit % 64);
+            count++;
+        }
+        if (::send(connection_.get(), &command, sizeof(command), MSG_NOSIGNAL) != sizeof(command))
+            return lost(errno);
+        if (Result<void> got = receive_some(connection_.get(), all, count); !got)
+            return got.error();
+    }
+    return all;
+}
+
+Result<AgentSession::TerminalContents> AgentSession::terminal(int master)
+{
+    const Command command = {agent::protocol_magic,
+                             agent::protocol_version,
+                             Op::terminal,
+                             {static_cast<uint64_t>(master), 0, 0, 0}};
+    if (::send(connection_.get(), &command, sizeof(command), MSG_NOSIGNAL) != sizeof(command))
+        return lost(errno);
+    Result<Reply> answer = reply(Op::terminal);
+    if (!answer)
+        return answer.error();
+    if (answer->result < 0)
+        return Error::from_errno("reading what waits in a terminal",
+                                 static_cast<int>(-answer->result));
+    TerminalContents contents;
+    contents.to_slave.resize(std::min<uint64_t>(answer->value, agent::terminal_most));
+    contents.to_master.resize(std::min<uint64_t>(answer->count, agent::terminal_most));
+    for (std::string *part : {&contents.to_slave, &contents.to_master}) {
+        if (part->empty())
+            continue;
+        if (Result<void> got = packet(part->data(), part->size()); !got)
+            return got.error();
+    }
+    return contents;
+}
+
+Result<std::vector<AgentSession::Watched>> AgentSession::watched()
+{
+    Result<Reply> answer = ask(Op::watches);
+    if (!answer)
+        return answer.error();
+    std::vector<Watched> all;
+    for (uint64_t i = 0; i < answer->count; i++) {
+        agent::WatchedPath head = {};
+        char path[4096];
+        iovec parts[2] = {{&head, sizeof(head)}, {path, sizeof(path)}};
+        msghdr message = {};
+        message.msg_iov = parts;
+        message.msg_iovlen = 2;
+        ssize_t n;
+        do {
+            n = recvmsg(connection_.get(), &message, 0);
+        } while (n < 0 && errno == EINTR);
+        if (n < static_cast<ssize_t>(sizeof(head)) ||
+            static_cast<size_t>(n) != sizeof(head) + head.length)
+            return lost(n < 0 ? errno : 0);
+        all.push_back({head.inode, head.device, std::string(path, head.length)});
+    }
+    return all;
+}
+
+} // namespace cryo::capture

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/signal_queue.hpp"
+
+#include <cerrno>
+#include <fmt/format.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+namespace cryo::capture {
+
+namespace {
+
+// Holds a thread in a debugger's stop. When we die, the kernel lets the thread go.
+class Held
+{
+  public:
+    static Result<Held> hold(pid_t tid);
+    Held(Held &&other) noexcept : tid_(other.tid_), signal_(other.signal_) { other.tid_ = 0; }
+    Held(const Held &) = delete;
+    Held &operator=(const Held &) = delete;
+    Held &operator=(Held &&) = delete;
+    ~Held()
+    {
+        if (tid_ != 0)
+            ptrace(PTRACE_DETACH, tid_, nullptr, reinterpret_cast<void *>(signal_));
+    }
+
+  private:
+    Held(pid_t tid, long signal) : tid_(tid), signal_(signal) {}
+    pid_t tid_;
+    long signal_; // what the thread was about to be given
+};
+
+Result<Held> Held::hold(pid_t tid)
+{
+    if (ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) != 0) {
+        if (errno != EPERM)
+            return Error::from_errno(fmt::format("thread {}", tid), errno);
+        return Error(EPERM, fmt::format("thread {}: its pending signals may not be read: this "
+                                        "system restricts ptrace (kernel.yama.ptrace_scope, or a "
+                                        "container's filter)",
+                                        tid));
+    }
+    if (ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr) != 0)
+        return Error::from_errno(fmt::format("thread {}", tid), errno);
+    int status = 0;
+    pid_t got;
+    do {
+        got = waitpid(tid, &status, __WALL);
+    } while (got < 0 && errno == EINTR);
+    if (got != tid || !WIFSTOPPED(status))
+        return Error(ESRCH, fmt::format("thread {} ended during the checkpoint", tid));
+    const bool ours = status >> 16 == PTRACE_EVENT_STOP;
+    return Held(tid, ours ? 0 : WSTOPSIG(status));
+}
+
+} // namespace
+
+Result<std::vector<siginfo_t>> peek_signals(pid_t tid, Queue queue)
+{
+    Result<Held> held = Held::hold(tid);
+    if (!held)
+        return held.error();
+    std::vector<siginfo_t> all;
+    for (;;) {
+        siginfo_t part[64];
+        __ptrace_peeksiginfo_args args = {};
+        args.off = all.size();
+        args.flags = queue == Queue::process ? PTRACE_PEEKSIGINFO_SHARED : 0;
+        args.nr = std::size(part);
+        const long n = ptrace(PTRACE_PEEKSIGINFO, tid, &args, part);
+        if (n < 0)
+            return Error::from_errno(fmt::format("thread {}: reading its pending signals", tid),
+                                     errno);
+        if (n == 0)
+            return all;
+        all.insert(all.end(), part, part + n);
+    }
+}
+
+image::PendingSignal record_of(const siginfo_t &info, uint32_t tid)
+{
+    image::PendingSignal record;
+    record.tid = tid;
+    record.signal = static_cast<uint32_t>(info.si_signo);
+    record.code = info.si_code;
+    record.error = info.si_errno;
+    const auto sender = [&] {
+        record.pid = static_cast<uint32_t>(info.si_pid);
+        record.uid = info.si_uid;
+    };
+    const auto from_descriptor = [&] {
+        record.band = info.si_band;
+        record.fd = info.si_fd;
+    };
+    // Which members count follows from the code, and of what the kernel itself sends, the signal.
+    const bool kernel = info.si_code > 0 && info.si_code < SI_KERNEL;
+    if (info.si_code == SI_TIMER) {
+        record.timer = info.si_timerid;
+        record.overrun = info.si_overrun;
+        record.value = reinterpret_cast<uint64_t>(info.si_ptr);
+    } else if (info.si_code == SI_SIGIO) {
+        from_descriptor();
+    } else if (info.si_code < 0) {
+        sender();
+        record.value = reinterpret_cast<uint64_t>(info.si_ptr);
+    } else if (!kernel) {
+        sender();
+    } else if (info.si_signo == SIGCHLD) {
+        sender();
+        record.status = info.si_status;
+        record.user_time = info.si_utime;
+        record.system_time = info.si_stime;
+    } else if (info.si_signo == SIGILL || info.si_signo == SIGFPE || info.si_signo == SIGSEGV ||
+               info.si_signo == SIGBUS || info.si_signo == SIGTRAP) {
+        record.address = reinterpret_cast<uint64_t>(info.si_addr);
+    } else if (info.si_signo == SIGSYS) {
+        record.call_address = reinterpret_cast<uint64_t>(info.si_call_addr);
+        record.syscall = info.si_syscall;
+        record.arch = info.si_arch;
+    } else {
+        from_descriptor(); // SIGIO, or what F_SETSIG chose instead
+    }
+    return record;
+}
+
+} // namespace cryo::capture

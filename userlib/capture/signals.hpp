@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Signal actions, pending signals and timers of a stopped program, as records.
+//
+//     if (Result<void> done = describe_signals(d, session); !done)
+//         return done;
+#pragma once
+
+#include "capture/describe.hpp"
+
+namespace cryo::capture {
+
+// The threads must have been described.
+Result<void> describe_signals(Description &d, AgentSession &session);
+
+} // namespace cryo::capture

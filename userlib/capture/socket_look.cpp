@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/socket_look.hpp"
+
+#include "base/fd.hpp"
+#include "image/socket_options.hpp"
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <cerrno>
+#include <cstring>
+#include <fmt/format.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <linux/unix_diag.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace cryo::capture {
+
+namespace {
+
+int option(int fd, int level, int name)
+{
+    int value = 0;
+    socklen_t size = sizeof(value);
+    return getsockopt(fd, level, name, &value, &size) == 0 ? value : -1;
+}
+
+std::string address(int fd, int (*ask)(int, sockaddr *, socklen_t *) noexcept, bool &there)
+{
+    sockaddr_storage storage = {};
+    socklen_t size = sizeof(storage);
+    there = ask(fd, reinterpret_cast<sockaddr *>(&storage), &size) == 0;
+    return there ? std::string(reinterpret_cast<const char *>(&storage), size) : std::string();
+}
+
+// A port, or a name.
+bool is_unnamed(const std::string &address)
+{
+    sockaddr_storage storage = {};
+    memcpy(&storage, address.data(), std::min(address.size(), sizeof(storage)));
+    if (storage.ss_family == AF_INET)
+        return reinterpret_cast<const sockaddr_in &>(storage).sin_port == 0;
+    if (storage.ss_family == AF_INET6)
+        return reinterpret_cast<const sockaddr_in6 &>(storage).sin6_port == 0;
+    return address.size() <= offsetof(sockaddr_un, sun_path);
+}
+
+// One UNIX socket, by its inode.
+void diagnose(SocketLook &look, uint64_t inode)
+{
+    const Fd netlink(socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+    if (!netlink)
+        return;
+    struct {
+        nlmsghdr head;
+        unix_diag_req request;
+    } question = {};
+    question.head.nlmsg_len = sizeof(question);
+    question.head.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+    question.head.nlmsg_flags = NLM_F_REQUEST;
+    question.request.sdiag_family = AF_UNIX;
+    question.request.udiag_states = ~0U;
+    question.request.udiag_ino = static_cast<uint32_t>(inode);
+    question.request.udiag_show = UDIAG_SHOW_VFS | UDIAG_SHOW_PEER | UDIAG_SHOW_RQLEN;
+    question.request.udiag_cookie[0] = question.request.udiag_cookie[1] = ~0U;
+    if (send(netlink.get(), &question, sizeof(question), 0) != sizeof(question))
+        return;
+    alignas(nlmsghdr) char answer[8192];
+    const ssize_t got = recv(netlink.get(), answer, sizeof(answer), 0);
+    constexpr size_t start = sizeof(nlmsghdr) + sizeof(unix_diag_msg);
+    const auto *head = reinterpret_cast<const nlmsghdr *>(answer);
+    if (got < static_cast<ssize_t>(start) || head->nlmsg_type != SOCK_DIAG_BY_FAMILY)
+        return;
+    look.diagnosed = true;
+    // Attributes: u16 length with these four bytes, u16 type, data; each begins at a multiple of 4.
+    for (size_t at = start; at + sizeof(rtattr) <= static_cast<size_t>(got);) {
+        const auto *attribute = reinterpret_cast<const rtattr *>(answer + at);
+        const size_t size = attribute->rta_len;
+        if (size < sizeof(rtattr) || at + size > static_cast<size_t>(got))
+            break;
+        const void *data = answer + at + sizeof(rtattr);
+        if (attribute->rta_type == UNIX_DIAG_PEER) {
+            look.peer_inode = *static_cast<const uint32_t *>(data);
+        } else if (attribute->rta_type == UNIX_DIAG_VFS) {
+            look.file_inode = static_cast<const unix_diag_vfs *>(data)->udiag_vfs_ino;
+        } else if (attribute->rta_type == UNIX_DIAG_SHUTDOWN) {
+            look.shutdown = *static_cast<const uint8_t *>(data);
+        } else if (attribute->rta_type == UNIX_DIAG_RQLEN && look.listening) {
+            const auto *queue = static_cast<const unix_diag_rqlen *>(data);
+            look.waiting = queue->udiag_rqueue;
+            look.backlog = queue->udiag_wqueue;
+        }
+        at += (size + 3) & ~size_t(3);
+    }
+}
+
+void look_at_tcp(int fd, SocketLook &look)
+{
+    tcp_info info = {};
+    socklen_t size = sizeof(info);
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
+        return;
+    // Of a listening socket these two mean the queue of connections.
+    if (look.listening) {
+        look.waiting = info.tcpi_unacked;
+        look.backlog = info.tcpi_sacked;
+    } else {
+        look.connected = info.tcpi_state != TCP_CLOSE;
+    }
+}
+
+} // namespace
+
+std::string printable_address(const std::string &address)
+{
+    sockaddr_storage storage = {};
+    memcpy(&storage, address.data(), std::min(address.size(), sizeof(storage)));
+    char text[INET6_ADDRSTRLEN] = "";
+    if (storage.ss_family == AF_INET) {
+        const auto &in = reinterpret_cast<const sockaddr_in &>(storage);
+        inet_ntop(AF_INET, &in.sin_addr, text, sizeof(text));
+        return fmt::format("{}:{}", text, ntohs(in.sin_port));
+    }
+    if (storage.ss_family == AF_INET6) {
+        const auto &in = reinterpret_cast<const sockaddr_in6 &>(storage);
+        inet_ntop(AF_INET6, &in.sin6_addr, text, sizeof(text));
+        return fmt::format("[{}]:{}", text, ntohs(in.sin6_port));
+    }
+    if (is_unnamed(address))
+        return "an unnamed socket";
+    std::string name = address.substr(offsetof(sockaddr_un, sun_path));
+    if (name.front() == 0)
+        return "@" + name.substr(1);
+    return name.substr(0, name.find('\0')); // the length may count the end
+}
+
+std::string unix_path(const std::string &address)
+{
+    constexpr size_t head = offsetof(sockaddr_un, sun_path);
+    sa_family_t family = 0;
+    memcpy(&family, address.data(), std::min(address.size(), sizeof(family)));
+    if (family != AF_UNIX || address.size() <= head || address[head] == 0)
+        return {};
+    return address.c_str() + head;
+}
+
+Result<SocketLook> look_at_socket(int fd, uint64_t inode)
+{
+    SocketLook look;
+    look.domain = option(fd, SOL_SOCKET, SO_DOMAIN);
+    look.kind = option(fd, SOL_SOCKET, SO_TYPE);
+    look.protocol = option(fd, SOL_SOCKET, SO_PROTOCOL);
+    if (look.domain < 0 || look.kind < 0)
+        return Error::from_errno("looking at a socket", errno);
+    look.listening = option(fd, SOL_SOCKET, SO_ACCEPTCONN) == 1;
+    bool there = false;
+    look.local = address(fd, getsockname, there);
+    look.local_is_unnamed = !there || is_unnamed(look.local);
+    look.bound = !look.local_is_unnamed;
+    look.peer = address(fd, getpeername, look.connected);
+    look.peer_is_unnamed = is_unnamed(look.peer);
+    pollfd ready = {fd, POLLIN, 0};
+    look.unread = poll(&ready, 1, 0) == 1 && (ready.revents & POLLIN) != 0;
+    socklen_t filter = 0;
+    look.has_filter =
+        getsockopt(fd, SOL_SOCKET, SO_GET_FILTER, nullptr, &filter) == 0 && filter > 0;
+    if (look.domain == AF_UNIX)
+        diagnose(look, inode);
+    else if (look.kind == SOCK_STREAM)
+        look_at_tcp(fd, look);
+    look.options = image::read_socket_options(fd, look.domain, look.kind);
+    return look;
+}
+
+std::string describe_socket(const SocketLook &look)
+{
+    const bool internet = look.domain == AF_INET || look.domain == AF_INET6;
+    std::string text;
+    if (internet)
+        text = look.kind == SOCK_STREAM ? "TCP" : look.kind == SOCK_DGRAM ? "UDP" : "raw IP";
+    else if (look.domain == AF_UNIX)
+        text = look.kind == SOCK_STREAM  ? "UNIX stream"
+               : look.kind == SOCK_DGRAM ? "UNIX datagram"
+                                         : "UNIX packets";
+    else
+        text = fmt::format("family {} type {}", look.domain, look.kind);
+    if (look.listening)
+        return text + " listening at " + printable_address(look.local);
+    if (look.bound)
+        text += " " + printable_address(look.local);
+    if (look.connected && !look.peer.empty())
+        text += " connected to " + printable_address(look.peer);
+    return text;
+}
+
+namespace {
+
+// Peeks at packets one after the other; puts the socket's own offset for that back in the end.
+class PeekOffset
+{
+  public:
+    explicit PeekOffset(int fd) : fd_(fd), before_(option(fd, SOL_SOCKET, SO_PEEK_OFF)) { set(0); }
+    ~PeekOffset() { set(before_); }
+    PeekOffset(const PeekOffset &) = delete;
+    PeekOffset &operator=(const PeekOffset &) = delete;
+
+  private:
+    void set(int offset) const
+    {
+        setsockopt(fd_, SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof(offset));
+    }
+    int fd_, before_;
+};
+
+// Peeking at descriptors that were sent makes copies of them: closes those. True: there were any.
+bool take_descriptors(msghdr &message)
+{
+    bool any = false;
+    for (cmsghdr *head = CMSG_FIRSTHDR(&message); head != nullptr;
+         head = CMSG_NXTHDR(&message, head)) {
+        if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
+            continue;
+        any = true;
+        const size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(head) + i * sizeof(int), sizeof(int));
+            close(fd);
+        }
+    }
+    return any;
+}
+
+} // namespace
+
+Result<std::string> peek_queue(int fd, const SocketLook &look, std::vector<uint32_t> &packets)
+{
+    constexpr size_t most = 8 << 20;
+    const bool stream = look.kind == SOCK_STREAM;
+    std::string all;
+    std::string buffer(look.unread ? most : 1, 0);
+    const PeekOffset offset(fd);
+    alignas(cmsghdr) char control[4096]; // more than the kernel passes at once
+    for (;;) {
+        iovec part = {buffer.data(), buffer.size()};
+        msghdr message = {};
+        message.msg_iov = &part;
+        message.msg_iovlen = 1;
+        message.msg_control = control;
+        message.msg_controllen = sizeof(control);
+        const ssize_t n = recvmsg(
+            fd, &message, MSG_CMSG_CLOEXEC | MSG_PEEK | MSG_DONTWAIT | (stream ? 0 : MSG_TRUNC));
+        if (n < 0 && errno == EAGAIN)
+            return all;
+        if (n < 0)
+            return Error::from_errno("looking into a socket", errno);
+        if (take_descriptors(message) || (message.msg_flags & MSG_CTRUNC) != 0)
+            return Error(ENOTSUP, "descriptors were sent to it and not received yet");
+        if (static_cast<size_t>(n) > buffer.size() || all.size() + static_cast<size_t>(n) > most)
+            return Error(ENOTSUP, "more waits in it than can be saved");
+        // The end of a stream, or of packets after the last one.
+        if (n == 0 && (stream || (look.shutdown & 1) != 0))
+            return all;
+        all.append(buffer.data(), static_cast<size_t>(n));
+        if (!stream)
+            packets.push_back(static_cast<uint32_t>(n));
+    }
+}
+
+} // namespace cryo::capture

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a socket is, asked of the socket itself and, for UNIX ones, of the kernel's diagnostics.
+//
+//     Result<SocketLook> look = look_at_socket(fd, inode);
+//     fmt::print("{}\n", describe_socket(*look)); // TCP, 127.0.0.1:4711 to 127.0.0.1:80
+#pragma once
+
+#include "base/result.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace cryo::capture {
+
+struct SocketLook {
+    int domain = 0, kind = 0, protocol = 0;
+    std::string local, peer; // as bind(2) takes them
+    bool bound = false, connected = false, listening = false;
+    bool local_is_unnamed = true, peer_is_unnamed = true;
+    bool unread = false;     // something waits in it
+    bool has_filter = false; // SO_ATTACH_FILTER
+    uint32_t backlog = 0;
+    uint32_t waiting = 0;  // connections that were not accepted yet
+    uint32_t shutdown = 0; // 1: reading, 2: writing
+    // UNIX only, where the kernel tells:
+    bool diagnosed = false;
+    uint64_t peer_inode = 0;       // 0: none, or gone
+    uint64_t file_inode = 0;       // of the socket file
+    std::vector<uint64_t> options; // level, name, value
+};
+
+Result<SocketLook> look_at_socket(int fd, uint64_t inode);
+std::string describe_socket(const SocketLook &look);
+// "127.0.0.1:80", "[::1]:80", a path, "@abstract".
+std::string printable_address(const std::string &address);
+// The file name in a UNIX address; empty where there is none.
+std::string unix_path(const std::string &address);
+// What waits in a UNIX socket, left there; ENOTSUP: something that cannot be saved. `packets` gets
+// the sizes where it keeps them apart.
+Result<std::string> peek_queue(int fd, const SocketLook &look, std::vector<uint32_t> &packets);
+
+} // namespace cryo::capture

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What all commands do alike: parse options (CLI11), answer --help and --version, report an error
+// and turn it into an exit code by BLCR's rule: the low 8 bits of errno, 255 for wrong usage.
+//
+//     CLI::App app("Saves a process", "cr_checkpoint");
+//     ...
+//     if (std::optional<int> done = cli::parse(app, argc, argv))
+//         return *done;
+//     return cli::fail("cr_checkpoint", error);
+#pragma once
+
+#include "base/result.hpp"
+
+#include <CLI/CLI.hpp>
+#include <optional>
+
+namespace cryo::cli {
+
+constexpr int usage_exit = 255;
+
+// The exit code when the command is finished already: help, version, or wrong usage.
+std::optional<int> parse(CLI::App &app, int argc, char **argv);
+
+// Says what went wrong, also to a program that asked through libcr (requester.hpp), which gets
+// `value`, too; returns the exit code.
+int fail(std::string_view command, const Error &error, int value = 0);
+
+} // namespace cryo::cli

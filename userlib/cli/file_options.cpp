@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/file_options.hpp"
+
+namespace cryo::cli {
+
+namespace {
+
+constexpr const char *group = "Files and descriptors";
+
+void add_refuse_or_close(CLI::App &app, const std::string &name, bool &close,
+                         const std::string &help)
+{
+    app.add_option_function<std::string>(
+           name, [&close](const std::string &what) { close = what == "close"; }, help)
+        ->check(CLI::IsMember({"refuse", "close"}))
+        ->group(group);
+}
+
+} // namespace
+
+void add_file_options(CLI::App &app, capture::FileOptions &files)
+{
+    add_refuse_or_close(app, "--sockets", files.close_sockets,
+                        "refuse: a connection cannot be saved (default); close: it comes back as "
+                        "closed");
+    add_refuse_or_close(app, "--pipes", files.close_pipes,
+                        "refuse: only one pipe to outside for each of cr_restart's standard "
+                        "descriptors (default); close: more come back as closed");
+    app.add_flag("--save-files", files.save_files,
+                 "Save the contents of all regular files that are open, too")
+        ->group(group);
+}
+
+void add_file_options(CLI::App &app, restore::FileOptions &files)
+{
+    app.add_option_function<std::vector<std::string>>(
+           "--relocate",
+           [&files](const std::vector<std::string> &all) {
+               for (const std::string &text : all) {
+                   Result<restore::Relocation> one = restore::Relocation::parse(text);
+                   if (!one)
+                       throw CLI::ValidationError(one.error().text());
+                   files.relocations.push_back(*one);
+               }
+               if (files.relocations.size() > restore::most_relocations)
+                   throw CLI::ValidationError("--relocate can be given 16 times");
+           },
+           "Look for OLD and what is below it at NEW; may be repeated")
+        ->type_name("OLD=NEW")
+        ->allow_extra_args(false)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->group(group);
+    const struct {
+        const char *name;
+        int fd;
+        const char *help;
+    } streams[] = {
+        {"--stdin", 0, "Standard input is this file; -: that of cr_restart"},
+        {"--stdout", 1, "Standard output is this file, appended to; -: that of cr_restart"},
+        {"--stderr", 2, "Standard error is this file, appended to; -: that of cr_restart"},
+    };
+    for (const auto &[name, fd, help] : streams) {
+        app.add_option_function<std::string>(
+               name,
+               [&files, number = fd](const std::string &path) { files.redirected[number] = path; },
+               help)
+            ->type_name("FILE")
+            ->group(group);
+    }
+}
+
+} // namespace cryo::cli

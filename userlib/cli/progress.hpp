@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How far a long operation is, for a person who waits: one line on a terminal's standard error,
+// several times a second, gone when the operation ends. Nothing where nobody looks.
+//
+//     cli::ProgressLine line("job.dump", !quiet);
+//     service->add(request, line.reporter());
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace cryo::cli {
+
+class ProgressLine
+{
+  public:
+    ProgressLine(std::string what, bool wanted);
+    ~ProgressLine();
+    ProgressLine(const ProgressLine &) = delete;
+    ProgressLine &operator=(const ProgressLine &) = delete;
+
+    // Empty where nothing is to be shown.
+    std::function<void(uint64_t done, uint64_t total)> reporter();
+
+  private:
+    void show(uint64_t done, uint64_t total);
+
+    std::string what_;
+    bool wanted_;
+    bool shown_ = false;
+    int64_t next_ = 0; // when to show again, nanoseconds of CLOCK_MONOTONIC
+};
+
+} // namespace cryo::cli

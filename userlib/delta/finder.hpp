@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Finds the images that a delta is based on: where a service directory says, among files that were
+// named, and beside the delta itself.
+//
+//     Finder finder{.state = &service.state(), .named = {"/backup/job.d1"}};
+//     auto version = finder.open("job.d7");
+#pragma once
+
+#include "delta/state.hpp"
+#include "delta/version.hpp"
+
+namespace cryo::delta {
+
+struct Finder {
+    const State *state = nullptr; // must outlive what is opened
+    std::vector<std::string> named = {};
+
+    Result<std::unique_ptr<Version>> open(const std::string &path) const;
+    // Opened, and all that it needs opened too: what is missing is told now.
+    Result<std::unique_ptr<Version>> open_whole(const std::string &path) const;
+    image::FindBase beside(const std::string &path) const;
+};
+
+// The id in a file's first page, if that is the header of an image.
+std::optional<Digest> id_of_file(const std::string &path);
+
+} // namespace cryo::delta

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Device is /dev/cryo: the one place in user space that talks to the kernel module.
+//
+//     Result<Device> device = Device::open();
+//     if (!device)
+//         return device.error(); // says whether the module is missing or out of reach
+//     auto runs = device->scan(start, end, CRYO_PAGE_SOFT_DIRTY);
+//
+// Every question is about the calling process itself. The calls named *_raw return 0 or -errno,
+// allocate nothing and are async-signal-safe: they are for code that runs between stop and go.
+#pragma once
+
+#include <cstdint>
+#include <linux/cryo.h>
+#include <span>
+#include <vector>
+
+#include "base/fd.hpp"
+#include "base/result.hpp"
+
+namespace cryo {
+
+class Device
+{
+  public:
+    static constexpr const char *path = "/dev/cryo";
+
+    // Writable: choosing process ids needs it, and membership in the device's group.
+    enum class Access { ReadOnly, ReadWrite };
+
+    // Opens the device and asks what it can do.
+    static Result<Device> open(Access access = Access::ReadOnly);
+
+    const cryo_features &features() const { return features_; }
+    bool has(uint64_t feature) const { return (features_.features & feature) == feature; }
+    int fd() const { return fd_.get(); }
+
+    // Classes of all pages in [start, end). `want`: the CRYO_PAGE_* bits to tell apart.
+    Result<std::vector<cryo_run>> scan(uint64_t start, uint64_t end, uint32_t want) const;
+
+    // One step of a scan: fills `runs` from the front, sets `count`, and moves `start` to where
+    // the next step goes on. Done when `start` has reached `end`.
+    int scan_raw(uint64_t &start, uint64_t end, uint32_t want, std::span<cryo_run> runs,
+                 size_t &count) const;
+
+    // The process's threads, in the order they were made.
+    Result<std::vector<cryo_thread>> threads() const;
+
+    // The process's open descriptors, lowest first.
+    Result<std::vector<cryo_file>> files() const;
+
+    // Asks that the next child be given this pid. The caller forks, looks, and tries again if
+    // somebody else was faster. Needs CRYO_FEATURE_NEXTPID.
+    int next_pid_raw(uint32_t pid) const;
+
+    // As next_pid_raw(), on any descriptor of the device.
+    static int next_pid_raw(int fd, uint32_t pid);
+
+    // Tells the listeners of the event group about the calling process. An event that comes too
+    // soon after others (-EAGAIN) is dropped by the module; that is no failure of the operation.
+    int announce_raw(const cryo_event &event) const;
+
+  private:
+    Device(Fd fd, const cryo_features &features) : fd_(std::move(fd)), features_(features) {}
+
+    Fd fd_;
+    cryo_features features_;
+};
+
+} // namespace cryo

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "image/pipeline.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <sys/mman.h>
+
+namespace cryo::image {
+
+namespace {
+
+constexpr size_t kHugePage = 2 * 1024 * 1024;
+
+} // namespace
+
+// In huge pages where there are some: two faults instead of a thousand, and O_DIRECT has two pages
+// to pin for a segment.
+Result<std::unique_ptr<SegmentMemory>> SegmentMemory::create()
+{
+    void *p = mmap(nullptr, kSegmentData + kHugePage, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return Error::from_errno("memory for a segment of the image", errno);
+    auto *begin = static_cast<uint8_t *>(p);
+    size_t skip = (kHugePage - reinterpret_cast<uintptr_t>(p) % kHugePage) % kHugePage;
+    if (skip)
+        munmap(begin, skip);
+    if (skip < kHugePage)
+        munmap(begin + skip + kSegmentData, kHugePage - skip);
+    madvise(begin + skip, kSegmentData, MADV_HUGEPAGE);
+    return std::unique_ptr<SegmentMemory>(new SegmentMemory(begin + skip));
+}
+
+SegmentMemory::~SegmentMemory()
+{
+    munmap(base_, kSegmentData);
+}
+
+Pipeline::Pipeline(const Options &options, Output output)
+    : options_(options), output_(std::move(output))
+{
+    if (options_.threads == 0) {
+        inline_packer_ = std::make_unique<Packer>(options_.packing);
+        return;
+    }
+    for (unsigned i = 0; i < options_.threads; i++)
+        threads_.emplace_back([this] { work(); });
+    threads_.emplace_back([this] { write(); });
+}
+
+Pipeline::~Pipeline()
+{
+    {
+        std::lock_guard lock(mutex_);
+        stop_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread &t : threads_)
+        t.join();
+}
+
+Result<std::unique_ptr<SegmentMemory>> Pipeline::memory()
+{
+    std::unique_lock lock(mutex_);
+    if (free_.empty() && allocated_ < kSegments) {
+        allocated_++;
+        lock.unlock();
+        return SegmentMemory::create();
+    }
+    changed_.wait(lock, [this] { return !free_.empty() || error_; });
+    if (error_)
+        return *error_;
+    auto memory = std::move(free_.back());
+    free_.pop_back();
+    return memory;
+}
+
+Result<void> Pipeline::submit(Batch batch)
+{
+    batch.packages.resize((batch.bytes + options_.package_bytes - 1) / options_.package_bytes);
+    std::unique_lock lock(mutex_);
+    // Metadata without pages holds no segment: bound its number as well.
+    changed_.wait(lock, [this] { return queue_.size() < kSegments || error_; });
+    if (error_)
+        return *error_;
+    if (!threads_.empty()) {
+        queue_.push_back(std::move(batch));
+        changed_.notify_all();
+        return {};
+    }
+    for (size_t i = 0; i < batch.packages.size(); i++)
+        place(batch, i, pack(batch, i, *inline_packer_));
+    auto ok = output_(batch);
+    if (!ok)
+        error_ = ok.error();
+    if (batch.memory)
+        free_.push_back(std::move(batch.memory));
+    return ok;
+}
+
+Result<void> Pipeline::drain()
+{
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return queue_.empty() || error_; });
+    if (error_)
+        return *error_;
+    return {};
+}
+
+Packer::Packed Pipeline::pack(Batch &batch, size_t i, Packer &packer) const
+{
+    size_t from = i * options_.package_bytes;
+    Bytes pages =
+        batch.memory->data().subspan(from, std::min(options_.package_bytes, batch.bytes - from));
+    Packer::Packed packed = packer.pack(pages);
+    const bool known = packed.codec == Codec::raw && i < batch.raw_checksums.size();
+    batch.packages[i] = {.stored = uint32_t(packed.bytes.size()),
+                         .codec = packed.codec,
+                         .checksum = known ? batch.raw_checksums[i] : checksum128(packed.bytes)};
+    return packed;
+}
+
+// Puts package i behind package i − 1, in place: what it overwrites belongs to packages up to i,
+// all of which have been read by then. The data begins on a page boundary of the image, so
+// positions here and there are aligned alike.
+void Pipeline::place(Batch &batch, size_t i, const Packer::Packed &packed)
+{
+    MutableBytes data = batch.memory->data();
+    size_t at = package_start(batch.stored, batch.packages[i].codec);
+    std::fill(data.begin() + long(batch.stored), data.begin() + long(at), uint8_t(0));
+    if (data.data() + at != packed.bytes.data())
+        memmove(data.data() + at, packed.bytes.data(), packed.bytes.size());
+    batch.stored = at + packed.bytes.size();
+}
+
+// The first batch with a package that nobody has taken. With the lock held.
+Batch *Pipeline::next_to_pack()
+{
+    for (Batch &b : queue_)
+        if (b.claimed < b.packages.size())
+            return &b;
+    return nullptr;
+}
+
+void Pipeline::work()
+{
+    Packer packer(options_.packing);
+    std::unique_lock lock(mutex_);
+    for (;;) {
+        Batch *batch = nullptr;
+        changed_.wait(lock, [&] { return stop_ || (batch = next_to_pack()); });
+        if (stop_)
+            return;
+        size_t i = batch->claimed++;
+        lock.unlock();
+        Packer::Packed packed = pack(*batch, i, packer);
+        lock.lock();
+        // Packages are taken in order, so somebody is at work on the one before this.
+        changed_.wait(lock, [&] { return batch->placed == i; });
+        lock.unlock();
+        place(*batch, i, packed);
+        lock.lock();
+        batch->placed++;
+        changed_.notify_all();
+    }
+}
+
+void Pipeline::write()
+{
+    std::unique_lock lock(mutex_);
+    for (;;) {
+        changed_.wait(lock, [this] {
+            return stop_ || (!queue_.empty() && queue_[0].placed == queue_[0].packages.size());
+        });
+        if (stop_)
+            return;
+        Batch &batch = queue_.front(); // a deque does not move it when others are added
+        lock.unlock();
+        auto ok = output_(batch);
+        lock.lock();
+        if (batch.memory)
+            free_.push_back(std::move(batch.memory));
+        if (!ok) {
+            error_ = ok.error();
+            stop_ = true;
+        }
+        queue_.pop_front();
+        changed_.notify_all();
+    }
+}
+
+} // namespace cryo::image

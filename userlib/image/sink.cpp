@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "image/sink.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/fs.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "image/format.hpp"
+
+namespace cryo::image {
+
+namespace {
+
+// Removes the first `count` bytes from a list of pieces.
+std::span<iovec> advance(std::span<iovec> pieces, size_t count)
+{
+    while (!pieces.empty() && count >= pieces[0].iov_len) {
+        count -= pieces[0].iov_len;
+        pieces = pieces.subspan(1);
+    }
+    if (count) {
+        pieces[0].iov_base = static_cast<uint8_t *>(pieces[0].iov_base) + count;
+        pieces[0].iov_len -= count;
+    }
+    return pieces;
+}
+
+void clear_flag(int fd, int flag)
+{
+    int flags = fcntl(fd, F_GETFL);
+    fcntl(fd, F_SETFL, flags & ~flag);
+}
+
+// 0, or an errno. A descriptor somebody else opened may be non-blocking: wait for it.
+int write_all(int fd, std::span<iovec> pieces)
+{
+    while (!pieces.empty()) {
+        ssize_t n = writev(fd, pieces.data(), int(pieces.size()));
+        if (n >= 0) {
+            pieces = advance(pieces, size_t(n));
+            continue;
+        }
+        if (errno == EAGAIN) {
+            pollfd p{fd, POLLOUT, 0};
+            poll(&p, 1, -1);
+        } else if (errno == EINVAL && (fcntl(fd, F_GETFL) & O_DIRECT)) {
+            // The file system took O_DIRECT at open but not these blocks.
+            clear_flag(fd, O_DIRECT);
+        } else if (errno != EINTR) {
+            return errno;
+        }
+    }
+    return 0;
+}
+
+std::string random_name(const std::string &name)
+{
+    uint64_t r = 0;
+    if (getrandom(&r, sizeof r, 0) != sizeof r)
+        r = uint64_t(getpid());
+    return fmt::format(".{}.{:016x}.tmp", name.substr(0, 200), r);
+}
+
+std::string proc_path(int fd)
+{
+    return fmt::format("/proc/self/fd/{}", fd);
+}
+
+} // namespace
+
+FileSink::FileSink(std::string path, const FileOptions &options)
+    : path_(std::move(path)), options_(options)
+{}
+
+FileSink::~FileSink()
+{
+    if (!temporary_.empty())
+        unlinkat(directory_.get(), temporary_.c_str(), 0);
+}
+
+Error FileSink::failure(std::string_view doing, int err) const
+{
+    return Error::from_errno(fmt::format("{}: {}", path_, doing), err);
+}
+
+Result<std::unique_ptr<Sink>> FileSink::create(const std::string &path, const FileOptions &options)
+{
+    std::unique_ptr<FileSink> sink(new FileSink(path, options));
+    size_t slash = path.rfind('/');
+    sink->name_ = path.substr(slash == std::string::npos ? 0 : slash + 1);
+    if (sink->name_.empty() || sink->name_ == "." || sink->name_ == "..")
+        return Error(EISDIR, path + ": is not the name of a file");
+    std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+    sink->directory_ = Fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!sink->directory_)
+        return Error::from_errno(directory, errno);
+
+    // Tell before the work is done rather than after it.
+    struct stat st;
+    if (fstatat(sink->directory_.get(), sink->name_.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        if (options.existing == Existing::refuse)
+            return Error(EEXIST, path + ": exists; choose another name or allow it to be replaced");
+        if (S_ISDIR(st.st_mode))
+            return Error(EISDIR, path + ": is a directory");
+    }
+    if (auto ok = sink->open_temporary(); !ok)
+        return ok.error();
+    return std::unique_ptr<Sink>(std::move(sink));
+}
+
+// A file without a name vanishes by itself whatever happens to us, even SIGKILL. Where the file
+// system cannot do that, or /proc is missing (it is needed to give the name), a hidden name.
+Result<void> FileSink::open_temporary()
+{
+    int direct = options_.direct ? O_DIRECT : 0;
+    for (;;) {
+        file_ = Fd(openat(directory_.get(), ".", O_TMPFILE | O_WRONLY | O_CLOEXEC | direct, 0600));
+        if (file_ && access(proc_path(file_.get()).c_str(), F_OK) == 0)
+            return {};
+        int err = file_ ? EOPNOTSUPP : errno;
+        if (err == EOPNOTSUPP || err == EISDIR || err == ENOENT || (err == EINVAL && !direct)) {
+            std::string name = random_name(name_);
+            file_ = Fd(openat(directory_.get(), name.c_str(),
+                              O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC | direct, 0600));
+            if (file_) {
+                temporary_ = name;
+                return {};
+            }
+            err = errno;
+            // Some file systems create the file before they refuse O_DIRECT.
+            if (err == EINVAL)
+                unlinkat(directory_.get(), name.c_str(), 0);
+        }
+        if (err != EINVAL || !direct)
+            return failure("cannot create a temporary file beside it", err);
+        direct = 0; // no O_DIRECT on this file system
+    }
+}
+
+Result<void> FileSink::write(std::span<iovec> pieces)
+{
+    if (int err = write_all(file_.get(), pieces))
+        return failure("writing", err);
+    return {};
+}
+
+Result<void> FileSink::publish()
+{
+    int dir = directory_.get();
+    if (options_.existing == Existing::refuse) {
+        int r = temporary_.empty()
+                    ? linkat(AT_FDCWD, proc_path(file_.get()).c_str(), dir, name_.c_str(),
+                             AT_SYMLINK_FOLLOW)
+                    : renameat2(dir, temporary_.c_str(), dir, name_.c_str(), RENAME_NOREPLACE);
+        if (r && errno == EINVAL && !temporary_.empty()) // no RENAME_NOREPLACE: link, then unlink
+            r = linkat(dir, temporary_.c_str(), dir, name_.c_str(), 0);
+        else if (r == 0)
+            temporary_.clear();
+        if (r)
+            return failure("giving the image its name", errno);
+        return {};
+    }
+    if (temporary_.empty()) { // a link cannot replace a file: name it aside, then rename
+        std::string name = random_name(name_);
+        if (linkat(AT_FDCWD, proc_path(file_.get()).c_str(), dir, name.c_str(), AT_SYMLINK_FOLLOW))
+            return failure("giving the image its name", errno);
+        temporary_ = name;
+    }
+    if (renameat(dir, temporary_.c_str(), dir, name_.c_str()))
+        return failure("giving the image its name", errno);
+    temporary_.clear();
+    return {};
+}
+
+Result<void> FileSink::commit()
+{
+    if (fchmod(file_.get(), options_.mode))
+        return failure("setting its mode", errno);
+    if (options_.sync && fsync(file_.get()))
+        return failure("fsync", errno);
+    if (auto ok = publish(); !ok)
+        return ok;
+    if (options_.sync && fsync(directory_.get()))
+        return failure("fsync of its directory", errno);
+    return {};
+}
+
+Result<void> StreamSink::write(std::span<iovec> pieces)
+{
+    if (int err = write_all(fd_.get(), pieces))
+        return Error::from_errno(name_ + ": writing", err);
+    return {};
+}
+
+} // namespace cryo::image

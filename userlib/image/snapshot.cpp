@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "image/snapshot.hpp"
+
+#include <cerrno>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+namespace cryo::image {
+
+// What a member's writer sees of the archive's sink: committing a member commits nothing yet.
+class ArchiveWriter::MemberSink : public Sink
+{
+  public:
+    explicit MemberSink(Sink &sink) : sink_(sink) {}
+    Result<void> write(std::span<iovec> pieces) override { return sink_.write(pieces); }
+    Result<void> commit() override { return {}; }
+
+  private:
+    Sink &sink_;
+};
+
+ArchiveWriter::ArchiveWriter(std::unique_ptr<Sink> sink) : sink_(std::move(sink)) {}
+ArchiveWriter::~ArchiveWriter() = default;
+
+Result<std::unique_ptr<ImageWriter>> ArchiveWriter::begin_member(WriterOptions options)
+{
+    options.hints |= kHintMember; // so that an archive cut behind it is not taken for a plain image
+    return ImageWriter::create(std::make_unique<MemberSink>(*sink_), options);
+}
+
+Result<Committed> ArchiveWriter::end_member(ImageWriter &writer, Member about)
+{
+    auto done = writer.commit();
+    if (!done)
+        return done;
+    about.state = MemberState::saved;
+    about.name = {};
+    about.offset = offset_;
+    about.length = done->size;
+    about.image_id = done->id.bytes();
+    about.checksum = done->checksum.bytes();
+    std::vector<uint8_t> &encoded = members_.emplace_back(encoded_size(about));
+    encode(about, encoded);
+    offset_ += done->size;
+    return done;
+}
+
+void ArchiveWriter::add_without_image(Member about)
+{
+    about.offset = about.length = 0;
+    std::vector<uint8_t> &encoded = members_.emplace_back(encoded_size(about));
+    encode(about, encoded);
+}
+
+Result<Committed> ArchiveWriter::commit(Tree tree)
+{
+    auto writer = ImageWriter::create(std::move(sink_), {.role = Role::tree, .synchronous = true});
+    if (!writer)
+        return writer.error();
+    tree.members = uint32_t(members_.size());
+    tree.directory = false;
+    if (auto ok = (*writer)->add(tree); !ok)
+        return ok.error();
+    for (const auto &m : members_)
+        if (auto ok =
+                (*writer)->add_record(Member::type, Member::version, record_flags<Member>(), m);
+            !ok)
+            return ok.error();
+    return (*writer)->commit();
+}
+
+Result<Committed> write_tree(std::unique_ptr<Sink> sink, Tree tree, std::span<const Member> members)
+{
+    auto writer = ImageWriter::create(std::move(sink), {.role = Role::tree, .synchronous = true});
+    if (!writer)
+        return writer.error();
+    tree.members = uint32_t(members.size());
+    tree.directory = true;
+    if (auto ok = (*writer)->add(tree); !ok)
+        return ok.error();
+    for (const Member &m : members)
+        if (auto ok = (*writer)->add(m); !ok)
+            return ok.error();
+    return (*writer)->commit();
+}
+
+Result<std::unique_ptr<Snapshot>> Snapshot::open(const std::string &path, OpenOptions options)
+{
+    auto snapshot = std::make_unique<Snapshot>();
+    snapshot->path_ = path;
+    snapshot->options_ = options;
+    struct stat st;
+    snapshot->directory_ = stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
+    auto image =
+        Image::open(snapshot->directory_ ? path + "/" + kTreeFile : path, std::move(options));
+    if (!image)
+        return image.error();
+    if ((*image)->header().role == Role::tree) {
+        snapshot->tree_ = true;
+        if (auto ok = snapshot->read_tree(**image); !ok)
+            return ok.error();
+        return snapshot;
+    }
+    if (snapshot->directory_)
+        return damaged(path + "/" + kTreeFile + ": is an image of a process, not of a tree");
+    SnapshotMember only{.place = (*image)->place(),
+                        .id = (*image)->header().id,
+                        .checksum = (*image)->footer().checksum};
+    auto ok = (*image)->for_each<Process>([&](const Process &p) {
+        only.pid = p.pid;
+        only.ppid = p.ppid;
+        only.pgid = p.pgid;
+        only.sid = p.sid;
+        only.comm = p.comm;
+    });
+    if (!ok)
+        return ok.error();
+    snapshot->root_pid_ = only.pid;
+    snapshot->members_.push_back(std::move(only));
+    return snapshot;
+}
+
+Result<void> Snapshot::read_tree(Image &tree)
+{
+    uint32_t expected = 0;
+    bool seen = false;
+    bool as_directory = false;
+    auto ok = tree.for_each<Tree>([&](const Tree &t) {
+        seen = true;
+        scope_ = t.scope;
+        root_pid_ = t.root_pid;
+        expected = t.members;
+        as_directory = t.directory;
+    });
+    if (!ok)
+        return ok;
+    if (!seen || expected > kMaxMembers || as_directory != directory_)
+        return damaged(fmt::format("{}: is no tree of images as it should be", tree.name()));
+    ok = tree.for_each<Member>([&](const Member &m) {
+        if (members_.size() > expected) // one too many is enough to know
+            return;
+        members_.push_back({.name = std::string(m.name),
+                            .place = {m.offset, m.length},
+                            .id = Digest::from_bytes(m.image_id),
+                            .checksum = Digest::from_bytes(m.checksum),
+                            .state = m.state,
+                            .pid = m.pid,
+                            .ppid = m.ppid,
+                            .pgid = m.pgid,
+                            .sid = m.sid,
+                            .wait_status = m.wait_status,
+                            .comm = std::string(m.comm)});
+    });
+    if (!ok)
+        return ok;
+    if (members_.size() != expected)
+        return damaged(fmt::format("{}: has another number of members than it says", tree.name()));
+    return check_places(tree);
+}
+
+// In an archive the members lie one behind the other and fill it up to the tree image; in a
+// directory they are named by a plain file name.
+Result<void> Snapshot::check_places(const Image &tree) const
+{
+    uint64_t end = 0;
+    for (const SnapshotMember &m : members_) {
+        if (m.state != MemberState::saved)
+            continue;
+        if (directory_) {
+            if (m.name.empty() || m.name[0] == '.' || m.name.find('/') != std::string::npos ||
+                m.name.find('\0') != std::string::npos)
+                return damaged(
+                    fmt::format("{}: pid {} has an impossible file name", tree.name(), m.pid));
+            continue;
+        }
+        if (m.place.offset != end || m.place.length > tree.place().offset - end)
+            return damaged(fmt::format("{}: the image of pid {} is not where it should be",
+                                       tree.name(), m.pid));
+        end = m.place.end();
+    }
+    if (!directory_ && end != tree.place().offset)
+        return damaged(fmt::format("{}: has bytes that belong to no member", tree.name()));
+    return {};
+}
+
+Result<std::unique_ptr<Image>> Snapshot::open_member(const SnapshotMember &member) const
+{
+    if (member.state != MemberState::saved)
+        return Error(ENOENT, fmt::format("{}: pid {} has no image ({})", path_, member.pid,
+                                         name_of(member.state)));
+    OpenOptions options = options_;
+    std::string path = path_;
+    if (directory_)
+        path += "/" + member.name;
+    else
+        options.member = member.place;
+    auto image = Image::open(path, std::move(options));
+    if (!image)
+        return image;
+    if ((*image)->header().id != member.id || (*image)->footer().checksum != member.checksum)
+        return Error(ESTALE, fmt::format("{}: is not the image of pid {} that the tree names", path,
+                                         member.pid));
+    return image;
+}
+
+} // namespace cryo::image

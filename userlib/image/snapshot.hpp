@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Several images that belong together: an archive (one file or stream), or a directory.
+//
+//     ArchiveWriter archive(std::move(sink));
+//     for (each process) {
+//         auto writer = archive.begin_member({.packing = ...});
+//         ... (*writer)->add(...) ...
+//         archive.end_member(**writer, {.pid = 412, .comm = "sh"});
+//     }
+//     archive.commit({.scope = Scope::tree, .root_pid = 412});
+//
+//     auto snapshot = Snapshot::open("context.412");     // archive, directory, or a plain image
+//     for (const SnapshotMember &m : (*snapshot)->members())
+//         auto image = (*snapshot)->open_member(m);
+#pragma once
+
+#include "image/reader.hpp"
+#include "image/records.hpp"
+#include "image/writer.hpp"
+
+namespace cryo::image {
+
+inline constexpr const char *kTreeFile = "tree.cryo"; // of a directory
+inline constexpr size_t kMaxMembers = 65536;
+
+class ArchiveWriter
+{
+  public:
+    explicit ArchiveWriter(std::unique_ptr<Sink> sink);
+    ~ArchiveWriter();
+
+    // One member at a time: the next one begins when this one has ended.
+    Result<std::unique_ptr<ImageWriter>> begin_member(WriterOptions options);
+    // Completes the member's image. Place, length, id and checksum in `about` are filled in.
+    Result<Committed> end_member(ImageWriter &writer, Member about);
+    // A process that is part of the tree but has no image: a zombie, or one that was left out.
+    void add_without_image(Member about);
+
+    // Writes the tree image and commits the sink. The number of members is filled in.
+    Result<Committed> commit(Tree tree);
+
+  private:
+    class MemberSink;
+
+    std::unique_ptr<Sink> sink_;
+    uint64_t offset_ = 0;
+    std::vector<std::vector<uint8_t>> members_; // encoded
+};
+
+// The tree image of a directory, whose images are files of their own. `sink` is for DIR/tree.cryo.
+Result<Committed> write_tree(std::unique_ptr<Sink> sink, Tree tree,
+                             std::span<const Member> members);
+
+struct SnapshotMember {
+    std::string name = {}; // file name; in an archive or of a plain image empty
+    ByteRange place;
+    Digest id;
+    Digest checksum;
+    MemberState state{};
+    uint32_t pid = 0;
+    uint32_t ppid = 0;
+    uint32_t pgid = 0;
+    uint32_t sid = 0;
+    int32_t wait_status = 0;
+    std::string comm = {};
+};
+
+class Snapshot
+{
+  public:
+    // A file or a directory. A plain image is a snapshot of one member.
+    static Result<std::unique_ptr<Snapshot>> open(const std::string &path,
+                                                  OpenOptions options = {});
+
+    const std::vector<SnapshotMember> &members() const { return members_; }
+    Scope scope() const { return scope_; }
+    uint32_t root_pid() const { return root_pid_; }
+    bool is_directory() const { return directory_; }
+    bool is_plain() const { return !tree_; }
+
+    // Checked to be the image that the tree names. Members without an image have none: ENOENT.
+    Result<std::unique_ptr<Image>> open_member(const SnapshotMember &member) const;
+
+  private:
+    Result<void> read_tree(Image &tree);
+    Result<void> check_places(const Image &tree) const;
+
+    std::string path_;
+    OpenOptions options_;
+    bool directory_ = false;
+    bool tree_ = false;
+    Scope scope_ = Scope::process;
+    uint32_t root_pid_ = 0;
+    std::vector<SnapshotMember> members_;
+};
+
+} // namespace cryo::image

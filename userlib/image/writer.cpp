@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "image/writer.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+namespace cryo::image {
+
+namespace {
+
+constexpr size_t kMetadataBatch = 256 * 1024;
+constexpr unsigned kMaxThreads = 8;
+
+unsigned default_threads(Packing packing)
+{
+    if (packing == Packing::raw) // one thread checksums faster than anything can be written
+        return 1;
+    return std::clamp(std::thread::hardware_concurrency(), 1u, kMaxThreads);
+}
+
+Result<Digest> random_id()
+{
+    std::array<uint8_t, 16> bytes;
+    if (getrandom(bytes.data(), bytes.size(), 0) != ssize_t(bytes.size()))
+        return Error::from_errno("a random image id", errno);
+    return Digest::from_bytes(bytes);
+}
+
+int64_t now()
+{
+    timespec ts;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return ts.tv_sec * 1'000'000'000 + ts.tv_nsec;
+}
+
+std::string kernel_release()
+{
+    utsname u;
+    return uname(&u) == 0 ? u.release : "";
+}
+
+bool is_zero(const uint8_t *page)
+{
+    // Equal to itself one byte further on, and the first byte is zero.
+    return page[0] == 0 && memcmp(page, page + 1, kPageSize - 1) == 0;
+}
+
+} // namespace
+
+ImageWriter::ImageWriter(std::unique_ptr<Sink> sink, const WriterOptions &options)
+    : sink_(std::move(sink)), options_(options), index_(options.index_part)
+{}
+
+ImageWriter::~ImageWriter() = default;
+
+Result<std::unique_ptr<ImageWriter>> ImageWriter::create(std::unique_ptr<Sink> sink,
+                                                         const WriterOptions &options)
+{
+    if (options.package_blocks < kMinPackageBlocks || options.package_blocks > kMaxPackageBlocks)
+        return Error(EINVAL, fmt::format("packages have {} to {} blocks, not {}", kMinPackageBlocks,
+                                         kMaxPackageBlocks, options.package_blocks));
+    std::unique_ptr<ImageWriter> w(new ImageWriter(std::move(sink), options));
+    auto id = random_id();
+    if (!id)
+        return id.error();
+    Header &h = w->header_;
+    h.role = options.role;
+    h.package_blocks = options.package_blocks;
+    h.features = options.features;
+    h.hints = options.hints;
+    h.id = *id;
+    if (options.base) {
+        h.base_id = options.base->id;
+        h.base_checksum = options.base->checksum;
+    }
+    h.created = now();
+    h.kernel = kernel_release();
+
+    auto pending = SegmentMemory::create();
+    if (!pending)
+        return pending.error();
+    w->pending_ = std::move(*pending);
+    if (auto ok = w->append_covered(h.encode()); !ok)
+        return ok.error();
+
+    unsigned threads = options.threads ? options.threads : default_threads(options.packing);
+    w->pipeline_ =
+        std::make_unique<Pipeline>(Pipeline::Options{.packing = options.packing,
+                                                     .threads = options.synchronous ? 0 : threads,
+                                                     .package_bytes = h.package_bytes()},
+                                   [self = w.get()](Batch &batch) { return self->output(batch); });
+    return w;
+}
+
+Result<void> ImageWriter::ready(uint64_t first_page, uint64_t count)
+{
+    if (failed_)
+        return *failed_;
+    if (finished_)
+        return Error(EINVAL, "the image has been committed");
+    if (first_page > kMaxPage || count > kMaxPage - first_page)
+        return Error(EINVAL, fmt::format("no object has a page {:#x}", first_page));
+    return {};
+}
+
+Result<void> ImageWriter::add_record(RecordType type, uint16_t version, uint16_t flags,
+                                     Bytes payload)
+{
+    if (auto ok = ready(0, 0); !ok)
+        return ok;
+    if (type >= RecordType::segment && type <= RecordType::footer)
+        return Error(EINVAL, fmt::format("{} is for the writer itself to add", describe(type)));
+    if (payload.size() > kMaxRecord)
+        return Error(EMSGSIZE, fmt::format("{} of {} bytes; the limit is {}", describe(type),
+                                           payload.size(), kMaxRecord));
+    if (metadata_.size() + kPrefixSize + payload.size() > kMetadataBatch)
+        if (auto ok = flush_metadata(); !ok)
+            return ok;
+    RecordPrefix prefix{.type = type, .version = version, .flags = flags, .length = payload.size()};
+    auto encoded = prefix.encode(payload);
+    metadata_.insert(metadata_.end(), encoded.begin(), encoded.end());
+    metadata_.insert(metadata_.end(), payload.begin(), payload.end());
+    footer_.records += !prefix.is_structure();
+    return {};
+}
+
+Result<void> ImageWriter::flush_metadata()
+{
+    if (metadata_.empty())
+        return {};
+    auto ok = pipeline_->submit({.metadata = std::exchange(metadata_, {})});
+    if (!ok)
+        failed_ = ok.error();
+    return ok;
+}
+
+Result<void> ImageWriter::add_pages(uint32_t object, uint64_t first_page, Bytes pages)
+{
+    if (pages.size() % kPageSize)
+        return Error(EINVAL, "pages come whole");
+    while (!pages.empty()) {
+        // No more than a package at a time: it is still in the cache when its checksum is taken.
+        auto space =
+            page_space(std::min<uint64_t>(pages.size() / kPageSize, header_.package_blocks));
+        if (!space)
+            return space.error();
+        memcpy(space->data(), pages.data(), space->size());
+        uint64_t count = space->size() / kPageSize;
+        if (auto ok = take_pages(object, first_page, count); !ok)
+            return ok;
+        pages = pages.subspan(space->size());
+        first_page += count;
+    }
+    return {};
+}
+
+Result<void> ImageWriter::add_zero(uint32_t object, uint64_t first_page, uint64_t count)
+{
+    return add_extent({object, ExtentKind::zero, first_page, count, 0});
+}
+
+Result<void> ImageWriter::add_base(uint32_t object, uint64_t first_page, uint64_t count,
+                                   uint64_t base_page)
+{
+    if (!options_.base)
+        return Error(EINVAL, "an image without a base cannot refer to it");
+    if (base_page > kMaxPage || count > kMaxPage - base_page)
+        return Error(EINVAL, fmt::format("no object has a page {:#x}", base_page));
+    return add_extent({object, ExtentKind::base, first_page, count, base_page});
+}
+
+Result<void> ImageWriter::add_extent(const Extent &extent)
+{
+    if (auto ok = ready(extent.page, extent.count); !ok)
+        return ok;
+    if (extent.count == 0)
+        return {};
+    if (!extents_.empty() && extents_.back().continues_with(extent)) {
+        extents_.back().count += extent.count;
+        return {};
+    }
+    if (auto ok = make_room(1); !ok)
+        return ok;
+    extents_.push_back(extent);
+    return {};
+}
+
+// Room in the segment's table of extents.
+Result<void> ImageWriter::make_room(size_t extents)
+{
+    if (extents_.size() + extents <= kMaxSegmentExtents)
+        return {};
+    return seal(false);
+}
+
+Result<MutableBytes> ImageWriter::page_space(uint64_t want)
+{
+    if (auto ok = ready(0, want); !ok)
+        return ok.error();
+    constexpr size_t room = 64; // extents: few enough to leave space, enough to be worth a call
+    if (auto ok = make_room(room); !ok)
+        return ok.error();
+    if (!memory_) {
+        auto memory = pipeline_->memory();
+        if (!memory) {
+            failed_ = memory.error();
+            return memory.error();
+        }
+        memory_ = std::move(*memory);
+    }
+    size_t capacity = kSegmentData / header_.package_bytes() * header_.package_blocks;
+    // Each page may need an extent of its own, if every other one is zero.
+    size_t pages = std::min({capacity - blocks_, kMaxSegmentExtents - extents_.size(),
+                             size_t(std::min<uint64_t>(want, capacity))});
+    return memory_->data().subspan(blocks_ * kPageSize, pages * kPageSize);
+}
+
+Result<void> ImageWriter::take_pages(uint32_t object, uint64_t first_page, uint64_t count)
+{
+    if (auto ok = ready(first_page, count); !ok)
+        return ok;
+    size_t capacity = kSegmentData / header_.package_bytes() * header_.package_blocks;
+    assert(memory_ && count <= capacity - blocks_);
+    uint8_t *from = memory_->data().data() + blocks_ * kPageSize;
+    blocks_in_.fetch_add(count, std::memory_order_relaxed);
+    for (uint64_t i = 0; i < count; i++, from += kPageSize) {
+        Extent e{object, ExtentKind::data, first_page + i, 1, first_block_ + blocks_};
+        if (options_.find_zero_pages && is_zero(from)) {
+            e.kind = ExtentKind::zero;
+            e.source = 0;
+        } else {
+            uint8_t *to = memory_->data().data() + blocks_ * kPageSize;
+            if (to != from)
+                memcpy(to, from, kPageSize);
+            blocks_++;
+            if (options_.packing == Packing::raw && blocks_ % header_.package_blocks == 0)
+                raw_checksums_.push_back(checksum128(memory_->data().subspan(
+                    blocks_ * kPageSize - header_.package_bytes(), header_.package_bytes())));
+        }
+        if (!extents_.empty() && extents_.back().continues_with(e))
+            extents_.back().count++;
+        else
+            extents_.push_back(e);
+    }
+    if (blocks_ == capacity)
+        return seal(false);
+    return {};
+}
+
+// Hands on what has been collected. Only the last segment may end with an incomplete package: the
+// blocks beyond the last whole one move to the next segment, with their extents.
+Result<void> ImageWriter::seal(bool last)
+{
+    size_t kept = last ? 0 : blocks_ % header_.package_blocks;
+    size_t blocks = blocks_ - kept;
+    uint64_t cut = first_block_ + blocks;
+    Batch batch{.metadata = std::exchange(metadata_, {}),
+                .memory = nullptr,
+                .bytes = blocks * kPageSize,
+                .first_block = first_block_,
+                .raw_checksums = std::exchange(raw_checksums_, {})};
+    std::vector<Extent> rest;
+    for (Extent &e : extents_) {
+        if (e.kind != ExtentKind::data || e.source + e.count <= cut) {
+            batch.extents.push_back(e);
+            continue;
+        }
+        if (e.source < cut) {
+            uint64_t before = cut - e.source;
+            batch.extents.push_back({e.object, e.kind, e.page, before, e.source});
+            e = {e.object, e.kind, e.page + before, e.count - before, cut};
+        }
+        rest.push_back(e);
+    }
+    if (kept && blocks) {
+        auto next = pipeline_->memory();
+        if (!next) {
+            failed_ = next.error();
+            return next.error();
+        }
+        memcpy((*next)->data().data(), memory_->data().data() + blocks * kPageSize,
+               kept * kPageSize);
+        batch.memory = std::exchange(memory_, std::move(*next));
+    } else if (blocks) {
+        batch.memory = std::move(memory_);
+    }
+    blocks_ = kept;
+    first_block_ = cut;
+    extents_ = std::move(rest);
+    auto ok = pipeline_->submit(std::move(batch));
+    if (!ok)
+        failed_ = ok.error();
+    return ok;
+}
+
+Result<Committed> ImageWriter::commit()
+{
+    if (auto ok = ready(0, 0); !ok)
+        return ok.error();
+    finished_ = true;
+    auto ok = seal(true);
+    if (ok)
+        ok = pipeline_->drain();
+    footer_.blocks = first_block_;
+    if (ok)
+        ok = output_end(); // the output stage is idle: nobody else touches its side
+    if (ok)
+        ok = sink_->commit();
+    if (!ok) {
+        failed_ = ok.error();
+        return ok.error();
+    }
+    return Committed{.id = header_.id,
+                     .checksum = footer_.checksum,
+                     .size = footer_.length,
+                     .blocks = footer_.blocks,
+                     .stored = footer_.stored};
+}
+
+} // namespace cryo::image

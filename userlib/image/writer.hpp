@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ImageWriter writes one image to a sink: records and pages in any order, then commit().
+//
+//     auto sink = FileSink::create("context.412");
+//     auto writer = ImageWriter::create(std::move(*sink), {.packing = Packing::automatic});
+//     (*writer)->add(Process{.pid = 412, ...});
+//     (*writer)->add_pages(object, first_page, bytes);
+//     Result<Committed> done = (*writer)->commit();
+//
+// Nothing is visible under the image's name before commit() has succeeded; a writer that is
+// destroyed without it leaves nothing. After an error every call returns that error.
+// A record stands in the image before all pages that were added after it; the reverse does not
+// hold. Memory: three segments of 4 MiB and the pending metadata and index, below 16 MiB together,
+// plus one package (and what its codec needs) per thread.
+#pragma once
+
+#include <atomic>
+#include <functional>
+
+#include "image/header.hpp"
+#include "image/pipeline.hpp"
+#include "image/record_codec.hpp"
+#include "image/sink.hpp"
+
+namespace cryo::image {
+
+struct BaseImage {
+    Digest id;
+    Digest checksum; // in its footer
+};
+
+struct WriterOptions {
+    Role role = Role::process;
+    Packing packing = Packing::raw;
+    uint32_t package_blocks = kMaxPackageBlocks; // Q: 4 … 64
+    unsigned threads = 0;        // workers that pack and checksum; 0: as many as there is work for
+    bool synchronous = false;    // no threads at all
+    bool find_zero_pages = true; // pages of zeros become extents without data
+    std::optional<BaseImage> base = {}; // this image is a delta of that one
+    uint64_t features = 0;
+    uint64_t hints = 0;
+    size_t index_part = kMaxRecord / 2; // bytes of the index that are written at a time
+};
+
+struct Committed {
+    Digest id;
+    Digest checksum;   // with the id, what a delta of this image names
+    uint64_t size = 0; // bytes written
+    uint64_t blocks = 0;
+    uint64_t stored = 0; // bytes of pages after packing
+};
+
+class ImageWriter
+{
+  public:
+    static Result<std::unique_ptr<ImageWriter>> create(std::unique_ptr<Sink> sink,
+                                                       const WriterOptions &options = {});
+    ~ImageWriter();
+    ImageWriter(const ImageWriter &) = delete;
+    ImageWriter &operator=(const ImageWriter &) = delete;
+
+    const Digest &id() const { return header_.id; }
+
+    template <class R>
+    Result<void> add(const R &record)
+    {
+        scratch_.resize(encoded_size(record));
+        encode(record, scratch_);
+        return add_record(R::type, R::version, record_flags<R>(), scratch_);
+    }
+    Result<void> add_record(RecordType type, uint16_t version, uint16_t flags, Bytes payload);
+
+    // Pages of an object, each at most once. `pages` is a multiple of the page size.
+    Result<void> add_pages(uint32_t object, uint64_t first_page, Bytes pages);
+    Result<void> add_zero(uint32_t object, uint64_t first_page, uint64_t count);
+    // As the base image has them, there from `base_page` on.
+    Result<void> add_base(uint32_t object, uint64_t first_page, uint64_t count, uint64_t base_page);
+
+    // The same as add_pages() without a copy: memory for at least one and at most `want` pages,
+    // to be filled by the caller (read(2) from a pipe), then taken, all or the first of it.
+    Result<MutableBytes> page_space(uint64_t want);
+    Result<void> take_pages(uint32_t object, uint64_t first_page, uint64_t count);
+
+    // Completes the image and commits the sink.
+    Result<Committed> commit();
+
+    // Bytes of page data that were handed in so far, and written so far; from any thread.
+    uint64_t pages_in() const { return blocks_in_.load(std::memory_order_relaxed) * kPageSize; }
+    uint64_t bytes_out() const { return offset_.load(std::memory_order_relaxed); }
+
+  private:
+    ImageWriter(std::unique_ptr<Sink> sink, const WriterOptions &options);
+
+    Result<void> ready(uint64_t first_page, uint64_t count);
+    Result<void> add_extent(const Extent &extent);
+    Result<void> make_room(size_t extents);
+    Result<void> seal(bool last);
+    Result<void> flush_metadata();
+
+    // From here on: what the output stage does, in its own thread.
+    Result<void> output(Batch &batch);
+    Result<void> output_segment(Batch &batch);
+    Result<void> output_index_part();
+    Result<void> output_end();
+    Result<void> append(Bytes bytes);
+    Result<void> append_covered(Bytes bytes); // bytes that the footer's checksum covers
+    Result<void> append_record(RecordType type, Bytes payload);
+    Result<void> append_pages(MutableBytes aligned);
+    Result<void> flush(MutableBytes pages);
+
+    std::unique_ptr<Sink> sink_;
+    WriterOptions options_;
+    Header header_;
+    Footer footer_;
+    std::vector<uint8_t> scratch_;
+
+    // The caller's side.
+    std::vector<uint8_t> metadata_; // encoded records that have not been submitted
+    std::unique_ptr<SegmentMemory> memory_;
+    size_t blocks_ = 0; // in memory_
+    std::vector<Extent> extents_;
+    uint64_t first_block_ = 0;          // of memory_
+    std::vector<Digest> raw_checksums_; // of the whole packages in memory_, where they stay raw
+    std::optional<Error> failed_;
+    bool finished_ = false;
+    std::atomic<uint64_t> blocks_in_ = 0;
+
+    // The output stage's side.
+    std::unique_ptr<SegmentMemory> pending_; // bytes to be written before anything else
+    size_t pending_size_ = 0;
+    std::atomic<uint64_t> offset_ = 0; // in the image, of the next byte
+    Hasher covered_;
+    IndexBuilder index_;
+    std::vector<PartEntry> parts_;
+
+    std::unique_ptr<Pipeline> pipeline_; // last: its threads use the rest
+};
+
+} // namespace cryo::image

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcr/request.hpp"
+
+#include "cli/requester.hpp"
+#include "libcr/edge.hpp"
+#include "libcr/spawn.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace cryo::libcr {
+
+namespace {
+
+constexpr int log_floor = 900; // out of the way of numbers that programs use
+
+struct Request {
+    int handle, log, file;
+    ino_t pipe; // another one there: we are the restored copy
+    pid_t command;
+    bool restart;
+    Request *next;
+};
+
+Request *requests;
+pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+ino_t inode_of(int fd)
+{
+    struct stat status;
+    return fstat(fd, &status) == 0 ? status.st_ino : 0;
+}
+
+Request *find(unsigned long handle)
+{
+    pthread_mutex_lock(&lock);
+    Request *found = requests;
+    while (found != nullptr && static_cast<unsigned long>(found->handle) != handle)
+        found = found->next;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+void unlink_request(const Request *request)
+{
+    pthread_mutex_lock(&lock);
+    Request **link = &requests;
+    while (*link != request)
+        link = &(*link)->next;
+    *link = request->next;
+    pthread_mutex_unlock(&lock);
+}
+
+bool is_restored(const Request &request)
+{
+    return inode_of(request.handle) != request.pipe;
+}
+
+void close_request(Request *request)
+{
+    const bool restored = is_restored(*request);
+    unlink_request(request);
+    agent().disown_fd(request->handle);
+    close(request->handle);
+    if (!restored) {
+        agent().disown_fd(request->log);
+        close(request->log);
+        if (request->file >= 0)
+            agent().disown_fd(request->file);
+    }
+    free(request);
+}
+
+struct Pipe {
+    int read, write;
+};
+
+// No checkpoint falls in between, where the thread is a client and not in a callback.
+class Undivided
+{
+  public:
+    Undivided()
+    {
+        if (agent().may_request() == 0) {
+            id_ = agent().init();
+            entered_ = agent().enter_cs(id_, false) == 0;
+        }
+    }
+    ~Undivided()
+    {
+        if (entered_)
+            agent().leave_cs(id_);
+    }
+    Undivided(const Undivided &) = delete;
+    Undivided &operator=(const Undivided &) = delete;
+
+  private:
+    int id_ = 0;
+    bool entered_ = false;
+};
+
+int make_channels(Pipe &report, int &log)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+        return -errno;
+    report = {ends[0], ends[1]};
+    log = memfd_create("cr log", MFD_CLOEXEC);
+    const int high = log < 0 ? -1 : fcntl(log, F_DUPFD_CLOEXEC, log_floor);
+    if (high >= 0) {
+        close(log);
+        log = high;
+    }
+    if (log >= 0)
+        return 0;
+    const int error = errno;
+    close(report.read);
+    close(report.write);
+    return -error;
+}
+
+int begin(const Start &start, Pipe report, Request &request)
+{
+    if (start.known_error != 0) {
+        const cli::RequestReport known = {start.known_error, 0};
+        return write(report.write, &known, sizeof(known)) == sizeof(known) ? 0 : -errno;
+    }
+    const Spawn what = {start.command, start.arguments, report.write,
+                        request.log,   start.file,      start.restart};
+    const pid_t command = spawn(what);
+    request.command = command;
+    return command < 0 ? command : 0;
+}
+
+// Time left, in the timeval that select(2) would have changed.
+void take_off(timeval *timeout, const timespec &since)
+{
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const long long spent =
+        (now.tv_sec - since.tv_sec) * 1'000'000LL + (now.tv_nsec - since.tv_nsec) / 1000;
+    long long left = timeout->tv_sec * 1'000'000LL + timeout->tv_usec - spent;
+    left = left < 0 ? 0 : left;
+    timeout->tv_sec = left / 1'000'000;
+    timeout->tv_usec = left % 1'000'000;
+}
+
+// The command and, if the restart failed late, what it left, are our children and of no interest.
+void reap_children(const Request &request, const cli::RequestReport &report)
+{
+    while (request.command > 0 && waitpid(request.command, nullptr, 0) < 0 && errno == EINTR)
+        ;
+    if (request.restart && report.error != 0 && report.value > 0) {
+        while (waitpid(report.value, nullptr, 0) < 0 && errno == EINTR)
+            ;
+    }
+}
+
+} // namespace
+
+bool name_of(int fd, char (&name)[PATH_MAX])
+{
+    char link[64];
+    struct stat there;
+    struct stat named;
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    const ssize_t n = readlink(link, name, sizeof(name) - 1);
+    if (n <= 0 || fstat(fd, &there) != 0 || !S_ISREG(there.st_mode))
+        return false;
+    name[n] = 0;
+    return stat(name, &named) == 0 && named.st_ino == there.st_ino && named.st_dev == there.st_dev;
+}
+
+int start_request(const Start &start, unsigned long *handle)
+{
+    const Undivided here;
+    auto *request = static_cast<Request *>(calloc(1, sizeof(Request)));
+    if (request == nullptr)
+        return -ENOMEM;
+    Pipe report = {-1, -1};
+    if (const int made = make_channels(report, request->log); made < 0) {
+        free(request);
+        return made;
+    }
+    request->handle = report.read;
+    request->pipe = inode_of(report.read);
+    request->restart = start.restart;
+    request->file = start.restart ? -1 : start.file;
+    // Before the command runs: it may be this process that is saved.
+    pthread_mutex_lock(&lock);
+    request->next = requests;
+    requests = request;
+    pthread_mutex_unlock(&lock);
+    int result = agent().own_fd(request->handle, agent::OwnFdKind::handle);
+    if (result == 0)
+        result = agent().own_fd(request->log, agent::OwnFdKind::other);
+    if (result == 0 && request->file >= 0)
+        result = agent().own_fd(request->file, agent::OwnFdKind::destination);
+    if (result == 0) {
+        *handle = static_cast<unsigned long>(request->handle);
+        agent().own_fd(report.write, agent::OwnFdKind::other);
+        result = begin(start, report, *request);
+        agent().disown_fd(report.write);
+    }
+    close(report.write);
+    if (result < 0)
+        close_request(request);
+    return result;
+}
+
+int wait_request(unsigned long handle, timeval *timeout)
+{
+    const Request *request = find(handle);
+    if (request == nullptr)
+        return -EINVAL;
+    if (timeout != nullptr && (timeout->tv_sec < 0 || timeout->tv_usec < 0))
+        return -EINVAL;
+    timespec since;
+    clock_gettime(CLOCK_MONOTONIC, &since);
+    timespec limit = {};
+    if (timeout != nullptr)
+        limit = {timeout->tv_sec, timeout->tv_usec * 1000};
+    pollfd look = {request->handle, POLLIN, 0};
+    const int ready = ppoll(&look, 1, timeout != nullptr ? &limit : nullptr, nullptr);
+    const int error = errno;
+    if (timeout != nullptr)
+        take_off(timeout, since);
+    return ready < 0 ? -error : ready;
+}
+
+int log_request(unsigned long handle, unsigned size, char *text)
+{
+    const Request *request = find(handle);
+    if (request == nullptr)
+        return -EINVAL;
+    struct stat status;
+    if (is_restored(*request) || fstat(request->log, &status) != 0 || status.st_size == 0)
+        return 0;
+    if (size > 0) {
+        const size_t room = size - 1;
+        const size_t all = static_cast<size_t>(status.st_size);
+        const ssize_t n = pread(request->log, text, all < room ? all : room, 0);
+        if (n < 0)
+            return -errno;
+        text[n] = 0;
+    }
+    return static_cast<int>(status.st_size) + 1;
+}
+
+int reap_request(unsigned long handle)
+{
+    Request *request = find(handle);
+    if (request == nullptr)
+        return -EINVAL;
+    if (is_restored(*request)) {
+        close_request(request);
+        return -CR_ERESTARTED;
+    }
+    // A command that died has reported nothing.
+    cli::RequestReport report = {EIO, 0};
+    const ssize_t n = read(request->handle, &report, sizeof(report));
+    if (n < 0)
+        return -errno;
+    reap_children(*request, report);
+    close_request(request);
+    if (report.error != 0)
+        return -report.error;
+    return report.value > 0 ? report.value : 1;
+}
+
+int poll_request(unsigned long handle, timeval *timeout, char **text, int *error)
+{
+    const int waited = wait_request(handle, timeout);
+    if (waited <= 0) {
+        *error = -waited;
+        return waited == 0 ? 0 : CR_POLL_CHKPT_ERR_PRE;
+    }
+    if (text != nullptr) {
+        const int size = log_request(handle, 0, nullptr);
+        *text = static_cast<char *>(calloc(1, size > 0 ? static_cast<size_t>(size) : 1));
+        const int got = *text == nullptr || size < 0
+                            ? -ENOMEM
+                            : log_request(handle, static_cast<unsigned>(size), *text);
+        if (got < 0) {
+            free(*text);
+            *text = nullptr;
+            *error = -got;
+            return CR_POLL_CHKPT_ERR_LOG;
+        }
+    }
+    const int reaped = reap_request(handle);
+    if (reaped < 0) {
+        *error = -reaped;
+        return CR_POLL_CHKPT_ERR_POST;
+    }
+    return reaped;
+}
+
+} // namespace cryo::libcr

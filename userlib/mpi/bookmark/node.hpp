@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One node of the tree: a daemon with ranks and other daemons below it. It joins what its children
+// say before it says it to its parent, and passes on to each child only what concerns it. A state
+// machine without sockets, threads or clocks; docs/bookmark.md is its specification.
+//
+//     Node node({.routes = topology.routes(d), .root = d == 0}, output);
+//     node.from_child(i, bytes);  node.from_parent(bytes);  node.lost_child(i);
+//
+// The root is the one that is asked for a checkpoint:
+//
+//     Result<uint32_t> epoch = node.request();
+//     ... until node.outcome(): done, or abandoned with a reason
+//     node.inquire();             // who is not there yet? Answers come to Output::state()
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "base/result.hpp"
+#include "mpi/bookmark/topology.hpp"
+#include "mpi/bookmark/wire.hpp"
+
+namespace cryo::bookmark {
+
+// What a state says to a person: "rank 3: waits for a message from rank 5".
+std::string describe(const StateEntry &state);
+
+class Node
+{
+  public:
+    // Where messages go. Each channel keeps their order. What is sent is queued: none of these
+    // calls the node back.
+    class Output
+    {
+      public:
+        Output() = default;
+        Output(const Output &) = delete;
+        Output &operator=(const Output &) = delete;
+        virtual ~Output() = default;
+        virtual void to_child(uint32_t child, Bytes message) = 0;
+        virtual void to_parent(Bytes message) = 0;
+        virtual void state(const StateEntry &state) = 0; // at the root: an answer to inquire()
+        virtual void wanted() = 0; // at the root: the program asks for a checkpoint
+    };
+    struct Config {
+        Routes routes;
+        bool root = false;
+        // The root gives up when clocks had to be raised so often: some program that waits for
+        // anybody's message could otherwise be followed for ever.
+        uint64_t most_raises = 1'000'000;
+    };
+    enum class Outcome : uint8_t { none, working, done, abandoned };
+
+    Node(Config config, Output &output);
+
+    Result<void> from_child(uint32_t child, Bytes bytes);
+    Result<void> from_parent(Bytes bytes);
+    void lost_child(uint32_t child); // its connection has ended
+    void lost_parent();
+
+    // For the root.
+    Result<uint32_t> request();
+    void abandon(const StateEntry &reason);
+    void inquire();
+    Outcome outcome() const { return outcome_; }
+    const StateEntry &reason() const { return reason_; } // of outcome abandoned
+    unsigned rounds() const { return rounds_; }          // up the tree and down again
+
+  private:
+    struct Child {
+        bool lost = false;
+        bool clocks = false;
+        bool drained = false;
+        uint32_t told = 0;             // messages that its ready must answer
+        std::optional<uint32_t> ready; // what its last ready has answered
+        std::map<WorldRank, Tally> sent;
+    };
+    struct Member { // a child below which a communicator has members
+        uint32_t child;
+        uint64_t low;
+    };
+    struct Known {
+        uint32_t members = 0;
+        uint32_t heard = 0;
+        uint64_t high = 0;
+        bool home = false; // decided here, not above
+        std::vector<Member> below;
+        std::map<WorldRank, Need> wanted; // who waits for any member; kept at its home
+    };
+    enum class Stage : uint8_t { idle, clocks, running, cut, over };
+
+    void begin(uint32_t epoch);
+    void end(const Message &message);
+    void on_clocks(uint32_t child, const Message &m);
+    void on_raise(uint32_t child, const Message &m);
+    void on_need(const Message &m);
+    void keep_need(Known &known, const Message &m) const;
+    void tell_wanted(uint32_t child, const Known &known);
+    void on_targets(const Message &m);
+    void on_expected(const Message &m);
+    void hear(uint32_t child, const ClockEntry &e);
+    void clocks_complete();
+    void raise_low(const Known &known, CommId id, std::map<uint32_t, Message> &targets) const;
+    void send_targets(std::map<uint32_t, Message> &targets);
+    void pass_need_down(const Message &m, std::optional<uint32_t> child);
+    void tell(uint32_t child, const Message &m); // counted: its ready must answer it
+    void check_ready();
+    void check_drained();
+    void send_expected();
+    void to_all(const Message &m);
+    void up(const Message &m);
+    void down(uint32_t child, const Message &m);
+    Message message(MessageType type) const { return Message(type, epoch_); }
+
+    Config config_;
+    Output &output_;
+    std::vector<Child> children_;
+    std::unordered_map<CommId, Known> known_;
+    std::vector<Message> early_;     // needs that came before all clocks were in
+    std::map<WorldRank, Tally> due_; // to ranks below, from ranks below or (later) from anywhere
+    Stage stage_ = Stage::idle;
+    Outcome outcome_ = Outcome::none;
+    StateEntry reason_;
+    uint32_t epoch_ = 0;
+    uint32_t acks_ = 0; // messages of the parent that our ready must answer
+    std::optional<uint32_t> ready_for_;
+    bool drained_ = false;
+    uint64_t raises_ = 0;
+    unsigned rounds_ = 0;
+};
+
+} // namespace cryo::bookmark

@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/bookmark/rank.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+namespace cryo::bookmark {
+
+namespace {
+
+constexpr CommId kVersions = 0x56455253494f4e53;
+
+} // namespace
+
+Rank::Rank(const Config &config, Link &link, Mpi &mpi)
+    : self_(config.self), threads_(config.threads), memory_(config.memory), link_(link), mpi_(mpi),
+      comms_(memory_), retired_(memory_), receives_(mpi, memory_), needed_(memory_),
+      needs_(memory_), versions_(&made(kVersions, 1, {}, config.ranks))
+{}
+
+Comm &Rank::made(CommId id, uint32_t peer_count, std::span<const WorldRank> peers, uint32_t members)
+{
+    auto [at, is_new] = comms_.try_emplace(id, id, peer_count, peers, members, threads_, memory_);
+    assert(is_new);
+    if (phase_ == Phase::asked)
+        announce(at->second, 1); // others may have entered collectives of it already
+    return at->second;
+}
+
+void Rank::freed(Comm &comm)
+{
+    comm.for_used([&](WorldRank rank, const Tally &sent, const Tally &received) {
+        Traffic &traffic = retired_[rank];
+        traffic.sent += sent;
+        traffic.received += received;
+    });
+    if (comm.clock < comm.target)
+        behind_--;
+    comms_.erase(comm.id());
+}
+
+void Rank::announce(const Comm &comm, uint32_t heard)
+{
+    Message m = message(MessageType::raise);
+    m.clocks.push_back({.comm = comm.id(),
+                        .members = comm.members(),
+                        .heard = heard,
+                        .low = comm.clock,
+                        .high = comm.clock});
+    send(m);
+}
+
+void Rank::tick(Comm &comm)
+{
+    uint64_t now = ++comm.clock;
+    if (phase_ != Phase::asked)
+        return;
+    if (now == comm.target)
+        behind_--;
+    if (now > comm.target) {
+        comm.target = now;
+        announce(comm, 0);
+    }
+}
+
+void Rank::enter(Comm &comm)
+{
+    inside_++; // first: a handler between the two must not take this rank for one that can stop
+    inside_comm_ = comm.id();
+    tick(comm);
+}
+
+void Rank::leave()
+{
+    inside_--;
+}
+
+void Rank::start(Comm &comm)
+{
+    tick(comm);
+}
+
+bool Rank::must_hold() const
+{
+    switch (phase_) {
+    case Phase::idle:
+        return false;
+    case Phase::asked:
+        return inside_ == 0 && epochs_ == 0 && behind_ == 0 && !is_needed();
+    case Phase::cut:
+    case Phase::drained:
+    case Phase::saved:
+    case Phase::resuming:
+        return true;
+    }
+    return true;
+}
+
+bool Rank::is_needed(bool by_name) const
+{
+    return std::any_of(needed_.begin(), needed_.end(), [&](const Needed &n) {
+        return !(by_name && n.comm) && sent_to(n.by).messages <= n.sent;
+    });
+}
+
+void Rank::waits_for(Comm &comm, int source)
+{
+    if (phase_ != Phase::asked || must_hold())
+        return;
+    // What has come already must be counted, also what a matched probe holds, or `have` would let
+    // the sender believe that the message is under way.
+    receives_.sweep();
+    receives_.absorb();
+    drain_all();
+    Need need{.from = self_};
+    if (source == kAnySource) {
+        need.comm = comm.id();
+        need.have = received().messages;
+    } else {
+        need.to = comm.world(source);
+        need.have = received_from(need.to).messages;
+        if (need.to == self_)
+            return;
+    }
+    auto same = std::find_if(needs_.begin(), needs_.end(),
+                             [&](const Need &n) { return n.to == need.to && n.comm == need.comm; });
+    if (same != needs_.end() && same->have == need.have)
+        return;
+    if (same == needs_.end())
+        needs_.push_back(need);
+    else
+        *same = need;
+    Message m = message(MessageType::need);
+    m.need = need;
+    send(m);
+}
+
+void Rank::waits_no_more()
+{
+    for (const Need &need : needs_) {
+        Message m = message(MessageType::unneed);
+        m.need = need;
+        send(m);
+    }
+    needs_.clear();
+}
+
+void Rank::handle(Bytes bytes)
+{
+    Message m(MessageType::state, 0, memory_);
+    if (!unpack(bytes, m))
+        return;
+    if (m.type == MessageType::request) {
+        if (phase_ == Phase::resuming)
+            next_epoch_ = m.epoch;
+        else if (phase_ == Phase::idle)
+            begin(m.epoch);
+        return;
+    }
+    if (m.type == MessageType::abandon && next_epoch_ == m.epoch)
+        next_epoch_.reset();
+    if (m.epoch != epoch_ || phase_ == Phase::idle || phase_ == Phase::resuming)
+        return;
+    switch (m.type) {
+    case MessageType::targets:
+        acks_++;
+        run_to_targets(m);
+        break;
+    case MessageType::need:
+        acks_++;
+        needed(m.need);
+        break;
+    case MessageType::unneed:
+        std::erase_if(
+            needed_, [&](const Needed &n) { return n.by == m.need.from && n.comm == m.need.comm; });
+        break;
+    case MessageType::expected:
+        if (!must_hold()) { // whoever said that all are ready was wrong: save nothing
+            Message no = message(MessageType::abandon);
+            no.state = {.rank = self_, .doing = Doing::corrupt};
+            send(no);
+            break;
+        }
+        for (const CountEntry &e : m.counts)
+            expected_ += e.tally;
+        withdrawn_ = false;
+        phase_ = Phase::cut;
+        break;
+    case MessageType::go:
+    case MessageType::abandon:
+        end(m.type == MessageType::go);
+        break;
+    case MessageType::inquire:
+        if (!(phase_ == Phase::asked && ready_for_ == acks_ && must_hold()) &&
+            phase_ != Phase::saved) {
+            Message answer = message(MessageType::state);
+            answer.state = state();
+            send(answer);
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+void Rank::begin(uint32_t epoch)
+{
+    epoch_ = epoch;
+    phase_ = Phase::asked;
+    pending_ = true;
+    behind_ = acks_ = 0;
+    ready_for_.reset();
+    needed_.clear();
+    needs_.clear();
+    expected_ = {};
+    Message m = message(MessageType::clocks);
+    for (auto &[id, comm] : comms_) {
+        uint64_t now = comm.clock;
+        comm.target = now;
+        m.clocks.push_back(
+            {.comm = id, .members = comm.members(), .heard = 1, .low = now, .high = now});
+    }
+    send(m);
+}
+
+void Rank::end(bool saved)
+{
+    (saved ? saved_version_ : failed_version_) = versions_->clock;
+    cuts_ += saved;
+    needed_.clear();
+    needs_.clear();
+    behind_ = 0;
+    if (phase_ == Phase::asked) {
+        phase_ = Phase::idle;
+        pending_ = false;
+    } else {
+        phase_ = Phase::resuming; // serve() does the rest: it may call the library
+    }
+}
+
+void Rank::run_to_targets(const Message &m)
+{
+    for (const ClockEntry &e : m.clocks) {
+        auto at = comms_.find(e.comm);
+        if (at == comms_.end())
+            continue; // freed since: all members have entered its last collective
+        Comm &comm = at->second;
+        if (e.high <= comm.target)
+            continue;
+        if (comm.clock >= comm.target && comm.clock < e.high)
+            behind_++;
+        comm.target = e.high;
+    }
+}
+
+void Rank::needed(const Need &need)
+{
+    if (need.from == self_)
+        return;
+    std::erase_if(needed_,
+                  [&](const Needed &n) { return n.by == need.from && n.comm == need.comm; });
+    uint64_t sent = sent_to(need.from).messages;
+    if (need.comm)
+        needed_.push_back({need.from, need.comm, sent});
+    else if (sent <= need.have) // else one is under way
+        needed_.push_back({need.from, 0, need.have});
+}
+
+void Rank::serve()
+{
+    switch (phase_) {
+    case Phase::idle:
+        return;
+    case Phase::asked:
+        receives_.sweep();
+        drain_all();
+        mpi_.settled();
+        if (must_hold()) {
+            waits_no_more();
+            if (ready_for_ != acks_)
+                send_ready();
+        }
+        return;
+    case Phase::cut:
+        serve_cut();
+        return;
+    case Phase::drained:
+    case Phase::saved:
+        return;
+    case Phase::resuming:
+        receives_.repost();
+        phase_ = Phase::idle;
+        pending_ = false;
+        if (next_epoch_)
+            begin(*next_epoch_);
+        next_epoch_.reset();
+        return;
+    }
+}
+
+void Rank::serve_cut()
+{
+    if (!withdrawn_)
+        receives_.withdraw();
+    withdrawn_ = true;
+    receives_.sweep();
+    drain_all();
+    bool settled = mpi_.settled();
+    Tally in = received();
+    bool wrong = in.messages > expected_.messages ||
+                 (in.messages == expected_.messages && receives_.quiet() &&
+                  receives_.bytes_known() && in.bytes != expected_.bytes);
+    if (wrong) {
+        Message m = message(MessageType::abandon);
+        m.state = state();
+        m.state.doing = Doing::corrupt;
+        phase_ = Phase::saved;
+        send(m);
+    } else if (in.messages == expected_.messages && receives_.quiet() && settled) {
+        phase_ = Phase::drained;
+    }
+}
+
+void Rank::saved(bool ok)
+{
+    assert(phase_ == Phase::drained);
+    phase_ = Phase::saved;
+    Message m = message(ok ? MessageType::drained : MessageType::abandon);
+    m.state = {.rank = self_, .doing = Doing::failed};
+    send(m);
+}
+
+void Rank::restarted()
+{
+    for (auto &[id, comm] : comms_)
+        comm.forget_counts();
+    retired_.clear();
+    receives_.forget_counts();
+    next_epoch_.reset();
+    epoch_ = 0;
+    restarts_++;
+    cuts_++;
+    saved_version_ = versions_->clock;
+    phase_ = Phase::resuming;
+}
+
+void Rank::drain_all()
+{
+    for (auto &[id, comm] : comms_)
+        receives_.drain(comm);
+}
+
+void Rank::send_ready()
+{
+    Message m = message(MessageType::ready);
+    m.acks = acks_;
+    auto add = [&](WorldRank rank, const Tally &sent, const Tally &) {
+        if (sent.messages)
+            m.counts.push_back({rank, sent});
+    };
+    for (const auto &[id, comm] : comms_)
+        comm.for_used(add);
+    for (const auto &[rank, traffic] : retired_)
+        add(rank, traffic.sent, traffic.received);
+    std::sort(m.counts.begin(), m.counts.end(),
+              [](const CountEntry &a, const CountEntry &b) { return a.rank < b.rank; });
+    size_t kept = 0;
+    for (size_t i = 0; i < m.counts.size(); i++) {
+        if (kept && m.counts[kept - 1].rank == m.counts[i].rank)
+            m.counts[kept - 1].tally += m.counts[i].tally;
+        else
+            m.counts[kept++] = m.counts[i];
+    }
+    m.counts.resize(kept);
+    ready_for_ = acks_;
+    send(m);
+}
+
+Tally Rank::sent_to(WorldRank rank) const
+{
+    Tally total;
+    for (const auto &[id, comm] : comms_)
+        total += comm.sent_to(rank);
+    if (auto at = retired_.find(rank); at != retired_.end())
+        total += at->second.sent;
+    return total;
+}
+
+Tally Rank::received_from(WorldRank rank) const
+{
+    Tally total;
+    for (const auto &[id, comm] : comms_)
+        total += comm.received_from(rank);
+    if (auto at = retired_.find(rank); at != retired_.end())
+        total += at->second.received;
+    return total;
+}
+
+Tally Rank::received() const
+{
+    Tally total;
+    auto add = [&](WorldRank, const Tally &, const Tally &received) { total += received; };
+    for (const auto &[id, comm] : comms_)
+        comm.for_used(add);
+    for (const auto &[rank, traffic] : retired_)
+        total += traffic.received;
+    return total;
+}
+
+StateEntry Rank::state() const
+{
+    StateEntry s{.rank = self_, .doing = Doing::running};
+    if (phase_ == Phase::cut) {
+        s.have = received().messages;
+        s.want = expected_.messages;
+        s.doing = s.have == s.want ? Doing::finishing : Doing::draining;
+        return s;
+    }
+    if (phase_ == Phase::drained || phase_ == Phase::saved) {
+        s.doing = Doing::saving;
+        return s;
+    }
+    for (const auto &[id, comm] : comms_) {
+        if (comm.clock < comm.target) {
+            s.comm = id;
+            s.have = comm.clock;
+            s.want = comm.target;
+        }
+    }
+    if (inside_) {
+        s.doing = Doing::collective;
+        s.comm = inside_comm_;
+    } else if (!needs_.empty()) {
+        s.doing = Doing::receiving;
+        s.on = needs_.front().to;
+        s.comm = needs_.front().comm;
+    } else if (epochs_) {
+        s.doing = Doing::epoch;
+    } else if (behind_ == 0 && is_needed()) {
+        s.doing = Doing::needed;
+        s.on = needed_.front().by;
+    }
+    return s;
+}
+
+uint64_t Rank::drained_messages() const
+{
+    uint64_t count = 0;
+    for (const auto &[id, comm] : comms_)
+        count += comm.drained.size();
+    return count;
+}
+
+void Rank::ask()
+{
+    send(message(MessageType::want));
+}
+
+uint64_t Rank::begin_version()
+{
+    start(*versions_);
+    ask();
+    return versions_->clock;
+}
+
+Rank::Version Rank::version(uint64_t number)
+{
+    if (saved_version_ >= number)
+        return Version::saved;
+    if (failed_version_ >= number)
+        return Version::failed;
+    // Somebody cannot come to the cut unless this rank goes beyond its call. Who takes a message
+    // from anybody asks everybody; that is no reason to believe that this rank will send it.
+    bool beyond = phase_ == Phase::asked && (behind_ > 0 || epochs_ > 0 || is_needed(true));
+    return beyond ? Version::straddled : Version::open;
+}
+
+} // namespace cryo::bookmark

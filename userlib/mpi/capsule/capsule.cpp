@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/capsule/capsule.hpp"
+#include "mpi/capsule/arena.hpp"
+#include "mpi/capsule/boundary.h"
+#include "mpi/capsule/hooks.hpp"
+#include "mpi/capsule/loader.hpp"
+#include "mpi/capsule/refuse.hpp"
+#include "mpi/capsule/sites.hpp"
+#include "mpi/capsule/thread_state.hpp"
+#include "mpi/capsule/threads.hpp"
+#include "sys/raw.hpp"
+
+#include <climits>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <dlfcn.h>
+#include <sys/auxv.h>
+
+extern "C" {
+const cryo_guest *cryo_capsule_start(void *entry, void *stack)
+    __attribute__((visibility("hidden")));
+void cryo_capsule_park(const cryo_guest *guest) __attribute__((visibility("hidden")));
+long cryo_capsule_system_call(long number, const long *a) __attribute__((visibility("hidden")));
+}
+
+namespace cryo::capsule {
+
+bool have_fsgsbase;
+
+namespace {
+
+const cryo_guest *guest;
+
+// exit() inside the capsule: the program's exit(), with the program's storage.
+void exit_program(int status)
+{
+    if (way_back(current_fs()) != nullptr)
+        call_home(static_cast<void (*)(int)>(&::exit), status);
+}
+
+cryo_host host = {
+    .library = nullptr,
+    .park = cryo_capsule_park,
+    .exit = exit_program,
+    .system_call = cryo_capsule_system_call,
+};
+
+// The capsule's program lies beside this library.
+bool find_program(char (&path)[PATH_MAX], Refusal &why)
+{
+    if (const char *wanted = getenv("CRYO_CAPSULE_PROGRAM")) {
+        snprintf(path, sizeof(path), "%s", wanted);
+        return true;
+    }
+    Dl_info self;
+    char real[PATH_MAX];
+    if (dladdr(&host, &self) == 0 || realpath(self.dli_fname, real) == nullptr)
+        return refuse(why,
+                      "the place of Cryo's MPI library is not known; name the capsule's program "
+                      "in CRYO_CAPSULE_PROGRAM");
+    *strrchr(real, '/') = 0;
+    const int length = snprintf(path, sizeof(path), "%s/cryo/mpi-capsule", real);
+    if (length >= static_cast<int>(sizeof(path)))
+        return refuse(why, "%s: the name is too long", real);
+    return true;
+}
+
+// What must have been found in the second libc for it to be confined.
+bool is_confined(unsigned long break_before, Refusal &why)
+{
+    constexpr struct {
+        long number;
+        const char *name;
+        unsigned times; // the dynamic linker has one of its own
+    } needed[] = {
+        {SYS_mmap, "mmap", 2},
+        {SYS_munmap, "munmap", 2},
+        {SYS_brk, "brk", 2},
+        {SYS_mremap, "mremap", 1},
+        {SYS_shmat, "shmat", 1},
+        {SYS_openat, "openat", 2},
+        {SYS_close, "close", 2},
+        {SYS_socket, "socket", 1},
+        {SYS_rt_sigaction, "sigaction", 1},
+        {SYS_pipe2, "pipe", 1},
+        {SYS_accept, "accept", 1},
+        {SYS_epoll_create1, "epoll_create", 1},
+    };
+    for (const auto &call : needed) {
+        if (sites_found(call.number) < call.times)
+            return refuse(why,
+                          "this C library makes the system call of %s() in a way that is not known "
+                          "to Cryo, so the MPI library cannot be confined; run without Cryo",
+                          call.name);
+    }
+    if (memory::complaint() != nullptr)
+        return refuse(why, "%s", memory::complaint());
+    if (static_cast<unsigned long>(sys::call(SYS_brk, 0)) != break_before)
+        return refuse(why, "the MPI library moved the program's break; run without Cryo");
+    return true;
+}
+
+void unmap_all()
+{
+    memory::release_outside();
+    arena::release();
+    descriptors::close_all();
+    forget_sites();
+    memory::reset();
+    dispositions::reset();
+    guest = nullptr;
+}
+
+bool wait_for_threads(Refusal &why)
+{
+    constexpr int patience = 10'000; // milliseconds
+    const long self = sys::call(SYS_getpid);
+    for (int waited = 0;; waited++) {
+        int alive = 0;
+        for (int i = 0;; i++) {
+            const int tid = call(guest->thread_at, i);
+            if (tid < 0)
+                break;
+            if (tid != 0 && !sys::failed(sys::call(SYS_tgkill, self, tid, 0)))
+                alive = tid;
+        }
+        if (alive == 0)
+            return true;
+        if (waited == patience)
+            return refuse(why, "thread %d of the MPI library does not end after MPI_Finalize",
+                          alive);
+        constexpr timespec millisecond = {.tv_sec = 0, .tv_nsec = 1'000'000};
+        sys::call(SYS_nanosleep, &millisecond, nullptr);
+    }
+}
+
+} // namespace
+
+bool refuse(Refusal &why, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why.text, sizeof(why.text), format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+bool open(const Options &options, Refusal &why)
+{
+    char path[PATH_MAX];
+    if (guest != nullptr)
+        return refuse(why, "the MPI library is loaded already");
+    const char *wanted = getenv("CRYO_CAPSULE_ADDRESS");
+    const unsigned long place =
+        wanted != nullptr ? strtoul(wanted, nullptr, 0) : arena::usual_place;
+    if (!find_program(path, why) || !descriptors::begin(why) || !arena::reserve(place, why))
+        return false;
+    // Bit 1: the kernel lets programs use wrfsbase. The variable is for measuring and testing
+    // without.
+    have_fsgsbase =
+        (getauxval(AT_HWCAP2) & 2) != 0 && getenv("CRYO_CAPSULE_NO_FSGSBASE") == nullptr;
+
+    char argument[32];
+    snprintf(argument, sizeof(argument), "%lx", reinterpret_cast<unsigned long>(&host));
+    host.library = options.library;
+    Start start;
+    bool done = load_program(path, argument, options.environment, start, why);
+    void *fs = nullptr;
+    if (done) {
+        const auto break_before = static_cast<unsigned long>(sys::call(SYS_brk, 0));
+        ThreadState state;
+        if (state.complete()) {
+            guest = cryo_capsule_start(start.entry, start.stack);
+            fs = current_fs();
+            state.return_home();
+            done = is_confined(break_before, why);
+        } else {
+            done = refuse(why, "this kernel does not tell a thread's clear-child-tid address "
+                               "(CONFIG_CHECKPOINT_RESTORE); run without Cryo");
+        }
+    }
+    if (done && guest->error != nullptr)
+        done = refuse(why, "the MPI library cannot be loaded: %s", guest->error);
+    if (!done) {
+        unmap_all();
+        return false;
+    }
+    threads::begin(guest, fs);
+    return true;
+}
+
+bool is_open()
+{
+    return guest != nullptr;
+}
+
+void *symbol(const char *name)
+{
+    return call(guest->symbol, name);
+}
+
+void flush()
+{
+    call(guest->flush);
+}
+
+bool owns(const void *address)
+{
+    return arena::contains(address);
+}
+
+bool discard(Refusal &why)
+{
+    if (!enter(why))
+        return false;
+    call(guest->end);
+    if (!wait_for_threads(why))
+        return false;
+    threads::end();
+    unmap_all();
+    return true;
+}
+
+} // namespace cryo::capsule

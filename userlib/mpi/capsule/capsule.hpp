@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The capsule: a stock MPI library in a world of its own inside this process. It has its own
+// dynamic linker, libc, heap, threads and descriptors, and lies whole in one reserved range of
+// addresses. What is above this header knows nothing of how that is done.
+//
+//     capsule::Refusal why;
+//     if (!capsule::open({.library = "libmpi.so.40", .environment = environ}, why))
+//         die(why.text);
+//     auto rank = capsule::function<int (*)(MPI_Comm, int *)>("PMPI_Comm_rank");
+//     if (!capsule::enter(why))           // once in every thread that calls
+//         die(why.text);
+//     capsule::call(rank, world, &mine);
+//     capsule::discard(why);              // after MPI_Finalize: nothing of it is left; may be
+//     opened again
+//
+// docs/capsule.md says what the capsule promises and what it relies on.
+#pragma once
+
+#include "mpi/capsule/cross.hpp"
+
+#include <cstddef>
+
+namespace cryo::capsule {
+
+// Why something was not done: the thing, the cause and the way out. Never allocates.
+struct Refusal {
+    char text[512];
+};
+
+struct Options {
+    const char *library;      // the stock library, as dlopen finds it
+    char *const *environment; // what the capsule sees; LD_PRELOAD is left out
+};
+
+// Loads the library. The calling thread has entered afterwards.
+bool open(const Options &options, Refusal &why);
+bool is_open();
+
+// Gives the calling thread what it needs to call into the capsule. Cheap when it has entered.
+bool enter_slowly(Refusal &why);
+inline bool enter(Refusal &why)
+{
+    return entered() || enter_slowly(why);
+}
+
+// The address of one of the library's functions or objects; null if it has none of that name.
+// The calling thread must have entered.
+void *symbol(const char *name);
+
+template <class Function>
+Function function(const char *name)
+{
+    return reinterpret_cast<Function>(symbol(name));
+}
+
+// True for an address inside the capsule.
+bool owns(const void *address);
+
+// True for a descriptor that is the capsule's and not the program's.
+bool owns_descriptor(int descriptor);
+
+// Writes out what the library has in stdio's buffers. The calling thread must have entered.
+void flush();
+
+// Throws the capsule away: its threads end, its descriptors are closed, its range is unmapped. For
+// a library that was finalized; no other thread may be inside. Refused, with the capsule as it was,
+// if a thread of the library does not end.
+bool discard(Refusal &why);
+
+// Memory of Cryo's own, outside the capsule and outside the program's heap; zero-filled, in whole
+// pages. Null when there is none left.
+void *keep(size_t bytes);
+void unkeep(void *memory, size_t bytes);
+
+} // namespace cryo::capsule

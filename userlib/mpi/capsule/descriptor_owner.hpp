@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which process the capsule's descriptors belong to: a child made by fork or vfork has copies and
+// may do with them as it likes.
+//
+//     if (owns_descriptor(fd) && descriptor_owner() == getpid()) ...
+#pragma once
+
+namespace cryo::capsule {
+
+int descriptor_owner();
+
+} // namespace cryo::capsule

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The capsule's program. It loads the stock MPI library, tells the host where things are, and
+ * parks: from then on the program's threads run the library's functions on their own stacks, with
+ * the thread-local storage of this world.
+ *
+ * What it defines under a libc name stands before libc in every library that is loaded here.
+ */
+#define _GNU_SOURCE
+#include "mpi/capsule/boundary.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define MOST_THREADS 1024
+#define DONOR_STACK (128 * 1024)
+
+static const struct cryo_host *host;
+static void *library;
+
+/* The host keeps the program's FS base of the thread here that runs with this storage. */
+static __thread void *way_back;
+
+/* Threads: all signals blocked, so that the kernel never picks one for the program's signals. */
+
+static _Atomic int threads[MOST_THREADS];
+
+struct beginning {
+    void *(*function)(void *);
+    void *argument;
+};
+
+static int is_alive(int tid)
+{
+    return syscall(SYS_tgkill, getpid(), tid, 0) == 0;
+}
+
+/* A slot is used again once its thread is gone. */
+static void remember_thread(int tid)
+{
+    for (int i = 0; i < MOST_THREADS; i++) {
+        int before = atomic_load(&threads[i]);
+        if (before != 0 && is_alive(before))
+            continue;
+        if (atomic_compare_exchange_strong(&threads[i], &before, tid))
+            return;
+    }
+}
+
+static void *run_thread(void *data)
+{
+    struct beginning beginning = *(struct beginning *)data;
+    free(data);
+    remember_thread(gettid());
+    return beginning.function(beginning.argument);
+}
+
+int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict attributes,
+                   void *(*function)(void *), void *restrict argument)
+{
+    static int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    if (create == NULL)
+        create = dlsym(RTLD_NEXT, "pthread_create");
+    struct beginning *beginning = malloc(sizeof(*beginning));
+    if (beginning == NULL)
+        return EAGAIN;
+    beginning->function = function;
+    beginning->argument = argument;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int error = create(thread, attributes, run_thread, beginning);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0)
+        free(beginning);
+    return error;
+}
+
+static int thread_at(int position)
+{
+    return position < MOST_THREADS ? atomic_load(&threads[position]) : -1;
+}
+
+/* Donors: parked threads whose storage the program's further threads borrow. */
+
+static _Atomic int donors_may_go;
+static pthread_t donors[MOST_THREADS];
+static int donor_count;
+
+struct donor {
+    _Atomic int ready;
+    void *fs;
+};
+
+static void *be_donor(void *data)
+{
+    struct donor *self = data;
+    __asm__("mov %%fs:0x10, %0" : "=r"(self->fs));
+    atomic_store(&self->ready, 1);
+    syscall(SYS_futex, &self->ready, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    while (!atomic_load(&donors_may_go))
+        syscall(SYS_futex, &donors_may_go, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+    return NULL;
+}
+
+/* Called by one thread at a time. */
+static void *add_donor(void)
+{
+    struct donor self = {0};
+    pthread_attr_t attributes;
+    if (donor_count == MOST_THREADS)
+        return NULL;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, DONOR_STACK);
+    const int error = pthread_create(&donors[donor_count], &attributes, be_donor, &self);
+    pthread_attr_destroy(&attributes);
+    if (error != 0)
+        return NULL;
+    donor_count++;
+    while (!atomic_load(&self.ready))
+        syscall(SYS_futex, &self.ready, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+    return self.fs;
+}
+
+static void flush(void)
+{
+    fflush(NULL);
+}
+
+static void end(void)
+{
+    atomic_store(&donors_may_go, 1);
+    syscall(SYS_futex, &donors_may_go, FUTEX_WAKE_PRIVATE, MOST_THREADS, NULL, NULL, 0);
+    for (int i = 0; i < donor_count; i++)
+        pthread_join(donors[i], NULL);
+    dlclose(library);
+    fflush(NULL);
+}
+
+/* libucm and OPAL make system calls by number. */
+long syscall(long number, ...)
+{
+    long arguments[6];
+    va_list list;
+    va_start(list, number);
+    for (int i = 0; i < 6; i++)
+        arguments[i] = va_arg(list, long);
+    va_end(list);
+    const long result = host->system_call(number, arguments);
+    if (result < 0 && result > -4096) {
+        errno = (int)-result;
+        return -1;
+    }
+    return result;
+}
+
+/* A library that gives up ends the program the program's way. */
+void exit(int status)
+{
+    fflush(NULL);
+    host->exit(status);
+    _exit(status);
+}
+
+static void *symbol(const char *name)
+{
+    return dlsym(library, name);
+}
+
+int main(int argc, char **argv)
+{
+    static struct cryo_guest guest = {
+        .symbol = symbol,
+        .add_donor = add_donor,
+        .flush = flush,
+        .end = end,
+        .thread_at = thread_at,
+    };
+    (void)argc;
+    host = (const struct cryo_host *)strtoul(argv[1], NULL, 16);
+    char *fs;
+    __asm__("mov %%fs:0x10, %0" : "=r"(fs));
+    guest.way_back = (char *)&way_back - fs;
+    library = dlopen(host->library, RTLD_NOW | RTLD_GLOBAL);
+    if (library == NULL)
+        guest.error = dlerror();
+    host->park(&guest);
+    return 0;
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/capsule/arena.hpp"
+#include "mpi/capsule/capsule.hpp"
+#include "mpi/capsule/hooks.hpp"
+#include "mpi/capsule/lock.hpp"
+#include "mpi/capsule/sites.hpp"
+#include "sys/raw.hpp"
+
+#include <cerrno>
+#include <cstdint>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/stat.h>
+
+namespace cryo::capsule::memory {
+
+namespace {
+
+// Mappings outside the arena that the capsule asked for by address, and System V segments.
+struct Block {
+    uintptr_t start;
+    size_t bytes;
+};
+
+class Blocks
+{
+  public:
+    void add(uintptr_t start, size_t bytes)
+    {
+        Hold hold(lock_);
+        for (Block &block : blocks_) {
+            if (block.bytes == 0) {
+                block = {start, bytes};
+                return;
+            }
+        }
+    }
+    Block remove(uintptr_t start)
+    {
+        Hold hold(lock_);
+        for (Block &block : blocks_) {
+            if (block.bytes != 0 && block.start == start) {
+                const Block removed = block;
+                block = {};
+                return removed;
+            }
+        }
+        return {};
+    }
+    Block any()
+    {
+        Hold hold(lock_);
+        for (const Block &block : blocks_) {
+            if (block.bytes != 0)
+                return block;
+        }
+        return {};
+    }
+
+  private:
+    Lock lock_;
+    Block blocks_[256] = {};
+};
+
+Blocks outside;
+Blocks segments;
+const char *what_is_wrong;
+
+char *address(long value)
+{
+    return reinterpret_cast<char *>(value);
+}
+
+constexpr size_t huge_page = size_t{2} << 20;
+
+arena::Zone zone_for(long flags, long fd)
+{
+    const bool private_file = fd >= 0 && (flags & MAP_ANONYMOUS) == 0 && (flags & MAP_PRIVATE) != 0;
+    return private_file ? arena::Zone::Near : arena::Zone::Far;
+}
+
+// Code that appears is hooked before anybody can run it. What a file has no bytes for is not read.
+void hook_new_code(long start, size_t bytes, long fd, long offset)
+{
+    struct stat status;
+    if (sys::failed(sys::call(SYS_fstat, fd, &status)) || status.st_size <= offset)
+        return;
+    const auto in_file = static_cast<size_t>(status.st_size - offset);
+    if (hook_sites(address(start), bytes < in_file ? bytes : in_file) < 0)
+        what_is_wrong =
+            "code of the MPI library could not be made writable to hook its system calls "
+            "(a security policy may forbid it)";
+}
+
+long map_at(long start, const long *a, long flags)
+{
+    const long got = sys::call(SYS_mmap, start, a[1], a[2], flags, a[4], a[5]);
+    if (!sys::failed(got) && (a[2] & PROT_EXEC) != 0 && (flags & MAP_ANONYMOUS) == 0)
+        hook_new_code(got, static_cast<size_t>(a[1]), a[4], a[5]);
+    return got;
+}
+
+} // namespace
+
+const char *complaint()
+{
+    return what_is_wrong;
+}
+
+void reset()
+{
+    what_is_wrong = nullptr;
+}
+
+void release_outside()
+{
+    for (Block block = outside.any(); block.bytes != 0; block = outside.any()) {
+        outside.remove(block.start);
+        sys::call(SYS_munmap, block.start, block.bytes);
+    }
+    for (Block block = segments.any(); block.bytes != 0; block = segments.any())
+        segments.remove(block.start);
+}
+
+long map(const long *a)
+{
+    const long flags = a[3];
+    const auto bytes = static_cast<size_t>(a[1]);
+    if (bytes == 0)
+        return -EINVAL;
+    if ((flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) != 0) {
+        if (arena::contains(address(a[0]))) {
+            const bool was_free = arena::claim(address(a[0]), bytes);
+            if ((flags & MAP_FIXED) == 0 && !was_free)
+                return -EEXIST;
+            return map_at(a[0], a, (flags & ~MAP_FIXED_NOREPLACE) | MAP_FIXED);
+        }
+        const long got = map_at(a[0], a, flags);
+        if (!sys::failed(got))
+            outside.add(static_cast<uintptr_t>(got), bytes);
+        return got;
+    }
+    if (a[0] != 0 && arena::claim(address(a[0]), bytes))
+        return map_at(a[0], a, flags | MAP_FIXED);
+    if (a[0] != 0 && !arena::contains(address(a[0]))) {
+        const long got = map_at(a[0], a, flags | MAP_FIXED_NOREPLACE);
+        if (!sys::failed(got) && got == a[0]) {
+            outside.add(static_cast<uintptr_t>(got), bytes);
+            return got;
+        }
+        if (!sys::failed(got))
+            sys::call(SYS_munmap, got, bytes);
+    }
+    const size_t alignment = bytes >= huge_page ? huge_page : arena::page;
+    char *place = arena::take(bytes, zone_for(flags, a[4]), alignment);
+    if (place == nullptr)
+        return -ENOMEM;
+    const long got = map_at(sys::word(place), a, flags | MAP_FIXED);
+    if (sys::failed(got))
+        arena::give_back(place, bytes);
+    return got;
+}
+
+long unmap(const long *a)
+{
+    const auto bytes = static_cast<size_t>(a[1]);
+    if (arena::contains(address(a[0]))) {
+        arena::give_back(address(a[0]), bytes);
+        return 0;
+    }
+    outside.remove(static_cast<uintptr_t>(a[0]));
+    return sys::call(SYS_munmap, a[0], a[1]);
+}
+
+// A mapping never grows in place, because what follows is reserved: it moves.
+long remap(const long *a)
+{
+    char *old = address(a[0]);
+    const size_t before = arena::whole_pages(static_cast<size_t>(a[1]));
+    const size_t after = arena::whole_pages(static_cast<size_t>(a[2]));
+    if (!arena::contains(old) || (a[3] & MREMAP_FIXED) != 0 || before == 0)
+        return sys::call(SYS_mremap, a[0], a[1], a[2], a[3], a[4]);
+    if (after <= before) {
+        if (after < before)
+            arena::give_back(old + after, before - after);
+        return a[0];
+    }
+    if ((a[3] & MREMAP_MAYMOVE) == 0)
+        return -ENOMEM;
+    char *place =
+        arena::take(after, arena::Zone::Far, after >= huge_page ? huge_page : arena::page);
+    if (place == nullptr)
+        return -ENOMEM;
+    const long got =
+        sys::call(SYS_mremap, old, before, after, MREMAP_MAYMOVE | MREMAP_FIXED, place);
+    if (sys::failed(got))
+        arena::give_back(place, after);
+    else
+        arena::give_back(old, before);
+    return got;
+}
+
+long attach(const long *a)
+{
+    struct shmid_ds segment = {};
+    const long error = sys::call(SYS_shmctl, a[0], IPC_STAT, &segment);
+    if (a[1] != 0 || sys::failed(error))
+        return sys::call(SYS_shmat, a[0], a[1], a[2]);
+    char *place = arena::take(segment.shm_segsz, arena::Zone::Far);
+    if (place == nullptr)
+        return -ENOMEM;
+    const long got = sys::call(SYS_shmat, a[0], place, a[2] | SHM_REMAP);
+    if (sys::failed(got))
+        arena::give_back(place, segment.shm_segsz);
+    else
+        segments.add(static_cast<uintptr_t>(got), segment.shm_segsz);
+    return got;
+}
+
+long detach(const long *a)
+{
+    const long result = sys::call(SYS_shmdt, a[0]);
+    const Block segment = segments.remove(static_cast<uintptr_t>(a[0]));
+    if (!sys::failed(result) && segment.bytes != 0)
+        arena::give_back(address(a[0]), segment.bytes);
+    return result;
+}
+
+} // namespace cryo::capsule::memory

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/capsule/threads.hpp"
+#include "mpi/capsule/capsule.hpp"
+#include "mpi/capsule/lock.hpp"
+#include "mpi/capsule/refuse.hpp"
+
+#include <pthread.h>
+
+namespace cryo::capsule {
+
+__thread Binding binding;
+uint64_t opening;
+long way_back_offset;
+
+namespace {
+
+constexpr int most = 1024;
+
+const cryo_guest *library;
+Lock lock;
+void *spare[most];
+int spares;
+pthread_key_t at_thread_end;
+bool have_key;
+
+void bind(void *fs)
+{
+    *reinterpret_cast<void **>(static_cast<char *>(fs) + way_back_offset) = current_fs();
+    binding = {fs, opening};
+}
+
+void give_back(void *fs)
+{
+    if (!entered())
+        return;
+    Hold hold(lock);
+    if (spares < most)
+        spare[spares++] = fs;
+    binding = {};
+}
+
+} // namespace
+
+namespace threads {
+
+void begin(const cryo_guest *guest, void *fs)
+{
+    static uint64_t openings;
+    library = guest;
+    way_back_offset = guest->way_back;
+    spares = 0;
+    opening = ++openings;
+    bind(fs);
+    if (void *donor = call(guest->add_donor))
+        spare[spares++] = donor;
+}
+
+void end()
+{
+    binding = {};
+    opening = 0;
+    library = nullptr;
+    spares = 0;
+}
+
+} // namespace threads
+
+bool enter_slowly(Refusal &why)
+{
+    if (opening == 0)
+        return refuse(why, "the MPI library is not loaded");
+    Hold hold(lock);
+    if (!have_key) {
+        have_key = pthread_key_create(&at_thread_end, give_back) == 0;
+        if (!have_key)
+            return refuse(why, "no pthread key is left for the threads that call MPI");
+    }
+    if (spares == 0)
+        return refuse(why,
+                      "too many threads call MPI: no thread could be made for one more (at most "
+                      "%d, or the limit of processes)",
+                      most);
+    void *fs = spare[--spares];
+    bind(fs);
+    pthread_setspecific(at_thread_end, fs);
+    if (spares == 0) {
+        if (void *donor = call(library->add_donor))
+            spare[spares++] = donor;
+    }
+    return true;
+}
+
+} // namespace cryo::capsule

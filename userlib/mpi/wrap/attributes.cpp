@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attributes: keyvals with callbacks, and the predefined ones, whose values lie in the capsule.
+#include "mpi/wrap/attributes.hpp"
+#include "mpi/wrap/callback.hpp"
+#include "mpi/wrap/fatal.hpp"
+#include "mpi/wrap/wrapper.hpp"
+
+namespace cryo::mpi {
+
+namespace {
+
+using capsule::call;
+using capsule::call_home;
+
+// What the stock library hands back as extra_state. Lives as long as the process: attributes with
+// this keyval may outlive the keyval.
+template <class Copy, class Delete>
+struct Keyval {
+    Copy *copy;
+    Delete *remove;
+    void *extra_state;
+};
+
+// Called by the stock library, in the capsule.
+template <class Handle, class Copy, class Delete>
+int copy_attribute(Handle from, int keyval, void *extra, void *value, void *copy, int *flag)
+{
+    const auto *ours = static_cast<Keyval<Copy, Delete> *>(extra);
+    return call_home(ours->copy, known(from), keyval, ours->extra_state, value, copy, flag);
+}
+
+template <class Handle, class Copy, class Delete>
+int delete_attribute(Handle from, int keyval, void *value, void *extra)
+{
+    const auto *ours = static_cast<Keyval<Copy, Delete> *>(extra);
+    return call_home(ours->remove, known(from), keyval, value, ours->extra_state);
+}
+
+template <class Handle, class Copy, class Delete, class Create>
+int create_keyval(Create create, Copy *copy, Delete *remove, int *keyval, void *extra_state)
+{
+    using Record = Keyval<Copy, Delete>;
+    auto *record = static_cast<Record *>(make_record(sizeof(Record)));
+    *record = {copy, remove, extra_state};
+    return call(create, copy_attribute<Handle, Copy, Delete>,
+                delete_attribute<Handle, Copy, Delete>, keyval, static_cast<void *>(record));
+}
+
+constexpr int most_predefined = 64;
+long communicator_values[most_predefined]; // the same for all communicators
+
+} // namespace
+
+// The value of a predefined attribute is the address of a number of the library's; what the program
+// may keep is the address of a copy.
+void copy_out_of_capsule(Object *object, int keyval, void *place)
+{
+    auto *value = static_cast<long **>(place);
+    if (!capsule::owns(*value))
+        return;
+    if (keyval < 0 || keyval >= most_predefined)
+        fatal("attribute %d has a value inside the MPI library", keyval);
+    long *copy = &communicator_values[keyval];
+    if (object->kind == Kind::Win)
+        copy = &object->attributes[static_cast<unsigned>(keyval) % 4];
+    *copy = **value;
+    *value = copy;
+}
+
+} // namespace cryo::mpi
+
+using namespace cryo::mpi;
+using cryo::capsule::call;
+
+EXPORTED int PMPI_Comm_create_keyval(MPI_Comm_copy_attr_function *copy,
+                                     MPI_Comm_delete_attr_function *remove, int *keyval,
+                                     void *extra_state)
+{
+    ready();
+    return create_keyval<MPI_Comm>(stock.Comm_create_keyval, copy, remove, keyval, extra_state);
+}
+ALIAS(MPI_Comm_create_keyval, PMPI_Comm_create_keyval)
+
+EXPORTED int PMPI_Keyval_create(MPI_Copy_function *copy, MPI_Delete_function *remove, int *keyval,
+                                void *extra_state)
+{
+    ready();
+    return create_keyval<MPI_Comm>(stock.Keyval_create, copy, remove, keyval, extra_state);
+}
+ALIAS(MPI_Keyval_create, PMPI_Keyval_create)
+
+EXPORTED int PMPI_Type_create_keyval(MPI_Type_copy_attr_function *copy,
+                                     MPI_Type_delete_attr_function *remove, int *keyval,
+                                     void *extra_state)
+{
+    ready();
+    return create_keyval<MPI_Datatype>(stock.Type_create_keyval, copy, remove, keyval, extra_state);
+}
+ALIAS(MPI_Type_create_keyval, PMPI_Type_create_keyval)
+
+EXPORTED int PMPI_Win_create_keyval(MPI_Win_copy_attr_function *copy,
+                                    MPI_Win_delete_attr_function *remove, int *keyval,
+                                    void *extra_state)
+{
+    ready();
+    return create_keyval<MPI_Win>(stock.Win_create_keyval, copy, remove, keyval, extra_state);
+}
+ALIAS(MPI_Win_create_keyval, PMPI_Win_create_keyval)
+
+EXPORTED int PMPI_Comm_get_attr(MPI_Comm comm, int keyval, void *value, int *flag)
+{
+    ready();
+    const int result = call(stock.Comm_get_attr, real_of(comm), keyval, value, flag);
+    if (result == MPI_SUCCESS && *flag != 0)
+        copy_out_of_capsule(object_of(comm), keyval, value);
+    return result;
+}
+ALIAS(MPI_Comm_get_attr, PMPI_Comm_get_attr)
+
+EXPORTED int PMPI_Attr_get(MPI_Comm comm, int keyval, void *value, int *flag)
+{
+    return PMPI_Comm_get_attr(comm, keyval, value, flag);
+}
+ALIAS(MPI_Attr_get, PMPI_Attr_get)
+
+EXPORTED int PMPI_Win_get_attr(MPI_Win win, int keyval, void *value, int *flag)
+{
+    ready();
+    const int result = call(stock.Win_get_attr, real_of(win), keyval, value, flag);
+    if (result != MPI_SUCCESS || *flag == 0)
+        return result;
+    Object *object = object_of(win);
+    if (keyval == MPI_WIN_CREATE_FLAVOR && object->window != nullptr) {
+        static int allocated = MPI_WIN_FLAVOR_ALLOCATE;
+        *static_cast<int **>(value) = &allocated;
+    } else if (keyval != MPI_WIN_BASE) {
+        copy_out_of_capsule(object, keyval, value);
+    }
+    return result;
+}
+ALIAS(MPI_Win_get_attr, PMPI_Win_get_attr)
+
+// The functions that a program may name instead of its own. All kinds have the same shape.
+
+#define ATTRIBUTE_FUNCTIONS(KIND, Handle)                                                          \
+    EXPORTED int OMPI_C_MPI_##KIND##NULL_COPY_FN(Handle, int, void *, void *, void *, int *flag)   \
+    {                                                                                              \
+        *flag = 0;                                                                                 \
+        return MPI_SUCCESS;                                                                        \
+    }                                                                                              \
+    EXPORTED int OMPI_C_MPI_##KIND##DUP_FN(Handle, int, void *, void *value, void *copy,           \
+                                           int *flag)                                              \
+    {                                                                                              \
+        *flag = 1;                                                                                 \
+        *static_cast<void **>(copy) = value;                                                       \
+        return MPI_SUCCESS;                                                                        \
+    }                                                                                              \
+    EXPORTED int OMPI_C_MPI_##KIND##NULL_DELETE_FN(Handle, int, void *, void *)                    \
+    {                                                                                              \
+        return MPI_SUCCESS;                                                                        \
+    }
+
+ATTRIBUTE_FUNCTIONS(, MPI_Comm)
+ATTRIBUTE_FUNCTIONS(COMM_, MPI_Comm)
+ATTRIBUTE_FUNCTIONS(TYPE_, MPI_Datatype)
+ATTRIBUTE_FUNCTIONS(WIN_, MPI_Win)

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Functions of the program that the stock library calls. What it is given is a function of ours
+// that translates handles and goes home before it calls the program's.
+//
+// Where MPI hands the function some data of its own (extra_state), that is a record of ours:
+//
+//     auto *record = static_cast<Record *>(make_record(sizeof(Record)));
+//
+// Where it does not, as for operations and error handlers, there is a stock of functions that
+// differ only in the slot they look into:
+//
+//     static Slots<256> slots;
+//     int slot = slots.find_or_add(program_function);
+//
+// RULE: what runs before it has gone home uses no thread-local storage.
+#pragma once
+
+#include "mpi/capsule/capsule.hpp"
+#include "mpi/capsule/lock.hpp"
+#include "mpi/wrap/handles.hpp"
+
+#include <cstddef>
+
+namespace cryo::mpi {
+
+// Memory that is never given back; from capsule::keep.
+void *make_record(size_t bytes);
+
+// Our handle for one that the library passes to a callback.
+template <class Handle>
+Handle known(Handle real)
+{
+    return handle_of<Handle>(find_object(kind_of<Handle>, real));
+}
+
+// A program has few functions for callbacks, however often it registers them.
+template <size_t most>
+class Slots
+{
+  public:
+    // The slot of a function, or -1 if there are too many.
+    int find_or_add(void *function)
+    {
+        capsule::Hold hold(lock_);
+        for (size_t i = 0; i < used_; i++) {
+            if (functions_[i] == function)
+                return static_cast<int>(i);
+        }
+        if (used_ == most)
+            return -1;
+        functions_[used_] = function;
+        return static_cast<int>(used_++);
+    }
+
+    void *at(size_t slot) const { return functions_[slot]; }
+
+  private:
+    capsule::Lock lock_;
+    size_t used_ = 0;
+    void *functions_[most] = {};
+};
+
+} // namespace cryo::mpi

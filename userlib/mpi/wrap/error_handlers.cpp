@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Error handlers of the program's, for communicators, windows and files.
+#include "mpi/wrap/callback.hpp"
+#include "mpi/wrap/fatal.hpp"
+#include "mpi/wrap/wrapper.hpp"
+
+#include <utility>
+
+namespace cryo::mpi {
+
+namespace {
+
+constexpr size_t most = 128;
+
+// The program's handlers are declared with `...`, and are given nothing there.
+template <class Handle>
+using Handler = void(Handle *, int *, ...);
+
+using FortranHandler = void(MPI_Fint *, MPI_Fint *, ...);
+
+template <class Handle>
+Slots<most> handlers;
+template <class Handle>
+bool is_fortran[most]; // a function is written in one language
+
+template <class Handle>
+void handle_at_home(Handler<Handle> *handler, Handle *object, int *code)
+{
+    handler(object, code, nullptr);
+}
+
+void handle_in_fortran(FortranHandler *handler, MPI_Fint *object, MPI_Fint *code)
+{
+    handler(object, code, nullptr);
+}
+
+template <class Handle, size_t slot>
+void handle(Handle *object, int *code, ...)
+{
+    Handle ours = known(*object);
+    if (is_fortran<Handle>[slot]) {
+        MPI_Fint number = fortran_number(ours);
+        capsule::call_home(handle_in_fortran,
+                           reinterpret_cast<FortranHandler *>(handlers<Handle>.at(slot)), &number,
+                           code);
+        return;
+    }
+    capsule::call_home(handle_at_home<Handle>,
+                       reinterpret_cast<Handler<Handle> *>(handlers<Handle>.at(slot)), &ours, code);
+}
+
+template <class Handle, size_t... slots>
+Handler<Handle> *handler_of(size_t slot, std::index_sequence<slots...>)
+{
+    static Handler<Handle> *const all[] = {handle<Handle, slots>...};
+    return all[slot];
+}
+
+template <class Handle, class Create>
+int create(Create make, Handler<Handle> *function, MPI_Errhandler *handler, bool fortran = false)
+{
+    const int slot = handlers<Handle>.find_or_add(reinterpret_cast<void *>(function));
+    if (slot < 0)
+        fatal("the program uses more than %zu functions as MPI error handlers", most);
+    is_fortran<Handle>[slot] = fortran;
+    Made made(handler);
+    return done(capsule::call(
+                    make,
+                    handler_of<Handle>(static_cast<size_t>(slot), std::make_index_sequence<most>()),
+                    made.place()),
+                made);
+}
+
+} // namespace
+
+} // namespace cryo::mpi
+
+using namespace cryo::mpi;
+
+// Called by the Fortran and C++ libraries in place of the three functions below.
+EXPORTED MPI_Errhandler ompi_errhandler_create(int type, void *function, int language)
+{
+    enum { communicator = 1, window, file };
+    enum { cxx = 1, fortran };
+    ready();
+    if (language == cxx)
+        fatal("error handlers of the removed C++ bindings are not supported; use the C functions");
+    const bool is_fortran = language == fortran;
+    MPI_Errhandler made = MPI_ERRHANDLER_NULL;
+    if (type == communicator)
+        create<MPI_Comm>(stock.Comm_create_errhandler,
+                         reinterpret_cast<Handler<MPI_Comm> *>(function), &made, is_fortran);
+    else if (type == window)
+        create<MPI_Win>(stock.Win_create_errhandler, reinterpret_cast<Handler<MPI_Win> *>(function),
+                        &made, is_fortran);
+    else if (type == file)
+        create<MPI_File>(stock.File_create_errhandler,
+                         reinterpret_cast<Handler<MPI_File> *>(function), &made, is_fortran);
+    return made;
+}
+
+EXPORTED int PMPI_Comm_create_errhandler(MPI_Comm_errhandler_function *function,
+                                         MPI_Errhandler *handler)
+{
+    ready();
+    return create<MPI_Comm>(stock.Comm_create_errhandler, function, handler);
+}
+ALIAS(MPI_Comm_create_errhandler, PMPI_Comm_create_errhandler)
+
+EXPORTED int PMPI_Errhandler_create(MPI_Handler_function *function, MPI_Errhandler *handler)
+{
+    return PMPI_Comm_create_errhandler(function, handler);
+}
+ALIAS(MPI_Errhandler_create, PMPI_Errhandler_create)
+
+EXPORTED int PMPI_File_create_errhandler(MPI_File_errhandler_function *function,
+                                         MPI_Errhandler *handler)
+{
+    ready();
+    return create<MPI_File>(stock.File_create_errhandler, function, handler);
+}
+ALIAS(MPI_File_create_errhandler, PMPI_File_create_errhandler)
+
+EXPORTED int PMPI_Win_create_errhandler(MPI_Win_errhandler_function *function,
+                                        MPI_Errhandler *handler)
+{
+    ready();
+    return create<MPI_Win>(stock.Win_create_errhandler, function, handler);
+}
+ALIAS(MPI_Win_create_errhandler, PMPI_Win_create_errhandler)

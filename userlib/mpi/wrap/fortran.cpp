@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// What Open MPI's Fortran and C++ libraries take from the C library beside MPI functions:
+// constants, a little state, conversions of strings.
+#include "mpi/wrap/fortran.hpp"
+#include "mpi/wrap/fatal.hpp"
+#include "mpi/wrap/wrapper.hpp"
+
+#include <cstdlib>
+#include <cstring>
+
+#define EXPORTED_DATA [[gnu::visibility("default")]]
+
+extern "C" {
+// A Fortran program has these as common blocks, and then its own are the ones that count: the
+// binding library compares addresses with them.
+EXPORTED_DATA char mpi_fortran_argv_null_;
+EXPORTED_DATA char mpi_fortran_argvs_null_;
+EXPORTED_DATA int mpi_fortran_bottom_;
+EXPORTED_DATA int mpi_fortran_errcodes_ignore_;
+EXPORTED_DATA int mpi_fortran_in_place_;
+EXPORTED_DATA int mpi_fortran_unweighted_;
+EXPORTED_DATA int mpi_fortran_weights_empty_;
+EXPORTED_DATA int mpi_fortran_status_ignore_[2];
+EXPORTED_DATA int mpi_fortran_statuses_ignore_[2];
+EXPORTED_DATA MPI_Fint *MPI_F_STATUS_IGNORE = mpi_fortran_status_ignore_;
+EXPORTED_DATA MPI_Fint *MPI_F_STATUSES_IGNORE = mpi_fortran_statuses_ignore_;
+
+EXPORTED_DATA bool ompi_mpi_param_check = true;
+EXPORTED_DATA int ompi_mpi_state;
+EXPORTED_DATA MPI_Status ompi_status_empty;
+
+// Internal error codes: the wrappers return none, so there is nothing to translate.
+EXPORTED_DATA int ompi_errcode_intern_lastused;
+EXPORTED_DATA char ompi_errcodes_intern[0x78];
+
+// A list, on which the Fortran library puts what it must free: an empty one points to itself.
+struct OpalList {
+    void *object[2];
+    struct Item {
+        void *object[2];
+        Item *next;
+        Item *previous;
+        long is_free;
+    } sentinel;
+    size_t length;
+};
+static_assert(sizeof(OpalList) == 0x40);
+EXPORTED_DATA extern OpalList ompi_registered_datareps;
+OpalList ompi_registered_datareps = {
+    {},
+    {{}, &ompi_registered_datareps.sentinel, &ompi_registered_datareps.sentinel, 0},
+    0,
+};
+}
+
+namespace cryo::mpi {
+
+namespace {
+
+constexpr int out_of_resource = -2; // OMPI_ERR_OUT_OF_RESOURCE
+
+template <class Value>
+void refresh(Value &ours, const char *symbol)
+{
+    if (const void *real = capsule::symbol(symbol))
+        memcpy(&ours, real, sizeof(ours));
+}
+
+// A Fortran string's length without the blanks at its end.
+size_t length_of(const char *text, int length)
+{
+    auto end = static_cast<size_t>(length > 0 ? length : 0);
+    while (end > 0 && text[end - 1] == ' ')
+        end--;
+    return end;
+}
+
+char *c_string(const char *text, int length)
+{
+    const size_t bytes = length_of(text, length);
+    auto *made = static_cast<char *>(malloc(bytes + 1));
+    if (made != nullptr) {
+        memcpy(made, text, bytes);
+        made[bytes] = 0;
+    }
+    return made;
+}
+
+bool is_blank(const char *text, int length)
+{
+    return length_of(text, length) == 0;
+}
+
+void free_argv(char **argv)
+{
+    for (char **word = argv; word != nullptr && *word != nullptr; word++)
+        free(*word);
+    free(argv);
+}
+
+// `count` strings, `advance` bytes apart, as an argv.
+int make_argv(const char *array, int count, int length, int advance, char ***argv)
+{
+    auto **made = static_cast<char **>(calloc(static_cast<size_t>(count) + 1, sizeof(char *)));
+    if (made == nullptr)
+        return out_of_resource;
+    for (int i = 0; i < count; i++) {
+        made[i] = c_string(array + static_cast<ptrdiff_t>(i) * advance, length);
+        if (made[i] == nullptr) {
+            free_argv(made);
+            return out_of_resource;
+        }
+    }
+    *argv = made;
+    return MPI_SUCCESS;
+}
+
+} // namespace
+
+void fortran_state_changed()
+{
+    refresh(ompi_mpi_state, "ompi_mpi_state");
+    refresh(ompi_mpi_param_check, "ompi_mpi_param_check");
+    refresh(ompi_status_empty, "ompi_status_empty");
+}
+
+void mirror_communicator(Object *object)
+{
+    constexpr size_t flags = 0xe8;
+    constexpr size_t groups = 0xf8; // local, then remote
+    if (object == nullptr || object->real == nullptr)
+        return;
+    auto *ours = reinterpret_cast<char *>(object);
+    const auto *real = static_cast<const char *>(object->real);
+    memcpy(ours + flags, real + flags, sizeof(uint32_t));
+    memcpy(ours + groups, real + groups, 2 * sizeof(void *));
+}
+
+} // namespace cryo::mpi
+
+using namespace cryo::mpi;
+
+// Strings: what is made here is freed by the Fortran library, in the program's world.
+
+EXPORTED int ompi_fortran_string_f2c(const char *text, int length, char **made)
+{
+    while (length > 0 && *text == ' ') {
+        text++;
+        length--;
+    }
+    *made = c_string(text, length);
+    return *made != nullptr ? MPI_SUCCESS : out_of_resource;
+}
+
+EXPORTED int ompi_fortran_string_c2f(const char *text, char *place, int length)
+{
+    const auto room = static_cast<size_t>(length);
+    const size_t bytes = strlen(text) < room ? strlen(text) : room;
+    memcpy(place, text, bytes); // NOLINT(bugprone-not-null-terminated-result): Fortran
+    memset(place + bytes, ' ', room - bytes);
+    return MPI_SUCCESS;
+}
+
+EXPORTED int ompi_fortran_argv_blank_f2c(const char *array, int length, int advance, char ***argv)
+{
+    int count = 0;
+    while (!is_blank(array + static_cast<ptrdiff_t>(count) * advance, length))
+        count++;
+    return make_argv(array, count, length, advance, argv);
+}
+
+EXPORTED int ompi_fortran_argv_count_f2c(const char *array, int count, int length, int advance,
+                                         char ***argv)
+{
+    return make_argv(array, count, length, advance, argv);
+}
+
+EXPORTED int ompi_fortran_multiple_argvs_f2c(int count, const char *array, int length,
+                                             char ****argvs)
+{
+    auto ***made = static_cast<char ***>(calloc(static_cast<size_t>(count), sizeof(char **)));
+    if (made == nullptr)
+        return out_of_resource;
+    for (int i = 0; i < count; i++) {
+        const int error = ompi_fortran_argv_blank_f2c(array + static_cast<ptrdiff_t>(i) * length,
+                                                      length, count * length, &made[i]);
+        if (error != MPI_SUCCESS) {
+            for (int done = 0; done < i; done++)
+                free_argv(made[done]);
+            free(made);
+            return error;
+        }
+    }
+    *argvs = made;
+    return MPI_SUCCESS;
+}
+
+EXPORTED MPI_Datatype ompi_datatype_match_size(int size, unsigned short kind,
+                                               unsigned short language)
+{
+    ready();
+    using Match = MPI_Datatype(int, unsigned short, unsigned short);
+    static const auto match = cryo::capsule::function<Match *>("ompi_datatype_match_size");
+    return adopt(cryo::capsule::call(match, size, kind, language));
+}
+
+// Errors that the binding library finds itself. What it read as the error handler is not one.
+EXPORTED int ompi_errhandler_invoke(void * /*handler*/, Object *object, int /*type*/, int code,
+                                    const char * /*message*/)
+{
+    ready();
+    if (object == nullptr)
+        return PMPI_Comm_call_errhandler(MPI_COMM_WORLD, code);
+    switch (object->kind) {
+    case Kind::Win:
+        PMPI_Win_call_errhandler(handle_of<MPI_Win>(object), code);
+        break;
+    case Kind::File:
+        PMPI_File_call_errhandler(handle_of<MPI_File>(object), code);
+        break;
+    default:
+        PMPI_Comm_call_errhandler(MPI_COMM_WORLD, code);
+        break;
+    }
+    return code;
+}
+
+EXPORTED void ompi_mpi_errors_are_fatal_comm_handler(MPI_Comm * /*comm*/, int *code, ...)
+{
+    fatal(
+        "an MPI function was called from Fortran before MPI_INIT or after MPI_FINALIZE (error %d)",
+        code != nullptr ? *code : MPI_ERR_OTHER);
+}
+
+EXPORTED void ompi_op_set_cxx_callback(MPI_Op /*operation*/, void * /*function*/)
+{
+    fatal("operations of the removed C++ bindings are not supported; use the C functions");
+}
+
+EXPORTED void mpi_conversion_fn_null_f()
+{
+    fatal("MPI_CONVERSION_FN_NULL was called");
+}
+ALIAS(mpi_conversion_fn_null_, mpi_conversion_fn_null_f)

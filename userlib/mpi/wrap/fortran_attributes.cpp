@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attributes from Fortran: Open MPI's binding library does not use the C functions for them,
+// because values are integers there and callbacks take references.
+#include "mpi/wrap/callback.hpp"
+#include "mpi/wrap/fatal.hpp"
+#include "mpi/wrap/wrapper.hpp"
+
+#include <cstring>
+
+namespace cryo::mpi {
+
+namespace {
+
+using capsule::call;
+using capsule::call_home;
+
+// The library's numbers for what has attributes.
+enum class Owner { Comm = 1, Datatype, Win };
+
+// Attributes are integers of the size of an address, or default integers in the deprecated
+// functions.
+template <class Value>
+using CopyFunction = void(MPI_Fint *, MPI_Fint *, Value *, Value *, Value *, MPI_Fint *,
+                          MPI_Fint *);
+template <class Value>
+using DeleteFunction = void(MPI_Fint *, MPI_Fint *, Value *, Value *, MPI_Fint *);
+
+struct Keyval {
+    Owner owner;
+    bool is_short; // default integers
+    void *copy;
+    void *remove;
+    MPI_Aint extra_state;
+};
+
+// From the stock library's number of an object to ours. In the capsule.
+MPI_Fint our_number(Owner owner, MPI_Fint number)
+{
+    switch (owner) {
+    case Owner::Comm:
+        return fortran_number(known(stock.Comm_f2c(number)));
+    case Owner::Datatype:
+        return fortran_number(known(stock.Type_f2c(number)));
+    case Owner::Win:
+        return fortran_number(known(stock.Win_f2c(number)));
+    }
+    return -1;
+}
+
+const Keyval *record_of(const MPI_Aint *extra)
+{
+    return reinterpret_cast<const Keyval *>(*extra);
+}
+
+template <class Value>
+void copy_with(const Keyval *ours, MPI_Fint *from, MPI_Fint *keyval, MPI_Aint *in, MPI_Aint *out,
+               MPI_Fint *flag, MPI_Fint *error)
+{
+    auto extra = static_cast<Value>(ours->extra_state);
+    auto value = static_cast<Value>(*in);
+    Value copy = 0;
+    call_home(reinterpret_cast<CopyFunction<Value> *>(ours->copy), from, keyval, &extra, &value,
+              &copy, flag, error);
+    *out = copy;
+}
+
+void copy_attribute(MPI_Fint *from, MPI_Fint *keyval, MPI_Aint *extra, MPI_Aint *in, MPI_Aint *out,
+                    MPI_Fint *flag, MPI_Fint *error)
+{
+    const Keyval *ours = record_of(extra);
+    MPI_Fint number = our_number(ours->owner, *from);
+    if (ours->is_short)
+        copy_with<MPI_Fint>(ours, &number, keyval, in, out, flag, error);
+    else
+        copy_with<MPI_Aint>(ours, &number, keyval, in, out, flag, error);
+}
+
+template <class Value>
+void delete_with(const Keyval *ours, MPI_Fint *from, MPI_Fint *keyval, MPI_Aint *in,
+                 MPI_Fint *error)
+{
+    auto extra = static_cast<Value>(ours->extra_state);
+    auto value = static_cast<Value>(*in);
+    call_home(reinterpret_cast<DeleteFunction<Value> *>(ours->remove), from, keyval, &value, &extra,
+              error);
+}
+
+void delete_attribute(MPI_Fint *from, MPI_Fint *keyval, MPI_Aint *in, MPI_Aint *extra,
+                      MPI_Fint *error)
+{
+    const Keyval *ours = record_of(extra);
+    MPI_Fint number = our_number(ours->owner, *from);
+    if (ours->is_short)
+        delete_with<MPI_Fint>(ours, &number, keyval, in, error);
+    else
+        delete_with<MPI_Aint>(ours, &number, keyval, in, error);
+}
+
+using CreateKeyval = int(int, void *, void *, int *, MPI_Aint, int, void *);
+
+int create_keyval(Owner owner, bool is_short, void *copy, void *remove, int *keyval,
+                  MPI_Aint extra_state, int flags)
+{
+    static const auto create = capsule::function<CreateKeyval *>("ompi_attr_create_keyval_aint");
+    auto *record = static_cast<Keyval *>(make_record(sizeof(Keyval)));
+    *record = {owner, is_short, copy, remove, extra_state};
+    return call(create, static_cast<int>(owner), reinterpret_cast<void *>(copy_attribute),
+                reinterpret_cast<void *>(delete_attribute), keyval,
+                reinterpret_cast<MPI_Aint>(record), flags, nullptr);
+}
+
+// The pointer inside the library's own object that leads to its attributes.
+void **real_attributes(const Object *object)
+{
+    return reinterpret_cast<void **>(static_cast<char *>(object->real) +
+                                     attributes_offset(object->kind));
+}
+
+template <class Value>
+int get(const char *name, const Object *object, int keyval, Value *value, int *flag)
+{
+    auto get_real = capsule::function<int (*)(void *, int, Value *, int *)>(name);
+    return call(get_real, *real_attributes(object), keyval, value, flag);
+}
+
+template <class Value>
+int set(const char *name, int owner, const Object *object, int keyval, Value value)
+{
+    auto set_real = capsule::function<int (*)(int, void *, void **, int, Value, bool)>(name);
+    return call(set_real, owner, object->real, real_attributes(object), keyval, value, false);
+}
+
+} // namespace
+
+} // namespace cryo::mpi
+
+using namespace cryo::mpi;
+
+EXPORTED int ompi_attr_create_keyval_aint(int owner, void *copy, void *remove, int *keyval,
+                                          MPI_Aint extra_state, int flags, void * /*bindings*/)
+{
+    ready();
+    return create_keyval(static_cast<Owner>(owner), false, copy, remove, keyval, extra_state,
+                         flags);
+}
+
+EXPORTED int ompi_attr_create_keyval_fint(int owner, void *copy, void *remove, int *keyval,
+                                          MPI_Fint extra_state, int flags, void * /*bindings*/)
+{
+    ready();
+    return create_keyval(static_cast<Owner>(owner), true, copy, remove, keyval, extra_state, flags);
+}
+
+// `object`: what stands at attributes_offset() in an object of ours, the object itself.
+EXPORTED int ompi_attr_get_aint(const Object *object, int keyval, MPI_Aint *value, int *flag)
+{
+    ready();
+    return get("ompi_attr_get_aint", object, keyval, value, flag);
+}
+
+EXPORTED int ompi_attr_get_fint(const Object *object, int keyval, MPI_Fint *value, int *flag)
+{
+    ready();
+    return get("ompi_attr_get_fint", object, keyval, value, flag);
+}
+
+EXPORTED int ompi_attr_set_aint(int owner, const Object *object, void ** /*attributes*/, int keyval,
+                                MPI_Aint value, bool /*predefined*/)
+{
+    ready();
+    return set("ompi_attr_set_aint", owner, object, keyval, value);
+}
+
+EXPORTED int ompi_attr_set_fint(int owner, const Object *object, void ** /*attributes*/, int keyval,
+                                MPI_Fint value, bool /*predefined*/)
+{
+    ready();
+    return set("ompi_attr_set_fint", owner, object, keyval, value);
+}
+
+EXPORTED int ompi_attr_create_keyval(int /*owner*/, void * /*copy*/, void * /*remove*/,
+                                     int * /*keyval*/, void * /*extra_state*/, int /*flags*/,
+                                     void * /*bindings*/)
+{
+    fatal("attributes of the removed C++ bindings are not supported; use the C functions");
+}
+
+// The functions that a Fortran program may name instead of its own, in every spelling of compilers.
+#define SPELLINGS(lower, upper, target)                                                            \
+    ALIAS(lower, target)                                                                           \
+    ALIAS(lower##_, target)                                                                        \
+    ALIAS(lower##__, target)                                                                       \
+    ALIAS(upper, target)
+
+#define FORTRAN_ATTRIBUTE_FUNCTIONS(lower, upper, name, bytes)                                     \
+    EXPORTED void ompi_##name##null_copy_fn_f(MPI_Fint *, MPI_Fint *, void *, void *, void *,      \
+                                              MPI_Fint *flag, MPI_Fint *error)                     \
+    {                                                                                              \
+        *flag = 0;                                                                                 \
+        *error = MPI_SUCCESS;                                                                      \
+    }                                                                                              \
+    EXPORTED void ompi_##name##dup_fn_f(MPI_Fint *, MPI_Fint *, void *, void *value, void *copy,   \
+                                        MPI_Fint *flag, MPI_Fint *error)                           \
+    {                                                                                              \
+        *flag = 1;                                                                                 \
+        memcpy(copy, value, bytes);                                                                \
+        *error = MPI_SUCCESS;                                                                      \
+    }                                                                                              \
+    EXPORTED void ompi_##name##null_delete_fn_f(MPI_Fint *, MPI_Fint *, void *, void *,            \
+                                                MPI_Fint *error)                                   \
+    {                                                                                              \
+        *error = MPI_SUCCESS;                                                                      \
+    }                                                                                              \
+    SPELLINGS(lower##null_copy_fn, upper##NULL_COPY_FN, ompi_##name##null_copy_fn_f)               \
+    SPELLINGS(lower##dup_fn, upper##DUP_FN, ompi_##name##dup_fn_f)                                 \
+    SPELLINGS(lower##null_delete_fn, upper##NULL_DELETE_FN, ompi_##name##null_delete_fn_f)
+
+// mpi.h defines the upper-case names for C.
+#undef MPI_NULL_COPY_FN
+#undef MPI_DUP_FN
+#undef MPI_NULL_DELETE_FN
+#undef MPI_COMM_NULL_COPY_FN
+#undef MPI_COMM_DUP_FN
+#undef MPI_COMM_NULL_DELETE_FN
+#undef MPI_TYPE_NULL_COPY_FN
+#undef MPI_TYPE_DUP_FN
+#undef MPI_TYPE_NULL_DELETE_FN
+#undef MPI_WIN_NULL_COPY_FN
+#undef MPI_WIN_DUP_FN
+#undef MPI_WIN_NULL_DELETE_FN
+
+FORTRAN_ATTRIBUTE_FUNCTIONS(mpi_, MPI_, , sizeof(MPI_Fint))
+FORTRAN_ATTRIBUTE_FUNCTIONS(mpi_comm_, MPI_COMM_, comm_, sizeof(MPI_Aint))
+FORTRAN_ATTRIBUTE_FUNCTIONS(mpi_type_, MPI_TYPE_, type_, sizeof(MPI_Aint))
+FORTRAN_ATTRIBUTE_FUNCTIONS(mpi_win_, MPI_WIN_, win_, sizeof(MPI_Aint))

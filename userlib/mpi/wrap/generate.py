@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the wrappers of an MPI library from functions.txt and objects.txt.
+
+    generate.py functions.txt objects.txt OUTPUT-DIRECTORY
+
+writes functions.gen.hpp (the table of the stock library's functions), functions.gen.cpp (its loading
+and one wrapper a function), objects.gen.S and objects.gen.cpp (the predefined objects).
+
+A wrapper translates handles, crosses into the capsule once, and translates back:
+
+    int PMPI_Isend(const void *buf, ..., MPI_Comm comm, MPI_Request *request)
+    {
+        ready();
+        Made made_request(request);
+        return done(call(stock.Isend, buf, ..., real_of(comm), made_request.place()), made_request);
+    }
+"""
+import re
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HANDLES = ("MPI_Comm", "MPI_Datatype", "MPI_Errhandler", "MPI_File", "MPI_Group", "MPI_Info",
+           "MPI_Op", "MPI_Request", "MPI_Message", "MPI_Win")
+NOTICE = "SPDX-License-Identifier: Apache-2.0"
+MADE_BY = "Made by generate.py from functions.txt and objects.txt."
+
+
+@dataclass
+class Parameter:
+    mark: str           # "", out, inout or kept
+    declaration: str    # as in C
+    name: str
+    handle: str = ""    # the handle's type, or ""
+    is_pointer: bool = False
+    length: str = ""    # of an array of handles
+
+    @staticmethod
+    def parse(text):
+        mark, _, rest = text.partition(" ")
+        if mark not in ("out", "inout", "kept"):
+            mark, rest = "", text
+        declared = re.fullmatch(r"(?:const )?([\w ]+?) ?(\**)(\w+)((?:\[.*\])*)", rest)
+        if not declared:
+            raise SystemExit(f"functions.txt: cannot read the parameter '{text}'")
+        base, stars, name, brackets = declared.groups()
+        length = brackets[1:-1] if base in HANDLES else ""
+        return Parameter(mark, rest.replace(f"[{length}]", "[]") if length else rest, name,
+                         base if base in HANDLES else "", bool(stars), length)
+
+    def preparation(self):
+        """The statement before the call, with the helper of handles.hpp that it makes."""
+        helper = self.helper()
+        if not helper:
+            return []
+        what = f"{self.name}, {self.length}" if self.length else self.name
+        return [f"{helper} {self.local()}({what});"]
+
+    def helper(self):
+        if not self.handle or not (self.is_pointer or self.length):
+            return ""
+        if self.length:
+            return {"": "RealArray", "inout": "ChangedArray", "kept": "KeptArray"}[self.mark]
+        return {"out": "Made", "inout": "Changed"}[self.mark]
+
+    def local(self):
+        return f"real_{self.name}"
+
+    def argument(self):
+        if self.helper():
+            return f"{self.local()}.place()"
+        return f"real_of({self.name})" if self.handle else self.name
+
+
+@dataclass
+class Function:
+    name: str
+    returns: str = "int"
+    parameters: list = field(default_factory=list)
+    by_hand: bool = False
+    fortran: bool = False
+
+    @staticmethod
+    def parse(line):
+        head, _, rest = line.partition("(")
+        words = head.split(" ")
+        by_hand = words[:2] == ["by", "hand"]
+        fortran = words[0] == "fortran"
+        words = words[2:] if by_hand else words[1:] if fortran else words
+        texts = [text for text in rest.rstrip(")").split(", ") if text]
+        if texts[-1:] == ["..."]:
+            texts.pop()
+        return Function(words[-1], " ".join(words[:-1]) or "int",
+                        [] if by_hand else [Parameter.parse(text) for text in texts],
+                        by_hand, fortran)
+
+    def full_name(self, prefix="PMPI"):
+        """PMPI_Send for Send, PMPIX_Barrier_init for MPIX_Barrier_init."""
+        if self.name.startswith("MPIX_"):
+            return prefix + self.name.removeprefix("MPI")
+        return f"{prefix}_{self.name}"
+
+    def field(self):
+        return self.name
+
+    def wrapper(self):
+        declared = ", ".join(p.declaration for p in self.parameters) or "void"
+        lines = [f"EXPORTED {self.returns} {self.full_name()}({declared})", "{", "    ready();"]
+        if self.fortran:
+            lines.append("    " + self.conversion())
+        else:
+            for parameter in self.parameters:
+                lines += ["    " + line for line in parameter.preparation()]
+            lines.append("    " + self.crossing())
+        return lines + ["}", self.alias()]
+
+    def crossing(self):
+        arguments = ", ".join([f"stock.{self.field()}"] + [p.argument() for p in self.parameters])
+        settled = [p.local() for p in self.parameters if p.mark in ("out", "inout")]
+        kept = [p.local() for p in self.parameters if p.mark == "kept"]
+        if kept:
+            return f"return done_keeping(call({arguments}), {', '.join(settled + kept)});"
+        if settled:
+            return f"return done(call({arguments}), {', '.join(settled)});"
+        return f"return call({arguments});"
+
+    def conversion(self):
+        parameter = self.parameters[0]
+        if self.name.endswith("_c2f"):
+            return f"return fortran_number({parameter.name});"
+        return f"return from_fortran<{self.returns}>({parameter.name});"
+
+    def alias(self):
+        return f"ALIAS({self.full_name('MPI')}, {self.full_name()})"
+
+
+@dataclass
+class Objects:
+    handle: str
+    size: int
+    symbols: list
+
+
+def statements(path):
+    """The lines of a table, with what continues them."""
+    text = re.sub(r"^#.*$", "", path.read_text(), flags=re.MULTILINE)
+    text = re.sub(r"\n[ ]+", " ", text)
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def read_objects(path):
+    found = []
+    for line in statements(path):
+        handle, size, *symbols = line.split()
+        found.append(Objects(handle, int(size), symbols))
+    return found
+
+
+def functions_header(functions):
+    return [f"// {NOTICE}", "//", f"// {MADE_BY} The stock library's functions, in the capsule.",
+            "#pragma once", "", '#include "mpi/wrap/stock.hpp"', "", "namespace cryo::mpi {", "",
+            "struct Functions {",
+            *(f"    decltype(&{f.full_name()}) {f.field()};" for f in functions),
+            "};", "", "extern Functions stock;", "",
+            "// Null, or the name of a function that the library does not have.",
+            "const char *load_functions();", "", "} // namespace cryo::mpi"]
+
+
+def functions_source(functions):
+    lines = [f"// {NOTICE}", f"// {MADE_BY}", '#include "mpi/wrap/wrapper.hpp"', "",
+             "namespace cryo::mpi {", "", "Functions stock;", "", "const char *load_functions()", "{"]
+    for function in functions:
+        name = function.full_name()
+        lines += [f"    stock.{function.field()} = "
+                  f'capsule::function<decltype(&{name})>("{name}");',
+                  f"    if (stock.{function.field()} == nullptr)", f'        return "{name}";']
+    lines += ["    return nullptr;", "}", "", "} // namespace cryo::mpi", "",
+              "using namespace cryo::mpi;", "using cryo::capsule::call;"]
+    for function in functions:
+        if not function.by_hand:
+            lines += ["", *function.wrapper()]
+    return lines
+
+
+def objects_assembly(kinds):
+    lines = [f"/* {NOTICE} */", f"/* {MADE_BY} */", "\t.bss"]
+    for kind in kinds:
+        for symbol in kind.symbols:
+            lines += [f"\t.globl {symbol}", f"\t.type {symbol}, @object",
+                      f"\t.size {symbol}, {kind.size}", "\t.balign 64", f"{symbol}:",
+                      f"\t.skip {kind.size}"]
+    return lines + ['\t.section .note.GNU-stack, "", @progbits']
+
+
+def objects_source(kinds):
+    symbols = [(symbol, kind) for kind in kinds for symbol in kind.symbols]
+    return [f"// {NOTICE}", f"// {MADE_BY}", '#include "mpi/wrap/objects.hpp"', "",
+            'extern "C" {',
+            *(f"extern cryo::mpi::Object {symbol};" for symbol, _ in symbols), "}", "",
+            "namespace cryo::mpi {", "", "const Predefined predefined[] = {",
+            *(f'    {{&{symbol}, "{symbol}", Kind::{kind.handle.removeprefix("MPI_")}, '
+              f"{'true' if symbol == kind.symbols[0] else 'false'}}}," for symbol, kind in symbols),
+            "};", "",
+            "const size_t predefined_count = sizeof(predefined) / sizeof(predefined[0]);", "",
+            "} // namespace cryo::mpi"]
+
+
+def main(functions_path, objects_path, output):
+    functions = [Function.parse(line) for line in statements(Path(functions_path))]
+    kinds = read_objects(Path(objects_path))
+    for name, lines in (("functions.gen.hpp", functions_header(functions)),
+                        ("functions.gen.cpp", functions_source(functions)),
+                        ("objects.gen.S", objects_assembly(kinds)),
+                        ("objects.gen.cpp", objects_source(kinds))):
+        Path(output, name).write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        raise SystemExit(__doc__)
+    main(*sys.argv[1:])

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// The life of the stock library: loaded at the first call, initialized, finalized.
+#include "mpi/capsule/lock.hpp"
+#include "mpi/wrap/fatal.hpp"
+#include "mpi/wrap/fortran.hpp"
+#include "mpi/wrap/wrapper.hpp"
+
+#include <atomic>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <unistd.h>
+
+namespace cryo::mpi {
+
+using capsule::call;
+
+void fatal(const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    dprintf(STDERR_FILENO, "cryo: %s\n", text);
+    _exit(1);
+}
+
+namespace {
+
+constexpr char library_name[] = "libmpi.so.40";
+
+void load()
+{
+    capsule::Refusal why;
+    const char *wanted = getenv("CRYO_MPI_LIBRARY");
+    const char *library = wanted != nullptr ? wanted : library_name;
+    if (!capsule::open({.library = library, .environment = environ}, why))
+        fatal("%s", why.text);
+    if (const char *missing = load_functions())
+        fatal("%s has no function %s: it is not an MPI library that Cryo knows", library, missing);
+    if (const char *missing = bind_predefined())
+        fatal("%s has no object %s: it is not an MPI library that Cryo knows", library, missing);
+}
+
+template <class Handle>
+void number(Object *object, MPI_Fint (*number_of)(Handle))
+{
+    const MPI_Fint found = call(number_of, static_cast<Handle>(object->real));
+    if (found >= 0)
+        number_predefined(object, found);
+}
+
+// Fortran's numbers of the predefined handles; the library tells them once it is initialized.
+void number_predefined_objects()
+{
+    for (size_t i = 0; i < predefined_count; i++) {
+        Object *object = predefined[i].object;
+        switch (predefined[i].kind) {
+        case Kind::Comm:
+            number(object, stock.Comm_c2f);
+            break;
+        case Kind::Datatype:
+            number(object, stock.Type_c2f);
+            break;
+        case Kind::Errhandler:
+            number(object, stock.Errhandler_c2f);
+            break;
+        case Kind::File:
+            number(object, stock.File_c2f);
+            break;
+        case Kind::Group:
+            number(object, stock.Group_c2f);
+            break;
+        case Kind::Info:
+            number(object, stock.Info_c2f);
+            break;
+        case Kind::Op:
+            number(object, stock.Op_c2f);
+            break;
+        case Kind::Request:
+            number(object, stock.Request_c2f);
+            break;
+        case Kind::Message:
+            number(object, stock.Message_c2f);
+            break;
+        case Kind::Win:
+            number(object, stock.Win_c2f);
+            break;
+        }
+    }
+}
+
+int initialized(int result)
+{
+    if (result == MPI_SUCCESS)
+        number_predefined_objects();
+    fortran_state_changed();
+    return result;
+}
+
+} // namespace
+
+void ready_slowly()
+{
+    static capsule::Lock lock;
+    {
+        capsule::Hold hold(lock);
+        if (!capsule::is_open())
+            load();
+    }
+    capsule::Refusal why;
+    if (!capsule::enter(why))
+        fatal("%s", why.text);
+}
+
+int rank_in(MPI_Comm comm)
+{
+    int rank = -1;
+    call(stock.Comm_rank, real_of(comm), &rank);
+    return rank;
+}
+
+int peers(MPI_Comm comm)
+{
+    int is_inter = 0;
+    int size = 0;
+    call(stock.Comm_test_inter, real_of(comm), &is_inter);
+    call(is_inter != 0 ? stock.Comm_remote_size : stock.Comm_size, real_of(comm), &size);
+    return size;
+}
+
+namespace {
+
+struct Neighbours {
+    int sources = 0;
+    int targets = 0;
+};
+
+Neighbours neighbours(MPI_Comm ours)
+{
+    MPI_Comm comm = real_of(ours);
+    int topology = MPI_UNDEFINED;
+    int dimensions = 0;
+    int is_weighted = 0;
+    Neighbours found;
+    call(stock.Topo_test, comm, &topology);
+    if (topology == MPI_CART) {
+        call(stock.Cartdim_get, comm, &dimensions);
+        found = {2 * dimensions, 2 * dimensions};
+    } else if (topology == MPI_GRAPH) {
+        call(stock.Graph_neighbors_count, comm, rank_in(ours), &found.sources);
+        found.targets = found.sources;
+    } else if (topology == MPI_DIST_GRAPH) {
+        call(stock.Dist_graph_neighbors_count, comm, &found.sources, &found.targets, &is_weighted);
+    }
+    return found;
+}
+
+} // namespace
+
+int sources(MPI_Comm comm)
+{
+    return neighbours(comm).sources;
+}
+
+int targets(MPI_Comm comm)
+{
+    return neighbours(comm).targets;
+}
+
+} // namespace cryo::mpi
+
+using namespace cryo::mpi;
+using namespace cryo;
+using cryo::capsule::call;
+
+EXPORTED int PMPI_Init(int *argc, char ***argv)
+{
+    ready();
+    return initialized(call(stock.Init, argc, argv));
+}
+ALIAS(MPI_Init, PMPI_Init)
+
+EXPORTED int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+{
+    ready();
+    return initialized(call(stock.Init_thread, argc, argv, required, provided));
+}
+ALIAS(MPI_Init_thread, PMPI_Init_thread)
+
+EXPORTED int PMPI_Finalize(void)
+{
+    ready();
+    const int result = call(stock.Finalize);
+    fortran_state_changed();
+    capsule::flush();
+    return result;
+}
+ALIAS(MPI_Finalize, PMPI_Finalize)
+
+// Asking does not load the library: tools ask in programs that never call MPI.
+EXPORTED int PMPI_Initialized(int *flag)
+{
+    *flag = 0;
+    if (!capsule::is_open())
+        return MPI_SUCCESS;
+    ready();
+    return call(stock.Initialized, flag);
+}
+ALIAS(MPI_Initialized, PMPI_Initialized)
+
+EXPORTED int PMPI_Finalized(int *flag)
+{
+    *flag = 0;
+    if (!capsule::is_open())
+        return MPI_SUCCESS;
+    ready();
+    return call(stock.Finalized, flag);
+}
+ALIAS(MPI_Finalized, PMPI_Finalized)
+
+// A hint for profiling tools; the library itself does nothing.
+EXPORTED int PMPI_Pcontrol(const int /*level*/, ...)
+{
+    return MPI_SUCCESS;
+}
+ALIAS(MPI_Pcontrol, PMPI_Pcontrol)

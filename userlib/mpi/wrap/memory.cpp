@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that MPI gives to the program is Cryo's, never the capsule's: it stays when the capsule
+// goes.
+#include "mpi/wrap/callback.hpp"
+#include "mpi/wrap/wrapper.hpp"
+
+#include <cstdint>
+
+namespace cryo::mpi {
+
+namespace {
+
+constexpr size_t page = 4096;
+
+// In front of the memory of MPI_Alloc_mem, in a page of its own so that the memory begins a page.
+struct Header {
+    size_t bytes; // with the header's page
+};
+
+capsule::Lock records_lock;
+char *records;
+size_t records_left;
+
+} // namespace
+
+void *make_record(size_t bytes)
+{
+    constexpr size_t block = 64 * 1024;
+    bytes = (bytes + 15) & ~size_t{15};
+    capsule::Hold hold(records_lock);
+    if (bytes > records_left) {
+        records = static_cast<char *>(capsule::keep(block));
+        records_left = block;
+    }
+    char *record = records;
+    records += bytes;
+    records_left -= bytes;
+    return record;
+}
+
+} // namespace cryo::mpi
+
+using namespace cryo::mpi;
+using namespace cryo;
+using cryo::capsule::call;
+
+EXPORTED int PMPI_Alloc_mem(MPI_Aint size, MPI_Info /*info*/, void *place)
+{
+    ready();
+    if (size < 0 || place == nullptr)
+        return call(stock.Comm_call_errhandler,
+                    static_cast<MPI_Comm>(object_of(MPI_COMM_WORLD)->real), MPI_ERR_ARG);
+    const size_t bytes = static_cast<size_t>(size) + page;
+    auto *header = static_cast<Header *>(capsule::keep(bytes));
+    if (header == nullptr)
+        return MPI_ERR_NO_MEM;
+    header->bytes = bytes;
+    *static_cast<void **>(place) = size == 0 ? nullptr : reinterpret_cast<char *>(header) + page;
+    if (size == 0)
+        capsule::unkeep(header, bytes);
+    return MPI_SUCCESS;
+}
+ALIAS(MPI_Alloc_mem, PMPI_Alloc_mem)
+
+EXPORTED int PMPI_Free_mem(void *base)
+{
+    if (base != nullptr) {
+        auto *header = reinterpret_cast<Header *>(static_cast<char *>(base) - page);
+        capsule::unkeep(header, header->bytes);
+    }
+    return MPI_SUCCESS;
+}
+ALIAS(MPI_Free_mem, PMPI_Free_mem)
+
+EXPORTED int PMPI_Win_allocate(MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void *place,
+                               MPI_Win *win)
+{
+    ready();
+    const size_t bytes = size > 0 ? static_cast<size_t>(size) : 1;
+    void *memory = capsule::keep(bytes);
+    if (memory == nullptr)
+        return MPI_ERR_NO_MEM;
+    Made made(win);
+    const int result =
+        done(call(stock.Win_create, memory, size, unit, real_of(info), real_of(comm), made.place()),
+             made);
+    if (result != MPI_SUCCESS) {
+        capsule::unkeep(memory, bytes);
+        return result;
+    }
+    made.object()->window = memory;
+    made.object()->window_bytes = bytes;
+    *static_cast<void **>(place) = memory;
+    return result;
+}
+ALIAS(MPI_Win_allocate, PMPI_Win_allocate)

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/wrap/objects.hpp"
+#include "mpi/capsule/capsule.hpp"
+#include "mpi/capsule/lock.hpp"
+#include "mpi/wrap/fatal.hpp"
+
+namespace cryo::mpi {
+
+namespace {
+
+using capsule::Hold;
+using capsule::Lock;
+
+Lock lock;               // of everything here; held for a few instructions
+Object *free_objects[2]; // small ones, and those with attributes
+Object *nulls[kind_count];
+
+size_t index_of(Kind kind)
+{
+    return static_cast<size_t>(kind);
+}
+
+void *keep_or_die(size_t bytes)
+{
+    void *memory = capsule::keep(bytes);
+    if (memory == nullptr)
+        fatal("no memory for MPI handles");
+    return memory;
+}
+
+// From the stock library's handles to ours: open addressing, linear probing.
+class Directory
+{
+  public:
+    Object *find(const void *real) const
+    {
+        if (table_ == nullptr)
+            return nullptr;
+        for (size_t i = place(real);; i = (i + 1) & (size_ - 1)) {
+            if (table_[i] == nullptr || table_[i]->real == real)
+                return table_[i];
+        }
+    }
+
+    void add(Object *object)
+    {
+        if (2 * (count_ + 1) > size_)
+            grow();
+        put(object);
+        count_++;
+    }
+
+    void remove(const Object *object)
+    {
+        if (table_ == nullptr)
+            return;
+        size_t hole = place(object->real);
+        while (table_[hole] != object) {
+            if (table_[hole] == nullptr)
+                return;
+            hole = (hole + 1) & (size_ - 1);
+        }
+        table_[hole] = nullptr;
+        count_--;
+        // What comes behind may have been put there because the place was taken.
+        for (size_t i = (hole + 1) & (size_ - 1); table_[i] != nullptr; i = (i + 1) & (size_ - 1)) {
+            Object *moved = table_[i];
+            table_[i] = nullptr;
+            put(moved);
+        }
+    }
+
+  private:
+    size_t place(const void *real) const
+    {
+        return (reinterpret_cast<uintptr_t>(real) >> 4) * 0x9e3779b97f4a7c15 >> 32 & (size_ - 1);
+    }
+
+    void put(Object *object)
+    {
+        size_t i = place(object->real);
+        while (table_[i] != nullptr)
+            i = (i + 1) & (size_ - 1);
+        table_[i] = object;
+    }
+
+    void grow()
+    {
+        Object **old = table_;
+        const size_t old_size = size_;
+        size_ = old_size == 0 ? 1024 : 2 * old_size;
+        table_ = static_cast<Object **>(keep_or_die(size_ * sizeof(void *)));
+        for (size_t i = 0; i < old_size; i++) {
+            if (old[i] != nullptr)
+                put(old[i]);
+        }
+        if (old != nullptr)
+            capsule::unkeep(old, old_size * sizeof(void *));
+    }
+
+    Object **table_ = nullptr;
+    size_t size_ = 0;
+    size_t count_ = 0;
+};
+
+// Fortran numbers of one kind. A free entry holds the next free number.
+class Numbers
+{
+  public:
+    void set(int number, Object *object)
+    {
+        prepare();
+        if (number < 0 || number >= most)
+            fatal("the MPI library's Fortran number %d of a predefined handle is too large",
+                  number);
+        entries_[number].object = object;
+        if (number >= next_)
+            next_ = number + 1;
+    }
+
+    int add(Object *object)
+    {
+        prepare();
+        int number = free_;
+        if (number != 0)
+            free_ = entries_[number].next_free;
+        else if (next_ < most)
+            number = next_++;
+        else
+            fatal("more than %d MPI handles of one kind are used from Fortran", most);
+        entries_[number] = {object, 0};
+        return number;
+    }
+
+    void remove(int number)
+    {
+        entries_[number] = {nullptr, free_};
+        free_ = number;
+    }
+
+    Object *at(int number) const
+    {
+        return entries_ != nullptr && number >= 0 && number < next_ ? entries_[number].object
+                                                                    : nullptr;
+    }
+
+  private:
+    struct Entry {
+        Object *object;
+        int next_free;
+    };
+    static constexpr int most = 1 << 20;
+
+    void prepare()
+    {
+        if (entries_ == nullptr)
+            entries_ = static_cast<Entry *>(keep_or_die(most * sizeof(Entry)));
+    }
+
+    Entry *entries_ = nullptr;
+    int next_ = 1;
+    int free_ = 0;
+};
+
+Directory directory;
+Numbers numbers[kind_count];
+
+// Requests come and go with every message; the library never tells of one twice.
+bool is_listed(Kind kind)
+{
+    return kind != Kind::Request;
+}
+
+bool has_attributes(Kind kind)
+{
+    return attributes_offset(kind) != 0;
+}
+
+// What the Fortran library may look at, beyond what is ours, is there and zero.
+size_t bytes_of(Kind kind)
+{
+    return has_attributes(kind) ? 512 : 256;
+}
+static_assert(sizeof(Object) <= 0xd0); // where attributes begin
+
+void add_free_objects(Kind kind)
+{
+    constexpr size_t block = 64 * 1024;
+    const size_t bytes = bytes_of(kind);
+    Object *&list = free_objects[has_attributes(kind)];
+    auto *fresh = static_cast<char *>(keep_or_die(block));
+    for (size_t at = 0; at + bytes <= block; at += bytes) {
+        auto *object = reinterpret_cast<Object *>(fresh + at);
+        object->next = list;
+        list = object;
+    }
+}
+
+void mark_attributes(Object *object)
+{
+    if (const size_t offset = attributes_offset(object->kind))
+        *reinterpret_cast<Object **>(reinterpret_cast<char *>(object) + offset) = object;
+}
+
+void set_number(Object *object, int number)
+{
+    object->fortran = number;
+    object->group_number = number;
+}
+
+Object *new_object(Kind kind, void *real)
+{
+    Object *&list = free_objects[has_attributes(kind)];
+    if (list == nullptr)
+        add_free_objects(kind);
+    Object *object = list;
+    list = object->next;
+    *object = {};
+    object->real = real;
+    object->kind = kind;
+    object->references = 1;
+    object->fortran = -1;
+    object->callbacks_are_c = true;
+    mark_attributes(object);
+    if (kind == Kind::Group) // the Fortran library does not ask for its number
+        set_number(object, numbers[index_of(kind)].add(object));
+    if (is_listed(kind))
+        directory.add(object);
+    return object;
+}
+
+bool is_predefined(const Object *object)
+{
+    return object->references == UINT32_MAX;
+}
+
+} // namespace
+
+Object *make_object(Kind kind, void *real)
+{
+    Hold hold(lock);
+    return new_object(kind, real);
+}
+
+Object *adopt_object(Kind kind, void *real)
+{
+    if (real == nullptr)
+        return nullptr;
+    Hold hold(lock);
+    if (Object *known = directory.find(real)) {
+        if (!is_predefined(known))
+            known->references++;
+        return known;
+    }
+    return new_object(kind, real);
+}
+
+Object *find_object(Kind kind, void *real)
+{
+    if (real == nullptr)
+        return nullptr;
+    Hold hold(lock);
+    Object *known = directory.find(real);
+    return known != nullptr ? known : new_object(kind, real);
+}
+
+void drop_object(Object *object)
+{
+    if (is_predefined(object))
+        return;
+    Hold hold(lock);
+    if (--object->references > 0)
+        return;
+    if (object->fortran >= 0)
+        numbers[index_of(object->kind)].remove(object->fortran);
+    if (is_listed(object->kind))
+        directory.remove(object);
+    for (size_t i = 0; i < 2; i++) {
+        if (object->kept[i] != nullptr)
+            capsule::unkeep(object->kept[i], object->kept_bytes[i]);
+    }
+    if (object->window != nullptr)
+        capsule::unkeep(object->window, object->window_bytes);
+    Object *&list = free_objects[has_attributes(object->kind)];
+    object->next = list;
+    list = object;
+}
+
+Object *null_object(Kind kind)
+{
+    return nulls[index_of(kind)];
+}
+
+int number_object(Object *object)
+{
+    Hold hold(lock);
+    if (object->fortran < 0)
+        set_number(object, numbers[index_of(object->kind)].add(object));
+    return object->fortran;
+}
+
+Object *numbered_object(Kind kind, int number)
+{
+    Hold hold(lock);
+    return numbers[index_of(kind)].at(number);
+}
+
+void number_predefined(Object *object, int number)
+{
+    Hold hold(lock);
+    set_number(object, number);
+    numbers[index_of(object->kind)].set(number, object);
+}
+
+const char *bind_predefined()
+{
+    for (size_t i = 0; i < predefined_count; i++) {
+        const Predefined &entry = predefined[i];
+        void *real = capsule::symbol(entry.symbol);
+        if (real == nullptr)
+            return entry.symbol;
+        Hold hold(lock);
+        if (entry.object->real != nullptr)
+            directory.remove(entry.object);
+        entry.object->real = real;
+        entry.object->kind = entry.kind;
+        entry.object->references = UINT32_MAX;
+        entry.object->fortran = -1;
+        mark_attributes(entry.object);
+        directory.add(entry.object);
+        if (entry.is_null)
+            nulls[index_of(entry.kind)] = entry.object;
+    }
+    return nullptr;
+}
+
+} // namespace cryo::mpi

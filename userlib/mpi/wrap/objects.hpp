@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the program's MPI handles point to. Each object remembers the stock library's own handle, so
+// that the library can be replaced under the program.
+//
+//     Object *object = make_object(Kind::Comm, real);      // new, one reference
+//     Object *object = adopt_object(Kind::Comm, real);     // the known one, or new; one more
+//     reference drop_object(object);
+//
+// The objects lie in memory of Cryo's own (capsule::keep): neither the program's heap nor the
+// capsule knows of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace cryo::mpi {
+
+enum class Kind : uint32_t {
+    Comm,
+    Datatype,
+    Errhandler,
+    File,
+    Group,
+    Info,
+    Op,
+    Request,
+    Message,
+    Win,
+};
+constexpr size_t kind_count = 10;
+
+// Open MPI's Fortran library reads and writes a few members of the C library's objects without
+// asking it. They are here at the places where it looks for them (release 4.1).
+struct Object {
+    void *real; // the stock library's handle, which translation loads from here
+    Kind kind;
+    uint32_t references;
+    Object *next;     // of a free object
+    int group_number; // a group's Fortran number
+    void *kept[2];    // arrays that the stock library reads until the request completes
+    size_t kept_bytes[2];
+    void *window; // memory of MPI_Win_allocate
+    size_t window_bytes;
+    uint32_t unused;
+    uint32_t operation_flags; // says that the operation's function is written in Fortran
+    uint32_t unused_too[4];
+    int fortran;        // its Fortran number, or -1
+    long attributes[4]; // what predefined attributes of a window point to
+    char gap[0xc0 - 0x90];
+    bool callbacks_are_c; // of a generalized request
+};
+static_assert(offsetof(Object, real) == 0);
+static_assert(offsetof(Object, group_number) == 0x18);
+static_assert(offsetof(Object, operation_flags) == 0x54);
+static_assert(offsetof(Object, fortran) == 0x68);
+static_assert(offsetof(Object, callbacks_are_c) == 0xc0);
+constexpr uint32_t operation_is_fortran = 2;
+
+// Open MPI's Fortran library finds an object's attributes by a pointer inside it, which is ours to
+// fill: it holds the object itself. 0: such objects have no attributes.
+constexpr size_t attributes_offset(Kind kind)
+{
+    switch (kind) {
+    case Kind::Comm:
+        return 0x110;
+    case Kind::Datatype:
+        return 0xd0;
+    case Kind::Win:
+        return 0xf0;
+    default:
+        return 0;
+    }
+}
+
+Object *make_object(Kind kind, void *real);
+Object *adopt_object(Kind kind, void *real);
+// Without a reference more: for callbacks. Safe with the capsule's thread-local storage.
+Object *find_object(Kind kind, void *real);
+void drop_object(Object *object);
+
+// The null object of a kind, whose address is MPI_COMM_NULL or its like.
+Object *null_object(Kind kind);
+
+// Fortran numbers. Those of predefined objects are the stock library's.
+int number_object(Object *object);
+Object *numbered_object(Kind kind, int number);
+void number_predefined(Object *object, int number);
+
+// The objects that the library exports by name; generated.
+struct Predefined {
+    Object *object;
+    const char *symbol;
+    Kind kind;
+    bool is_null;
+};
+extern const Predefined predefined[];
+extern const size_t predefined_count;
+
+// Connects the predefined objects with the capsule that is open. Null, or the symbol it lacks.
+const char *bind_predefined();
+
+} // namespace cryo::mpi

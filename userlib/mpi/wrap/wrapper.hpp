@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What every wrapper of an MPI function begins with.
+//
+//     EXPORTED int PMPI_Barrier(MPI_Comm comm)
+//     {
+//         ready();
+//         return call(stock.Barrier, real_of(comm));
+//     }
+//     ALIAS(MPI_Barrier, PMPI_Barrier)
+#pragma once
+
+#include "functions.gen.hpp"
+#include "mpi/capsule/capsule.hpp"
+#include "mpi/wrap/handles.hpp"
+
+#define EXPORTED extern "C" [[gnu::visibility("default")]]
+
+// Profiling tools define MPI_ names over the weak ones and call PMPI_.
+#define ALIAS(name, target)                                                                        \
+    extern "C" [[gnu::visibility("default"), gnu::weak, gnu::alias(#target)]] decltype(target)     \
+        name; // NOLINT(bugprone-macro-parentheses): what is declared
+
+namespace cryo::mpi {
+
+// Loads the stock library in the first call of the process, and lets this thread into it.
+void ready_slowly();
+inline void ready()
+{
+    if (__builtin_expect(!capsule::entered(), 0))
+        ready_slowly();
+}
+
+// Lengths of arrays of handles that only the communicator tells.
+int peers(MPI_Comm comm);   // of an array for alltoallw
+int sources(MPI_Comm comm); // neighbours that send to this process
+int targets(MPI_Comm comm); // neighbours that it sends to
+int rank_in(MPI_Comm comm);
+
+} // namespace cryo::mpi

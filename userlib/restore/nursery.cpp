@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "restore/nursery.hpp"
+
+#include "restore/plan.hpp"
+#include "sys/raw.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/close_range.h>
+#include <linux/futex.h>
+#include <linux/sched.h>
+#include <new>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace cryo::restore {
+
+namespace {
+
+constexpr int patience_s = 30; // for one process to come into being
+
+void wake(std::atomic<int> &word)
+{
+    sys::call(SYS_futex, &word, FUTEX_WAKE, 0x7fffffff, 0, 0, 0);
+}
+
+// Waits until the word is no longer zero; its value, or −ETIMEDOUT.
+int await_word(std::atomic<int> &word)
+{
+    const timespec limit = {patience_s, 0};
+    for (;;) {
+        const int value = word.load(std::memory_order_acquire);
+        if (value != 0)
+            return value;
+        if (sys::call(SYS_futex, &word, FUTEX_WAIT, 0, &limit, 0, 0) == -ETIMEDOUT)
+            return -ETIMEDOUT;
+    }
+}
+
+void tell(std::atomic<int> &word, long value)
+{
+    word.store(static_cast<int>(value), std::memory_order_release);
+    wake(word);
+}
+
+std::vector<char *> pointers(std::vector<std::string> &strings)
+{
+    std::vector<char *> list;
+    list.reserve(strings.size() + 1);
+    for (std::string &one : strings)
+        list.push_back(one.data());
+    list.push_back(nullptr);
+    return list;
+}
+
+void allow_descriptors(int floor)
+{
+    rlimit limit;
+    if (sys::failed(sys::call(SYS_prlimit64, 0, RLIMIT_NOFILE, nullptr, &limit)))
+        return;
+    const auto needed = static_cast<rlim_t>(floor) + max_slots;
+    if (limit.rlim_cur < needed) {
+        limit.rlim_cur = needed < limit.rlim_max ? needed : limit.rlim_max;
+        sys::call(SYS_prlimit64, 0, RLIMIT_NOFILE, &limit, nullptr);
+    }
+}
+
+} // namespace
+
+long make_process(pid_t wished, int, pid_t *lost)
+{
+    clone_args args = {};
+    args.flags = lost != nullptr ? CLONE_PARENT : 0;
+    args.exit_signal = lost != nullptr ? 0 : SIGCHLD; // 0: as the caller's is
+    if (wished != 0) {
+        args.set_tid = reinterpret_cast<uint64_t>(&wished);
+        args.set_tid_size = 1;
+    }
+    return sys::call(SYS_clone3, &args, sizeof(args));
+}
+
+struct Nursery::Prepared {
+    std::vector<char *> argv, envp;
+    std::vector<int> moved; // room for the descriptors on their way
+};
+
+Nursery::Nursery() = default;
+
+Nursery::~Nursery()
+{
+    if (births_ != nullptr)
+        munmap(births_, list_.size() * sizeof(Birth));
+}
+
+size_t Nursery::add(Newborn child)
+{
+    list_.push_back(std::move(child));
+    return list_.size() - 1;
+}
+
+bool Nursery::prepare()
+{
+    prepared_.resize(list_.size());
+    for (size_t i = 0; i < list_.size(); i++) {
+        prepared_[i].argv = pointers(list_[i].arguments);
+        prepared_[i].envp = pointers(list_[i].environment);
+        prepared_[i].moved.resize(list_[i].descriptors.size());
+    }
+    void *shared = mmap(nullptr, list_.size() * sizeof(Birth), PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return false;
+    births_ = static_cast<Birth *>(shared);
+    for (size_t i = 0; i < list_.size(); i++)
+        new (&births_[i]) Birth{};
+    return true;
+}
+
+// A child that is in the session its parent was in before the parent made its own.
+bool Nursery::goes_first(const Newborn &child, int parent) const
+{
+    return parent != nobody && list_[parent].session == parent && child.session != parent &&
+           child.session == session_of(list_[parent].parent);
+}
+
+void Nursery::make_children(int parent, bool before_session)
+{
+    for (size_t i = 0; i < list_.size(); i++) {
+        if (list_[i].parent != parent || goes_first(list_[i], parent) != before_session)
+            continue;
+        const long pid = make_(list_[i].pid, device_, parent == nobody ? lost_ : nullptr);
+        if (pid == 0)
+            live(i);
+        tell(births_[i].pid, pid);
+        if (pid < 0)
+            tell(births_[i].grouped, pid); // nobody waits for it in vain
+    }
+}
+
+// A process that was left to be waited for has ended already; and its parent has heard of it.
+void Nursery::await_zombies(int parent)
+{
+    for (size_t i = 0; i < list_.size(); i++) {
+        const int pid = births_[i].pid.load(std::memory_order_acquire);
+        if (list_[i].parent != parent || !list_[i].zombie || pid <= 0)
+            continue;
+        siginfo_t info;
+        while (sys::call(SYS_waitid, P_PID, pid, &info, WEXITED | WNOWAIT, nullptr) == -EINTR)
+            ;
+    }
+}
+
+// When everybody has joined their group. 0, or −errno.
+int Nursery::dismiss_stand_ins(int parent)
+{
+    for (size_t i = 0; i < list_.size(); i++) {
+        if (list_[i].parent != parent || !list_[i].stand_in)
+            continue;
+        for (size_t k = 0; k < list_.size(); k++) {
+            if (list_[k].group != static_cast<int>(i) || k == i)
+                continue;
+            if (const int joined = await_word(births_[k].grouped); joined < 0)
+                return joined;
+        }
+        const int pid = births_[i].pid.load(std::memory_order_acquire);
+        sys::call(SYS_kill, pid, SIGKILL);
+        while (sys::call(SYS_wait4, pid, nullptr, 0, nullptr) == -EINTR)
+            ;
+        births_[i].pid.store(0);
+    }
+    return 0;
+}
+
+void Nursery::die_as(int wait_status)
+{
+    if (WIFEXITED(wait_status))
+        sys::call(SYS_exit_group, WEXITSTATUS(wait_status));
+    const int signal = WTERMSIG(wait_status);
+    const rlimit none = {0, 0};
+    sys::call(SYS_prlimit64, 0, RLIMIT_CORE, &none, nullptr);
+    const uint64_t only = 1UL << (signal - 1);
+    sys::call(SYS_rt_sigprocmask, SIG_UNBLOCK, &only, nullptr, 8);
+    const struct {
+        uint64_t handler, flags, restorer, mask;
+    } standard = {};
+    sys::call(SYS_rt_sigaction, signal, &standard, nullptr, 8);
+    sys::call(SYS_kill, sys::call(SYS_getpid), signal);
+    for (;;)
+        sys::call(SYS_exit_group, 128 + signal);
+}
+
+// The life of a process from its birth to execve.
+void Nursery::live(size_t number)
+{
+    const auto self = static_cast<int>(number);
+    Newborn &own = list_[number];
+    const auto give_up = [&](long result) {
+        tell(births_[number].grouped, result);
+        for (;;)
+            sys::call(SYS_exit_group, 127);
+    };
+    tell(births_[number].pid, sys::call(SYS_getpid)); // our parent may be gone before it can say so
+    // The end of a zombie must not be waiting as a signal for the program that is to come.
+    const struct {
+        uint64_t handler, flags, restorer, mask;
+    } standard = {};
+    const uint64_t child_signal = 1UL << (SIGCHLD - 1);
+    sys::call(SYS_rt_sigaction, SIGCHLD, &standard, nullptr, 8);
+    sys::call(SYS_rt_sigprocmask, SIG_UNBLOCK, &child_signal, nullptr, 8);
+
+    make_children(self, true);
+    long result = 0;
+    if (own.session == self)
+        result = sys::call(SYS_setsid);
+    else if (own.group == self)
+        result = sys::call(SYS_setpgid, 0, 0);
+    // Before there are children: they inherit it.
+    if (own.session == self && own.terminal >= 0 && !sys::failed(result))
+        result = sys::call(SYS_ioctl, own.terminal, TIOCSCTTY, 0);
+    if (sys::failed(result))
+        give_up(result);
+    if (own.session == self || own.group == self)
+        tell(births_[number].grouped, 1);
+    make_children(self, false);
+    if (own.group != self && own.session != self && own.group != nobody) {
+        const int leader = await_word(births_[own.group].grouped);
+        if (leader < 0)
+            give_up(leader);
+        result = sys::call(SYS_setpgid, 0, births_[own.group].pid.load());
+        if (sys::failed(result))
+            give_up(result);
+    }
+    if (own.terminal >= 0 && own.foreground != nobody) {
+        const int leader = await_word(births_[own.foreground].grouped);
+        if (leader < 0)
+            give_up(leader);
+        const uint64_t only = 1UL << (SIGTTOU - 1);
+        const int group = births_[own.foreground].pid.load();
+        sys::call(SYS_rt_sigprocmask, SIG_BLOCK, &only, nullptr, 8);
+        result = sys::call(SYS_ioctl, own.terminal, TIOCSPGRP, &group);
+        sys::call(SYS_rt_sigprocmask, SIG_UNBLOCK, &only, nullptr, 8);
+        if (sys::failed(result))
+            give_up(result);
+    }
+    tell(births_[number].grouped, 1);
+    if (own.zombie)
+        die_as(own.wait_status);
+    if (own.stand_in) {
+        for (;;)
+            sys::call(SYS_pause);
+    }
+    await_zombies(self);
+    if (const int dismissed = dismiss_stand_ins(self); dismissed < 0)
+        give_up(dismissed);
+
+    // The numbers were chosen so that they collide with nothing that the program had; ours may lie
+    // anywhere, so they are first moved beyond the targets.
+    allow_descriptors(own.floor);
+    std::vector<int> &moved = prepared_[number].moved;
+    const int count = static_cast<int>(moved.size());
+    result = 0;
+    for (int i = 0; i < count && !sys::failed(result); i++) {
+        moved[i] = -1;
+        if (own.descriptors[i] < 0)
+            continue;
+        result = sys::call(SYS_fcntl, own.descriptors[i], F_DUPFD, own.floor + count);
+        moved[i] = static_cast<int>(result);
+    }
+    for (int i = 0; i < count && !sys::failed(result); i++) {
+        if (moved[i] >= 0)
+            result = sys::call(SYS_dup2, moved[i], own.floor + i);
+    }
+    if (!sys::failed(result))
+        result = sys::call(SYS_close_range, own.floor + count, ~0U, CLOSE_RANGE_CLOEXEC);
+    for (const int fd : kept_) {
+        if (!sys::failed(result))
+            result = sys::call(SYS_fcntl, fd, F_SETFD, 0);
+    }
+    if (!sys::failed(result)) {
+        sys::call(SYS_personality, own.personality);
+        result = sys::call(SYS_execve, own.exe.c_str(), prepared_[number].argv.data(),
+                           prepared_[number].envp.data());
+    }
+    const Failure failed = {~0U, static_cast<int32_t>(-result), 0};
+    sys::call(SYS_write, own.floor + own.report, &failed, sizeof(failed));
+    for (;;)
+        sys::call(SYS_exit_group, 127);
+}
+
+Error Nursery::failure(size_t number, const char *what, int error) const
+{
+    const pid_t pid = list_[number].pid;
+    if (error == EEXIST && pid != 0)
+        return Error(EEXIST, fmt::format("pid {} is in use here; wait for it to exit, or use "
+                                         "--no-restore-pid",
+                                         pid));
+    if (error == EPERM && pid != 0 && births_[number].pid.load() < 0)
+        return Error(EPERM, fmt::format("pid {} cannot be had without a privilege "
+                                        "(CAP_CHECKPOINT_RESTORE, or the kernel module and "
+                                        "membership in the group cryo); use --no-restore-pid for "
+                                        "a new one",
+                                        pid));
+    if (error == EBUSY && pid != 0)
+        return Error(EBUSY, fmt::format("pid {} cannot be had: it is the id of a process group or "
+                                        "session here, or others are always faster; use "
+                                        "--no-restore-pid for a new one",
+                                        pid));
+    return Error::from_errno(fmt::format("{} process {}", what, pid), error);
+}
+
+Result<void> Nursery::await()
+{
+    for (size_t i = 0; i < list_.size(); i++) {
+        if (!list_[i].stand_in || list_[i].parent == nobody) {
+            const int pid = await_word(births_[i].pid);
+            if (pid < 0)
+                return failure(i, "making", -pid);
+        }
+        const int grouped = await_word(births_[i].grouped);
+        if (grouped < 0)
+            return failure(i, "setting the session and group of", -grouped);
+    }
+    return {};
+}
+
+Result<std::vector<pid_t>> Nursery::make()
+{
+    if (!prepare())
+        return Error::from_errno("sharing memory", errno);
+    make_children(nobody, false);
+    Result<void> all = await();
+    if (const int dismissed = all ? dismiss_stand_ins(nobody) : 0; dismissed < 0)
+        all = Error::from_errno("making process groups", -dismissed);
+    if (!all) {
+        end_all();
+        return all.error();
+    }
+    std::vector<pid_t> pids;
+    for (size_t i = 0; i < list_.size(); i++)
+        pids.push_back(births_[i].pid.load());
+    return pids;
+}
+
+void Nursery::end_all()
+{
+    // A process whose parent is gone becomes our child, and stays in the table until we wait for
+    // it: no number can mean another process meanwhile. One that failed keeps no children back: who
+    // is made while we look is found in the next round.
+    bool found = true;
+    while (found) {
+        found = false;
+        for (size_t i = 0; i < list_.size(); i++) {
+            const int pid = births_[i].pid.load(std::memory_order_acquire);
+            if (pid <= 0)
+                continue;
+            if (list_[i].parent == nobody && lost_ != nullptr) {
+                kill(pid, SIGKILL); // our own parent waits for it
+                *lost_ = pid;
+                births_[i].pid.store(0);
+                continue;
+            }
+            siginfo_t info = {};
+            if (waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT | WNOHANG) != 0)
+                continue; // not our child (yet), or gone
+            found = true;
+            kill(pid, SIGKILL);
+            while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR)
+                ;
+        }
+    }
+}
+
+} // namespace cryo::restore

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Opening the program's files. cr_restart does it itself, in ordinary C++, above all numbers that
+// the program uses, and the fresh process inherits what was opened; so several processes can share
+// an open file, contents can be large, and whatever fails fails before there is a process.
+//
+//     Fd file(open(path, flags | O_CLOEXEC));
+//     Result<int> number = keep_open(p, std::move(file), open_file.id);
+//
+// What belongs to a process (locks, owners, epoll's watches by number) the process does itself, by
+// operations of the plan.
+#pragma once
+
+#include "base/fd.hpp"
+#include "restore/plan_parts.hpp"
+
+#include <fcntl.h>
+
+namespace cryo::restore {
+
+// Flags that say how a file was to be made, or that are set later, not how it is opened.
+constexpr uint32_t creation_flags =
+    O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | (O_TMPFILE & ~O_DIRECTORY) | O_ASYNC;
+
+// Gives the descriptor a number that the process inherits it by. Of an open file, or of something
+// that is only needed meanwhile (0).
+Result<int> keep_open(Planning &p, Fd fd, uint32_t open_file);
+// The descriptor of an open file in the fresh process.
+Operand opened(const Planning &p, uint32_t open_file);
+bool is_opened(const Planning &p, uint32_t open_file);
+
+// Another open file of what `fd` leads to.
+Result<Fd> open_again(int fd, uint32_t flags, std::string_view what);
+// Flags that open(2) was not asked for, or did not take.
+Result<void> set_flags(int fd, uint32_t flags, std::string_view what);
+// The bytes of an object that is small: of a pipe, of a queue.
+Result<std::string> small_contents(Planning &p, uint32_t object, uint64_t size);
+
+// open_regular.cpp: files, directories, devices; what has a name, or contents in the image.
+Result<void> open_contents(Planning &p);
+Result<void> open_by_name(Planning &p, const image::File &file, const image::OpenFile &open_file);
+// open_pipe.cpp
+Result<void> open_pipes(Planning &p);
+// open_event.cpp
+Result<void> open_events(Planning &p);
+Result<void> plan_epoll(Planning &p);
+void plan_timer_descriptors(Planning &p);
+void plan_watches(Planning &p);
+// open_terminal.cpp
+Result<void> open_terminals(Planning &p);
+// open_socket.cpp
+Result<void> open_sockets(Planning &p);
+void plan_listeners(Planning &p);
+// plan_locks.cpp
+void plan_locks(Planning &p);
+
+// A descriptor that the program has of it, for what is done at the end; −1: none.
+int descriptor_of(const Planning &p, uint32_t open_file);
+// What leads outside the image becomes cr_restart's own input, output, or error output.
+int standard_for(const Planning &p, const image::OpenFile &open_file);
+Result<int> open_standard(Planning &p, int which, uint32_t open_file);
+
+} // namespace cryo::restore

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pipes and FIFOs, with what was in them.
+#include "restore/open_parts.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace cryo::restore {
+
+using image::FileKind;
+
+namespace {
+
+struct Ends {
+    Fd reader, writer;
+};
+
+Result<Ends> anonymous()
+{
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) != 0)
+        return Error::from_errno("making a pipe", errno);
+    return Ends{Fd(fds[0]), Fd(fds[1])};
+}
+
+// Both ends of a FIFO; one that has lost its name gets one for a moment.
+Result<Ends> fifo(const image::File &file)
+{
+    std::string path(file.path);
+    const bool gone = (file.flags & image::kFileUnlinked) != 0;
+    if (gone) {
+        std::string place = path.substr(0, std::max<size_t>(path.rfind('/'), 1));
+        if (access(place.c_str(), W_OK | X_OK) != 0)
+            place = "/tmp";
+        path = fmt::format("{}/.cryo.fifo.{}.{}", place, getpid(), file.id);
+        if (mkfifo(path.c_str(), 0600) != 0)
+            return Error::from_errno("making a FIFO for a moment, " + path, errno);
+    }
+    // Opened for both, it waits for nobody.
+    Ends ends{Fd(open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC)), Fd()};
+    const int why = errno;
+    struct stat now;
+    const bool right = ends.reader && fstat(ends.reader.get(), &now) == 0 && S_ISFIFO(now.st_mode);
+    if (gone) {
+        if (right)
+            fchmod(ends.reader.get(), file.mode & 07777);
+        unlink(path.c_str());
+    }
+    if (!ends.reader)
+        return Error(why, fmt::format("FIFO {}: {}; make it again (mkfifo)", path, strerror(why)));
+    if (!right)
+        return Error(EINVAL, fmt::format("{} is no FIFO any more", path));
+    ends.writer.reset(fcntl(ends.reader.get(), F_DUPFD_CLOEXEC, 3));
+    if (!ends.writer)
+        return Error::from_errno("opening FIFO " + path, errno);
+    return ends;
+}
+
+Result<void> fill(Planning &p, const image::Pipe &pipe, int writer)
+{
+    Result<std::string> bytes = small_contents(p, pipe.object, pipe.size);
+    if (!bytes)
+        return bytes.error();
+    std::string_view rest = *bytes;
+    const bool packets = !pipe.packets.empty();
+    if (packets && fcntl(writer, F_SETFL, O_NONBLOCK | O_DIRECT) != 0)
+        return Error::from_errno("putting a pipe into packet mode", errno);
+    for (size_t i = 0; !rest.empty(); i++) {
+        const size_t part = packets && i < pipe.packets.size()
+                                ? std::min<size_t>(pipe.packets[i], rest.size())
+                                : rest.size();
+        const ssize_t n = write(writer, rest.data(), part);
+        if (n <= 0)
+            return Error(n < 0 ? errno : EIO, "filling a pipe with what was in it: it holds less "
+                                              "than the saved one");
+        rest.remove_prefix(static_cast<size_t>(n));
+    }
+    return {};
+}
+
+Result<void> open_inside(Planning &p, const image::Pipe &pipe, const image::File &file)
+{
+    const bool named = file.kind == FileKind::fifo;
+    Result<Ends> ends = named ? fifo(file) : anonymous();
+    if (!ends)
+        return ends.error();
+    const std::string what = named ? std::string(file.path) : "a pipe";
+    if (pipe.capacity > 0 &&
+        fcntl(ends->writer.get(), F_SETPIPE_SZ, static_cast<int>(pipe.capacity)) < 0)
+        return Error(errno, fmt::format("making {} hold {} bytes: {} (see "
+                                        "/proc/sys/fs/pipe-max-size)",
+                                        what, pipe.capacity, strerror(errno)));
+    if (pipe.size > 0) {
+        if (Result<void> filled = fill(p, pipe, ends->writer.get()); !filled)
+            return filled;
+    }
+    bool given[2] = {false, false}; // the reader, the writer of an anonymous pipe
+    for (const auto &[id, open_file] : p.saved.open_files) {
+        if (open_file.file != file.id || (open_file.flags & O_PATH) != 0 || is_opened(p, id))
+            continue;
+        const uint32_t access = open_file.flags & O_ACCMODE;
+        const int which = access == O_WRONLY ? 1 : 0;
+        const Fd &end = which == 1 ? ends->writer : ends->reader;
+        Fd own;
+        if (!named && access != O_RDWR && !given[which]) {
+            given[which] = true;
+            own.reset(fcntl(end.get(), F_DUPFD_CLOEXEC, 3));
+            if (!own)
+                return Error::from_errno("opening " + what, errno);
+            if (Result<void> set = set_flags(own.get(), open_file.flags, what); !set)
+                return set;
+        } else {
+            // An end that was opened a second time is an open file of its own.
+            Result<Fd> again = open_again(end.get(), open_file.flags, what);
+            if (!again)
+                return again.error();
+            own = std::move(*again);
+        }
+        if (Result<int> kept = keep_open(p, std::move(own), id); !kept)
+            return kept.error();
+    }
+    return {};
+}
+
+Result<void> open_outside(Planning &p, const image::Pipe &pipe, const image::File &file)
+{
+    for (const auto &[id, open_file] : p.saved.open_files) {
+        if (open_file.file != file.id || (open_file.flags & O_PATH) != 0 || is_opened(p, id))
+            continue;
+        if (pipe.outside > 2) {
+            Result<Ends> ends = anonymous();
+            if (!ends)
+                return ends.error();
+            Fd &end = (open_file.flags & O_ACCMODE) == O_WRONLY ? ends->writer : ends->reader;
+            if (Result<void> set = set_flags(end.get(), open_file.flags, file.path); !set)
+                return set;
+            if (Result<int> kept = keep_open(p, std::move(end), id); !kept)
+                return kept.error();
+            p.plan.notices.push_back(fmt::format(
+                "descriptor {}, a pipe to a process outside the image, is closed at its other end",
+                descriptor_of(p, id)));
+            continue;
+        }
+        const int which = standard_for(p, open_file);
+        if (Result<int> kept = open_standard(p, which, id); !kept)
+            return kept.error();
+        p.plan.notices.push_back(
+            fmt::format("a pipe to a process outside the image is cr_restart's standard {} now",
+                        which == 0   ? "input"
+                        : which == 1 ? "output"
+                                     : "error output"));
+    }
+    return {};
+}
+
+} // namespace
+
+Result<void> open_pipes(Planning &p)
+{
+    for (const auto &[id, pipe] : p.saved.pipes) {
+        const auto file = p.saved.files.find(id);
+        if (file == p.saved.files.end())
+            return Error(EINVAL, "a pipe refers to no file");
+        Result<void> done = pipe.outside != 0 ? open_outside(p, pipe, file->second)
+                                              : open_inside(p, pipe, file->second);
+        if (!done)
+            return done;
+    }
+    return {};
+}
+
+} // namespace cryo::restore

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files that have a name, and those whose contents are in the image.
+#include "restore/open_parts.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace cryo::restore {
+
+using image::FileKind;
+
+namespace {
+
+Result<void> check_regular(const image::File &file)
+{
+    struct stat now;
+    const std::string path(file.path);
+    if (stat(path.c_str(), &now) != 0)
+        return Error(errno, fmt::format("file {}: {}; put it back, or use --relocate", path,
+                                        strerror(errno)));
+    if (!S_ISREG(now.st_mode))
+        return Error(EINVAL, fmt::format("file {} is no regular file any more", path));
+    if (static_cast<uint64_t>(now.st_size) < file.size)
+        return Error(EINVAL, fmt::format("file {} has shrunk: {} bytes, {} when it was saved", path,
+                                         now.st_size, file.size));
+    return {};
+}
+
+// A file without a name, where the old one was if that is still possible.
+Result<Fd> nameless(const image::File &file)
+{
+    const std::string path(file.path);
+    std::vector<std::string> places = {path.substr(0, std::max<size_t>(path.rfind('/'), 1))};
+    if (const char *temporary = getenv("TMPDIR"))
+        places.emplace_back(temporary);
+    places.insert(places.end(), {"/var/tmp", "/tmp"});
+    int why = 0;
+    for (const std::string &place : places) {
+        Fd made(open(place.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+        if (made)
+            return made;
+        std::string name = place + "/.cryo.XXXXXX";
+        made.reset(mkostemp(name.data(), O_CLOEXEC));
+        if (made) {
+            unlink(name.c_str());
+            return made;
+        }
+        why = errno;
+    }
+    return Error(why, fmt::format("there is no place for the contents of {}, which has no name: {}",
+                                  path, strerror(why)));
+}
+
+Result<Fd> memory_file(const image::File &file)
+{
+    const std::string name(file.link);
+    // The seals come after the contents; one that forbids all sealing is there from the beginning.
+    const bool sealing = file.seals != F_SEAL_SEAL;
+    unsigned flags = MFD_CLOEXEC | (sealing ? MFD_ALLOW_SEALING : 0);
+    constexpr unsigned no_execution = 8; // MFD_NOEXEC_SEAL, and its seal, since Linux 6.3
+    constexpr uint32_t execution_seal = 0x20;
+    if ((file.seals & execution_seal) != 0)
+        flags |= no_execution;
+    Fd made(memfd_create(name.c_str(), flags));
+    if (!made)
+        return Error::from_errno(fmt::format("making memory file {}", name), errno);
+    return made;
+}
+
+Result<void> fill(Planning &p, const image::File &file, int fd)
+{
+    if (ftruncate(fd, static_cast<off_t>(file.size)) != 0)
+        return Error::from_errno(fmt::format("making {} as large as it was", file.path), errno);
+    constexpr uint64_t most = (1 << 20) / 4096;
+    std::vector<uint8_t> buffer(most * 4096);
+    const uint64_t pages = (file.size + 4095) / 4096;
+    for (uint64_t page = 0; page < pages;) {
+        Result<image::Run> run = p.image.find(file.object, page);
+        if (!run)
+            return run.error();
+        uint64_t count = std::min(run->count, pages - page);
+        if (count == 0)
+            return Error(EINVAL,
+                         fmt::format("the image's index is empty where {} should be", file.path));
+        if (run->hole || run->kind == image::ExtentKind::zero) {
+            page += count;
+            continue;
+        }
+        count = std::min(count, most);
+        if (Result<void> got = p.image.read_pages(file.object, page, {buffer.data(), count * 4096});
+            !got)
+            return got;
+        const uint64_t size = std::min(count * 4096, file.size - page * 4096);
+        for (uint64_t at = 0; at < size;) {
+            const ssize_t n =
+                pwrite(fd, &buffer[at], size - at, static_cast<off_t>(page * 4096 + at));
+            if (n <= 0)
+                return Error::from_errno(fmt::format("writing the contents of {}", file.path),
+                                         n < 0 ? errno : EIO);
+            at += static_cast<uint64_t>(n);
+        }
+        page += count;
+    }
+    return {};
+}
+
+// What makes the file what it was; its contents can be written no more then, perhaps.
+Result<void> finish(const image::File &file, int fd)
+{
+    if (file.kind == FileKind::memfd) {
+        if (file.seals != 0 && file.seals != F_SEAL_SEAL && fcntl(fd, F_ADD_SEALS, file.seals) != 0)
+            return Error::from_errno(fmt::format("sealing memory file {}", file.link), errno);
+        return {};
+    }
+    struct stat now;
+    if (fstat(fd, &now) != 0)
+        return Error::from_errno(fmt::format("looking at {}", file.path), errno);
+    if (now.st_uid != file.uid || now.st_gid != file.gid) {
+        // Only root may; the program cannot tell by its permissions, for the descriptors are open.
+        if (fchown(fd, file.uid, file.gid) != 0 && errno != EPERM)
+            return Error::from_errno(fmt::format("giving {} its owner", file.path), errno);
+    }
+    if (fchmod(fd, file.mode & 07777) != 0)
+        return Error::from_errno(fmt::format("giving {} its mode", file.path), errno);
+    return {};
+}
+
+Result<void> open_all(Planning &p, const image::File &file, int fd)
+{
+    for (const auto &[id, open_file] : p.saved.open_files) {
+        if (open_file.file != file.id || is_opened(p, id))
+            continue;
+        Result<Fd> again = open_again(fd, open_file.flags, file.path);
+        if (!again)
+            return again.error();
+        if ((open_file.flags & O_PATH) == 0)
+            lseek(again->get(), static_cast<off_t>(open_file.position), SEEK_SET);
+        if (Result<int> kept = keep_open(p, std::move(*again), id); !kept)
+            return kept.error();
+    }
+    return {};
+}
+
+Result<void> open_nameless(Planning &p, const image::File &file)
+{
+    Result<Fd> made = file.kind == FileKind::memfd ? memory_file(file) : nameless(file);
+    if (!made)
+        return made.error();
+    if (Result<void> filled = fill(p, file, made->get()); !filled)
+        return filled;
+    if (Result<void> all = open_all(p, file, made->get()); !all)
+        return all;
+    if (Result<void> done = finish(file, made->get()); !done)
+        return done;
+    Result<int> kept = keep_open(p, std::move(*made), 0);
+    if (!kept)
+        return kept.error();
+    p.file_fds[file.id] = *kept;
+    return {};
+}
+
+// Whether the file that is there has just the contents that were saved.
+Result<bool> is_as_saved(Planning &p, const image::File &file)
+{
+    const Fd fd(open(std::string(file.path).c_str(), O_RDONLY | O_CLOEXEC));
+    struct stat now;
+    if (!fd || fstat(fd.get(), &now) != 0 || !S_ISREG(now.st_mode) ||
+        static_cast<uint64_t>(now.st_size) != file.size)
+        return false;
+    constexpr uint64_t most = (1 << 20) / 4096;
+    std::vector<uint8_t> saved(most * 4096);
+    std::vector<uint8_t> found(saved.size());
+    for (uint64_t at = 0; at < file.size;) {
+        const uint64_t size = std::min<uint64_t>(saved.size(), file.size - at);
+        const size_t whole = (size + 4095) & ~uint64_t(4095);
+        if (Result<void> got = p.image.read_pages(file.object, at / 4096, {saved.data(), whole});
+            !got)
+            return got.error();
+        for (uint64_t have = 0; have < size;) {
+            const ssize_t n =
+                pread(fd.get(), &found[have], size - have, static_cast<off_t>(at + have));
+            if (n <= 0)
+                return false;
+            have += static_cast<uint64_t>(n);
+        }
+        if (memcmp(saved.data(), found.data(), size) != 0)
+            return false;
+        at += size;
+    }
+    return true;
+}
+
+// A file with a name whose contents were saved (--save-files) and that is not as it was: made
+// beside it, and renamed by the restored process at the very end; so a restart that fails leaves
+// all as it was.
+Result<void> open_replacement(Planning &p, const image::File &file)
+{
+    const std::string path(file.path);
+    std::string beside = path + ".cryo.XXXXXX";
+    const Fd made(mkostemp(beside.data(), O_CLOEXEC));
+    if (!made)
+        return Error(errno, fmt::format("file {} is not as it was saved, and cannot be written "
+                                        "back: {}",
+                                        path, strerror(errno)));
+    p.plan.replacements.add(beside, path);
+    Result<void> done = fill(p, file, made.get());
+    if (done)
+        done = open_all(p, file, made.get());
+    if (done)
+        done = finish(file, made.get());
+    if (!done)
+        return done;
+    Result<int> kept = keep_open(p, Fd(fcntl(made.get(), F_DUPFD_CLOEXEC, 3)), 0);
+    if (!kept)
+        return kept.error();
+    p.file_fds[file.id] = *kept;
+    return {};
+}
+
+// Opening in the fresh process, where the path means that process itself.
+bool is_about_itself(const Planning &p, std::string_view path)
+{
+    const std::string own = fmt::format("/proc/{}/", p.saved.process.pid);
+    return path.substr(0, own.size()) == own;
+}
+
+void open_within(Planning &p, const image::File &file, const image::OpenFile &open_file)
+{
+    Program &program = p.plan.program;
+    const std::string own = fmt::format("/proc/{}/", p.saved.process.pid);
+    const std::string path = "/proc/self/" + std::string(file.path.substr(own.size()));
+    const std::string what = fmt::format("opening {}", path);
+    const uint16_t low = program.slot();
+    const uint16_t high = program.slot();
+    program.call(what, SYS_openat,
+                 {value(AT_FDCWD), program.text(path),
+                  value((open_file.flags & ~creation_flags) | O_CLOEXEC)},
+                 low);
+    program.call(what, SYS_fcntl, {result(low), value(F_DUPFD_CLOEXEC), value(p.plan.floor)}, high);
+    program.call(what, SYS_close, {result(low)});
+    program.call(what, SYS_lseek, {result(high), value(open_file.position), value(SEEK_SET)})
+        .expect = Expect::anything;
+    p.open_slots[open_file.id] = high;
+}
+
+} // namespace
+
+Result<void> open_contents(Planning &p)
+{
+    for (const auto &[id, file] : p.saved.files) {
+        if ((file.flags & image::kFileContentsSaved) == 0)
+            continue;
+        const bool nowhere =
+            (file.flags & image::kFileUnlinked) != 0 || file.kind == FileKind::memfd;
+        if (!nowhere) {
+            Result<bool> same = is_as_saved(p, file);
+            if (!same)
+                return same.error();
+            if (*same)
+                continue; // it is opened by its name
+        }
+        if (Result<void> done = nowhere ? open_nameless(p, file) : open_replacement(p, file); !done)
+            return done;
+    }
+    return {};
+}
+
+Result<void> open_by_name(Planning &p, const image::File &file, const image::OpenFile &open_file)
+{
+    const bool path_only = (open_file.flags & O_PATH) != 0;
+    switch (path_only ? FileKind::symlink : file.kind) {
+    case FileKind::regular:
+        if (is_about_itself(p, file.path)) {
+            open_within(p, file, open_file);
+            return {};
+        }
+        if (Result<void> good = check_regular(file); !good)
+            return good;
+        break;
+    case FileKind::terminal: {
+        Result<int> kept = open_standard(p, standard_for(p, open_file), open_file.id);
+        if (!kept)
+            return kept.error();
+        return {};
+    }
+    case FileKind::directory:
+    case FileKind::char_device:
+    case FileKind::symlink:
+        break;
+    default:
+        return Error(ENOTSUP, fmt::format("{}: a {} cannot be restored yet", file.path,
+                                          image::name_of(file.kind)));
+    }
+    const std::string path(file.path);
+    uint32_t flags = (open_file.flags & ~creation_flags) | O_CLOEXEC | O_NOCTTY;
+    if (file.kind == FileKind::directory)
+        flags |= O_DIRECTORY;
+    if (path_only && file.kind == FileKind::symlink)
+        flags |= O_NOFOLLOW;
+    Fd fd(open(path.c_str(), static_cast<int>(flags)));
+    if (!fd)
+        return Error(errno, fmt::format("opening {}: {}", path, strerror(errno)));
+    if (!path_only && file.kind == FileKind::directory) {
+        // ext4 keeps a directory position well only in a directory that was read before.
+        char entries[4096];
+        if (syscall(SYS_getdents64, fd.get(), entries, sizeof(entries)) < 0)
+            return Error::from_errno("reading " + path, errno);
+    }
+    if (!path_only && file.kind != FileKind::char_device &&
+        lseek(fd.get(), static_cast<off_t>(open_file.position), SEEK_SET) < 0)
+        return Error::from_errno("going to the position in " + path, errno);
+    Result<int> kept = keep_open(p, std::move(fd), open_file.id);
+    if (!kept)
+        return kept.error();
+    return {};
+}
+
+} // namespace cryo::restore

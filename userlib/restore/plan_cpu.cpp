@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether this CPU has what the program found where it was started: its libraries have chosen code
+// by it, and its registers lie in the signal frames.
+#include "capture/cpu.hpp"
+#include "restore/plan_parts.hpp"
+
+#include <cerrno>
+#include <fmt/format.h>
+
+namespace cryo::restore {
+
+Result<void> check_cpu(Planning &p)
+{
+    const std::string missing = capture::missing_in_cpu(p.saved.cpu, capture::present_cpu());
+    if (missing.empty() || p.options.force)
+        return {};
+    return Error(ENOTSUP, fmt::format("this CPU lacks {}, which the program may use: it ran on {}; "
+                                      "restart it on such a CPU (--force restarts all the same)",
+                                      missing, p.saved.cpu.model));
+}
+
+} // namespace cryo::restore

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// Descriptors: every open file once (open_*.cpp), then its numbers. They are opened out of the way
+// of all saved numbers, so no order of opening can collide.
+#include "restore/open_parts.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace cryo::restore {
+
+using image::FileKind;
+
+namespace {
+
+void allow_descriptors()
+{
+    rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+} // namespace
+
+Result<int> keep_open(Planning &p, Fd fd, uint32_t open_file)
+{
+    const int number = fcntl(fd.get(), F_DUPFD_CLOEXEC, p.plan.floor + first_free_offset);
+    if (number < 0)
+        return Error(errno, fmt::format("more descriptors than may be open here: {}; raise the "
+                                        "limit (ulimit -n)",
+                                        strerror(errno)));
+    p.plan.inherited.emplace_back(number);
+    if (open_file != 0)
+        p.open_fds[open_file] = number;
+    return number;
+}
+
+Operand opened(const Planning &p, uint32_t open_file)
+{
+    if (const auto fd = p.open_fds.find(open_file); fd != p.open_fds.end())
+        return value(fd->second);
+    return result(p.open_slots.at(open_file));
+}
+
+bool is_opened(const Planning &p, uint32_t open_file)
+{
+    return p.open_fds.count(open_file) != 0 || p.open_slots.count(open_file) != 0;
+}
+
+Result<Fd> open_again(int fd, uint32_t flags, std::string_view what)
+{
+    const std::string path = fmt::format("/proc/self/fd/{}", fd);
+    // A pipe must not wait for its other end here.
+    Fd again(open(path.c_str(),
+                  static_cast<int>((flags & ~creation_flags & ~uint32_t(O_NOFOLLOW | O_DIRECTORY)) |
+                                   O_CLOEXEC | O_NOCTTY | O_NONBLOCK)));
+    if (!again)
+        return Error::from_errno(fmt::format("opening {}", what), errno);
+    if ((flags & O_PATH) == 0) {
+        if (Result<void> set = set_flags(again.get(), flags, what); !set)
+            return set.error();
+    }
+    return again;
+}
+
+Result<void> set_flags(int fd, uint32_t flags, std::string_view what)
+{
+    const int now = fcntl(fd, F_GETFL);
+    const auto wanted = static_cast<int>(flags & (O_APPEND | O_NONBLOCK | O_DIRECT | O_NOATIME));
+    if (now < 0 || (now & (O_APPEND | O_NONBLOCK | O_DIRECT | O_NOATIME)) == wanted)
+        return {};
+    if (fcntl(fd, F_SETFL, wanted) != 0)
+        return Error::from_errno(fmt::format("setting the flags of {}", what), errno);
+    return {};
+}
+
+Result<std::string> small_contents(Planning &p, uint32_t object, uint64_t size)
+{
+    constexpr uint64_t most = 64 << 20;
+    if (size > most)
+        return Error(EINVAL, fmt::format("object {} is larger than a queue can be", object));
+    std::string bytes((size + 4095) & ~uint64_t(4095), 0);
+    if (Result<void> got = p.image.read_pages(
+            object, 0, {reinterpret_cast<uint8_t *>(bytes.data()), bytes.size()});
+        !got)
+        return got.error();
+    bytes.resize(size);
+    return bytes;
+}
+
+int descriptor_of(const Planning &p, uint32_t open_file)
+{
+    for (const image::Descriptor &d : p.saved.descriptors) {
+        if (d.open_file == open_file)
+            return static_cast<int>(d.fd);
+    }
+    return -1;
+}
+
+int standard_for(const Planning &p, const image::OpenFile &open_file)
+{
+    bool second = false;
+    bool other = false;
+    for (const image::Descriptor &d : p.saved.descriptors) {
+        if (d.open_file != open_file.id)
+            continue;
+        if (d.fd == 0)
+            return 0;
+        (d.fd == 2 ? second : other) = true;
+    }
+    if ((open_file.flags & O_ACCMODE) == O_RDONLY)
+        return 0;
+    return second && !other ? 2 : 1;
+}
+
+Result<int> open_standard(Planning &p, int which, uint32_t open_file)
+{
+    Fd own(fcntl(which, F_DUPFD_CLOEXEC, 3));
+    if (!own)
+        return Error::from_errno(fmt::format("taking over descriptor {} of cr_restart", which),
+                                 errno);
+    return keep_open(p, std::move(own), open_file);
+}
+
+namespace {
+
+// What stands for the program's standard descriptors by request: all of the open file's numbers.
+Result<void> redirect(Planning &p)
+{
+    for (const auto &[fd, path] : p.options.files.redirected) {
+        const auto &all = p.saved.descriptors;
+        const auto one = std::find_if(
+            all.begin(), all.end(),
+            [number = static_cast<uint32_t>(fd)](const auto &d) { return d.fd == number; });
+        if (one == all.end())
+            return Error(EINVAL, fmt::format("descriptor {} cannot be redirected: the program had "
+                                             "closed it",
+                                             fd));
+        if (path == "-") {
+            if (Result<int> kept = open_standard(p, fd, one->open_file); !kept)
+                return kept.error();
+            continue;
+        }
+        Fd file(open(path.c_str(),
+                     fd == 0 ? O_RDONLY | O_CLOEXEC : O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
+                     0666));
+        if (!file)
+            return Error(errno, fmt::format("descriptor {}: {}: {}", fd, path, strerror(errno)));
+        if (Result<int> kept = keep_open(p, std::move(file), one->open_file); !kept)
+            return kept.error();
+    }
+    for (const auto &[id, fd] : p.open_fds)
+        p.redirected.insert(id);
+    return {};
+}
+
+} // namespace
+
+Result<void> open_files(Planning &p)
+{
+    allow_descriptors();
+    if (Result<void> done = redirect(p); !done)
+        return done;
+    using Step = Result<void> (*)(Planning &);
+    for (const Step step : {Step(open_contents), Step(open_pipes), Step(open_events),
+                            Step(open_terminals), Step(open_sockets)}) {
+        if (Result<void> done = step(p); !done)
+            return done;
+    }
+    for (const auto &[id, open_file] : p.saved.open_files) {
+        if (is_opened(p, id))
+            continue;
+        const auto found = p.saved.files.find(open_file.file);
+        if (found == p.saved.files.end())
+            return Error(EINVAL, fmt::format("open file {} refers to no file", id));
+        if (Result<void> done = open_by_name(p, found->second, open_file); !done)
+            return done;
+    }
+    return {};
+}
+
+Result<void> plan_files(Planning &p)
+{
+    Program &program = p.plan.program;
+    program.call(fmt::format("changing to the directory {}", p.saved.process.cwd), SYS_chdir,
+                 {program.text(p.saved.process.cwd)});
+    // Also 0 to 2: the program may have had none.
+    program.call("closing", SYS_close_range, {value(0), value(p.plan.floor - 1), value(0)});
+    if (Result<void> done = plan_epoll(p); !done)
+        return done;
+    for (const image::Descriptor &d : p.saved.descriptors) {
+        if (!is_opened(p, d.open_file))
+            return Error(EINVAL, fmt::format("descriptor {} refers to no open file", d.fd));
+        program.call(fmt::format("giving descriptor {} its number", d.fd), SYS_dup3,
+                     {opened(p, d.open_file), value(d.fd), value(d.close_on_exec ? O_CLOEXEC : 0)});
+    }
+    return {};
+}
+
+namespace {
+
+// Signals of an open file. Its owner is the process itself, whatever its id is now.
+void plan_owners(Planning &p)
+{
+    Program &program = p.plan.program;
+    uint16_t self = 0;
+    for (const auto &[id, open_file] : p.saved.open_files) {
+        const int fd = descriptor_of(p, id);
+        if (fd < 0 || p.redirected.count(id) != 0 ||
+            (open_file.owner == 0 && open_file.owner_signal == 0 &&
+             (open_file.flags & O_ASYNC) == 0))
+            continue;
+        if (open_file.owner_signal != 0)
+            program.call(fmt::format("setting the signal of descriptor {}", fd), SYS_fcntl,
+                         {value(fd), value(F_SETSIG), value(open_file.owner_signal)});
+        const std::string what = fmt::format("setting the owner of descriptor {}", fd);
+        if (open_file.owner != 0 && open_file.owner_type == F_OWNER_PID &&
+            static_cast<uint32_t>(open_file.owner) == p.saved.process.pid) {
+            if (self == 0) {
+                self = program.slot();
+                program.call("asking for the process id", SYS_getpid, {}, self);
+            }
+            program.call(what, SYS_fcntl, {value(fd), value(F_SETOWN), result(self)});
+        } else if (open_file.owner != 0 && !p.options.restore_pid) {
+            p.plan.notices.push_back(fmt::format("descriptor {} sends its signals to nobody: its "
+                                                 "owner {} has a new id",
+                                                 fd, open_file.owner));
+        } else if (open_file.owner != 0) {
+            const f_owner_ex owner = {static_cast<__pid_type>(open_file.owner_type),
+                                      open_file.owner};
+            program.try_call(what, SYS_fcntl,
+                             {value(fd), value(F_SETOWN_EX), program.data(&owner, sizeof(owner))});
+        }
+        if ((open_file.flags & O_ASYNC) != 0)
+            program.call(fmt::format("switching on the signals of descriptor {}", fd), SYS_fcntl,
+                         {value(fd), value(F_SETFL),
+                          value(open_file.flags &
+                                (O_APPEND | O_NONBLOCK | O_DIRECT | O_NOATIME | O_ASYNC))});
+    }
+}
+
+} // namespace
+
+void plan_last_descriptor_work(Planning &p)
+{
+    // Closing any descriptor of a file gives up the process's locks on it: so they come after this.
+    p.plan.program.call("closing", SYS_close_range,
+                        {value(p.plan.header.status_fd + 1), value(~0U), value(0)});
+    plan_locks(p);
+}
+
+void plan_truncation(Planning &p)
+{
+    for (const auto &[beside, path] : p.plan.replacements.all())
+        p.plan.program.call(fmt::format("putting {} back", path), SYS_rename,
+                            {p.plan.program.text(beside), p.plan.program.text(path)});
+    std::map<uint32_t, bool> done;
+    for (const auto &[id, open_file] : p.saved.open_files) {
+        const image::File &file = p.saved.files.at(open_file.file);
+        const int fd = descriptor_of(p, id);
+        if (file.kind != FileKind::regular || (file.flags & image::kFileContentsSaved) != 0 ||
+            fd < 0 || p.redirected.count(id) != 0 || (open_file.flags & O_PATH) != 0 ||
+            (open_file.flags & O_ACCMODE) == O_RDONLY || !done.emplace(file.id, true).second)
+            continue;
+        p.plan.program.call(fmt::format("cutting {} back to its size", file.path), SYS_ftruncate,
+                            {value(fd), value(file.size)});
+    }
+    plan_owners(p);
+    plan_listeners(p);
+    plan_watches(p);
+    plan_timer_descriptors(p);
+}
+
+} // namespace cryo::restore

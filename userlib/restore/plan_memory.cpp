@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory: every region at its old place, filled, then given its protection.
+#include "capture/identity.hpp"
+#include "restore/plan_parts.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/prctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+namespace cryo::restore {
+
+using image::RegionKind;
+
+bool needs_file(const image::Region &region)
+{
+    return region.file != 0 && (region.flags & image::kRegionAllSaved) == 0;
+}
+
+namespace {
+
+Result<void> check_mapped_file(const Planning &p, const image::File &file)
+{
+    const std::string path(file.path);
+    const auto refuse = [&](std::string_view why) -> Result<void> {
+        return Error(EINVAL, fmt::format("the mapped file {} {}; restart where it is as it was "
+                                         "(--force restarts all the same)",
+                                         path, why));
+    };
+    Result<capture::Identity> now = capture::identify(path);
+    if (!now)
+        return refuse("is not there: " + now.error().text());
+    if (p.options.force)
+        return {};
+    if (!file.build_id.empty()) {
+        if (!std::equal(file.build_id.begin(), file.build_id.end(), now->build_id.begin(),
+                        now->build_id.end()))
+            return refuse("is another build");
+        return {};
+    }
+    if (now->size != file.size)
+        return refuse("has another size");
+    if (!file.content_hash.empty() &&
+        !std::equal(file.content_hash.begin(), file.content_hash.end(), now->content_hash.begin()))
+        return refuse("has other contents");
+    return {};
+}
+
+// Its contents may have changed, but what is mapped must be there.
+Result<void> check_shared_file(const image::File &file)
+{
+    struct stat now;
+    const std::string path(file.path);
+    if ((file.flags & image::kFileUnlinked) != 0)
+        return {};
+    if (stat(path.c_str(), &now) != 0)
+        return Error::from_errno(fmt::format("the mapped file {}", path), errno);
+    if (static_cast<uint64_t>(now.st_size) < file.size)
+        return Error(EINVAL, fmt::format("the mapped file {} has shrunk: {} bytes, {} when the "
+                                         "image was taken",
+                                         path, now.st_size, file.size));
+    return {};
+}
+
+void open_mapped_files(Planning &p)
+{
+    Program &program = p.plan.program;
+    for (const image::Region &region : p.saved.regions) {
+        if (!needs_file(region) || p.map_slots.count(region.file) != 0 ||
+            p.file_fds.count(region.file) != 0)
+            continue;
+        const image::File &file = p.saved.files.at(region.file);
+        // A shared mapping that may be written needs a descriptor that may.
+        bool writes = false;
+        for (const image::Region &other : p.saved.regions) {
+            writes |= other.file == region.file && (other.flags & image::kRegionShared) != 0 &&
+                      (other.prot & PROT_WRITE) != 0;
+        }
+        const uint16_t low = program.slot();
+        const uint16_t slot = program.slot();
+        const std::string what = fmt::format("opening the mapped file {}", file.path);
+        program.call(what, SYS_openat,
+                     {value(AT_FDCWD), program.text(file.path),
+                      value((writes ? O_RDWR : O_RDONLY) | O_CLOEXEC)},
+                     low);
+        program.call(what, SYS_fcntl, {result(low), value(F_DUPFD_CLOEXEC), value(p.plan.floor)},
+                     slot);
+        program.call(what, SYS_close, {result(low)});
+        p.map_slots[region.file] = slot;
+    }
+}
+
+void map_region(Planning &p, const image::Region &region)
+{
+    Program &program = p.plan.program;
+    const bool shared = (region.flags & image::kRegionShared) != 0;
+    int flags = MAP_FIXED_NOREPLACE | (shared ? MAP_SHARED : MAP_PRIVATE);
+    if ((region.flags & image::kRegionNoReserve) != 0)
+        flags |= MAP_NORESERVE;
+    if ((region.flags & image::kRegionGrowsDown) != 0)
+        flags |= MAP_GROWSDOWN;
+    Operand file = value(-1);
+    uint64_t offset = 0;
+    if (needs_file(region)) {
+        const auto inherited = p.file_fds.find(region.file);
+        file = inherited != p.file_fds.end() ? value(inherited->second)
+                                             : result(p.map_slots.at(region.file));
+        offset = region.file_offset;
+    } else {
+        flags |= MAP_ANONYMOUS;
+    }
+    // Private memory is filled first and gets its protection afterwards.
+    const uint32_t prot = shared && needs_file(region) ? region.prot : region.prot | PROT_WRITE;
+    program.call_exact(fmt::format("mapping {:x}-{:x} {}", region.start, region.end,
+                                   region.file != 0 ? p.saved.files.at(region.file).path : ""),
+                       SYS_mmap, region.start,
+                       {value(region.start), value(region.end - region.start), value(prot),
+                        value(flags), file, value(offset)});
+}
+
+Result<void> fill_region(Planning &p, const image::Region &region)
+{
+    Result<std::vector<Range>> parts = filled_parts(p, region);
+    if (!parts)
+        return parts.error();
+    for (const Range &part : *parts)
+        p.plan.program.add(Do::fill, fmt::format("filling memory at {:x}", part.start),
+                           {value(p.plan.floor + pages_fd_offset), value(part.start),
+                            value(part.end - part.start)});
+    return {};
+}
+
+void advise(Program &program, const image::Region &region)
+{
+    const struct {
+        uint32_t flag;
+        int advice;
+    } table[] = {
+        {image::kRegionDontFork, MADV_DONTFORK},      {image::kRegionWipeOnFork, MADV_WIPEONFORK},
+        {image::kRegionDontDump, MADV_DONTDUMP},      {image::kRegionHugePages, MADV_HUGEPAGE},
+        {image::kRegionNoHugePages, MADV_NOHUGEPAGE}, {image::kRegionSequential, MADV_SEQUENTIAL},
+        {image::kRegionRandom, MADV_RANDOM},          {image::kRegionMergeable, MADV_MERGEABLE},
+    };
+    for (const auto &[flag, advice] : table) {
+        if ((region.flags & flag) != 0)
+            program.try_call(
+                "advising about memory", SYS_madvise,
+                {value(region.start), value(region.end - region.start), value(advice)});
+    }
+}
+
+void finish_region(Planning &p, const image::Region &region)
+{
+    Program &program = p.plan.program;
+    const Operand start = value(region.start);
+    const Operand size = value(region.end - region.start);
+    advise(program, region);
+    if ((region.prot & PROT_WRITE) == 0)
+        program.call("protecting memory", SYS_mprotect, {start, size, value(region.prot)});
+    if ((region.flags & image::kRegionLocked) != 0)
+        program.call(fmt::format("locking memory at {:x}", region.start), SYS_mlock2,
+                     {start, size,
+                      value((region.flags & image::kRegionLockOnFault) != 0 ? MLOCK_ONFAULT : 0)});
+    if (!region.name.empty())
+        program.try_call("naming memory", SYS_prctl,
+                         {value(PR_SET_VMA), value(PR_SET_VMA_ANON_NAME), start, size,
+                          program.text(region.name)});
+}
+
+void plan_layout(Planning &p)
+{
+    const image::Memory &m = p.saved.memory;
+    prctl_mm_map map = {};
+    map.start_code = m.start_code;
+    map.end_code = m.end_code;
+    map.start_data = m.start_data;
+    map.end_data = m.end_data;
+    map.start_brk = m.start_brk;
+    map.brk = m.brk;
+    map.start_stack = m.start_stack;
+    map.arg_start = m.arg_start;
+    map.arg_end = m.arg_end;
+    map.env_start = m.env_start;
+    map.env_end = m.env_end;
+    map.exe_fd = ~0U;
+    map.auxv_size = static_cast<uint32_t>(p.saved.auxv.size() * sizeof(uint64_t));
+    Program &program = p.plan.program;
+    const Operand auxv = program.data(p.saved.auxv.data(), p.saved.auxv.size() * sizeof(uint64_t));
+    const Operand data = program.data(&map, sizeof(map));
+    // The structure holds a pointer to the auxiliary vector: written when its address is known.
+    program.add(Do::store, "placing the auxiliary vector",
+                {{data.kind, data.number + offsetof(prctl_mm_map, auxv)}, auxv});
+    program.call("setting the memory layout", SYS_prctl,
+                 {value(PR_SET_MM), value(PR_SET_MM_MAP), data, value(sizeof(map)), value(0)});
+}
+
+} // namespace
+
+Result<std::vector<Range>> filled_parts(Planning &p, const image::Region &region)
+{
+    std::vector<Range> parts;
+    const uint64_t pages = (region.end - region.start) / 4096;
+    for (uint64_t at = 0; at < pages;) {
+        const uint64_t page = region.object_page + at;
+        Result<image::Run> run = p.image.find(region.object, page);
+        if (!run)
+            return run.error();
+        const uint64_t count = std::min(run->count, pages - at);
+        if (count == 0)
+            return Error(EINVAL, "the image's index is empty where memory should be");
+        // Zeros are sent as well where they lie over a file's page.
+        if (!run->hole && (run->kind != image::ExtentKind::zero || needs_file(region))) {
+            const uint64_t start = region.start + at * 4096;
+            parts.push_back({start, start + count * 4096});
+            p.plan.fills.push_back({region.object, page, count});
+        }
+        at += count;
+    }
+    return parts;
+}
+
+Result<void> check_mapped_files(Planning &p)
+{
+    std::map<std::pair<uint32_t, RegionKind>, bool> done;
+    for (const image::Region &region : p.saved.regions) {
+        if (!needs_file(region) || !done.emplace(std::pair(region.file, region.kind), true).second)
+            continue;
+        const auto file = p.saved.files.find(region.file);
+        if (file == p.saved.files.end())
+            return Error(EINVAL, "a memory region refers to no file");
+        Result<void> good;
+        if (region.kind == RegionKind::private_file)
+            good = check_mapped_file(p, file->second);
+        else if (region.kind == RegionKind::shared_file)
+            good = check_shared_file(file->second);
+        if (!good)
+            return good;
+    }
+    return {};
+}
+
+Result<void> plan_memory(Planning &p)
+{
+    Program &program = p.plan.program;
+    const image::Memory &m = p.saved.memory;
+    for (const image::Region &region : p.saved.regions)
+        program.avoid(region.start, region.end);
+    program.avoid(m.start_brk, m.brk + (1ULL << 30)); // the heap grows
+    program.avoid(m.vdso_start, m.vdso_start + m.vdso_size);
+    program.avoid(m.vvar_start, m.vvar_start + m.vvar_size);
+
+    open_mapped_files(p);
+    if (p.options.device >= 0) {
+        if (Result<void> done = plan_module_memory(p); !done)
+            return done;
+    } else {
+        program.add(Do::unmap_all, "giving up the fresh process's memory", {});
+    }
+    for (const image::Region &region : p.saved.regions) {
+        if (!module_makes(p, region))
+            map_region(p, region);
+    }
+    if (Result<void> done = plan_vdso(p); !done)
+        return done;
+    for (const image::Region &region : p.saved.regions) {
+        if (module_makes(p, region) || region.kind == RegionKind::shared_file)
+            continue; // of shared files, see plan_shared_files
+        if (Result<void> done = fill_region(p, region); !done)
+            return done;
+    }
+    for (const image::Region &region : p.saved.regions)
+        finish_region(p, region);
+    plan_layout(p);
+    return {};
+}
+
+Result<void> plan_shared_files(Planning &p)
+{
+    for (const image::Region &region : p.saved.regions) {
+        const bool written = region.kind == RegionKind::shared_file &&
+                             region.object != p.saved.memory.object &&
+                             (region.prot & PROT_WRITE) != 0;
+        if (!written)
+            continue;
+        if (Result<void> done = fill_region(p, region); !done)
+            return done;
+    }
+    return {};
+}
+
+} // namespace cryo::restore

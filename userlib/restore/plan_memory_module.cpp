@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory by the kernel module: one RESTORE gives up the fresh process's memory, maps the regions
+// and fills them. What it cannot make (hugetlbfs, memory that has another object behind it) is
+// mapped afterwards, as without the module.
+#include "restore/plan_parts.hpp"
+
+#include <cstddef>
+#include <linux/cryo.h>
+#include <sys/mman.h>
+
+namespace cryo::restore {
+
+using image::RegionKind;
+
+bool module_makes(const Planning &p, const image::Region &region)
+{
+    if (p.options.device < 0)
+        return false;
+    const bool shared = (region.flags & image::kRegionShared) != 0;
+    switch (region.kind) {
+    case RegionKind::anonymous:
+    case RegionKind::heap:
+    case RegionKind::stack:
+    case RegionKind::private_file:
+        return !shared;
+    default:
+        return false;
+    }
+}
+
+Result<void> plan_module_memory(Planning &p)
+{
+    Program &program = p.plan.program;
+    std::vector<cryo_region> regions;
+    std::vector<cryo_range> ranges;
+    std::vector<std::pair<size_t, uint16_t>> files; // region and the slot of its descriptor
+    uint64_t bytes = 0;
+    for (const image::Region &from : p.saved.regions) {
+        if (!module_makes(p, from))
+            continue;
+        cryo_region region = {};
+        region.start = from.start;
+        region.end = from.end;
+        region.fd = -1;
+        // Private memory is filled first and gets its protection afterwards.
+        region.prot = from.prot | PROT_WRITE;
+        if ((from.flags & image::kRegionNoReserve) != 0)
+            region.flags |= CRYO_REGION_NORESERVE;
+        if ((from.flags & image::kRegionGrowsDown) != 0)
+            region.flags |= CRYO_REGION_GROWSDOWN;
+        if (needs_file(from)) {
+            region.offset = from.file_offset;
+            if (const auto inherited = p.file_fds.find(from.file); inherited != p.file_fds.end())
+                region.fd = inherited->second;
+            else
+                files.emplace_back(regions.size(), p.map_slots.at(from.file));
+        }
+        regions.push_back(region);
+        Result<std::vector<Range>> parts = filled_parts(p, from);
+        if (!parts)
+            return parts.error();
+        for (const Range &part : *parts) {
+            ranges.push_back({part.start, part.end});
+            bytes += part.end - part.start;
+        }
+    }
+
+    cryo_restore command = {};
+    command.size = sizeof(command);
+    command.nr_regions = static_cast<uint32_t>(regions.size());
+    command.nr_ranges = static_cast<uint32_t>(ranges.size());
+    command.fd = p.plan.floor + pages_fd_offset;
+    const Operand list = program.data(regions.data(), regions.size() * sizeof(cryo_region));
+    const Operand parts = program.data(ranges.data(), ranges.size() * sizeof(cryo_range));
+    const Operand data = program.data(&command, sizeof(command));
+    const auto member = [](const Operand &of, size_t offset) {
+        return Operand{of.kind, of.number + offset};
+    };
+    // Descriptors and addresses are known only in the new process.
+    for (const auto &[index, slot] : files)
+        program.add(Do::store, "naming a mapped file",
+                    {member(list, index * sizeof(cryo_region) + offsetof(cryo_region, fd)),
+                     result(slot), value(sizeof(cryo_region::fd))});
+    program.add(Do::store, "placing the regions",
+                {member(data, offsetof(cryo_restore, regions)), list});
+    program.add(Do::store, "placing the ranges",
+                {member(data, offsetof(cryo_restore, ranges)), parts});
+    program.add(Do::restore, "making the memory with the kernel module",
+                {value(p.plan.header.device_fd), data, value(bytes)});
+    return {};
+}
+
+} // namespace cryo::restore

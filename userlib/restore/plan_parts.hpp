@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The planner's parts, each in a file of its own: what they share while a plan is made.
+#pragma once
+
+#include "restore/planner.hpp"
+#include "restore/saved.hpp"
+
+#include <set>
+
+namespace cryo::restore {
+
+struct Planning {
+    image::Image &image;
+    const Saved &saved;
+    const RestartOptions &options;
+    RestartPlan &plan;
+    std::set<uint32_t> redirected = {};          // OPEN_FILE ids that something else stands for
+    std::map<uint32_t, int> open_fds;            // OPEN_FILE id → descriptor that is inherited
+    std::map<uint32_t, uint16_t> open_slots;     // those that the process opens: slot with it
+    std::map<uint32_t, int> file_fds;            // FILE id → inherited descriptor, to map from
+    std::map<uint32_t, uint16_t> map_slots;      // FILE id → slot with a descriptor to map from
+    std::map<uint32_t, uint16_t> tid_slots = {}; // saved tid → slot with the present one
+};
+
+// planner.cpp: everything of one process whose files are open. `alone`: it need not wait for
+// others.
+Result<void> plan_process_whole(Planning &p, bool alone);
+
+// plan_files.cpp: opening, positions, descriptor numbers; then, with the table complete, locks; and
+// the end, when nothing can fail any more: cutting files back to their size.
+Result<void> open_files(Planning &p);
+Result<void> plan_files(Planning &p);
+void plan_last_descriptor_work(Planning &p);
+void plan_truncation(Planning &p);
+
+// plan_memory.cpp
+Result<void> check_mapped_files(Planning &p);
+Result<void> plan_memory(Planning &p);
+// What plan_memory_module.cpp shares with it.
+bool needs_file(const image::Region &region);
+// Runs of a region that have contents in the image, as addresses.
+Result<std::vector<Range>> filled_parts(Planning &p, const image::Region &region);
+
+// plan_memory_module.cpp: the same by one operation of the kernel module, for the regions that it
+// can make. False: this one is left to others.
+bool module_makes(const Planning &p, const image::Region &region);
+Result<void> plan_module_memory(Planning &p);
+// At the end, as plan_truncation: files whose contents go back to what they were, through memory.
+Result<void> plan_shared_files(Planning &p);
+
+// plan_vdso.cpp: the kernel's own pages.
+Result<void> plan_vdso(Planning &p);
+
+// plan_cpu.cpp: whether this CPU has what the program uses.
+Result<void> check_cpu(Planning &p);
+
+// plan_process.cpp: ids, limits, threads.
+Result<void> plan_process(Planning &p);
+Result<void> plan_threads(Planning &p);
+
+// plan_signals.cpp: actions; what waits for a thread, planned as that thread's own operations; and
+// at the end what waits for the process, and the timers.
+void plan_actions(Planning &p);
+void plan_thread_signals(Planning &p, const image::Thread &thread);
+Result<void> plan_process_signals(Planning &p);
+Result<void> plan_timers(Planning &p);
+
+} // namespace cryo::restore

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// The process around the memory: limits, signals, names, threads, timers.
+#include "restore/plan_parts.hpp"
+
+#include <asm/prctl.h>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fmt/format.h>
+#include <linux/capability.h>
+#include <linux/prctl.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+namespace cryo::restore {
+
+namespace {
+
+void plan_limits(Planning &p)
+{
+    for (const image::Rlimit &saved : p.saved.limits) {
+        rlimit now;
+        const auto resource = static_cast<__rlimit_resource>(saved.resource);
+        if (getrlimit(resource, &now) != 0)
+            continue; // a limit this kernel does not know
+        rlimit wanted = {saved.soft, saved.hard};
+        if (wanted.rlim_max > now.rlim_max) {
+            // Only root may raise a hard limit: the restored program gets what we have.
+            wanted.rlim_max = now.rlim_max;
+            if (wanted.rlim_cur > now.rlim_max) {
+                wanted.rlim_cur = now.rlim_max;
+                p.plan.notices.push_back(
+                    fmt::format("limit {} is {} here, {} when the image was taken", saved.resource,
+                                now.rlim_max, saved.soft));
+            }
+        }
+        if (wanted.rlim_cur == now.rlim_cur && wanted.rlim_max == now.rlim_max)
+            continue;
+        Program &program = p.plan.program;
+        program.call(
+            fmt::format("setting resource limit {}", saved.resource), SYS_prlimit64,
+            {value(0), value(saved.resource), program.data(&wanted, sizeof(wanted)), value(0)});
+    }
+}
+
+// As many capabilities as the program had, of those that we have: never more.
+void plan_capabilities(Planning &p, const std::string &who)
+{
+    const image::Process &saved = p.saved.process;
+    __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct ours[2] = {};
+    if (syscall(SYS_capget, &head, ours) != 0)
+        return;
+    const auto whole = [](uint32_t low, uint32_t high) {
+        return static_cast<uint64_t>(high) << 32 | low;
+    };
+    const uint64_t permitted = whole(ours[0].permitted, ours[1].permitted);
+    const uint64_t effective = whole(ours[0].effective, ours[1].effective);
+    const uint64_t inheritable = whole(ours[0].inheritable, ours[1].inheritable);
+    if (permitted == saved.cap_permitted && effective == saved.cap_effective &&
+        inheritable == saved.cap_inheritable)
+        return;
+    __user_cap_data_struct wanted[2] = {};
+    for (int i = 0; i < 2; i++) {
+        wanted[i].permitted = static_cast<uint32_t>((permitted & saved.cap_permitted) >> (32 * i));
+        wanted[i].effective = static_cast<uint32_t>((permitted & saved.cap_effective) >> (32 * i));
+        wanted[i].inheritable =
+            static_cast<uint32_t>((permitted & saved.cap_inheritable) >> (32 * i));
+    }
+    p.plan.program.call(
+        who + "giving up capabilities", SYS_capset,
+        {p.plan.program.data(&head, sizeof(head)), p.plan.program.data(wanted, sizeof(wanted))});
+}
+
+// What a thread sets for itself; the program's TLS is not needed for it.
+void plan_thread_state(Planning &p, const image::Thread &thread)
+{
+    Program &program = p.plan.program;
+    const std::string who = fmt::format("thread {}: ", thread.tid);
+    program.call(who + "setting FS", SYS_arch_prctl, {value(ARCH_SET_FS), value(thread.fs_base)});
+    if (thread.gs_base != 0)
+        program.call(who + "setting GS", SYS_arch_prctl,
+                     {value(ARCH_SET_GS), value(thread.gs_base)});
+    program.call(who + "setting its tid address", SYS_set_tid_address,
+                 {value(thread.clear_child_tid)});
+    if (thread.robust_list_size != 0)
+        program.call(who + "setting its robust list", SYS_set_robust_list,
+                     {value(thread.robust_list), value(thread.robust_list_size)});
+    if (thread.rseq != 0)
+        program.call(
+            who + "registering rseq", SYS_rseq,
+            {value(thread.rseq), value(thread.rseq_size), value(0), value(thread.rseq_signature)});
+    program.call(who + "setting its name", SYS_prctl,
+                 {value(PR_SET_NAME), program.text(thread.name)});
+    const bool reset = (thread.sched_flags & 1) != 0; // SCHED_FLAG_RESET_ON_FORK
+    program.call(who + "setting its timer slack", SYS_prctl,
+                 {value(PR_SET_TIMERSLACK), value(thread.timer_slack)});
+    if (thread.parent_death_signal != 0)
+        program.call(who + "setting its parent death signal", SYS_prctl,
+                     {value(PR_SET_PDEATHSIG), value(thread.parent_death_signal)});
+    plan_capabilities(p, who);
+    if (thread.policy != 0 || reset) {
+        const sched_param param = {static_cast<int>(thread.priority)};
+        program.call(who + "setting its scheduling policy", SYS_sched_setscheduler,
+                     {value(0), value(thread.policy | (reset ? SCHED_RESET_ON_FORK : 0)),
+                      program.data(&param, sizeof(param))});
+    }
+    if (thread.nice != getpriority(PRIO_PROCESS, 0))
+        program.call(who + "setting its nice value", SYS_setpriority,
+                     {value(PRIO_PROCESS), value(0), value(thread.nice)});
+    // A machine with fewer processors cannot honour every mask.
+    program.try_call(who + "setting its affinity", SYS_sched_setaffinity,
+                     {value(0), value(thread.affinity.size()),
+                      program.data(thread.affinity.data(), thread.affinity.size())});
+    plan_thread_signals(p, thread);
+}
+
+Result<Thread> start_of(const image::Thread &from, const RestartOptions &options)
+{
+    Thread thread = {};
+    if (from.layout != image::RegisterLayout::x86_64_parked ||
+        from.registers.size() != sizeof(thread.context))
+        return Error(ENOTSUP, fmt::format("thread {} was saved in a way that this release cannot "
+                                          "restore",
+                                          from.tid));
+    thread.tid = options.restore_pid ? static_cast<int32_t>(from.tid) : 0;
+    thread.clear_child_tid = from.clear_child_tid;
+    memcpy(&thread.context, from.registers.data(), sizeof(thread.context));
+    return thread;
+}
+
+} // namespace
+
+Result<void> plan_process(Planning &p)
+{
+    Program &program = p.plan.program;
+    const image::Process &process = p.saved.process;
+    if (process.uid != getuid() || process.gid != getgid())
+        return Error(EPERM, fmt::format("the image belongs to user {} group {}; restart it as that "
+                                        "user",
+                                        process.uid, process.gid));
+    plan_actions(p);
+    plan_limits(p);
+    program.call("setting the umask", SYS_umask, {value(process.umask)});
+    if (process.thp_disable)
+        program.call("switching huge pages off", SYS_prctl,
+                     {value(PR_SET_THP_DISABLE), value(1), value(0), value(0), value(0)});
+    if (process.child_subreaper)
+        program.call("becoming a subreaper", SYS_prctl,
+                     {value(PR_SET_CHILD_SUBREAPER), value(1), value(0), value(0), value(0)});
+    if (process.no_new_privs)
+        program.call("giving up new privileges", SYS_prctl,
+                     {value(PR_SET_NO_NEW_PRIVS), value(1), value(0), value(0), value(0)});
+    return {};
+}
+
+Result<void> plan_threads(Planning &p)
+{
+    Program &program = p.plan.program;
+    if (p.saved.threads.empty())
+        return Error(EINVAL, "the image has no threads");
+    program.add(Do::threads,
+                "creating the threads with their ids (one is in use here, or needs a privilege; "
+                "--no-restore-pid gives new ones)",
+                {});
+    for (size_t i = 0; i < p.saved.threads.size(); i++) {
+        Result<Thread> thread = start_of(p.saved.threads[i], p.options);
+        if (!thread)
+            return thread.error();
+        if (i == 0) {
+            program.set_main_thread(*thread);
+            plan_thread_state(p, p.saved.threads[i]);
+            continue;
+        }
+        program.begin_thread(*thread);
+        plan_thread_state(p, p.saved.threads[i]);
+        program.end_thread();
+    }
+    return {};
+}
+
+} // namespace cryo::restore

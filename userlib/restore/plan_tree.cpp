@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan of all processes: their relations; what is open, once for all of them; then each by
+// itself.
+#include "restore/plan_parts.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fmt/format.h>
+#include <time.h>
+#include <utility>
+
+namespace cryo::restore {
+
+namespace {
+
+using image::SnapshotMember;
+
+// Every path that the image knows, once, before anything uses one.
+void relocate(Saved &saved, const FileOptions &options)
+{
+    if (options.relocations.empty())
+        return;
+    const auto change = [&](std::string_view &path) {
+        std::string to = relocated(options, path);
+        const std::vector<uint8_t> &kept = saved.payloads.emplace_back(to.begin(), to.end());
+        path = image::as_text(kept);
+    };
+    change(saved.process.exe);
+    change(saved.process.cwd);
+    for (auto &[id, file] : saved.files)
+        change(file.path);
+    for (image::InotifyWatch &watch : saved.watches)
+        change(watch.path);
+}
+
+struct One {
+    const SnapshotMember *member = nullptr;
+    std::unique_ptr<image::Image> image; // none of a zombie
+    Saved saved;
+};
+
+class Planner
+{
+  public:
+    Planner(const image::Snapshot &snapshot, const RestartOptions &options)
+        : snapshot_(snapshot), options_(options)
+    {}
+
+    Result<std::unique_ptr<TreePlan>> plan();
+
+  private:
+    Result<void> read();
+    Result<void> relate();
+    int number_of(uint32_t pid) const;
+    bool is_root(const One &one) const { return number_of(one.member->ppid) == nobody; }
+    Result<int> session_of(const One &one) const;
+    int group_of(const One &one);
+    Saved distribute();
+    void give_terminal(Newborn &kin, int number, const Planning &opening) const;
+    void note_clock();
+    int floor() const;
+
+    const image::Snapshot &snapshot_;
+    const RestartOptions &options_;
+    std::vector<std::unique_ptr<One>> all_;
+    std::vector<Newborn> kin_;          // as many, and then the stand-ins
+    std::map<uint32_t, int> stand_ins_; // group → number
+    std::unique_ptr<TreePlan> tree_ = std::make_unique<TreePlan>();
+};
+
+Result<void> Planner::read()
+{
+    for (const SnapshotMember &member : snapshot_.members()) {
+        if (member.state == image::MemberState::omitted)
+            continue;
+        auto one = std::make_unique<One>();
+        one->member = &member;
+        if (member.state == image::MemberState::saved) {
+            Result<std::unique_ptr<image::Image>> image = snapshot_.open_member(member);
+            if (!image)
+                return image.error();
+            one->image = std::move(*image);
+            if (Result<void> read = read_saved(*one->image, one->saved); !read)
+                return read.error();
+            if (one->saved.agent.protocol == 0)
+                return Error(ENOTSUP, one->image->name() + ": no image of a process");
+            relocate(one->saved, options_.files);
+        }
+        all_.push_back(std::move(one));
+    }
+    if (all_.empty() || !all_.front()->image)
+        return Error(EINVAL, "the image holds no process");
+    return {};
+}
+
+int Planner::number_of(uint32_t pid) const
+{
+    for (size_t i = 0; i < all_.size(); i++) {
+        if (all_[i]->member->pid == pid)
+            return static_cast<int>(i);
+    }
+    return nobody;
+}
+
+// A session that the root was in, and not of its making, is cr_restart's now.
+Result<int> Planner::session_of(const One &one) const
+{
+    const uint32_t sid = one.member->sid;
+    const int leader = number_of(sid);
+    if (leader != nobody && !is_root(*all_[static_cast<size_t>(leader)]))
+        return leader;
+    for (const auto &other : all_) {
+        if (is_root(*other) && other->member->sid == sid)
+            return nobody;
+    }
+    return Error(ENOTSUP, fmt::format("process {} is in the session {}, whose leader has ended",
+                                      one.member->pid, sid));
+}
+
+int Planner::group_of(const One &one)
+{
+    const uint32_t pgid = one.member->pgid;
+    const int leader = number_of(pgid);
+    if (leader != nobody && !is_root(*all_[static_cast<size_t>(leader)]))
+        return leader;
+    for (const auto &other : all_) {
+        if (is_root(*other) && other->member->pgid == pgid)
+            return nobody;
+    }
+    if (leader != nobody)
+        return leader;
+    // Its leader has ended, and the group lives on: somebody has to make it.
+    const auto [place, fresh] =
+        stand_ins_.emplace(pgid, static_cast<int>(all_.size() + stand_ins_.size()));
+    return place->second;
+}
+
+Result<void> Planner::relate()
+{
+    std::map<int, int> session_of_stand_in;
+    for (const auto &one : all_) {
+        Newborn kin;
+        kin.parent = number_of(one->member->ppid);
+        kin.pid = options_.restore_pid ? static_cast<pid_t>(one->member->pid) : 0;
+        Result<int> session = session_of(*one);
+        if (!session)
+            return session.error();
+        kin.session = *session;
+        kin.group = group_of(*one);
+        if (kin.group >= static_cast<int>(all_.size()))
+            session_of_stand_in[kin.group] = kin.session;
+        kin.zombie = !one->image;
+        kin.wait_status = one->member->wait_status;
+        kin_.push_back(std::move(kin));
+    }
+    for (const auto &[pgid, number] : stand_ins_) {
+        Newborn kin;
+        kin.parent = session_of_stand_in[number]; // the session's leader makes it
+        kin.session = kin.parent;
+        kin.group = number;
+        kin.pid = options_.restore_pid ? static_cast<pid_t>(pgid) : 0;
+        kin.stand_in = true;
+        kin_.resize(std::max(kin_.size(), static_cast<size_t>(number) + 1));
+        kin_[static_cast<size_t>(number)] = std::move(kin);
+    }
+    return {};
+}
+
+// The first image has what is open in all processes: once as a whole, for opening it; and each
+// process gets the table, with what has to be done by one that holds the open file.
+Saved Planner::distribute()
+{
+    Saved &first = all_.front()->saved;
+    Saved common;
+    common.process = first.process;
+    common.files = first.files;
+    common.open_files = first.open_files;
+    common.pipes = first.pipes;
+    common.eventfds = first.eventfds;
+    common.signalfds = first.signalfds;
+    common.epoll_items = first.epoll_items;
+    common.watches = first.watches;
+    common.locks = first.locks;
+    common.terminals = first.terminals;
+    common.sockets = first.sockets;
+    common.timers = first.timers;
+    std::map<uint32_t, Saved *> holder; // OPEN_FILE → the first process that holds it
+    for (const auto &one : all_) {
+        for (const image::Descriptor &descriptor : one->saved.descriptors) {
+            holder.emplace(descriptor.open_file, &one->saved);
+            common.descriptors.push_back(descriptor);
+        }
+        if (one == all_.front())
+            continue;
+        one->saved.files.insert(first.files.begin(), first.files.end());
+        one->saved.open_files = first.open_files;
+        one->saved.pipes = first.pipes;
+        one->saved.terminals = first.terminals;
+        one->saved.sockets = first.sockets;
+    }
+    const auto holder_of = [&](uint32_t open_file) {
+        const auto found = holder.find(open_file);
+        return found != holder.end() ? found->second : &first;
+    };
+    const auto spread = [&]<class R>(std::vector<R> Saved::*list, const auto &owner) {
+        const std::vector<R> records = std::exchange(first.*list, {});
+        for (const R &record : records)
+            (owner(record)->*list).push_back(record);
+    };
+    spread(&Saved::watches, [&](const auto &watch) { return holder_of(watch.open_file); });
+    spread(&Saved::timers, [&](const image::Timer &timer) {
+        return timer.kind == image::TimerKind::timerfd ? holder_of(static_cast<uint32_t>(timer.id))
+                                                       : &first;
+    });
+    spread(&Saved::locks, [&](const image::Lock &lock) {
+        if (lock.kind != image::LockKind::posix)
+            return holder_of(lock.open_file);
+        const int owner = number_of(lock.pid);
+        return owner != nobody ? &all_[static_cast<size_t>(owner)]->saved : &first;
+    });
+    return common;
+}
+
+int Planner::floor() const
+{
+    int floor = 64;
+    for (const auto &one : all_) {
+        for (const image::Descriptor &d : one->saved.descriptors)
+            floor = std::max(floor, static_cast<int>(d.fd) + 1);
+        for (const image::EpollItem &item : one->saved.epoll_items)
+            floor = std::max(floor, static_cast<int>(item.fd) + 1);
+    }
+    return floor;
+}
+
+// A session of the tree's own has its terminal again, if that is one of the tree's.
+void Planner::give_terminal(Newborn &kin, int number, const Planning &opening) const
+{
+    const image::Process &process = all_[static_cast<size_t>(number)]->saved.process;
+    if (kin.session != number || process.tty.empty())
+        return;
+    for (const auto &[id, open_file] : opening.saved.open_files) {
+        const auto file = opening.saved.files.find(open_file.file);
+        const auto fd = opening.open_fds.find(id);
+        if (file == opening.saved.files.end() || fd == opening.open_fds.end() ||
+            file->second.kind != image::FileKind::terminal || file->second.path != process.tty)
+            continue;
+        kin.terminal = fd->second;
+        kin.foreground = number_of(process.foreground_pgid);
+        return;
+    }
+}
+
+void Planner::note_clock()
+{
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (now.tv_sec < all_.front()->saved.process.cut_monotonic / 1'000'000'000)
+        tree_->notices.push_back("the monotonic clock is behind that of the saved program (another "
+                                 "boot or machine): waits until a point of that clock last longer");
+}
+
+Result<std::unique_ptr<TreePlan>> Planner::plan()
+{
+    if (Result<void> done = read(); !done)
+        return done.error();
+    if (Result<void> done = relate(); !done)
+        return done.error();
+    tree_->name = all_.front()->image->name();
+    tree_->for_requester = options_.for_requester;
+    tree_->lost = options_.lost;
+    tree_->cut_realtime = all_.front()->saved.process.cut_realtime;
+    note_clock();
+    const int above = floor();
+    for (size_t i = 0; i < kin_.size(); i++) {
+        TreePlan::Process &process = tree_->processes.emplace_back();
+        process.kin = std::move(kin_[i]);
+        if (i >= all_.size() || !all_[i]->image)
+            continue;
+        process.image = std::move(all_[i]->image);
+        process.plan = std::make_unique<RestartPlan>();
+        process.plan->floor = above;
+        tree_->planned++;
+    }
+    TreePlan::Process &root = tree_->processes.front();
+    const Saved common = distribute();
+    Planning opening{*root.image, common, options_, *root.plan, {}, {}, {}, {}, {}};
+    if (Result<void> opened = open_files(opening); !opened)
+        return opened.error().within(tree_->name);
+    for (size_t i = 0; i < all_.size(); i++) {
+        TreePlan::Process &process = tree_->processes[i];
+        if (!process.plan)
+            continue;
+        give_terminal(process.kin, static_cast<int>(i), opening);
+        // What the root opens itself (files of /proc that are about it), only the root has.
+        const std::map<uint32_t, uint16_t> none;
+        Planning own{*process.image,
+                     all_[i]->saved,
+                     options_,
+                     *process.plan,
+                     opening.redirected,
+                     opening.open_fds,
+                     i == 0 ? opening.open_slots : none,
+                     opening.file_fds,
+                     {}};
+        if (Result<void> planned = plan_process_whole(own, tree_->planned == 1); !planned)
+            return planned.error();
+        tree_->notices.insert(tree_->notices.end(), process.plan->notices.begin(),
+                              process.plan->notices.end());
+    }
+    return std::move(tree_);
+}
+
+} // namespace
+
+Result<std::unique_ptr<TreePlan>> plan_restart(const image::Snapshot &snapshot,
+                                               const RestartOptions &options)
+{
+    return Planner(snapshot, options).plan();
+}
+
+} // namespace cryo::restore

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "restore/planner.hpp"
+
+#include "restore/plan_parts.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <filesystem>
+#include <fmt/format.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace cryo::restore {
+
+namespace {
+
+// The strings in a block of NUL-ended ones.
+std::vector<std::string> split(const std::string &block)
+{
+    std::vector<std::string> parts;
+    for (size_t at = 0; at < block.size();) {
+        parts.emplace_back(block.c_str() + at);
+        at += parts.back().size() + 1;
+    }
+    return parts;
+}
+
+void plan_exec(Planning &p)
+{
+    p.plan.exe = std::string(p.saved.process.exe);
+    p.plan.arguments = split(p.saved.arguments);
+    if (p.plan.arguments.empty())
+        p.plan.arguments.push_back(p.plan.exe);
+    // The restored program has its own environment, in its memory. The fresh one needs what its
+    // dynamic linker would look at, to start at all.
+    for (const std::string &variable : split(p.saved.environment)) {
+        if (variable.rfind("LD_LIBRARY_PATH=", 0) == 0 || variable.rfind("GLIBC_TUNABLES=", 0) == 0)
+            p.plan.environment.push_back(variable);
+    }
+}
+
+// The restored program may ask where it came from (cr_get_restart_info).
+void tell_source(Planning &p)
+{
+    constexpr uint32_t first_with_source = 2;
+    std::string source = std::filesystem::absolute(p.image.name()).lexically_normal();
+    if (p.saved.agent.protocol < first_with_source || access(source.c_str(), F_OK) != 0 ||
+        source.size() + 8 > sizeof(agent::ResumeInfo::source))
+        source.clear();
+    source.resize((source.size() / 8 + 1) * 8);
+    if (p.saved.agent.protocol < first_with_source)
+        return;
+    const uint64_t at = p.saved.agent.resume_info + offsetof(agent::ResumeInfo, source);
+    for (size_t i = 0; i < source.size(); i += 8) {
+        uint64_t word;
+        memcpy(&word, &source[i], sizeof(word));
+        p.plan.program.add(Do::store, "telling the program its image",
+                           {value(at + i), value(word)});
+    }
+}
+
+// All processes tell that they have come so far, and wait until cr_restart has heard it of all.
+void plan_rendezvous(Planning &p, uint32_t word)
+{
+    Program &program = p.plan.program;
+    const char byte = 0;
+    program.call_exact(
+        "telling how far it is", SYS_write, sizeof(word),
+        {value(p.plan.header.status_fd), program.data(&word, sizeof(word)), value(sizeof(word))});
+    program.call_exact("waiting for the other processes", SYS_read, sizeof(byte),
+                       {value(p.plan.floor + go_fd_offset), program.data(&byte, sizeof(byte)),
+                        value(sizeof(byte))});
+}
+
+} // namespace
+
+Result<void> plan_process_whole(Planning &p, bool alone)
+{
+    RestartPlan &plan = p.plan;
+    plan.pid = p.options.restore_pid ? p.saved.process.pid : 0;
+    plan.personality = p.saved.process.personality;
+    plan.cut_realtime = p.saved.process.cut_realtime;
+    plan.header.resume_info = p.saved.agent.resume_info;
+    plan.header.plan_fd = plan.floor + plan_fd_offset;
+    plan.header.status_fd = plan.floor + status_fd_offset;
+    plan.header.device_fd = p.options.device >= 0 ? plan.floor + device_fd_offset : -1;
+    plan_exec(p);
+
+    using Step = Result<void> (*)(Planning &);
+    for (const Step step :
+         {Step(check_cpu), Step(check_mapped_files), Step(plan_files), Step(plan_memory),
+          Step(plan_process), Step(plan_threads), Step(plan_shared_files)}) {
+        if (Result<void> done = step(p); !done)
+            return done.error().within(p.image.name());
+    }
+    plan_last_descriptor_work(p);
+    if (!alone)
+        plan_rendezvous(p, says_ready);
+    plan_truncation(p);
+    for (const Step step : {Step(plan_process_signals), Step(plan_timers)}) {
+        if (Result<void> done = step(p); !done)
+            return done.error().within(p.image.name());
+    }
+    tell_source(p);
+    if (!alone)
+        plan_rendezvous(p, says_complete);
+    plan.program.call("closing", SYS_close, {value(plan.floor + go_fd_offset)});
+    plan.program.call("closing", SYS_close, {value(plan.header.plan_fd)});
+    if (plan.program.too_many_slots())
+        return Error(EMFILE, p.image.name() + ": more open files than a restart can handle");
+    return {};
+}
+
+} // namespace cryo::restore

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From images to restart plans: which system calls make the old processes out of fresh ones.
+// Everything that can be checked beforehand is checked here, and refused by name, before a process
+// exists.
+//
+//     RestartOptions options;
+//     Result<std::unique_ptr<TreePlan>> plan = plan_restart(*snapshot, options);
+#pragma once
+
+#include "base/fd.hpp"
+#include "image/reader.hpp"
+#include "image/records.hpp"
+#include "image/snapshot.hpp"
+#include "restore/file_options.hpp"
+#include "restore/nursery.hpp"
+#include "restore/program.hpp"
+
+#include <string>
+#include <vector>
+
+namespace cryo::restore {
+
+struct RestartOptions {
+    bool restore_pid = true;
+    bool force = false; // changed mapped files are accepted
+    int device = -1;    // /dev/cryo: the kernel module makes the memory; −1: without it
+    // For a program that asked through libcr: the process becomes the child of our parent. When the
+    // restart fails and leaves one that only our parent can wait for, it is told in *lost.
+    bool for_requester = false;
+    pid_t *lost = nullptr;
+    FileOptions files;
+};
+
+// Pages to be sent down the page pipe, in this order.
+struct Fill {
+    uint32_t object;
+    uint64_t page, count;
+};
+
+// Files that stand beside what they replace, until the restored process renames them. What it did
+// not rename goes away.
+class Replacements
+{
+  public:
+    Replacements() = default;
+    Replacements(const Replacements &) = delete;
+    Replacements &operator=(const Replacements &) = delete;
+    ~Replacements()
+    {
+        for (const auto &[beside, path] : all_)
+            unlink(beside.c_str());
+    }
+    void add(const std::string &beside, const std::string &path)
+    {
+        all_.emplace_back(beside, path);
+    }
+    const std::vector<std::pair<std::string, std::string>> &all() const { return all_; }
+
+  private:
+    std::vector<std::pair<std::string, std::string>> all_;
+};
+
+struct RestartPlan {
+    Program program;
+    Header header = {};
+    std::vector<Fill> fills;
+    std::vector<std::string> arguments; // of the execve that makes the fresh process
+    std::string exe;
+    std::vector<std::string> environment; // what the dynamic linker needs to know
+    uint32_t pid = 0;
+    uint32_t personality = 0;
+    int floor = 0; // descriptors from here on are Cryo's until the end
+    int64_t cut_realtime = 0;
+    std::vector<std::string> notices;
+    Replacements replacements;
+    std::vector<Fd> inherited; // open files, at their numbers; to be closed once there is a process
+};
+
+// One process or several: the first is the root. A process that needs no plan (a zombie, one that
+// only lends its id to a group) has none.
+struct TreePlan {
+    struct Process {
+        std::unique_ptr<image::Image> image;
+        std::unique_ptr<RestartPlan> plan;
+        Newborn kin; // its relations
+    };
+    std::vector<Process> processes;
+    std::string name; // of the image, for messages
+    int64_t cut_realtime = 0;
+    size_t planned = 0;         // processes with a plan
+    bool for_requester = false; // see RestartOptions
+    pid_t *lost = nullptr;
+    std::vector<std::string> notices;
+};
+
+// The descriptors that cr_restart gives to the fresh process.
+constexpr int plan_fd_offset = 0;
+constexpr int go_fd_offset = 1; // where each of several processes waits for the others
+constexpr int status_fd_offset = 2;
+constexpr int pages_fd_offset = 3;
+constexpr int device_fd_offset = 4;
+constexpr int first_free_offset = 5;
+
+// What a process says on its status descriptor, as it comes along.
+constexpr uint32_t says_alive = 1;    // the last thing it says
+constexpr uint32_t says_ready = 2;    // nothing can fail any more but what the others do
+constexpr uint32_t says_complete = 3; // files are cut back; only the others keep it from going on
+
+Result<std::unique_ptr<TreePlan>> plan_restart(const image::Snapshot &snapshot,
+                                               const RestartOptions &options);
+
+} // namespace cryo::restore

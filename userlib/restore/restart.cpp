@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "restore/restart.hpp"
+
+#include "base/fd.hpp"
+#include "device/device.hpp"
+#include "restore/enter.hpp"
+#include "restore/nursery.hpp"
+#include "restore/restorer/restorer.hpp"
+#include "sys/raw.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/close_range.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+namespace cryo::restore {
+
+namespace {
+
+struct Ends {
+    Fd read, write;
+};
+
+Result<Ends> make_pipe()
+{
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) != 0)
+        return Error::from_errno("pipe", errno);
+    return Ends{Fd(fds[0]), Fd(fds[1])};
+}
+
+Result<Fd> plan_file(const std::string &bytes)
+{
+    Fd file(memfd_create("cryo plan", MFD_CLOEXEC));
+    if (!file)
+        return Error::from_errno("memfd_create", errno);
+    for (size_t at = 0; at < bytes.size();) {
+        const ssize_t n = write(file.get(), bytes.data() + at, bytes.size() - at);
+        if (n < 0)
+            return Error::from_errno("writing the restart plan", errno);
+        at += static_cast<size_t>(n);
+    }
+    return file;
+}
+
+// The kernel module makes `wished` the next id. Another fork may be faster, so the child looks
+// which one it got, and ends when it is another one. Without the module, or the right to choose, as
+// make_process does.
+long make_process_by_module(pid_t wished, int device, pid_t *lost)
+{
+    long result = make_process(wished, device, lost);
+    for (int i = 0; i < max_attempts && result == -EPERM && wished != 0; i++) {
+        if (const int rc = Device::next_pid_raw(device, static_cast<uint32_t>(wished)); rc < 0)
+            return rc;
+        const long child = make_process(0, device, lost);
+        if (child == 0 && sys::call(SYS_getpid) != wished) {
+            for (;;)
+                sys::call(SYS_exit_group, 0);
+        }
+        if (child <= 0 || child == wished)
+            return child;
+        if (lost != nullptr) {
+            *lost = static_cast<pid_t>(child);
+            return -EBUSY;
+        }
+        while (sys::call(SYS_wait4, child, nullptr, 0, nullptr) == -EINTR)
+            ;
+        const long there = sys::call(SYS_kill, wished, 0);
+        if (there == 0 || there == -EPERM)
+            return -EEXIST;
+    }
+    // The id of a process group or session, or others are always faster.
+    return result == -EPERM && wished != 0 ? -EBUSY : result;
+}
+
+class Restart
+{
+  public:
+    Restart(TreePlan &tree, int device, const std::function<void(uint64_t)> &progress)
+        : tree_(tree), device_(device), progress_(progress)
+    {}
+
+    Result<Restarted> run(const std::string &library);
+
+  private:
+    // What we hold of a process that has a plan.
+    struct Link {
+        TreePlan::Process *process;
+        Fd plan, status, pages, go;             // our ends
+        Fd their_status, their_pages, their_go; // until they are born
+    };
+
+    Result<void> prepare(const std::string &library);
+    Result<void> bring_up();
+    Result<void> send_pages(Link &link);
+    Result<void> hear(Link &link, uint32_t word);
+    Result<void> meet(uint32_t word);
+
+    TreePlan &tree_;
+    int device_;
+    const std::function<void(uint64_t)> &progress_;
+    std::vector<Link> links_;
+    Nursery nursery_;
+    std::vector<pid_t> pids_;
+    uint64_t sent_ = 0;
+    int failed_callback_ = 0;
+};
+
+Result<void> Restart::prepare(const std::string &library)
+{
+    if (device_ >= 0)
+        nursery_.set_maker(make_process_by_module, device_);
+    if (tree_.for_requester)
+        nursery_.make_siblings(tree_.lost);
+    for (TreePlan::Process &process : tree_.processes) {
+        Newborn &kin = process.kin;
+        if (process.plan) {
+            RestartPlan &own = *process.plan;
+            Result<Fd> plan = plan_file(own.program.finish(own.header));
+            Result<Ends> status = make_pipe();
+            Result<Ends> pages = make_pipe();
+            Result<Ends> go = make_pipe(); // one each: none can take another one's leave
+            if (!plan)
+                return plan.error();
+            for (const Result<Ends> *pipe : {&status, &pages, &go}) {
+                if (!*pipe)
+                    return pipe->error();
+            }
+            fcntl(pages->write.get(), F_SETPIPE_SZ, 1 << 20); // fewer turns
+            kin.exe = own.exe;
+            kin.arguments = own.arguments;
+            kin.environment = own.environment;
+            kin.environment.push_back("LD_PRELOAD=" + library);
+            kin.environment.push_back(fmt::format("{}={}", plan_variable, own.header.plan_fd));
+            kin.personality = own.personality;
+            kin.floor = own.floor;
+            kin.report = status_fd_offset;
+            kin.descriptors = {plan->get(), go->read.get(), status->write.get(), pages->read.get(),
+                               device_};
+            for (const Fd &fd : own.inherited)
+                nursery_.keep(fd.get());
+            links_.push_back({&process, std::move(*plan), std::move(status->read),
+                              std::move(pages->write), std::move(go->write),
+                              std::move(status->write), std::move(pages->read),
+                              std::move(go->read)});
+        }
+        nursery_.add(kin);
+    }
+    return {};
+}
+
+Result<void> Restart::send_pages(Link &link)
+{
+    std::vector<uint8_t> buffer(1 << 20);
+    for (const Fill &fill : link.process->plan->fills) {
+        for (uint64_t page = 0; page < fill.count;) {
+            const uint64_t count = std::min<uint64_t>(fill.count - page, buffer.size() / 4096);
+            const image::MutableBytes part(buffer.data(), count * 4096);
+            if (Result<void> got =
+                    link.process->image->read_pages(fill.object, fill.page + page, part);
+                !got)
+                return got;
+            for (size_t at = 0; at < part.size();) {
+                const ssize_t n = write(link.pages.get(), part.data() + at, part.size() - at);
+                if (n < 0 && errno == EINTR)
+                    continue;
+                if (n < 0)
+                    return Error::from_errno("sending memory", errno);
+                at += static_cast<size_t>(n);
+            }
+            page += count;
+            sent_ += part.size();
+            if (progress_)
+                progress_(sent_);
+        }
+    }
+    link.pages.reset();
+    return {};
+}
+
+Result<void> Restart::hear(Link &link, uint32_t word)
+{
+    Failure said = {};
+    ssize_t n;
+    do {
+        n = read(link.status.get(), &said, sizeof(said));
+    } while (n < 0 && errno == EINTR);
+    uint32_t heard = 0;
+    memcpy(&heard, &said, sizeof(heard));
+    if (n == sizeof(word) && heard == word)
+        return {};
+    // It lives; and, being quick, it says what has become of its callbacks.
+    if (n == 2 * sizeof(word) && heard == word && word == says_alive) {
+        if (&link == &links_.front())
+            failed_callback_ = said.error;
+        return {};
+    }
+    if (n == sizeof(said))
+        return Error::from_errno(std::string(link.process->plan->program.message(said.op)),
+                                 said.error)
+            .within(link.process->image->name());
+    return Error(ECHILD, fmt::format("{}: the process died while it was being restored",
+                                     link.process->image->name()));
+}
+
+// Hears it of all, and lets all go on.
+Result<void> Restart::meet(uint32_t word)
+{
+    for (Link &link : links_) {
+        if (Result<void> heard = hear(link, word); !heard)
+            return heard;
+    }
+    for (Link &link : links_) {
+        const char byte = 0;
+        if (word != says_alive && write(link.go.get(), &byte, sizeof(byte)) != sizeof(byte))
+            return Error::from_errno("letting the processes go on", errno);
+    }
+    return {};
+}
+
+Result<void> Restart::bring_up()
+{
+    Result<std::vector<pid_t>> born = nursery_.make();
+    for (Link &link : links_) {
+        link.process->plan->inherited.clear();
+        link.their_status.reset();
+        link.their_pages.reset();
+        link.their_go.reset();
+    }
+    if (!born)
+        return born.error().within(tree_.name);
+    pids_ = std::move(*born);
+    for (Link &link : links_) {
+        Result<void> sent = send_pages(link);
+        // Where sending failed because the process gave up, its own words say more.
+        if (!sent && sent.error().code() == EPIPE) {
+            Result<void> heard = hear(link, says_alive);
+            return heard ? std::move(sent) : std::move(heard);
+        }
+        if (!sent)
+            return sent;
+    }
+    if (links_.size() > 1) {
+        for (const uint32_t word : {says_ready, says_complete}) {
+            if (Result<void> met = meet(word); !met)
+                return met;
+        }
+    }
+    return meet(says_alive);
+}
+
+Result<Restarted> Restart::run(const std::string &library)
+{
+    signal(SIGPIPE, SIG_IGN);
+    if (Result<void> ready = prepare(library); !ready)
+        return ready.error();
+    // Until all are alive, their descendants are ours to end.
+    int subreaper = 0;
+    prctl(PR_GET_CHILD_SUBREAPER, &subreaper);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    Result<void> up = bring_up();
+    if (!up)
+        nursery_.end_all();
+    prctl(PR_SET_CHILD_SUBREAPER, subreaper);
+    if (!up)
+        return up.error();
+    return Restarted{pids_.front(), links_.size(), sent_, std::move(links_.front().status),
+                     failed_callback_};
+}
+
+} // namespace
+
+int Restarted::await_callbacks() const
+{
+    if (failed_callback != 0)
+        return failed_callback;
+    uint32_t code = 0;
+    ssize_t n;
+    do {
+        n = read(status.get(), &code, sizeof(code));
+    } while (n < 0 && errno == EINTR);
+    return n == sizeof(code) ? static_cast<int>(code) : 0;
+}
+
+int Restarted::failure() const
+{
+    if (failed_callback != 0)
+        return failed_callback;
+    // Children of the program may hold the other end open.
+    uint32_t code = 0;
+    fcntl(status.get(), F_SETFL, O_NONBLOCK);
+    return read(status.get(), &code, sizeof(code)) == sizeof(code) ? static_cast<int>(code) : 0;
+}
+
+Result<Restarted> restart(TreePlan &tree, const std::string &library, int device,
+                          const std::function<void(uint64_t)> &progress)
+{
+    return Restart(tree, device, progress).run(library);
+}
+
+} // namespace cryo::restore

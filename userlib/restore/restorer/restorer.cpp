@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The restorer: a position-independent piece of code that lies where neither the fresh process nor
+// the old one has memory, takes the fresh process apart and puts the old one together.
+//
+// RULE: no libc, no global data, no relocation, no stack protector; it is linked into a flat
+// binary (restorer.lds) and the build fails when it needs anything.
+#include "restore/restorer/restorer.hpp"
+#include "sys/raw.hpp"
+
+#include <cerrno>
+#include <linux/cryo.h>
+#include <linux/futex.h>
+#include <linux/sched.h>
+
+namespace cryo::restore {
+
+namespace {
+
+constexpr uint64_t task_end = 0x7ffffffff000;
+
+struct Shared { // at the start of the area's scratch part
+    const Header *plan;
+    uint64_t area, area_size;
+    uint32_t ready; // futex: threads that wait to go
+    uint32_t go;    // futex
+    uint64_t slot[max_slots];
+};
+
+const char *base(const Shared &shared)
+{
+    return reinterpret_cast<const char *>(shared.plan);
+}
+
+[[noreturn]] void fail(const Shared &shared, uint32_t op, long result)
+{
+    const Failure failure = {op, static_cast<int32_t>(-result), static_cast<uint64_t>(result)};
+    sys::call(SYS_write, shared.plan->status_fd, &failure, sizeof(failure));
+    for (;;)
+        sys::call(SYS_exit_group, 127);
+}
+
+long fill(uint64_t fd, uint64_t address, uint64_t length)
+{
+    while (length > 0) {
+        const long n = sys::call(SYS_read, fd, address, length);
+        if (n == -EINTR)
+            continue;
+        if (n <= 0)
+            return n == 0 ? -EPIPE : n;
+        address += static_cast<uint64_t>(n);
+        length -= static_cast<uint64_t>(n);
+    }
+    return 0;
+}
+
+long unmap_all(const Shared &shared)
+{
+    const long low = sys::call(SYS_munmap, 0, shared.area);
+    const uint64_t end = shared.area + shared.area_size;
+    const long high = sys::call(SYS_munmap, end, task_end - end);
+    return sys::failed(low) ? low : high;
+}
+
+// By the kernel module, which returns early when a signal is pending.
+long restore_memory(const Shared &shared, uint64_t device, cryo_restore &restore, uint64_t bytes)
+{
+    restore.keep_start = shared.area;
+    restore.keep_end = shared.area + shared.area_size;
+    do {
+        const long result = sys::call(SYS_ioctl, device, CRYO_IOC_RESTORE, &restore);
+        if (sys::failed(result) && result != -EINTR)
+            return result;
+    } while (restore.mapped < restore.nr_regions || restore.done < bytes);
+    return 0;
+}
+
+[[noreturn]] void go_on(const agent::Context &context)
+{
+    asm volatile("movq 0(%0), %%rbx\n\t"
+                 "movq 8(%0), %%rbp\n\t"
+                 "movq 16(%0), %%r12\n\t"
+                 "movq 24(%0), %%r13\n\t"
+                 "movq 32(%0), %%r14\n\t"
+                 "movq 40(%0), %%r15\n\t"
+                 "movq 48(%0), %%rsp\n\t"
+                 "movl $1, %%eax\n\t"
+                 "jmpq *56(%0)"
+                 :
+                 : "D"(&context)
+                 : "memory");
+    __builtin_unreachable();
+}
+
+void work(Shared &shared, uint32_t first, uint32_t count);
+
+// A thread of its own, on its stack in the area. `self` points to the top of that stack, where the
+// creator left what the thread has to know.
+struct Start {
+    Shared *shared;
+    const Thread *thread;
+    uint32_t alive; // futex: cleared by the kernel when a thread with the wrong id has ended
+};
+
+extern "C" [[noreturn, gnu::used]] void cryo_restorer_thread(const Start *start)
+{
+    Shared &shared = *start->shared;
+    const Thread &thread = *start->thread;
+    if (thread.tid != 0 && sys::call(SYS_gettid) != thread.tid)
+        sys::call(SYS_exit, 0); // the creator tries again
+    work(shared, thread.first_op, thread.op_count);
+    if (thread.clear_child_tid != 0)
+        *reinterpret_cast<int32_t *>(thread.clear_child_tid) =
+            static_cast<int32_t>(sys::call(SYS_gettid));
+    __atomic_fetch_add(&shared.ready, 1, __ATOMIC_RELEASE);
+    sys::call(SYS_futex, &shared.ready, FUTEX_WAKE, 1, 0, 0, 0);
+    while (__atomic_load_n(&shared.go, __ATOMIC_ACQUIRE) == 0)
+        sys::call(SYS_futex, &shared.go, FUTEX_WAIT, 0, 0, 0, 0);
+    go_on(thread.context);
+}
+
+long clone_thread(clone_args &args, const Start *start)
+{
+    long result;
+    register const Start *kept asm("r12") = start;
+    asm volatile("syscall\n\t"
+                 "testq %%rax, %%rax\n\t"
+                 "jnz 1f\n\t"
+                 "xorl %%ebp, %%ebp\n\t"
+                 "movq %%r12, %%rdi\n\t"
+                 "call cryo_restorer_thread\n\t"
+                 "hlt\n"
+                 "1:"
+                 : "=a"(result)
+                 : "a"(SYS_clone3), "D"(&args), "S"(sizeof(args)), "r"(kept)
+                 : "rcx", "r11", "memory");
+    return result;
+}
+
+// The kernel module makes `tid` the next one; somebody else's fork may take it before ours does.
+// A thread that got another id ends at once.
+long clone_with_next_tid(int device, clone_args &args, Start &start)
+{
+    const int32_t tid = start.thread->tid;
+    args.flags |= CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;
+    args.child_tid = reinterpret_cast<uint64_t>(&start.alive);
+    cryo_nextpid next = {};
+    next.size = sizeof(next);
+    next.pid = static_cast<uint32_t>(tid);
+    for (int i = 0; i < max_attempts; i++) {
+        const long chosen = sys::call(SYS_ioctl, device, CRYO_IOC_NEXTPID, &next);
+        if (sys::failed(chosen))
+            return chosen;
+        start.alive = 1;
+        const long got = clone_thread(args, &start);
+        if (got == tid || sys::failed(got))
+            return got;
+        while (const uint32_t alive = __atomic_load_n(&start.alive, __ATOMIC_ACQUIRE))
+            sys::call(SYS_futex, &start.alive, FUTEX_WAIT, alive, 0, 0, 0);
+        if (sys::call(SYS_kill, tid, 0) != -ESRCH)
+            return -EEXIST;
+    }
+    return -EEXIST;
+}
+
+long start_thread(Shared &shared, const Thread &thread, uint64_t stack_top)
+{
+    auto *start = reinterpret_cast<Start *>(stack_top - 64);
+    start->shared = &shared;
+    start->thread = &thread;
+    clone_args args = {};
+    args.flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
+    args.stack = stack_top - stack_size;
+    args.stack_size = stack_size - 64;
+    int32_t wished = thread.tid;
+    if (wished != 0) {
+        args.set_tid = reinterpret_cast<uint64_t>(&wished);
+        args.set_tid_size = 1;
+    }
+    const long result = clone_thread(args, start);
+    if (result != -EPERM || wished == 0 || shared.plan->device_fd < 0)
+        return result;
+    args.set_tid = 0;
+    args.set_tid_size = 0;
+    return clone_with_next_tid(shared.plan->device_fd, args, *start);
+}
+
+long start_threads(Shared &shared)
+{
+    const Header &plan = *shared.plan;
+    const auto *threads = reinterpret_cast<const Thread *>(base(shared) + plan.threads);
+    for (uint64_t i = 1; i < plan.thread_count; i++) {
+        const uint64_t top = shared.area + shared.area_size - (i - 1) * stack_size;
+        const long result = start_thread(shared, threads[i], top);
+        if (sys::failed(result))
+            return result;
+    }
+    // Whatever fails in them fails before anything outside this process is changed.
+    const auto others = static_cast<uint32_t>(plan.thread_count - 1);
+    for (;;) {
+        const uint32_t ready = __atomic_load_n(&shared.ready, __ATOMIC_ACQUIRE);
+        if (ready == others)
+            return 0;
+        sys::call(SYS_futex, &shared.ready, FUTEX_WAIT, ready, 0, 0, 0);
+    }
+}
+
+// The kernel chooses the ids of timers, one above the last, unless it is asked (from 6.15 on) to
+// take ours. Timers are made in the order of their ids, so those in between are made and deleted.
+long create_timer(uint64_t clock, uint64_t event, int wanted)
+{
+    constexpr int pr_timer_create_restore_ids = 77;
+    int id = wanted;
+    const bool ask = sys::call(SYS_prctl, pr_timer_create_restore_ids, 1, 0, 0, 0) == 0;
+    long result = sys::call(SYS_timer_create, clock, event, &id);
+    while (!ask && !sys::failed(result) && id < wanted) {
+        sys::call(SYS_timer_delete, id);
+        result = sys::call(SYS_timer_create, clock, event, &id);
+    }
+    if (ask)
+        sys::call(SYS_prctl, pr_timer_create_restore_ids, 0, 0, 0, 0);
+    return sys::failed(result) || id == wanted ? result : -EEXIST;
+}
+
+long do_op(Shared &shared, const Op &op)
+{
+    uint64_t arg[6];
+    for (int i = 0; i < 6; i++) {
+        arg[i] = op.arg[i];
+        if (op.kind[i] == Arg::data)
+            arg[i] += reinterpret_cast<uint64_t>(shared.plan);
+        else if (op.kind[i] == Arg::slot)
+            arg[i] = shared.slot[op.arg[i]];
+        else if (op.kind[i] == Arg::load)
+            arg[i] = *reinterpret_cast<const uint32_t *>(base(shared) + op.arg[i]);
+    }
+    switch (op.what) {
+    case Do::syscall: {
+        long result;
+        do {
+            result = sys::call(op.nr, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
+        } while (result == -EINTR);
+        return result;
+    }
+    case Do::unmap_all:
+        return unmap_all(shared);
+    case Do::fill:
+        return fill(arg[0], arg[1], arg[2]);
+    case Do::threads:
+        return start_threads(shared);
+    case Do::store:
+        if (arg[2] == sizeof(uint32_t))
+            *reinterpret_cast<uint32_t *>(arg[0]) = static_cast<uint32_t>(arg[1]);
+        else
+            *reinterpret_cast<uint64_t *>(arg[0]) = arg[1];
+        return 0;
+    case Do::copy:
+        for (uint64_t i = 0; i < arg[2]; i++)
+            reinterpret_cast<volatile char *>(arg[0])[i] =
+                reinterpret_cast<const char *>(arg[1])[i];
+        return 0;
+    case Do::timer:
+        return create_timer(arg[0], arg[1], static_cast<int>(arg[2]));
+    case Do::restore:
+        return restore_memory(shared, arg[0], *reinterpret_cast<cryo_restore *>(arg[1]), arg[2]);
+    }
+    return -ENOSYS;
+}
+
+void work(Shared &shared, uint32_t first, uint32_t count)
+{
+    const auto *ops = reinterpret_cast<const Op *>(base(shared) + shared.plan->ops);
+    for (uint32_t i = first; i < first + count; i++) {
+        const Op &op = ops[i];
+        const long result = do_op(shared, op);
+        if (op.slot != 0)
+            shared.slot[op.slot] = static_cast<uint64_t>(result);
+        const bool bad = op.expect == Expect::success ? sys::failed(result)
+                         : op.expect == Expect::exact ? result != static_cast<long>(op.want)
+                                                      : false;
+        if (bad)
+            fail(shared, i, sys::failed(result) ? result : -EEXIST);
+    }
+}
+
+} // namespace
+
+// The entry, at offset 0 of the flat binary.
+extern "C" [[noreturn, gnu::used, gnu::section(".text.entry")]] void
+cryo_restorer(const Header *plan, uint64_t area, uint64_t area_size, void *scratch)
+{
+    Shared &shared = *static_cast<Shared *>(scratch); // zeroed by the caller
+    shared.plan = plan;
+    shared.area = area;
+    shared.area_size = area_size;
+    work(shared, 0, static_cast<uint32_t>(plan->op_count));
+
+    const auto &main = *reinterpret_cast<const Thread *>(base(shared) + plan->threads);
+    const auto others = static_cast<uint32_t>(plan->thread_count - 1);
+    if (main.clear_child_tid != 0)
+        *reinterpret_cast<int32_t *>(main.clear_child_tid) =
+            static_cast<int32_t>(sys::call(SYS_gettid));
+    auto &resume = *reinterpret_cast<agent::ResumeInfo *>(plan->resume_info);
+    resume.area = area;
+    resume.area_size = area_size;
+    resume.status_fd = plan->status_fd;
+    resume.restarted = 1;
+    resume.left = 0;
+    resume.expected = others + 1;
+    __atomic_store_n(&shared.go, 1, __ATOMIC_RELEASE);
+    sys::call(SYS_futex, &shared.go, FUTEX_WAKE, 0x7fffffff, 0, 0, 0);
+    go_on(main.context);
+}
+
+} // namespace cryo::restore

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An image's metadata in memory: every record, decoded and kept. The strings live as long as this.
+#pragma once
+
+#include "image/reader.hpp"
+#include "image/records.hpp"
+
+#include <deque>
+#include <map>
+
+namespace cryo::restore {
+
+struct Saved {
+    image::Process process;
+    image::Memory memory;
+    image::Agent agent;
+    image::Cpu cpu;
+    std::vector<image::Thread> threads;
+    std::vector<image::Region> regions;
+    std::map<uint32_t, image::File> files;
+    std::map<uint32_t, image::OpenFile> open_files;
+    std::vector<image::Descriptor> descriptors;
+    std::map<uint32_t, image::Pipe> pipes; // by FILE
+    std::vector<image::Eventfd> eventfds;
+    std::vector<image::Signalfd> signalfds;
+    std::vector<image::EpollItem> epoll_items;
+    std::vector<image::InotifyWatch> watches;
+    std::vector<image::Lock> locks;
+    std::map<uint32_t, image::Terminal> terminals; // by FILE
+    std::map<uint32_t, image::Socket> sockets;     // by OPEN_FILE
+    std::vector<image::Sigaction> actions;
+    std::vector<image::Timer> timers;
+    std::vector<image::PendingSignal> pending;
+    std::vector<image::Rlimit> limits;
+    std::string arguments, environment;
+    std::vector<uint64_t> auxv;
+
+    std::deque<std::vector<uint8_t>> payloads; // what the strings point into
+};
+
+Result<void> read_saved(image::Image &image, Saved &saved);
+
+} // namespace cryo::restore
