@@ -75,6 +75,10 @@ class Series:
     def listing(self):
         return json.loads(self.run("list", "--json").stdout)
 
+    def kept(self):
+        """A superseded image that others are based on stays listed; its version need not be there."""
+        return {v["number"] for v in self.listing()["versions"] if v["state"] == "kept"}
+
     def change(self):
         for _ in range(self.random.randrange(60)):
             at = self.random.randrange(len(self.now) // BLOCK) * BLOCK
@@ -112,8 +116,7 @@ class Series:
     def prune(self):
         keep = self.random.randrange(1, KEPT + 1)
         self.kill("prune", "--keep", str(keep))
-        present = {v["number"] for v in self.listing()["versions"] if v["state"] == "kept"}
-        for number in set(self.contents) - present:
+        for number in set(self.contents) - self.kept():
             if number > max(self.contents) - keep:
                 raise Failed(f"version {number} is gone and should have been kept")
             del self.contents[number]
@@ -138,7 +141,7 @@ class Series:
         if not self.contents:
             return
         self.run("verify", "-q")
-        numbers = {v["number"] for v in self.listing()["versions"] if v["state"] == "kept"}
+        numbers = self.kept()
         if numbers != set(self.contents):
             raise Failed(f"there are versions {sorted(numbers)}, not {sorted(self.contents)}")
         for number in numbers:
@@ -155,8 +158,8 @@ class Series:
             self.check()
             if len(self.contents) > 2 * KEPT:
                 self.run("prune", "--keep", str(KEPT))
-                present = {v["number"] for v in self.listing()["versions"]}
-                self.contents = {n: c for n, c in self.contents.items() if n in present}
+                kept = self.kept()
+                self.contents = {n: c for n, c in self.contents.items() if n in kept}
         except Failed as failure:
             raise Failed(f"{verb.__name__}: {failure}") from failure
 
