@@ -25,6 +25,7 @@ int main(int argc, char **argv)
     std::string file;
     std::string snapshot = "fork";
     std::string compress = "none";
+    std::string delta = "none";
     bool clobber = false;
     bool nosync = false;
     bool terminate = false;
@@ -52,9 +53,16 @@ int main(int argc, char **argv)
     app.add_option("--compress", compress, "How pages are stored: none or auto")
         ->check(CLI::IsMember({"none", "auto"}))
         ->capture_default_str();
+    cryo::capture::CheckpointOptions options;
+    app.add_flag("--delta{auto}", delta,
+                   "Leave out pages that an earlier image has: auto, incremental (as in the image "
+                   "before), differential (as in the first), none")
+        ->check(CLI::IsMember({"auto", "incremental", "differential", "none"}));
+    app.add_option("--base", options.delta.previous,
+                   "The image of the checkpoint before, for --delta (default: the newest one of "
+                   "the process that lies beside the new one)");
     app.add_flag("--clobber,!--noclobber", clobber, "Replace an existing image, atomically");
     app.add_flag("--nosync,!--sync", nosync, "Do not wait until the image is on the disk");
-    cryo::capture::CheckpointOptions options;
     app.add_flag("--save-exe", options.files.save_exe, "Save every page of the program file");
     app.add_flag("--save-private", options.files.save_private,
                  "Save every page of files that are mapped privately (libraries)");
@@ -101,6 +109,14 @@ int main(int argc, char **argv)
         snapshot == "fork" ? cryo::capture::Snapshot::fork : cryo::capture::Snapshot::stop;
     options.packing =
         compress == "auto" ? cryo::image::Packing::automatic : cryo::image::Packing::raw;
+    if (delta == "none" && !options.delta.previous.empty())
+        delta = "auto";
+    if (delta == "auto")
+        options.delta.mode = cryo::image::DeltaMode::adaptive;
+    else if (delta == "incremental")
+        options.delta.mode = cryo::image::DeltaMode::incremental;
+    else if (delta == "differential")
+        options.delta.mode = cryo::image::DeltaMode::differential;
     options.replace = clobber;
     options.sync = !nosync;
     options.then_signal = kill_it ? SIGKILL : terminate ? SIGTERM : stop_it ? SIGSTOP : 0;

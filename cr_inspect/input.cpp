@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "cli/text.hpp"
+#include "image/base_finder.hpp"
 #include "image/stream_reader.hpp"
 
 namespace cryo::inspect {
@@ -36,17 +37,6 @@ std::string resolve(const std::string &path)
     return path;
 }
 
-// The id in the first page of a file, if it is an image's header.
-std::optional<Digest> id_in_header(const std::string &path)
-{
-    Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-    Header::Page page;
-    if (!fd || pread(fd.get(), page.data(), page.size(), 0) != ssize_t(page.size()))
-        return std::nullopt;
-    auto header = Header::decode(page);
-    return header ? std::optional(header->id) : std::nullopt;
-}
-
 std::string member_name(const Source &source, const SnapshotMember &member)
 {
     if (source.kind == "directory")
@@ -57,40 +47,6 @@ std::string member_name(const Source &source, const SnapshotMember &member)
 }
 
 } // namespace
-
-Result<std::shared_ptr<Image>> Input::find_base(const std::string &beside, const Digest &id) const
-{
-    OpenOptions open{.find_base = finder(beside)};
-    for (const std::string &base : options_.bases) {
-        auto snapshot = Snapshot::open(resolve(base), open);
-        if (!snapshot)
-            return snapshot.error();
-        for (const SnapshotMember &m : (*snapshot)->members())
-            if (m.id == id) {
-                auto image = (*snapshot)->open_member(m);
-                if (!image)
-                    return image.error();
-                return std::shared_ptr<Image>(std::move(*image));
-            }
-    }
-    std::error_code error;
-    auto directory = std::filesystem::path(beside).parent_path();
-    for (const auto &file :
-         std::filesystem::directory_iterator(directory.empty() ? "." : directory, error)) {
-        if (!file.is_regular_file(error) || id_in_header(file.path()) != id)
-            continue;
-        auto image = Image::open(file.path(), open);
-        if (!image)
-            return image.error();
-        return std::shared_ptr<Image>(std::move(*image));
-    }
-    return Error(ENOENT, "not found beside it; name its file with --base");
-}
-
-FindBase Input::finder(const std::string &path) const
-{
-    return [this, path](const Digest &id) { return find_base(path, id); };
-}
 
 Source Input::load_stream(const std::string &path, int fd) const
 {
@@ -138,7 +94,7 @@ Source Input::load(const std::string &path) const
     }
     std::string real = resolve(path);
     Source out{.name = path};
-    auto snapshot = Snapshot::open(real, {.find_base = finder(real)});
+    auto snapshot = Snapshot::open(real, {.find_base = BaseFinder(options_.bases).beside(real)});
     if (!snapshot) {
         out.error = snapshot.error();
         return out;

@@ -51,9 +51,6 @@ class Input
 
   private:
     Source load_stream(const std::string &path, int fd) const;
-    image::FindBase finder(const std::string &path) const;
-    Result<std::shared_ptr<image::Image>> find_base(const std::string &beside,
-                                                    const image::Digest &id) const;
     bool wanted(uint32_t pid) const { return !options_.pid || pid == options_.pid; }
 
     const Options &options_;

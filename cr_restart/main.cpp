@@ -89,6 +89,7 @@ int main(int argc, char **argv)
     CLI::App app("Brings a saved process back and waits for it.", "cr_restart");
     std::string file;
     std::string named;
+    cryo::backend::RestartRequest request;
     bool no_pid = false;
     bool force = false;
     bool quiet = false;
@@ -98,6 +99,9 @@ int main(int argc, char **argv)
     app.add_option("-f,--file", named, "The same")->excludes(positional);
     app.add_flag("--no-restore-pid,!--restore-pid", no_pid,
                  "Take new process and thread ids instead of the saved ones");
+    app.add_option("--base", request.bases,
+                   "An image that FILE is based on, if it does not lie beside it; may be repeated")
+        ->allow_extra_args(false);
     app.add_flag("--force", force, "Accept mapped files that have changed");
     app.add_option("--backend", backend,
                    "Who restores: kmod (the kernel module), user (without it), auto (the best "
@@ -105,7 +109,6 @@ int main(int argc, char **argv)
         ->capture_default_str();
     app.add_flag("-v,--verbose", verbose, "Tell the phases");
     app.add_flag("-q,--quiet", quiet, "Say nothing but errors");
-    cryo::backend::RestartRequest request;
     cryo::cli::add_file_options(app, request.options.files);
     if (std::optional<int> done = cryo::cli::parse(app, argc, argv))
         return *done;

@@ -27,6 +27,7 @@
 namespace cryo::backend {
 
 struct RestartRequest {
+    std::vector<std::string> bases = {}; // images that the one to be restarted may be based on
     restore::RestartOptions options;
     std::string library; // path of libcr_run.so
     std::function<void(uint64_t)> progress;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/native.hpp"
 
+#include "image/base_finder.hpp"
 #include "image/snapshot.hpp"
 #include "restore/restart.hpp"
 
@@ -77,7 +78,8 @@ Result<capture::Outcome> Native::do_ckpt()
 
 Result<Alive> Native::restart(const RestartRequest &request)
 {
-    Result<std::unique_ptr<image::Snapshot>> image = image::Snapshot::open(file_);
+    Result<std::unique_ptr<image::Snapshot>> image = image::Snapshot::open(
+        file_, {.find_base = image::BaseFinder(request.bases).beside(file_)});
     if (!image)
         return image.error();
     restore::RestartOptions options = request.options;

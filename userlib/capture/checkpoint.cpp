@@ -35,7 +35,7 @@ class Checkpoint
     Result<void> take(const std::vector<Relation> &fresh);
     Result<void> stop_everybody();
     Result<void> describe_everybody();
-    Result<std::unique_ptr<image::ImageWriter>> begin_image();
+    Result<std::unique_ptr<image::ImageWriter>> begin_image(Member &member);
     Result<void> freeze_everybody(image::ImageWriter &first);
     Result<void> go_on();
     agent::RequestInfo request() const;
@@ -59,6 +59,7 @@ class Checkpoint
     Outcome outcome_;
     std::unique_ptr<image::Sink> sink_;
     std::optional<image::ArchiveWriter> archive_;
+    DeltaPlan delta_;
     std::vector<std::unique_ptr<Member>> members_; // parents before their children
     std::vector<Relation> zombies_;
     CpuFacts cpu_;
@@ -75,6 +76,12 @@ Result<void> Checkpoint::open_sink()
     if (!sink)
         return sink.error();
     sink_ = std::move(*sink);
+    Result<DeltaPlan> delta = DeltaPlan::make(options_.delta, options_.file, id_);
+    if (!delta)
+        return delta.error();
+    delta_ = std::move(*delta);
+    if (!delta_.notice().empty())
+        phase(delta_.notice());
     cpu_ = present_cpu();
     return {};
 }
@@ -213,10 +220,16 @@ Result<void> Checkpoint::describe_everybody()
     return {};
 }
 
-Result<std::unique_ptr<image::ImageWriter>> Checkpoint::begin_image()
+Result<std::unique_ptr<image::ImageWriter>> Checkpoint::begin_image(Member &member)
 {
     image::WriterOptions options;
     options.packing = options_.packing;
+    if (delta_.wanted()) {
+        const DeltaPlan::Base *base = delta_.base_of(member.relation().pid);
+        if (base != nullptr)
+            options.base = base->image;
+        member.use_delta(base);
+    }
     Result<std::unique_ptr<image::ImageWriter>> writer =
         archive_ ? archive_->begin_member(options)
                  : image::ImageWriter::create(std::move(sink_), options);
@@ -310,7 +323,7 @@ Result<image::Committed> Checkpoint::save_archive(std::unique_ptr<image::ImageWr
     std::unique_ptr<image::ImageWriter> writer = std::move(first);
     for (const auto &member : members_) {
         if (!writer) {
-            Result<std::unique_ptr<image::ImageWriter>> next = begin_image();
+            Result<std::unique_ptr<image::ImageWriter>> next = begin_image(*member);
             if (!next)
                 return next.error();
             writer = std::move(*next);
@@ -354,7 +367,7 @@ Result<Outcome> Checkpoint::run()
     phase("described");
     if (!single())
         archive_.emplace(std::move(sink_));
-    Result<std::unique_ptr<image::ImageWriter>> first = begin_image();
+    Result<std::unique_ptr<image::ImageWriter>> first = begin_image(*members_.front());
     if (!first)
         return first.error();
     if (Result<void> frozen = freeze_everybody(**first); !frozen)

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "capture/delta_plan.hpp"
 #include "capture/file_options.hpp"
 #include "image/records.hpp"
 #include "image/writer.hpp"
@@ -35,6 +36,7 @@ struct CheckpointOptions {
     image::Packing packing = image::Packing::raw;
     FileOptions files;
     pid_t requester = 0; // who asks, if it is not this process
+    DeltaOptions delta;
     int device = -1;     // /dev/cryo: the kernel module moves the pages; -1: without it
     int then_signal = 0; // sent after the commit, before the program runs on; implies stop
     std::function<void(std::string_view)> phase; // told as each phase ends

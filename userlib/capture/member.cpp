@@ -179,6 +179,16 @@ Result<void> Member::save_shared(PageSource &source, image::ImageWriter &writer)
     return {};
 }
 
+// Of the address space: page numbers are addresses.
+Result<uint64_t> Member::save_pages(const std::vector<Run> &runs, PageSource &source,
+                                    image::ImageWriter &writer, bool zeros_behind_file,
+                                    int protection)
+{
+    if (delta_)
+        return save_changed(runs, source, writer, *delta_, zeros_behind_file, protection);
+    return save_runs(runs, source, writer, memory_object, 0, zeros_behind_file, protection);
+}
+
 Result<void> Member::save_region(image::Region &region, PageSource &source, const PageMap &map,
                                  image::ImageWriter &writer)
 {
@@ -190,8 +200,8 @@ Result<void> Member::save_region(image::Region &region, PageSource &source, cons
         runs = std::move(*own);
     }
     const bool whole_file = (region.flags & image::kRegionAllSaved) != 0;
-    Result<uint64_t> saved = save_runs(runs, source, writer, memory_object, 0, whole_file,
-                                       static_cast<int>(region.prot));
+    Result<uint64_t> saved =
+        save_pages(runs, source, writer, whole_file, static_cast<int>(region.prot));
     if (!saved)
         return saved.error();
     region.saved = *saved;
@@ -213,8 +223,12 @@ Result<void> Member::save_private(image::ImageWriter &writer)
     if (d_.memory.vdso_size != 0) {
         const std::vector<Run> vdso = {
             {d_.memory.vdso_start, d_.memory.vdso_start + d_.memory.vdso_size}};
-        if (Result<uint64_t> saved = save_runs(vdso, *source_, writer, memory_object, 0); !saved)
+        if (Result<uint64_t> saved = save_pages(vdso, *source_, writer); !saved)
             return saved.error();
+    }
+    if (delta_) {
+        if (Result<void> done = delta_->finish(writer, d_.objects.take()); !done)
+            return done;
     }
     return source_->finish();
 }

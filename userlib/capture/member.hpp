@@ -55,6 +55,8 @@ class Member
     // From now on its memory is served: by a copy, or by the stopped process itself. `device`: of
     // the kernel module, or −1.
     Result<void> freeze(bool by_copy, int device);
+    // Its address space becomes one of a chain of deltas. Before anything is saved.
+    void use_delta(const DeltaPlan::Base *base) { delta_.emplace(base); }
     Result<void> save(image::ImageWriter &writer, const ImageFacts &facts);
     Result<void> served() { return session_->served(); }
     // `why`: the errno for which there will be no image, or 0.
@@ -69,6 +71,9 @@ class Member
     Result<void> save_shared(PageSource &source, image::ImageWriter &writer);
     Result<void> save_region(image::Region &region, PageSource &source, const PageMap &map,
                              image::ImageWriter &writer);
+    Result<uint64_t> save_pages(const std::vector<Run> &runs, PageSource &source,
+                                image::ImageWriter &writer, bool zeros_behind_file = false,
+                                int protection = -1);
     Result<void> save_private(image::ImageWriter &writer);
     Result<void> identify_files();
     Result<void> write_parts(image::ImageWriter &writer);
@@ -80,6 +85,7 @@ class Member
     Fd process_; // a handle, so that a signal can never reach another process of the same number
     std::optional<AgentSession> session_;
     std::optional<PageSource> source_;
+    std::optional<PageDelta> delta_;
     bool has_callbacks_ = false;
     uint64_t threads_ = 0;
     uint64_t pages_ = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/pages.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -129,6 +130,31 @@ Result<uint64_t> save_runs(const std::vector<Run> &runs, PageSource &source,
                 return taken.error();
             at += bytes.size();
             saved += pages;
+        }
+    }
+    return saved;
+}
+
+Result<uint64_t> save_changed(const std::vector<Run> &runs, PageSource &source,
+                              image::ImageWriter &writer, PageDelta &delta, bool zeros_behind_file,
+                              int protection)
+{
+    constexpr uint64_t piece = 256 * 1024;
+    std::vector<uint8_t> buffer(piece);
+    uint64_t saved = 0;
+    for (const Run &run : runs) {
+        for (uint64_t at = run.start; at < run.end;) {
+            const image::MutableBytes bytes(buffer.data(), std::min(piece, run.end - at));
+            if (Result<void> got =
+                    source.read(at, {reinterpret_cast<char *>(bytes.data()), bytes.size()},
+                                zeros_behind_file, protection);
+                !got)
+                return got.error();
+            Result<uint64_t> written = delta.write(writer, at / 4096, bytes);
+            if (!written)
+                return written;
+            saved += *written;
+            at += bytes.size();
         }
     }
     return saved;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/fd.hpp"
+#include "capture/page_delta.hpp"
 #include "capture/regions.hpp"
 #include "capture/session.hpp"
 #include "image/writer.hpp"
@@ -31,6 +32,11 @@ class PageMap
 
     Fd fd_;
 };
+
+// The same for the address space of an image that is, or may become, one of a chain of deltas.
+Result<uint64_t> save_changed(const std::vector<Run> &runs, PageSource &source,
+                              image::ImageWriter &writer, PageDelta &delta,
+                              bool zeros_behind_file = false, int protection = -1);
 
 // Copies the runs into the image as pages of `object`, page number = address / 4096 − `shift`.
 Result<uint64_t> save_runs(const std::vector<Run> &runs, PageSource &source,

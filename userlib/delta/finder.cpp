@@ -2,11 +2,9 @@
 #include "delta/finder.hpp"
 
 #include <cerrno>
-#include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
-
-#include "base/fd.hpp"
+#include <unistd.h>
 
 namespace cryo::delta {
 
@@ -53,16 +51,6 @@ Result<std::shared_ptr<Image>> find(const State *state, const std::vector<std::s
 }
 
 } // namespace
-
-std::optional<Digest> id_of_file(const std::string &path)
-{
-    Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-    Header::Page page;
-    if (!fd || pread(fd.get(), page.data(), page.size(), 0) != ssize_t(page.size()))
-        return std::nullopt;
-    auto header = Header::decode(page);
-    return header ? std::optional(header->id) : std::nullopt;
-}
 
 FindBase Finder::beside(const std::string &path) const
 {

@@ -9,6 +9,7 @@
 
 #include "delta/state.hpp"
 #include "delta/version.hpp"
+#include "image/base_finder.hpp"
 
 namespace cryo::delta {
 
@@ -22,7 +23,6 @@ struct Finder {
     image::FindBase beside(const std::string &path) const;
 };
 
-// The id in a file's first page, if that is the header of an image.
-std::optional<Digest> id_of_file(const std::string &path);
+using image::id_of_file;
 
 } // namespace cryo::delta

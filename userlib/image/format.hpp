@@ -102,6 +102,7 @@ enum class RecordType : uint32_t {
     tree = 43,
     member = 44,
     agent = 45,
+    page_digests = 46,
 
     // Files, of any kind, in versions.
     delta = 64,

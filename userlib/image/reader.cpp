@@ -226,6 +226,22 @@ Result<Image *> Image::base()
     return base_.get();
 }
 
+Result<std::vector<Image *>> Image::chain()
+{
+    std::vector<Image *> all = {this};
+    while (all.back()->header_.is_delta()) {
+        if (all.size() == kMaxDeltaDepth)
+            return failure(
+                Error(ELOOP, fmt::format("more than {} images are based on each other in a row",
+                                         all.size())));
+        auto below = all.back()->base();
+        if (!below)
+            return below.error();
+        all.push_back(*below);
+    }
+    return all;
+}
+
 Result<Statistics> Image::statistics()
 {
     Statistics s;

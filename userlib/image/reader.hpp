@@ -17,6 +17,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "image/codec.hpp"
 #include "image/header.hpp"
@@ -119,6 +120,9 @@ class Image
 
     // The base image of a delta, opened and checked on first use.
     Result<Image *> base();
+
+    // Opens all images that this one needs and checks that they are the right ones: itself first.
+    Result<std::vector<Image *>> chain();
 
     // Checks everything that open() has not: each segment, each package, each record's fields.
     // Empty: all is well. Stops looking after `most` findings.

@@ -170,6 +170,35 @@ struct Object {
     }
 };
 
+// What the pages of this image's own are, so that the next image can leave out those that did not
+// change: in `object`, for each page a u64 number and 16 bytes of XXH3-128, ascending. Pages that
+// are zero, or as the base has them, are not in it. Nothing here is needed to restart.
+struct PageDigests {
+    static constexpr RecordType type = RecordType::page_digests;
+    static constexpr uint16_t version = 1;
+    static constexpr bool required = false;
+
+    uint32_t object = 0;
+    uint32_t of = 0; // the object whose pages these are
+    uint64_t count = 0;
+    uint64_t pages = 0;               // that the address space has in this image and its bases
+    uint64_t changed_to_base = 0;     // pages that the image has, or would have, as a delta to
+    uint64_t changed_to_previous = 0; // these
+    std::array<uint8_t, 16> previous{}; // id of the image taken before; zero: none
+
+    template <class Self, class V>
+    static void fields(Self &s, V &&v)
+    {
+        v("object", s.object);
+        v("of", s.of);
+        v("count", s.count);
+        v("pages", s.pages);
+        v("changed_to_base", s.changed_to_base);
+        v("changed_to_previous", s.changed_to_previous);
+        v("previous", s.previous);
+    }
+};
+
 // A file that belongs to the image as it is: the images of another checkpointer, the state that a
 // program saved by itself.
 struct Attachment {

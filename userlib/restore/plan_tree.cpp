@@ -80,6 +80,8 @@ Result<void> Planner::read()
             if (!image)
                 return image.error();
             one->image = std::move(*image);
+            if (auto chain = one->image->chain(); !chain)
+                return chain.error();
             if (Result<void> read = read_saved(*one->image, one->saved); !read)
                 return read.error();
             if (one->saved.agent.protocol == 0)

@@ -42,6 +42,7 @@ bool take(Saved &s, image::RecordType type, image::Bytes payload, bool &known)
     case RecordType::image_info:
     case RecordType::notice:
     case RecordType::object:
+    case RecordType::page_digests:
         return true;
     case RecordType::process:
         return decode(payload, s.process);

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/delta_plan.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include "capture/objects.hpp"
+#include "delta/adaptive.hpp"
+#include "image/base_finder.hpp"
+
+namespace cryo::capture {
+
+using namespace cryo::image;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool same_file(const std::string &a, const std::string &b)
+{
+    struct stat first;
+    struct stat second;
+    return stat(a.c_str(), &first) == 0 && stat(b.c_str(), &second) == 0 &&
+           first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+std::string file_of(const Image &image)
+{
+    return fmt::format("/proc/self/fd/{}", image.fd());
+}
+
+// The image and all that it needs, itself first. None of them may be the file that the new image is
+// about to replace.
+Result<std::vector<Image *>> chain_of(Image &image, const std::string &target)
+{
+    Result<std::vector<Image *>> chain = image.chain();
+    if (!chain)
+        return chain;
+    for (const Image *one : *chain) {
+        if (same_file(file_of(*one), target))
+            return Error(EEXIST, fmt::format("{}: would be replaced by an image that needs it; "
+                                             "choose another name for the new one, or --delta=none",
+                                             target));
+    }
+    return chain;
+}
+
+Result<std::unique_ptr<Snapshot>> open_snapshot(const std::string &path)
+{
+    return Snapshot::open(path, {.find_base = BaseFinder().beside(path)});
+}
+
+// The newest image of the process among the target's neighbours. Only a proposal: what is taken
+// from it is compared page by page.
+std::string newest_beside(const std::string &target, pid_t pid)
+{
+    std::string newest;
+    int64_t created = 0;
+    std::error_code error;
+    const fs::path directory = fs::path(target).parent_path();
+    for (const auto &file : fs::directory_iterator(directory.empty() ? "." : directory, error)) {
+        const std::string path = file.path();
+        if (!file.is_regular_file(error) || file.is_symlink(error) || !id_of_file(path) ||
+            same_file(path, target))
+            continue;
+        Result<std::unique_ptr<Snapshot>> snapshot = open_snapshot(path);
+        if (!snapshot || (*snapshot)->root_pid() != static_cast<uint32_t>(pid) ||
+            (*snapshot)->members().empty())
+            continue;
+        Result<std::unique_ptr<Image>> image =
+            (*snapshot)->open_member((*snapshot)->members().front());
+        if (!image || (*image)->header().role != Role::process)
+            continue;
+        if (newest.empty() || (*image)->header().created > created) {
+            newest = path;
+            created = (*image)->header().created;
+        }
+    }
+    return newest;
+}
+
+Result<PageDigests> measured(Image &image)
+{
+    PageDigests about;
+    Result<void> read = image.for_each<PageDigests>([&](const PageDigests &found) {
+        if (found.of == memory_object)
+            about = found;
+    });
+    if (!read)
+        return read.error();
+    return about;
+}
+
+} // namespace
+
+const DeltaPlan::Base *DeltaPlan::base_of(pid_t pid) const
+{
+    const auto found = bases_.find(static_cast<uint32_t>(pid));
+    return found == bases_.end() ? nullptr : &found->second;
+}
+
+Result<void> DeltaPlan::choose_base(const DeltaOptions &options, const Snapshot &snapshot,
+                                    const SnapshotMember &member, const std::string &target)
+{
+    Result<std::unique_ptr<Image>> previous = snapshot.open_member(member);
+    if (!previous)
+        return previous.error();
+    Result<std::vector<Image *>> chain = chain_of(**previous, target);
+    Result<PageDigests> about = chain ? measured(**previous) : chain.error();
+    if (!about)
+        return about.error();
+    const bool is_delta = chain->size() > 1;
+    size_t base_at = is_delta ? 1 : 0;
+    if (*options.mode == DeltaMode::differential)
+        base_at = chain->size() - 1;
+    // The sizes are those that the previous checkpoint measured: a base is named in the first page
+    // of an image, before its first page of memory is known.
+    const delta::Situation now = {
+        .blocks = std::max<uint64_t>(about->pages, 1),
+        .block_size = kPageSize,
+        .changed_to_base = about->changed_to_base,
+        .changed_to_previous = about->changed_to_previous,
+        .images_of_base = static_cast<uint32_t>(chain->size() - base_at),
+        .images_of_previous = static_cast<uint32_t>(chain->size()),
+        .previous_is_base = !is_delta,
+    };
+    const delta::Choice choice =
+        delta::choose({*options.mode, options.threshold, options.most_images}, now);
+    if (choice == delta::Choice::complete)
+        return {};
+    const size_t chosen = choice == delta::Choice::base ? base_at : 0;
+    Image &image = *(*chain)[chosen];
+    Base base;
+    base.image = {image.header().id, image.footer().checksum};
+    base.previous = (*previous)->header().id;
+    base.name = image.name();
+    base.images = static_cast<uint32_t>(chain->size() - chosen) + 1;
+    // The other one is only counted against, for the next choice.
+    const auto load = [](Image &from) -> Result<std::shared_ptr<const PageTable>> {
+        Result<PageTable> table = PageTable::of(from);
+        if (!table)
+            return table.error();
+        return std::make_shared<const PageTable>(std::move(*table));
+    };
+    Result<std::shared_ptr<const PageTable>> pages = load(image);
+    Result<std::shared_ptr<const PageTable>> others =
+        !pages || chosen == 0 ? pages : load(**previous);
+    if (!others)
+        return others.error();
+    base.pages = std::move(*pages);
+    base.previous_pages = std::move(*others);
+    bases_.emplace(member.pid, std::move(base));
+    return {};
+}
+
+Result<DeltaPlan> DeltaPlan::make(const DeltaOptions &options, const std::string &target,
+                                  pid_t root)
+{
+    DeltaPlan plan;
+    if (!options.mode)
+        return plan;
+    plan.wanted_ = true;
+    const bool named = !options.previous.empty();
+    const std::string previous = named ? options.previous : newest_beside(target, root);
+    if (previous.empty()) {
+        plan.notice_ = "there is no earlier image beside it: this one is complete";
+        return plan;
+    }
+    Result<std::unique_ptr<Snapshot>> snapshot = open_snapshot(previous);
+    if (!snapshot)
+        return snapshot.error();
+    for (const SnapshotMember &member : (*snapshot)->members()) {
+        if (member.state != MemberState::saved)
+            continue;
+        Result<void> chosen = plan.choose_base(options, **snapshot, member, target);
+        if (chosen)
+            continue;
+        if (named)
+            return chosen.error().within("the image of the checkpoint before cannot be used; name "
+                                         "another with --base, or --delta=none");
+        // One that was only found, not named.
+        plan.bases_.clear();
+        plan.notice_ = fmt::format("{}: cannot be a base, this image is complete ({})", previous,
+                                   chosen.error().text());
+        return plan;
+    }
+    plan.notice_ =
+        plan.bases_.empty()
+            ? "no more images shall be based on each other: this one is complete"
+            : fmt::format("what did not change is left to {}", plan.bases_.begin()->second.name);
+    return plan;
+}
+
+} // namespace cryo::capture

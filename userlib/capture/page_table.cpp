@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/page_table.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+
+#include "capture/objects.hpp"
+#include "image/little_endian.hpp"
+
+namespace cryo::capture {
+
+using namespace cryo::image;
+
+namespace {
+
+constexpr size_t page_size = image::kPageSize;
+constexpr size_t piece_pages = 64;
+
+bool by_page(const PageDigest &a, const PageDigest &b)
+{
+    return a.page < b.page;
+}
+
+std::vector<PageDigest>::const_iterator first_from(const std::vector<PageDigest> &pages,
+                                                   uint64_t page)
+{
+    return std::lower_bound(pages.begin(), pages.end(), PageDigest{page, {}}, by_page);
+}
+
+// The entries of the record's object. Their number is bounded by what the image holds, not by what
+// a number in it claims.
+Result<std::vector<PageDigest>> stored_digests(Image &image, const PageDigests &about)
+{
+    constexpr size_t entry_size = 24;
+    if (about.count > image.footer().blocks)
+        return Error(EBADMSG, image.name() + ": has more digests than pages");
+    const uint64_t bytes = about.count * entry_size;
+    std::vector<uint8_t> stored((bytes + page_size - 1) / page_size * page_size);
+    if (Result<void> got = image.read_pages(about.object, 0, stored); !got)
+        return got.error();
+    std::vector<PageDigest> out(about.count);
+    for (size_t i = 0; i < out.size(); i++) {
+        const uint8_t *entry = stored.data() + i * entry_size;
+        out[i].page = load_le<uint64_t>(entry);
+        out[i].digest = Digest::from_bytes(std::span<const uint8_t, 16>(entry + 8, 16));
+        if (i > 0 && out[i].page <= out[i - 1].page)
+            return Error(EBADMSG, image.name() + ": its digests are not in order");
+    }
+    return out;
+}
+
+// An image that was saved without digests: its own pages are read.
+Result<void> hash_pages(Image &image, const Extent &extent, std::vector<PageDigest> &out)
+{
+    std::vector<uint8_t> bytes(piece_pages * page_size);
+    for (uint64_t done = 0; done < extent.count;) {
+        const uint64_t count = std::min<uint64_t>(piece_pages, extent.count - done);
+        const MutableBytes piece(bytes.data(), count * page_size);
+        if (Result<void> got = image.read_pages(extent.object, extent.page + done, piece); !got)
+            return got;
+        for (uint64_t i = 0; i < count; i++)
+            out.push_back(
+                {extent.page + done + i, digest_of_page(piece.subspan(i * page_size, page_size))});
+        done += count;
+    }
+    return {};
+}
+
+} // namespace
+
+Digest digest_of_page(Bytes page)
+{
+    return checksum128(page);
+}
+
+const Digest &zero_digest()
+{
+    static const Digest digest = digest_of_page(std::vector<uint8_t>(page_size));
+    return digest;
+}
+
+Result<PageTable> PageTable::of(Image &image)
+{
+    std::optional<PageDigests> about;
+    Result<void> read = image.for_each<PageDigests>([&](const PageDigests &found) {
+        if (found.of == memory_object)
+            about = found;
+    });
+    if (!read)
+        return read.error();
+    std::vector<PageDigest> own;
+    if (about) {
+        Result<std::vector<PageDigest>> stored = stored_digests(image, *about);
+        if (!stored)
+            return stored.error();
+        own = std::move(*stored);
+    }
+    std::vector<Extent> extents;
+    bool refers = false;
+    read = image.extents([&](const Extent &extent) -> Result<void> {
+        if (extent.object == memory_object) {
+            extents.push_back(extent);
+            refers |= extent.kind == ExtentKind::base;
+        }
+        return {};
+    });
+    if (!read)
+        return read.error();
+    PageTable below({});
+    if (refers) {
+        Result<Image *> base = image.base();
+        Result<PageTable> table = base ? of(**base) : base.error();
+        if (!table)
+            return table;
+        below = std::move(*table);
+    }
+    // Only what an extent says is there: a digest without a page, or a page of the base that this
+    // image does not have any more, is no page.
+    std::vector<PageDigest> pages;
+    const auto copy = [&](const std::vector<PageDigest> &from, uint64_t first, uint64_t count,
+                          uint64_t to) {
+        for (auto at = first_from(from, first); at != from.end() && at->page < first + count; at++)
+            pages.push_back({at->page - first + to, at->digest});
+    };
+    for (const Extent &extent : extents) {
+        switch (extent.kind) {
+        case ExtentKind::zero: // never asked for: zeros cost nothing in any image
+            break;
+        case ExtentKind::base:
+            copy(below.pages_, extent.source, extent.count, extent.page);
+            break;
+        case ExtentKind::data:
+            if (about)
+                copy(own, extent.page, extent.count, extent.page);
+            else if (Result<void> hashed = hash_pages(image, extent, pages); !hashed)
+                return hashed.error();
+            break;
+        }
+    }
+    std::sort(pages.begin(), pages.end(), by_page);
+    return PageTable(std::move(pages));
+}
+
+const Digest *PageTable::find(uint64_t page) const
+{
+    const auto at = first_from(pages_, page);
+    return at != pages_.end() && at->page == page ? &at->digest : nullptr;
+}
+
+} // namespace cryo::capture

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "image/base_finder.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/fd.hpp"
+#include "image/snapshot.hpp"
+
+namespace cryo::image {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<Header> header_of(const std::string &path)
+{
+    Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    Header::Page page;
+    if (!fd || pread(fd.get(), page.data(), page.size(), 0) != ssize_t(page.size()))
+        return std::nullopt;
+    auto header = Header::decode(page);
+    return header ? std::optional(*header) : std::nullopt;
+}
+
+// Null if the file does not hold the image.
+Result<std::shared_ptr<Image>> look_in(const std::string &path, const Digest &id,
+                                       const OpenOptions &options)
+{
+    auto snapshot = Snapshot::open(path, options);
+    if (!snapshot)
+        return snapshot.error();
+    for (const SnapshotMember &member : (*snapshot)->members()) {
+        if (member.id != id || member.state != MemberState::saved)
+            continue;
+        auto image = (*snapshot)->open_member(member);
+        if (!image)
+            return image.error();
+        return std::shared_ptr<Image>(std::move(*image));
+    }
+    return std::shared_ptr<Image>();
+}
+
+// The library opens no symbolic link, lest it restart something else than was meant; a file that a
+// person named may be one, because its id is checked.
+std::string resolve(const std::string &path)
+{
+    std::error_code error;
+    auto target = fs::canonical(path, error);
+    return error ? path : target.string();
+}
+
+} // namespace
+
+std::optional<Digest> id_of_file(const std::string &path)
+{
+    auto header = header_of(path);
+    return header ? std::optional(header->id) : std::nullopt;
+}
+
+Result<std::shared_ptr<Image>> BaseFinder::find(const std::string &beside, const Digest &id) const
+{
+    for (const std::string &name : named_) {
+        const std::string path = resolve(name);
+        auto found = look_in(path, id, {.find_base = this->beside(path)});
+        if (!found || *found)
+            return found;
+    }
+    std::error_code error;
+    const fs::path directory = fs::path(beside).parent_path();
+    for (const auto &file : fs::directory_iterator(directory.empty() ? "." : directory, error)) {
+        const std::string path = file.path();
+        if (file.is_directory(error)) {
+            if (!fs::exists(file.path() / kTreeFile, error))
+                continue;
+        } else {
+            const auto header = file.is_regular_file(error) ? header_of(path) : std::nullopt;
+            if (!header || (header->id != id && (header->hints & kHintMember) == 0))
+                continue;
+        }
+        // Another file that is damaged is no reason not to find this one.
+        auto found = look_in(path, id, {.find_base = this->beside(path)});
+        if (found && *found)
+            return found;
+    }
+    return Error(ENOENT, "not found beside it; name its file with --base");
+}
+
+FindBase BaseFinder::beside(const std::string &path) const
+{
+    return [finder = *this, path](const Digest &id) { return finder.find(path, id); };
+}
+
+} // namespace cryo::image
