@@ -55,8 +55,8 @@ int main(int argc, char **argv)
         ->capture_default_str();
     cryo::capture::CheckpointOptions options;
     app.add_flag("--delta{auto}", delta,
-                   "Leave out pages that an earlier image has: auto, incremental (as in the image "
-                   "before), differential (as in the first), none")
+                 "Leave out pages that an earlier image has: auto, incremental (as in the image "
+                 "before), differential (as in the first), none")
         ->check(CLI::IsMember({"auto", "incremental", "differential", "none"}));
     app.add_option("--base", options.delta.previous,
                    "The image of the checkpoint before, for --delta (default: the newest one of "

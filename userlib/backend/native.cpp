@@ -78,8 +78,8 @@ Result<capture::Outcome> Native::do_ckpt()
 
 Result<Alive> Native::restart(const RestartRequest &request)
 {
-    Result<std::unique_ptr<image::Snapshot>> image = image::Snapshot::open(
-        file_, {.find_base = image::BaseFinder(request.bases).beside(file_)});
+    Result<std::unique_ptr<image::Snapshot>> image =
+        image::Snapshot::open(file_, {.find_base = image::BaseFinder(request.bases).beside(file_)});
     if (!image)
         return image.error();
     restore::RestartOptions options = request.options;

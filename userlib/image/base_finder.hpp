@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds the image that a delta image is based on: among files that were named, and beside the delta.
+// Finds the image that a delta image is based on: among files that were named, and beside the
+// delta.
 //
 //     BaseFinder finder({"/backup/context.1"});
 //     auto snapshot = Snapshot::open(path, {.find_base = finder.beside(path)});

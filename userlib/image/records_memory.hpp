@@ -181,9 +181,9 @@ struct PageDigests {
     uint32_t object = 0;
     uint32_t of = 0; // the object whose pages these are
     uint64_t count = 0;
-    uint64_t pages = 0;               // that the address space has in this image and its bases
-    uint64_t changed_to_base = 0;     // pages that the image has, or would have, as a delta to
-    uint64_t changed_to_previous = 0; // these
+    uint64_t pages = 0;                 // that the address space has in this image and its bases
+    uint64_t changed_to_base = 0;       // pages that the image has, or would have, as a delta to
+    uint64_t changed_to_previous = 0;   // these
     std::array<uint8_t, 16> previous{}; // id of the image taken before; zero: none
 
     template <class Self, class V>

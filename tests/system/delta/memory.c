@@ -102,8 +102,8 @@ int main(int argc, char **argv)
     const char *directory = argv[1];
     const uint64_t pages = strtoull(argv[2], NULL, 10);
     const int is_tree = argc > 3;
-    uint64_t *memory = mmap(NULL, pages * page_size, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint64_t *memory =
+        mmap(NULL, pages * page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return 1;
     for (uint64_t i = 0; i < pages; i++)
