@@ -108,6 +108,8 @@ class Comm
 
     std::pmr::list<Drained> drained; // in the order of arrival
 
+    void *user = nullptr; // for Mpi: the library's communicator
+
   private:
     static constexpr uint32_t kPagePeers = 64;
     struct Slot {

@@ -26,8 +26,27 @@ void Receives::post(Receive &receive)
         return;
     }
     mpi_.post(receive);
+    posted(receive);
+}
+
+bool Receives::has(Comm &comm, int source, int tag)
+{
+    return find(comm, source, tag) != comm.drained.end();
+}
+
+void Receives::posted(Receive &receive)
+{
+    receive.arrival = {};
     receive.state = Receive::State::posted;
     link(receive);
+}
+
+bool Receives::has_posted(const Comm &comm) const
+{
+    for (const Receive *r = first_; r; r = r->after)
+        if (r->comm == &comm)
+            return true;
+    return false;
 }
 
 bool Receives::test(Receive &receive)

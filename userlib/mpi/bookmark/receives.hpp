@@ -33,6 +33,15 @@ class Receives
     bool mprobe(Comm &comm, int source, int tag, Matched &matched);
     void receive_matched(Matched &matched, Receive &receive);
 
+    // The quick way, for wrappers that ask the library themselves: posted() after its own receive
+    // began, which only one for which there is no drained message may; completed() when it says
+    // that a posted one is done; truncated() when one was that was never posted here.
+    static bool has(Comm &comm, int source, int tag);
+    void posted(Receive &receive);
+    void completed(Receive &receive, const Arrival &arrival) { finish_native(receive, arrival); }
+    void truncated() { bytes_known_ = false; }
+    bool has_posted(const Comm &comm) const;
+
     // What a checkpoint does.
     void drain(Comm &comm); // takes what has arrived and nobody waits for
     void sweep();           // completes, and counts, what has arrived for posted receives

@@ -76,7 +76,7 @@ EXPORTED int PMPI_Comm_create_keyval(MPI_Comm_copy_attr_function *copy,
                                      MPI_Comm_delete_attr_function *remove, int *keyval,
                                      void *extra_state)
 {
-    ready();
+    const Inside inside;
     return create_keyval<MPI_Comm>(stock.Comm_create_keyval, copy, remove, keyval, extra_state);
 }
 ALIAS(MPI_Comm_create_keyval, PMPI_Comm_create_keyval)
@@ -84,7 +84,7 @@ ALIAS(MPI_Comm_create_keyval, PMPI_Comm_create_keyval)
 EXPORTED int PMPI_Keyval_create(MPI_Copy_function *copy, MPI_Delete_function *remove, int *keyval,
                                 void *extra_state)
 {
-    ready();
+    const Inside inside;
     return create_keyval<MPI_Comm>(stock.Keyval_create, copy, remove, keyval, extra_state);
 }
 ALIAS(MPI_Keyval_create, PMPI_Keyval_create)
@@ -93,7 +93,7 @@ EXPORTED int PMPI_Type_create_keyval(MPI_Type_copy_attr_function *copy,
                                      MPI_Type_delete_attr_function *remove, int *keyval,
                                      void *extra_state)
 {
-    ready();
+    const Inside inside;
     return create_keyval<MPI_Datatype>(stock.Type_create_keyval, copy, remove, keyval, extra_state);
 }
 ALIAS(MPI_Type_create_keyval, PMPI_Type_create_keyval)
@@ -102,14 +102,14 @@ EXPORTED int PMPI_Win_create_keyval(MPI_Win_copy_attr_function *copy,
                                     MPI_Win_delete_attr_function *remove, int *keyval,
                                     void *extra_state)
 {
-    ready();
+    const Inside inside;
     return create_keyval<MPI_Win>(stock.Win_create_keyval, copy, remove, keyval, extra_state);
 }
 ALIAS(MPI_Win_create_keyval, PMPI_Win_create_keyval)
 
 EXPORTED int PMPI_Comm_get_attr(MPI_Comm comm, int keyval, void *value, int *flag)
 {
-    ready();
+    const Inside inside;
     const int result = call(stock.Comm_get_attr, real_of(comm), keyval, value, flag);
     if (result == MPI_SUCCESS && *flag != 0)
         copy_out_of_capsule(object_of(comm), keyval, value);
@@ -125,7 +125,7 @@ ALIAS(MPI_Attr_get, PMPI_Attr_get)
 
 EXPORTED int PMPI_Win_get_attr(MPI_Win win, int keyval, void *value, int *flag)
 {
-    ready();
+    const Inside inside;
     const int result = call(stock.Win_get_attr, real_of(win), keyval, value, flag);
     if (result != MPI_SUCCESS || *flag == 0)
         return result;

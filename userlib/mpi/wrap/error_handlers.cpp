@@ -82,7 +82,7 @@ EXPORTED MPI_Errhandler ompi_errhandler_create(int type, void *function, int lan
 {
     enum { communicator = 1, window, file };
     enum { cxx = 1, fortran };
-    ready();
+    const Inside inside;
     if (language == cxx)
         fatal("error handlers of the removed C++ bindings are not supported; use the C functions");
     const bool is_fortran = language == fortran;
@@ -102,7 +102,7 @@ EXPORTED MPI_Errhandler ompi_errhandler_create(int type, void *function, int lan
 EXPORTED int PMPI_Comm_create_errhandler(MPI_Comm_errhandler_function *function,
                                          MPI_Errhandler *handler)
 {
-    ready();
+    const Inside inside;
     return create<MPI_Comm>(stock.Comm_create_errhandler, function, handler);
 }
 ALIAS(MPI_Comm_create_errhandler, PMPI_Comm_create_errhandler)
@@ -116,7 +116,7 @@ ALIAS(MPI_Errhandler_create, PMPI_Errhandler_create)
 EXPORTED int PMPI_File_create_errhandler(MPI_File_errhandler_function *function,
                                          MPI_Errhandler *handler)
 {
-    ready();
+    const Inside inside;
     return create<MPI_File>(stock.File_create_errhandler, function, handler);
 }
 ALIAS(MPI_File_create_errhandler, PMPI_File_create_errhandler)
@@ -124,7 +124,7 @@ ALIAS(MPI_File_create_errhandler, PMPI_File_create_errhandler)
 EXPORTED int PMPI_Win_create_errhandler(MPI_Win_errhandler_function *function,
                                         MPI_Errhandler *handler)
 {
-    ready();
+    const Inside inside;
     return create<MPI_Win>(stock.Win_create_errhandler, function, handler);
 }
 ALIAS(MPI_Win_create_errhandler, PMPI_Win_create_errhandler)

@@ -198,7 +198,7 @@ EXPORTED int ompi_fortran_multiple_argvs_f2c(int count, const char *array, int l
 EXPORTED MPI_Datatype ompi_datatype_match_size(int size, unsigned short kind,
                                                unsigned short language)
 {
-    ready();
+    const Inside inside;
     using Match = MPI_Datatype(int, unsigned short, unsigned short);
     static const auto match = cryo::capsule::function<Match *>("ompi_datatype_match_size");
     return adopt(cryo::capsule::call(match, size, kind, language));
@@ -208,7 +208,7 @@ EXPORTED MPI_Datatype ompi_datatype_match_size(int size, unsigned short kind,
 EXPORTED int ompi_errhandler_invoke(void * /*handler*/, Object *object, int /*type*/, int code,
                                     const char * /*message*/)
 {
-    ready();
+    const Inside inside;
     if (object == nullptr)
         return PMPI_Comm_call_errhandler(MPI_COMM_WORLD, code);
     switch (object->kind) {

@@ -139,7 +139,7 @@ using namespace cryo::mpi;
 EXPORTED int ompi_attr_create_keyval_aint(int owner, void *copy, void *remove, int *keyval,
                                           MPI_Aint extra_state, int flags, void * /*bindings*/)
 {
-    ready();
+    const Inside inside;
     return create_keyval(static_cast<Owner>(owner), false, copy, remove, keyval, extra_state,
                          flags);
 }
@@ -147,34 +147,34 @@ EXPORTED int ompi_attr_create_keyval_aint(int owner, void *copy, void *remove, i
 EXPORTED int ompi_attr_create_keyval_fint(int owner, void *copy, void *remove, int *keyval,
                                           MPI_Fint extra_state, int flags, void * /*bindings*/)
 {
-    ready();
+    const Inside inside;
     return create_keyval(static_cast<Owner>(owner), true, copy, remove, keyval, extra_state, flags);
 }
 
 // `object`: what stands at attributes_offset() in an object of ours, the object itself.
 EXPORTED int ompi_attr_get_aint(const Object *object, int keyval, MPI_Aint *value, int *flag)
 {
-    ready();
+    const Inside inside;
     return get("ompi_attr_get_aint", object, keyval, value, flag);
 }
 
 EXPORTED int ompi_attr_get_fint(const Object *object, int keyval, MPI_Fint *value, int *flag)
 {
-    ready();
+    const Inside inside;
     return get("ompi_attr_get_fint", object, keyval, value, flag);
 }
 
 EXPORTED int ompi_attr_set_aint(int owner, const Object *object, void ** /*attributes*/, int keyval,
                                 MPI_Aint value, bool /*predefined*/)
 {
-    ready();
+    const Inside inside;
     return set("ompi_attr_set_aint", owner, object, keyval, value);
 }
 
 EXPORTED int ompi_attr_set_fint(int owner, const Object *object, void ** /*attributes*/, int keyval,
                                 MPI_Fint value, bool /*predefined*/)
 {
-    ready();
+    const Inside inside;
     return set("ompi_attr_set_fint", owner, object, keyval, value);
 }
 

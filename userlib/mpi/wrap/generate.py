@@ -11,10 +11,17 @@ A wrapper translates handles, crosses into the capsule once, and translates back
 
     int PMPI_Isend(const void *buf, ..., MPI_Comm comm, MPI_Request *request)
     {
-        ready();
-        Made made_request(request);
-        return done(call(stock.Isend, buf, ..., real_of(comm), made_request.place()), made_request);
+        const Inside inside;
+        if (rank::on)
+            return traffic::Isend(buf, ..., comm, request);
+        Made real_request(request);
+        return done(call(stock.Isend, buf, ..., real_of(comm), real_request.place()), real_request);
     }
+
+Collectives tell the rank engine of themselves, and so does what makes requests:
+
+        const rank::Collective turn(comm);          blocking
+        rank::started(comm);                        non-blocking
 """
 import re
 import sys
@@ -80,20 +87,22 @@ class Function:
     parameters: list = field(default_factory=list)
     by_hand: bool = False
     fortran: bool = False
+    watched: bool = False
+    collective: bool = False
 
     @staticmethod
     def parse(line):
         head, _, rest = line.partition("(")
         words = head.split(" ")
         by_hand = words[:2] == ["by", "hand"]
-        fortran = words[0] == "fortran"
-        words = words[2:] if by_hand else words[1:] if fortran else words
+        mark = words[0] if words[0] in ("fortran", "watched", "collective") else ""
+        words = words[2:] if by_hand else words[1:] if mark else words
         texts = [text for text in rest.rstrip(")").split(", ") if text]
         if texts[-1:] == ["..."]:
             texts.pop()
         return Function(words[-1], " ".join(words[:-1]) or "int",
                         [] if by_hand else [Parameter.parse(text) for text in texts],
-                        by_hand, fortran)
+                        by_hand, mark == "fortran", mark == "watched", mark == "collective")
 
     def full_name(self, prefix="PMPI"):
         """PMPI_Send for Send, PMPIX_Barrier_init for MPIX_Barrier_init."""
@@ -106,24 +115,63 @@ class Function:
 
     def wrapper(self):
         declared = ", ".join(p.declaration for p in self.parameters) or "void"
-        lines = [f"EXPORTED {self.returns} {self.full_name()}({declared})", "{", "    ready();"]
+        lines = [f"EXPORTED {self.returns} {self.full_name()}({declared})", "{",
+                 "    const Inside inside;"]
         if self.fortran:
             lines.append("    " + self.conversion())
         else:
+            lines += ["    " + line for line in self.counting()]
             for parameter in self.parameters:
                 lines += ["    " + line for line in parameter.preparation()]
             lines.append("    " + self.crossing())
         return lines + ["}", self.alias()]
+
+    def counting(self):
+        """What tells the rank engine of the call, before it."""
+        if self.watched:
+            names = ", ".join(p.name for p in self.parameters)
+            return ["if (rank::on)", f"    return traffic::{self.field()}({names});"]
+        if not self.collective:
+            return []
+        of_whom = next(p for p in self.parameters
+                       if p.handle in ("MPI_Comm", "MPI_File", "MPI_Win") and p.mark != "out")
+        handle = f"*{of_whom.name}" if of_whom.is_pointer else of_whom.name
+        if self.made("MPI_Request") and not self.name.endswith("_init"):
+            return [f"rank::started({handle});"]
+        return [f"rank::Collective turn({handle});"]
+
+    def made(self, handle):
+        """The name of the parameter for a new handle of a type, or ""."""
+        return next((p.name for p in self.parameters if p.handle == handle and p.mark == "out"), "")
+
+    def told(self, call):
+        """What tells the rank engine of it, after it."""
+        if self.watched:
+            return call
+        if name := self.made("MPI_Request"):
+            if self.name.endswith("_init"):
+                return f"rank::described({call}, {name}, comm)"
+            return f"rank::tracked({call}, {name})"
+        if not self.collective:
+            return call
+        if name := self.made("MPI_Comm"):
+            return f"turn.made({call}, {name})"
+        if name := self.made("MPI_File") or self.made("MPI_Win"):
+            return f"turn.opened({call}, {name})"
+        return call
 
     def crossing(self):
         arguments = ", ".join([f"stock.{self.field()}"] + [p.argument() for p in self.parameters])
         settled = [p.local() for p in self.parameters if p.mark in ("out", "inout")]
         kept = [p.local() for p in self.parameters if p.mark == "kept"]
         if kept:
-            return f"return done_keeping(call({arguments}), {', '.join(settled + kept)});"
+            return self.returning(f"done_keeping(call({arguments}), {', '.join(settled + kept)})")
         if settled:
-            return f"return done(call({arguments}), {', '.join(settled)});"
-        return f"return call({arguments});"
+            return self.returning(f"done(call({arguments}), {', '.join(settled)})")
+        return self.returning(f"call({arguments})")
+
+    def returning(self, call):
+        return f"return {self.told(call)};"
 
     def conversion(self):
         parameter = self.parameters[0]
@@ -164,7 +212,11 @@ def functions_header(functions):
             *(f"    decltype(&{f.full_name()}) {f.field()};" for f in functions),
             "};", "", "extern Functions stock;", "",
             "// Null, or the name of a function that the library does not have.",
-            "const char *load_functions();", "", "} // namespace cryo::mpi"]
+            "const char *load_functions();", "",
+            "// What watched functions do while messages are counted (mpi/rank).",
+            "namespace traffic {", "",
+            *(f"decltype({f.full_name()}) {f.field()};" for f in functions if f.watched), "",
+            "} // namespace traffic", "", "} // namespace cryo::mpi"]
 
 
 def functions_source(functions):

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The life of the stock library: loaded at the first call, initialized, finalized.
 #include "mpi/capsule/lock.hpp"
+#include "mpi/rank/packet_link.hpp"
 #include "mpi/wrap/fatal.hpp"
 #include "mpi/wrap/fortran.hpp"
 #include "mpi/wrap/wrapper.hpp"
 
 #include <atomic>
+#include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <unistd.h>
 
 namespace cryo::mpi {
@@ -91,10 +94,29 @@ void number_predefined_objects()
     }
 }
 
+// Counts messages from here on if a daemon waits for this rank.
+void begin_counting()
+{
+    const char *path = getenv("CRYO_RANK_SOCKET");
+    if (path == nullptr)
+        return;
+    int self = 0;
+    call(stock.Comm_rank, static_cast<MPI_Comm>(object_of(MPI_COMM_WORLD)->real), &self);
+    const int fd = rank::PacketLink::connect(path, static_cast<uint32_t>(self));
+    if (fd < 0)
+        fatal("%s: the daemon of this node does not answer: %s", path, strerror(errno));
+    alignas(rank::PacketLink) static char place[sizeof(rank::PacketLink)];
+    capsule::Refusal why;
+    if (!rank::begin({.channel = new (place) rank::PacketLink(fd)}, why))
+        fatal("%s", why.text);
+}
+
 int initialized(int result)
 {
-    if (result == MPI_SUCCESS)
+    if (result == MPI_SUCCESS) {
         number_predefined_objects();
+        begin_counting();
+    }
     fortran_state_changed();
     return result;
 }
@@ -177,22 +199,28 @@ using cryo::capsule::call;
 
 EXPORTED int PMPI_Init(int *argc, char ***argv)
 {
-    ready();
+    const Inside inside;
     return initialized(call(stock.Init, argc, argv));
 }
 ALIAS(MPI_Init, PMPI_Init)
 
 EXPORTED int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
-    ready();
+    const Inside inside;
     return initialized(call(stock.Init_thread, argc, argv, required, provided));
 }
 ALIAS(MPI_Init_thread, PMPI_Init_thread)
 
 EXPORTED int PMPI_Finalize(void)
 {
-    ready();
+    const Inside inside;
+    const bool counted = rank::on;
+    rank::Collective turn(MPI_COMM_WORLD);
+    if (counted)
+        rank::engine->mpi().end();
     const int result = call(stock.Finalize);
+    if (counted)
+        rank::end();
     fortran_state_changed();
     capsule::flush();
     return result;
@@ -205,7 +233,7 @@ EXPORTED int PMPI_Initialized(int *flag)
     *flag = 0;
     if (!capsule::is_open())
         return MPI_SUCCESS;
-    ready();
+    const Inside inside;
     return call(stock.Initialized, flag);
 }
 ALIAS(MPI_Initialized, PMPI_Initialized)
@@ -215,7 +243,7 @@ EXPORTED int PMPI_Finalized(int *flag)
     *flag = 0;
     if (!capsule::is_open())
         return MPI_SUCCESS;
-    ready();
+    const Inside inside;
     return call(stock.Finalized, flag);
 }
 ALIAS(MPI_Finalized, PMPI_Finalized)

@@ -46,7 +46,7 @@ using cryo::capsule::call;
 
 EXPORTED int PMPI_Alloc_mem(MPI_Aint size, MPI_Info /*info*/, void *place)
 {
-    ready();
+    const Inside inside;
     if (size < 0 || place == nullptr)
         return call(stock.Comm_call_errhandler,
                     static_cast<MPI_Comm>(object_of(MPI_COMM_WORLD)->real), MPI_ERR_ARG);
@@ -75,11 +75,12 @@ ALIAS(MPI_Free_mem, PMPI_Free_mem)
 EXPORTED int PMPI_Win_allocate(MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void *place,
                                MPI_Win *win)
 {
-    ready();
+    const Inside inside;
     const size_t bytes = size > 0 ? static_cast<size_t>(size) : 1;
     void *memory = capsule::keep(bytes);
     if (memory == nullptr)
         return MPI_ERR_NO_MEM;
+    rank::Collective turn(comm);
     Made made(win);
     const int result =
         done(call(stock.Win_create, memory, size, unit, real_of(info), real_of(comm), made.place()),
@@ -91,6 +92,6 @@ EXPORTED int PMPI_Win_allocate(MPI_Aint size, int unit, MPI_Info info, MPI_Comm 
     made.object()->window = memory;
     made.object()->window_bytes = bytes;
     *static_cast<void **>(place) = memory;
-    return result;
+    return turn.opened(result, win);
 }
 ALIAS(MPI_Win_allocate, PMPI_Win_allocate)

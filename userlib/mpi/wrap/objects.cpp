@@ -12,7 +12,7 @@ using capsule::Hold;
 using capsule::Lock;
 
 Lock lock;               // of everything here; held for a few instructions
-Object *free_objects[2]; // small ones, and those with attributes
+Object *free_objects[2]; // small and large ones
 Object *nulls[kind_count];
 
 size_t index_of(Kind kind)
@@ -176,10 +176,15 @@ bool has_attributes(Kind kind)
     return attributes_offset(kind) != 0;
 }
 
+bool is_large(Kind kind)
+{
+    return has_attributes(kind) || kind == Kind::Request || kind == Kind::Message;
+}
+
 // What the Fortran library may look at, beyond what is ours, is there and zero.
 size_t bytes_of(Kind kind)
 {
-    return has_attributes(kind) ? 512 : 256;
+    return is_large(kind) ? large_object : 256;
 }
 static_assert(sizeof(Object) <= 0xd0); // where attributes begin
 
@@ -187,7 +192,7 @@ void add_free_objects(Kind kind)
 {
     constexpr size_t block = 64 * 1024;
     const size_t bytes = bytes_of(kind);
-    Object *&list = free_objects[has_attributes(kind)];
+    Object *&list = free_objects[is_large(kind)];
     auto *fresh = static_cast<char *>(keep_or_die(block));
     for (size_t at = 0; at + bytes <= block; at += bytes) {
         auto *object = reinterpret_cast<Object *>(fresh + at);
@@ -210,7 +215,7 @@ void set_number(Object *object, int number)
 
 Object *new_object(Kind kind, void *real)
 {
-    Object *&list = free_objects[has_attributes(kind)];
+    Object *&list = free_objects[is_large(kind)];
     if (list == nullptr)
         add_free_objects(kind);
     Object *object = list;
@@ -281,7 +286,7 @@ void drop_object(Object *object)
     }
     if (object->window != nullptr)
         capsule::unkeep(object->window, object->window_bytes);
-    Object *&list = free_objects[has_attributes(object->kind)];
+    Object *&list = free_objects[is_large(object->kind)];
     object->next = list;
     list = object;
 }

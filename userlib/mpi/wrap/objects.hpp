@@ -47,7 +47,12 @@ struct Object {
     uint32_t unused_too[4];
     int fortran;        // its Fortran number, or -1
     long attributes[4]; // what predefined attributes of a window point to
-    char gap[0xc0 - 0x90];
+    // For the rank engine: a communicator's (file's, window's) bookmark::Comm; of a datatype, one
+    // more than its size.
+    void *traffic;
+    uint32_t pins; // of a datatype: requests that will need it, though the program may free it
+    bool doomed;   // the program has
+    char gap[0xc0 - 0x9d];
     bool callbacks_are_c; // of a generalized request
 };
 static_assert(offsetof(Object, real) == 0);
@@ -55,6 +60,10 @@ static_assert(offsetof(Object, group_number) == 0x18);
 static_assert(offsetof(Object, operation_flags) == 0x54);
 static_assert(offsetof(Object, fortran) == 0x68);
 static_assert(offsetof(Object, callbacks_are_c) == 0xc0);
+
+// Objects with attributes, requests and messages; behind the last two's the rank engine has its
+// own.
+constexpr size_t large_object = 512;
 constexpr uint32_t operation_is_fortran = 2;
 
 // Open MPI's Fortran library finds an object's attributes by a pointer inside it, which is ours to

@@ -58,7 +58,7 @@ using namespace cryo::mpi;
 
 EXPORTED int PMPI_Op_create(MPI_User_function *function, int commute, MPI_Op *op)
 {
-    ready();
+    const Inside inside;
     const int slot = functions.find_or_add(reinterpret_cast<void *>(function));
     if (slot < 0)
         fatal("the program uses more than %zu functions as MPI operations", most);

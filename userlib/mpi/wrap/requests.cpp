@@ -108,7 +108,7 @@ EXPORTED int PMPI_Grequest_start(MPI_Grequest_query_function *query,
                                  MPI_Grequest_cancel_function *cancel, void *extra_state,
                                  MPI_Request *request)
 {
-    ready();
+    const Inside inside;
     auto *record = static_cast<Generalized *>(cryo::capsule::keep(sizeof(Generalized)));
     *record = {query, release, cancel, extra_state, nullptr};
     Made made(request);
@@ -116,7 +116,7 @@ EXPORTED int PMPI_Grequest_start(MPI_Grequest_query_function *query,
                                  static_cast<void *>(record), made.place()),
                             made);
     record->request = made.object();
-    return result;
+    return rank::tracked(result, request, rank::Use::unknown);
 }
 ALIAS(MPI_Grequest_start, PMPI_Grequest_start)
 
@@ -124,7 +124,7 @@ EXPORTED int PMPI_Register_datarep(const char *name, MPI_Datarep_conversion_func
                                    MPI_Datarep_conversion_function *write,
                                    MPI_Datarep_extent_function *extent, void *extra_state)
 {
-    ready();
+    const Inside inside;
     auto *record = static_cast<Representation *>(make_record(sizeof(Representation)));
     *record = {read, write, extent, extra_state};
     return call(stock.Register_datarep, name, read != nullptr ? read_items : nullptr,

@@ -10,7 +10,7 @@ EXPORTED int PMPI_Type_get_contents(MPI_Datatype type, int max_integers, int max
                                     int max_types, int integers[], MPI_Aint addresses[],
                                     MPI_Datatype types[])
 {
-    ready();
+    const Inside inside;
     int counts[3] = {};
     int combiner = 0;
     call(stock.Type_get_envelope, real_of(type), &counts[0], &counts[1], &counts[2], &combiner);
@@ -43,7 +43,7 @@ struct Bound {
 EXPORTED int PMPI_T_cvar_handle_alloc(int index, void *object, MPI_T_cvar_handle *handle,
                                       int *count)
 {
-    ready();
+    const Inside inside;
     Bound bound(object);
     return call(stock.T_cvar_handle_alloc, index, bound.place, handle, count);
 }
@@ -52,7 +52,7 @@ ALIAS(MPI_T_cvar_handle_alloc, PMPI_T_cvar_handle_alloc)
 EXPORTED int PMPI_T_pvar_handle_alloc(MPI_T_pvar_session session, int index, void *object,
                                       MPI_T_pvar_handle *handle, int *count)
 {
-    ready();
+    const Inside inside;
     Bound bound(object);
     return call(stock.T_pvar_handle_alloc, session, index, bound.place, handle, count);
 }

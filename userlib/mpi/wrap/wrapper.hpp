@@ -4,7 +4,7 @@
 //
 //     EXPORTED int PMPI_Barrier(MPI_Comm comm)
 //     {
-//         ready();
+//         const Inside inside;
 //         return call(stock.Barrier, real_of(comm));
 //     }
 //     ALIAS(MPI_Barrier, PMPI_Barrier)
@@ -12,6 +12,7 @@
 
 #include "functions.gen.hpp"
 #include "mpi/capsule/capsule.hpp"
+#include "mpi/rank/engine.hpp"
 #include "mpi/wrap/handles.hpp"
 
 #define EXPORTED extern "C" [[gnu::visibility("default")]]
@@ -22,14 +23,6 @@
         name; // NOLINT(bugprone-macro-parentheses): what is declared
 
 namespace cryo::mpi {
-
-// Loads the stock library in the first call of the process, and lets this thread into it.
-void ready_slowly();
-inline void ready()
-{
-    if (__builtin_expect(!capsule::entered(), 0))
-        ready_slowly();
-}
 
 // Lengths of arrays of handles that only the communicator tells.
 int peers(MPI_Comm comm);   // of an array for alltoallw

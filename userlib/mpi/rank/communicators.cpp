@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Communicators come and go: their ids, their members, and the types that messages still need.
+#include "functions.gen.hpp"
+#include "mpi/rank/engine.hpp"
+#include "mpi/rank/memory.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace cryo::mpi {
+
+using capsule::call;
+
+namespace rank {
+
+namespace {
+
+using WorldRanks = std::pmr::vector<int>;
+
+// The world ranks of a group, which is given back.
+WorldRanks world_ranks(MPI_Group group)
+{
+    MPI_Group world = nullptr;
+    int size = 0;
+    call(stock.Comm_group, static_cast<MPI_Comm>(object_of(MPI_COMM_WORLD)->real), &world);
+    call(stock.Group_size, group, &size);
+    WorldRanks here(static_cast<size_t>(size), &memory());
+    WorldRanks there(static_cast<size_t>(size), &memory());
+    std::iota(here.begin(), here.end(), 0);
+    call(stock.Group_translate_ranks, group, size, static_cast<const int *>(here.data()), world,
+         there.data());
+    call(stock.Group_free, &world);
+    call(stock.Group_free, &group);
+    return there;
+}
+
+// Both sides of an inter-communicator must come to the same id, though they come from different
+// communicators: each side tells the other what it would say.
+uint64_t agreed(MPI_Comm real, uint64_t mine)
+{
+    unsigned long ours = mine;
+    unsigned long theirs = 0;
+    call(stock.Allreduce, static_cast<const void *>(&ours), static_cast<void *>(&theirs), 1,
+         static_cast<MPI_Datatype>(object_of(MPI_UNSIGNED_LONG)->real),
+         static_cast<MPI_Op>(object_of(MPI_MAX)->real), real);
+    return bookmark::derive_comm_id(std::min(ours, theirs), std::max(ours, theirs), 1);
+}
+
+void add(Object *object, bookmark::CommId parent, uint64_t ordinal)
+{
+    const auto real = static_cast<MPI_Comm>(object->real);
+    int is_inter = 0;
+    MPI_Group group = nullptr;
+    call(stock.Comm_test_inter, real, &is_inter);
+    call(stock.Comm_group, real, &group);
+    WorldRanks peers = world_ranks(group);
+    const auto discriminator = static_cast<uint64_t>(peers.front());
+    auto members = static_cast<uint32_t>(peers.size());
+    bookmark::CommId id = bookmark::derive_comm_id(parent, ordinal, discriminator);
+    if (is_inter != 0) {
+        id = agreed(real, id);
+        call(stock.Comm_remote_group, real, &group);
+        peers = world_ranks(group);
+        members += static_cast<uint32_t>(peers.size());
+    }
+    const std::pmr::vector<bookmark::WorldRank> world(peers.begin(), peers.end(), &memory());
+    const Engine::Busy busy(*engine);
+    bookmark::Comm &comm =
+        engine->rank().made(id, static_cast<uint32_t>(world.size()), world, members);
+    comm.user = object;
+    object->traffic = &comm;
+}
+
+} // namespace
+
+int Collective::made(int result, MPI_Comm *place)
+{
+    if (result == MPI_SUCCESS && comm_ != nullptr && *place != nullptr &&
+        object_of(*place) != null_object(Kind::Comm))
+        add(object_of(*place), comm_->id(), ordinal_);
+    return result;
+}
+
+} // namespace rank
+
+namespace traffic {
+
+using namespace rank;
+
+namespace {
+
+// Whoever leaves it knows that all have entered it.
+template <class Free>
+int free_communicator(Free free, MPI_Comm *comm)
+{
+    bookmark::Comm *counters = counted(*comm);
+    Changed changed(comm);
+    if (counters == nullptr)
+        return done(call(free, changed.place()), changed);
+    const Collective turn(*comm);
+    call(stock.Barrier, mpi::real_of(*comm));
+    const int result = call(free, changed.place());
+    if (result != MPI_SUCCESS)
+        return result;
+    counters->user = nullptr;
+    object_of(*comm)->traffic = nullptr;
+    {
+        const Engine::Busy busy(*engine);
+        if (!engine->receives().has_posted(*counters))
+            engine->rank().freed(*counters);
+    }
+    return done(result, changed);
+}
+
+} // namespace
+
+int Comm_free(MPI_Comm *comm)
+{
+    return free_communicator(stock.Comm_free, comm);
+}
+
+int Comm_disconnect(MPI_Comm *comm)
+{
+    return free_communicator(stock.Comm_disconnect, comm);
+}
+
+int Type_free(MPI_Datatype *type)
+{
+    Object *object = type != nullptr ? object_of(*type) : nullptr;
+    if (object == nullptr || __atomic_load_n(&object->pins, __ATOMIC_RELAXED) == 0) {
+        Changed changed(type);
+        return done(call(stock.Type_free, changed.place()), changed);
+    }
+    object->doomed = true; // the last request that needs it frees it
+    *type = handle_of<MPI_Datatype>(null_object(Kind::Datatype));
+    return MPI_SUCCESS;
+}
+
+} // namespace traffic
+
+} // namespace cryo::mpi

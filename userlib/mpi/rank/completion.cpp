@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/rank/completion.hpp"
+#include "functions.gen.hpp"
+#include "mpi/rank/spin.hpp"
+
+#include <utility>
+
+namespace cryo::mpi::rank {
+
+using bookmark::Receive;
+using capsule::call;
+
+namespace {
+
+Request *orphans;
+
+void settle_receive(Request &r)
+{
+    r.complete = true;
+    r.status = {};
+    if (r.state == Receive::State::cancelled) {
+        r.status.MPI_SOURCE = MPI_ANY_SOURCE;
+        r.status.MPI_TAG = MPI_ANY_TAG;
+        r.status._cancelled = 1;
+        r.error = MPI_SUCCESS;
+        return;
+    }
+    r.status.MPI_SOURCE = r.arrival.source;
+    r.status.MPI_TAG = r.arrival.tag;
+    r.status._ucount = r.arrival.bytes;
+    r.status.MPI_ERROR = r.error;
+    r.untold = r.error != MPI_SUCCESS;
+}
+
+} // namespace
+
+MPI_Request handle_of_request(Request &request)
+{
+    return handle_of<MPI_Request>(object_of_record(&request));
+}
+
+Request &make_request(Use use, MPI_Comm comm, int peer, int tag, const void *buffer, int count,
+                      MPI_Datatype type)
+{
+    Object *object = make_object(Kind::Request, real_null_request());
+    Request &r = *begin_record<Request>(object);
+    r.use = use;
+    r.comm = counted(comm);
+    r.source = peer;
+    r.tag = tag;
+    r.buffer = buffer;
+    r.count = count;
+    r.capacity = count > 0 ? bytes_of(count, type) : 0;
+    if (type != nullptr)
+        pin(r, type);
+    return r;
+}
+
+int post(Request &r)
+{
+    const Guard guard;
+    r.complete = r.untold = false;
+    r.error = MPI_SUCCESS;
+    if (r.comm->drained.empty() || !engine->receives().has(*r.comm, r.source, r.tag)) {
+        engine->mpi().post(r);
+        if (r.error != MPI_SUCCESS)
+            return r.error;
+        engine->receives().posted(r);
+    } else {
+        engine->receives().post(r);
+    }
+    r.active = true;
+    return MPI_SUCCESS;
+}
+
+int begin_send(Request &r)
+{
+    const auto begin = r.mode == Mode::buffered      ? stock.Ibsend
+                       : r.mode == Mode::ready       ? stock.Irsend
+                       : r.mode == Mode::synchronous ? stock.Issend
+                                                     : stock.Isend;
+    Sent sent(handle_of<MPI_Comm>(static_cast<Object *>(r.comm->user)), r.source, r.count,
+              handle_of<MPI_Datatype>(r.datatype));
+    r.complete = false;
+    const int result =
+        sent.done(call(begin, r.buffer, r.count, static_cast<MPI_Datatype>(r.datatype->real),
+                       r.source, r.tag, real_of(*r.comm), real_place(r)));
+    if (result != MPI_SUCCESS)
+        return result;
+    const Guard guard;
+    r.active = true;
+    engine->mpi().under_way.add(r);
+    return result;
+}
+
+void completed_natively(Request &r, const MPI_Status &status, int error)
+{
+    const Guard guard;
+    if (r.use == Use::receive) {
+        if (status._cancelled == 0)
+            engine->receives().completed(r, arrival_of(status, error));
+    } else if (r.use != Use::unknown) {
+        engine->mpi().under_way.remove(r);
+        if (r.use == Use::send && status._cancelled != 0 && r.source >= 0)
+            r.comm->unsent(r.source, r.capacity);
+    }
+    r.status = status;
+    r.error = error;
+    r.complete = true;
+}
+
+bool poll(Request &r)
+{
+    if (!r.active || r.complete)
+        return true;
+    if (r.use == Use::receive) {
+        const Engine::Busy busy(*engine);
+        if (engine->receives().test(r))
+            settle_receive(r);
+        return r.complete;
+    }
+    spin::One once = {.request = real_place(r), .status = {}, .flag = 0, .error = 0};
+    once.error = call(stock.Test, once.request, &once.flag, &once.status);
+    if (once.flag != 0 || once.error != MPI_SUCCESS)
+        completed_natively(r, once.status, once.error);
+    return r.complete;
+}
+
+void pause_for(bookmark::Comm &comm, int source)
+{
+    if (attention)
+        engine->stand_still();
+    if (!attention)
+        return;
+    const Engine::Busy busy(*engine);
+    if (engine->rank().pending())
+        engine->rank().waits_for(comm, source);
+}
+
+void pause_for(Request &r)
+{
+    if (r.use == Use::receive && r.active && !r.complete)
+        pause_for(*r.comm, r.source);
+    else if (attention)
+        engine->stand_still();
+}
+
+void pause_over()
+{
+    if (!attention)
+        return;
+    const Engine::Busy busy(*engine);
+    if (engine->rank().pending())
+        engine->rank().waits_no_more();
+}
+
+void set_empty(MPI_Status *status)
+{
+    if (status == MPI_STATUS_IGNORE)
+        return;
+    status->MPI_SOURCE = MPI_ANY_SOURCE;
+    status->MPI_TAG = MPI_ANY_TAG;
+    status->MPI_ERROR = MPI_SUCCESS;
+    status->_ucount = 0;
+    status->_cancelled = 0;
+}
+
+// MPI_ERROR is the business of functions with several requests.
+void set_status(MPI_Status *status, const MPI_Status &from)
+{
+    if (status == MPI_STATUS_IGNORE)
+        return;
+    const int error = status->MPI_ERROR;
+    *status = from;
+    status->MPI_ERROR = error;
+}
+
+void release(MPI_Request *place)
+{
+    Request &r = *request_of(*place);
+    r.active = false;
+    r.complete = false;
+    if (r.persistent)
+        return;
+    if (r.datatype != nullptr)
+        unpin(r);
+    drop_object(object_of(*place));
+    *place = handle_of<MPI_Request>(null_object(Kind::Request));
+}
+
+int hand_over(MPI_Request *place, MPI_Status *status)
+{
+    Request *r = request_of(*place);
+    if (r == nullptr || !r->active) {
+        set_empty(status);
+        return MPI_SUCCESS;
+    }
+    const int error = r->error;
+    const MPI_Comm comm = r->untold ? real_of(*r->comm) : nullptr;
+    set_status(status, r->status);
+    release(place);
+    if (comm != nullptr)
+        call(stock.Comm_call_errhandler, comm, error);
+    return error;
+}
+
+void make_orphan(Request &r)
+{
+    const Guard guard;
+    r.next_orphan = orphans;
+    orphans = &r;
+}
+
+void drop_orphans()
+{
+    Request *all = nullptr;
+    {
+        const Guard guard;
+        all = std::exchange(orphans, nullptr);
+    }
+    while (Request *r = all) {
+        all = r->next_orphan;
+        if (!poll(*r)) {
+            make_orphan(*r);
+            continue;
+        }
+        r->persistent = false;
+        MPI_Request handle = handle_of_request(*r);
+        release(&handle);
+    }
+}
+
+} // namespace cryo::mpi::rank

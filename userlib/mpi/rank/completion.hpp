@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How requests begin and end. A request is complete either in the library, which the quick way of
+// every wait and test sees first, or only here: a drained message was delivered, or the library's
+// own request was completed by a checkpoint. Then `complete` is set and the status kept.
+#pragma once
+
+#include "mpi/rank/engine.hpp"
+
+namespace cryo::mpi::rank {
+
+// The quick way may be gone: the library knows all of this request. (An inactive one is null to
+// it.)
+inline bool is_native(const Request &r)
+{
+    return !r.active ||
+           (!r.complete && (r.use != Use::receive || r.state == bookmark::Receive::State::posted));
+}
+
+// A new request's record, and its handle.
+Request &make_request(Use use, MPI_Comm comm, int peer, int tag, const void *buffer, int count,
+                      MPI_Datatype type);
+MPI_Request handle_of_request(Request &request);
+
+// Posts what a receive record asks for, looking at drained messages first. An error is the
+// library's; then nothing is posted.
+int post(Request &request);
+// Begins the send that the record describes.
+int begin_send(Request &request);
+
+// The library has completed the request, and its handle is gone (or inactive).
+void completed_natively(Request &request, const MPI_Status &status, int error);
+// Asks the library once. True: complete (or inactive).
+bool poll(Request &request);
+// Between two polls in a loop that waits, or after one in vain: stands still, tells the tree.
+void pause_for(Request &request);
+void pause_for(bookmark::Comm &comm, int source);
+void pause_over();
+
+// Hands a complete request over to the program, and its handle back. Returns the error.
+int hand_over(MPI_Request *place, MPI_Status *status);
+void release(MPI_Request *place);
+
+void set_empty(MPI_Status *status);
+void set_status(MPI_Status *status, const MPI_Status &from);
+
+// Requests that the program has freed while they were active.
+void make_orphan(Request &request);
+void drop_orphans();
+
+} // namespace cryo::mpi::rank

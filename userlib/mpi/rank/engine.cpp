@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/rank/engine.hpp"
+#include "functions.gen.hpp"
+#include "mpi/rank/memory.hpp"
+#include "mpi/wrap/fatal.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <sched.h>
+#include <unistd.h>
+
+namespace cryo::mpi {
+
+using capsule::call;
+
+namespace rank {
+
+__thread int depth;
+volatile bool attention;
+bool on;
+bool many;
+std::atomic<int> running{0};
+Engine *engine;
+
+namespace {
+
+// The program's errno is none of our business.
+class KeepErrno
+{
+  public:
+    KeepErrno() : kept_(errno) {}
+    ~KeepErrno() { errno = kept_; }
+    KeepErrno(const KeepErrno &) = delete;
+    KeepErrno &operator=(const KeepErrno &) = delete;
+
+  private:
+    int kept_;
+};
+
+} // namespace
+
+Engine::Engine(const Hooks &hooks, bookmark::WorldRank self, uint32_t ranks)
+    : hooks_(hooks), rank_({.self = self,
+                            .ranks = ranks,
+                            .threads = many ? bookmark::Threads::many : bookmark::Threads::one,
+                            .memory = &memory()},
+                           *hooks.channel, mpi_)
+{
+    mpi_.begin();
+}
+
+bool Engine::try_lock()
+{
+    if (memory().busy())
+        return false;
+    if (many)
+        return !busy_.exchange(true, std::memory_order_acquire);
+    if (busy_.load(std::memory_order_relaxed))
+        return false;
+    busy_.store(true, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    return true;
+}
+
+void Engine::lock()
+{
+    if (many) {
+        while (busy_.exchange(true, std::memory_order_acquire))
+            sched_yield();
+    } else {
+        busy_.store(true, std::memory_order_relaxed);
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+    }
+}
+
+void Engine::unlock()
+{
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    busy_.store(false, std::memory_order_release);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (__builtin_expect(mail_.load(std::memory_order_relaxed), 0))
+        attend();
+}
+
+void Engine::attend()
+{
+    const KeepErrno kept;
+    do {
+        if (!try_lock()) {
+            mail_ = true; // whoever has the lock hears it; so does the wrapper that takes memory
+            return;
+        }
+        hear();
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+        busy_.store(false, std::memory_order_release);
+    } while (mail_);
+}
+
+void Engine::hear()
+{
+    mail_ = false;
+    if (lost_ || hooks_.channel->receive(rank_))
+        return;
+    // No tree, no checkpoint: as if it had been abandoned.
+    lost_ = true;
+    const bookmark::Message gone(bookmark::MessageType::abandon, rank_.epoch(), &memory());
+    const auto bytes = bookmark::pack(gone, &memory());
+    rank_.handle(bytes);
+}
+
+bool Engine::others_run() const
+{
+    return many && running > (depth > 0 ? 1 : 0);
+}
+
+bool Engine::wants_to_stand()
+{
+    const Busy busy(*this);
+    return rank_.pending() && rank_.must_hold();
+}
+
+// In the signal handler.
+void Engine::signalled()
+{
+    attention = true;
+    mail_ = true;
+    if (depth == 0 && !standing_ && !others_run())
+        stand_still();
+    else
+        attend();
+}
+
+void Engine::stand_still()
+{
+    const KeepErrno kept;
+    if (mail_)
+        attend();
+    if (rank_.pending() && standing_.exchange(true)) {
+        if (many)
+            park();
+        return;
+    }
+    for (unsigned rounds = 0; rank_.pending() && rank_.must_hold(); rounds++) {
+        if (!others_run())
+            serve_once();
+        rest(rounds);
+        attend();
+    }
+    standing_ = false;
+    if (!rank_.pending()) {
+        attention = false;
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+        if (mail_ || rank_.pending())
+            attention = true;
+    }
+    if (many) {
+        released_++;
+        syscall(SYS_futex, &released_, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
+    }
+}
+
+void Engine::serve_once()
+{
+    {
+        const Busy busy(*this);
+        rank_.serve();
+        // What the tree waits for may be under way still, as a buffered send.
+        if (rank_.phase() >= bookmark::Rank::Phase::drained)
+            mpi_.settled();
+    }
+    if (rank_.phase() == bookmark::Rank::Phase::drained)
+        take_image();
+}
+
+void Engine::take_image()
+{
+    const Busy busy(*this);
+    TookImage took = TookImage::saved;
+    drained_ += rank_.drained_messages();
+    images_++;
+    if (hooks_.take_image != nullptr)
+        took = hooks_.take_image(hooks_.data);
+    if (took == TookImage::restored) {
+        capsule::Refusal why;
+        if (hooks_.revive == nullptr || !hooks_.revive(hooks_.data, why))
+            fatal("the MPI library cannot be opened again: %s", why.text);
+        mpi_.begin();
+        rank_.restarted();
+    } else if (rank_.phase() == bookmark::Rank::Phase::drained) {
+        rank_.saved(took == TookImage::saved);
+    }
+}
+
+// Waits a moment for the tree or for the library; more patiently as time goes by.
+void Engine::rest(unsigned rounds)
+{
+    if (rounds < 50 || lost_) {
+        sched_yield();
+        return;
+    }
+    pollfd waited = {.fd = hooks_.channel->descriptor(), .events = POLLIN, .revents = 0};
+    const timespec moment = {.tv_sec = 0, .tv_nsec = rounds < 1000 ? 50'000 : 500'000};
+    ppoll(&waited, 1, &moment, nullptr);
+}
+
+// One of several threads in MPI: another one serves.
+void Engine::park()
+{
+    running--;
+    const uint32_t before = released_;
+    while (standing_ && released_ == before) {
+        const timespec moment = {.tv_sec = 0, .tv_nsec = 1'000'000};
+        syscall(SYS_futex, &released_, FUTEX_WAIT_PRIVATE, before, &moment, nullptr, 0);
+    }
+    running++;
+}
+
+void stand_still()
+{
+    engine->stand_still();
+}
+
+namespace {
+
+void on_mail(int /*signal*/)
+{
+    if (on)
+        engine->signalled();
+}
+
+constexpr int mail_signal = SIGURG; // ignored by a program that does not expect it
+
+} // namespace
+
+// A signal of the thread that has initialized MPI, and mail that has come before it.
+void Engine::listen()
+{
+    const int fd = hooks_.channel->descriptor();
+    const f_owner_ex owner = {.type = F_OWNER_TID, .pid = gettid()};
+    fcntl(fd, F_SETOWN_EX, &owner);
+    fcntl(fd, F_SETSIG, mail_signal);
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_ASYNC | O_NONBLOCK);
+    mail_ = true;
+    attention = true;
+}
+
+void Engine::close()
+{
+    fcntl(hooks_.channel->descriptor(), F_SETFL, O_NONBLOCK);
+    if (rank_.pending()) {
+        bookmark::Message no(bookmark::MessageType::abandon, rank_.epoch(), &memory());
+        no.state.doing = bookmark::Doing::gone;
+        hooks_.channel->send(bookmark::pack(no, &memory()));
+    }
+}
+
+void Engine::report() const
+{
+    const char *path = getenv("CRYO_TRAFFIC_REPORT");
+    if (path == nullptr)
+        return;
+    const int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    dprintf(fd, "images %lu cuts %lu drained %lu taken %lu withdrawn %lu restarts %u\n", images_,
+            rank_.cuts(), drained_, mpi_.drained(), mpi_.withdrawn(), rank_.restarts());
+    ::close(fd);
+}
+
+bool begin(const Hooks &hooks, capsule::Refusal & /*why*/)
+{
+    int self = 0;
+    int ranks = 0;
+    int level = MPI_THREAD_SINGLE;
+    const auto world = static_cast<MPI_Comm>(object_of(MPI_COMM_WORLD)->real);
+    call(stock.Comm_rank, world, &self);
+    call(stock.Comm_size, world, &ranks);
+    call(stock.Query_thread, &level);
+    many = level >= MPI_THREAD_SERIALIZED;
+    if (many)
+        running = 1; // this one, which is in MPI_Init
+
+    constexpr bookmark::CommId world_id = 1;
+    constexpr bookmark::CommId self_id = 2;
+    alignas(Engine) static char place[sizeof(Engine)];
+    engine = new (place) Engine(hooks, uint32_t(self), uint32_t(ranks));
+    const auto count = uint32_t(ranks);
+    const auto me = bookmark::WorldRank(self);
+    auto add = [](Object *object, bookmark::Comm &comm) {
+        object->traffic = &comm;
+        comm.user = object;
+    };
+    add(object_of(MPI_COMM_WORLD), engine->rank().made(world_id, count, {}, count));
+    add(object_of(MPI_COMM_SELF),
+        engine->rank().made(bookmark::derive_comm_id(self_id, me, me), 1, {&me, 1}, 1));
+
+    struct sigaction action = {};
+    action.sa_handler = on_mail;
+    action.sa_flags = SA_RESTART;
+    sigaction(mail_signal, &action, nullptr);
+    on = true;
+    engine->listen();
+    return true;
+}
+
+void end()
+{
+    on = false;
+    attention = false;
+    engine->close();
+    engine->report();
+}
+
+uint64_t bytes_of(int count, MPI_Datatype type)
+{
+    if (type == nullptr)
+        return 0;
+    Object *object = object_of(type);
+    auto known = reinterpret_cast<uint64_t>(object->traffic);
+    if (__builtin_expect(known == 0, 0)) {
+        MPI_Count size = 0;
+        call(stock.Type_size_x, static_cast<MPI_Datatype>(object->real), &size);
+        known = size > 0 ? static_cast<uint64_t>(size) + 1 : 1;
+        object->traffic = reinterpret_cast<void *>(known);
+    }
+    return static_cast<uint64_t>(count) * (known - 1);
+}
+
+void Collective::enter(bookmark::Comm *comm)
+{
+    if (comm == nullptr)
+        return; // the library will say what is wrong with it
+    comm_ = comm;
+    const Engine::Busy busy(*engine);
+    engine->rank().enter(*comm);
+    ordinal_ = comm->clock;
+}
+
+void Collective::leave()
+{
+    engine->rank().leave();
+}
+
+void start(bookmark::Comm *comm)
+{
+    if (comm == nullptr)
+        return;
+    const Engine::Busy busy(*engine);
+    engine->rank().start(*comm);
+}
+
+int track(int result, MPI_Request *place, Use use)
+{
+    if (result != MPI_SUCCESS || is_null(*place))
+        return result;
+    Request &r = *begin_record<Request>(object_of(*place));
+    r.use = use;
+    r.active = true;
+    if (use == Use::other) {
+        const Guard guard;
+        engine->mpi().under_way.add(r);
+    }
+    return result;
+}
+
+void describe(Request &request, bookmark::Comm *comm)
+{
+    request.use = Use::other;
+    request.persistent = true;
+    request.comm = comm;
+}
+
+void pin(Request &request, MPI_Datatype type)
+{
+    request.datatype = object_of(type);
+    if (request.datatype->references != UINT32_MAX)
+        __atomic_add_fetch(&request.datatype->pins, 1, __ATOMIC_RELAXED);
+}
+
+void unpin(Request &request)
+{
+    Object *type = request.datatype;
+    request.datatype = nullptr;
+    if (type == nullptr || type->references == UINT32_MAX ||
+        __atomic_sub_fetch(&type->pins, 1, __ATOMIC_RELAXED) > 0 || !type->doomed)
+        return;
+    auto real = static_cast<MPI_Datatype>(type->real);
+    call(stock.Type_free, &real);
+    drop_object(type);
+}
+
+} // namespace rank
+
+void Inside::left_late()
+{
+    while (rank::on && rank::engine->wants_to_stand())
+        const Inside again; // stands still
+}
+
+} // namespace cryo::mpi

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The rank engine: one rank's part in checkpoints, between the wrappers and the bookmark exchange.
+// It counts what the wrappers send and receive, keeps the clocks of collectives, hears the tree's
+// messages by a signal, and lets the program stand still where the exchange wants it.
+//
+//     begin(hooks, why);            // after MPI_Init; from here on `on` is true
+//     ...
+//     {                             // a wrapper (inside.hpp lets it stand still before and after)
+//         Sent sent(comm, dest, count, type);
+//         return sent.done(call(stock.Send, ...));
+//     }
+//     end();                        // in MPI_Finalize, after the library's own
+//
+// The signal finds the program either outside MPI, where it stands still at once, or inside: then
+// the handler hears the messages, which needs no library, and the wrapper does the rest.
+#pragma once
+
+#include "mpi/rank/hooks.hpp"
+#include "mpi/rank/inside.hpp"
+#include "mpi/rank/request.hpp"
+#include "mpi/rank/stock_mpi.hpp"
+
+namespace cryo::mpi::rank {
+
+class Engine
+{
+  public:
+    Engine(const Hooks &hooks, bookmark::WorldRank self, uint32_t ranks);
+    Engine(const Engine &) = delete;
+    Engine &operator=(const Engine &) = delete;
+
+    bookmark::Rank &rank() { return rank_; }
+    bookmark::Receives &receives() { return rank_.receives(); }
+    StockMpi &mpi() { return mpi_; }
+
+    void listen();
+    void close();
+    void attend(); // hears what the tree has sent, unless somebody is at it
+    void signalled();
+    void stand_still();
+    bool wants_to_stand();
+    void report() const;
+
+    // While this lives, nobody else calls bookmark::Rank or touches lists of requests. What comes
+    // meanwhile is heard at its end.
+    class Busy
+    {
+      public:
+        explicit Busy(Engine &engine) : engine_(engine) { engine_.lock(); }
+        ~Busy() { engine_.unlock(); }
+        Busy(const Busy &) = delete;
+        Busy &operator=(const Busy &) = delete;
+
+      private:
+        Engine &engine_;
+    };
+
+  private:
+    void lock();
+    bool try_lock();
+    void unlock();
+    void hear();
+    void serve_once();
+    void take_image();
+    void rest(unsigned rounds);
+    void park();
+    bool others_run() const;
+
+    Hooks hooks_;
+    StockMpi mpi_;
+    bookmark::Rank rank_;
+    std::atomic<bool> busy_{false};
+    std::atomic<bool> mail_{false};     // has come while busy
+    std::atomic<bool> standing_{false}; // some thread serves
+    std::atomic<uint32_t> released_{0}; // counts; parked threads wait for it to change
+    bool lost_ = false;
+    uint64_t drained_ = 0;
+    uint64_t images_ = 0;
+};
+
+extern Engine *engine __attribute__((visibility("hidden"))); // null: messages are not counted
+
+bool begin(const Hooks &hooks, capsule::Refusal &why);
+void end();
+
+// With one thread in MPI the signal handler touches no lists while this thread is inside: then
+// nothing needs to be held.
+class Guard
+{
+  public:
+    Guard() : held_(many)
+    {
+        if (held_)
+            new (place_) Engine::Busy(*engine);
+    }
+    ~Guard()
+    {
+        if (held_)
+            reinterpret_cast<Engine::Busy *>(place_)->~Busy();
+    }
+    Guard(const Guard &) = delete;
+    Guard &operator=(const Guard &) = delete;
+
+  private:
+    bool held_;
+    alignas(Engine::Busy) char place_[sizeof(Engine::Busy)];
+};
+
+// What the engine counts for a communicator, a file or a window; null: nothing.
+template <class Handle>
+bookmark::Comm *counted(Handle handle)
+{
+    return handle == nullptr ? nullptr : static_cast<bookmark::Comm *>(object_of(handle)->traffic);
+}
+
+// Bytes of `count` elements, as they are in a message.
+uint64_t bytes_of(int count, MPI_Datatype type);
+
+// A message that is about to be sent, counted; not counted when the library refuses it.
+class Sent
+{
+  public:
+    Sent(MPI_Comm comm, int dest, int count, MPI_Datatype type) : comm_(counted(comm)), dest_(dest)
+    {
+        if (comm_ == nullptr || dest < 0 || uint32_t(dest) >= comm_->peer_count() || count < 0)
+            comm_ = nullptr;
+        else
+            comm_->sent(dest, bytes_ = bytes_of(count, type));
+    }
+    int done(int result)
+    {
+        if (__builtin_expect(result != MPI_SUCCESS, 0) && comm_ != nullptr)
+            comm_->unsent(dest_, bytes_);
+        return result;
+    }
+
+  private:
+    bookmark::Comm *comm_;
+    int dest_;
+    uint64_t bytes_ = 0;
+};
+
+// A blocking collective.
+class Collective
+{
+  public:
+    template <class Handle>
+    explicit Collective(Handle handle)
+    {
+        if (on)
+            enter(counted(handle));
+    }
+    ~Collective()
+    {
+        if (comm_ != nullptr)
+            leave();
+    }
+    Collective(const Collective &) = delete;
+    Collective &operator=(const Collective &) = delete;
+
+    // The communicator that the collective has made.
+    int made(int result, MPI_Comm *place);
+    // The file or window.
+    template <class Handle>
+    int opened(int result, Handle *place)
+    {
+        if (result == MPI_SUCCESS && comm_ != nullptr)
+            object_of(*place)->traffic = comm_;
+        return result;
+    }
+
+  private:
+    void enter(bookmark::Comm *comm);
+    static void leave();
+
+    bookmark::Comm *comm_ = nullptr;
+    uint64_t ordinal_ = 0;
+};
+
+// A non-blocking collective begins.
+void start(bookmark::Comm *comm);
+template <class Handle>
+void started(Handle handle)
+{
+    if (on)
+        start(counted(handle));
+}
+
+// A request that the library has made for anything but a message. Returns `result`.
+int track(int result, MPI_Request *place, Use use);
+inline int tracked(int result, MPI_Request *place, Use use = Use::other)
+{
+    return on && place != nullptr ? track(result, place, use) : result;
+}
+
+// A persistent collective.
+void describe(Request &request, bookmark::Comm *comm);
+inline int described(int result, MPI_Request *place, MPI_Comm comm)
+{
+    if (on && result == MPI_SUCCESS)
+        describe(*begin_record<Request>(object_of(*place)), counted(comm));
+    return result;
+}
+
+// Types that a request needs, also when the program frees them.
+void pin(Request &request, MPI_Datatype type);
+void unpin(Request &request);
+
+} // namespace cryo::mpi::rank

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where the calling thread is: in the program, or in an MPI function. Every wrapper begins with
+//
+//     const Inside inside;
+//
+// which loads the stock library in the first call of the process, lets this thread into it, and,
+// while a checkpoint is wanted, makes it stand still before the function does anything and again
+// before the program goes on. Without a checkpoint that costs a counter and two loads of a flag.
+#pragma once
+
+#include "mpi/capsule/capsule.hpp"
+
+#include <atomic>
+
+namespace cryo::mpi {
+
+// Loads the stock library in the first call of the process, and lets this thread into it.
+void ready_slowly();
+inline void ready()
+{
+    if (__builtin_expect(!capsule::entered(), 0))
+        ready_slowly();
+}
+
+namespace rank {
+
+// How many MPI functions this thread is inside (callbacks may call more).
+extern __thread int depth __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+// Something has come from the tree, or a checkpoint is under way. Loops inside the capsule end
+// when they see it.
+extern volatile bool attention __attribute__((visibility("hidden")));
+
+// An engine counts this job's messages; several of the program's threads may call MPI.
+extern bool on __attribute__((visibility("hidden")));
+extern bool many __attribute__((visibility("hidden")));
+
+// With `many`: threads that are inside an MPI function and do not stand still.
+extern std::atomic<int> running __attribute__((visibility("hidden")));
+
+void stand_still(); // of an engine that is on; at depth 1
+
+} // namespace rank
+
+class Inside
+{
+  public:
+    Inside()
+    {
+        ready();
+        if (rank::depth++ == 0 && rank::many)
+            rank::running++;
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+        if (__builtin_expect(rank::attention, 0) && rank::depth == 1)
+            rank::stand_still();
+    }
+    ~Inside()
+    {
+        if (__builtin_expect(rank::attention, 0) && rank::depth == 1)
+            rank::stand_still();
+        if (rank::depth == 1 && rank::many)
+            rank::running--;
+        rank::depth = rank::depth - 1;
+        // What came just now found this thread inside.
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+        if (__builtin_expect(rank::attention, 0) && rank::depth == 0)
+            left_late();
+    }
+    Inside(const Inside &) = delete;
+    Inside &operator=(const Inside &) = delete;
+
+  private:
+    static void left_late();
+};
+
+} // namespace cryo::mpi

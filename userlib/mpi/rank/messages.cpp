@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages: sends are counted when they start, receives look at drained messages first.
+#include "functions.gen.hpp"
+#include "mpi/rank/completion.hpp"
+#include "mpi/rank/spin.hpp"
+
+namespace cryo::mpi::traffic {
+
+using namespace rank;
+using capsule::call;
+
+namespace {
+
+using SendFunction = decltype(&PMPI_Send);
+using IsendFunction = decltype(&PMPI_Isend);
+
+int begin_send(IsendFunction begin, const void *buf, int count, MPI_Datatype type, int dest,
+               int tag, MPI_Comm comm, MPI_Request *request)
+{
+    MPI_Request real = nullptr;
+    Sent sent(comm, dest, count, type);
+    const int result = sent.done(call(begin, buf, count, mpi::real_of(type), dest, tag,
+                                      mpi::real_of(comm), request != nullptr ? &real : nullptr));
+    if (result != MPI_SUCCESS)
+        return result;
+    Object *object = make_object(Kind::Request, real);
+    Request &r = *begin_record<Request>(object);
+    r.use = Use::send;
+    r.comm = counted(comm);
+    r.source = dest;
+    r.capacity = r.comm != nullptr && dest >= 0 ? rank::bytes_of(count, type) : 0;
+    r.active = true;
+    *request = handle_of_request(r);
+    const Guard guard;
+    engine->mpi().under_way.add(r);
+    return result;
+}
+
+// Other threads may have to stand still while the library sends: then it does not block.
+int send(SendFunction blocking, IsendFunction begin, const void *buf, int count, MPI_Datatype type,
+         int dest, int tag, MPI_Comm comm)
+{
+    if (many) {
+        MPI_Request request = nullptr;
+        const int result = begin_send(begin, buf, count, type, dest, tag, comm, &request);
+        return result == MPI_SUCCESS ? Wait(&request, MPI_STATUS_IGNORE) : result;
+    }
+    Sent sent(comm, dest, count, type);
+    return sent.done(call(blocking, buf, count, mpi::real_of(type), dest, tag, mpi::real_of(comm)));
+}
+
+// Nothing is received, or the library refuses it.
+bool is_for_library(MPI_Comm comm, int source, int count, MPI_Datatype type)
+{
+    return counted(comm) == nullptr || source == MPI_PROC_NULL || count < 0 || type == nullptr;
+}
+
+} // namespace
+
+int Send(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm)
+{
+    return send(stock.Send, stock.Isend, buf, count, type, dest, tag, comm);
+}
+
+int Ssend(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm)
+{
+    return send(stock.Ssend, stock.Issend, buf, count, type, dest, tag, comm);
+}
+
+int Rsend(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm)
+{
+    return send(stock.Rsend, stock.Irsend, buf, count, type, dest, tag, comm);
+}
+
+int Bsend(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm)
+{
+    Sent sent(comm, dest, count, type);
+    return sent.done(
+        call(stock.Bsend, buf, count, mpi::real_of(type), dest, tag, mpi::real_of(comm)));
+}
+
+int Isend(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm,
+          MPI_Request *request)
+{
+    return begin_send(stock.Isend, buf, count, type, dest, tag, comm, request);
+}
+
+int Issend(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm,
+           MPI_Request *request)
+{
+    return begin_send(stock.Issend, buf, count, type, dest, tag, comm, request);
+}
+
+int Irsend(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm,
+           MPI_Request *request)
+{
+    return begin_send(stock.Irsend, buf, count, type, dest, tag, comm, request);
+}
+
+int Ibsend(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm,
+           MPI_Request *request)
+{
+    return begin_send(stock.Ibsend, buf, count, type, dest, tag, comm, request);
+}
+
+int Irecv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+          MPI_Request *request)
+{
+    if (is_for_library(comm, source, count, type)) {
+        Made made(request);
+        const int result = done(call(stock.Irecv, buf, count, mpi::real_of(type), source, tag,
+                                     mpi::real_of(comm), made.place()),
+                                made);
+        return tracked(result, request);
+    }
+    Request &r = make_request(Use::receive, comm, source, tag, buf, count, type);
+    MPI_Request handle = handle_of_request(r);
+    const int result = post(r);
+    if (result == MPI_SUCCESS)
+        *request = handle;
+    else
+        release(&handle);
+    return result;
+}
+
+int Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+         MPI_Status *status)
+{
+    if (is_for_library(comm, source, count, type))
+        return call(stock.Recv, buf, count, mpi::real_of(type), source, tag, mpi::real_of(comm),
+                    status);
+    bookmark::Comm &counters = *counted(comm);
+    if (many || attention || !counters.drained.empty()) {
+        MPI_Request request = nullptr;
+        const int result = Irecv(buf, count, type, source, tag, comm, &request);
+        return result == MPI_SUCCESS ? Wait(&request, status) : result;
+    }
+    spin::Receive quick = {.buffer = buf,
+                           .count = count,
+                           .type = mpi::real_of(type),
+                           .source = source,
+                           .tag = tag,
+                           .comm = mpi::real_of(comm),
+                           .request = nullptr,
+                           .wait = {}};
+    call(spin::receive, &quick);
+    if (quick.wait.flag != 0) {
+        counters.received(quick.wait.status.MPI_SOURCE, quick.wait.status._ucount);
+        if (quick.wait.error == MPI_ERR_TRUNCATE)
+            engine->receives().truncated();
+        set_status(status, quick.wait.status);
+        return quick.wait.error;
+    }
+    if (quick.wait.error != MPI_SUCCESS)
+        return quick.wait.error;
+    // A checkpoint is wanted: from here on it is a receive as any other.
+    Request &r = make_request(Use::receive, comm, source, tag, buf, count, type);
+    *real_place(r) = quick.request;
+    engine->receives().posted(r);
+    r.active = true;
+    MPI_Request request = handle_of_request(r);
+    return Wait(&request, status);
+}
+
+int Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag,
+             void *recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag,
+             MPI_Comm comm, MPI_Status *status)
+{
+    MPI_Request requests[2];
+    int result = Irecv(recvbuf, recvcount, recvtype, source, recvtag, comm, &requests[0]);
+    if (result != MPI_SUCCESS)
+        return result;
+    result = Isend(sendbuf, sendcount, sendtype, dest, sendtag, comm, &requests[1]);
+    if (result != MPI_SUCCESS) {
+        Cancel(&requests[0]);
+        Request_free(&requests[0]);
+        return result;
+    }
+    const int sent = Wait(&requests[1], MPI_STATUS_IGNORE);
+    const int received = Wait(&requests[0], status);
+    return received != MPI_SUCCESS ? received : sent;
+}
+
+// What is sent is packed first, so that the buffer is free for what comes.
+int Sendrecv_replace(void *buf, int count, MPI_Datatype type, int dest, int sendtag, int source,
+                     int recvtag, MPI_Comm comm, MPI_Status *status)
+{
+    int bytes = 0;
+    int packed = 0;
+    int result = call(stock.Pack_size, count, mpi::real_of(type), mpi::real_of(comm), &bytes);
+    if (result != MPI_SUCCESS)
+        return result;
+    const size_t kept = bytes > 0 ? static_cast<size_t>(bytes) : 1;
+    void *copy = capsule::keep(kept);
+    if (copy == nullptr)
+        return MPI_ERR_NO_MEM;
+    result = call(stock.Pack, static_cast<const void *>(buf), count, mpi::real_of(type), copy,
+                  bytes, &packed, mpi::real_of(comm));
+    if (result == MPI_SUCCESS)
+        result = Sendrecv(copy, packed, MPI_PACKED, dest, sendtag, buf, count, type, source,
+                          recvtag, comm, status);
+    capsule::unkeep(copy, kept);
+    return result;
+}
+
+} // namespace cryo::mpi::traffic

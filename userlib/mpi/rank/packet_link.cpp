@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/rank/packet_link.hpp"
+#include "mpi/rank/memory.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace cryo::mpi::rank {
+
+PacketLink::PacketLink(int descriptor) : descriptor_(descriptor), waiting_(&memory()) {}
+
+int PacketLink::connect(const char *path, uint32_t rank)
+{
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    if (strlen(path) >= sizeof(address.sun_path)) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    strcpy(address.sun_path, path);
+    const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    if (::connect(fd, reinterpret_cast<sockaddr *>(&address), sizeof(address)) != 0 ||
+        ::send(fd, &rank, sizeof(rank), MSG_NOSIGNAL) != sizeof(rank)) {
+        const int why = errno;
+        close(fd);
+        errno = why;
+        return -1;
+    }
+    return fd;
+}
+
+void PacketLink::flush()
+{
+    while (!waiting_.empty()) {
+        const auto &next = waiting_.front();
+        if (::send(descriptor_, next.data(), next.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 &&
+            (errno == EAGAIN || errno == EINTR))
+            return;
+        waiting_.pop_front();
+    }
+}
+
+void PacketLink::send(bookmark::Bytes message)
+{
+    waiting_.emplace_back(message.begin(), message.end());
+    flush();
+}
+
+bool PacketLink::receive(bookmark::Rank &rank)
+{
+    flush();
+    std::pmr::vector<uint8_t> packet(&memory());
+    for (;;) {
+        const ssize_t size = recv(descriptor_, nullptr, 0, MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT);
+        if (size < 0)
+            return errno == EAGAIN || errno == EINTR;
+        if (size == 0)
+            return false;
+        packet.resize(static_cast<size_t>(size));
+        if (recv(descriptor_, packet.data(), packet.size(), MSG_DONTWAIT) != size)
+            return false;
+        rank.handle(packet);
+    }
+}
+
+} // namespace cryo::mpi::rank

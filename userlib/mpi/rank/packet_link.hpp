@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A channel that is a socket of packets (SOCK_SEQPACKET): a message each. What the kernel does not
+// take at once waits here.
+//
+//     static PacketLink link(descriptor);
+//     hooks.channel = &link;
+#pragma once
+
+#include "mpi/rank/hooks.hpp"
+
+#include <list>
+
+namespace cryo::mpi::rank {
+
+class PacketLink : public Channel
+{
+  public:
+    explicit PacketLink(int descriptor);
+    int descriptor() const override { return descriptor_; }
+    void send(bookmark::Bytes message) override;
+    bool receive(bookmark::Rank &rank) override;
+
+    // Connects with a daemon that listens at a path, as a rank of this number. -1: errno says why.
+    static int connect(const char *path, uint32_t rank);
+
+  private:
+    void flush();
+
+    int descriptor_;
+    std::pmr::list<std::pmr::vector<uint8_t>> waiting_;
+};
+
+} // namespace cryo::mpi::rank

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Probes and matched probes see drained messages first.
+#include "functions.gen.hpp"
+#include "mpi/rank/completion.hpp"
+#include "mpi/rank/spin.hpp"
+
+namespace cryo::mpi::traffic {
+
+using namespace rank;
+using capsule::call;
+
+namespace {
+
+void tell(const bookmark::Arrival &arrival, MPI_Status *status)
+{
+    MPI_Status found = {};
+    found.MPI_SOURCE = arrival.source;
+    found.MPI_TAG = arrival.tag;
+    found._ucount = arrival.bytes;
+    set_status(status, found);
+}
+
+bool is_for_library(MPI_Comm comm, int source, int tag)
+{
+    const bookmark::Comm *counters = counted(comm);
+    return counters == nullptr || source < MPI_ANY_SOURCE || tag < MPI_ANY_TAG ||
+           (source >= 0 && uint32_t(source) >= counters->peer_count());
+}
+
+bool look(bookmark::Comm &comm, int source, int tag, bookmark::Arrival &arrival)
+{
+    const Engine::Busy busy(*engine);
+    return engine->receives().probe(comm, source, tag, arrival);
+}
+
+// A message's handle, whose record the exchange fills in.
+Message &make_message()
+{
+    return *begin_record<Message>(make_object(Kind::Message, nullptr));
+}
+
+bool look(bookmark::Comm &comm, int source, int tag, Message &message)
+{
+    const Engine::Busy busy(*engine);
+    return engine->receives().mprobe(comm, source, tag, message);
+}
+
+bool is_ours(MPI_Message message)
+{
+    return message != nullptr && object_of(message)->references != UINT32_MAX;
+}
+
+} // namespace
+
+int Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
+{
+    if (is_for_library(comm, source, tag) || (!attention && counted(comm)->drained.empty()))
+        return call(stock.Iprobe, source, tag, mpi::real_of(comm), flag, status);
+    bookmark::Arrival found;
+    *flag = look(*counted(comm), source, tag, found);
+    if (*flag != 0) {
+        pause_over();
+        tell(found, status);
+    } else if (attention) {
+        pause_for(*counted(comm), source);
+    }
+    return MPI_SUCCESS;
+}
+
+int Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
+{
+    if (is_for_library(comm, source, tag))
+        return call(stock.Probe, source, tag, mpi::real_of(comm), status);
+    bookmark::Comm &counters = *counted(comm);
+    if (!attention && counters.drained.empty()) {
+        spin::Probe quick = {.source = source,
+                             .tag = tag,
+                             .comm = mpi::real_of(comm),
+                             .status = {},
+                             .flag = 0,
+                             .error = 0};
+        call(spin::probe, &quick);
+        if (quick.flag != 0 || quick.error != MPI_SUCCESS) {
+            set_status(status, quick.status);
+            return quick.error;
+        }
+    }
+    bookmark::Arrival found;
+    while (!look(counters, source, tag, found))
+        pause_for(counters, source);
+    pause_over();
+    tell(found, status);
+    return MPI_SUCCESS;
+}
+
+int Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status)
+{
+    if (is_for_library(comm, source, tag)) {
+        Made made(message);
+        return done(
+            call(stock.Improbe, source, tag, mpi::real_of(comm), flag, made.place(), status), made);
+    }
+    Message &found = make_message();
+    *flag = look(*counted(comm), source, tag, found);
+    if (*flag == 0) {
+        drop_object(object_of_record(&found));
+        if (attention)
+            pause_for(*counted(comm), source);
+        return MPI_SUCCESS;
+    }
+    pause_over();
+    tell(found.arrival, status);
+    *message = handle_of<MPI_Message>(object_of_record(&found));
+    return MPI_SUCCESS;
+}
+
+int Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
+{
+    if (is_for_library(comm, source, tag)) {
+        Made made(message);
+        return done(call(stock.Mprobe, source, tag, mpi::real_of(comm), made.place(), status),
+                    made);
+    }
+    int flag = 0;
+    int result = MPI_SUCCESS;
+    while (result == MPI_SUCCESS && flag == 0)
+        result = Improbe(source, tag, comm, &flag, message, status);
+    return result;
+}
+
+int Imrecv(void *buf, int count, MPI_Datatype type, MPI_Message *message, MPI_Request *request)
+{
+    if (!is_ours(*message) || count < 0 || type == nullptr) {
+        Changed changed(message);
+        Made made(request);
+        return tracked(
+            done(call(stock.Imrecv, buf, count, mpi::real_of(type), changed.place(), made.place()),
+                 changed, made),
+            request);
+    }
+    Object *object = object_of(*message);
+    auto &matched = *record_in<Message>(object);
+    MPI_Comm comm = handle_of<MPI_Comm>(static_cast<Object *>(matched.comm->user));
+    Request &r = make_request(Use::receive, comm, matched.arrival.source, matched.arrival.tag, buf,
+                              count, type);
+    {
+        const Engine::Busy busy(*engine);
+        engine->receives().receive_matched(matched, r);
+    }
+    r.active = true;
+    drop_object(object);
+    *message = handle_of<MPI_Message>(null_object(Kind::Message));
+    *request = handle_of_request(r);
+    return MPI_SUCCESS;
+}
+
+int Mrecv(void *buf, int count, MPI_Datatype type, MPI_Message *message, MPI_Status *status)
+{
+    if (!is_ours(*message) || count < 0 || type == nullptr) {
+        Changed changed(message);
+        return done(call(stock.Mrecv, buf, count, mpi::real_of(type), changed.place(), status),
+                    changed);
+    }
+    MPI_Request request = nullptr;
+    const int result = Imrecv(buf, count, type, message, &request);
+    return result == MPI_SUCCESS ? Wait(&request, status) : result;
+}
+
+} // namespace cryo::mpi::traffic

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the rank engine knows of a request or of a matched message. It lies in the handle's object,
+// behind what every object has, so that a request needs no memory of its own.
+//
+//     Request *r = request_of(handle);   // null for MPI_REQUEST_NULL
+#pragma once
+
+#include "mpi/bookmark/mpi.hpp"
+#include "mpi/wrap/handles.hpp"
+
+#include <new>
+
+namespace cryo::mpi::rank {
+
+enum class Use : uint8_t {
+    unknown, // generalized requests: the program completes them
+    receive,
+    send,
+    other, // must complete before the cut: non-blocking collectives, files
+};
+
+enum class Mode : uint8_t { standard, buffered, ready, synchronous };
+
+struct Request : bookmark::Receive { // what a receive asks for; a send's destination is `source`
+    Use use = Use::unknown;
+    Mode mode = Mode::standard;
+    bool persistent = false;
+    bool active = false;
+    bool complete = false; // `status` and `error` tell how; the program has not asked yet
+    bool untold = false;   // the program's error handler has not heard of the error
+    int error = MPI_SUCCESS;
+    int count = 0;
+    const void *buffer = nullptr;
+    Object *datatype = nullptr; // pinned
+    MPI_Status status = {};
+    Request *older = nullptr, *newer = nullptr; // while it is under way, and no receive
+    Request *next_orphan = nullptr;             // freed by the program while it was active
+};
+
+struct Message : bookmark::Matched {};
+
+constexpr size_t behind_object = 0xd0;
+static_assert(sizeof(Object) <= behind_object);
+static_assert(behind_object + sizeof(Request) <= large_object);
+static_assert(behind_object + sizeof(Message) <= large_object);
+
+template <class Record>
+Record *record_in(Object *object)
+{
+    return reinterpret_cast<Record *>(reinterpret_cast<char *>(object) + behind_object);
+}
+
+template <class Record>
+Record *begin_record(Object *object)
+{
+    return new (record_in<Record>(object)) Record;
+}
+
+inline Object *object_of_record(void *record)
+{
+    return reinterpret_cast<Object *>(static_cast<char *>(record) - behind_object);
+}
+
+inline bool is_null(MPI_Request request)
+{
+    return request == nullptr || object_of(request) == null_object(Kind::Request);
+}
+
+inline Request *request_of(MPI_Request request)
+{
+    return is_null(request) ? nullptr : record_in<Request>(object_of(request));
+}
+
+// The library's own handle, which it writes to.
+inline MPI_Request *real_place(Request &request)
+{
+    return reinterpret_cast<MPI_Request *>(&object_of_record(&request)->real);
+}
+
+inline MPI_Request real_null_request()
+{
+    return static_cast<MPI_Request>(null_object(Kind::Request)->real);
+}
+
+// A list of requests, in the order of their beginning.
+class Requests
+{
+  public:
+    Request *first() const { return first_; }
+    void add(Request &request)
+    {
+        request.older = last_;
+        request.newer = nullptr;
+        (last_ != nullptr ? last_->newer : first_) = &request;
+        last_ = &request;
+    }
+    void remove(Request &request)
+    {
+        (request.older != nullptr ? request.older->newer : first_) = request.newer;
+        (request.newer != nullptr ? request.newer->older : last_) = request.older;
+        request.older = request.newer = nullptr;
+    }
+
+  private:
+    Request *first_ = nullptr;
+    Request *last_ = nullptr;
+};
+
+} // namespace cryo::mpi::rank
