@@ -35,6 +35,7 @@ struct State {
     uint64_t listener_inode = 0;
     int signal = 0; // the checkpoint signal
     int pid = 0;
+    std::atomic<uint32_t> restarts; // this is a restored copy of a restored copy ...
     std::atomic<uint32_t> active;
     std::atomic<uint32_t> arrivals;   // futex: a thread has parked
     std::atomic<uint32_t> generation; // futex: parked threads wait for it to change
@@ -107,6 +108,11 @@ void own_library(const void *inside);
 int own_fd(int fd, OwnFdKind kind);
 void disown_fd(int fd);
 void renew_handles(); // after a restart
+
+// arrivals.cpp: a descriptor that somebody else listens to.
+int watch_fd(int fd, void (*arrived)(void *), void *argument);
+bool tell_arrival(int fd); // false: nobody listens to it
+void forget_watched();
 
 // What came with a request for pages; a descriptor that did not is −1.
 struct Channel {

@@ -131,7 +131,8 @@ void on_signal(int, siginfo_t *info, void *frame)
             after_park(barrier);
         }
     } else if (info->si_code > 0) { // from the kernel: somebody has connected
-        answer(self, frame);
+        if (!tell_arrival(info->si_fd))
+            answer(self, frame);
     }
     const bool enters_call = resume_call(frame);
     if (parked)

@@ -23,6 +23,7 @@ void after_fork_in_child()
     forget_control();
     forget_round();
     forget_watch_lock();
+    forget_watched();
     state.active.store(0);
     open_control();
     callback_thread_after_fork();

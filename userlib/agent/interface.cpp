@@ -45,6 +45,11 @@ int forward(int scope, int target)
     return -EOPNOTSUPP; // an image has one process so far
 }
 
+uint32_t restarts()
+{
+    return state.restarts.load(std::memory_order_acquire);
+}
+
 int may_request()
 {
     return self_client() == nullptr ? -CR_ENOINIT : 0;
@@ -73,6 +78,8 @@ constinit const Interface own_interface = {
     .may_request = may_request,
     .own_fd = own_fd,
     .disown_fd = disown_fd,
+    .watch_fd = watch_fd,
+    .restarts = restarts,
 };
 
 } // namespace cryo::agent

@@ -44,6 +44,11 @@ struct Interface {
     int (*may_request)(); // the calling thread has called init
     int (*own_fd)(int fd, OwnFdKind kind);
     void (*disown_fd)(int fd);
+    // Calls `arrived` in a handler of the checkpoint signal, in any thread that lets it in, when
+    // something can be read from the descriptor (or written again). One descriptor; −1: none. A
+    // restored copy watches nothing.
+    int (*watch_fd)(int fd, void (*arrived)(void *), void *argument);
+    uint32_t (*restarts)(); // signal; how often this process was restored
 };
 
 // As exported by the preloaded libraries; null where none is loaded.

@@ -20,6 +20,8 @@ void after_restart()
     sys::call(SYS_munmap, info.area, info.area_size);
     open_control();
     renew_handles();
+    forget_watched();
+    state.restarts.fetch_add(1, std::memory_order_release);
     if (first_client() != nullptr)
         prepare_sections();
 }

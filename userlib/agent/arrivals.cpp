@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// A descriptor whose arrivals somebody else wants to hear of: the checkpoint signal tells of these,
+// too, so that a rank of an MPI job needs neither a thread nor a signal of its own.
+#include "agent/agent.hpp"
+#include "sys/raw.hpp"
+
+#include <fcntl.h>
+
+namespace cryo::agent {
+
+namespace {
+
+struct Watched {
+    std::atomic<int32_t> fd = 0; // number + 1, 0: none
+    void (*arrived)(void *) = nullptr;
+    void *argument = nullptr;
+};
+
+constinit Watched watched;
+
+} // namespace
+
+int watch_fd(int fd, void (*arrived)(void *), void *argument)
+{
+    watched.fd.store(0);
+    if (fd < 0)
+        return 0;
+    watched.arrived = arrived;
+    watched.argument = argument;
+    watched.fd.store(fd + 1);
+    f_owner_ex owner = {F_OWNER_PID, static_cast<int>(sys::call(SYS_getpid))};
+    long result = sys::call(SYS_fcntl, fd, F_SETSIG, state.signal);
+    if (!sys::failed(result))
+        result = sys::call(SYS_fcntl, fd, F_SETOWN_EX, &owner);
+    if (!sys::failed(result))
+        result = sys::call(SYS_fcntl, fd, F_GETFL);
+    if (!sys::failed(result))
+        result = sys::call(SYS_fcntl, fd, F_SETFL, result | O_ASYNC);
+    if (sys::failed(result))
+        watched.fd.store(0);
+    return sys::failed(result) ? static_cast<int>(result) : 0;
+}
+
+// In the handler. The image may be taken in there: the checkpoint signal is open meanwhile.
+bool tell_arrival(int fd)
+{
+    if (fd < 0 || watched.fd.load() != fd + 1)
+        return false;
+    const uint64_t only = uint64_t(1) << (state.signal - 1);
+    uint64_t before = 0;
+    sys::call(SYS_rt_sigprocmask, SIG_UNBLOCK, &only, &before, sizeof(only));
+    watched.arrived(watched.argument);
+    sys::call(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof(before));
+    return true;
+}
+
+// In the restored copy, or in a child: what was watched is gone, or another's.
+void forget_watched()
+{
+    watched.fd.store(0);
+}
+
+} // namespace cryo::agent

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What travels on every connection of a job: frames, each a header and its body. Ranks send and get
+// the binary ones; daemons and commands tell each other everything else as JSON.
+// docs/coordinator.md lists them.
+//
+//      0               4       5           8
+//     +---------------+-------+-----------+--------------
+//     | length of body| kind  | 0   0   0 | body ...
+//     +---------------+-------+-----------+--------------
+#pragma once
+
+#include <cstdint>
+
+namespace cryo::coord {
+
+enum class FrameKind : uint8_t {
+    hello = 1,     // a rank: Hello, and the name of its job at the launcher
+    welcome = 2,   // to a rank: empty
+    refused = 3,   // why not, for a person; the connection ends
+    bookmark = 4,  // a message of the bookmark exchange
+    image = 5,     // from a rank: it stands still, its image may be taken
+    image_end = 6, // to the rank: one byte, 1 if it may go on as saved
+    json = 7,      // daemons and commands
+};
+
+struct FrameHeader {
+    uint32_t length = 0;
+    FrameKind kind = FrameKind::json;
+    uint8_t zero[3] = {};
+};
+static_assert(sizeof(FrameHeader) == 8);
+
+// More than any message of a job of 100,000 ranks; whoever says more is not one of us.
+constexpr uint32_t most_body = 1U << 26;
+
+struct Hello {
+    uint32_t version = 1;
+    uint32_t rank = 0;
+    uint32_t ranks = 0;
+    int32_t pid = 0;
+};
+static_assert(sizeof(Hello) == 16);
+
+constexpr uint32_t hello_version = 1;
+
+} // namespace cryo::coord

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a rank finds the daemon of its node, starts it where there is none, and greets it. Runs in
+// MPI_Init and after a restart, there perhaps in a signal handler: raw system calls, and of libc
+// only functions on strings.
+#include "coord/rank_side.hpp"
+
+#include "coord/place.hpp"
+#include "sys/raw.hpp"
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+namespace cryo::coord {
+
+namespace {
+
+constexpr int welcome_ms = 30'000;
+
+// A socket that is connected to the daemon, or −errno.
+int connect_to(const sockaddr_un &address)
+{
+    const long fd = sys::call(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (sys::failed(fd))
+        return static_cast<int>(fd);
+    long result;
+    do {
+        result = sys::call(SYS_connect, fd, &address, sizeof(address));
+    } while (result == -EINTR);
+    if (!sys::failed(result))
+        return static_cast<int>(fd);
+    sys::call(SYS_close, fd);
+    return static_cast<int>(result);
+}
+
+// Runs the daemon's program, which ends when the daemon behind it listens. A child without an exit
+// signal: the program never meets it.
+int start_daemon(const char *path, const char *const *environment)
+{
+    const char *const words[] = {path, "--node", nullptr};
+    const long child = sys::call(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr);
+    if (sys::failed(child))
+        return static_cast<int>(child);
+    if (child == 0) {
+        const long null = sys::call(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR);
+        for (int fd = 0; fd < 3; fd++)
+            sys::call(SYS_dup3, null, fd, 0);
+        sys::call(SYS_close_range, 3, ~0U, 0);
+        const uint64_t none = 0;
+        sys::call(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, sizeof(none));
+        sys::call(SYS_execve, path, static_cast<const char *const *>(words), environment);
+        sys::call(SYS_exit_group, 127);
+    }
+    int status = 0;
+    long ended;
+    do {
+        ended = sys::call(SYS_wait4, child, &status, __WALL, nullptr);
+    } while (ended == -EINTR);
+    if (sys::failed(ended))
+        return static_cast<int>(ended);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -ECHILD;
+}
+
+} // namespace
+
+int RankSide::fail(int error, const char *thing, const char *cause)
+{
+    size_t n = 0;
+    for (const char *text : {thing, ": ", cause}) {
+        for (; *text != 0 && n + 1 < sizeof(why_); text++)
+            why_[n++] = *text;
+    }
+    why_[n] = 0;
+    return -error;
+}
+
+int RankSide::greet(const char *job, uint32_t rank, uint32_t ranks)
+{
+    Hello hello;
+    hello.rank = rank;
+    hello.ranks = ranks;
+    hello.pid = static_cast<int32_t>(sys::call(SYS_getpid));
+    char body[sizeof(Hello) + 256];
+    memcpy(body, &hello, sizeof(hello));
+    const size_t length = strnlen(job, 256);
+    memcpy(body + sizeof(hello), job, length);
+    put(FrameKind::hello, body, sizeof(hello) + length);
+    while (fd_ >= 0 && !welcome_ && flush()) {
+        if (wait(welcome_ms) == -ETIMEDOUT)
+            return fail(ETIMEDOUT, "the node's daemon",
+                        "does not answer; this rank cannot be saved");
+        if (!pump())
+            break;
+    }
+    if (welcome_)
+        return 0;
+    return why_[0] != 0 ? -ECONNREFUSED
+                        : fail(ECONNRESET, "the node's daemon", "ended; this rank cannot be saved");
+}
+
+int RankSide::connect(const char *const *environment, uint32_t rank, uint32_t ranks)
+{
+    const Inside inside(*this);
+    drop_connection();
+    why_[0] = 0;
+    const char *job = variable(environment, job_variable);
+    if (job == nullptr)
+        return fail(ENOENT, "CRYO_JOB", "is not set; start mpirun under cr_run");
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    if (!node_socket(environment, address.sun_path, sizeof(address.sun_path)))
+        return fail(ENAMETOOLONG, "CRYO_JOB",
+                    "is damaged, or makes a path that is too long for a socket");
+    int socket = connect_to(address);
+    if (socket == -ENOENT || socket == -ECONNREFUSED) {
+        char daemon[4096];
+        if (!daemon_path(environment, daemon, sizeof(daemon)))
+            return fail(ENOENT, "CRYO_DAEMON", "is not set; start mpirun under cr_run");
+        if (start_daemon(daemon, environment) < 0)
+            return fail(ECHILD, daemon, "could not start, or could not reach the job's first node");
+        socket = connect_to(address);
+    }
+    if (socket < 0)
+        return fail(-socket, address.sun_path, "the node's daemon does not take connections");
+    adopt(socket);
+    const char *space = variable(environment, "PMIX_NAMESPACE");
+    const int greeted = greet(space != nullptr ? space : "", rank, ranks);
+    if (greeted < 0) {
+        drop_connection();
+        return greeted;
+    }
+    watch();
+    if (messages_.size() > 0 || !pump())
+        missed_.store(true); // came before anybody watched
+    return 0;
+}
+
+} // namespace cryo::coord
