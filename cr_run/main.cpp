@@ -2,6 +2,7 @@
 // cr_run: starts a program so that it can be saved.
 #include "cli/command.hpp"
 #include "cli/place.hpp"
+#include "coord/launch.hpp"
 
 #include <cerrno>
 #include <csignal>
@@ -32,7 +33,14 @@ int main(int argc, char **argv)
     app.prefix_command();
     int signal = 0;
     bool omit = false;
+    bool no_mpi = false;
+    bool mpi = false;
     app.add_flag("--omit,!--run", omit, "Leave the program out of every checkpoint");
+    auto *is_mpi = app.add_flag("--mpi", mpi,
+                                "The program starts an MPI job (known by itself: mpirun, mpiexec, "
+                                "orterun, prterun, srun)");
+    app.add_flag("--no-mpi", no_mpi, "It does not: no daemon for ompi-checkpoint is started")
+        ->excludes(is_mpi);
     app.add_option("--signal", signal,
                    "The signal that Cryo uses inside the program (default: the last real-time one)")
         ->check(CLI::Range(SIGRTMIN, SIGRTMAX));
@@ -59,6 +67,10 @@ int main(int argc, char **argv)
     unsetenv("CRYO_PLAN_FD"); // that is for cr_restart to say
     if (signal != 0)
         setenv("CRYO_SIGNAL", std::to_string(signal).c_str(), 1);
+    if (mpi || (!no_mpi && !omit && cryo::coord::is_launcher(words.front()))) {
+        if (cryo::Result<void> made = cryo::coord::make_job(words); !made)
+            return cryo::cli::fail("cr_run", made.error());
+    }
     warn_if_setuid(words.front());
 
     std::vector<char *> arguments;

@@ -276,7 +276,7 @@ Result<void> Checkpoint::go_on()
     }
     if (by_copy_) {
         outcome_.stopped_ns = now_ns() - stop_begun_;
-        phase("frozen; the program goes on");
+        phase(phase_frozen);
     }
     return {};
 }

@@ -27,6 +27,9 @@ enum class Snapshot {
     stop, // it stands still until the image is committed
 };
 
+// The phase of a fork snapshot after which the program runs again.
+inline constexpr std::string_view phase_frozen = "frozen; the program goes on";
+
 struct CheckpointOptions {
     image::Scope scope = image::Scope::process;
     std::string file;

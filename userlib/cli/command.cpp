@@ -3,6 +3,7 @@
 
 #include "cli/requester.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <fmt/format.h>
 
@@ -10,9 +11,15 @@ namespace cryo::cli {
 
 std::optional<int> parse(CLI::App &app, int argc, char **argv)
 {
+    return parse(app, {argv + 1, argv + argc});
+}
+
+std::optional<int> parse(CLI::App &app, std::vector<std::string> words)
+{
     app.set_version_flag("--version", app.get_name() + " (Cryo) " CRYO_VERSION);
+    std::reverse(words.begin(), words.end()); // as CLI11 takes them
     try {
-        app.parse(argc, argv);
+        app.parse(std::move(words));
     } catch (const CLI::ParseError &error) {
         const int code = app.exit(error);
         if (code != 0)

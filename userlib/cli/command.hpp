@@ -21,6 +21,8 @@ constexpr int usage_exit = 255;
 
 // The exit code when the command is finished already: help, version, or wrong usage.
 std::optional<int> parse(CLI::App &app, int argc, char **argv);
+// The same for words that have been put in order before; without the command's name.
+std::optional<int> parse(CLI::App &app, std::vector<std::string> words);
 
 // Says what went wrong, also to a program that asked through libcr (requester.hpp), which gets
 // `value`, too; returns the exit code.

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+// ompi-checkpoint, mpi-checkpoint: saves a running MPI job into a global snapshot.
+#include "cli/command.hpp"
+#include "cli/text.hpp"
+#include "coord/client.hpp"
+#include "coord/snapshot.hpp"
+#include "legacy_options.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <fmt/format.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace {
+
+using cryo::Error;
+using cryo::Result;
+using cryo::coord::Client;
+using cryo::coord::SnapshotStore;
+using nlohmann::json;
+
+constexpr const char *command = "ompi-checkpoint";
+
+struct Options {
+    int pid = 0;
+    int hnp_pid = 0;
+    int hnp_jobid = 0;
+    int verbose = 0;
+    bool terminate = false;
+    bool stop = false;
+    bool go_on = false;
+    bool nowait = false;
+    bool status = false;
+    bool list = false;
+    bool as_json = false;
+    std::string where;
+    std::string reference;
+    std::string snapshot = "fork";
+    std::string compress = "none";
+    std::string backend = "auto";
+    int64_t patience = 600;
+    unsigned keep = 0;
+};
+
+volatile sig_atomic_t interrupts;
+
+void on_interrupt(int)
+{
+    interrupts = interrupts + 1;
+}
+
+// What a person or a script sees while the checkpoint is made.
+class Progress
+{
+  public:
+    explicit Progress(const Options &options)
+        : options_(options), line_(!options.as_json && !options.status && isatty(STDERR_FILENO))
+    {}
+    ~Progress() { clear(); }
+    Progress(const Progress &) = delete;
+    Progress &operator=(const Progress &) = delete;
+
+    void tell(const json &message)
+    {
+        const std::string type = message.value("type", "");
+        if (options_.as_json)
+            fmt::print("{}\n", message.dump());
+        else if (type == "state")
+            state(message.value("state", ""));
+        else if (type == "missing")
+            missing(message);
+        else if (type == "images")
+            images(message);
+        fflush(stdout);
+    }
+
+  private:
+    void state(const std::string &name)
+    {
+        if (options_.status || options_.verbose > 0) {
+            const time_t now = time(nullptr);
+            char at[16] = {};
+            tm local = {};
+            strftime(at, sizeof(at), "%H:%M:%S", localtime_r(&now, &local));
+            fmt::print("[{}] {}\n", at, name);
+        } else {
+            show(name);
+        }
+    }
+    void missing(const json &message)
+    {
+        const std::string text = cryo::cli::printable(
+            fmt::format("{}{}", message.value("text", ""),
+                        message.value("node", "").empty()
+                            ? ""
+                            : fmt::format(" (node {})", message.value("node", ""))));
+        if (options_.status || options_.verbose > 0)
+            fmt::print("    not there yet: {}\n", text);
+        else
+            show(fmt::format("waiting: {}", text));
+    }
+    void images(const json &message)
+    {
+        const std::string text =
+            fmt::format("{} of {} ranks frozen, {} images written", message.value("cut", 0),
+                        message.value("of", 0), message.value("done", 0));
+        if (options_.verbose > 0)
+            fmt::print("    {}\n", text);
+        else
+            show(text);
+    }
+    void show(const std::string &text)
+    {
+        if (!line_)
+            return;
+        shown_ = true;
+        fmt::print(stderr, "\r{}: {}\033[K", command, text);
+        fflush(stderr);
+    }
+    void clear()
+    {
+        if (shown_)
+            fmt::print(stderr, "\r\033[K");
+        shown_ = false;
+    }
+
+    const Options &options_;
+    bool line_;
+    bool shown_ = false;
+};
+
+int list(const Options &options)
+{
+    const std::string base = options.where.empty() ? cryo::coord::default_base() : options.where;
+    std::error_code error;
+    std::vector<std::string> names;
+    for (const auto &entry : std::filesystem::directory_iterator(base, error)) {
+        const std::string name = entry.path().filename();
+        if (name.ends_with(".ckpt") && entry.is_directory())
+            names.push_back(name);
+    }
+    if (error)
+        return cryo::cli::fail(command, Error::from_errno(base, error.value()));
+    std::sort(names.begin(), names.end());
+    json all = json::array();
+    for (const std::string &name : names) {
+        const Result<SnapshotStore> store = SnapshotStore::open(base + "/" + name);
+        if (!store)
+            continue;
+        for (const auto &[seq, snapshot] : store->snapshots()) {
+            if (!snapshot.finished)
+                continue;
+            all.push_back({{"reference", name},
+                           {"seq", seq},
+                           {"ranks", snapshot.images.size()},
+                           {"bytes", snapshot.bytes()},
+                           {"completed", snapshot.completed}});
+            if (!options.as_json)
+                fmt::print("Snapshot Ref.: {:3} {}  {} ranks, {}, {}\n", seq, name,
+                           snapshot.images.size(), cryo::cli::size_text(snapshot.bytes()),
+                           cryo::cli::printable(snapshot.completed));
+        }
+    }
+    if (options.as_json)
+        fmt::print("{}\n", all.dump());
+    return 0;
+}
+
+Result<void> make_base(Options &options)
+{
+    if (options.where.empty())
+        options.where = cryo::coord::default_base();
+    std::error_code error;
+    options.where = std::filesystem::absolute(options.where, error).lexically_normal();
+    if (!error)
+        std::filesystem::create_directories(options.where, error);
+    if (error)
+        return Error::from_errno(options.where, error.value());
+    return {};
+}
+
+json request(const Options &options)
+{
+    json message = {{"type", "checkpoint"},
+                    {"directory", options.where},
+                    {"after", options.terminate ? "term"
+                              : options.stop    ? "stop"
+                                                : "none"},
+                    {"keep", options.keep},
+                    {"patience", options.patience},
+                    {"fork", options.snapshot == "fork"},
+                    {"compress", options.compress},
+                    {"backend", options.backend},
+                    {"follow", options.status}};
+    if (!options.reference.empty())
+        message["reference"] = options.reference;
+    return message;
+}
+
+void print_end(const Options &options, const json &end)
+{
+    if (options.as_json) {
+        fmt::print("{}\n", end.dump());
+        return;
+    }
+    for (const json &notice : end.value("notices", json::array()))
+        fmt::print(stderr, "{}: {}\n", command, cryo::cli::printable(notice.get<std::string>()));
+    fmt::print("Snapshot Ref.: {:3} {}\n", end.value("seq", 0), end.value("reference", ""));
+    if (options.verbose > 0)
+        fmt::print("{}: {} ranks, {}; stood still for at most {}, done in {:.3f} s\n",
+                   end.value("path", ""), end.value("ranks", 0),
+                   cryo::cli::size_text(end.value("bytes", uint64_t(0))),
+                   cryo::cli::duration_text(end.value("longest_stop_ns", uint64_t(0))),
+                   end.value("seconds", 0.0));
+}
+
+// The first ^C calls the checkpoint off, and waits for that; the second one ends us.
+Result<json> converse(Client &job, Progress &progress)
+{
+    struct sigaction action = {};
+    action.sa_handler = on_interrupt;
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    sigaction(SIGINT, &action, nullptr);
+    return job.until_end([&](const json &message) { progress.tell(message); },
+                         [&] {
+                             if (interrupts >
+                                 0) // that the daemon has ended is told by the next read
+                                 static_cast<void>(job.send({{"type", "cancel"}}));
+                         });
+}
+
+// With --nowait: until the daemon has accepted it, for what it refuses should be seen.
+Result<void> until_pending(Client &job, Progress &progress)
+{
+    for (;;) {
+        const Result<json> message = job.next();
+        if (!message)
+            return message.error();
+        if (message->value("type", "") == "end" && !message->value("ok", false))
+            return Error(message->value("code", EIO), message->value("error", ""));
+        progress.tell(*message);
+        const std::string state = message->value("state", "");
+        if (state != "requested")
+            return {};
+    }
+}
+
+int run(Options &options)
+{
+    if (options.list)
+        return list(options);
+    const int pid = options.pid != 0 ? options.pid : options.hnp_pid;
+    if (pid == 0) {
+        fmt::print(stderr, "{}: the PID of mpirun is missing; try {} --help\n", command, command);
+        return cryo::cli::usage_exit;
+    }
+    Result<Client> job = Client::to(pid);
+    if (!job)
+        return cryo::cli::fail(command, job.error());
+    if (options.go_on) {
+        if (Result<void> sent = job->send({{"type", "continue"}}); !sent)
+            return cryo::cli::fail(command, sent.error());
+        const Result<json> end = job->until_end([](const json &) {}, [] {});
+        return end ? 0 : cryo::cli::fail(command, end.error());
+    }
+    if (Result<void> made = make_base(options); !made)
+        return cryo::cli::fail(command, made.error());
+    if (Result<void> sent = job->send(request(options)); !sent)
+        return cryo::cli::fail(command, sent.error());
+    std::optional<Progress> progress;
+    progress.emplace(options);
+    if (options.nowait) {
+        const Result<void> accepted = until_pending(*job, *progress);
+        progress.reset();
+        return accepted ? 0 : cryo::cli::fail(command, accepted.error());
+    }
+    const Result<json> end = converse(*job, *progress);
+    progress.reset();
+    if (!end)
+        return cryo::cli::fail(command, end.error());
+    print_end(options, *end);
+    return 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    CLI::App app("Saves a running MPI job, which was started as `cr_run mpirun ...`.", command);
+    Options options;
+    app.add_option("PID", options.pid, "The process id of mpirun")->check(CLI::PositiveNumber);
+    app.add_option("--hnp-pid", options.hnp_pid, "The same, as an option")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--hnp-jobid", options.hnp_jobid, "Accepted for old scripts; means nothing");
+    auto *after = app.add_option_group("after", "What happens to the job then");
+    after->add_flag("--term", options.terminate, "It is ended by SIGTERM to mpirun");
+    after->add_flag("--stop", options.stop, "Its ranks are stopped (SIGSTOP); --cont continues");
+    after->require_option(0, 1);
+    app.add_flag("--cont", options.go_on, "Continue a job that --stop has stopped");
+    app.add_flag("-w,--nowait", options.nowait, "Do not wait until the snapshot is there");
+    app.add_flag("-s,--status", options.status,
+                 "Tell the states, and which ranks are not there yet; follows a checkpoint that is "
+                 "under way");
+    app.add_flag("-l,--list", options.list, "List the snapshots that there are");
+    app.add_option("--where", options.where,
+                   "Directory for the snapshot, seen by all nodes (default: the home directory)");
+    app.add_option("--name", options.reference,
+                   "The snapshot's reference (default: ompi_global_snapshot_PID.ckpt)");
+    app.add_option("--keep", options.keep, "Of this job's snapshots only the last N remain")
+        ->check(CLI::PositiveNumber);
+    app.add_option("-t,--time", options.patience,
+                   "Give up when not all ranks have stopped within so many seconds; 0: never")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    app.add_option("--snapshot", options.snapshot,
+                   "fork: ranks go on while frozen copies are written; stop: they wait")
+        ->check(CLI::IsMember({"fork", "stop"}))
+        ->capture_default_str();
+    app.add_option("--compress", options.compress, "How pages are stored: none or auto")
+        ->check(CLI::IsMember({"none", "auto"}))
+        ->capture_default_str();
+    app.add_option("--backend", options.backend, "Who saves the ranks, as for cr_checkpoint")
+        ->capture_default_str();
+    app.add_flag("--json", options.as_json, "One JSON object a line instead of text");
+    int level = 0;
+    app.add_option("-V", level, "Accepted for old scripts, as --verbose");
+    app.add_flag("-v,--verbose", options.verbose, "Tell more");
+    app.footer("-mca NAME VALUE is accepted; snapc_base_global_snapshot_dir is --where.");
+    const cryo::legacy::Words words = cryo::legacy::normalise(
+        argc, argv,
+        {"hnp-pid", "hnp-jobid", "term", "stop", "nowait", "status", "list", "verbose", "help"});
+    if (std::optional<int> done = cryo::cli::parse(app, words.words))
+        return *done;
+    for (const auto &[name, value] : words.parameters) {
+        if (name == "snapc_base_global_snapshot_dir" && options.where.empty())
+            options.where = value;
+    }
+    if (options.reference.find('/') != std::string::npos) {
+        fmt::print(stderr, "{}: --name {}: is a path; the directory goes to --where\n", command,
+                   options.reference);
+        return cryo::cli::usage_exit;
+    }
+    return run(options);
+}

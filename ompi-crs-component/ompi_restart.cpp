@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+// ompi-restart, mpi-restart: brings an MPI job back from a global snapshot, under a fresh mpirun.
+#include "cli/command.hpp"
+#include "cli/text.hpp"
+#include "coord/job.hpp"
+#include "coord/launch.hpp"
+#include "coord/snapshot.hpp"
+#include "legacy_options.hpp"
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace {
+
+using cryo::Error;
+using cryo::Result;
+using cryo::coord::Snapshot;
+using cryo::coord::SnapshotStore;
+using nlohmann::json;
+
+constexpr const char *command = "ompi-restart";
+
+struct Options {
+    std::string handle;
+    std::string where;
+    int seq = -1;
+    std::string hostfile;
+    std::string mpirun;
+    std::string mpirun_opts;
+    std::string image_options;
+    bool fork = false;
+    bool info = false;
+    bool apponly = false;
+    bool showme = false;
+    bool preload = false;
+    bool as_json = false;
+    int verbose = 0;
+};
+
+Result<SnapshotStore> find(const Options &options)
+{
+    const bool is_path = options.handle.find('/') != std::string::npos;
+    const std::string base = options.where.empty() ? cryo::coord::default_base() : options.where;
+    std::error_code ignored;
+    if (is_path || std::filesystem::is_directory(options.handle, ignored))
+        return SnapshotStore::open(std::filesystem::absolute(options.handle, ignored));
+    return SnapshotStore::open(base + "/" + options.handle);
+}
+
+int info(const SnapshotStore &store, const Options &options)
+{
+    json all = json::array();
+    for (const auto &[seq, snapshot] : store.snapshots()) {
+        if (!snapshot.finished)
+            continue;
+        json images = json::array();
+        for (const auto &image : snapshot.images)
+            images.push_back({{"rank", image.rank},
+                              {"pid", image.pid},
+                              {"node", image.node},
+                              {"bytes", image.bytes},
+                              {"file", store.image_path(snapshot, image)}});
+        all.push_back({{"seq", seq},
+                       {"started", snapshot.started},
+                       {"completed", snapshot.completed},
+                       {"launcher", snapshot.launcher},
+                       {"command", snapshot.command},
+                       {"directory", snapshot.directory},
+                       {"images", images}});
+        if (options.as_json)
+            continue;
+        std::string words;
+        for (const std::string &word : snapshot.command)
+            words += " " + word;
+        fmt::print("Seq. {}: {} ranks, {}, {}\n   {}\n", seq, snapshot.images.size(),
+                   cryo::cli::size_text(snapshot.bytes()), cryo::cli::printable(snapshot.completed),
+                   cryo::cli::printable(words));
+        for (const auto &image : snapshot.images)
+            fmt::print("    rank {:4}  pid {:7}  {}  {}\n", image.rank, image.pid,
+                       cryo::cli::size_text(image.bytes), cryo::cli::printable(image.node));
+    }
+    if (options.as_json)
+        fmt::print("{}\n", all.dump(-1, ' ', true, json::error_handler_t::replace));
+    return 0;
+}
+
+// Beside this command.
+std::string own_command(const std::string &name)
+{
+    std::error_code ignored;
+    return std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / name;
+}
+
+// As a shell would split them, but for variables: quotes and backslashes.
+std::vector<std::string> split_words(const std::string &text)
+{
+    std::vector<std::string> words;
+    std::string word;
+    bool inside = false;
+    char quote = 0;
+    for (size_t i = 0; i < text.size(); i++) {
+        const char c = text[i];
+        if (quote == 0 && (c == ' ' || c == '\t' || c == '\n')) {
+            if (inside)
+                words.push_back(std::exchange(word, {}));
+            inside = false;
+            continue;
+        }
+        inside = true;
+        if (quote != 0 && c == quote)
+            quote = 0;
+        else if (quote == 0 && (c == '\'' || c == '"'))
+            quote = c;
+        else if (c == '\\' && quote != '\'' && i + 1 < text.size())
+            word += text[++i];
+        else
+            word += c;
+    }
+    if (inside)
+        words.push_back(word);
+    return words;
+}
+
+std::string launcher_of(const Snapshot &snapshot, const Options &options)
+{
+    if (!options.mpirun.empty())
+        return options.mpirun;
+    if (const char *own = getenv("CRYO_MPIRUN"); own != nullptr && *own != 0)
+        return own;
+    const std::string name =
+        snapshot.command.empty()
+            ? ""
+            : std::filesystem::path(snapshot.command.front()).filename().string();
+    return name.find("mpi") != std::string::npos || name.find("run") != std::string::npos
+               ? snapshot.command.front()
+               : "mpirun";
+}
+
+std::vector<std::string> rank_command(const SnapshotStore &store, const Snapshot &snapshot,
+                                      int rank)
+{
+    std::vector<std::string> words = {own_command("opal-restart"), "-l",
+                                      fmt::format("{}/{}", store.path(), snapshot.seq)};
+    if (rank >= 0) {
+        words.emplace_back("-r");
+        words.push_back(cryo::coord::rank_directory(static_cast<uint32_t>(rank)));
+    }
+    return words;
+}
+
+// One line for each rank, as Open MPI's own command wrote it.
+Result<std::string> write_appfile(const SnapshotStore &store, const Snapshot &snapshot)
+{
+    const std::string path = fmt::format("{}/restart-appfile", store.path());
+    std::ofstream out(path, std::ios::trunc);
+    for (const auto &image : snapshot.images)
+        out << fmt::format(
+            "-np 1 {}\n",
+            fmt::join(rank_command(store, snapshot, static_cast<int>(image.rank)), " "));
+    out.close();
+    if (!out)
+        return Error::from_errno(path, errno);
+    return path;
+}
+
+std::vector<std::string> mpirun_words(const SnapshotStore &store, const Snapshot &snapshot,
+                                      const Options &options)
+{
+    std::vector<std::string> words = {launcher_of(snapshot, options)};
+    for (const std::string &word : split_words(options.mpirun_opts))
+        words.push_back(word);
+    if (!options.hostfile.empty()) {
+        words.emplace_back("--hostfile");
+        words.push_back(options.hostfile);
+    }
+    const std::vector<std::string> exports = cryo::coord::export_options(words.front());
+    words.insert(words.end(), exports.begin(), exports.end());
+    words.emplace_back("-n");
+    words.push_back(std::to_string(snapshot.images.size()));
+    for (const std::string &word : rank_command(store, snapshot, -1))
+        words.push_back(word);
+    return words;
+}
+
+[[noreturn]] void become(const std::vector<std::string> &words)
+{
+    std::vector<char *> arguments;
+    for (const std::string &word : words)
+        arguments.push_back(const_cast<char *>(word.c_str())); // NOLINT: execvp's type
+    arguments.push_back(nullptr);
+    execvp(arguments[0], arguments.data());
+    const int error = errno;
+    fmt::print(stderr, "{}: {}: {}; name the launcher with --mpirun\n", command, words.front(),
+               strerror(error));
+    _exit(error == ENOENT ? 127 : 126);
+}
+
+int start(const SnapshotStore &store, const Snapshot &snapshot, const Options &options)
+{
+    if (Result<void> whole = store.check(snapshot); !whole)
+        return cryo::cli::fail(command, whole.error());
+    if (options.apponly) {
+        const Result<std::string> file = write_appfile(store, snapshot);
+        if (!file)
+            return cryo::cli::fail(command, file.error());
+        fmt::print("{}\n", *file);
+        return 0;
+    }
+    if (options.showme) {
+        fmt::print("{}\n", fmt::join(mpirun_words(store, snapshot, options), " "));
+        return 0;
+    }
+    if (options.fork) {
+        const pid_t child = fork();
+        if (child < 0)
+            return cryo::cli::fail(command, Error::from_errno("fork", errno));
+        if (child > 0) {
+            fmt::print("{}\n", child);
+            return 0;
+        }
+    }
+    const Result<cryo::coord::Variables> variables = cryo::coord::start_job(getpid());
+    if (!variables)
+        return cryo::cli::fail(command, variables.error());
+    for (const auto &[name, value] : *variables)
+        setenv(name.c_str(), value.c_str(), 1);
+    unsetenv("LD_PRELOAD"); // what the ranks need, their images have
+    const std::vector<std::string> words = mpirun_words(store, snapshot, options);
+    if (options.verbose > 0)
+        fmt::print(stderr, "{}: {}\n", command, fmt::join(words, " "));
+    become(words);
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    CLI::App app("Brings an MPI job back from a global snapshot.", command);
+    Options options;
+    app.add_option("HANDLE", options.handle, "The snapshot's reference, or its directory")
+        ->required();
+    app.add_option("-s,--seq", options.seq, "Which of its snapshots; -1: the latest")
+        ->capture_default_str();
+    app.add_option("--where", options.where,
+                   "Directory in which references are looked for (default: the home directory)");
+    app.add_option("--hostfile,--machinefile", options.hostfile, "Passed on to mpirun");
+    app.add_option("--mpirun", options.mpirun,
+                   "The launcher (default: the one the job was started with)");
+    app.add_option("--mpirun_opts", options.mpirun_opts, "More options for mpirun, as one word");
+    app.add_flag("--fork", options.fork, "Print the PID of mpirun and do not become it");
+    app.add_flag("-i,--info", options.info, "Tell what the snapshots hold; start nothing");
+    app.add_flag("-a,--apponly", options.apponly,
+                 "Write the file for mpirun --app, tell its name; start nothing");
+    app.add_flag("--showme", options.showme, "Tell the command line of mpirun; start nothing");
+    app.add_flag("-p,--preload", options.preload,
+                 "Accepted for old scripts; images are read where they are");
+    app.add_flag("--json", options.as_json, "With --info: one JSON array");
+    app.add_flag("-v,--verbose", options.verbose, "Tell more");
+    app.footer("-mca NAME VALUE and -gmca NAME VALUE are passed on to mpirun;\n"
+               "snapc_base_global_snapshot_dir is --where.");
+    const cryo::legacy::Words words =
+        cryo::legacy::normalise(argc, argv,
+                                {"fork", "seq", "hostfile", "machinefile", "info", "apponly",
+                                 "showme", "mpirun_opts", "preload", "verbose", "help"});
+    if (std::optional<int> done = cryo::cli::parse(app, words.words))
+        return *done;
+    for (const auto &[name, value] : words.parameters) {
+        if (name == "snapc_base_global_snapshot_dir" && options.where.empty())
+            options.where = value;
+        else
+            options.mpirun_opts += fmt::format(" --mca {} '{}'", name, value);
+    }
+
+    const Result<SnapshotStore> store = find(options);
+    if (!store)
+        return cryo::cli::fail(command, store.error());
+    if (options.info)
+        return info(*store, options);
+    const Snapshot *snapshot = options.seq < 0 ? store->latest() : store->find(options.seq);
+    if (snapshot == nullptr)
+        return cryo::cli::fail(
+            command,
+            Error(ENOENT, options.seq < 0
+                              ? fmt::format("{}: has no finished snapshot", store->path())
+                              : fmt::format("{}: has no finished snapshot {}; --info lists them",
+                                            store->path(), options.seq)));
+    return start(*store, *snapshot, options);
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal-checkpoint: saves one process into a local snapshot, as opal-restart reads it.
+#include "backend/backend.hpp"
+#include "cli/command.hpp"
+#include "coord/snapshot.hpp"
+#include "legacy_options.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <fmt/format.h>
+
+namespace {
+
+using cryo::Error;
+using cryo::Result;
+
+constexpr const char *command = "opal-checkpoint";
+
+Result<void> save(int pid, const std::string &where, const std::string &name, bool terminate)
+{
+    const std::string path = where + "/" + name;
+    const std::string fresh = fmt::format("{}/.{}.tmp", where, name);
+    std::error_code error;
+    if (std::filesystem::exists(path, error))
+        return Error(EEXIST, fmt::format("{}: is there; choose another --name", path));
+    std::filesystem::remove_all(fresh, error);
+    std::filesystem::create_directories(fresh, error);
+    if (error)
+        return Error::from_errno(fresh, error.value());
+    cryo::capture::CheckpointOptions options;
+    options.scope = cryo::image::Scope::tree;
+    options.then_signal = terminate ? SIGTERM : 0;
+    const cryo::coord::SnapshotImage image{.pid = pid, .file = cryo::coord::image_name(pid)};
+    // Named before the image is taken: SIGTERM follows the image's own commit.
+    Result<void> done = cryo::coord::write_local_metadata(fresh, image);
+    if (done) {
+        Result<std::unique_ptr<cryo::backend::Backend>> chosen =
+            cryo::backend::choose("auto", cryo::backend::Purpose::checkpoint, {});
+        done = chosen ? Result<void>() : Result<void>(chosen.error());
+        if (done) {
+            (*chosen)->set_filename(fresh + "/" + image.file);
+            done = (*chosen)->before_ckpt(pid, options);
+        }
+        if (done) {
+            const Result<cryo::capture::Outcome> outcome = (*chosen)->do_ckpt();
+            done = outcome ? Result<void>() : Result<void>(outcome.error());
+        }
+    }
+    if (done) {
+        std::filesystem::rename(fresh, path, error);
+        return error ? Result<void>(Error::from_errno(path, error.value())) : Result<void>();
+    }
+    std::filesystem::remove_all(fresh, error);
+    return done;
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    CLI::App app("Saves a process that runs under cr_run into a local snapshot.", command);
+    int pid = 0;
+    int verbose = 0;
+    bool quiet = false;
+    bool terminate = false;
+    std::string name;
+    std::string where = ".";
+    app.add_option("PID", pid, "The process")->required()->check(CLI::PositiveNumber);
+    app.add_flag("--term", terminate, "End it by SIGTERM then");
+    app.add_option("-n,--name", name, "The snapshot's name (default: opal_snapshot_PID.ckpt)");
+    app.add_option("-w,--where", where, "Directory for it")->capture_default_str();
+    app.add_flag("-v,--verbose", verbose, "Accepted for old scripts");
+    app.add_flag("-q,--quiet", quiet, "Say nothing but errors");
+    const cryo::legacy::Words words =
+        cryo::legacy::normalise(argc, argv, {"term", "name", "where", "verbose", "quiet", "help"});
+    if (std::optional<int> done = cryo::cli::parse(app, words.words))
+        return *done;
+    if (name.empty())
+        name = fmt::format("opal_snapshot_{}.ckpt", pid);
+    if (const Result<void> saved = save(pid, where, name, terminate); !saved)
+        return cryo::cli::fail(command, saved.error());
+    if (!quiet)
+        fmt::print("Local Snapshot Reference = {}\n", name);
+    return 0;
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// opal-restart: brings one rank back from its part of a global snapshot. ompi-restart has mpirun
+// start it once for each rank; which one it is, the launcher says in the environment.
+#include "cli/command.hpp"
+#include "coord/place.hpp"
+#include "coord/snapshot.hpp"
+#include "legacy_options.hpp"
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace {
+
+using cryo::Error;
+using cryo::Result;
+
+constexpr const char *command = "opal-restart";
+
+Result<std::string> own_rank()
+{
+    for (const char *name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+        if (const char *value = getenv(name); value != nullptr && *value != 0)
+            return std::string(value);
+    }
+    return Error(EINVAL, "no launcher says which rank this is (OMPI_COMM_WORLD_RANK, PMIX_RANK); "
+                         "name the snapshot with -r");
+}
+
+// The value of "# CONTEXT: " in a local snapshot's metadata.
+Result<std::string> context_of(const std::string &path)
+{
+    std::ifstream in(path);
+    constexpr std::string_view key = "# CONTEXT: ";
+    for (std::string line; std::getline(in, line);) {
+        if (line.compare(0, key.size(), key) == 0)
+            return line.substr(key.size());
+    }
+    return Error(ENOENT, fmt::format("{}: is not there, or names no context", path));
+}
+
+// The node's daemon, so that the restored rank finds it. It is no fault if there is no job.
+void start_daemon()
+{
+    const char *daemon = getenv("CRYO_DAEMON");
+    if (daemon == nullptr || getenv(cryo::coord::job_variable) == nullptr)
+        return;
+    char *const words[] = {strdup(daemon), strdup("--node"), nullptr};
+    pid_t child = 0;
+    if (posix_spawn(&child, daemon, nullptr, nullptr, words, environ) == 0) {
+        while (waitpid(child, nullptr, 0) < 0 && errno == EINTR)
+            ;
+    }
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    CLI::App app("Brings one rank of an MPI job back; ompi-restart uses it.", command);
+    std::string location;
+    std::string metadata = "snapshot_meta.data";
+    std::string reference;
+    std::string cache;
+    bool decompress = false;
+    bool preload = false;
+    int verbose = 0;
+    app.add_option("-l,--location", location, "Directory of the ranks' snapshots")->required();
+    app.add_option("-m,--metadata", metadata, "Name of the metadata file")->capture_default_str();
+    app.add_option("-r,--reference", reference,
+                   "The rank's snapshot (default: the one of the rank that the launcher names)");
+    app.add_option("-c,--cache", cache, "Accepted for old scripts; means nothing");
+    app.add_flag("-d,--decompress", decompress, "Accepted for old scripts; images know themselves");
+    app.add_flag("-p,--preload", preload,
+                 "Accepted for old scripts; images are read where they are");
+    app.add_flag("-v,--verbose", verbose, "Tell the phases");
+    const cryo::legacy::Words words = cryo::legacy::normalise(
+        argc, argv,
+        {"location", "metadata", "reference", "cache", "decompress", "preload", "verbose", "help"});
+    if (std::optional<int> done = cryo::cli::parse(app, words.words))
+        return *done;
+    if (reference.empty()) {
+        const Result<std::string> rank = own_rank();
+        if (!rank)
+            return cryo::cli::fail(command, rank.error());
+        reference =
+            cryo::coord::rank_directory(static_cast<uint32_t>(strtoul(rank->c_str(), nullptr, 10)));
+    }
+    const std::string directory = location + "/" + reference;
+    const Result<std::string> context = context_of(directory + "/" + metadata);
+    if (!context)
+        return cryo::cli::fail(command, context.error());
+    start_daemon();
+
+    std::error_code ignored;
+    const std::string restart =
+        std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "cr_restart";
+    const std::string file = directory + "/" + *context;
+    // The old ids may belong to somebody on this node.
+    std::vector<const char *> arguments = {restart.c_str(), "--no-restore-pid",
+                                           verbose > 0 ? "-v" : "-q", file.c_str(), nullptr};
+    execv(restart.c_str(), const_cast<char *const *>(arguments.data())); // NOLINT: execv's type
+    return cryo::cli::fail(command, Error::from_errno(restart, errno));
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rank of a job without MPI: it has the rank's side of the coordinator and the bookmark exchange
+// over a library in which nothing is ever under way. Collectives are clocks without a barrier:
+// ranks run at their own speed, and a cut must bring all of them to the same step.
+//
+//     fake_rank STEPS DIRECTORY    prints "rank R: STEPS steps, sum" and, after a restart, where
+//                                  it was; touches DIRECTORY/started.R
+#include "coord/place.hpp"
+#include "coord/rank_side.hpp"
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <string>
+#include <time.h>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+using namespace cryo;
+
+class NoMpi final : public bookmark::Mpi
+{
+  public:
+    void post(bookmark::Receive &) override {}
+    bool test(bookmark::Receive &, bookmark::Arrival &) override { return false; }
+    bookmark::Withdrawal withdraw(bookmark::Receive &, bookmark::Arrival &) override
+    {
+        return bookmark::Withdrawal::withdrawn;
+    }
+    bool probe(bookmark::Comm &, int, int, bookmark::Arrival &) override { return false; }
+    bool mprobe(bookmark::Comm &, int, int, bookmark::Matched &) override { return false; }
+    void receive_matched(bookmark::Matched &, bookmark::Receive &) override {}
+    bool take(bookmark::Comm &, bookmark::Drained &) override { return false; }
+    void take_matched(bookmark::Matched &, bookmark::Drained &) override {}
+    bool taken(bookmark::Drained &) override { return true; }
+    void deliver(bookmark::Receive &, const bookmark::Drained &) override {}
+    bool settled() override { return true; }
+};
+
+coord::RankSide link_side;
+NoMpi mpi;
+bookmark::Rank *rank_part;
+volatile bool busy = true;
+volatile bool missed;
+uint32_t self;
+uint32_t size_of_job;
+std::atomic<long> step;
+std::vector<char> parent_environment;
+std::vector<const char *> parent_variables;
+
+void deliver(void *, bookmark::Bytes message)
+{
+    rank_part->handle(message);
+}
+
+// The new job's environment is that of cr_restart, the parent.
+void read_parent_environment()
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/environ", getppid());
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    parent_environment.assign(1 << 20, 0);
+    const ssize_t n = read(fd, parent_environment.data(), parent_environment.size() - 1);
+    close(fd);
+    parent_variables.clear();
+    for (char *at = parent_environment.data(); at < parent_environment.data() + n;
+         at += strlen(at) + 1)
+        parent_variables.push_back(at);
+    parent_variables.push_back(nullptr);
+}
+
+void after_restart()
+{
+    read_parent_environment();
+    const int connected = link_side.connect(parent_variables.data(), self, size_of_job);
+    dprintf(STDOUT_FILENO, "rank %u: restarted at step %ld%s%s\n", self, step.load(),
+            connected < 0 ? ", alone: " : "", connected < 0 ? link_side.why() : "");
+    rank_part->restarted();
+}
+
+void stand_still()
+{
+    link_side.receive(deliver, nullptr);
+    while (rank_part->pending() && rank_part->must_hold()) {
+        rank_part->serve();
+        if (rank_part->phase() == bookmark::Rank::Phase::drained) {
+            const coord::TookImage took = link_side.take_image();
+            if (took == coord::TookImage::restarted)
+                after_restart();
+            else
+                rank_part->saved(took == coord::TookImage::saved);
+        } else if (rank_part->phase() != bookmark::Rank::Phase::resuming) {
+            link_side.wait(1000);
+        }
+        link_side.receive(deliver, nullptr);
+    }
+}
+
+// In the handler, when the program computes outside of "MPI".
+void arrived(void *)
+{
+    if (busy) {
+        missed = true;
+        return;
+    }
+    busy = true;
+    stand_still();
+    busy = false;
+}
+
+void compute(long microseconds)
+{
+    const timespec time = {microseconds / 1000000, microseconds % 1000000 * 1000};
+    busy = false;
+    if (missed) {
+        missed = false;
+        arrived(nullptr);
+    }
+    nanosleep(&time, nullptr);
+    busy = true;
+}
+
+uint32_t number(const char *name)
+{
+    const char *value = getenv(name);
+    return value != nullptr ? static_cast<uint32_t>(atoi(value)) : 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    if (argc < 3)
+        return 2;
+    const long steps = atol(argv[1]);
+    self = number("OMPI_COMM_WORLD_RANK");
+    size_of_job = number("OMPI_COMM_WORLD_SIZE");
+    link_side.on_arrival(arrived, nullptr);
+    static bookmark::Rank rank({.self = self, .ranks = size_of_job}, link_side, mpi);
+    rank_part = &rank;
+    if (link_side.connect(environ, self, size_of_job) < 0)
+        printf("rank %u: alone: %s\n", self, link_side.why());
+    std::vector<bookmark::WorldRank> peers;
+    for (uint32_t i = 0; i < size_of_job; i++)
+        peers.push_back(i);
+    bookmark::Comm &world = rank.made(1, size_of_job, peers, size_of_job);
+    const std::string mark = std::string(argv[2]) + "/started." + std::to_string(self);
+    close(open(mark.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+
+    // More memory than a page or two, where a test wants images that take their time.
+    const size_t ballast = size_t(number("FAKE_MEGABYTES")) << 20;
+    std::vector<char> memory(ballast, static_cast<char>(self + 1));
+    unsigned long sum = self;
+    for (step = 0; step < steps; step++) {
+        stand_still();
+        rank.enter(world);
+        sum = sum * 6364136223846793005UL + static_cast<unsigned long>(step.load());
+        rank.leave();
+        stand_still();
+        compute(500 + 300L * (self % 3));
+    }
+    for (const char byte : memory)
+        sum += static_cast<unsigned char>(byte) != static_cast<unsigned char>(self + 1);
+    printf("rank %u: %ld steps, %lu\n", self, steps, sum);
+    fflush(stdout);
+    link_side.disconnect();
+    return 0;
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coord/channel.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+namespace cryo::coord {
+
+std::shared_ptr<Channel> Channel::make(Loop &loop, Fd socket)
+{
+    std::shared_ptr<Channel> channel(new Channel(loop, std::move(socket)));
+    loop.watch(channel->descriptor(), POLLIN, [weak = std::weak_ptr(channel)](short events) {
+        if (const std::shared_ptr<Channel> alive = weak.lock())
+            alive->ready(events);
+    });
+    return channel;
+}
+
+Channel::Channel(Loop &loop, Fd socket) : loop_(loop), socket_(std::move(socket))
+{
+    fcntl(socket_.get(), F_SETFL, fcntl(socket_.get(), F_GETFL) | O_NONBLOCK);
+}
+
+Channel::~Channel()
+{
+    close();
+}
+
+void Channel::close()
+{
+    if (!socket_)
+        return;
+    loop_.forget(socket_.get());
+    socket_.reset();
+}
+
+void Channel::end()
+{
+    close();
+    if (const std::function<void()> told = std::move(on_end))
+        told();
+}
+
+void Channel::close_when_sent()
+{
+    closing_ = true;
+    on_frame = nullptr;
+    on_end = nullptr;
+    if (out_.empty())
+        close();
+}
+
+void Channel::send(FrameKind kind, std::string_view body)
+{
+    if (!socket_)
+        return;
+    FrameHeader header;
+    header.length = static_cast<uint32_t>(body.size());
+    header.kind = kind;
+    char bytes[sizeof(header)];
+    memcpy(bytes, &header, sizeof(header));
+    out_.append(bytes, sizeof(bytes)).append(body);
+    flush(); // that the other end is gone is noticed when it is read from
+}
+
+bool Channel::flush()
+{
+    size_t sent = 0;
+    bool alive = true;
+    while (sent < out_.size()) {
+        const ssize_t n = ::send(socket_.get(), out_.data() + sent, out_.size() - sent,
+                                 MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            alive = errno == EAGAIN;
+            break;
+        }
+        sent += static_cast<size_t>(n);
+    }
+    out_.erase(0, sent);
+    loop_.change(socket_.get(), static_cast<short>(out_.empty() ? POLLIN : POLLIN | POLLOUT));
+    return alive;
+}
+
+bool Channel::read_all()
+{
+    char bytes[65536];
+    for (;;) {
+        const ssize_t n = recv(socket_.get(), bytes, sizeof(bytes), MSG_DONTWAIT);
+        if (n > 0) {
+            in_.append(bytes, static_cast<size_t>(n));
+            if (in_.size() > limit_ + sizeof(FrameHeader))
+                return true; // frames first; the rest stays in the socket
+            continue;
+        }
+        if (n < 0 && errno == EINTR)
+            continue;
+        return n < 0 && errno == EAGAIN;
+    }
+}
+
+bool Channel::take_frames()
+{
+    while (in_.size() >= sizeof(FrameHeader)) {
+        FrameHeader header;
+        memcpy(&header, in_.data(), sizeof(header));
+        if (header.length > limit_)
+            return false;
+        if (in_.size() - sizeof(header) < header.length)
+            break;
+        const std::string body = in_.substr(sizeof(header), header.length);
+        in_.erase(0, sizeof(header) + header.length);
+        if (on_frame) {
+            const auto told = on_frame; // which may replace itself
+            told(header.kind, body);
+        }
+        if (!socket_)
+            return true;
+    }
+    return true;
+}
+
+void Channel::ready(short events)
+{
+    const std::shared_ptr<Channel> keep = shared_from_this();
+    bool alive = true;
+    if ((events & POLLOUT) != 0)
+        alive = flush();
+    if (closing_) {
+        if (!alive || out_.empty() || (events & (POLLHUP | POLLERR)) != 0)
+            close();
+        return;
+    }
+    if (alive && (events & (POLLIN | POLLHUP | POLLERR)) != 0) {
+        alive = read_all();
+        if (!take_frames())
+            alive = false;
+    }
+    if (!alive && socket_)
+        end();
+}
+
+Peer peer_of(int socket)
+{
+    ucred peer = {};
+    socklen_t size = sizeof(peer);
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+        return {~0U, 0};
+    return {peer.uid, peer.pid};
+}
+
+} // namespace cryo::coord

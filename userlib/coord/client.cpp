@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coord/client.hpp"
+
+#include "coord/frame.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+namespace cryo::coord {
+
+using nlohmann::json;
+
+namespace {
+
+Error ended()
+{
+    return Error(ECONNRESET, "the job's daemon has ended; nothing was saved, and the last finished "
+                             "snapshot is as it was");
+}
+
+} // namespace
+
+Result<Client> Client::to(pid_t launcher)
+{
+    Result<Job> job = job_of(launcher);
+    if (!job)
+        return job.error();
+    Result<Fd> socket = connect_root(*job);
+    if (!socket)
+        return socket.error();
+    Client client;
+    client.job_ = std::move(*job);
+    client.socket_ = std::move(*socket);
+    return client;
+}
+
+Result<void> Client::send(const json &message)
+{
+    const std::string body = message.dump();
+    FrameHeader header;
+    header.length = static_cast<uint32_t>(body.size());
+    char bytes[sizeof(header)];
+    memcpy(bytes, &header, sizeof(header));
+    const std::string all = std::string(bytes, sizeof(bytes)) + body;
+    for (size_t at = 0; at < all.size();) {
+        const ssize_t n = ::send(socket_.get(), all.data() + at, all.size() - at, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return ended();
+        at += static_cast<size_t>(n);
+    }
+    return {};
+}
+
+Result<json> Client::next()
+{
+    for (;;) {
+        FrameHeader header;
+        if (in_.size() >= sizeof(header)) {
+            memcpy(&header, in_.data(), sizeof(header));
+            if (in_.size() - sizeof(header) >= header.length) {
+                const std::string body = in_.substr(sizeof(header), header.length);
+                in_.erase(0, sizeof(header) + header.length);
+                json message = json::parse(body, nullptr, false);
+                if (!message.is_object())
+                    return Error(EPROTO, "the job's daemon speaks another version's language");
+                return message;
+            }
+        }
+        char bytes[65536];
+        const ssize_t n = recv(socket_.get(), bytes, sizeof(bytes), 0);
+        if (n < 0 && errno == EINTR)
+            return Error(EINTR, "interrupted");
+        if (n <= 0)
+            return ended();
+        in_.append(bytes, static_cast<size_t>(n));
+    }
+}
+
+Result<json> Client::until_end(const std::function<void(const json &)> &tell,
+                               const std::function<void()> &interrupted)
+{
+    for (;;) {
+        Result<json> message = next();
+        if (!message && message.error().code() == EINTR) {
+            interrupted();
+            continue;
+        }
+        if (!message)
+            return message;
+        if (message->value("type", "") != "end") {
+            tell(*message);
+            continue;
+        }
+        if (!message->value("ok", false))
+            return Error(message->value("code", EIO), message->value("error", "it failed"));
+        return message;
+    }
+}
+
+} // namespace cryo::coord

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A command's conversation with a job's first daemon.
+//
+//     Result<Client> job = Client::to(pid_of_mpirun);
+//     job->send({{"type", "checkpoint"}, ...});
+//     Result<json> end = job->until_end([](const json &message) { ... }, [] { interrupted });
+#pragma once
+
+#include "base/fd.hpp"
+#include "base/result.hpp"
+#include "coord/job.hpp"
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace cryo::coord {
+
+class Client
+{
+  public:
+    static Result<Client> to(pid_t launcher);
+    const Job &job() const { return job_; }
+
+    Result<void> send(const nlohmann::json &message);
+    Result<nlohmann::json> next(); // EINTR: a signal came
+    // `tell` gets everything until the message of type "end"; an end that is not ok is an error.
+    Result<nlohmann::json> until_end(const std::function<void(const nlohmann::json &)> &tell,
+                                     const std::function<void()> &interrupted);
+
+  private:
+    Client() = default;
+
+    Job job_;
+    Fd socket_;
+    std::string in_;
+};
+
+} // namespace cryo::coord

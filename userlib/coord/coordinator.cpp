@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+// The coordinator's knowledge of the job: nodes, ranks, the tree, and who asks. What it does in a
+// checkpoint is in coordinator_checkpoint.cpp.
+#include "coord/coordinator.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace cryo::coord {
+
+using nlohmann::json;
+
+namespace {
+
+uint32_t fanout()
+{
+    const char *wanted = getenv("CRYO_FANOUT");
+    const int count = wanted != nullptr ? atoi(wanted) : 0;
+    return count > 0 ? static_cast<uint32_t>(count) : 16;
+}
+
+std::string list_of(const std::vector<uint32_t> &ranks)
+{
+    constexpr size_t most = 8;
+    std::string text;
+    for (size_t i = 0; i < ranks.size() && i < most; i++)
+        text += fmt::format("{}{}", i == 0 ? "" : ", ", ranks[i]);
+    return ranks.size() <= most ? text : fmt::format("{} and {} more", text, ranks.size() - most);
+}
+
+} // namespace
+
+Coordinator::Coordinator(Loop &loop, const Job &job, const std::string &node)
+    : loop_(loop), job_(job),
+      local_(loop, job, node, [this](const json &message) { hear(0, message); })
+{
+    members_[0].name = node;
+}
+
+Coordinator::~Coordinator() = default;
+
+Result<void> Coordinator::begin()
+{
+    launcher_ = Fd(static_cast<int>(syscall(SYS_pidfd_open, job_.launcher, 0)));
+    if (!launcher_)
+        return Error::from_errno(fmt::format("process {}", job_.launcher), errno);
+    loop_.watch(launcher_.get(), POLLIN, [this](short) { launcher_gone(); });
+    if (Result<void> listening = local_.listen(); !listening)
+        return listening;
+    Result<Fd> commands = listen_at(job_.root_socket());
+    if (!commands)
+        return commands.error();
+    commands_ = std::move(*commands);
+    loop_.watch(commands_.get(), POLLIN, [this](short) { accept_command(); });
+    local_.on_join = [this](const std::shared_ptr<Channel> &channel, const json &first) {
+        joined(channel, first);
+    };
+    local_.on_progress = [this] { look_at_tree(); };
+    local_.on_state = [this](const bookmark::StateEntry &state) {
+        to_watchers(
+            {{"type", "missing"},
+             {"rank", state.rank},
+             {"node",
+              ranks_.count(state.rank) != 0 ? members_[ranks_[state.rank].member].name : ""},
+             {"text", bookmark::describe(state)}});
+    };
+    local_.on_wanted = [this] {
+        if (!now_)
+            want(nullptr, {{"directory", default_base()}});
+    };
+    return {};
+}
+
+// --------------------------------------------------------------------------- nodes and ranks
+
+void Coordinator::joined(const std::shared_ptr<Channel> &channel, const json &first)
+{
+    const uint32_t number = next_member_++;
+    Member &member = members_[number];
+    member.name = first.value("node", "");
+    member.addresses = first.value("addresses", std::vector<std::string>());
+    member.port = first.value("port", uint16_t(0));
+    member.channel = channel;
+    channel->on_frame = [this, number](FrameKind, std::string_view body) {
+        const json message = json::parse(body, nullptr, false);
+        if (message.is_object())
+            hear(number, message);
+    };
+    channel->on_end = [this, number] { member_gone(number); };
+    channel->send(json{{"type", "joined"}});
+}
+
+void Coordinator::member_gone(uint32_t number)
+{
+    const auto at = members_.find(number);
+    if (at == members_.end())
+        return;
+    std::vector<uint32_t> ranks;
+    for (const auto &[rank, place] : ranks_) {
+        if (place.member == number)
+            ranks.push_back(rank);
+    }
+    const std::string name = at->second.name;
+    members_.erase(at);
+    for (const uint32_t rank : ranks)
+        rank_left(number, rank);
+    if (!ranks.empty())
+        lost_ = fmt::format("the daemon of node {} has ended: its ranks ({}) cannot be reached",
+                            name, list_of(ranks));
+    if (now_) {
+        if (now_->awaited.erase(number) != 0 && now_->stage == Stage::cancelling &&
+            now_->awaited.empty())
+            end_checkpoint();
+        else if (!ranks.empty())
+            give_up(lost_, ECONNRESET);
+    }
+}
+
+void Coordinator::hear(uint32_t member, const json &message)
+{
+    try {
+        const std::string type = message.at("type");
+        if (type == "rank")
+            rank_came(member, message);
+        else if (type == "rank_gone")
+            rank_left(member, message.at("rank"));
+        else if (type == "placed" && message.at("generation") == generation_)
+            members_[member].placed = true;
+        else if (type == "unplaced")
+            members_[member].trouble = message.at("error");
+        else if (type == "prepared")
+            prepared(member, message);
+        else if (type == "cut" && now_ && message.at("checkpoint") == now_->number)
+            now_->cut[message.at("rank")] = true, look_at_images();
+        else if (type == "image")
+            image_came(message);
+        else if (type == "idle" && now_ && message.at("checkpoint") == now_->number)
+            idle(member);
+    } catch (const json::exception &) {
+        // A daemon of another version; what it meant to say is missed where it is waited for.
+        members_[member].trouble = "speaks another version's language";
+    }
+}
+
+void Coordinator::rank_came(uint32_t member, const json &message)
+{
+    const std::string space = message.at("space");
+    if (space != space_ && ranks_.empty()) { // the next mpirun of a script
+        space_ = space;
+        built_ = false;
+        lost_.clear();
+    }
+    expected_ranks_ = message.at("ranks");
+    if (space != space_) {
+        lost_ = "two MPI jobs run under it at once; start each mpirun under a cr_run of its own";
+        return;
+    }
+    ranks_[message.at("rank")] = {member, message.at("pid")};
+    if (ranks_.size() == expected_ranks_ && !built_)
+        build_tree();
+}
+
+void Coordinator::rank_left(uint32_t member, uint32_t rank)
+{
+    const auto at = ranks_.find(rank);
+    if (at == ranks_.end() || at->second.member != member)
+        return;
+    ranks_.erase(at);
+    if (lost_.empty())
+        lost_ = fmt::format("rank {} has ended", rank);
+    if (ranks_.empty()) {
+        built_ = false;
+        space_.clear();
+        lost_.clear();
+    }
+    // Of who has a frozen copy the image is still written.
+    if (now_ && now_->stage != Stage::cancelling && now_->images.count(rank) == 0 &&
+        now_->cut.count(rank) == 0)
+        give_up(fmt::format("rank {} has ended", rank), ESRCH);
+}
+
+void Coordinator::build_tree()
+{
+    // Daemon 0 of the tree is this one, with or without ranks.
+    std::vector<uint32_t> members = {0};
+    std::map<uint32_t, std::vector<bookmark::WorldRank>> on;
+    for (const auto &[rank, place] : ranks_)
+        on[place.member].push_back(rank);
+    for (const auto &[member, ranks] : on) {
+        if (member != 0)
+            members.push_back(member);
+    }
+    std::vector<std::vector<bookmark::WorldRank>> ranks_of;
+    for (const uint32_t member : members)
+        ranks_of.push_back(on[member]);
+    const bookmark::Topology tree(std::move(ranks_of), fanout());
+    built_ = true;
+    generation_++;
+    for (uint32_t d = 0; d < members.size(); d++) {
+        Member &member = members_[members[d]];
+        member.index = d;
+        member.placed = false;
+        json runs = json::array();
+        for (const bookmark::Routes::Run &run : tree.routes(d).runs)
+            runs.push_back({run.first, run.last, run.child});
+        json message = {
+            {"type", "place"},   {"generation", generation_},   {"index", d},
+            {"parent", nullptr}, {"daemons", tree.children(d)}, {"ranks", tree.ranks(d)},
+            {"runs", runs}};
+        if (d != 0) {
+            const uint32_t parent = members[tree.parent(d)];
+            message["parent"] = {
+                {"addresses", parent == 0 ? local_.tcp().addresses : members_[parent].addresses},
+                {"port", parent == 0 ? local_.tcp().port : members_[parent].port}};
+        }
+        tell(members[d], message);
+    }
+}
+
+void Coordinator::tell(uint32_t member, const json &message)
+{
+    const auto at = members_.find(member);
+    if (at == members_.end())
+        return;
+    if (at->second.channel)
+        at->second.channel->send(message);
+    else
+        local_.command(message);
+}
+
+void Coordinator::tell_all(const json &message)
+{
+    std::vector<uint32_t> all;
+    for (const auto &[number, member] : members_)
+        all.push_back(number);
+    for (const uint32_t number : all)
+        tell(number, message);
+}
+
+Result<void> Coordinator::complete() const
+{
+    if (!lost_.empty())
+        return Error(ESRCH, fmt::format("the job cannot be saved: {}", lost_));
+    if (expected_ranks_ == 0 || ranks_.empty())
+        return Error(EAGAIN, "no rank has called MPI_Init yet, or none is an MPI program that Cryo "
+                             "knows");
+    if (ranks_.size() < expected_ranks_) {
+        std::vector<uint32_t> missing;
+        for (uint32_t rank = 0; rank < expected_ranks_; rank++) {
+            if (ranks_.count(rank) == 0)
+                missing.push_back(rank);
+        }
+        return Error(EAGAIN,
+                     fmt::format("not all ranks are there yet: rank {} has not called MPI_Init, or "
+                                 "its node does not reach {} (port {})",
+                                 list_of(missing), job_.id, local_.tcp().port));
+    }
+    for (const auto &[number, member] : members_) {
+        if (!member.trouble.empty())
+            return Error(EHOSTUNREACH, fmt::format("node {}: {}", member.name, member.trouble));
+        const bool has_ranks =
+            number == 0 || std::any_of(ranks_.begin(), ranks_.end(), [n = number](const auto &one) {
+                return one.second.member == n;
+            });
+        if (has_ranks && !member.placed)
+            return Error(EAGAIN,
+                         fmt::format("node {} is not connected to the others yet", member.name));
+    }
+    return {};
+}
+
+void Coordinator::launcher_gone()
+{
+    loop_.forget(launcher_.get());
+    ending_ = true;
+    if (now_ && (now_->stage != Stage::running || now_->cut.size() < expected_ranks_))
+        give_up("the job has ended", ESRCH);
+    if (!now_)
+        loop_.stop();
+}
+
+// ---------------------------------------------------------------------------------- commands
+
+void Coordinator::accept_command()
+{
+    Fd fd(accept4(commands_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!fd)
+        return;
+    const uint32_t uid = peer_of(fd.get()).uid;
+    if (uid != geteuid() && uid != 0)
+        return;
+    const std::shared_ptr<Channel> channel = Channel::make(loop_, std::move(fd));
+    clients_.insert(channel);
+    Channel *at = channel.get();
+    channel->on_end = [this, at] {
+        const std::shared_ptr<Channel> one = at->shared_from_this();
+        clients_.erase(one);
+        watchers_.erase(one);
+    };
+    channel->on_frame = [this, at](FrameKind, std::string_view body) {
+        const json message = json::parse(body, nullptr, false);
+        try {
+            command(at->shared_from_this(), message);
+        } catch (const json::exception &error) {
+            at->send(
+                json{{"type", "end"}, {"ok", false}, {"code", EPROTO}, {"error", error.what()}});
+        }
+    };
+}
+
+void Coordinator::command(const std::shared_ptr<Channel> &channel, const json &message)
+{
+    const std::string type = message.at("type");
+    if (type == "checkpoint") {
+        want(channel, message);
+    } else if (type == "status") {
+        channel->send(status());
+    } else if (type == "cancel") {
+        if (now_ && (now_->stage == Stage::preparing || now_->stage == Stage::pending ||
+                     now_->stage == Stage::running))
+            give_up("it was called off", ECANCELED);
+    } else if (type == "continue") {
+        tell_all({{"type", "continue"}});
+        if (now_ && now_->stage == Stage::held)
+            end_checkpoint();
+        channel->send(json{{"type", "end"}, {"ok", true}});
+    } else {
+        channel->send(json{{"type", "end"},
+                           {"ok", false},
+                           {"code", EPROTO},
+                           {"error", fmt::format("the job's daemon does not know '{}'", type)}});
+    }
+}
+
+json Coordinator::status() const
+{
+    json ranks = json::array();
+    for (const auto &[number, place] : ranks_) {
+        const auto at = members_.find(place.member);
+        ranks.push_back({{"rank", number},
+                         {"pid", place.pid},
+                         {"node", at != members_.end() ? at->second.name : ""}});
+    }
+    const Result<void> ready = complete();
+    return {{"type", "status"},
+            {"job", job_.id},
+            {"launcher", job_.launcher},
+            {"state", state_},
+            {"ranks", ranks},
+            {"expected", expected_ranks_},
+            {"ready", bool(ready)},
+            {"why", ready ? "" : ready.error().text()},
+            {"checkpoints", checkpoints_}};
+}
+
+} // namespace cryo::coord

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the job's first daemon does besides being a daemon: it knows all ranks and all daemons,
+// makes the tree of them, and leads a checkpoint from a command's request to the snapshot's commit.
+//
+//     Coordinator coordinator(loop, job, node);
+//     coordinator.begin();
+//     loop.run();                     // until the launcher is gone
+#pragma once
+
+#include "coord/daemon.hpp"
+#include "coord/snapshot.hpp"
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+namespace cryo::coord {
+
+class Coordinator
+{
+  public:
+    Coordinator(Loop &loop, const Job &job, const std::string &node);
+    ~Coordinator();
+    Result<void> begin();
+    Daemon &local() { return local_; }
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    struct Member { // a node
+        std::string name;
+        std::shared_ptr<Channel> channel; // none: this one
+        std::vector<std::string> addresses;
+        uint16_t port = 0;
+        uint32_t index = 0; // in the tree
+        bool placed = false;
+        std::string trouble;
+    };
+    struct RankPlace {
+        uint32_t member;
+        int pid;
+    };
+    enum class Stage : uint8_t { preparing, pending, running, finishing, held, cancelling };
+    struct Checkpoint {
+        uint64_t number = 0;
+        Stage stage = Stage::preparing;
+        nlohmann::json request;
+        std::optional<SnapshotWriter> writer;
+        std::set<uint32_t> awaited; // members: prepared, or idle
+        std::map<uint32_t, SnapshotImage> images;
+        std::map<uint32_t, bool> cut;
+        std::vector<std::string> notices;
+        std::string error;
+        int code = 0;
+        uint64_t longest_stop = 0;
+        Clock::time_point begun = Clock::now();
+        uint64_t patience = 0; // timer
+        bool agreed = false;   // the tree is done with it
+    };
+
+    // Nodes and ranks
+    void joined(const std::shared_ptr<Channel> &channel, const nlohmann::json &first);
+    void member_gone(uint32_t number);
+    void hear(uint32_t member, const nlohmann::json &message);
+    void rank_came(uint32_t member, const nlohmann::json &message);
+    void rank_left(uint32_t member, uint32_t rank);
+    void build_tree();
+    void tell(uint32_t member, const nlohmann::json &message);
+    void tell_all(const nlohmann::json &message);
+    Result<void> complete() const; // all ranks are there, and the tree stands
+
+    // Commands
+    void accept_command();
+    void command(const std::shared_ptr<Channel> &channel, const nlohmann::json &message);
+    nlohmann::json status() const;
+
+    // Checkpoints
+    void want(const std::shared_ptr<Channel> &channel, const nlohmann::json &request);
+    Result<void> begin_checkpoint(const nlohmann::json &request);
+    void prepared(uint32_t member, const nlohmann::json &message);
+    void image_came(const nlohmann::json &message);
+    void look_at_tree();
+    void look_at_images();
+    void commit();
+    void give_up(std::string error, int code);
+    void idle(uint32_t member);
+    void end_checkpoint();
+    void say(const char *state, nlohmann::json more = nlohmann::json::object());
+    void to_watchers(const nlohmann::json &message);
+    void tell_missing();
+    void launcher_gone();
+
+    Loop &loop_;
+    Job job_;
+    Daemon local_;
+    Fd launcher_;
+    Fd commands_;
+    std::set<std::shared_ptr<Channel>> clients_;
+    std::set<std::shared_ptr<Channel>> watchers_; // of the checkpoint
+    std::map<uint32_t, Member> members_;          // 0: this node
+    uint32_t next_member_ = 1;
+    std::map<uint32_t, RankPlace> ranks_;
+    uint32_t expected_ranks_ = 0;
+    std::string space_; // the job's name at the launcher
+    uint64_t generation_ = 0;
+    bool built_ = false;
+    std::string lost_; // why no checkpoint is possible any more
+    std::string state_ = "none";
+    std::optional<Checkpoint> now_;
+    uint64_t checkpoints_ = 0;
+    bool ending_ = false;
+};
+
+} // namespace cryo::coord

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+// One checkpoint: prepared at every node, agreed upon in the tree, images taken, snapshot
+// committed. Until the commit everything can fail at any place, and then nothing has happened.
+#include "coord/auth.hpp"
+#include "coord/coordinator.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <sstream>
+
+namespace cryo::coord {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr int64_t inquire_ms = 2000;
+
+std::vector<std::string> command_line(pid_t pid)
+{
+    std::ifstream in(fmt::format("/proc/{}/cmdline", pid), std::ios::binary);
+    std::vector<std::string> words;
+    for (std::string word; std::getline(in, word, '\0');)
+        words.push_back(word);
+    return words;
+}
+
+} // namespace
+
+void Coordinator::to_watchers(const json &message)
+{
+    const auto all = watchers_; // one of them may go while it is told
+    for (const std::shared_ptr<Channel> &one : all)
+        one->send(message);
+}
+
+void Coordinator::say(const char *state, json more)
+{
+    state_ = state;
+    more["type"] = "state";
+    more["state"] = state;
+    to_watchers(more);
+}
+
+void Coordinator::want(const std::shared_ptr<Channel> &channel, const json &request)
+{
+    const auto refuse = [&](const Error &error) {
+        if (channel)
+            channel->send(json{
+                {"type", "end"}, {"ok", false}, {"code", error.code()}, {"error", error.text()}});
+    };
+    if (now_ && request.value("follow", false)) {
+        watchers_.insert(channel);
+        say(state_.c_str());
+        return;
+    }
+    if (now_) {
+        refuse(Error(EBUSY, now_->stage == Stage::held
+                                ? "the job is stopped; continue it with --cont first"
+                                : "a checkpoint of this job is under way; --status follows it"));
+        return;
+    }
+    if (Result<void> ready = complete(); !ready) {
+        refuse(ready.error());
+        return;
+    }
+    if (channel)
+        watchers_.insert(channel);
+    if (Result<void> begun = begin_checkpoint(request); !begun) {
+        watchers_.clear();
+        now_.reset();
+        state_ = "error";
+        refuse(begun.error());
+    }
+}
+
+Result<void> Coordinator::begin_checkpoint(const json &request)
+{
+    now_.emplace();
+    now_->number = ++checkpoints_;
+    now_->request = request;
+    say("requested");
+    Snapshot about;
+    about.job = job_.id;
+    about.launcher = job_.launcher;
+    about.command = command_line(job_.launcher);
+    std::error_code ignored;
+    about.directory =
+        std::filesystem::read_symlink(fmt::format("/proc/{}/cwd", job_.launcher), ignored);
+    Result<SnapshotWriter> writer = SnapshotWriter::begin(
+        request.at("directory"), request.value("reference", default_reference(job_.launcher)),
+        std::move(about));
+    if (!writer)
+        return writer.error();
+    now_->writer.emplace(std::move(*writer));
+    const std::string token = random_hex(16);
+    if (Result<void> put = now_->writer->put_token(token); !put)
+        return put;
+    const int64_t patience = request.value("patience", int64_t(600));
+    if (patience > 0)
+        now_->patience = loop_.after(patience * 1000, [this, patience] {
+            if (now_ && (now_->stage == Stage::preparing || now_->stage == Stage::pending))
+                give_up(fmt::format("not all ranks could stop within {} s; --status names them, "
+                                    "--time gives them longer",
+                                    patience),
+                        ETIMEDOUT);
+        });
+    const std::string after = request.value("after", "none");
+    ImageOptions options = image_options(request);
+    options.fork = options.fork && after == "none"; // who stays where it is needs no copy
+    for (const auto &[number, member] : members_)
+        now_->awaited.insert(number);
+    const json prepare = {{"type", "prepare"},
+                          {"checkpoint", now_->number},
+                          {"directory", now_->writer->directory()},
+                          {"token", token},
+                          {"options", to_json(options)},
+                          {"hold", after != "none"}};
+    tell_all(prepare);
+    return {};
+}
+
+void Coordinator::prepared(uint32_t member, const json &message)
+{
+    if (!now_ || now_->stage != Stage::preparing || message.at("checkpoint") != now_->number)
+        return;
+    if (message.contains("error")) {
+        give_up(message.at("error"), ENOENT);
+        return;
+    }
+    now_->awaited.erase(member);
+    if (!now_->awaited.empty())
+        return;
+    now_->stage = Stage::pending;
+    say("pending");
+    if (Result<uint32_t> epoch = local_.node()->request(); !epoch) {
+        give_up(epoch.error().text(), epoch.error().code());
+        return;
+    }
+    tell_missing();
+    look_at_tree();
+}
+
+// Who is not there yet, again and again.
+void Coordinator::tell_missing()
+{
+    loop_.after(inquire_ms, [this, number = now_->number] {
+        if (!now_ || now_->number != number || now_->stage != Stage::pending)
+            return;
+        to_watchers({{"type", "waiting"}});
+        local_.node()->inquire();
+        tell_missing();
+    });
+}
+
+void Coordinator::image_came(const json &message)
+{
+    if (!now_ || message.at("checkpoint") != now_->number)
+        return;
+    const uint32_t rank = message.at("rank");
+    if (message.contains("error")) {
+        const auto at = ranks_.find(rank);
+        give_up(fmt::format("rank {}{}: {}", rank,
+                            at != ranks_.end()
+                                ? fmt::format(" on node {}", members_[at->second.member].name)
+                                : "",
+                            message.at("error").get<std::string>()),
+                message.value("code", EIO));
+        return;
+    }
+    now_->images[rank] = {rank, message.at("pid"), message.at("node"), message.at("file"),
+                          message.at("bytes")};
+    now_->longest_stop = std::max(now_->longest_stop, message.value("stopped_ns", uint64_t(0)));
+    for (const json &notice : message.value("notices", json::array()))
+        now_->notices.push_back(fmt::format("rank {}: {}", rank, notice.get<std::string>()));
+    look_at_images();
+}
+
+void Coordinator::look_at_tree()
+{
+    if (!now_ || now_->stage == Stage::preparing || now_->agreed || local_.node() == nullptr)
+        return;
+    switch (local_.node()->outcome()) {
+    case bookmark::Node::Outcome::abandoned:
+        if (now_->stage != Stage::cancelling && now_->stage != Stage::held)
+            give_up(bookmark::describe(local_.node()->reason()), ECANCELED);
+        break;
+    case bookmark::Node::Outcome::done:
+        now_->agreed = true;
+        if (now_->stage == Stage::held)
+            end_checkpoint();
+        else
+            look_at_images();
+        break;
+    default:
+        break;
+    }
+}
+
+void Coordinator::look_at_images()
+{
+    if (!now_ || (now_->stage != Stage::pending && now_->stage != Stage::running))
+        return;
+    if (now_->stage == Stage::pending) {
+        now_->stage = Stage::running;
+        say("running");
+    }
+    to_watchers({{"type", "images"},
+                 {"done", now_->images.size()},
+                 {"cut", std::max(now_->cut.size(), now_->images.size())},
+                 {"of", expected_ranks_}});
+    // Held ranks have their images, and have not been told so: the tree waits for them.
+    const bool held = now_->request.value("after", "none") != "none";
+    if (now_->images.size() == expected_ranks_ && (now_->agreed || held))
+        commit();
+}
+
+void Coordinator::commit()
+{
+    now_->stage = Stage::finishing;
+    say("finished locally");
+    std::vector<SnapshotImage> images;
+    uint64_t bytes = 0;
+    for (const auto &[rank, image] : now_->images) {
+        images.push_back(image);
+        bytes += image.bytes;
+    }
+    if (Result<void> done = now_->writer->commit(std::move(images)); !done) {
+        give_up(done.error().text(), done.error().code());
+        return;
+    }
+    const unsigned keep = now_->request.value("keep", 0U);
+    if (keep > 0) {
+        if (Result<void> kept = now_->writer->keep(keep); !kept)
+            now_->notices.push_back(
+                fmt::format("older snapshots could not be removed: {}", kept.error().text()));
+    }
+    const std::string after = now_->request.value("after", "none");
+    const std::chrono::duration<double> took = Clock::now() - now_->begun;
+    tell_all({{"type", "finish"}, {"after", after}});
+    say(after == "stop" ? "stopped" : "established");
+    to_watchers({{"type", "end"},
+                 {"ok", true},
+                 {"reference", std::filesystem::path(now_->writer->path()).filename()},
+                 {"path", now_->writer->path()},
+                 {"seq", now_->writer->seq()},
+                 {"ranks", expected_ranks_},
+                 {"bytes", bytes},
+                 {"seconds", took.count()},
+                 {"longest_stop_ns", now_->longest_stop},
+                 {"notices", now_->notices}});
+    watchers_.clear();
+    if (after == "term")
+        kill(job_.launcher, SIGTERM);
+    if (after == "none") {
+        end_checkpoint();
+    } else {
+        now_->writer.reset();
+        now_->stage = Stage::held;
+    }
+}
+
+void Coordinator::give_up(std::string error, int code)
+{
+    if (!now_ || now_->stage == Stage::cancelling)
+        return;
+    if (now_->stage == Stage::held) { // it is committed: there is nothing to give up
+        end_checkpoint();
+        return;
+    }
+    const bool asked = now_->stage != Stage::preparing;
+    now_->stage = Stage::cancelling;
+    now_->error = std::move(error);
+    now_->code = code;
+    now_->awaited.clear();
+    for (const auto &[number, member] : members_)
+        now_->awaited.insert(number);
+    if (asked && local_.node() != nullptr &&
+        local_.node()->outcome() == bookmark::Node::Outcome::working)
+        local_.node()->abandon({.doing = bookmark::Doing::failed});
+    tell_all({{"type", "cancel"}, {"checkpoint", now_->number}});
+}
+
+void Coordinator::idle(uint32_t member)
+{
+    if (now_->stage != Stage::cancelling)
+        return;
+    now_->awaited.erase(member);
+    if (now_->awaited.empty())
+        end_checkpoint();
+}
+
+void Coordinator::end_checkpoint()
+{
+    loop_.call_off(now_->patience);
+    const bool failed = now_->stage == Stage::cancelling;
+    Checkpoint over = std::move(*now_);
+    now_.reset();
+    over.writer.reset(); // what is not committed goes
+    if (failed) {
+        say("error");
+        to_watchers({{"type", "end"}, {"ok", false}, {"code", over.code}, {"error", over.error}});
+        watchers_.clear();
+    }
+    if (ending_)
+        loop_.stop();
+}
+
+} // namespace cryo::coord

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coord/imager.hpp"
+
+#include "backend/backend.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace cryo::coord {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr int report_fd = 3;
+
+void say(const json &what)
+{
+    const std::string text = what.dump() + "\n";
+    for (size_t at = 0; at < text.size();) {
+        const ssize_t n = write(report_fd, text.data() + at, text.size() - at);
+        if (n < 0 && errno != EINTR)
+            _exit(1);
+        at += n > 0 ? static_cast<size_t>(n) : 0;
+    }
+}
+
+json failure(const Error &error)
+{
+    return {{"error", error.text()}, {"code", error.code()}};
+}
+
+json take(pid_t pid, const std::string &file, const ImageOptions &options)
+{
+    capture::CheckpointOptions how;
+    how.scope = image::Scope::tree;
+    how.snapshot = options.fork ? capture::Snapshot::fork : capture::Snapshot::stop;
+    how.packing = options.compress == "auto" ? image::Packing::automatic : image::Packing::raw;
+    how.sync = options.sync;
+    how.phase = [](std::string_view name) { say({{"phase", name}}); };
+    Result<std::unique_ptr<backend::Backend>> chosen =
+        backend::choose(options.backend, backend::Purpose::checkpoint, {});
+    if (!chosen)
+        return failure(chosen.error());
+    (*chosen)->set_filename(file);
+    if (Result<void> ready = (*chosen)->before_ckpt(pid, how); !ready)
+        return failure(ready.error());
+    const Result<capture::Outcome> done = (*chosen)->do_ckpt();
+    if (!done)
+        return failure(done.error());
+    return {{"bytes", done->image.size},
+            {"threads", done->threads},
+            {"stopped_ns", done->stopped_ns},
+            {"notices", done->notices}};
+}
+
+// The child. Of the daemon's descriptors it keeps none: a rank that waits for the daemon's end must
+// not wait for this process.
+[[noreturn]] void run(int report, pid_t daemon, pid_t pid, const std::string &file,
+                      const ImageOptions &options)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != daemon)
+        _exit(1);
+    if (report != report_fd)
+        dup2(report, report_fd);
+    close_range(report_fd + 1, ~0U, 0);
+    for (int signal : {SIGTERM, SIGINT, SIGHUP, SIGCHLD})
+        ::signal(signal, SIG_DFL);
+    say({{"end", take(pid, file, options)}});
+    _exit(0);
+}
+
+} // namespace
+
+ImageOptions image_options(const json &from)
+{
+    ImageOptions options;
+    options.fork = from.value("fork", true);
+    options.compress = from.value("compress", "none");
+    options.backend = from.value("backend", "auto");
+    options.sync = from.value("sync", true);
+    return options;
+}
+
+json to_json(const ImageOptions &options)
+{
+    return {{"fork", options.fork},
+            {"compress", options.compress},
+            {"backend", options.backend},
+            {"sync", options.sync}};
+}
+
+Imager::~Imager()
+{
+    if (report_)
+        loop_.forget(report_.get());
+    if (child_ > 0) {
+        kill(child_, SIGKILL);
+        while (waitpid(child_, nullptr, 0) < 0 && errno == EINTR)
+            ;
+    }
+}
+
+Result<void> Imager::start(pid_t pid, const std::string &file, const ImageOptions &options,
+                           std::function<void()> cut, std::function<void(const Taken &)> end)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return Error::from_errno("pipe", errno);
+    report_ = Fd(ends[0]);
+    const Fd write(ends[1]);
+    cut_ = std::move(cut);
+    end_ = std::move(end);
+    const pid_t self = getpid();
+    child_ = fork();
+    if (child_ < 0)
+        return Error::from_errno("fork", errno);
+    if (child_ == 0)
+        run(write.get(), self, pid, file, options);
+    fcntl(report_.get(), F_SETFL, O_NONBLOCK);
+    loop_.watch(report_.get(), POLLIN, [this](short) { ready(); });
+    return {};
+}
+
+void Imager::ready()
+{
+    char bytes[4096];
+    ssize_t n;
+    while ((n = read(report_.get(), bytes, sizeof(bytes))) > 0)
+        text_.append(bytes, static_cast<size_t>(n));
+    const bool over = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+    for (size_t at; (at = text_.find('\n')) != std::string::npos;) {
+        const std::string one = text_.substr(0, at);
+        text_.erase(0, at + 1);
+        line(one);
+    }
+    if (over)
+        finish();
+}
+
+void Imager::line(const std::string &text)
+{
+    const json said = json::parse(text, nullptr, false);
+    if (said.is_discarded())
+        return;
+    if (said.value("phase", "") == capture::phase_frozen && cut_) {
+        cut_();
+        return;
+    }
+    if (!said.contains("end"))
+        return;
+    const json &end = said["end"];
+    ended_ = true;
+    taken_.error = end.value("error", "");
+    taken_.code = end.value("code", 0);
+    taken_.bytes = end.value("bytes", uint64_t(0));
+    taken_.threads = end.value("threads", uint64_t(0));
+    taken_.stopped_ns = end.value("stopped_ns", uint64_t(0));
+    taken_.notices = end.value("notices", std::vector<std::string>());
+}
+
+void Imager::finish()
+{
+    loop_.forget(report_.get());
+    report_.reset();
+    int status = 0;
+    while (waitpid(child_, &status, 0) < 0 && errno == EINTR)
+        ;
+    child_ = 0;
+    if (!ended_) {
+        taken_.error = WIFSIGNALED(status)
+                           ? fmt::format("the process that took the image was killed by signal {}",
+                                         WTERMSIG(status))
+                           : "the process that took the image ended without a result";
+        taken_.code = EINTR;
+    }
+    const auto told = std::move(end_); // which may destroy this
+    told(taken_);
+}
+
+} // namespace cryo::coord

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Takes one rank's image, in a process of its own: whatever happens to that does not happen to the
+// daemon.
+//
+//     Imager imager(loop);
+//     imager.start(pid, file, how, [] { the frozen copy is made }, [](const Taken &taken) { ... });
+//
+// Destroying it ends the process; a half-written image has no name yet and goes with it.
+#pragma once
+
+#include "base/fd.hpp"
+#include "base/result.hpp"
+#include "coord/loop.hpp"
+
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <sys/types.h>
+
+namespace cryo::coord {
+
+struct ImageOptions {
+    bool fork = true; // else the rank stands still until its image is committed
+    std::string compress = "none";
+    std::string backend = "auto";
+    bool sync = true;
+};
+ImageOptions image_options(const nlohmann::json &from);
+nlohmann::json to_json(const ImageOptions &options);
+
+struct Taken {
+    std::string error; // empty: there is an image
+    int code = 0;
+    uint64_t bytes = 0;
+    uint64_t threads = 0;
+    uint64_t stopped_ns = 0;
+    std::vector<std::string> notices;
+};
+
+class Imager
+{
+  public:
+    explicit Imager(Loop &loop) : loop_(loop) {}
+    ~Imager();
+    Imager(const Imager &) = delete;
+    Imager &operator=(const Imager &) = delete;
+
+    Result<void> start(pid_t pid, const std::string &file, const ImageOptions &options,
+                       std::function<void()> cut, std::function<void(const Taken &)> end);
+
+  private:
+    void ready();
+    void line(const std::string &text);
+    void finish();
+
+    Loop &loop_;
+    Fd report_;
+    pid_t child_ = 0;
+    std::string text_;
+    Taken taken_;
+    bool ended_ = false;
+    std::function<void()> cut_;
+    std::function<void(const Taken &)> end_;
+};
+
+} // namespace cryo::coord

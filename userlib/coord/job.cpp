@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coord/job.hpp"
+
+#include "cli/place.hpp"
+#include "coord/place.hpp"
+
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <dirent.h>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <spawn.h>
+#include <sstream>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+namespace cryo::coord {
+
+namespace {
+
+std::vector<std::string> split(const std::string &text, char at)
+{
+    std::vector<std::string> parts;
+    std::istringstream in(text);
+    for (std::string part; std::getline(in, part, at);)
+        parts.push_back(part);
+    return parts;
+}
+
+Variables variables_of(const std::string &joined)
+{
+    Variables variables;
+    for (const std::string &one : split(joined, '\0')) {
+        const size_t equals = one.find('=');
+        if (equals != std::string::npos)
+            variables.emplace(one.substr(0, equals), one.substr(equals + 1)); // the first counts
+    }
+    return variables;
+}
+
+std::vector<const char *> as_list(const std::vector<std::string> &words)
+{
+    std::vector<const char *> list;
+    for (const std::string &word : words)
+        list.push_back(word.c_str());
+    list.push_back(nullptr);
+    return list;
+}
+
+// A directory that nobody else may look into or change.
+Result<void> make_private(const std::string &path)
+{
+    if (mkdir(path.c_str(), 0700) == 0)
+        return {};
+    if (errno != EEXIST)
+        return Error::from_errno(path, errno);
+    struct stat status = {};
+    if (lstat(path.c_str(), &status) != 0)
+        return Error::from_errno(path, errno);
+    if (!S_ISDIR(status.st_mode) || status.st_uid != geteuid() || (status.st_mode & 077) != 0)
+        return Error(EACCES,
+                     fmt::format("{}: is not a directory of yours alone (mode 0700); remove "
+                                 "it, or name another one in CRYO_RUNTIME_DIR",
+                                 path));
+    return {};
+}
+
+Result<sockaddr_un> address_of(const std::string &path)
+{
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    if (path.size() >= sizeof(address.sun_path))
+        return Error(
+            ENAMETOOLONG,
+            fmt::format("{}: too long for a socket; set CRYO_RUNTIME_DIR to a short path", path));
+    memcpy(address.sun_path, path.c_str(), path.size() + 1);
+    return address;
+}
+
+} // namespace
+
+std::string Job::text() const
+{
+    return fmt::format("{}:{}:{}:{}", id, secret, port, fmt::join(addresses, ","));
+}
+
+Result<Job> job_from(const Variables &variables)
+{
+    const auto at = variables.find(job_variable);
+    if (at == variables.end())
+        return Error(ENOENT, "it was not started under cr_run");
+    std::vector<std::string> assigned;
+    for (const auto &[name, value] : variables)
+        assigned.push_back(fmt::format("{}={}", name, value));
+    const std::vector<std::string> parts = split(at->second, ':');
+    char directory[PATH_MAX];
+    if (parts.size() < 3 || !job_directory(as_list(assigned).data(), directory, sizeof(directory)))
+        return Error(EINVAL, "its CRYO_JOB is damaged");
+    Job job;
+    job.id = parts[0];
+    job.secret = parts[1];
+    job.port = static_cast<uint16_t>(atoi(parts[2].c_str()));
+    const size_t fixed = parts[0].size() + parts[1].size() + parts[2].size() + 3;
+    if (at->second.size() > fixed)
+        job.addresses = split(at->second.substr(fixed), ',');
+    job.directory = directory;
+    job.launcher = atoi(job.id.c_str());
+    return job;
+}
+
+Variables own_variables()
+{
+    Variables variables;
+    for (char **one = environ; *one != nullptr; one++) {
+        const char *equals = strchr(*one, '=');
+        if (equals != nullptr)
+            variables.emplace(std::string(static_cast<const char *>(*one), equals), equals + 1);
+    }
+    return variables;
+}
+
+Result<Job> job_of(pid_t pid)
+{
+    std::ifstream in(fmt::format("/proc/{}/environ", pid), std::ios::binary);
+    std::stringstream all;
+    all << in.rdbuf();
+    if (!in)
+        return Error(errno == EACCES ? EACCES : ESRCH,
+                     fmt::format("process {}: {}", pid,
+                                 errno == EACCES ? "belongs to somebody else"
+                                                 : "there is none; is this the PID of mpirun?"));
+    Variables variables = variables_of(all.str());
+    // The runtime directory's default is that of the job's owner, not of root who looks at it.
+    if (variables.count("CRYO_RUNTIME_DIR") == 0) {
+        struct stat status = {};
+        if (stat(fmt::format("/proc/{}", pid).c_str(), &status) == 0)
+            variables["CRYO_RUNTIME_DIR"] = fmt::format("/tmp/cryo-{}", status.st_uid);
+    }
+    Result<Job> job = job_from(variables);
+    if (!job)
+        return Error(job.error().code(),
+                     fmt::format("process {}: {}; start the job as `cr_run mpirun ...`", pid,
+                                 job.error().text()));
+    return job;
+}
+
+Result<void> make_directories(const std::string &runtime, const std::string &job)
+{
+    if (Result<void> made = make_private(runtime); !made)
+        return made;
+    return make_private(job);
+}
+
+void sweep_directories(const std::string &runtime)
+{
+    std::error_code ignored;
+    for (const auto &entry : std::filesystem::directory_iterator(runtime, ignored)) {
+        const pid_t launcher = atoi(entry.path().filename().c_str());
+        if (launcher <= 0 || kill(launcher, 0) == 0 || errno != ESRCH)
+            continue;
+        // The launcher may have gone while its daemon still commits a snapshot.
+        Job job;
+        job.directory = entry.path();
+        if (!connect_root(job))
+            std::filesystem::remove_all(entry.path(), ignored);
+    }
+}
+
+Result<Variables> start_job(pid_t launcher)
+{
+    const std::string daemon = cli::library("cryo/mpi-daemon");
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return Error::from_errno("pipe", errno);
+    const Fd answer(ends[0]);
+    Fd write(ends[1]);
+    const std::vector<std::string> words = {daemon, "--root", std::to_string(launcher)};
+    std::vector<char *> arguments;
+    for (const std::string &word : words)
+        arguments.push_back(const_cast<char *>(word.c_str())); // NOLINT: posix_spawn's type
+    arguments.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, write.get(), STDOUT_FILENO);
+    pid_t child = 0;
+    const int error =
+        posix_spawn(&child, daemon.c_str(), &actions, nullptr, arguments.data(), environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (error != 0)
+        return Error::from_errno(daemon, error).within("the installation of Cryo is not complete");
+    write.reset();
+    std::string text;
+    char bytes[4096];
+    for (ssize_t n; (n = read(answer.get(), bytes, sizeof(bytes))) > 0;)
+        text.append(bytes, static_cast<size_t>(n));
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        return Error(ECHILD, fmt::format("{}: the job's daemon did not start", daemon));
+    Variables variables;
+    for (const std::string &line : split(text, '\n')) {
+        const size_t equals = line.find('=');
+        if (equals != std::string::npos)
+            variables.emplace(line.substr(0, equals), line.substr(equals + 1));
+    }
+    return variables;
+}
+
+Result<Fd> connect_root(const Job &job)
+{
+    Result<Fd> fd = connect_path(job.root_socket());
+    if (!fd)
+        return Error(fd.error().code(),
+                     fmt::format("{}; the job's first daemon is not on this node, or has ended",
+                                 fd.error().text()));
+    return fd;
+}
+
+Result<Fd> connect_path(const std::string &path)
+{
+    const Result<sockaddr_un> address = address_of(path);
+    if (!address)
+        return address.error();
+    Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!fd)
+        return Error::from_errno("socket", errno);
+    if (connect(fd.get(), reinterpret_cast<const sockaddr *>(&*address), sizeof(*address)) != 0)
+        return Error::from_errno(path, errno);
+    return fd;
+}
+
+Result<Fd> listen_at(const std::string &path)
+{
+    const Result<sockaddr_un> address = address_of(path);
+    if (!address)
+        return address.error();
+    Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!fd)
+        return Error::from_errno("socket", errno);
+    if (bind(fd.get(), reinterpret_cast<const sockaddr *>(&*address), sizeof(*address)) != 0 ||
+        listen(fd.get(), 128) != 0)
+        return Error::from_errno(path, errno);
+    return fd;
+}
+
+} // namespace cryo::coord

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A job: its name, its secret, and where its first daemon is; where its files lie on a node; how it
+// is found from the PID of mpirun, and how it begins.
+//
+//     Result<Variables> set = start_job(getpid());     // then the caller becomes mpirun
+//     Result<Job> job = job_of(pid_of_mpirun);
+//     Result<Fd> root = connect_root(*job);
+#pragma once
+
+#include "base/fd.hpp"
+#include "base/result.hpp"
+
+#include <map>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace cryo::coord {
+
+using Variables = std::map<std::string, std::string>;
+
+struct Job {
+    std::string id;
+    std::string secret;
+    uint16_t port = 0;
+    std::vector<std::string> addresses; // of the node of the first daemon
+    std::string directory;              // on this node
+    pid_t launcher = 0;
+
+    std::string root_socket() const { return directory + "/.root"; }
+    std::string text() const; // the value of CRYO_JOB
+};
+
+// From the variables of a process; ENOENT: it belongs to no job.
+Result<Job> job_from(const Variables &variables);
+// From those of the process `pid`.
+Result<Job> job_of(pid_t pid);
+Variables own_variables();
+
+// Makes the runtime directory and the job's, which must be ours alone.
+Result<void> make_directories(const std::string &runtime, const std::string &job);
+// Removes what jobs of launchers that are no more have left there.
+void sweep_directories(const std::string &runtime);
+
+// Starts the first daemon of a job whose launcher is, or is going to be, the process `launcher`.
+// What it returns belongs into the launcher's environment.
+Result<Variables> start_job(pid_t launcher);
+
+// To the job's first daemon, on its node.
+Result<Fd> connect_root(const Job &job);
+Result<Fd> connect_path(const std::string &path);
+Result<Fd> listen_at(const std::string &path);
+
+} // namespace cryo::coord

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coord/launch.hpp"
+
+#include "coord/job.hpp"
+#include "coord/place.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <unistd.h>
+
+namespace cryo::coord {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Where execvp would find it, with no link left.
+std::string whole_path(const std::string &program)
+{
+    std::error_code ignored;
+    if (program.find('/') != std::string::npos)
+        return fs::canonical(program, ignored);
+    const char *path = getenv("PATH");
+    std::istringstream directories(path != nullptr ? path : "/usr/bin:/bin");
+    for (std::string one; std::getline(directories, one, ':');) {
+        const fs::path file = fs::path(one) / program;
+        if (access(file.c_str(), X_OK) == 0)
+            return fs::canonical(file, ignored);
+    }
+    return program;
+}
+
+bool is_open_mpi(const std::string &launcher)
+{
+    const std::string name = fs::path(whole_path(launcher)).filename();
+    return name == "orterun" || name == "prterun" || name.ends_with(".openmpi");
+}
+
+} // namespace
+
+bool is_launcher(const std::string &program)
+{
+    const std::string file = fs::path(program).filename();
+    const std::string name = file.substr(0, file.find('.'));
+    constexpr std::string_view known[] = {"mpirun", "mpiexec", "orterun", "prterun", "srun"};
+    return std::find(std::begin(known), std::end(known), name) != std::end(known);
+}
+
+std::vector<std::string> export_options(const std::string &launcher)
+{
+    std::vector<std::string> options;
+    if (!is_open_mpi(launcher))
+        return options;
+    for (const char *name : {job_variable, "CRYO_DAEMON", "CRYO_RUNTIME_DIR", "LD_PRELOAD"}) {
+        if (getenv(name) != nullptr)
+            options.insert(options.end(), {"-x", name});
+    }
+    return options;
+}
+
+Result<void> make_job(std::vector<std::string> &words)
+{
+    const Result<Variables> variables = start_job(getpid());
+    if (!variables)
+        return variables.error();
+    for (const auto &[name, value] : *variables)
+        setenv(name.c_str(), value.c_str(), 1);
+    const std::vector<std::string> options = export_options(words.front());
+    words.insert(words.begin() + 1, options.begin(), options.end());
+    return {};
+}
+
+} // namespace cryo::coord

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Making a job of what mpirun is about to start.
+//
+//     if (is_launcher(words.front()))
+//         Result<void> done = make_job(words);     // then execvp(words): this process is mpirun
+#pragma once
+
+#include "base/result.hpp"
+
+#include <string>
+#include <vector>
+
+namespace cryo::coord {
+
+// By its name: mpirun, mpiexec, orterun, prterun, srun, and these with a suffix.
+bool is_launcher(const std::string &program);
+
+// Starts the job's first daemon for this process, which is going to be the launcher, and puts what
+// ranks must know into its environment. Open MPI's launcher gets options that take these variables
+// (and the preloaded libraries) to other nodes, by name: values do not belong on a command line.
+Result<void> make_job(std::vector<std::string> &words);
+// The names of those variables, as options.
+std::vector<std::string> export_options(const std::string &launcher);
+
+} // namespace cryo::coord

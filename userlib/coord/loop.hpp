@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a daemon waits for: descriptors and times. One thread; everything happens in run().
+//
+//     loop.watch(fd, POLLIN, [&](short events) { ... });
+//     loop.after(2000, [&] { ... });
+//     loop.run();                       // until stop()
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+
+namespace cryo::coord {
+
+class Loop
+{
+  public:
+    using Ready = std::function<void(short events)>;
+
+    void watch(int fd, short events, Ready ready);
+    void change(int fd, short events);
+    void forget(int fd);
+
+    // A number by which it can be called off.
+    uint64_t after(int64_t milliseconds, std::function<void()> then);
+    void call_off(uint64_t number);
+
+    void run();
+    void stop() { over_ = true; }
+    void resume() { over_ = false; } // run() may be called again
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    struct Watched {
+        uint64_t number;
+        short events;
+        Ready ready;
+    };
+    struct Timer {
+        Clock::time_point at;
+        std::function<void()> then;
+    };
+    int until_next() const;
+    void run_timers();
+
+    std::map<int, Watched> watched_;
+    std::map<uint64_t, Timer> timers_;
+    uint64_t numbers_ = 0;
+    bool over_ = false;
+};
+
+} // namespace cryo::coord

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// mpi-daemon: the daemon of one node of an MPI job. Started by cr_run and ompi-restart (the first
+// one, --root, which prints what belongs into mpirun's environment) and by the first rank of every
+// other node (--node); never by a person.
+#include "cli/command.hpp"
+#include "coord/auth.hpp"
+#include "coord/coordinator.hpp"
+#include "coord/place.hpp"
+
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace {
+
+using cryo::Error;
+using cryo::Fd;
+using cryo::Result;
+using cryo::coord::Channel;
+using cryo::coord::Coordinator;
+using cryo::coord::Daemon;
+using cryo::coord::Job;
+using cryo::coord::Loop;
+using nlohmann::json;
+
+constexpr int idle_ms = 60'000; // a daemon that no rank finds
+
+std::string name_of_node()
+{
+    char name[128];
+    return cryo::coord::node_name(environ, name, sizeof(name)) ? name : "node";
+}
+
+// Who started us goes on when the sockets listen. Nothing of its is kept: no terminal, no pipe
+// whose reader waits for its end.
+void to_background()
+{
+    if (fork() != 0)
+        _exit(0);
+    setsid();
+    for (int signal : {SIGHUP, SIGINT, SIGPIPE, SIGTSTP, SIGTTIN, SIGTTOU})
+        ::signal(signal, SIG_IGN);
+    const Fd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+    const char *log = getenv("CRYO_DAEMON_LOG");
+    const Fd to(log != nullptr ? open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1);
+    dup2(null.get(), STDIN_FILENO);
+    dup2(null.get(), STDOUT_FILENO);
+    dup2(to ? to.get() : null.get(), STDERR_FILENO);
+    if (chdir("/") != 0)
+        fmt::print(stderr, "mpi-daemon: /: {}\n", strerror(errno));
+}
+
+Result<void> root(pid_t launcher)
+{
+    Job job;
+    job.launcher = launcher;
+    job.id = fmt::format("{}-{}", launcher, cryo::coord::random_hex(4));
+    job.secret = cryo::coord::random_hex(32);
+    char runtime[PATH_MAX];
+    if (!cryo::coord::runtime_directory(environ, runtime, sizeof(runtime)))
+        return Error(ENAMETOOLONG, "CRYO_RUNTIME_DIR is too long");
+    job.directory = fmt::format("{}/{}", runtime, job.id);
+    if (Result<void> made = cryo::coord::make_directories(runtime, job.directory); !made)
+        return made;
+    cryo::coord::sweep_directories(runtime);
+
+    Loop loop;
+    Coordinator coordinator(loop, job, name_of_node());
+    std::error_code ignored;
+    if (Result<void> begun = coordinator.begin(); !begun) {
+        std::filesystem::remove_all(job.directory, ignored);
+        return begun;
+    }
+    job.port = coordinator.local().tcp().port;
+    job.addresses = coordinator.local().tcp().addresses;
+    const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", ignored);
+    fmt::print("{}={}\nCRYO_DAEMON={}\n", cryo::coord::job_variable, job.text(), self.string());
+    fflush(stdout);
+    to_background();
+    loop.run();
+    std::filesystem::remove_all(job.directory, ignored);
+    return {};
+}
+
+// Joins the job's first daemon. True in `joined` when it has taken us.
+std::shared_ptr<Channel> join(Loop &loop, const Job &job, Fd socket, const Daemon &daemon,
+                              bool &joined)
+{
+    std::shared_ptr<Channel> up = Channel::make(loop, std::move(socket));
+    Channel *at = up.get();
+    up->on_end = [&loop] { loop.stop(); };
+    cryo::coord::give_proof(up, job.secret, [at, &loop, &daemon, &joined] {
+        at->send(json{{"type", "join"},
+                      {"node", daemon.name()},
+                      {"addresses", daemon.tcp().addresses},
+                      {"port", daemon.tcp().port}});
+        at->on_frame = [&loop, &joined](cryo::coord::FrameKind, std::string_view) {
+            joined = true;
+            loop.stop();
+        };
+    });
+    return up;
+}
+
+Result<void> node()
+{
+    Result<Job> job = cryo::coord::job_from(cryo::coord::own_variables());
+    if (!job)
+        return job.error();
+    const std::string runtime = std::filesystem::path(job->directory).parent_path();
+    if (Result<void> made = cryo::coord::make_directories(runtime, job->directory); !made)
+        return made;
+    // Of several ranks that start a daemon at once, one succeeds; the others wait until it listens.
+    const std::string name = name_of_node();
+    const std::string lock_name = fmt::format("{}/.{}.lock", job->directory, name);
+    Fd lock(open(lock_name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    if (!lock || flock(lock.get(), LOCK_EX) != 0)
+        return Error::from_errno(lock_name, errno);
+    const std::string socket_name = job->directory + "/" + name;
+    if (std::filesystem::exists(socket_name)) {
+        if (cryo::coord::connect_path(socket_name))
+            return {};
+        std::filesystem::remove(socket_name); // of a daemon that was killed
+    }
+    Result<Fd> first = cryo::coord::connect_tcp(job->addresses, job->port);
+    if (!first)
+        return first.error();
+
+    Loop loop;
+    std::shared_ptr<Channel> up;
+    Daemon daemon(loop, *job, name, [&up](const json &message) { up->send(message); });
+    if (Result<void> listening = daemon.listen(); !listening)
+        return listening;
+    bool joined = false;
+    up = join(loop, *job, std::move(*first), daemon, joined);
+    loop.run();
+    if (!joined) {
+        std::filesystem::remove(socket_name);
+        return Error(ECONNREFUSED, "the job's first daemon did not take this one");
+    }
+    to_background();
+    lock.reset();
+    up->on_frame = [&daemon](cryo::coord::FrameKind, std::string_view body) {
+        const json message = json::parse(body, nullptr, false);
+        try {
+            daemon.command(message);
+        } catch (const json::exception &error) {
+            fmt::print(stderr, "mpi-daemon: {}\n", error.what());
+        }
+    };
+    // Ranks that lose us take a checkpoint that is under way for abandoned.
+    up->on_end = [&loop] { loop.stop(); };
+    const std::function<void()> look = [&] {
+        if (daemon.had_ranks() && !daemon.busy())
+            loop.stop();
+    };
+    loop.after(idle_ms, [&] {
+        if (!daemon.had_ranks())
+            loop.stop();
+    });
+    daemon.on_progress = look;
+    loop.resume();
+    loop.run();
+    std::filesystem::remove(socket_name);
+    std::filesystem::remove(lock_name);
+    return {};
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    CLI::App app("The daemon of one node of an MPI job; cr_run starts it.", "mpi-daemon");
+    pid_t launcher = 0;
+    bool as_node = false;
+    auto *mode = app.add_option_group("mode");
+    mode->add_option("--root", launcher, "Be the first one, of the job of this launcher")
+        ->check(CLI::PositiveNumber);
+    mode->add_flag("--node", as_node, "Be the one of this node, of the job that CRYO_JOB names");
+    mode->require_option(1);
+    if (std::optional<int> done = cryo::cli::parse(app, argc, argv))
+        return *done;
+    umask(077);
+    const Result<void> done = as_node ? node() : root(launcher);
+    return done ? 0 : cryo::cli::fail("mpi-daemon", done.error());
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Global snapshots on the disk, in Open MPI's old layout (docs/coordinator.md has the files):
+//
+//     BASE/ompi_global_snapshot_PID.ckpt/global_snapshot_meta.data
+//     BASE/ompi_global_snapshot_PID.ckpt/SEQ/opal_snapshot_RANK.ckpt/{snapshot_meta.data,image}
+//
+// One that is being made has another name (.SEQ.tmp); the line "# Finished Seq:" of the metadata,
+// which are replaced as a whole, is the commit. So at any moment, whoever dies, the snapshots that
+// the metadata name are complete, and nothing else is a snapshot.
+//
+//     Result<SnapshotWriter> writer = SnapshotWriter::begin(base, reference, about);
+//     ... images into writer->directory_of(rank)
+//     Result<void> done = writer->commit(images);      // else it is removed with the writer
+//     writer->keep(3);
+//
+//     Result<SnapshotStore> store = SnapshotStore::open(path);
+//     const Snapshot *last = store->latest();
+#pragma once
+
+#include "base/fd.hpp"
+#include "base/result.hpp"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace cryo::coord {
+
+struct SnapshotImage {
+    uint32_t rank = 0;
+    int pid = 0;
+    std::string node = {};
+    std::string file = {}; // name in the rank's directory
+    uint64_t bytes = 0;
+};
+
+struct Snapshot {
+    int seq = 0;
+    bool finished = false;
+    std::string started = {};   // as people read it
+    std::string completed = {}; // likewise
+    std::string job = {};       // of Cryo
+    int launcher = 0;
+    std::vector<std::string> command = {}; // of the launcher
+    std::string directory = {};            // in which it ran
+    std::vector<SnapshotImage> images = {};
+
+    uint64_t bytes() const;
+};
+
+std::string default_reference(int launcher);
+std::string rank_directory(uint32_t rank); // its name
+std::string image_name(int pid);
+// Where snapshots go and are looked for: Open MPI's parameter snapc_base_global_snapshot_dir in the
+// environment, else the home directory.
+std::string default_base();
+
+// What opal-restart reads in a rank's directory.
+Result<void> write_local_metadata(const std::string &directory, const SnapshotImage &image);
+
+class SnapshotStore
+{
+  public:
+    static Result<SnapshotStore> open(const std::string &path);
+    const std::string &path() const { return path_; }
+    const std::map<int, Snapshot> &snapshots() const { return snapshots_; }
+    const Snapshot *latest() const; // null: none is finished
+    const Snapshot *find(int seq) const;
+    // Says which image is not there.
+    Result<void> check(const Snapshot &snapshot) const;
+    std::string image_path(const Snapshot &snapshot, const SnapshotImage &image) const;
+
+  private:
+    friend class SnapshotWriter;
+    std::string metadata() const;
+
+    std::string path_;
+    std::map<int, Snapshot> snapshots_;
+};
+
+class SnapshotWriter
+{
+  public:
+    static Result<SnapshotWriter> begin(const std::string &base, const std::string &reference,
+                                        Snapshot about);
+    SnapshotWriter(SnapshotWriter &&) = default;
+    SnapshotWriter &operator=(SnapshotWriter &&) = delete;
+    ~SnapshotWriter(); // removes what was not committed
+
+    int seq() const { return about_.seq; }
+    const std::string &path() const { return store_.path_; } // of all snapshots of this reference
+    std::string directory() const;                           // where this one is made
+    // A file in directory() with contents that a daemon elsewhere can compare.
+    Result<void> put_token(const std::string &contents) const;
+    Result<void> commit(std::vector<SnapshotImage> images);
+    // Of the finished snapshots of this job only the last `count` remain.
+    Result<void> keep(unsigned count);
+
+  private:
+    SnapshotWriter() = default;
+    Result<void> write_metadata() const;
+
+    SnapshotStore store_;
+    Snapshot about_;
+    Fd lock_;
+    bool committed_ = false;
+};
+
+} // namespace cryo::coord
