@@ -66,7 +66,10 @@ Result<Committed> ArchiveWriter::commit(Tree tree)
                 (*writer)->add_record(Member::type, Member::version, record_flags<Member>(), m);
             !ok)
             return ok.error();
-    return (*writer)->commit();
+    auto done = (*writer)->commit();
+    if (done)
+        done->size += offset_; // of the whole archive
+    return done;
 }
 
 Result<Committed> write_tree(std::unique_ptr<Sink> sink, Tree tree, std::span<const Member> members)

@@ -4,6 +4,7 @@
 #include "base/fd.hpp"
 #include "device/device.hpp"
 #include "restore/enter.hpp"
+#include "restore/former_holders.hpp"
 #include "restore/nursery.hpp"
 #include "restore/restorer/restorer.hpp"
 #include "sys/raw.hpp"
@@ -259,6 +260,13 @@ Result<Restarted> Restart::run(const std::string &library)
     signal(SIGPIPE, SIG_IGN);
     if (Result<void> ready = prepare(library); !ready)
         return ready.error();
+    std::vector<pid_t> wished;
+    for (const TreePlan::Process &process : tree_.processes) {
+        if (process.kin.pid != 0)
+            wished.push_back(process.kin.pid);
+    }
+    if (Result<void> free = await_free(wished); !free)
+        return free.error().within(tree_.name);
     // Until all are alive, their descendants are ours to end.
     int subreaper = 0;
     prctl(PR_GET_CHILD_SUBREAPER, &subreaper);

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "restore/former_holders.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <fmt/format.h>
+#include <fstream>
+#include <string>
+#include <time.h>
+
+namespace cryo::restore {
+
+namespace {
+
+struct Holder {
+    bool ending = false; // it has ended, or can do nothing else
+    pid_t parent = 0;
+};
+
+Holder holder_of(pid_t pid)
+{
+    Holder found;
+    std::ifstream status(fmt::format("/proc/{}/status", pid));
+    const uint64_t killed = 1ULL << (SIGKILL - 1);
+    for (std::string line; std::getline(status, line);) {
+        const std::string value = line.substr(line.find(':') + 1);
+        if (line.starts_with("State:"))
+            found.ending |= value.find_first_of("ZX") != std::string::npos;
+        else if (line.starts_with("PPid:"))
+            found.parent = std::stoi(value);
+        else if (line.starts_with("SigPnd:") || line.starts_with("ShdPnd:"))
+            found.ending |= (std::stoull(value, nullptr, 16) & killed) != 0;
+    }
+    return found;
+}
+
+} // namespace
+
+Result<void> await_free(const std::vector<pid_t> &pids, int patience_ms)
+{
+    int waited_ms = 0;
+    for (const pid_t pid : pids) {
+        for (;;) {
+            const Holder holder = holder_of(pid);
+            if (!holder.ending)
+                break;
+            if (waited_ms++ >= patience_ms)
+                return Error(EEXIST,
+                             fmt::format("pid {} is held by a process that has ended and that its "
+                                         "parent, {}, does not wait for; end that, or use "
+                                         "--no-restore-pid",
+                                         pid, holder.parent));
+            const timespec pause = {0, 1'000'000};
+            nanosleep(&pause, nullptr);
+        }
+    }
+    return {};
+}
+
+} // namespace cryo::restore

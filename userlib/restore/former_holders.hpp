@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The ids of a program that was killed a moment ago are taken until its processes are gone, and
+// then until somebody has waited for them: a parent, or the first process of the system.
+//
+//     if (Result<void> free = await_free(pids); !free) ...   // names one that is not waited for
+#pragma once
+
+#include "base/result.hpp"
+
+#include <sys/types.h>
+#include <vector>
+
+namespace cryo::restore {
+
+// Waits, for a limited time, until none of the ids belongs to a process that has ended, or
+// that must end because it was killed. Those that belong to a living process are not waited for.
+Result<void> await_free(const std::vector<pid_t> &pids, int patience_ms = 5000);
+
+} // namespace cryo::restore
