@@ -30,7 +30,9 @@ struct RestartRequest {
     std::vector<std::string> bases = {}; // images that the one to be restarted may be based on
     restore::RestartOptions options;
     std::string library; // path of libcr_run.so
-    std::function<void(uint64_t)> progress;
+    int fd = -1;         // the image is open here; its file name is for messages then
+    std::function<void(std::string_view)> phase; // told as each phase ends
+    std::function<void(uint64_t done, uint64_t total)> progress;
 };
 
 // A process that is back: a child of the caller.

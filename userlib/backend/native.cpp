@@ -6,7 +6,11 @@
 #include "restore/restart.hpp"
 
 #include <cerrno>
+#include <cstdlib>
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <optional>
+#include <sys/stat.h>
 
 namespace cryo::backend {
 
@@ -33,6 +37,51 @@ class Native : public Backend
     pid_t pid_ = 0;
     capture::CheckpointOptions options_;
 };
+
+// A restart jumps about in the image: one that comes down a pipe is kept in a file without a name.
+Result<Fd> spool(int from)
+{
+    const char *place = getenv("TMPDIR");
+    const std::string directory = place != nullptr && *place != 0 ? place : "/tmp";
+    Fd file(open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+    if (!file)
+        return Error::from_errno(
+            fmt::format("{}: keeping the image there (TMPDIR chooses another place)", directory),
+            errno);
+    std::vector<char> buffer(1 << 20);
+    for (;;) {
+        const ssize_t n = read(from, buffer.data(), buffer.size());
+        if (n == 0)
+            return file;
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return Error::from_errno("reading the image", errno);
+        for (ssize_t at = 0; at < n;) {
+            const ssize_t written =
+                write(file.get(), buffer.data() + at, static_cast<size_t>(n - at));
+            if (written < 0)
+                return Error::from_errno(directory + ": keeping the image there", errno);
+            at += written;
+        }
+    }
+}
+
+Result<std::unique_ptr<image::Snapshot>> open_descriptor(int fd, const std::string &name,
+                                                         image::OpenOptions options)
+{
+    struct stat status;
+    Fd own(fcntl(fd, F_DUPFD_CLOEXEC, 3));
+    if (!own || fstat(own.get(), &status) != 0)
+        return Error::from_errno(name, errno);
+    if (!S_ISREG(status.st_mode)) {
+        Result<Fd> kept = spool(own.get());
+        if (!kept)
+            return kept.error().within(name);
+        own = std::move(*kept);
+    }
+    return image::Snapshot::open(std::move(own), name, std::move(options));
+}
 
 // Tells listeners (generic netlink, family `cryo`). Nobody may listen, and too many events are
 // dropped: neither is our failure.
@@ -78,15 +127,23 @@ Result<capture::Outcome> Native::do_ckpt()
 
 Result<Alive> Native::restart(const RestartRequest &request)
 {
+    const image::BaseFinder bases(request.bases);
     Result<std::unique_ptr<image::Snapshot>> image =
-        image::Snapshot::open(file_, {.find_base = image::BaseFinder(request.bases).beside(file_)});
+        request.fd >= 0 ? open_descriptor(request.fd, file_, {.find_base = bases.beside(file_)})
+                        : image::Snapshot::open(file_, {.find_base = bases.beside(file_)});
     if (!image)
         return image.error();
+    const auto phase = [&](std::string_view name) {
+        if (request.phase)
+            request.phase(name);
+    };
+    phase("image verified");
     restore::RestartOptions options = request.options;
     options.device = device();
     Result<std::unique_ptr<restore::TreePlan>> plan = restore::plan_restart(**image, options);
     if (!plan)
         return plan.error();
+    phase("planned; files open");
     const pid_t pid = (*plan)->processes.front().kin.pid;
     announce(CRYO_OP_RESTART, CRYO_PHASE_STARTED, 0, 0, pid);
     Result<restore::Restarted> done =
@@ -95,6 +152,7 @@ Result<Alive> Native::restart(const RestartRequest &request)
         announce(CRYO_OP_RESTART, CRYO_PHASE_FAILED, as_errno(done.error()), 0, pid);
         return done.error();
     }
+    phase("memory sent; alive");
     return Alive{std::move(*done), (*plan)->cut_realtime, std::move((*plan)->notices)};
 }
 

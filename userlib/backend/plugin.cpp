@@ -59,7 +59,11 @@ Result<void> Plugin::before_ckpt(pid_t pid, const capture::CheckpointOptions &op
 {
     pid_ = pid;
     options_ = options;
-    if (!options.replace && access(file_.c_str(), F_OK) == 0)
+    if (options.fd >= 0 || options.directory || options.existing == image::Existing::backup)
+        return Error(ENOTSUP, fmt::format("backend {} writes one file under its name: without -F, "
+                                          "-d and --backup",
+                                          operations_.name));
+    if (options.existing == image::Existing::refuse && access(file_.c_str(), F_OK) == 0)
         return Error(EEXIST, file_ + ": exists; choose another name or allow it to be replaced");
     if (Result<void> named = call("set_filename", operations_.set_filename, file_.c_str()); !named)
         return named;
@@ -84,8 +88,11 @@ Result<capture::Outcome> Plugin::do_ckpt()
     return outcome;
 }
 
-Result<Alive> Plugin::restart(const RestartRequest &)
+Result<Alive> Plugin::restart(const RestartRequest &request)
 {
+    if (request.fd >= 0)
+        return Error(ENOTSUP, fmt::format("backend {} reads a file by its name: without -F",
+                                          operations_.name));
     if (operations_.restart == nullptr)
         return Error(ENOTSUP, fmt::format("backend {} cannot restart", operations_.name));
     if (Result<void> named = call("set_filename", operations_.set_filename, file_.c_str()); !named)

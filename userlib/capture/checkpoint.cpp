@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/checkpoint.hpp"
 
+#include "capture/bystanders.hpp"
 #include "capture/member.hpp"
+#include "capture/proc.hpp"
 #include "image/sink.hpp"
 #include "image/snapshot.hpp"
 #include "libcr.h"
@@ -10,6 +12,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
 #include <set>
@@ -23,8 +26,16 @@ class Checkpoint
 {
   public:
     Checkpoint(pid_t id, const CheckpointOptions &options)
-        : id_(id), options_(options), common_(options.files), begun_(now_ns())
-    {}
+        : id_(id), options_(options), common_(options.files), bystanders_(options), begun_(now_ns())
+    {
+        if (options.timeout_s != 0)
+            common_.deadline = begun_ + options.timeout_s * 1'000'000'000ULL;
+        if (options.progress)
+            common_.moved = [this](uint64_t bytes) {
+                moved_ += bytes;
+                options_.progress(moved_, std::max(moved_, expected_));
+            };
+    }
 
     Result<Outcome> run();
     // There will be no image: the programs, and their callbacks, are told why.
@@ -32,12 +43,15 @@ class Checkpoint
 
   private:
     Result<void> open_sink();
+    Result<bool> is_left_out(const Relation &relation);
+    void expect_memory();
     Result<void> take(const std::vector<Relation> &fresh);
     Result<void> stop_everybody();
     Result<void> describe_everybody();
     Result<std::unique_ptr<image::ImageWriter>> begin_image(Member &member);
     Result<void> freeze_everybody(image::ImageWriter &first);
     Result<void> go_on();
+    Result<void> end_stop();
     agent::RequestInfo request() const;
     Result<void> callbacks_done();
     Result<void> save_member(Member &member, image::ImageWriter &writer);
@@ -53,36 +67,56 @@ class Checkpoint
     pid_t id_;
     const CheckpointOptions &options_;
     Common common_;
+    Bystanders bystanders_;
     uint64_t begun_;
+    uint64_t moved_ = 0;    // bytes of memory so far
+    uint64_t expected_ = 0; // about so many in all
     uint64_t stop_begun_ = 0;
     bool by_copy_ = false; // the program goes on while a frozen copy is written
     Outcome outcome_;
     std::unique_ptr<image::Sink> sink_;
-    std::optional<image::ArchiveWriter> archive_;
+    std::unique_ptr<image::TreeWriter> archive_;
     DeltaPlan delta_;
     std::vector<std::unique_ptr<Member>> members_; // parents before their children
     std::vector<Relation> zombies_;
     CpuFacts cpu_;
-    std::set<pid_t> omitted_; // left out by their own wish, or ended
+    std::set<pid_t> omitted_;           // left out, or ended
+    std::vector<std::string> left_out_; // why
 };
 
 // Everything that can fail for reasons outside the program is tried before it is stopped.
 Result<void> Checkpoint::open_sink()
 {
     image::FileOptions file;
-    file.existing = options_.replace ? image::Existing::replace : image::Existing::refuse;
+    file.existing = options_.existing;
+    file.backup = options_.backup;
     file.sync = options_.sync;
-    Result<std::unique_ptr<image::Sink>> sink = image::FileSink::create(options_.file, file);
-    if (!sink)
-        return sink.error();
-    sink_ = std::move(*sink);
+    cpu_ = present_cpu();
     Result<DeltaPlan> delta = DeltaPlan::make(options_.delta, options_.file, id_);
     if (!delta)
         return delta.error();
     delta_ = std::move(*delta);
     if (!delta_.notice().empty())
         phase(delta_.notice());
-    cpu_ = present_cpu();
+    if (options_.directory) {
+        Result<std::unique_ptr<image::TreeWriter>> made =
+            image::create_directory(options_.file, file);
+        if (!made)
+            return made.error();
+        archive_ = std::move(*made);
+        return {};
+    }
+    if (options_.fd >= 0) {
+        Fd own(fcntl(options_.fd, F_DUPFD_CLOEXEC, 3));
+        if (!own || (fcntl(own.get(), F_GETFL) & O_ACCMODE) == O_RDONLY)
+            return Error(EBADF, options_.file + ": is not open for writing");
+        sink_ = std::make_unique<image::StreamSink>(std::move(own), options_.file, options_.sync);
+        return {};
+    }
+    Result<std::unique_ptr<image::Sink>> sink = image::FileSink::create(options_.file, file);
+    if (!sink)
+        return sink.error();
+    sink_ = std::move(*sink);
     return {};
 }
 
@@ -156,6 +190,32 @@ Result<void> Checkpoint::take(const std::vector<Relation> &fresh)
     return {};
 }
 
+Result<bool> Checkpoint::is_left_out(const Relation &relation)
+{
+    Result<std::string> why = bystanders_.why(relation);
+    if (!why)
+        return why.error();
+    if (why->empty())
+        return false;
+    omitted_.insert(relation.pid);
+    left_out_.push_back(std::move(*why));
+    return true;
+}
+
+// For somebody who waits: what is in memory now, or has been.
+void Checkpoint::expect_memory()
+{
+    if (!options_.progress)
+        return;
+    for (const auto &member : members_) {
+        Result<std::string> status = Proc(member->relation().pid).read("status");
+        for (const char *name : {"RssAnon", "RssShmem", "VmSwap"}) {
+            std::string_view kib = status ? field(*status, name) : std::string_view();
+            expected_ += take_number(kib) * 1024;
+        }
+    }
+}
+
 // A process that stands still makes no others: when a look finds nobody new, all are there.
 Result<void> Checkpoint::stop_everybody()
 {
@@ -172,14 +232,21 @@ Result<void> Checkpoint::stop_everybody()
             const bool copy = one.exit_signal == 0 && one.comm == agent::copy_name;
             if (one.zombie)
                 zombies_.push_back(one);
-            else if (!known && !copy && omitted_.count(one.pid) == 0)
-                fresh.push_back(one);
+            else if (!known && !copy && omitted_.count(one.pid) == 0) {
+                Result<bool> left_out = is_left_out(one);
+                if (!left_out)
+                    return left_out.error();
+                if (!*left_out)
+                    fresh.push_back(one);
+            }
         }
         if (fresh.empty())
             break;
         if (Result<void> taken = take(fresh); !taken)
             return taken;
     }
+    if (members_.empty() && !left_out_.empty())
+        return Error(ESRCH, fmt::format("nothing is left to save: {}", left_out_.front()));
     if (members_.empty())
         return Error(ESRCH,
                      fmt::format("process {} has ended; its parent has not waited for it", id_));
@@ -281,6 +348,31 @@ Result<void> Checkpoint::go_on()
     return {};
 }
 
+// The image is there; now the signal, if one is wanted, and on.
+Result<void> Checkpoint::end_stop()
+{
+    const int signal = options_.then_signal;
+    for (const auto &member : members_) {
+        if (signal != 0)
+            member->send_signal(signal);
+    }
+    if (signal == SIGSTOP) {
+        // They are let go when they stand still, so that none runs in between; and they cannot
+        // answer until somebody lets them go on.
+        for (const auto &member : members_)
+            member->await_standstill();
+        for (const auto &member : members_)
+            member->let_go();
+        return {};
+    }
+    if (Result<void> resumed = go_on(); !resumed)
+        return resumed;
+    // Who is dead or stopped does not tell of its callbacks.
+    const bool tells =
+        signal != SIGKILL && signal != SIGTSTP && signal != SIGTTIN && signal != SIGTTOU;
+    return tells ? callbacks_done() : Result<void>();
+}
+
 Result<void> Checkpoint::save_member(Member &member, image::ImageWriter &writer)
 {
     if (!by_copy_) {
@@ -306,6 +398,8 @@ Result<image::Committed> Checkpoint::save_alone(std::unique_ptr<image::ImageWrit
     phase("memory written");
     if (Result<void> done = by_copy_ ? callbacks_done() : Result<void>(); !done)
         return done.error();
+    if (Result<void> early = check_deadline(common_.deadline); !early)
+        return early.error();
     return writer->commit();
 }
 
@@ -345,9 +439,12 @@ Result<image::Committed> Checkpoint::save_archive(std::unique_ptr<image::ImageWr
     phase("memory written");
     if (Result<void> done = by_copy_ ? callbacks_done() : Result<void>(); !done)
         return done.error();
+    if (Result<void> early = check_deadline(common_.deadline); !early)
+        return early.error();
     image::Tree tree;
     tree.scope = options_.scope;
-    tree.root_pid = static_cast<uint32_t>(id_);
+    tree.root_pid =
+        static_cast<uint32_t>(omitted_.count(id_) != 0 ? members_.front()->relation().pid : id_);
     return archive_->commit(tree);
 }
 
@@ -362,11 +459,12 @@ Result<Outcome> Checkpoint::run()
         outcome_.threads += member->threads();
     outcome_.processes = members_.size();
     phase("stopped");
+    expect_memory();
     if (Result<void> described = describe_everybody(); !described)
         return described.error();
     phase("described");
-    if (!single())
-        archive_.emplace(std::move(sink_));
+    if (!archive_ && !single())
+        archive_ = std::make_unique<image::ArchiveWriter>(std::move(sink_));
     Result<std::unique_ptr<image::ImageWriter>> first = begin_image(*members_.front());
     if (!first)
         return first.error();
@@ -379,19 +477,12 @@ Result<Outcome> Checkpoint::run()
     outcome_.image = *committed;
     phase("committed");
     if (!by_copy_) {
-        for (const auto &member : members_) {
-            if (options_.then_signal != 0)
-                member->send_signal(options_.then_signal);
-        }
-        if (Result<void> resumed = go_on(); !resumed)
-            return resumed.error();
-        if (options_.then_signal != SIGKILL) {
-            if (Result<void> done = callbacks_done(); !done)
-                return done.error();
-        }
+        if (Result<void> ended = end_stop(); !ended)
+            return ended.error();
         outcome_.stopped_ns = now_ns() - stop_begun_;
     }
     outcome_.notices = common_.files.notices();
+    outcome_.notices.insert(outcome_.notices.end(), left_out_.begin(), left_out_.end());
     outcome_.total_ns = now_ns() - begun_;
     return outcome_;
 }

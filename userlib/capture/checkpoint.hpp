@@ -30,11 +30,16 @@ enum class Snapshot {
 // The phase of a fork snapshot after which the program runs again.
 inline constexpr std::string_view phase_frozen = "frozen; the program goes on";
 
+enum class Ptraced { error, skip, allow }; // a process that somebody traces
+
 struct CheckpointOptions {
     image::Scope scope = image::Scope::process;
     std::string file;
+    bool directory = false; // `file` is one, with an image of each process
+    int fd = -1;            // an open file that is written to instead; `file` is for messages then
     Snapshot snapshot = Snapshot::fork;
-    bool replace = false; // an existing file, atomically
+    image::Existing existing = image::Existing::refuse;
+    image::Backup backup;
     bool sync = true;
     image::Packing packing = image::Packing::raw;
     FileOptions files;
@@ -42,7 +47,12 @@ struct CheckpointOptions {
     DeltaOptions delta;
     int device = -1;     // /dev/cryo: the kernel module moves the pages; -1: without it
     int then_signal = 0; // sent after the commit, before the program runs on; implies stop
+    Ptraced ptraced = Ptraced::error;
+    bool ptracer_skip = false; // one that traces others is left out; else an error
+    unsigned timeout_s = 0;    // given up after that; 0: never
     std::function<void(std::string_view)> phase; // told as each phase ends
+    // Bytes of memory that have been read, of about so many.
+    std::function<void(uint64_t done, uint64_t total)> progress;
 };
 
 struct Outcome {

@@ -145,9 +145,6 @@ Result<void> describe_process(Description &d, const agent::ProcessFacts &facts)
     if (p.seccomp != 0)
         d.problems.add("the process runs under a seccomp filter",
                        "start it without one; filters cannot be read back");
-    if (const uint64_t tracer = number(field(*status, "TracerPid")); tracer != 0)
-        d.problems.add(fmt::format("the process is traced by process {}", tracer),
-                       "detach the debugger first");
     if (exe->size() > 10 && exe->compare(exe->size() - 10, 10, " (deleted)") == 0)
         d.problems.add("the program file " + *exe + " is gone",
                        "put it back before the checkpoint");

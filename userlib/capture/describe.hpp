@@ -10,6 +10,8 @@
 #include "capture/regions.hpp"
 #include "capture/session.hpp"
 
+#include <functional>
+
 namespace cryo::capture {
 
 // Where the program has pages of shared memory mapped whose contents are saved.
@@ -31,6 +33,8 @@ struct Common {
     Strings strings;
     Objects objects;
     Files files;
+    uint64_t deadline = 0;               // of the monotonic clock, nanoseconds; 0: none
+    std::function<void(uint64_t)> moved; // told of bytes of memory as they arrive
     std::map<uint64_t, pid_t> shared_by; // inode of shared memory → the process that has it
 };
 

@@ -64,6 +64,7 @@ Result<std::unique_ptr<Member>> Member::find(const Relation &relation, Common &c
         Result<AgentSession> session = AgentSession::connect(relation.pid);
         if (session) {
             made->session_.emplace(std::move(*session));
+            made->session_->set_deadline(common.deadline);
             return made;
         }
         if (session.error().code() != ESRCH || now_ns() - begun > patience_ns ||
@@ -113,9 +114,18 @@ bool Member::is_reaper() const
     return d_.process.child_subreaper || d_.process.pid == 1;
 }
 
+Result<PageSource> Member::watched(Result<PageSource> source) const
+{
+    if (source) {
+        source->tell(common_.moved);
+        source->set_deadline(common_.deadline);
+    }
+    return source;
+}
+
 Result<void> Member::freeze(bool by_copy, int device)
 {
-    Result<PageSource> source = by_copy ? session_->fork(device) : session_->serve(device);
+    Result<PageSource> source = watched(by_copy ? session_->fork(device) : session_->serve(device));
     if (!source)
         return source.error();
     source_.emplace(std::move(*source));
@@ -127,6 +137,26 @@ void Member::send_signal(int signal) const
     syscall(SYS_pidfd_send_signal, process_.get(), signal, nullptr, 0);
 }
 
+// The first thread that has stopped has told all the others to stop before they return to the
+// program; that all have is what whoever asked for it wants to see.
+void Member::await_standstill() const
+{
+    const uint64_t begun = now_ns();
+    while (now_ns() - begun < patience_ns) {
+        Result<std::vector<int>> threads = d_.proc.numbers("task");
+        if (!threads)
+            return; // it has been killed
+        const bool all = std::ranges::all_of(*threads, [](int tid) {
+            Result<Relation> now = relation_of(tid);
+            return !now || now->stopped || now->ended;
+        });
+        if (all)
+            return;
+        const timespec pause = {0, 200'000};
+        nanosleep(&pause, nullptr);
+    }
+}
+
 // What fork does not freeze is copied while the program stands still: shared memory, and memory
 // that is not inherited.
 Result<void> Member::save_unfrozen(image::ImageWriter &writer, int device)
@@ -136,7 +166,7 @@ Result<void> Member::save_unfrozen(image::ImageWriter &writer, int device)
     Result<PageMap> map = PageMap::open(d_.proc);
     if (!map)
         return map.error();
-    Result<PageSource> source = session_->serve(device);
+    Result<PageSource> source = watched(session_->serve(device));
     if (!source)
         return source.error();
     for (image::Region &region : d_.regions) {

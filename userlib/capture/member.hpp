@@ -63,11 +63,15 @@ class Member
     Result<void> go_on(int why = 0) { return session_->resume(why); }
     Result<void> callbacks_done();
     void send_signal(int signal) const;
+    // After SIGSTOP: until no thread of it can run on; and goes on, when somebody lets it.
+    void await_standstill() const;
+    void let_go() { session_->let_go(); }
 
   private:
     Member(const Relation &relation, Common &common, size_t number)
-        : relation_(relation), number_(number), d_(relation.pid, common)
+        : relation_(relation), common_(common), number_(number), d_(relation.pid, common)
     {}
+    Result<PageSource> watched(Result<PageSource> source) const;
     Result<void> save_shared(PageSource &source, image::ImageWriter &writer);
     Result<void> save_region(image::Region &region, PageSource &source, const PageMap &map,
                              image::ImageWriter &writer);
@@ -80,6 +84,7 @@ class Member
     Result<void> write_records(image::ImageWriter &writer, const ImageFacts &facts);
 
     Relation relation_;
+    Common &common_;
     size_t number_; // among the holders of the common files
     Description d_;
     Fd process_; // a handle, so that a signal can never reach another process of the same number

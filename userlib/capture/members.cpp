@@ -81,6 +81,7 @@ Result<Relation> relation_of(pid_t pid)
         std::string_view word = words[field - 3];
         return take_number(word);
     };
+    r.traced = words[0] == "t";
     r.stopped = words[0] == "T" || words[0] == "t";
     r.ppid = static_cast<pid_t>(number(4));
     r.pgid = static_cast<pid_t>(number(5));
@@ -89,7 +90,8 @@ Result<Relation> relation_of(pid_t pid)
     r.exit_signal = static_cast<int>(number(38));
     r.wait_status = static_cast<int>(number(52));
     // A process whose main thread has ended before the others looks like a zombie too.
-    r.zombie = (words[0] == "Z" || words[0] == "X") && number(20) <= 1;
+    r.ended = words[0] == "Z" || words[0] == "X";
+    r.zombie = r.ended && number(20) <= 1;
     return r;
 }
 

@@ -23,6 +23,8 @@ struct Relation {
     pid_t pgid = 0;
     pid_t sid = 0;
     bool stopped = false; // by SIGSTOP or its like, or by a tracer
+    bool traced = false;  // by a tracer
+    bool ended = false;   // its first thread
     bool zombie = false;  // it has ended, and its parent has not waited for it
     int wait_status = 0;  // of a zombie; −1: not to be had
     int exit_signal = 0;  // what its parent gets when it ends

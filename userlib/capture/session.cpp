@@ -2,6 +2,7 @@
 #include "capture/session.hpp"
 
 #include "capture/identity.hpp"
+#include "capture/members.hpp"
 #include "capture/proc.hpp"
 #include "libcr.h"
 
@@ -14,6 +15,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 namespace cryo::capture {
@@ -116,7 +118,20 @@ Result<void> PageSource::read(uint64_t address, std::span<char> to, bool zeros_b
                                      why);
         }
         to = to.subspan(static_cast<size_t>(n));
+        if (moved_)
+            moved_(static_cast<uint64_t>(n));
     }
+    return check_deadline(deadline_);
+}
+
+Result<void> check_deadline(uint64_t deadline_ns)
+{
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const uint64_t ns =
+        static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+    if (deadline_ns != 0 && ns >= deadline_ns)
+        return Error(ETIME, "the checkpoint took longer than --time allows; the program goes on");
     return {};
 }
 
@@ -177,11 +192,39 @@ Result<void> AgentSession::send(Op op, std::span<const int> fds, uint64_t argume
     return send_command(connection_.get(), command, fds);
 }
 
+bool AgentSession::is_stopped() const
+{
+    const Result<Relation> now = relation_of(pid_);
+    return now && now->stopped && !now->traced;
+}
+
+// Callbacks may take any time; a process that somebody has stopped does nothing any more.
+Result<void> AgentSession::await_packet()
+{
+    constexpr int look_again_ms = 200;
+    for (;;) {
+        pollfd arrived = {connection_.get(), POLLIN, 0};
+        if (poll(&arrived, 1, look_again_ms) > 0)
+            return {};
+        if (Result<void> early = check_deadline(deadline_); !early)
+            return early;
+        if (is_stopped())
+            return Error(EBUSY, fmt::format("process {} was stopped (SIGSTOP, job control) before "
+                                            "it was saved: let it go on, kill -CONT {}",
+                                            pid_, pid_));
+    }
+}
+
 Result<void> AgentSession::packet(void *to, size_t size)
 {
     ssize_t n;
     do {
-        n = recv(connection_.get(), to, size, 0);
+        n = recv(connection_.get(), to, size, MSG_DONTWAIT);
+        if (n < 0 && errno == EAGAIN) {
+            if (Result<void> arrived = await_packet(); !arrived)
+                return arrived;
+            errno = EINTR;
+        }
     } while (n < 0 && errno == EINTR);
     if (n != static_cast<ssize_t>(size))
         return lost(n < 0 ? errno : 0);
@@ -219,6 +262,8 @@ Result<void> AgentSession::await_answer(int milliseconds)
     do {
         ready = poll(&answered, 1, milliseconds);
     } while (ready < 0 && errno == EINTR);
+    if (ready == 0 && is_stopped())
+        return await_packet();
     if (ready == 0)
         return Error(EBUSY, fmt::format("process {} does not answer: it blocks the checkpoint "
                                         "signal or has replaced its action; cr_run --signal "
@@ -428,9 +473,14 @@ Result<void> AgentSession::resume(int why)
     if (Result<void> sent = send(Op::resume, {}, static_cast<uint64_t>(why)); !sent)
         return sent;
     Result<Reply> answer = reply(Op::resume);
-    if (!answer)
+    if (!answer && !is_stopped()) // one that was stopped goes on when it is continued
         return answer.error();
     return {};
+}
+
+void AgentSession::let_go()
+{
+    static_cast<void>(send(Op::resume)); // one that is dead needs no leave
 }
 
 Result<void> AgentSession::callbacks_done()

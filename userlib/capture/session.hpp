@@ -16,6 +16,7 @@
 #include "base/result.hpp"
 
 #include <array>
+#include <functional>
 #include <span>
 #include <string>
 #include <sys/types.h>
@@ -28,6 +29,10 @@ class PageSource
 {
   public:
     PageSource(Fd commands, Fd pipe, pid_t pid);
+    // Told of the bytes that were read, where anything is to be told.
+    void tell(std::function<void(uint64_t)> moved) { moved_ = std::move(moved); }
+    // When reading is given up, as AgentSession::set_deadline().
+    void set_deadline(uint64_t ns) { deadline_ = ns; }
 
     pid_t pid() const { return pid_; } // whose /proc/PID/pagemap tells what there is
     // Reads the bytes at `address` into `to`; where asked, pages behind the end of a mapped file
@@ -42,12 +47,20 @@ class PageSource
   private:
     Fd commands_, pipe_;
     pid_t pid_;
+    uint64_t deadline_ = 0;
+    std::function<void(uint64_t)> moved_;
 };
+
+// ETIME, if the deadline of the monotonic clock (0: none) is over.
+Result<void> check_deadline(uint64_t deadline_ns);
 
 class AgentSession
 {
   public:
     static Result<AgentSession> connect(pid_t pid);
+
+    // Nothing is waited for after that moment of the monotonic clock; 0: without end.
+    void set_deadline(uint64_t ns) { deadline_ = ns; }
 
     // Runs the program's callbacks, which may take any time. False: there are none.
     Result<bool> prepare(const agent::RequestInfo &request);
@@ -79,6 +92,8 @@ class AgentSession
     Result<agent::OwnFacts> own();
     // The program goes on. `why`: the errno for which there will be no image, or 0.
     Result<void> resume(int why = 0);
+    // The same without waiting for an answer: the process is stopped.
+    void let_go();
     // The callbacks have ended; an error if one of them forbids the image. A program that has ended
     // meanwhile does not.
     Result<void> callbacks_done();
@@ -87,6 +102,8 @@ class AgentSession
     AgentSession(Fd connection, pid_t pid) : connection_(std::move(connection)), pid_(pid) {}
     Result<void> send(agent::Op op, std::span<const int> fds = {}, uint64_t argument = 0);
     Result<void> await_answer(int milliseconds);
+    Result<void> await_packet();
+    bool is_stopped() const;
     Result<agent::Reply> reply(agent::Op op);
     Result<agent::Reply> ask(agent::Op op, uint64_t argument = 0);
     Result<void> packet(void *to, size_t size);
@@ -94,6 +111,7 @@ class AgentSession
 
     Fd connection_;
     pid_t pid_;
+    uint64_t deadline_ = 0;
 };
 
 } // namespace cryo::capture

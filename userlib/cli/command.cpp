@@ -17,6 +17,7 @@ std::optional<int> parse(CLI::App &app, int argc, char **argv)
 std::optional<int> parse(CLI::App &app, std::vector<std::string> words)
 {
     app.set_version_flag("--version", app.get_name() + " (Cryo) " CRYO_VERSION);
+    app.set_help_flag("-h,-?,--help", "Show the options");
     std::reverse(words.begin(), words.end()); // as CLI11 takes them
     try {
         app.parse(std::move(words));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/progress.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,7 +12,7 @@ namespace cryo::cli {
 
 namespace {
 
-constexpr int64_t kFirst = 500'000'000; // what is over sooner shows nothing
+constexpr int64_t kFirst = 1'000'000'000; // what is over sooner shows nothing
 constexpr int64_t kEvery = 200'000'000;
 
 int64_t now()
@@ -24,7 +25,8 @@ int64_t now()
 } // namespace
 
 ProgressLine::ProgressLine(std::string what, bool wanted)
-    : what_(std::move(what)), wanted_(wanted && isatty(STDERR_FILENO)), next_(now() + kFirst)
+    : what_(std::move(what)), wanted_(wanted && isatty(STDERR_FILENO)), begun_(now()),
+      next_(begun_ + kFirst)
 {}
 
 ProgressLine::~ProgressLine()
@@ -47,8 +49,17 @@ void ProgressLine::show(uint64_t done, uint64_t total)
         return;
     next_ = at + kEvery;
     shown_ = true;
-    fmt::print(stderr, "\r{}: {} of {}, {:.0f} %\033[K", printable(what_), size_text(done),
-               size_text(total), total ? 100.0 * double(done) / double(total) : 100.0);
+    const double part = total != 0 ? std::min(1.0, double(done) / double(total)) : 1.0;
+    const double seconds = double(at - begun_) / 1e9;
+    const auto rate = uint64_t(double(done) / seconds);
+    const uint64_t left = total > done ? total - done : 0;
+    const std::string wait =
+        rate != 0 ? duration_text(uint64_t(double(left) / double(rate) * 1e9)) : "?";
+    constexpr size_t kWidth = 20;
+    const auto full = size_t(part * kWidth);
+    fmt::print(stderr, "\r{}: [{}{}] {:.0f} %, {} of {}, {}/s, {} left\033[K", printable(what_),
+               std::string(full, '#'), std::string(kWidth - full, ' '), 100.0 * part,
+               size_text(done), size_text(total), size_text(rate), wait);
     fflush(stderr);
 }
 

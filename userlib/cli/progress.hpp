@@ -30,7 +30,8 @@ class ProgressLine
     std::string what_;
     bool wanted_;
     bool shown_ = false;
-    int64_t next_ = 0; // when to show again, nanoseconds of CLOCK_MONOTONIC
+    int64_t begun_ = 0; // nanoseconds of CLOCK_MONOTONIC
+    int64_t next_ = 0;  // when to show again, nanoseconds of CLOCK_MONOTONIC
 };
 
 } // namespace cryo::cli

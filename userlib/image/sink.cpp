@@ -107,6 +107,9 @@ Result<std::unique_ptr<Sink>> FileSink::create(const std::string &path, const Fi
             return Error(EEXIST, path + ": exists; choose another name or allow it to be replaced");
         if (S_ISDIR(st.st_mode))
             return Error(EISDIR, path + ": is a directory");
+        if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
+            return Error(EINVAL, path + ": is no regular file, and is not replaced by one; open it "
+                                        "and name the descriptor");
     }
     if (auto ok = sink->open_temporary(); !ok)
         return ok.error();
@@ -171,6 +174,10 @@ Result<void> FileSink::publish()
             return failure("giving the image its name", errno);
         temporary_ = name;
     }
+    if (options_.existing == Existing::backup) {
+        if (auto ok = link_backup(dir, name_, options_.backup); !ok)
+            return ok;
+    }
     if (renameat(dir, temporary_.c_str(), dir, name_.c_str()))
         return failure("giving the image its name", errno);
     temporary_.clear();
@@ -187,6 +194,14 @@ Result<void> FileSink::commit()
         return ok;
     if (options_.sync && fsync(directory_.get()))
         return failure("fsync of its directory", errno);
+    return {};
+}
+
+Result<void> StreamSink::commit()
+{
+    // A pipe, a socket or a terminal has no disk.
+    if (sync_ && fsync(fd_.get()) && errno != EINVAL && errno != EROFS && errno != ENOTSUP)
+        return Error::from_errno(name_ + ": fsync", errno);
     return {};
 }
 

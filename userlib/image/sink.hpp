@@ -35,11 +35,20 @@ class Sink
 
 enum class Existing {
     refuse,  // an existing file is an error (--noclobber)
-    replace, // atomically (--clobber)
+    replace, // atomically (--atomic, --clobber)
+    backup,  // the same, and the old one stays under another name (--backup)
+};
+
+// Under which name an old file or directory stays: a given one, or the next free of NAME.~1~,
+// NAME.~2~, … of which the newest `keep` are kept (0: all).
+struct Backup {
+    std::string name = {};
+    unsigned keep = 0;
 };
 
 struct FileOptions {
     Existing existing = Existing::refuse;
+    Backup backup = {};
     bool direct = true; // bypass the page cache where the file system allows
     bool sync = true;   // fsync file and directory (--sync)
     mode_t mode = 0400; // of the committed file; before, it is 0600
@@ -77,14 +86,23 @@ class FileSink : public Sink
 class StreamSink : public Sink
 {
   public:
-    StreamSink(Fd fd, std::string name) : fd_(std::move(fd)), name_(std::move(name)) {}
+    // `sync`: commit() waits until it is on the disk, where there is one.
+    StreamSink(Fd fd, std::string name, bool sync = false)
+        : fd_(std::move(fd)), name_(std::move(name)), sync_(sync)
+    {}
 
     Result<void> write(std::span<iovec> pieces) override;
-    Result<void> commit() override { return {}; }
+    Result<void> commit() override;
 
   private:
     Fd fd_;
     std::string name_;
+    bool sync_;
 };
+
+// Links what has the name `name` in the directory under the name of a backup as well.
+Result<void> link_backup(int directory, const std::string &name, const Backup &backup);
+// The next free name of a numbered backup, and removes what is too old.
+Result<std::string> next_backup(int directory, const std::string &name, unsigned keep);
 
 } // namespace cryo::image

@@ -2,6 +2,7 @@
 #include "image/snapshot.hpp"
 
 #include <cerrno>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -98,18 +99,39 @@ Result<std::unique_ptr<Snapshot>> Snapshot::open(const std::string &path, OpenOp
         Image::open(snapshot->directory_ ? path + "/" + kTreeFile : path, std::move(options));
     if (!image)
         return image.error();
-    if ((*image)->header().role == Role::tree) {
-        snapshot->tree_ = true;
-        if (auto ok = snapshot->read_tree(**image); !ok)
-            return ok.error();
-        return snapshot;
+    if (auto ok = snapshot->take(**image); !ok)
+        return ok.error();
+    return snapshot;
+}
+
+Result<std::unique_ptr<Snapshot>> Snapshot::open(Fd fd, const std::string &name,
+                                                 OpenOptions options)
+{
+    auto snapshot = std::make_unique<Snapshot>();
+    snapshot->path_ = name;
+    snapshot->options_ = options;
+    snapshot->fd_ = Fd(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+    if (!snapshot->fd_)
+        return Error::from_errno(name, errno);
+    auto image = Image::open(std::move(fd), name, std::move(options));
+    if (!image)
+        return image.error();
+    if (auto ok = snapshot->take(**image); !ok)
+        return ok.error();
+    return snapshot;
+}
+
+Result<void> Snapshot::take(Image &image)
+{
+    if (image.header().role == Role::tree) {
+        tree_ = true;
+        return read_tree(image);
     }
-    if (snapshot->directory_)
-        return damaged(path + "/" + kTreeFile + ": is an image of a process, not of a tree");
-    SnapshotMember only{.place = (*image)->place(),
-                        .id = (*image)->header().id,
-                        .checksum = (*image)->footer().checksum};
-    auto ok = (*image)->for_each<Process>([&](const Process &p) {
+    if (directory_)
+        return damaged(path_ + "/" + kTreeFile + ": is an image of a process, not of a tree");
+    SnapshotMember only{
+        .place = image.place(), .id = image.header().id, .checksum = image.footer().checksum};
+    auto ok = image.for_each<Process>([&](const Process &p) {
         only.pid = p.pid;
         only.ppid = p.ppid;
         only.pgid = p.pgid;
@@ -117,10 +139,10 @@ Result<std::unique_ptr<Snapshot>> Snapshot::open(const std::string &path, OpenOp
         only.comm = p.comm;
     });
     if (!ok)
-        return ok.error();
-    snapshot->root_pid_ = only.pid;
-    snapshot->members_.push_back(std::move(only));
-    return snapshot;
+        return ok;
+    root_pid_ = only.pid;
+    members_.push_back(std::move(only));
+    return {};
 }
 
 Result<void> Snapshot::read_tree(Image &tree)
@@ -197,7 +219,8 @@ Result<std::unique_ptr<Image>> Snapshot::open_member(const SnapshotMember &membe
         path += "/" + member.name;
     else
         options.member = member.place;
-    auto image = Image::open(path, std::move(options));
+    auto image = fd_ ? Image::open(Fd(fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0)), path, options)
+                     : Image::open(path, options);
     if (!image)
         return image;
     if ((*image)->header().id != member.id || (*image)->footer().checksum != member.checksum)

@@ -24,21 +24,33 @@ namespace cryo::image {
 inline constexpr const char *kTreeFile = "tree.cryo"; // of a directory
 inline constexpr size_t kMaxMembers = 65536;
 
-class ArchiveWriter
+class TreeWriter
+{
+  public:
+    virtual ~TreeWriter() = default;
+
+    // One member at a time: the next one begins when this one has ended.
+    virtual Result<std::unique_ptr<ImageWriter>> begin_member(WriterOptions options) = 0;
+    // Completes the member's image. Place, length, id and checksum in `about` are filled in.
+    virtual Result<Committed> end_member(ImageWriter &writer, Member about) = 0;
+    // A process that is part of the tree but has no image: a zombie, or one that was left out.
+    virtual void add_without_image(Member about) = 0;
+
+    // Writes the tree image and commits all. The number of members is filled in. The size is that
+    // of all images.
+    virtual Result<Committed> commit(Tree tree) = 0;
+};
+
+class ArchiveWriter : public TreeWriter
 {
   public:
     explicit ArchiveWriter(std::unique_ptr<Sink> sink);
-    ~ArchiveWriter();
+    ~ArchiveWriter() override;
 
-    // One member at a time: the next one begins when this one has ended.
-    Result<std::unique_ptr<ImageWriter>> begin_member(WriterOptions options);
-    // Completes the member's image. Place, length, id and checksum in `about` are filled in.
-    Result<Committed> end_member(ImageWriter &writer, Member about);
-    // A process that is part of the tree but has no image: a zombie, or one that was left out.
-    void add_without_image(Member about);
-
-    // Writes the tree image and commits the sink. The number of members is filled in.
-    Result<Committed> commit(Tree tree);
+    Result<std::unique_ptr<ImageWriter>> begin_member(WriterOptions options) override;
+    Result<Committed> end_member(ImageWriter &writer, Member about) override;
+    void add_without_image(Member about) override;
+    Result<Committed> commit(Tree tree) override;
 
   private:
     class MemberSink;
@@ -51,6 +63,11 @@ class ArchiveWriter
 // The tree image of a directory, whose images are files of their own. `sink` is for DIR/tree.cryo.
 Result<Committed> write_tree(std::unique_ptr<Sink> sink, Tree tree,
                              std::span<const Member> members);
+
+// A directory that appears under its name when everything in it is complete: context.PID for each
+// process, and tree.cryo. What it replaces must be such a directory, too.
+Result<std::unique_ptr<TreeWriter>> create_directory(const std::string &path,
+                                                     const FileOptions &options);
 
 struct SnapshotMember {
     std::string name = {}; // file name; in an archive or of a plain image empty
@@ -73,6 +90,10 @@ class Snapshot
     static Result<std::unique_ptr<Snapshot>> open(const std::string &path,
                                                   OpenOptions options = {});
 
+    // A file that is open. `name` is for messages.
+    static Result<std::unique_ptr<Snapshot>> open(Fd fd, const std::string &name,
+                                                  OpenOptions options = {});
+
     const std::vector<SnapshotMember> &members() const { return members_; }
     Scope scope() const { return scope_; }
     uint32_t root_pid() const { return root_pid_; }
@@ -83,10 +104,12 @@ class Snapshot
     Result<std::unique_ptr<Image>> open_member(const SnapshotMember &member) const;
 
   private:
+    Result<void> take(Image &image);
     Result<void> read_tree(Image &tree);
     Result<void> check_places(const Image &tree) const;
 
     std::string path_;
+    Fd fd_; // of the file, where it was open
     OpenOptions options_;
     bool directory_ = false;
     bool tree_ = false;

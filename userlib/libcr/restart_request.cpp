@@ -83,7 +83,12 @@ extern "C" int cr_request_restart(cr_restart_args_t *args, cr_restart_handle_t *
         words[count++] = "--relocate";
         words[count++] = relocations[i];
     }
-    words[count++] = cryo::libcr::name_of(args->cr_fd, name) ? name : "/proc/self/fd/4";
+    if (cryo::libcr::name_of(args->cr_fd, name)) {
+        words[count++] = name;
+    } else {
+        words[count++] = "--fd";
+        words[count++] = "4";
+    }
     const int result =
         complete ? start_request({"cr_restart", words, args->cr_fd, true, error}, handle) : -ENOMEM;
     for (char *one : relocations)

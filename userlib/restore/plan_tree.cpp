@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <fmt/format.h>
 #include <time.h>
+#include <unistd.h>
 #include <utility>
 
 namespace cryo::restore {
@@ -109,11 +110,16 @@ Result<int> Planner::session_of(const One &one) const
 {
     const uint32_t sid = one.member->sid;
     const int leader = number_of(sid);
-    if (leader != nobody && !is_root(*all_[static_cast<size_t>(leader)]))
+    if (leader != nobody && (options_.restore_sid || !is_root(*all_[static_cast<size_t>(leader)])))
         return leader;
     for (const auto &other : all_) {
-        if (is_root(*other) && other->member->sid == sid)
-            return nobody;
+        if (!is_root(*other) || other->member->sid != sid)
+            continue;
+        if (options_.restore_sid && sid != static_cast<uint32_t>(getsid(0)))
+            return Error(EPERM, fmt::format("process {} was in the session {}, which was not its "
+                                            "own: --no-restore-sid leaves it in that of cr_restart",
+                                            other->member->pid, sid));
+        return nobody;
     }
     return Error(ENOTSUP, fmt::format("process {} is in the session {}, whose leader has ended",
                                       one.member->pid, sid));
@@ -123,10 +129,12 @@ int Planner::group_of(const One &one)
 {
     const uint32_t pgid = one.member->pgid;
     const int leader = number_of(pgid);
-    if (leader != nobody && !is_root(*all_[static_cast<size_t>(leader)]))
+    const bool saved_one = options_.restore_pgid || options_.restore_sid;
+    if (leader != nobody && (saved_one || !is_root(*all_[static_cast<size_t>(leader)])))
         return leader;
     for (const auto &other : all_) {
-        if (is_root(*other) && other->member->pgid == pgid)
+        if (is_root(*other) && other->member->pgid == pgid &&
+            (!saved_one || pgid == static_cast<uint32_t>(getpgrp())))
             return nobody;
     }
     if (leader != nobody)
@@ -271,6 +279,7 @@ Result<std::unique_ptr<TreePlan>> Planner::plan()
     tree_->name = all_.front()->image->name();
     tree_->for_requester = options_.for_requester;
     tree_->lost = options_.lost;
+    tree_->then_signal = options_.then_signal;
     tree_->cut_realtime = all_.front()->saved.process.cut_realtime;
     note_clock();
     const int above = floor();
@@ -284,6 +293,8 @@ Result<std::unique_ptr<TreePlan>> Planner::plan()
         process.plan->floor = above;
         tree_->planned++;
     }
+    // One that is to get a signal first does not go on by itself either.
+    tree_->meets = tree_->planned > 1 || tree_->then_signal != 0;
     TreePlan::Process &root = tree_->processes.front();
     const Saved common = distribute();
     Planning opening{*root.image, common, options_, *root.plan, {}, {}, {}, {}, {}};
@@ -305,7 +316,7 @@ Result<std::unique_ptr<TreePlan>> Planner::plan()
                      i == 0 ? opening.open_slots : none,
                      opening.file_fds,
                      {}};
-        if (Result<void> planned = plan_process_whole(own, tree_->planned == 1); !planned)
+        if (Result<void> planned = plan_process_whole(own, !tree_->meets); !planned)
             return planned.error();
         tree_->notices.insert(tree_->notices.end(), process.plan->notices.begin(),
                               process.plan->notices.end());

@@ -24,7 +24,11 @@ namespace cryo::restore {
 struct RestartOptions {
     bool restore_pid = true;
     bool force = false; // changed mapped files are accepted
-    int device = -1;    // /dev/cryo: the kernel module makes the memory; −1: without it
+    // The process group and the session of the root are the saved ones, not cr_restart's.
+    bool restore_pgid = false;
+    bool restore_sid = false;
+    int then_signal = 0; // sent to all before they go on
+    int device = -1;     // /dev/cryo: the kernel module makes the memory; −1: without it
     // For a program that asked through libcr: the process becomes the child of our parent. When the
     // restart fails and leaves one that only our parent can wait for, it is told in *lost.
     bool for_requester = false;
@@ -90,6 +94,8 @@ struct TreePlan {
     int64_t cut_realtime = 0;
     size_t planned = 0;         // processes with a plan
     bool for_requester = false; // see RestartOptions
+    int then_signal = 0;
+    bool meets = false; // the processes wait for each other and for us before they go on
     pid_t *lost = nullptr;
     std::vector<std::string> notices;
 };

@@ -17,6 +17,7 @@
 #include <linux/close_range.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace cryo::restore {
@@ -82,7 +83,7 @@ long make_process_by_module(pid_t wished, int device, pid_t *lost)
 class Restart
 {
   public:
-    Restart(TreePlan &tree, int device, const std::function<void(uint64_t)> &progress)
+    Restart(TreePlan &tree, int device, const std::function<void(uint64_t, uint64_t)> &progress)
         : tree_(tree), device_(device), progress_(progress)
     {}
 
@@ -101,10 +102,14 @@ class Restart
     Result<void> send_pages(Link &link);
     Result<void> hear(Link &link, uint32_t word);
     Result<void> meet(uint32_t word);
+    void send_signal();
+    // One that is stopped or dead does not say that it lives.
+    bool is_silent() const { return tree_.then_signal == SIGSTOP || tree_.then_signal == SIGKILL; }
 
     TreePlan &tree_;
     int device_;
-    const std::function<void(uint64_t)> &progress_;
+    const std::function<void(uint64_t, uint64_t)> &progress_;
+    uint64_t to_send_ = 0;
     std::vector<Link> links_;
     Nursery nursery_;
     std::vector<pid_t> pids_;
@@ -122,6 +127,8 @@ Result<void> Restart::prepare(const std::string &library)
         Newborn &kin = process.kin;
         if (process.plan) {
             RestartPlan &own = *process.plan;
+            for (const Fill &fill : own.fills)
+                to_send_ += fill.count * 4096;
             Result<Fd> plan = plan_file(own.program.finish(own.header));
             Result<Ends> status = make_pipe();
             Result<Ends> pages = make_pipe();
@@ -177,7 +184,7 @@ Result<void> Restart::send_pages(Link &link)
             page += count;
             sent_ += part.size();
             if (progress_)
-                progress_(sent_);
+                progress_(sent_, to_send_);
         }
     }
     link.pages.reset();
@@ -216,12 +223,33 @@ Result<void> Restart::meet(uint32_t word)
         if (Result<void> heard = hear(link, word); !heard)
             return heard;
     }
+    if (word == says_complete && tree_.then_signal != 0)
+        send_signal();
+    if (word == says_complete && tree_.then_signal == SIGKILL)
+        return {};
     for (Link &link : links_) {
         const char byte = 0;
         if (word != says_alive && write(link.go.get(), &byte, sizeof(byte)) != sizeof(byte))
             return Error::from_errno("letting the processes go on", errno);
     }
     return {};
+}
+
+// Nobody runs the program's code yet. What can be blocked is, until then.
+void Restart::send_signal()
+{
+    const TreePlan::Process *first = tree_.processes.data();
+    for (const Link &link : links_) {
+        const pid_t pid = pids_[static_cast<size_t>(link.process - first)];
+        kill(pid, tree_.then_signal);
+        siginfo_t info = {};
+        // A stop reaches a process that is just running a little later.
+        const bool ours = tree_.then_signal == SIGSTOP && !tree_.for_requester;
+        while (ours &&
+               waitid(P_PID, static_cast<id_t>(pid), &info, WSTOPPED | WNOWAIT | WEXITED) == -1 &&
+               errno == EINTR)
+            ;
+    }
 }
 
 Result<void> Restart::bring_up()
@@ -246,13 +274,13 @@ Result<void> Restart::bring_up()
         if (!sent)
             return sent;
     }
-    if (links_.size() > 1) {
+    if (tree_.meets) {
         for (const uint32_t word : {says_ready, says_complete}) {
             if (Result<void> met = meet(word); !met)
                 return met;
         }
     }
-    return meet(says_alive);
+    return is_silent() ? Result<void>() : meet(says_alive);
 }
 
 Result<Restarted> Restart::run(const std::string &library)
@@ -277,15 +305,15 @@ Result<Restarted> Restart::run(const std::string &library)
     prctl(PR_SET_CHILD_SUBREAPER, subreaper);
     if (!up)
         return up.error();
-    return Restarted{pids_.front(), links_.size(), sent_, std::move(links_.front().status),
-                     failed_callback_};
+    return Restarted{pids_.front(),    links_.size(), sent_, std::move(links_.front().status),
+                     failed_callback_, is_silent()};
 }
 
 } // namespace
 
 int Restarted::await_callbacks() const
 {
-    if (failed_callback != 0)
+    if (failed_callback != 0 || silent)
         return failed_callback;
     uint32_t code = 0;
     ssize_t n;
@@ -302,11 +330,13 @@ int Restarted::failure() const
     // Children of the program may hold the other end open.
     uint32_t code = 0;
     fcntl(status.get(), F_SETFL, O_NONBLOCK);
+    if (silent && read(status.get(), &code, sizeof(code)) != sizeof(code)) // says_alive
+        return 0;
     return read(status.get(), &code, sizeof(code)) == sizeof(code) ? static_cast<int>(code) : 0;
 }
 
 Result<Restarted> restart(TreePlan &tree, const std::string &library, int device,
-                          const std::function<void(uint64_t)> &progress)
+                          const std::function<void(uint64_t, uint64_t)> &progress)
 {
     return Restart(tree, device, progress).run(library);
 }

@@ -20,6 +20,7 @@ struct Restarted {
     uint64_t bytes = 0; // of memory that was sent
     Fd status;          // the root's callbacks say here if they fail
     int failed_callback = 0;
+    bool silent = false; // it was stopped or killed before it could say that it lives
 
     // To be asked when the root has ended: the error code of a failed callback, or 0.
     int failure() const;
@@ -30,6 +31,6 @@ struct Restarted {
 // `library`: path of libcr_run.so, preloaded into the fresh processes. `device`: the same /dev/cryo
 // that the plan was made for. On failure none is left.
 Result<Restarted> restart(TreePlan &tree, const std::string &library, int device = -1,
-                          const std::function<void(uint64_t)> &progress = {});
+                          const std::function<void(uint64_t, uint64_t)> &progress = {});
 
 } // namespace cryo::restore

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "options.hpp"
+
+#include "cli/file_options.hpp"
+#include "cli/signal_options.hpp"
+
+#include <cerrno>
+#include <charconv>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+namespace {
+
+using cryo::capture::Ptraced;
+using cryo::image::Existing;
+using cryo::image::Scope;
+
+void add_scope(CLI::App &app, Options &options)
+{
+    options.capture.scope = Scope::tree;
+    const struct {
+        const char *name;
+        Scope scope;
+        const char *help;
+    } table[] = {
+        {"-T,--tree", Scope::tree, "The process ID with its living descendants (default)"},
+        {"-p,--pid", Scope::process, "The process alone"},
+        {"-g,--pgid", Scope::group, "ID is a process group: all its members"},
+        {"-s,--sid", Scope::session, "ID is a session: all its members"},
+    };
+    auto *group = app.add_option_group("Which processes are meant");
+    for (const auto &[name, scope, help] : table)
+        group->add_flag_callback(
+            name, [&options, chosen = scope] { options.capture.scope = chosen; }, help);
+    group->require_option(0, 1);
+}
+
+void add_destination(CLI::App &app, Options &options)
+{
+    auto *group = app.add_option_group("Where the image goes");
+    group->add_flag("-c,--cwd", options.cwd, "context.ID in the working directory (default)");
+    group->add_option("-f,--file", options.file, "This file");
+    group->add_option("-F,--fd", options.fd, "This open descriptor, which may be a pipe")
+        ->check(CLI::NonNegativeNumber);
+    group->add_option("-d,--dir", options.directory,
+                      "This directory: context.PID for each process, and an index");
+    group->require_option(0, 1);
+}
+
+// A number: how many are kept; else the name.
+void take_backup(Options &options, const std::string &text)
+{
+    cryo::image::Backup &backup = options.capture.backup;
+    backup = {};
+    options.capture.existing = Existing::backup;
+    options.may_write_into = false;
+    if (text == "true") // as the parser writes a flag without a value
+        return;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), backup.keep);
+    if (error == std::errc() && end == text.data() + text.size() && backup.keep > 0)
+        return;
+    backup = {text, 0};
+}
+
+void add_replacement(CLI::App &app, Options &options)
+{
+    constexpr const char *group = "When there is an image of that name (the last one counts)";
+    options.capture.existing = Existing::replace;
+    const auto policy = [&](const char *name, Existing existing, bool into, const char *help) {
+        app.add_flag_callback(
+               name,
+               [&options, existing, into] {
+                   options.capture.existing = existing;
+                   options.may_write_into = into;
+               },
+               help)
+            ->trigger_on_parse()
+            ->group(group);
+    };
+    policy("--atomic", Existing::replace, false,
+           "Replace it, when the new one is complete (default)");
+    app.add_flag(
+           "--backup", options.backup,
+           "The same, and keep the old one as .~1~, .~2~, ...; --backup=N: only the newest N; "
+           "--backup=NAME: as NAME")
+        ->each([&options](const std::string &text) { take_backup(options, text); })
+        ->trigger_on_parse()
+        ->group(group);
+    policy("--clobber", Existing::replace, true,
+           "As --atomic; and write into what is no regular file");
+    policy("--noclobber", Existing::refuse, false, "Refuse");
+}
+
+void add_contents(CLI::App &app, Options &options)
+{
+    constexpr const char *group = "Memory of files that is saved (more than one may be given)";
+    cryo::capture::FileOptions &files = options.capture.files;
+    const auto save = [&](const char *name, bool exe, bool libraries, bool shared,
+                          const char *help) {
+        app.add_flag_callback(
+               name,
+               [&files, exe, libraries, shared] {
+                   const bool none = !exe && !libraries && !shared;
+                   files.save_exe = !none && (files.save_exe || exe);
+                   files.save_private = !none && (files.save_private || libraries);
+                   files.save_shared = !none && (files.save_shared || shared);
+               },
+               help)
+            ->trigger_on_parse()
+            ->group(group);
+    };
+    save("--save-none", false, false, false, "None of these (default)");
+    save("--save-exe", true, false, false, "Every page of the program file");
+    save("--save-private", false, true, false,
+         "Every page of files that are mapped privately (libraries)");
+    save("--save-shared", false, false, true,
+         "The contents of files that are mapped shared; a restart rolls them back");
+    save("--save-all", true, true, true, "All of these");
+}
+
+void add_traced(CLI::App &app, Options &options)
+{
+    constexpr const char *group = "Processes that are traced (by a debugger), or trace";
+    const struct {
+        const char *name;
+        Ptraced what;
+        const char *help;
+    } table[] = {
+        {"--ptraced-error", Ptraced::error, "A traced one is an error (default)"},
+        {"--ptraced-skip", Ptraced::skip, "It is left out"},
+        {"--ptraced-allow", Ptraced::allow, "It is saved as any other"},
+    };
+    cryo::capture::CheckpointOptions &capture = options.capture;
+    for (const auto &[name, what, help] : table) {
+        app.add_flag_callback(
+               name, [&capture, chosen = what] { capture.ptraced = chosen; }, help)
+            ->trigger_on_parse()
+            ->group(group);
+    }
+    app.add_flag_callback(
+           "--ptracer-error", [&capture] { capture.ptracer_skip = false; },
+           "One that traces others is an error (default)")
+        ->trigger_on_parse()
+        ->group(group);
+    app.add_flag_callback(
+           "--ptracer-skip", [&capture] { capture.ptracer_skip = true; }, "It is left out")
+        ->trigger_on_parse()
+        ->group(group);
+}
+
+} // namespace
+
+void add_options(CLI::App &app, Options &options)
+{
+    app.add_option("ID", options.id, "The process, process group or session")
+        ->required()
+        ->check(CLI::PositiveNumber);
+    add_scope(app, options);
+    add_destination(app, options);
+    add_replacement(app, options);
+    cryo::cli::add_signal_options(app, options.capture.then_signal, "when the image is complete");
+    app.add_flag("--nosync,!--sync", options.nosync, "Do not wait until the image is on the disk");
+    add_contents(app, options);
+    app.add_option("--snapshot", options.snapshot,
+                   "fork: the program goes on while a frozen copy is written; stop: it waits")
+        ->check(CLI::IsMember({"fork", "stop"}))
+        ->capture_default_str();
+    app.add_option("--compress", options.compress, "How pages are stored: none or auto")
+        ->check(CLI::IsMember({"none", "auto"}))
+        ->capture_default_str();
+    app.add_flag("--delta{auto}", options.delta,
+                 "Leave out pages that an earlier image has: auto, incremental (as in the image "
+                 "before), differential (as in the first), none")
+        ->check(CLI::IsMember({"auto", "incremental", "differential", "none"}));
+    app.add_option("--base", options.capture.delta.previous,
+                   "The image of the checkpoint before, for --delta (default: the newest one of "
+                   "the process that lies beside the new one)");
+    app.add_option("--backend", options.backend,
+                   "Who saves: kmod (the kernel module), user (without it), auto (the best there "
+                   "is), or a plug-in")
+        ->capture_default_str();
+    app.add_option("-t,--time", options.capture.timeout_s,
+                   "Give up after so many seconds; the program goes on")
+        ->type_name("SECONDS")
+        ->check(CLI::PositiveNumber);
+    add_traced(app, options);
+    options.talk.add_options(app);
+    cryo::cli::add_file_options(app, options.capture.files);
+}
+
+cryo::Result<void> complete(Options &options)
+{
+    cryo::capture::CheckpointOptions &capture = options.capture;
+    capture.snapshot =
+        options.snapshot == "fork" ? cryo::capture::Snapshot::fork : cryo::capture::Snapshot::stop;
+    capture.packing =
+        options.compress == "auto" ? cryo::image::Packing::automatic : cryo::image::Packing::raw;
+    capture.sync = !options.nosync;
+    capture.directory = !options.directory.empty();
+    capture.fd = options.fd;
+    capture.file = capture.directory       ? options.directory
+                   : options.fd >= 0       ? fmt::format("descriptor {}", options.fd)
+                   : !options.file.empty() ? options.file
+                                           : fmt::format("context.{}", options.id);
+    if (options.delta == "none" && !capture.delta.previous.empty())
+        options.delta = "auto";
+    if (options.delta == "auto")
+        capture.delta.mode = cryo::image::DeltaMode::adaptive;
+    else if (options.delta == "incremental")
+        capture.delta.mode = cryo::image::DeltaMode::incremental;
+    else if (options.delta == "differential")
+        capture.delta.mode = cryo::image::DeltaMode::differential;
+    struct stat status;
+    if (options.may_write_into && !capture.directory && capture.fd < 0 &&
+        stat(capture.file.c_str(), &status) == 0 && !S_ISREG(status.st_mode) &&
+        !S_ISDIR(status.st_mode)) {
+        capture.fd = open(capture.file.c_str(), O_WRONLY | O_CLOEXEC);
+        if (capture.fd < 0)
+            return cryo::Error::from_errno(capture.file, errno);
+    }
+    return {};
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command line of cr_checkpoint.
+//
+//     Options options;
+//     add_options(app, options);
+//     if (std::optional<int> done = cli::parse(app, argc, argv)) return *done;
+//     if (Result<void> good = complete(options); !good) ...
+#pragma once
+
+#include "base/result.hpp"
+#include "capture/checkpoint.hpp"
+#include "cli/talk.hpp"
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+struct Options {
+    int id = 0;
+    cryo::capture::CheckpointOptions capture;
+    std::string backend = "auto";
+    std::string used; // the name of the backend that was chosen
+    cryo::cli::Talk talk{"cr_checkpoint"};
+
+    // As they are written.
+    bool cwd = false;
+    std::string file, directory;
+    int fd = -1;
+    bool nosync = false;
+    bool may_write_into = false; // --clobber: a FIFO or a device is no reason to refuse
+    std::string backup;
+    std::string snapshot = "fork";
+    std::string compress = "none";
+    std::string delta = "none";
+};
+
+void add_options(CLI::App &app, Options &options);
+
+// What follows from the options together.
+cryo::Result<void> complete(Options &options);

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hooks.hpp"
+
+#include "libcr.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace {
+
+// Another moment may be better.
+bool is_temporary(int error)
+{
+    constexpr int list[] = {EAGAIN, EBUSY,   ENOMEM, EEXIST,    EMFILE, ENFILE, ENOSPC,      EDQUOT,
+                            EINTR,  ETXTBSY, ETIME,  ETIMEDOUT, EIO,    ECHILD, CR_ETEMPFAIL};
+    return std::ranges::find(list, error) != std::end(list);
+}
+
+// Something is missing or other than it was: not the image, but what is around it.
+bool is_environment(int error)
+{
+    constexpr int list[] = {ENOENT, EACCES, EPERM,  ENOTDIR, EISDIR,  EROFS, ENODEV,
+                            ENXIO,  ELOOP,  ESTALE, EINVAL,  ENOTSUP, ESRCH, CR_EBADARCH};
+    return std::ranges::find(list, error) != std::end(list);
+}
+
+pid_t run(const std::string &command, const std::string &variable)
+{
+    std::vector<std::string> words = {"sh", "-c", command};
+    std::vector<char *> arguments;
+    for (std::string &word : words)
+        arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    std::string own = variable;
+    std::vector<char *> environment = {own.data()};
+    for (char **one = environ; *one != nullptr; one++)
+        environment.push_back(*one);
+    environment.push_back(nullptr);
+    pid_t pid = -1;
+    if (posix_spawn(&pid, "/bin/sh", nullptr, nullptr, arguments.data(), environment.data()) != 0) {
+        fmt::print(stderr, "cr_restart: {}: could not be run\n", command);
+        return -1;
+    }
+    return pid;
+}
+
+} // namespace
+
+std::vector<Hooks::Entry> Hooks::list()
+{
+    return {
+        {"--run-on-success", &success_, "When the process lives"},
+        {"--run-on-fail-args", &args_, "On wrong usage of cr_restart"},
+        {"--run-on-fail-temp", &temporary_,
+         "On a failure that may pass: an id or a resource is in use"},
+        {"--run-on-fail-env", &environment_,
+         "On a failure of what is around: files, privileges, the machine"},
+        {"--run-on-fail-perm", &permanent_, "On a failure that stays: the image itself"},
+        {"--run-on-failure", &any_, "On any failure that has no command of its own"},
+    };
+}
+
+void Hooks::succeeded(pid_t pid) const
+{
+    if (!success_.empty())
+        run(success_, fmt::format("CRYO_PID={}", pid));
+}
+
+void Hooks::failed(int error) const
+{
+    const std::string &own = error == 0              ? args_
+                             : is_temporary(error)   ? temporary_
+                             : is_environment(error) ? environment_
+                                                     : permanent_;
+    const std::string &command = own.empty() ? any_ : own;
+    if (command.empty())
+        return;
+    const pid_t pid = run(command, fmt::format("CRYO_ERROR={}", error));
+    while (pid > 0 && waitpid(pid, nullptr, 0) < 0 && errno == EINTR)
+        ;
+}

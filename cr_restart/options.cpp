@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "options.hpp"
+
+#include "cli/file_options.hpp"
+#include "cli/signal_options.hpp"
+
+#include <cerrno>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+namespace {
+
+void add_source(CLI::App &app, Options &options)
+{
+    constexpr const char *group = "Where the image is (one of these)";
+    app.add_option("FILE", options.positional, "The image: a file, or a directory");
+    app.add_option("-f,--file", options.file, "The same")->group(group);
+    app.add_option("-F,--fd", options.request.fd, "This open descriptor, which may be a pipe")
+        ->check(CLI::NonNegativeNumber)
+        ->group(group);
+    app.add_option("-d,--dir", options.directory, "This directory")->group(group);
+}
+
+void add_ids(CLI::App &app, Options &options)
+{
+    constexpr const char *group = "Ids";
+    cryo::restore::RestartOptions &restart = options.request.options;
+    app.add_flag("--restore-pid,!--no-restore-pid", restart.restore_pid,
+                 "Processes and threads have their saved ids (default), or new ones")
+        ->group(group);
+    app.add_flag("--restore-pgid,!--no-restore-pgid", restart.restore_pgid,
+                 "Process groups have their saved ids, or the first process is in that of "
+                 "cr_restart (default)")
+        ->group(group);
+    app.add_flag("--restore-sid,!--no-restore-sid", restart.restore_sid, "The same of sessions")
+        ->group(group);
+}
+
+// cr_checkpoint looks at the command line of a cr_restart that it meets.
+void add_omission(CLI::App &app, Options &options)
+{
+    constexpr const char *group = "Later checkpoints that would include this cr_restart";
+    app.add_flag("--omit-maybe", options.omit,
+                 "Leave it out, unless it runs under cr_run itself (default)")
+        ->group(group);
+    app.add_flag("--omit-always", options.omit, "Leave it out")->group(group);
+    app.add_flag("--omit-never", options.omit, "Do not leave it out")->group(group);
+}
+
+void add_hooks(CLI::App &app, Hooks &hooks)
+{
+    constexpr const char *group = "Commands for a shell that are run then";
+    for (const auto &[name, command, help] : hooks.list()) {
+        app.add_option(name, *command, help)
+            ->type_name("COMMAND")
+            ->trigger_on_parse() // they are meant for wrong usage, too
+            ->group(group);
+    }
+}
+
+} // namespace
+
+void add_options(CLI::App &app, Options &options)
+{
+    add_hooks(app, options.hooks);
+    add_source(app, options);
+    cryo::cli::add_signal_options(app, options.request.options.then_signal, "before they go on");
+    add_ids(app, options);
+    add_omission(app, options);
+    app.add_option("--base", options.request.bases,
+                   "An image that FILE is based on, if it does not lie beside it; may be repeated")
+        ->allow_extra_args(false);
+    app.add_flag("--force", options.request.options.force, "Accept mapped files that have changed");
+    app.add_option("--backend", options.backend,
+                   "Who restores: kmod (the kernel module), user (without it), auto (the best "
+                   "there is), or a plug-in")
+        ->capture_default_str();
+    options.talk.add_options(app);
+    cryo::cli::add_file_options(app, options.request.options.files);
+}
+
+cryo::Result<void> complete(Options &options)
+{
+    std::string named;
+    int count = options.request.fd >= 0 ? 1 : 0;
+    if (count != 0)
+        named = fmt::format("descriptor {}", options.request.fd);
+    for (const std::string *one : {&options.positional, &options.file, &options.directory}) {
+        if (one->empty())
+            continue;
+        count++;
+        named = *one;
+    }
+    if (count != 1)
+        return cryo::Error(EINVAL, count == 0 ? "no image is named; try cr_restart --help"
+                                              : "more than one image is named");
+    struct stat status;
+    if (!options.directory.empty() && stat(named.c_str(), &status) == 0 && !S_ISDIR(status.st_mode))
+        return cryo::Error(ENOTDIR, named + ": is no directory");
+    options.image = named;
+    return {};
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command line of cr_restart.
+//
+//     Options options;
+//     add_options(app, options);
+//     if (std::optional<int> done = cli::parse(app, argc, argv)) ...
+//     if (Result<void> good = complete(options); !good) ...
+#pragma once
+
+#include "backend/backend.hpp"
+#include "base/result.hpp"
+#include "cli/talk.hpp"
+#include "hooks.hpp"
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+struct Options {
+    cryo::backend::RestartRequest request;
+    std::string image; // for messages, and to be opened where there is no descriptor
+    std::string backend = "auto";
+    Hooks hooks;
+    cryo::cli::Talk talk{"cr_restart"};
+
+    // As they are written.
+    bool omit = false; // one of them is given: see capture/bystanders.cpp
+    std::string positional, file, directory;
+};
+
+void add_options(CLI::App &app, Options &options);
+
+// What follows from the options together.
+cryo::Result<void> complete(Options &options);

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A test of the commands: a directory of its own, and programs that are gone when it ends.
+
+    class Topic(case.Case):
+        def test_one(self):
+            program = self.start()
+            self.assertEqual(0, self.checkpoint("-f", "image", program.pid).returncode)
+    case.main()
+"""
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PATIENCE = 60
+BIN = ""
+
+# Says that it is there, and then what it is told.
+ECHO = """
+import sys
+{setup}
+print("ready", flush=True)
+for line in sys.stdin:
+    print("echo", line.strip(), flush=True)
+    {each}
+"""
+
+
+def wait_until(what, condition):
+    end = time.monotonic() + PATIENCE
+    while not (value := condition()):
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {PATIENCE} s for {what}")
+        time.sleep(0.005)
+    return value
+
+
+def command(name):
+    return os.path.join(BIN, name)
+
+
+def status(pid, field):
+    """A field of /proc/PID/status, or None when there is no such process."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+            for line in file:
+                if line.startswith(field + ":"):
+                    return line.split(":", 1)[1].strip()
+    except (FileNotFoundError, ProcessLookupError):
+        pass
+    return None
+
+
+def state(pid):
+    return (status(pid, "State") or "gone")[0]
+
+
+class Case(unittest.TestCase):
+    """Paths are relative to the test's directory, in which the commands run."""
+
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="cryo-commands.")
+        self.started = []
+
+    def tearDown(self):
+        for program in reversed(self.started):  # who traces another one goes first
+            self.end(program)
+        shutil.rmtree(self.directory)
+
+    @staticmethod
+    def end(program):
+        if program.poll() is None:
+            os.killpg(program.pid, signal.SIGKILL)
+        program.wait()
+        for stream in (program.stdin, program.stdout, program.stderr):
+            if stream:
+                stream.close()
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    def spawn(self, *words, **where):
+        """Starts a command; standard streams are pipes to us."""
+        where = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "cwd": self.directory,
+                 "start_new_session": True, "text": True, **where}
+        program = subprocess.Popen([str(word) for word in words], **where)
+        self.started.append(program)
+        return program
+
+    def start(self, setup="", each="pass", **where):
+        """A program under cr_run that answers lines."""
+        code = ECHO.format(setup=setup, each=each)
+        program = self.spawn(command("cr_run"), "/usr/bin/python3", "-S", "-c", code, **where)
+        self.assertEqual("ready\n", program.stdout.readline())
+        return program
+
+    def run_command(self, name, *words, **where):
+        where = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True,
+                 "timeout": PATIENCE, **where}
+        return subprocess.run([command(name), *(str(word) for word in words)],
+                              cwd=self.directory, check=False, **where)
+
+    def checkpoint(self, *words, **where):
+        return self.run_command("cr_checkpoint", *words, **where)
+
+    def save(self, *words):
+        done = self.checkpoint(*words)
+        self.assertEqual(0, done.returncode, done.stderr)
+        return done
+
+    def refuse(self, code, *words):
+        """A checkpoint that fails with this exit code; what was said."""
+        done = self.checkpoint(*words)
+        self.assertEqual(code, done.returncode, done.stderr)
+        return done.stderr
+
+    def restart(self, *words, **where):
+        return self.spawn(command("cr_restart"), "--no-restore-pid", *words, **where)
+
+    def assert_alive(self, program, word="there"):
+        """It answers."""
+        program.stdin.write(word + "\n")
+        program.stdin.flush()
+        self.assertEqual(f"echo {word}\n", program.stdout.readline())
+
+    def assert_good(self, *words):
+        """A restart of it answers."""
+        restarted = self.restart("-q", *words)
+        self.assert_alive(restarted)
+        self.end(restarted)
+
+    def files(self):
+        return sorted(os.listdir(self.directory))
+
+
+def main():
+    global BIN  # pylint: disable=global-statement
+    BIN = os.path.abspath(sys.argv.pop(1))
+    unittest.main()

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Who takes no part: traced and tracing processes, and a cr_restart among those that it brought
+back."""
+import ctypes
+import errno
+import os
+
+import case
+
+PTRACE_SEIZE = 0x4206
+EPTRACED, EPTRACER = 2360 & 0xff, 2361 & 0xff
+TRACE = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+libc.ptrace.argtypes = [ctypes.c_long] * 4
+assert libc.ptrace(0x4206, {pid}, 0, 0) == 0, ctypes.get_errno()
+"""
+
+
+def trace(request, pid):
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = [ctypes.c_long] * 4
+    return libc.ptrace(request, pid, 0, 0)
+
+
+class LeftOut(case.Case):
+    def test_traced(self):
+        program = self.start()
+        self.assertEqual(0, trace(PTRACE_SEIZE, program.pid))
+        said = self.refuse(EPTRACED, "-f", "image", program.pid)
+        self.assertIn(f"traced by process {os.getpid()}", said)
+        said = self.refuse(errno.ESRCH, "--ptraced-skip", "-f", "image", program.pid)
+        self.assertIn("nothing is left to save", said)
+        self.refuse(EPTRACED, "--ptraced-skip", "--ptraced-error", "-f", "image", program.pid)
+        self.assertEqual([], self.files())
+
+    def test_tracer(self):
+        other = self.spawn("sleep", "1000")
+        program = self.start(TRACE.format(pid=other.pid))
+        said = self.refuse(EPTRACER, "-f", "image", program.pid)
+        self.assertIn(f"traces process {other.pid}", said)
+        said = self.refuse(errno.ESRCH, "--ptracer-skip", "-f", "image", program.pid)
+        self.assertIn("nothing is left to save", said)
+
+    def test_tracer_of_a_tree(self):
+        other = self.spawn("sleep", "1000")
+        # A child without a pipe to us, which traces.
+        code = TRACE.format(pid=other.pid) + "import time; print('traces', flush=True); time.sleep(1000)"
+        program = self.start(f"import subprocess; child = subprocess.Popen(['/usr/bin/python3', "
+                             f"'-S', '-c', {code!r}], stdin=subprocess.DEVNULL)")
+        self.assertEqual("traces\n", program.stdout.readline())
+        self.refuse(EPTRACER, "-f", "image", program.pid)
+        done = self.save("--ptracer-skip", "--json", "-f", "image", program.pid)
+        self.assertIn("and is left out", done.stdout)
+        self.assertIn('"processes":1', done.stdout)
+
+    def restarted(self, *options):
+        program = self.start()
+        self.save("--nosync", "--kill", "-f", "image", program.pid)
+        self.end(program)
+        restarted = self.restart("-q", *options, "image")
+        self.assert_alive(restarted)
+        return restarted
+
+    def test_restart_in_a_session(self):
+        restarted = self.restarted()
+        done = self.save("--json", "-s", "-f", "again", restarted.pid)
+        self.assertIn("is a cr_restart, and is left out", done.stdout)
+        self.assertIn('"processes":1', done.stdout)
+        self.save("-f", "tree", restarted.pid)
+        self.end(restarted)
+        self.assert_good("again")
+        self.assert_good("tree")
+
+    def test_restart_that_is_not_left_out(self):
+        restarted = self.restarted("--omit-never")
+        said = self.refuse(errno.ENOTSUP, "-s", "-f", "again", restarted.pid)
+        self.assertIn("not started under cr_run", said)
+        restarted = self.restarted("--omit-never", "--omit-always")
+        self.save("-s", "-f", "again", restarted.pid)
+
+
+if __name__ == "__main__":
+    case.main()

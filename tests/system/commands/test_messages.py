@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the commands say: -v -q --json --kmsg-..., a bar on a terminal; and the limit of time."""
+import errno
+import json
+import os
+import pty
+import time
+
+import case
+
+BIG = "memory = bytearray(b'x' * (24 << 20))"
+
+
+class Messages(case.Case):
+    def test_json(self):
+        program = self.start()
+        done = self.save("--json", "-f", "image", program.pid)
+        said = json.loads(done.stdout)
+        self.assertEqual(("image", 1, 1), (said["image"], said["processes"], said["threads"]))
+        self.assertEqual(os.path.getsize(self.path("image")), said["bytes"])
+        self.assertLessEqual(said["stopped_ns"], said["total_ns"])
+        self.assertEqual("committed", said["phases"][-1]["phase"])
+        self.assertEqual("", done.stderr)
+        done = self.checkpoint("--json", "--noclobber", "-f", "image", program.pid)
+        self.assertEqual(errno.EEXIST, done.returncode)
+        said = json.loads(done.stdout)["error"]
+        self.assertEqual(errno.EEXIST, said["code"])
+        self.assertIn("exists", said["text"])
+        self.end(program)
+        with open(self.path("said"), "w", encoding="utf-8") as said:
+            restarted = self.restart("--json", "image", stderr=said)
+        self.assert_alive(restarted)
+        case.wait_until("what it says", lambda: os.path.getsize(self.path("said")))
+        with open(self.path("said"), encoding="utf-8") as file:
+            said = json.loads(file.read())
+        self.assertEqual("image", said["image"])
+        with open(f"/proc/{said['pid']}/status", encoding="ascii") as file:
+            self.assertIn(f"PPid:\t{restarted.pid}\n", file.read())
+
+    def test_verbose_and_quiet(self):
+        program = self.start()
+        said = self.save("-v", "-f", "image", program.pid).stderr
+        for phase in ("stopped", "described", "frozen", "memory written", "committed"):
+            self.assertRegex(said, rf"cr_checkpoint: {phase}.* \([\d.]+ .s, [\d.]+ m?s since")
+        self.assertIn("backend ", said)
+        done = self.save("-q", "-f", "image", program.pid)
+        self.assertEqual(("", ""), (done.stdout, done.stderr))
+        self.assertNotEqual("", self.refuse(errno.EEXIST, "-q", "--noclobber", "-f", "image",
+                                            program.pid))
+        self.end(program)
+        restarted = self.restart("-v", "image", stderr=-1)
+        self.assert_alive(restarted)
+        self.end_of(restarted)
+        said = restarted.stderr.read()
+        for phase in ("image verified", "planned", "memory sent"):
+            self.assertRegex(said, rf"cr_restart: {phase}.* \([\d.]+ .s, ")
+
+    def end_of(self, restarted):
+        restarted.stdin.close()
+        self.assertEqual(0, restarted.wait(case.PATIENCE))
+
+    def test_messages_about_a_request(self):
+        program = self.start("import socket\n"
+                             "pair = [socket.create_server(('127.0.0.1', 0))]\n"
+                             "pair.append(socket.create_connection(pair[0].getsockname()))")
+        whole = self.refuse(errno.ENOTSUP, "-f", "image", program.pid)
+        self.assertIn("\n  descriptor", whole)
+        self.assertEqual(whole, self.refuse(errno.ENOTSUP, "--kmsg-error", "-f", "image",
+                                            program.pid))
+        first = self.refuse(errno.ENOTSUP, "--kmsg-none", "-f", "image", program.pid)
+        self.assertEqual(whole.split("\n", maxsplit=1)[0] + "\n", first)
+        self.assertIn("backend", self.refuse(errno.ENOTSUP, "--kmsg-warning", "-f", "image",
+                                             program.pid))
+        program = self.start()
+        self.assertEqual("", self.save(program.pid).stderr)
+        self.assertIn("backend", self.save("--kmsg-warning", program.pid).stderr)
+        self.assertEqual("", self.save("--kmsg-warning", "--kmsg-none", program.pid).stderr)
+
+    def test_time(self):
+        """A reader that does not read: given up, and the program goes on."""
+        program = self.start(BIG)
+        read, write = os.pipe()
+        begun = time.monotonic()
+        done = self.checkpoint("-t", "1", "-F", write, program.pid, pass_fds=[write])
+        self.assertEqual(errno.ETIME, done.returncode, done.stderr)
+        self.assertGreaterEqual(time.monotonic() - begun, 1)
+        self.assertIn("--time", done.stderr)
+        os.close(write)
+        os.close(read)
+        self.assert_alive(program)
+        self.save("-t", "60", "-f", "image", program.pid)
+        self.refuse(255, "-t", "0", program.pid)
+
+    def test_bar(self):
+        """On a terminal, for what takes more than a second: here until its reader goes on."""
+        program = self.start(BIG)
+        read, write = os.pipe()
+        terminal, slave = pty.openpty()
+        checkpoint = self.spawn(case.command("cr_checkpoint"), "-F", write, program.pid,
+                                pass_fds=[write], stderr=slave)
+        os.close(write)
+        os.close(slave)
+        begun = time.monotonic()
+        size = 0
+        # Slow for a little longer than a second, then as fast as it can.
+        while part := os.read(read, 1 << 16):
+            size += len(part)
+            if time.monotonic() - begun < 1.5:
+                time.sleep(0.02)
+        self.assertEqual(0, checkpoint.wait(case.PATIENCE))
+        os.close(read)
+        said = os.read(terminal, 1 << 16).decode()
+        os.close(terminal)
+        self.assertRegex(said, r"descriptor \d+: \[#* *\] \d+ %, [\d.]+ MiB of [\d.]+ MiB, "
+                               r"[\d.]+ .iB/s, .* left")
+        self.assertTrue(said.rstrip().endswith("\033[K"), "it is gone at the end")
+
+
+if __name__ == "__main__":
+    case.main()

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""cr_restart's own options: where the image is, ids, signals before and after, what is run then."""
+import errno
+import os
+import signal
+import subprocess
+
+import case
+
+
+class Restart(case.Case):
+    def saved(self, *words, **how):
+        """An image of a program that has ended; its pid was this."""
+        program = self.start(**how)
+        self.save("--nosync", "--kill", *(words or ("-f", "image")), program.pid)
+        self.end(program)
+        return program.pid
+
+    def child_of(self, restarted):
+        """The restored process."""
+        def look():
+            with open(f"/proc/{restarted.pid}/task/{restarted.pid}/children",
+                      encoding="ascii") as file:
+                return file.read().split()
+        return int(case.wait_until("the restored process", look)[0])
+
+    def fails(self, code, *words, **how):
+        done = self.run_command("cr_restart", *words, **how)
+        self.assertEqual(code, done.returncode, done.stderr)
+        return done.stderr
+
+    def test_sources(self):
+        self.saved()
+        self.assert_good("image")
+        self.assert_good("-f", "image")
+        with open(self.path("image"), "rb") as file:
+            restarted = self.restart("-q", "-F", file.fileno(), pass_fds=[file.fileno()])
+            self.assert_alive(restarted)
+            self.end(restarted)
+        with subprocess.Popen(["cat", self.path("image")], stdout=subprocess.PIPE) as cat:
+            end = cat.stdout.fileno()
+            restarted = self.restart("-q", "--fd", end, pass_fds=[end])
+            self.assert_alive(restarted)
+        self.saved("-d", "place")
+        self.assert_good("-d", "place")
+        self.assert_good("place")
+        self.fails(errno.ENOTDIR, "-d", "image")
+        self.fails(errno.ENOENT, "absent")
+        self.fails(errno.EBADF, "-F", 77)
+
+    def test_usage(self):
+        self.saved()
+        for words in ([], ["image", "-f", "image"], ["-F", "0", "-d", "place"], ["image", "more"],
+                      ["--relocate", "nonsense", "image"], ["-S", "70", "image"]):
+            self.fails(255, *words)
+        seventeen = [word for i in range(17) for word in ("--relocate", f"/a{i}=/b")]
+        self.fails(255, *seventeen, "image")
+
+    def test_signal_before_it_goes_on(self):
+        self.saved(setup="""
+import signal
+signal.signal(signal.SIGUSR1, lambda *_: print('handled', flush=True))""")
+        restarted = self.restart("-q", "-S", "USR1", "image")
+        self.assertEqual("handled\n", restarted.stdout.readline())
+        self.assert_alive(restarted)
+        self.assertEqual(-signal.SIGTERM, self.restart("-q", "--term", "image").wait(case.PATIENCE))
+        self.assertEqual(-signal.SIGKILL, self.restart("-q", "--kill", "image").wait(case.PATIENCE))
+        restarted = self.restart("-q", "--stop", "image")
+        case.wait_until("the stop",
+                        lambda: case.state(self.child_of(restarted)) == "T")
+        restarted.send_signal(signal.SIGCONT)
+        self.assert_alive(restarted)
+
+    def test_signals_are_passed_on(self):
+        numbers = [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
+                   signal.SIGALRM, signal.SIGTERM, signal.SIGWINCH, signal.SIGIO, signal.SIGRTMIN]
+        self.saved(setup=f"""
+import signal
+for number in {[int(number) for number in numbers]}:
+    signal.signal(number, lambda got, _: print('got', got, flush=True))""")
+        restarted = self.restart("-q", "image")
+        self.assert_alive(restarted)
+        for number in numbers:
+            restarted.send_signal(number)
+            self.assertEqual(f"got {int(number)}\n", restarted.stdout.readline())
+        os.kill(self.child_of(restarted), signal.SIGSEGV)
+        self.assertEqual(-signal.SIGSEGV, restarted.wait(case.PATIENCE))
+
+    def test_exit_status_is_that_of_the_program(self):
+        self.saved(each="sys.exit(int(line))")
+        restarted = self.restart("-q", "image")
+        restarted.communicate("42\n")
+        self.assertEqual(42, restarted.returncode)
+
+    def test_group_and_session(self):
+        self.saved()
+        for options, group, session in (([], False, False), (["--restore-pgid"], True, False),
+                                        (["--restore-sid"], True, True),
+                                        (["--restore-pgid", "--no-restore-pgid"], False, False)):
+            restarted = self.restart("-q", *options, "image")
+            self.assert_alive(restarted)
+            child = self.child_of(restarted)
+            self.assertEqual(group, os.getpgid(child) == child, options)
+            self.assertEqual(session, os.getsid(child) == child, options)
+            self.assertEqual(not group, os.getpgid(child) == restarted.pid, options)
+            os.kill(child, signal.SIGKILL)
+            self.assertEqual(-signal.SIGKILL, restarted.wait(case.PATIENCE))
+
+    def test_commands_that_are_run_then(self):
+        self.saved(each="sys.exit(3)")
+        restarted = self.restart("-q", "--run-on-success", "echo $CRYO_PID > pid", "image")
+        child = self.child_of(restarted)
+        case.wait_until("the command", lambda: os.path.exists(self.path("pid")) and
+                        os.path.getsize(self.path("pid")))
+        with open(self.path("pid"), encoding="ascii") as file:
+            self.assertEqual(child, int(file.read()))
+        restarted.communicate("end\n")
+        self.assertEqual(3, restarted.returncode)
+
+        def said(code, *words):
+            hooks = [f"--run-on-fail-{kind}=echo {kind} $CRYO_ERROR >> said"
+                     for kind in ("args", "temp", "env", "perm")]
+            self.fails(code, *hooks, "--run-on-failure=echo any >> said", *words)
+            with open(self.path("said"), encoding="ascii") as file:
+                text = file.read()
+            os.unlink(self.path("said"))
+            return text
+        self.assertEqual("args 0\n", said(255, "--no-such-option", "image"))
+        self.assertEqual("args 0\n", said(255))
+        self.assertEqual(f"env {errno.ENOENT}\n", said(errno.ENOENT, "absent"))
+        with open(self.path("damaged"), "wb") as file:
+            file.write(b"x" * 20000)
+        self.assertEqual(f"perm {errno.EBADMSG}\n", said(errno.EBADMSG, "damaged"))
+        self.fails(errno.ENOENT, "--run-on-failure=echo $CRYO_ERROR > any", "absent")
+        self.assertTrue(os.path.exists(self.path("any")))
+
+
+if __name__ == "__main__":
+    case.main()

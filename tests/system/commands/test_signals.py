@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The signal that the program gets when its image is complete, and a program that stands still:
+--run -S --stop --term --abort --kill --cont."""
+import errno
+import os
+import signal
+
+import case
+
+
+class Signals(case.Case):
+    def test_stop(self):
+        """cr_checkpoint waited for an answer that a stopped program cannot give."""
+        program = self.start()
+        for number, option in enumerate(("--stop", "-S19", "--signal=STOP")):
+            image = f"image.{number}"
+            self.save("--nosync", option, "-f", image, program.pid)
+            self.assertEqual("T", case.state(program.pid))
+            os.kill(program.pid, signal.SIGCONT)
+            self.assert_alive(program)
+        self.end(program)
+        self.assert_good("image.0")
+
+    def test_stop_of_threads(self):
+        """All of them stand still before any has gone on."""
+        program = self.start("""
+import threading, time
+counts = [0] * 8
+def count(i):
+    while True:
+        counts[i] += 1
+        if counts[i] % 1000 == 0:
+            time.sleep(0)
+for i in range(8):
+    threading.Thread(target=count, args=(i,), daemon=True).start()
+""")
+        for _ in range(3):
+            self.save("--nosync", "--stop", program.pid)
+            tasks = os.listdir(f"/proc/{program.pid}/task")
+            self.assertEqual(["T"] * 9, [case.state(tid) for tid in tasks])
+            os.kill(program.pid, signal.SIGCONT)
+        self.assert_alive(program)
+
+    def test_ends(self):
+        for option, number in (("--term", signal.SIGTERM), ("--kill", signal.SIGKILL),
+                               ("--abort", signal.SIGABRT), ("-S12", signal.SIGUSR2)):
+            program = self.start("import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))")
+            self.save("--nosync", option, "-f", "image", program.pid)
+            self.assertEqual(-number, program.wait(case.PATIENCE))
+            self.assert_good("image")
+
+    def test_goes_on(self):
+        program = self.start("import signal; signal.signal(signal.SIGCONT, lambda *_: "
+                             "print('continued', flush=True))")
+        self.save("--nosync", "--run", program.pid)
+        self.assert_alive(program)
+        self.save("--nosync", "--kill", "--stop", "--run", program.pid)
+        self.assert_alive(program)
+        self.save("--nosync", "--cont", program.pid)
+        self.assertEqual("continued\n", program.stdout.readline())
+        self.assert_alive(program)
+
+    def test_no_signal_without_an_image(self):
+        program = self.start()
+        for option in ("--kill", "--stop", "--term"):
+            self.refuse(errno.ENOSPC, option, "--clobber", "-f", "/dev/full", program.pid)
+            self.assert_alive(program)
+
+    def test_stopped_program(self):
+        program = self.start()
+        os.kill(program.pid, signal.SIGSTOP)
+        case.wait_until("the stop", lambda: case.state(program.pid) == "T")
+        self.assertIn("is stopped", self.refuse(errno.ENOTSUP, program.pid))
+        self.assertEqual([], self.files())
+        os.kill(program.pid, signal.SIGCONT)
+        self.assert_alive(program)
+
+
+if __name__ == "__main__":
+    case.main()

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/bystanders.hpp"
+
+#include "capture/proc.hpp"
+#include "libcr.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace cryo::capture {
+
+namespace {
+
+// As the user told it: the last of its options counts. Under cr_run it can be saved itself.
+bool wants_to_be_left_out(const Proc &proc)
+{
+    Result<std::string> words = proc.read("cmdline");
+    Result<std::string> environment = proc.read("environ");
+    bool left_out = !environment || environment->find("libcr_run.so") == std::string::npos;
+    for (size_t at = 0; words && at < words->size();) {
+        const std::string word = words->c_str() + at;
+        at += word.size() + 1;
+        if (word == "--omit-always")
+            left_out = true;
+        else if (word == "--omit-never")
+            left_out = false;
+    }
+    return left_out;
+}
+
+bool is_restarter(const Proc &proc)
+{
+    Result<std::string> exe = proc.link("exe");
+    return exe && exe->substr(exe->rfind('/') + 1) == "cr_restart";
+}
+
+pid_t tracer_of(const Proc &proc)
+{
+    Result<std::string> status = proc.read("status");
+    if (!status)
+        return 0;
+    std::string_view tracer = field(*status, "TracerPid");
+    return static_cast<pid_t>(take_number(tracer));
+}
+
+} // namespace
+
+// The kernel tells it of the traced ones only, so all are asked, once.
+pid_t Bystanders::traced_by(pid_t tracer)
+{
+    if (!tracees_) {
+        tracees_.emplace();
+        Result<std::vector<int>> all = Proc(getpid()).numbers("..");
+        for (const int pid : all ? *all : std::vector<int>()) {
+            if (const pid_t by = tracer_of(Proc(pid)); by != 0)
+                tracees_->emplace(by, pid);
+        }
+    }
+    const auto found = tracees_->find(tracer);
+    return found != tracees_->end() ? found->second : 0;
+}
+
+Result<std::string> Bystanders::why(const Relation &relation)
+{
+    const Proc proc(relation.pid);
+    if (relation.comm == "cr_restart" && is_restarter(proc) && wants_to_be_left_out(proc))
+        return fmt::format("process {} is a cr_restart, and is left out", relation.pid);
+    if (const pid_t tracer = tracer_of(proc); tracer != 0 && options_.ptraced != Ptraced::allow) {
+        if (options_.ptraced == Ptraced::error)
+            return Error(CR_EPTRACED,
+                         fmt::format("process {} is traced by process {}: detach it first, or "
+                                     "--ptraced-allow, or --ptraced-skip leaves it out",
+                                     relation.pid, tracer));
+        return fmt::format("process {} is traced by process {}, and is left out", relation.pid,
+                           tracer);
+    }
+    if (const pid_t tracee = traced_by(relation.pid); tracee != 0) {
+        if (!options_.ptracer_skip)
+            return Error(CR_EPTRACER,
+                         fmt::format("process {} traces process {}: detach it first, or "
+                                     "--ptracer-skip leaves it out",
+                                     relation.pid, tracee));
+        return fmt::format("process {} traces process {}, and is left out", relation.pid, tracee);
+    }
+    return std::string();
+}
+
+} // namespace cryo::capture

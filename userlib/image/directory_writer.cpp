@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// A snapshot as a directory: built beside its place under a hidden name, then renamed as a whole.
+#include "image/snapshot.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+namespace cryo::image {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+class DirectoryWriter : public TreeWriter
+{
+  public:
+    DirectoryWriter(fs::path path, FileOptions options)
+        : path_(std::move(path)), options_(std::move(options))
+    {}
+    ~DirectoryWriter() override
+    {
+        std::error_code ignored;
+        if (!temporary_.empty())
+            fs::remove_all(temporary_, ignored);
+    }
+
+    Result<void> open();
+    Result<std::unique_ptr<ImageWriter>> begin_member(WriterOptions options) override;
+    Result<Committed> end_member(ImageWriter &writer, Member about) override;
+    void add_without_image(Member about) override;
+    Result<Committed> commit(Tree tree) override;
+
+  private:
+    // A member with the text that it points to.
+    struct Kept {
+        Member member;
+        std::string name, comm;
+    };
+    Result<void> check_existing() const;
+    Result<void> publish();
+    Result<std::string> backup_name() const;
+    FileOptions inner() const
+    {
+        return {.existing = Existing::refuse, .sync = options_.sync, .mode = options_.mode};
+    }
+    Error failure(std::string_view doing, int err) const
+    {
+        return Error::from_errno(fmt::format("{}: {}", path_.native(), doing), err);
+    }
+
+    fs::path path_;
+    FileOptions options_;
+    fs::path parent_;
+    fs::path temporary_;
+    Fd directory_; // parent_
+    std::vector<Kept> members_;
+    uint64_t size_ = 0;
+};
+
+bool is_there(const fs::path &path)
+{
+    struct stat st;
+    return lstat(path.c_str(), &st) == 0;
+}
+
+// What is not known to be a snapshot of ours is never removed.
+Result<void> DirectoryWriter::check_existing() const
+{
+    if (!is_there(path_))
+        return {};
+    std::error_code error;
+    if (!fs::is_directory(path_, error))
+        return Error(ENOTDIR, path_.native() + ": is there, and is no directory");
+    if (fs::is_empty(path_, error))
+        return {};
+    if (options_.existing == Existing::refuse)
+        return Error(EEXIST,
+                     path_.native() + ": exists; choose another name or allow it to be replaced");
+    if (!is_there(path_ / kTreeFile))
+        return Error(ENOTEMPTY, path_.native() + ": holds other files than images; choose a new "
+                                                 "directory");
+    return {};
+}
+
+Result<void> DirectoryWriter::open()
+{
+    while (path_.has_relative_path() && path_.filename().empty())
+        path_ = path_.parent_path(); // a slash at the end
+    if (path_.filename().empty() || path_.filename() == "." || path_.filename() == "..")
+        return Error(EINVAL, path_.native() + ": is not the name of a new directory");
+    parent_ = path_.has_parent_path() ? path_.parent_path() : fs::path(".");
+    directory_ = Fd(::open(parent_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!directory_)
+        return Error::from_errno(parent_.native(), errno);
+    if (auto ok = check_existing(); !ok)
+        return ok;
+    std::string name = parent_ / fmt::format(".{}.XXXXXX", path_.filename().native());
+    if (mkdtemp(name.data()) == nullptr)
+        return failure("making a directory beside it", errno);
+    temporary_ = name;
+    return {};
+}
+
+// The process is known when its image is complete.
+Result<std::unique_ptr<ImageWriter>> DirectoryWriter::begin_member(WriterOptions options)
+{
+    auto sink = FileSink::create(temporary_ / "member", inner());
+    if (!sink)
+        return sink.error();
+    return ImageWriter::create(std::move(*sink), options);
+}
+
+Result<Committed> DirectoryWriter::end_member(ImageWriter &writer, Member about)
+{
+    auto done = writer.commit();
+    if (!done)
+        return done;
+    Kept &kept = members_.emplace_back();
+    kept.name = fmt::format("context.{}", about.pid);
+    kept.comm = about.comm;
+    about.state = MemberState::saved;
+    about.offset = 0;
+    about.length = done->size;
+    about.image_id = done->id.bytes();
+    about.checksum = done->checksum.bytes();
+    kept.member = about;
+    size_ += done->size;
+    if (rename((temporary_ / "member").c_str(), (temporary_ / kept.name).c_str()) != 0)
+        return failure("naming a member", errno);
+    return done;
+}
+
+void DirectoryWriter::add_without_image(Member about)
+{
+    Kept &kept = members_.emplace_back();
+    kept.comm = about.comm;
+    about.offset = about.length = 0;
+    kept.member = about;
+}
+
+Result<std::string> DirectoryWriter::backup_name() const
+{
+    if (!options_.backup.name.empty())
+        return options_.backup.name;
+    Result<std::string> next =
+        next_backup(directory_.get(), path_.filename().native(), options_.backup.keep);
+    if (!next)
+        return next.error();
+    return (parent_ / *next).native();
+}
+
+// An old snapshot changes places with the new one, so that there is one at any moment.
+Result<void> DirectoryWriter::publish()
+{
+    if (chmod(temporary_.c_str(), 0700) != 0)
+        return failure("setting its mode", errno);
+    const char *from = temporary_.c_str();
+    // Also takes the place of an empty directory.
+    if (rename(from, path_.c_str()) == 0) {
+        temporary_.clear();
+        return {};
+    }
+    if ((errno != ENOTEMPTY && errno != EEXIST) || options_.existing == Existing::refuse)
+        return failure("giving the directory its name", errno);
+    if (auto ok = check_existing(); !ok)
+        return ok;
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) != 0)
+        return failure("changing places with the old directory", errno);
+    if (options_.existing != Existing::backup)
+        return {}; // the destructor removes the old one
+    Result<std::string> name = backup_name();
+    if (!name)
+        return name.error();
+    if (rename(from, name->c_str()) != 0)
+        return failure("keeping the old directory as " + *name, errno);
+    temporary_.clear();
+    return {};
+}
+
+Result<Committed> DirectoryWriter::commit(Tree tree)
+{
+    std::vector<Member> members;
+    for (Kept &kept : members_) {
+        kept.member.name = kept.name;
+        kept.member.comm = kept.comm;
+        members.push_back(kept.member);
+    }
+    auto sink = FileSink::create(temporary_ / kTreeFile, inner());
+    if (!sink)
+        return sink.error();
+    auto done = write_tree(std::move(*sink), tree, members);
+    if (!done)
+        return done;
+    if (auto ok = publish(); !ok)
+        return ok.error();
+    if (options_.sync && fsync(directory_.get()) != 0)
+        return failure("fsync of the directory above it", errno);
+    done->size += size_;
+    return done;
+}
+
+} // namespace
+
+Result<std::unique_ptr<TreeWriter>> create_directory(const std::string &path,
+                                                     const FileOptions &options)
+{
+    auto writer = std::make_unique<DirectoryWriter>(path, options);
+    if (auto ok = writer->open(); !ok)
+        return ok.error();
+    return std::unique_ptr<TreeWriter>(std::move(writer));
+}
+
+} // namespace cryo::image
