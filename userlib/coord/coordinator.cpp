@@ -52,7 +52,9 @@ Result<void> Coordinator::begin()
     if (!launcher_)
         return Error::from_errno(fmt::format("process {}", job_.launcher), errno);
     loop_.watch(launcher_.get(), POLLIN, [this](short) { launcher_gone(); });
-    if (Result<void> listening = local_.listen(); !listening)
+    if (Result<void> listening = local_.listen_to_daemons(); !listening)
+        return listening;
+    if (Result<void> listening = local_.listen_to_ranks(); !listening)
         return listening;
     Result<Fd> commands = listen_at(job_.root_socket());
     if (!commands)

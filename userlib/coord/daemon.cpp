@@ -25,7 +25,17 @@ Daemon::Daemon(Loop &loop, Job job, std::string node, Report report)
 
 Daemon::~Daemon() = default;
 
-Result<void> Daemon::listen()
+Result<void> Daemon::listen_to_daemons()
+{
+    Result<Listening> tcp = listen_tcp();
+    if (!tcp)
+        return tcp.error();
+    tcp_ = std::move(*tcp);
+    loop_.watch(tcp_.socket.get(), POLLIN, [this](short) { accept_daemon(); });
+    return {};
+}
+
+Result<void> Daemon::listen_to_ranks()
 {
     const std::string path = job_.directory + "/" + name_;
     Result<Fd> listener = listen_at(path);
@@ -33,11 +43,6 @@ Result<void> Daemon::listen()
         return listener.error();
     rank_listener_ = std::move(*listener);
     loop_.watch(rank_listener_.get(), POLLIN, [this](short) { accept_rank(); });
-    Result<Listening> tcp = listen_tcp();
-    if (!tcp)
-        return tcp.error();
-    tcp_ = std::move(*tcp);
-    loop_.watch(tcp_.socket.get(), POLLIN, [this](short) { accept_daemon(); });
     return {};
 }
 

@@ -5,7 +5,7 @@
 // sits beside the daemon of the first node.
 //
 //     Daemon daemon(loop, job, node, report);      // report(json): to the coordinator
-//     daemon.listen();
+//     daemon.listen_to_daemons();  daemon.listen_to_ranks();
 //     daemon.command(json);                        // from the coordinator
 #pragma once
 
@@ -30,7 +30,8 @@ class Daemon final : private bookmark::Node::Output
     Daemon(Loop &loop, Job job, std::string node, Report report);
     ~Daemon() override;
 
-    Result<void> listen();
+    Result<void> listen_to_daemons();
+    Result<void> listen_to_ranks(); // when what they say can be reported
     const Listening &tcp() const { return tcp_; }
     const std::string &name() const { return name_; }
     void command(const nlohmann::json &message);

@@ -181,8 +181,10 @@ void Imager::finish()
                            : "the process that took the image ended without a result";
         taken_.code = EINTR;
     }
-    const auto told = std::move(end_); // which may destroy this
-    told(taken_);
+    // Which may destroy this.
+    const auto told = std::move(end_);
+    const Taken taken = std::move(taken_);
+    told(taken);
 }
 
 } // namespace cryo::coord

@@ -186,12 +186,18 @@ Result<Variables> start_job(pid_t launcher)
     for (const std::string &word : words)
         arguments.push_back(const_cast<char *>(word.c_str())); // NOLINT: posix_spawn's type
     arguments.push_back(nullptr);
+    std::vector<char *> environment; // without what would load libraries into the daemon
+    for (char **one = environ; *one != nullptr; one++) {
+        if (strncmp(*one, "LD_PRELOAD=", 11) != 0)
+            environment.push_back(*one);
+    }
+    environment.push_back(nullptr);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, write.get(), STDOUT_FILENO);
     pid_t child = 0;
-    const int error =
-        posix_spawn(&child, daemon.c_str(), &actions, nullptr, arguments.data(), environ);
+    const int error = posix_spawn(&child, daemon.c_str(), &actions, nullptr, arguments.data(),
+                                  environment.data());
     posix_spawn_file_actions_destroy(&actions);
     if (error != 0)
         return Error::from_errno(daemon, error).within("the installation of Cryo is not complete");

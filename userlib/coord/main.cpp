@@ -137,15 +137,15 @@ Result<void> node()
     Loop loop;
     std::shared_ptr<Channel> up;
     Daemon daemon(loop, *job, name, [&up](const json &message) { up->send(message); });
-    if (Result<void> listening = daemon.listen(); !listening)
+    if (Result<void> listening = daemon.listen_to_daemons(); !listening)
         return listening;
     bool joined = false;
     up = join(loop, *job, std::move(*first), daemon, joined);
     loop.run();
-    if (!joined) {
-        std::filesystem::remove(socket_name);
+    if (!joined)
         return Error(ECONNREFUSED, "the job's first daemon did not take this one");
-    }
+    if (Result<void> listening = daemon.listen_to_ranks(); !listening)
+        return listening;
     to_background();
     lock.reset();
     up->on_frame = [&daemon](cryo::coord::FrameKind, std::string_view body) {

@@ -38,11 +38,29 @@ int connect_to(const sockaddr_un &address)
     return static_cast<int>(result);
 }
 
+// Without what would load libraries into the daemon. False: more variables than there may be.
+bool without_preload(const char *const *environment, const char **to, size_t room)
+{
+    for (; *environment != nullptr; environment++) {
+        if (room < 2)
+            return false;
+        if (strncmp(*environment, "LD_PRELOAD=", 11) != 0) {
+            *to++ = *environment;
+            room--;
+        }
+    }
+    *to = nullptr;
+    return true;
+}
+
 // Runs the daemon's program, which ends when the daemon behind it listens. A child without an exit
 // signal: the program never meets it.
 int start_daemon(const char *path, const char *const *environment)
 {
     const char *const words[] = {path, "--node", nullptr};
+    const char *clean[2048];
+    if (!without_preload(environment, clean, sizeof(clean) / sizeof(clean[0])))
+        return -E2BIG;
     const long child = sys::call(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr);
     if (sys::failed(child))
         return static_cast<int>(child);
@@ -53,7 +71,8 @@ int start_daemon(const char *path, const char *const *environment)
         sys::call(SYS_close_range, 3, ~0U, 0);
         const uint64_t none = 0;
         sys::call(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, sizeof(none));
-        sys::call(SYS_execve, path, static_cast<const char *const *>(words), environment);
+        sys::call(SYS_execve, path, static_cast<const char *const *>(words),
+                  static_cast<const char *const *>(clean));
         sys::call(SYS_exit_group, 127);
     }
     int status = 0;

@@ -5,11 +5,16 @@
     test_coord.py --bin DIRECTORY --rank FAKE_RANK [unittest arguments]
 """
 import argparse
+import errno
 import json
 import os
+import random
 import re
+import resource
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -38,6 +43,11 @@ def is_alive(pid):
         return False
 
 
+def frame(message):
+    body = json.dumps(message).encode()
+    return struct.pack("<IBxxx", len(body), 7) + body
+
+
 def expected(rank, steps):
     """What an undisturbed rank prints."""
     total = rank
@@ -49,12 +59,13 @@ def expected(rank, steps):
 class Job:
     """A running job and what is known of it."""
 
-    def __init__(self, case, words, settings):
+    def __init__(self, case, words, settings, limit=None):
         self.case = case
         self.output = tempfile.NamedTemporaryFile(dir=case.scratch, delete=False)
         self.process = subprocess.Popen(words, env=settings, stdin=subprocess.DEVNULL,
                                         stdout=self.output, stderr=self.output,
-                                        cwd=case.scratch, start_new_session=True)
+                                        cwd=case.scratch, start_new_session=True,
+                                        preexec_fn=limit, restore_signals=limit is None)
         self.pid = self.process.pid
         case.addCleanup(self.kill)
 
@@ -123,16 +134,17 @@ class Case(unittest.TestCase):
 
     def settings(self, **more):
         settings = {name: value for name, value in os.environ.items()
-                    if not name.startswith(("CRYO_", "OMPI_", "PMIX_"))}
+                    if not name.startswith(("CRYO_", "OMPI_", "PMIX_")) or
+                    name == "CRYO_DAEMON_LOG"}
         settings.update(CRYO_RUNTIME_DIR=self.runtime, CRYO_LISTEN="127.0.0.1",
                         OMPI_MCA_snapc_base_global_snapshot_dir=self.store, **more)
         return settings
 
-    def start(self, ranks, steps, **more):
+    def start(self, ranks, steps, limit=None, **more):
         for old in Path(self.scratch).glob("started.*"):
             old.unlink()
         job = Job(self, [OPTIONS.bin + "/cr_run", "--mpi", MPIRUN, "-n", str(ranks), OPTIONS.rank,
-                         str(steps), self.scratch], self.settings(**more))
+                         str(steps), self.scratch], self.settings(**more), limit)
         wait_for(lambda: len(list(Path(self.scratch).glob("started.*"))) == ranks or
                  job.process.poll() is not None, "the ranks")
         return job
@@ -147,12 +159,14 @@ class Case(unittest.TestCase):
 
     def save(self, job, *arguments, **more):
         """The snapshot's reference and number; waits for ranks that are still on their way in."""
+        last = ""
         for _ in range(200):
             done = self.tool("ompi-checkpoint", *arguments, job.pid, code=None, **more)
             if "yet" not in done.stderr:
                 break
+            last = done.stderr
             time.sleep(0.02)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr + last + job.text())
         found = re.search(r"^Snapshot Ref\.: +(\d+) (\S+)$", done.stdout, re.M)
         self.assertTrue(found, done.stdout)
         return found[2], int(found[1])
@@ -173,18 +187,287 @@ class Case(unittest.TestCase):
 
 
 class Whole(Case):
-    def test_save_kill_restart(self):
-        job = self.start(2, 3000)
+    def restarted_steps(self, text, ranks):
+        steps = re.findall(r"restarted at step (\d+)", text)
+        self.assertEqual(len(steps), ranks, text)
+        self.assertEqual(set(steps), {steps[0]}, text) # the cut
+        return int(steps[0])
+
+    def test_generations(self):
+        job = self.start(2, 1500)
         reference, seq = self.save(job)
         self.assertEqual((reference, seq), (f"ompi_global_snapshot_{job.pid}.ckpt", 0))
         job.kill()
-        back = self.restart(reference)
-        text = back.end()
-        self.check_result(text, 2, 3000)
-        steps = re.findall(r"restarted at step (\d+)", text)
-        self.assertEqual(len(steps), 2, text)
-        self.assertEqual(steps[0], steps[1]) # the cut
+        second = self.restart(reference)
+        wait_for(lambda: second.text().count("restarted at") == 2, "the restarted ranks")
+        again, seq = self.save(second)
+        self.assertEqual((again, seq), (f"ompi_global_snapshot_{second.pid}.ckpt", 0))
+        second.kill()
+        self.restarted_steps(second.text(), 2)
+        text = self.restart(again).end()
+        self.check_result(text, 2, 1500)
+        self.restarted_steps(text, 2)
         self.check_store()
+
+    def test_undisturbed_and_numbers(self):
+        job = self.start(3, 2500)
+        for number in range(3):
+            self.assertEqual(self.save(job)[1], number)
+        reference, number = self.save(job, "--keep", "2", "-v")
+        self.assertEqual(number, 3)
+        listed = json.loads(self.tool("ompi-checkpoint", "--list", "--json").stdout)
+        self.assertEqual([one["seq"] for one in listed], [2, 3])
+        self.assertEqual({entry.name for entry in Path(self.store, reference).iterdir()},
+                         {"2", "3", "global_snapshot_meta.data"})
+        self.check_result(job.end(), 3, 2500)
+        wait_for(lambda: not job.status()["daemons"], "the end of the daemon")
+        self.assertEqual(os.listdir(self.runtime), [])
+        info = json.loads(self.tool("ompi-restart", "-info", "--json", reference).stdout)
+        self.assertEqual([one["seq"] for one in info], [2, 3])
+        self.assertEqual([image["rank"] for image in info[0]["images"]], [0, 1, 2])
+        early = self.restart(reference, "-s", "2")
+        late = self.restart(reference) # both at once
+        early, late = early.end(), late.end()
+        self.check_result(early, 3, 2500)
+        self.check_result(late, 3, 2500)
+        self.assertLessEqual(self.restarted_steps(early, 3),
+                             self.restarted_steps(late, 3))
+        refused = self.tool("ompi-restart", "-s", "0", reference, code=2).stderr
+        self.assertIn("no finished snapshot 0", refused)
+
+    def test_layout(self):
+        job = self.start(2, 3000)
+        reference, _ = self.save(job, "--name", "mine.ckpt", "-mca", "any", "thing")
+        job.kill()
+        self.assertEqual(reference, "mine.ckpt")
+        top = Path(self.store, reference)
+        lines = (top / "global_snapshot_meta.data").read_text().splitlines()
+        for line in ("# Seq: 0", "# Local Snapshot Format Reference: opal_snapshot_%d.ckpt",
+                     "# OPAL CRS Component: cryo", f"# Process: {job.pid}.1", "# Finished Seq: 0"):
+            self.assertIn(line, lines)
+        for rank in range(2):
+            local = top / "0" / f"opal_snapshot_{rank}.ckpt"
+            meta = (local / "snapshot_meta.data").read_text()
+            pid = re.search(r"^# PID: (\d+)$", meta, re.M)[1]
+            self.assertIn("# OPAL CRS Component: cryo\n", meta)
+            self.assertIn(f"# CONTEXT: cryo_context.{pid}\n", meta)
+            self.assertTrue((local / f"cryo_context.{pid}").is_file())
+        shown = self.tool("mpi-restart", "-showme", "--mpirun_opts", "-x 'A B'", "--hostfile", "h",
+                          "-mca", "btl", "self", reference).stdout
+        for part in ("mpirun -x A B --mca btl self --hostfile h", " -n 2 ", "/opal-restart -l "):
+            self.assertIn(part, shown)
+        file = self.tool("ompi-restart", "--apponly", reference).stdout.strip()
+        self.assertEqual(len(Path(file).read_text().splitlines()), 2)
+        # A damaged snapshot is seen before anything is started.
+        image = next((top / "0" / "opal_snapshot_1.ckpt").glob("cryo_context.*"))
+        os.truncate(image, 100)
+        self.assertIn("has 100 bytes", self.tool("ompi-restart", reference, code=22).stderr)
+        image.unlink()
+        self.assertIn("the image of rank 1", self.tool("ompi-restart", reference, code=2).stderr)
+
+    def test_term(self):
+        job = self.start(2, 2000)
+        reference, _ = self.save(job, "--term")
+        job.end(143)
+        text = self.restart(reference).end()
+        self.check_result(text, 2, 2000)
+
+    def test_stop(self):
+        job = self.start(2, 1500)
+        reference, _ = self.save(job, "-stop")
+        ranks = job.status()["ranks"]
+        self.assertEqual(len(ranks), 2)
+        for rank in ranks:
+            wait_for(lambda pid=rank: " T " in Path(f"/proc/{pid}/stat").read_text(), "the stop")
+        self.assertIn("--cont", self.tool("ompi-checkpoint", job.pid, code=16).stderr)
+        self.tool("ompi-checkpoint", "--cont", job.pid)
+        self.save(job)
+        self.check_result(job.end(), 2, 1500)
+        self.check_result(self.restart(reference, "-s", "0").end(), 2, 1500)
+
+    def test_nodes(self):
+        """A chain of daemons; back on another number of nodes."""
+        job = self.start(5, 1500, FAKE_NODES="5", CRYO_FANOUT="1")
+        self.assertEqual(len(job.status()["daemons"]), 6)
+        reference, _ = self.save(job)
+        daemons = job.status()["daemons"]
+        job.kill()
+        wait_for(lambda: not any(is_alive(pid) for pid in daemons), "the end of the daemons")
+        back = self.restart(reference, FAKE_NODES="2")
+        wait_for(lambda: back.text().count("restarted at") == 5, "the restarted ranks")
+        self.save(back, "--term")
+        text = back.end(143)
+        self.restarted_steps(text, 5)
+
+    def test_jobs_side_by_side(self):
+        jobs = [self.start(2, 1500) for _ in range(3)]
+        tools = [subprocess.Popen([OPTIONS.bin + "/ompi-checkpoint", str(job.pid)],
+                                  env=self.settings(), stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True) for job in jobs]
+        for job, tool in zip(jobs, tools):
+            output, errors = tool.communicate(timeout=PATIENCE)
+            self.assertEqual(tool.returncode, 0, errors)
+            self.assertIn(f"ompi_global_snapshot_{job.pid}.ckpt", output)
+            self.check_result(job.end(), 2, 1500)
+
+    def test_opal_commands(self):
+        alone = Job(self, [OPTIONS.bin + "/cr_run", OPTIONS.rank, "1500", self.scratch],
+                    self.settings(OMPI_COMM_WORLD_SIZE="1"))
+        wait_for(lambda: Path(self.scratch, "started.0").exists(), "the program")
+        said = self.tool("opal-checkpoint", "-term", "-w", self.store, "-n", "one",
+                         alone.pid).stdout
+        self.assertEqual(said, "Local Snapshot Reference = one\n")
+        alone.end(-signal.SIGTERM)
+        self.assertIn("is there", self.tool("opal-checkpoint", "-w", self.store, "-n", "one",
+                                            os.getpid(), code=17).stderr)
+        self.tool("opal-restart", "-l", self.store, "-r", "one")
+        self.check_result(alone.text(), 1, 1500)
+
+
+class Refused(Case):
+    def test_who_is_no_job(self):
+        said = self.tool("ompi-checkpoint", os.getpid(), code=2).stderr
+        self.assertIn("start the job as `cr_run mpirun", said)
+        self.assertIn("is this the PID of mpirun", self.tool("ompi-checkpoint", 2**22 + 1,
+                                                             code=3).stderr)
+        self.assertIn("is no global snapshot", self.tool("ompi-restart", "nothing", code=2).stderr)
+        self.tool("ompi-checkpoint", code=255)
+
+    def test_a_rank_that_does_not_come(self):
+        job = self.start(2, 1200)
+        self.save(job)
+        deaf = job.status()["ranks"][1]
+        os.kill(deaf, signal.SIGSTOP)
+        done = self.tool("ompi-checkpoint", "--status", "--time", "3", job.pid, code=110)
+        self.assertRegex(done.stdout, r"not there yet: rank \d: .*\(node ")
+        self.assertIn("not all ranks could stop within 3 s", done.stderr)
+        os.kill(deaf, signal.SIGCONT)
+        self.check_result(job.end(), 2, 1200)
+        self.check_store()
+
+    def test_called_off(self):
+        job = self.start(2, 1200)
+        self.save(job)
+        deaf = job.status()["ranks"][0]
+        os.kill(deaf, signal.SIGSTOP)
+        tool = subprocess.Popen([OPTIONS.bin + "/ompi-checkpoint", "--json", str(job.pid)],
+                                env=self.settings(), stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+        while json.loads(tool.stdout.readline())["state"] != "pending":
+            pass
+        self.assertIn("is under way", self.tool("ompi-checkpoint", job.pid, code=16).stderr)
+        tool.send_signal(signal.SIGINT)
+        _, errors = tool.communicate(timeout=PATIENCE)
+        self.assertEqual(tool.returncode, 125, errors)
+        self.assertIn("called off", errors)
+        os.kill(deaf, signal.SIGCONT)
+        self.check_result(job.end(), 2, 1200)
+        self.check_store()
+
+    def test_full_disk(self):
+        """A limit on the size of files does what a full disk does, and needs no privilege."""
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 20, 8 << 20))
+        job = self.start(2, 1500, limit=limit, FAKE_MEGABYTES="16")
+        for _ in range(2):
+            done = self.tool("ompi-checkpoint", job.pid, code=errno.EFBIG)
+            self.assertRegex(done.stderr, r"rank \d on node .*File too large")
+            self.check_store()
+        self.check_result(job.end(), 2, 1500)
+
+    def test_strangers(self):
+        """Who does not know the secret gets nothing, and does no harm."""
+        job = self.start(2, 1500, FAKE_NODES="1")
+        environment = Path(f"/proc/{job.pid}/environ").read_bytes().split(b"\0")
+        job_text = next(one for one in environment if one.startswith(b"CRYO_JOB=")).decode()
+        port = int(job_text.split(":")[2])
+        for said in (b"", b"GET / HTTP/1.0\r\n\r\n", b"\xff" * 4096,
+                     frame({"nonce": "00", "proof": "00"}), frame({"type": "join"})):
+            with socket.create_connection(("127.0.0.1", port), PATIENCE) as stranger:
+                stranger.settimeout(PATIENCE)
+                try:
+                    stranger.sendall(said)
+                    stranger.shutdown(socket.SHUT_WR)
+                    heard = b""
+                    while data := stranger.recv(4096):
+                        heard += data
+                except ConnectionError:
+                    continue
+                self.assertNotIn(b"proof", heard)
+        self.save(job)
+        for path in (self.runtime, Path(self.runtime, os.listdir(self.runtime)[0]), self.store):
+            if path != self.store:
+                self.assertEqual(os.stat(path).st_mode & 0o777, 0o700)
+        self.check_result(job.end(), 2, 1500)
+
+
+class Deaths(Case):
+    """Whoever dies, the job runs as without Cryo, and the last snapshot stays good."""
+
+    def setUp(self):
+        super().setUp()
+        self.random = random.Random(int(os.environ.get("CRYO_SEED", "1")))
+
+    def one(self, kill):
+        """A snapshot; then `kill` at a random moment of the next checkpoint."""
+        job = self.start(3, 2500, FAKE_NODES="2", FAKE_MEGABYTES="8")
+        reference, _ = self.save(job)
+        tool = subprocess.Popen([OPTIONS.bin + "/ompi-checkpoint", "--json",
+                                 str(job.pid)], env=self.settings(), stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+        time.sleep(self.random.random() * 0.15)
+        survives = kill(job, tool)
+        output, errors = tool.communicate(timeout=PATIENCE)
+        committed = [json.loads(line) for line in output.splitlines() if '"end"' in line]
+        if survives:
+            self.check_result(job.end(), 3, 2500)
+        else:
+            job.end(None)
+            job.kill()
+        wait_for(lambda: not job.status()["daemons"], "the end of the daemons")
+        listed = json.loads(self.tool("ompi-restart", "--info", "--json", reference).stdout)
+        self.assertEqual(listed[0]["seq"], 0)
+        if tool.returncode == 0:
+            self.assertEqual(listed[-1]["seq"], committed[0]["seq"], errors)
+        text = self.restart(reference).end()
+        self.check_result(text, 3, 2500)
+
+    def test_rank(self):
+        def kill(job, _):
+            os.kill(self.random.choice(job.status()["ranks"]), signal.SIGKILL)
+            return False
+        self.one(kill)
+
+    def test_node_daemon(self):
+        def kill(job, _):
+            daemons = [pid for pid in job.status()["daemons"]
+                       if b"--node" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+            os.kill(self.random.choice(daemons), signal.SIGKILL)
+            return True
+        self.one(kill)
+
+    def test_first_daemon(self):
+        def kill(job, _):
+            first = [pid for pid in job.status()["daemons"]
+                     if b"--root" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+            os.kill(first[0], signal.SIGKILL)
+            return True
+        self.one(kill)
+
+    def test_command(self):
+        def kill(_, tool):
+            tool.kill()
+            return True
+        self.one(kill)
+
+    def test_launcher(self):
+        def kill(job, _):
+            os.kill(job.pid, signal.SIGKILL)
+            for rank in job.status()["ranks"]:
+                os.kill(rank, signal.SIGKILL)
+            return False
+        self.one(kill)
 
 
 def main():
