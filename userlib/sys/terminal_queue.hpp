@@ -91,24 +91,36 @@ inline long write_terminal(int fd, const char *from, uint32_t size)
 
 // What was typed goes through the line discipline again, which runs some time after the write. It
 // echoes each character as it takes it: when all echoes have come, all characters are in.
-inline long type_again(int master, char *text, uint32_t size, const termios2 &modes)
+inline long type_again(int master, const char *text, uint32_t size, const termios2 &modes)
 {
+    constexpr char literally = 0x16; // the next character has no meaning, and is not echoed
     termios2 typing = raw_modes(modes);
     typing.c_lflag = (modes.c_lflag & ICANON) | ECHO;
-    uint32_t echoes = size;
-    if ((modes.c_lflag & ICANON) != 0) {
-        // The end-of-file character stands as NUL in the queue, and is not echoed.
+    const bool lines = (modes.c_lflag & ICANON) != 0;
+    const auto end = static_cast<char>(modes.c_cc[VEOF]);
+    if (lines) {
+        typing.c_lflag |= IEXTEN;
         typing.c_cc[VEOF] = modes.c_cc[VEOF];
-        for (uint32_t i = 0; i < size; i++) {
-            if (text[i] == 0) {
-                text[i] = static_cast<char>(modes.c_cc[VEOF]);
-                echoes--;
-            }
-        }
+        typing.c_cc[VLNEXT] = literally;
     }
+    uint32_t echoes = size;
     long result = call(SYS_ioctl, master, TCSETS2, &typing);
+    uint32_t written = 0;
+    for (uint32_t i = 0; i < size && lines && !failed(result); i++) {
+        // The end-of-file character stands as NUL in the queue, and is not echoed. As itself it
+        // stands there when it was typed before there were lines.
+        const bool ends = text[i] == 0 && end != 0;
+        if (!ends && text[i] != end && text[i] != literally)
+            continue;
+        const char typed[2] = {literally, text[i]};
+        result = write_terminal(master, text + written, i - written);
+        if (!failed(result))
+            result = ends ? write_terminal(master, &end, 1) : write_terminal(master, typed, 2);
+        echoes -= ends ? 1 : 0;
+        written = i + 1;
+    }
     if (!failed(result))
-        result = write_terminal(master, text, size);
+        result = write_terminal(master, text + written, size - written);
     while (!failed(result) && echoes > 0) {
         char echo[256];
         if (!terminal_readable(master, 5000))

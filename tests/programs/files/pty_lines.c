@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pseudo-terminal in line mode: lines, a line that is not complete, unread output, packet mode.
+// A pseudo-terminal in line mode: lines, an end of file, a line that is not complete, unread output,
+// packet mode.
 #include "probe.h"
 
 #include <poll.h>
@@ -22,7 +23,8 @@ int main(int argc, char **argv)
     PROBE_TRY(ioctl(master, TIOCPKT, &(int){1}));
     struct pollfd ready = {.fd = slave, .events = POLLIN};
     do {
-        PROBE_TRY(write(master, "one line\nanother\nand a pa", 25));
+        // ^V makes the ^D a character; the other ^D is the end of a file.
+        PROBE_TRY(write(master, "one line\nano\026\004ther\n\004and a pa", 28));
         PROBE_TRY(write(slave, "output", 6));
         probe_ready();
         PROBE_SABOTAGE("lines", tcflush(slave, TCIFLUSH));
@@ -32,8 +34,9 @@ int main(int argc, char **argv)
         probe_equal("size of the first of the lines", 9, read(slave, got, sizeof got));
         probe_equal_text("first line", "one line\n", got);
         memset(got, 0, sizeof got);
-        probe_equal("size of the second of the lines", 8, read(slave, got, sizeof got));
-        probe_equal_text("second line", "another\n", got);
+        probe_equal("size of the second of the lines", 9, read(slave, got, sizeof got));
+        probe_equal_text("second line", "ano\004ther\n", got);
+        probe_equal("end of a file", 0, read(slave, got, sizeof got));
         probe_equal("incomplete line", 0, poll(&ready, 1, 0));
         PROBE_TRY(write(master, "rt\n", 3));
         memset(got, 0, sizeof got);
