@@ -253,7 +253,7 @@ Result<void> open_sockets(Planning &p)
 void plan_listeners(Planning &p)
 {
     for (const auto &[id, socket] : p.saved.sockets) {
-        if (socket.state == SocketState::listening && socket.domain == AF_UNIX)
+        if (p.saved.listeners.count(id) != 0 && socket.domain == AF_UNIX)
             p.plan.program.call("listening again", SYS_listen,
                                 {value(descriptor_of(p, id)), value(socket.backlog)});
     }

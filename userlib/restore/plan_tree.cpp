@@ -217,6 +217,11 @@ Saved Planner::distribute()
         for (const R &record : records)
             (owner(record)->*list).push_back(record);
     };
+    for (const auto &[id, socket] : first.sockets) {
+        const auto found = holder.find(id);
+        if (socket.state == image::SocketState::listening && found != holder.end())
+            found->second->listeners.insert(id);
+    }
     spread(&Saved::watches, [&](const auto &watch) { return holder_of(watch.open_file); });
     spread(&Saved::timers, [&](const image::Timer &timer) {
         return timer.kind == image::TimerKind::timerfd ? holder_of(static_cast<uint32_t>(timer.id))

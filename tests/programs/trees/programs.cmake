@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 foreach(name pipeline shared_offset shared_memory zombie relations orphan socketpair
         passed_descriptor unix_connection terminal_shell member_locks waiting_parent
-        executed_child member_signals fork_storm)
+        executed_child member_signals fork_storm listener)
     cryo_test_program(trees/${name})
 endforeach()
 cryo_test_program(trees/system_v TAGS sysv NEEDS sysvipc)
