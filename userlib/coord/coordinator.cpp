@@ -330,9 +330,11 @@ void Coordinator::command(const std::shared_ptr<Channel> &channel, const json &m
             give_up("it was called off", ECANCELED);
     } else if (type == "continue") {
         tell_all({{"type", "continue"}});
+        // Answered when the ranks have gone on and said so.
         if (now_ && now_->stage == Stage::held)
-            end_checkpoint();
-        channel->send(json{{"type", "end"}, {"ok", true}});
+            watchers_.insert(channel);
+        else
+            channel->send(json{{"type", "end"}, {"ok", true}});
     } else {
         channel->send(json{{"type", "end"},
                            {"ok", false},

@@ -297,14 +297,18 @@ void Coordinator::end_checkpoint()
 {
     loop_.call_off(now_->patience);
     const bool failed = now_->stage == Stage::cancelling;
+    const bool held = now_->stage == Stage::held;
     Checkpoint over = std::move(*now_);
     now_.reset();
     over.writer.reset(); // what is not committed goes
     if (failed) {
         say("error");
         to_watchers({{"type", "end"}, {"ok", false}, {"code", over.code}, {"error", over.error}});
-        watchers_.clear();
+    } else if (held) {
+        state_ = "established";
+        to_watchers({{"type", "end"}, {"ok", true}}); // those that continued it
     }
+    watchers_.clear();
     if (ending_)
         loop_.stop();
 }

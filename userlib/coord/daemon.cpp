@@ -19,6 +19,12 @@ namespace cryo::coord {
 
 using nlohmann::json;
 
+namespace {
+
+constexpr int64_t stranger_ms = 10'000;
+
+} // namespace
+
 Daemon::Daemon(Loop &loop, Job job, std::string node, Report report)
     : loop_(loop), job_(std::move(job)), name_(std::move(node)), report_(std::move(report))
 {}
@@ -46,6 +52,19 @@ Result<void> Daemon::listen_to_ranks()
     return {};
 }
 
+// Who connects and does not say who he is, goes.
+void Daemon::meet(const std::shared_ptr<Channel> &channel)
+{
+    strangers_.insert(channel);
+    Channel *at = channel.get();
+    channel->on_end = [this, at] { strangers_.erase(at->shared_from_this()); };
+    loop_.after(stranger_ms, [this, weak = std::weak_ptr(channel)] {
+        const std::shared_ptr<Channel> one = weak.lock();
+        if (one && strangers_.erase(one) != 0)
+            one->close();
+    });
+}
+
 // ------------------------------------------------------------------------------------- ranks
 
 void Daemon::accept_rank()
@@ -57,9 +76,8 @@ void Daemon::accept_rank()
     if (uid != geteuid() && uid != 0)
         return;
     const std::shared_ptr<Channel> channel = Channel::make(loop_, std::move(fd));
-    strangers_.insert(channel);
+    meet(channel);
     Channel *at = channel.get();
-    channel->on_end = [this, at] { strangers_.erase(at->shared_from_this()); };
     channel->on_frame = [this, at](FrameKind kind, std::string_view body) {
         const std::shared_ptr<Channel> one = at->shared_from_this();
         strangers_.erase(one);
@@ -298,9 +316,8 @@ void Daemon::accept_daemon()
     if (!fd)
         return;
     const std::shared_ptr<Channel> channel = Channel::make(loop_, std::move(fd));
-    strangers_.insert(channel);
+    meet(channel);
     Channel *at = channel.get();
-    channel->on_end = [this, at] { strangers_.erase(at->shared_from_this()); };
     expect_proof(channel, job_.secret, [this, at] {
         at->on_frame = [this, at](FrameKind, std::string_view body) {
             const std::shared_ptr<Channel> one = at->shared_from_this();

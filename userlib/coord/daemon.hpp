@@ -63,6 +63,7 @@ class Daemon final : private bookmark::Node::Output
         bool hold = false; // ranks stay where they are until `finish`
     };
 
+    void meet(const std::shared_ptr<Channel> &channel);
     void accept_rank();
     void greet_rank(const std::shared_ptr<Channel> &channel, std::string_view body);
     void rank_frame(Rank &rank, FrameKind kind, std::string_view body);

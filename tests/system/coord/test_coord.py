@@ -324,6 +324,40 @@ class Whole(Case):
         self.check_result(alone.text(), 1, 1500)
 
 
+class OpenMpi(Case):
+    """The stock launcher, with the same ranks; "other nodes" are names and bare environments."""
+
+    def setUp(self):
+        super().setUp()
+        if OPTIONS.open_mpi is None:
+            self.fail("no --open-mpi was given")
+        # Sessions of mpirun's own, whose paths must be short.
+        self.mpi = dict(TMPDIR=self.scratch, OMPI_ALLOW_RUN_AS_ROOT="1",
+                        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_rmaps_base_oversubscribe="1",
+                        OMPI_MCA_hwloc_base_binding_policy="none", OMPI_MCA_oob_tcp_if_include="lo",
+                        OMPI_MCA_plm_rsh_agent=str(HERE / "fake_ssh"))
+
+    def run_and_back(self, ranks, options, daemons):
+        job = Job(self, [OPTIONS.bin + "/cr_run", OPTIONS.open_mpi, *options, "-n", str(ranks),
+                         OPTIONS.rank, "4000", self.scratch], self.settings(**self.mpi))
+        wait_for(lambda: len(list(Path(self.scratch).glob("started.*"))) == ranks or
+                 job.process.poll() is not None, "the ranks")
+        reference, _ = self.save(job)
+        self.assertEqual(len(job.status()["daemons"]), daemons)
+        job.kill()
+        back = Job(self, [OPTIONS.bin + "/ompi-restart", "--mpirun_opts", " ".join(options),
+                          reference], self.settings(**self.mpi))
+        text = back.end()
+        self.check_result(text.replace("\r\n", "\n"), ranks, 4000)
+        self.assertEqual(text.count("restarted at step"), ranks, text)
+
+    def test_one_node(self):
+        self.run_and_back(3, [], 1)
+
+    def test_three_nodes(self):
+        self.run_and_back(4, ["--host", "one:2,two:2"], 3)
+
+
 class Refused(Case):
     def test_who_is_no_job(self):
         said = self.tool("ompi-checkpoint", os.getpid(), code=2).stderr
@@ -475,6 +509,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True)
     parser.add_argument("--rank", required=True)
+    parser.add_argument("--open-mpi", help="the stock mpirun")
     OPTIONS, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest])
 
