@@ -10,6 +10,7 @@
 #pragma once
 
 #include "agent/interface.hpp"
+#include "agent/lodger.hpp"
 #include "agent/protocol.hpp"
 
 #include <atomic>
@@ -113,6 +114,15 @@ void renew_handles(); // after a restart
 int watch_fd(int fd, void (*arrived)(void *), void *argument);
 bool tell_arrival(int fd); // false: nobody listens to it
 void forget_watched();
+
+// lodging.cpp: what in the process is not the program's (lodger.hpp).
+void set_lodger(const Lodger *whose);
+bool has_lodger();
+bool is_lodgers_thread(int tid);
+bool is_lodgers_address(uint64_t address);
+bool send_lodger(int connection, const Command &command);
+void tell_lodger_to_go_on();
+void tell_lodger_of_restart();
 
 // What came with a request for pages; a descriptor that did not is −1.
 struct Channel {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/clients.hpp"
 
+#include "agent/agent.hpp"
 #include "sys/raw.hpp"
 
+#include <asm/prctl.h>
 #include <cerrno>
 #include <sys/mman.h>
 
@@ -53,6 +55,12 @@ Client *add_page(int32_t tid)
 // A thread that was made by a raw clone may share the base of another one.
 Client *self_client()
 {
+    if (has_lodger()) { // this thread may run with its thread-local storage
+        uint64_t base = 0;
+        sys::call(SYS_arch_prctl, ARCH_GET_FS, &base);
+        if (is_lodgers_address(base))
+            return nullptr;
+    }
     Client *client = self;
     return client != nullptr && client->tid.load(std::memory_order_relaxed) != 0 ? client : nullptr;
 }

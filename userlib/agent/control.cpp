@@ -99,6 +99,7 @@ void lead(int self, void *frame)
         after_restart();
     } else {
         serve_round();
+        tell_lodger_to_go_on();
     }
     state.gone.store(0, std::memory_order_release);
     const bool over = end_image(restarted);

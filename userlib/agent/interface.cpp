@@ -80,6 +80,7 @@ constinit const Interface own_interface = {
     .disown_fd = disown_fd,
     .watch_fd = watch_fd,
     .restarts = restarts,
+    .set_lodger = set_lodger,
 };
 
 } // namespace cryo::agent

@@ -16,6 +16,8 @@
 
 namespace cryo::agent {
 
+struct Lodger; // lodger.hpp
+
 // Descriptors that are not part of an image. In the restored copy a handle of a request appears
 // again, as one that is ready (CR_ERESTARTED); where an image was written to is /dev/null, so that
 // it is not cut back to what it was then; any other is closed.
@@ -49,6 +51,8 @@ struct Interface {
     // restored copy watches nothing.
     int (*watch_fd)(int fd, void (*arrived)(void *), void *argument);
     uint32_t (*restarts)(); // signal; how often this process was restored
+    // Of what lives in the process and is not saved with it
+    void (*set_lodger)(const Lodger *lodger);
 };
 
 // As exported by the preloaded libraries; null where none is loaded.

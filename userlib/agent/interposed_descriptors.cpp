@@ -16,6 +16,7 @@ namespace cryo::agent {
 namespace {
 
 int (*real_close)(int);
+int (*real_close_range)(unsigned, unsigned, int);
 
 bool is_ours(unsigned fd)
 {
@@ -51,16 +52,24 @@ int take_number(int from, int fd, int flags)
     return converted(result);
 }
 
+// A lodger stands in front of the function too, and passes over what is its own.
+long close_stretch(unsigned first, unsigned last, unsigned flags)
+{
+    if (!has_lodger() || real_close_range == nullptr)
+        return sys::call(SYS_close_range, first, last, flags);
+    return real_close_range(first, last, static_cast<int>(flags)) == 0 ? 0 : -errno;
+}
+
 long close_around(unsigned first, unsigned last, unsigned flags)
 {
     const auto ours = static_cast<unsigned>(state.listener);
     if (first > ours || last < ours || !is_ours(ours))
-        return sys::call(SYS_close_range, first, last, flags);
+        return close_stretch(first, last, flags);
     long result = 0;
     if (first < ours)
-        result = sys::call(SYS_close_range, first, ours - 1, flags);
+        result = close_stretch(first, ours - 1, flags);
     if (last > ours && !sys::failed(result))
-        result = sys::call(SYS_close_range, ours + 1, last, flags);
+        result = close_stretch(ours + 1, last, flags);
     return result;
 }
 
@@ -69,6 +78,8 @@ long close_around(unsigned first, unsigned last, unsigned flags)
 void find_real_descriptor_functions()
 {
     real_close = reinterpret_cast<int (*)(int)>(dlsym(RTLD_NEXT, "close"));
+    real_close_range =
+        reinterpret_cast<int (*)(unsigned, unsigned, int)>(dlsym(RTLD_NEXT, "close_range"));
 }
 
 } // namespace cryo::agent

@@ -28,7 +28,7 @@
 namespace cryo::agent {
 
 constexpr uint32_t protocol_magic = 0x6f797243; // "Cryo"
-constexpr uint16_t protocol_version = 2;
+constexpr uint16_t protocol_version = 3;
 constexpr int max_signals = 64;
 constexpr const char *copy_name = "cryo copy"; // of the process that is a frozen copy
 
@@ -49,8 +49,9 @@ enum class Op : uint16_t {
     prepare = 10,
     accepted = 11,
     done = 12,
-    own = 13,   // OwnFacts
-    timer = 16, // arg[0] the id of a POSIX timer: TimerFacts
+    own = 13,    // OwnFacts
+    lodger = 14, // LodgerFacts, where there is one; from protocol 3 on
+    timer = 16,  // arg[0] the id of a POSIX timer: TimerFacts
     // arg[0] first descriptor, arg[1..3] a bit for each of the 192 from there on: they come with
     // the reply (SCM_RIGHTS), in ascending order.
     descriptors = 20,
@@ -142,6 +143,18 @@ struct OwnFacts {
     int32_t fds[64]; // −1: none
 };
 
+// What lives in the process and is no part of an image (lodger.hpp).
+constexpr int lodger_fds = 65536;
+constexpr uint32_t lodger_ranges = 64;
+struct LodgerFacts {
+    int32_t refused; // the program cannot be saved now
+    uint32_t range_count;
+    char what[256]; // why, and the way out
+    char way_out[256];
+    uint64_t ranges[lodger_ranges][2]; // start, end
+    uint64_t fds[lodger_fds / 64];     // a bit for each
+};
+
 // Written by the restorer into the restored program before its threads go on.
 struct ResumeInfo {
     uint64_t area, area_size; // the restorer's own memory, to be unmapped
@@ -150,10 +163,13 @@ struct ResumeInfo {
     uint32_t left;            // threads that have left the restorer
     uint32_t expected;        // threads there are
     char source[4096];        // of protocol 2: path of the image
+    // Of protocol 3: 1 + a descriptor with the environment of whoever restarts, 0: there is none.
+    int64_t environment;
 };
 
 static_assert(sizeof(Command) == 40 && sizeof(Reply) == 32);
 static_assert(sizeof(Context) == 64 && sizeof(ThreadFacts) == 144);
 static_assert(sizeof(SignalAction) == 32 && sizeof(RequestInfo) == 4116);
+static_assert(sizeof(LodgerFacts) == 9736);
 
 } // namespace cryo::agent

@@ -22,6 +22,7 @@ void after_restart()
     renew_handles();
     forget_watched();
     state.restarts.fetch_add(1, std::memory_order_release);
+    tell_lodger_of_restart();
     if (first_client() != nullptr)
         prepare_sections();
 }

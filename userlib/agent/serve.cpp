@@ -185,6 +185,9 @@ void serve(int connection)
         case Op::terminal:
             send_terminal(connection, command);
             break;
+        case Op::lodger:
+            send_lodger(connection, command);
+            break;
         case Op::watches:
             send_watches(connection, command);
             break;

@@ -95,7 +95,7 @@ long look(int self, int *blamed)
             const auto *entry = reinterpret_cast<const Dirent64 *>(task_buffer + at);
             at += entry->length;
             const int tid = number(entry->name);
-            if (tid < 0 || tid == self)
+            if (tid < 0 || tid == self || is_lodgers_thread(tid))
                 continue;
             Slot *slot = slot_of(tid, hint);
             if (slot == nullptr) {

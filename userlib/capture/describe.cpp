@@ -304,6 +304,37 @@ void describe_regions(Description &d)
     d.memory.vvar_size = d.space.vvar_end - d.space.vvar_start;
 }
 
+// What lives in the process without being the program: it is not saved, and no thread of the
+// program may be inside.
+Result<void> describe_lodger(Description &d, AgentSession &session)
+{
+    Result<std::unique_ptr<agent::LodgerFacts>> lodger = session.lodger();
+    if (!lodger)
+        return lodger.error();
+    const agent::LodgerFacts *facts = lodger->get();
+    if (facts == nullptr)
+        return {};
+    for (uint32_t i = 0; i < std::min(facts->range_count, agent::lodger_ranges); i++)
+        d.left_out.push_back({facts->ranges[i][0], facts->ranges[i][1]});
+    for (int fd = 0; fd < agent::lodger_fds; fd++) {
+        if ((facts->fds[fd / 64] >> (fd % 64) & 1) != 0)
+            d.own_descriptors.insert(fd);
+    }
+    for (const image::Thread &thread : d.threads) {
+        for (const AddressRange &range : d.left_out) {
+            if (thread.fs_base >= range.start && thread.fs_base < range.end)
+                d.problems.add(fmt::format("thread {} is inside the MPI library", thread.tid),
+                               "save the job with ompi-checkpoint, or try again");
+        }
+    }
+    const auto text = [](const char(&from)[256]) {
+        return std::string(from, strnlen(from, sizeof(from)));
+    };
+    if (facts->refused != 0)
+        d.problems.add(text(facts->what), text(facts->way_out));
+    return {};
+}
+
 } // namespace
 
 Result<void> describe(Description &d, AgentSession &session)
@@ -327,12 +358,12 @@ Result<void> describe(Description &d, AgentSession &session)
     d.own_libraries.assign(std::begin(own->libraries), std::end(own->libraries));
     d.own_libraries.push_back(facts->resume_info);
     d.own_descriptors = {std::begin(own->fds), std::end(own->fds)};
-    return {};
+    return describe_lodger(d, session);
 }
 
 Result<void> describe_memory(Description &d)
 {
-    Result<AddressSpace> space = read_address_space(d.proc, d.problems);
+    Result<AddressSpace> space = read_address_space(d.proc, d.left_out, d.problems);
     if (!space)
         return space.error();
     d.space = std::move(*space);

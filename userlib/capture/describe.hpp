@@ -54,7 +54,8 @@ struct Description {
     std::map<uint64_t, pid_t> &shared_by;
     Problems problems;
     AddressSpace space;
-    std::set<int> own_descriptors; // Cryo's, in the program
+    std::set<int> own_descriptors;      // Cryo's, in the program
+    std::vector<AddressRange> left_out; // memory that is not the program's
     image::Process process;
     image::Memory memory;
     image::Agent agent;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/regions.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -127,9 +128,37 @@ void classify(Mapping &m, uint64_t page_size, bool device, Problems &problems)
                      "unmap it first");
 }
 
+// What of a mapping lies outside all ranges. Two mappings that touch may have become one, so that
+// a range can begin and end anywhere in it.
+std::vector<Mapping> outside(const Mapping &whole, const std::vector<AddressRange> &left_out)
+{
+    std::vector<Mapping> parts = {whole};
+    for (const AddressRange &range : left_out) {
+        std::vector<Mapping> rest;
+        for (const Mapping &part : parts) {
+            Mapping below = part;
+            Mapping above = part;
+            below.end = std::clamp(range.start, part.start, part.end);
+            above.start = std::clamp(range.end, part.start, part.end);
+            above.offset += above.start - part.start;
+            if (range.start >= part.end || range.end <= part.start) {
+                rest.push_back(part);
+                continue;
+            }
+            if (below.start < below.end)
+                rest.push_back(below);
+            if (above.start < above.end)
+                rest.push_back(above);
+        }
+        parts = std::move(rest);
+    }
+    return parts;
+}
+
 } // namespace
 
-Result<AddressSpace> read_address_space(const Proc &proc, Problems &problems)
+Result<AddressSpace> read_address_space(const Proc &proc, const std::vector<AddressRange> &left_out,
+                                        Problems &problems)
 {
     Result<std::string> text = proc.read("smaps");
     if (!text)
@@ -176,9 +205,11 @@ Result<AddressSpace> read_address_space(const Proc &proc, Problems &problems)
                 space.vdso_end = m.end;
                 continue;
             }
-            m.flags = parse_flags(line, problems, m);
-            classify(m, page_size, device, problems);
-            space.mappings.push_back(m);
+            for (Mapping &part : outside(m, left_out)) {
+                part.flags = parse_flags(line, problems, part);
+                classify(part, page_size, device, problems);
+                space.mappings.push_back(part);
+            }
         }
     }
     if (space.mappings.empty())

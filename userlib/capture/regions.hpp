@@ -30,6 +30,12 @@ struct AddressSpace {
     uint64_t vvar_start = 0, vvar_end = 0;
 };
 
-Result<AddressSpace> read_address_space(const Proc &proc, Problems &problems);
+struct AddressRange {
+    uint64_t start, end;
+};
+
+// Without what lies in `left_out`.
+Result<AddressSpace> read_address_space(const Proc &proc, const std::vector<AddressRange> &left_out,
+                                        Problems &problems);
 
 } // namespace cryo::capture

@@ -320,6 +320,22 @@ Result<agent::OwnFacts> AgentSession::own()
     return facts;
 }
 
+Result<std::unique_ptr<agent::LodgerFacts>> AgentSession::lodger()
+{
+    std::unique_ptr<agent::LodgerFacts> facts;
+    Result<Reply> answer = ask(Op::lodger);
+    if (!answer && answer.error().code() == EOPNOTSUPP)
+        return facts; // an agent from before there were any
+    if (!answer)
+        return answer.error();
+    if (answer->count == 0)
+        return facts;
+    facts = std::make_unique<agent::LodgerFacts>();
+    if (Result<void> got = packet(facts.get(), sizeof(*facts)); !got)
+        return got.error();
+    return facts;
+}
+
 Result<void> AgentSession::ask_to_stop()
 {
     return send(Op::stop);

@@ -17,6 +17,7 @@
 
 #include <array>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <sys/types.h>
@@ -90,6 +91,8 @@ class AgentSession
     };
     Result<std::vector<Watched>> watched();
     Result<agent::OwnFacts> own();
+    // What in the process is not the program's; nothing where nothing is.
+    Result<std::unique_ptr<agent::LodgerFacts>> lodger();
     // The program goes on. `why`: the errno for which there will be no image, or 0.
     Result<void> resume(int why = 0);
     // The same without waiting for an answer: the process is stopped.

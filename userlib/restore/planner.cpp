@@ -61,6 +61,21 @@ void tell_source(Planning &p)
     }
 }
 
+// What lives in the process without being saved with it begins anew, in the surroundings that it
+// finds here.
+void tell_environment(Planning &p)
+{
+    constexpr uint32_t first_with_environment = 3;
+    const int fd = p.plan.floor + environment_fd_offset;
+    if (p.saved.agent.protocol >= first_with_environment)
+        p.plan.program.add(
+            Do::store, "telling the program where the environment is",
+            {value(p.saved.agent.resume_info + offsetof(agent::ResumeInfo, environment)),
+             value(fd + 1)});
+    else
+        p.plan.program.call("closing", SYS_close, {value(fd)});
+}
+
 // All processes tell that they have come so far, and wait until cr_restart has heard it of all.
 void plan_rendezvous(Planning &p, uint32_t word)
 {
@@ -104,6 +119,7 @@ Result<void> plan_process_whole(Planning &p, bool alone)
             return done.error().within(p.image.name());
     }
     tell_source(p);
+    tell_environment(p);
     if (!alone)
         plan_rendezvous(p, says_complete);
     plan.program.call("closing", SYS_close, {value(plan.floor + go_fd_offset)});

@@ -103,10 +103,12 @@ struct TreePlan {
 // The descriptors that cr_restart gives to the fresh process.
 constexpr int plan_fd_offset = 0;
 constexpr int go_fd_offset = 1; // where each of several processes waits for the others
-constexpr int status_fd_offset = 2;
-constexpr int pages_fd_offset = 3;
-constexpr int device_fd_offset = 4;
-constexpr int first_free_offset = 5;
+// The environment of cr_restart: the program's agent has it until the program goes on.
+constexpr int environment_fd_offset = 2;
+constexpr int status_fd_offset = 3; // what lies above is closed first
+constexpr int pages_fd_offset = 4;
+constexpr int device_fd_offset = 5;
+constexpr int first_free_offset = 6;
 
 // What a process says on its status descriptor, as it comes along.
 constexpr uint32_t says_alive = 1;    // the last thing it says

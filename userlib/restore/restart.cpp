@@ -36,18 +36,27 @@ Result<Ends> make_pipe()
     return Ends{Fd(fds[0]), Fd(fds[1])};
 }
 
-Result<Fd> plan_file(const std::string &bytes)
+Result<Fd> memory_file(const char *name, const std::string &bytes)
 {
-    Fd file(memfd_create("cryo plan", MFD_CLOEXEC));
+    Fd file(memfd_create(name, MFD_CLOEXEC));
     if (!file)
         return Error::from_errno("memfd_create", errno);
     for (size_t at = 0; at < bytes.size();) {
         const ssize_t n = write(file.get(), bytes.data() + at, bytes.size() - at);
         if (n < 0)
-            return Error::from_errno("writing the restart plan", errno);
+            return Error::from_errno(fmt::format("writing {}", name), errno);
         at += static_cast<size_t>(n);
     }
     return file;
+}
+
+// The environment of this command, as /proc/PID/environ shows one.
+Result<Fd> environment_file()
+{
+    std::string block;
+    for (char **variable = environ; *variable != nullptr; variable++)
+        block.append(*variable).push_back(0);
+    return memory_file("cryo environment", block);
 }
 
 // The kernel module makes `wished` the next id. Another fork may be faster, so the child looks
@@ -110,6 +119,7 @@ class Restart
     int device_;
     const std::function<void(uint64_t, uint64_t)> &progress_;
     uint64_t to_send_ = 0;
+    Fd environment_;
     std::vector<Link> links_;
     Nursery nursery_;
     std::vector<pid_t> pids_;
@@ -123,13 +133,17 @@ Result<void> Restart::prepare(const std::string &library)
         nursery_.set_maker(make_process_by_module, device_);
     if (tree_.for_requester)
         nursery_.make_siblings(tree_.lost);
+    Result<Fd> surroundings = environment_file();
+    if (!surroundings)
+        return surroundings.error();
+    environment_ = std::move(*surroundings);
     for (TreePlan::Process &process : tree_.processes) {
         Newborn &kin = process.kin;
         if (process.plan) {
             RestartPlan &own = *process.plan;
             for (const Fill &fill : own.fills)
                 to_send_ += fill.count * 4096;
-            Result<Fd> plan = plan_file(own.program.finish(own.header));
+            Result<Fd> plan = memory_file("cryo plan", own.program.finish(own.header));
             Result<Ends> status = make_pipe();
             Result<Ends> pages = make_pipe();
             Result<Ends> go = make_pipe(); // one each: none can take another one's leave
@@ -148,8 +162,8 @@ Result<void> Restart::prepare(const std::string &library)
             kin.personality = own.personality;
             kin.floor = own.floor;
             kin.report = status_fd_offset;
-            kin.descriptors = {plan->get(), go->read.get(), status->write.get(), pages->read.get(),
-                               device_};
+            kin.descriptors = {plan->get(),         go->read.get(),    environment_.get(),
+                               status->write.get(), pages->read.get(), device_};
             for (const Fd &fd : own.inherited)
                 nursery_.keep(fd.get());
             links_.push_back({&process, std::move(*plan), std::move(status->read),

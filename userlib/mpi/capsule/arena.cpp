@@ -91,6 +91,23 @@ void release()
     base = 0;
 }
 
+void forget()
+{
+    near_free.forget_lock();
+    far_free.forget_lock();
+    base = 0;
+}
+
+uintptr_t start()
+{
+    return base;
+}
+
+uintptr_t end()
+{
+    return base != 0 ? base + all_bytes : 0;
+}
+
 char *take(size_t bytes, Zone zone, size_t alignment)
 {
     FreeRanges &ranges = zone == Zone::Near ? near_free : far_free;

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace cryo::capsule {
 struct Refusal;
@@ -33,6 +34,9 @@ enum class Zone { Near, Far };
 constexpr unsigned long usual_place = 42UL << 40;
 bool reserve(unsigned long place, Refusal &why);
 void release(); // unmaps all of it
+void forget();  // it is not mapped, in a restored copy
+uintptr_t start();
+uintptr_t end();
 bool contains(const void *address);
 bool is_reserved();
 

@@ -49,9 +49,9 @@ cryo_host host = {
 };
 
 // The capsule's program lies beside this library.
-bool find_program(char (&path)[PATH_MAX], Refusal &why)
+bool find_program(char *const *environment, char (&path)[PATH_MAX], Refusal &why)
 {
-    if (const char *wanted = getenv("CRYO_CAPSULE_PROGRAM")) {
+    if (const char *wanted = variable(environment, "CRYO_CAPSULE_PROGRAM")) {
         snprintf(path, sizeof(path), "%s", wanted);
         return true;
     }
@@ -148,20 +148,31 @@ bool refuse(Refusal &why, const char *format, ...)
     return false;
 }
 
+const char *variable(char *const *environment, const char *name)
+{
+    const size_t length = strlen(name);
+    for (; *environment != nullptr; environment++) {
+        if (strncmp(*environment, name, length) == 0 && (*environment)[length] == '=')
+            return *environment + length + 1;
+    }
+    return nullptr;
+}
+
 bool open(const Options &options, Refusal &why)
 {
     char path[PATH_MAX];
     if (guest != nullptr)
         return refuse(why, "the MPI library is loaded already");
-    const char *wanted = getenv("CRYO_CAPSULE_ADDRESS");
+    const char *wanted = variable(options.environment, "CRYO_CAPSULE_ADDRESS");
     const unsigned long place =
         wanted != nullptr ? strtoul(wanted, nullptr, 0) : arena::usual_place;
-    if (!find_program(path, why) || !descriptors::begin(why) || !arena::reserve(place, why))
+    if (!find_program(options.environment, path, why) || !descriptors::begin(why) ||
+        !arena::reserve(place, why))
         return false;
     // Bit 1: the kernel lets programs use wrfsbase. The variable is for measuring and testing
     // without.
-    have_fsgsbase =
-        (getauxval(AT_HWCAP2) & 2) != 0 && getenv("CRYO_CAPSULE_NO_FSGSBASE") == nullptr;
+    have_fsgsbase = (getauxval(AT_HWCAP2) & 2) != 0 &&
+                    variable(options.environment, "CRYO_CAPSULE_NO_FSGSBASE") == nullptr;
 
     char argument[32];
     snprintf(argument, sizeof(argument), "%lx", reinterpret_cast<unsigned long>(&host));
@@ -210,6 +221,41 @@ void flush()
 bool owns(const void *address)
 {
     return arena::contains(address);
+}
+
+bool range(unsigned number, Range &range)
+{
+    if (!arena::is_reserved())
+        return false;
+    if (number > 0)
+        return memory::outside(number - 1, range);
+    range = {arena::start(), arena::end()};
+    return true;
+}
+
+// The guest's function reads its table and nothing else, so there is no need to cross for it.
+bool owns_thread(int tid)
+{
+    if (guest == nullptr)
+        return false;
+    for (int i = 0;; i++) {
+        const int one = guest->thread_at(i);
+        if (one == tid)
+            return true;
+        if (one < 0)
+            return false;
+    }
+}
+
+void forget()
+{
+    guest = nullptr;
+    threads::forget();
+    arena::forget();
+    memory::forget();
+    descriptors::forget();
+    dispositions::forget();
+    forget_sites();
 }
 
 bool discard(Refusal &why)

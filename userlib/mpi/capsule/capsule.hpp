@@ -20,6 +20,7 @@
 #include "mpi/capsule/cross.hpp"
 
 #include <cstddef>
+#include <cstdint>
 
 namespace cryo::capsule {
 
@@ -32,6 +33,9 @@ struct Options {
     const char *library;      // the stock library, as dlopen finds it
     char *const *environment; // what the capsule sees; LD_PRELOAD is left out
 };
+
+// The value of a variable of this environment, or null.
+const char *variable(char *const *environment, const char *name);
 
 // Loads the library. The calling thread has entered afterwards.
 bool open(const Options &options, Refusal &why);
@@ -67,6 +71,36 @@ void flush();
 // a library that was finalized; no other thread may be inside. Refused, with the capsule as it was,
 // if a thread of the library does not end.
 bool discard(Refusal &why);
+
+// For images, in which no capsule is: what they leave out. Both may be called in a signal handler.
+struct Range {
+    uintptr_t start, end;
+};
+bool range(unsigned number, Range &range); // one after the other; false: no more
+bool owns_thread(int tid);
+
+// Lets the calling thread in with the storage of the thread that opened the capsule, and out again:
+//
+//     AsFirst entered;
+//
+// For a signal handler that runs while all other threads stand still outside the capsule.
+class AsFirst
+{
+  public:
+    AsFirst();
+    ~AsFirst();
+    AsFirst(const AsFirst &) = delete;
+    AsFirst &operator=(const AsFirst &) = delete;
+
+  private:
+    Binding before_;
+    void *way_back_;
+};
+
+// In a restored copy of the process: there is no capsule, whatever this memory says. Nothing is
+// unmapped or closed, no thread has entered, and one may be opened. May be called in a signal
+// handler while no other thread runs.
+void forget();
 
 // Memory of Cryo's own, outside the capsule and outside the program's heap; zero-filled, in whole
 // pages. Null when there is none left.

@@ -176,6 +176,12 @@ void close_all()
     }
 }
 
+void forget()
+{
+    for (int fd = 0; fd < highest; fd++)
+        set_ours(fd, false);
+}
+
 } // namespace descriptors
 
 } // namespace cryo::capsule

@@ -30,6 +30,12 @@ void reset()
         action = {};
 }
 
+void forget()
+{
+    lock.forget();
+    reset();
+}
+
 long set(const long *a)
 {
     const auto *wanted = reinterpret_cast<const KernelAction *>(a[1]);

@@ -27,6 +27,9 @@ class FreeRanges
         ranges_[0] = {from, to};
     }
 
+    // In a restored copy, before reset().
+    void forget_lock() { lock_.forget(); }
+
     uintptr_t take(size_t bytes, size_t alignment)
     {
         Hold hold(lock_);

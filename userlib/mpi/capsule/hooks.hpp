@@ -12,6 +12,7 @@
 namespace cryo::capsule {
 
 struct Refusal;
+struct Range;
 
 // memory.cpp: confines mappings to the arena.
 namespace memory {
@@ -23,6 +24,8 @@ long detach(const long *a); // shmdt
 const char *complaint();    // why code could not be hooked, since the last reset; null: it could
 void reset();
 void release_outside(); // unmaps what lies outside the arena because the capsule insisted
+bool outside(unsigned number, Range &range); // what lies there, one after the other
+void forget();                               // in a restored copy, where it is not
 } // namespace memory
 
 // descriptors.cpp: moves descriptors up, out of the program's way.
@@ -32,12 +35,14 @@ long made(long result, const long *a, long number); // after a call that makes d
 long closed(const long *a);
 long copied(long number, const long *a); // dup2, dup3
 void close_all();
+void forget(); // in a restored copy, which has none of them
 } // namespace descriptors
 
 // dispositions.cpp: the capsule may believe that it handles signals.
 namespace dispositions {
 long set(const long *a); // rt_sigaction
 void reset();
+void forget(); // in a restored copy
 } // namespace dispositions
 
 } // namespace cryo::capsule

@@ -20,6 +20,9 @@ class Lock
         while (__atomic_exchange_n(&taken_, true, __ATOMIC_ACQUIRE))
             sys::call(SYS_sched_yield);
     }
+    // In a restored copy: whoever held it may not be there.
+    void forget() { unlock(); }
+    bool is_taken() const { return __atomic_load_n(&taken_, __ATOMIC_ACQUIRE); }
     void unlock() { __atomic_store_n(&taken_, false, __ATOMIC_RELEASE); }
 
   private:

@@ -56,13 +56,28 @@ class Blocks
         }
         return {};
     }
+    // The n-th, without the lock: the caller may be in a signal handler.
+    Block at(unsigned number) const
+    {
+        for (const Block &block : blocks_) {
+            if (block.bytes != 0 && number-- == 0)
+                return block;
+        }
+        return {};
+    }
+    void forget()
+    {
+        lock_.forget();
+        for (Block &block : blocks_)
+            block = {};
+    }
 
   private:
     Lock lock_;
     Block blocks_[256] = {};
 };
 
-Blocks outside;
+Blocks elsewhere;
 Blocks segments;
 const char *what_is_wrong;
 
@@ -114,12 +129,26 @@ void reset()
 
 void release_outside()
 {
-    for (Block block = outside.any(); block.bytes != 0; block = outside.any()) {
-        outside.remove(block.start);
+    for (Block block = elsewhere.any(); block.bytes != 0; block = elsewhere.any()) {
+        elsewhere.remove(block.start);
         sys::call(SYS_munmap, block.start, block.bytes);
     }
     for (Block block = segments.any(); block.bytes != 0; block = segments.any())
         segments.remove(block.start);
+}
+
+bool outside(unsigned number, Range &range)
+{
+    const Block block = elsewhere.at(number);
+    range = {block.start, block.start + arena::whole_pages(block.bytes)};
+    return block.bytes != 0;
+}
+
+void forget()
+{
+    elsewhere.forget();
+    segments.forget();
+    reset();
 }
 
 long map(const long *a)
@@ -137,7 +166,7 @@ long map(const long *a)
         }
         const long got = map_at(a[0], a, flags);
         if (!sys::failed(got))
-            outside.add(static_cast<uintptr_t>(got), bytes);
+            elsewhere.add(static_cast<uintptr_t>(got), bytes);
         return got;
     }
     if (a[0] != 0 && arena::claim(address(a[0]), bytes))
@@ -145,7 +174,7 @@ long map(const long *a)
     if (a[0] != 0 && !arena::contains(address(a[0]))) {
         const long got = map_at(a[0], a, flags | MAP_FIXED_NOREPLACE);
         if (!sys::failed(got) && got == a[0]) {
-            outside.add(static_cast<uintptr_t>(got), bytes);
+            elsewhere.add(static_cast<uintptr_t>(got), bytes);
             return got;
         }
         if (!sys::failed(got))
@@ -168,7 +197,7 @@ long unmap(const long *a)
         arena::give_back(address(a[0]), bytes);
         return 0;
     }
-    outside.remove(static_cast<uintptr_t>(a[0]));
+    elsewhere.remove(static_cast<uintptr_t>(a[0]));
     return sys::call(SYS_munmap, a[0], a[1]);
 }
 

@@ -17,6 +17,7 @@ namespace {
 constexpr int most = 1024;
 
 const cryo_guest *library;
+void *first; // FS base of what the capsule began with
 Lock lock;
 void *spare[most];
 int spares;
@@ -50,6 +51,7 @@ void begin(const cryo_guest *guest, void *fs)
     way_back_offset = guest->way_back;
     spares = 0;
     opening = ++openings;
+    first = fs;
     bind(fs);
     if (void *donor = call(guest->add_donor))
         spare[spares++] = donor;
@@ -63,7 +65,26 @@ void end()
     spares = 0;
 }
 
+void forget()
+{
+    lock.forget();
+    opening = 0;
+    library = nullptr;
+    spares = 0;
+}
+
 } // namespace threads
+
+AsFirst::AsFirst() : before_(binding), way_back_(way_back(first))
+{
+    bind(first);
+}
+
+AsFirst::~AsFirst()
+{
+    *reinterpret_cast<void **>(static_cast<char *>(first) + way_back_offset) = way_back_;
+    binding = before_;
+}
 
 bool enter_slowly(Refusal &why)
 {

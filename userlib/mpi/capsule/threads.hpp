@@ -15,5 +15,6 @@ namespace cryo::capsule::threads {
 
 void begin(const cryo_guest *guest, void *fs);
 void end();
+void forget(); // in a restored copy, of which no thread is inside
 
 } // namespace cryo::capsule::threads

@@ -3,6 +3,7 @@
 #include "mpi/wrap/attributes.hpp"
 #include "mpi/wrap/callback.hpp"
 #include "mpi/wrap/fatal.hpp"
+#include "mpi/wrap/keyvals.hpp"
 #include "mpi/wrap/wrapper.hpp"
 
 namespace cryo::mpi {
@@ -36,14 +37,61 @@ int delete_attribute(Handle from, int keyval, void *value, void *extra)
     return call_home(ours->remove, known(from), keyval, value, ours->extra_state);
 }
 
+template <class Handle>
+int get_attribute(Object *object, int keyval, void **value, int *flag)
+{
+    auto real = static_cast<Handle>(object->real);
+    if constexpr (kind_of<Handle> == Kind::Comm)
+        return call(stock.Comm_get_attr, real, keyval, static_cast<void *>(value), flag);
+    else if constexpr (kind_of<Handle> == Kind::Datatype)
+        return call(stock.Type_get_attr, real, keyval, static_cast<void *>(value), flag);
+    else
+        return call(stock.Win_get_attr, real, keyval, static_cast<void *>(value), flag);
+}
+
+template <class Handle>
+int set_attribute(Object *object, int keyval, void *value)
+{
+    auto real = static_cast<Handle>(object->real);
+    if constexpr (kind_of<Handle> == Kind::Comm)
+        return call(stock.Comm_set_attr, real, keyval, value);
+    else if constexpr (kind_of<Handle> == Kind::Datatype)
+        return call(stock.Type_set_attr, real, keyval, value);
+    else
+        return call(stock.Win_set_attr, real, keyval, value);
+}
+
+// After a restart.
+template <class Handle, class Copy, class Delete>
+int recreate_keyval(const KeyvalOrigin &origin, int *keyval)
+{
+    auto *copy = copy_attribute<Handle, Copy, Delete>;
+    auto *remove = delete_attribute<Handle, Copy, Delete>;
+    if constexpr (kind_of<Handle> == Kind::Comm)
+        return call(stock.Comm_create_keyval, copy, remove, keyval, origin.record);
+    else if constexpr (kind_of<Handle> == Kind::Datatype)
+        return call(stock.Type_create_keyval, copy, remove, keyval, origin.record);
+    else
+        return call(stock.Win_create_keyval, copy, remove, keyval, origin.record);
+}
+
 template <class Handle, class Copy, class Delete, class Create>
 int create_keyval(Create create, Copy *copy, Delete *remove, int *keyval, void *extra_state)
 {
     using Record = Keyval<Copy, Delete>;
     auto *record = static_cast<Record *>(make_record(sizeof(Record)));
     *record = {copy, remove, extra_state};
-    return call(create, copy_attribute<Handle, Copy, Delete>,
-                delete_attribute<Handle, Copy, Delete>, keyval, static_cast<void *>(record));
+    const int result =
+        call(create, copy_attribute<Handle, Copy, Delete>, delete_attribute<Handle, Copy, Delete>,
+             keyval, static_cast<void *>(record));
+    if (result == MPI_SUCCESS)
+        remember_keyval({.number = *keyval,
+                         .kind = kind_of<Handle>,
+                         .record = record,
+                         .make = recreate_keyval<Handle, Copy, Delete>,
+                         .get = get_attribute<Handle>,
+                         .set = set_attribute<Handle>});
+    return result;
 }
 
 constexpr int most_predefined = 64;

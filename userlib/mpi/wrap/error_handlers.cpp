@@ -2,6 +2,7 @@
 // Error handlers of the program's, for communicators, windows and files.
 #include "mpi/wrap/callback.hpp"
 #include "mpi/wrap/fatal.hpp"
+#include "mpi/wrap/replay_kinds.hpp"
 #include "mpi/wrap/wrapper.hpp"
 
 #include <utility>
@@ -56,6 +57,66 @@ Handler<Handle> *handler_of(size_t slot, std::index_sequence<slots...>)
     return all[slot];
 }
 
+template <class Handle>
+Handler<Handle> *slot_function(size_t slot)
+{
+    return handler_of<Handle>(slot, std::make_index_sequence<most>());
+}
+
+// Which function stands behind each of the library's error handlers. A program may free one that
+// its communicators still have, and the library tells no more than its address; that of one that is
+// really gone is given to a new one.
+class Origins
+{
+  public:
+    struct Origin {
+        void *real;
+        Kind kind;
+        uint32_t slot;
+    };
+    void add(const Origin &origin)
+    {
+        capsule::Hold hold(lock_);
+        Origin *place = find(origin.real);
+        if (place == nullptr && count_ == room_)
+            grow();
+        if (place == nullptr)
+            place = &all_[count_++];
+        *place = origin;
+    }
+    Origin *find(const void *real) const
+    {
+        for (size_t i = 0; i < count_; i++) {
+            if (all_[i].real == real)
+                return &all_[i];
+        }
+        return nullptr;
+    }
+    void clear() { count_ = 0; }
+
+  private:
+    void grow()
+    {
+        const size_t room = room_ == 0 ? 128 : 2 * room_;
+        auto *bigger = static_cast<Origin *>(capsule::keep(room * sizeof(Origin)));
+        if (bigger == nullptr)
+            fatal("no memory for MPI error handlers");
+        for (size_t i = 0; i < count_; i++)
+            bigger[i] = all_[i];
+        if (all_ != nullptr)
+            capsule::unkeep(all_, room_ * sizeof(Origin));
+        all_ = bigger;
+        room_ = room;
+    }
+
+    capsule::Lock lock_;
+    Origin *all_ = nullptr;
+    size_t count_ = 0;
+    size_t room_ = 0;
+};
+
+Origins origins;
+
 template <class Handle, class Create>
 int create(Create make, Handler<Handle> *function, MPI_Errhandler *handler, bool fortran = false)
 {
@@ -64,14 +125,53 @@ int create(Create make, Handler<Handle> *function, MPI_Errhandler *handler, bool
         fatal("the program uses more than %zu functions as MPI error handlers", most);
     is_fortran<Handle>[slot] = fortran;
     Made made(handler);
-    return done(capsule::call(
-                    make,
-                    handler_of<Handle>(static_cast<size_t>(slot), std::make_index_sequence<most>()),
-                    made.place()),
-                made);
+    const int result = done(
+        capsule::call(make, slot_function<Handle>(static_cast<size_t>(slot)), made.place()), made);
+    if (result == MPI_SUCCESS)
+        origins.add({made.object()->real, kind_of<Handle>, static_cast<uint32_t>(slot)});
+    return result;
+}
+
+template <class Handle, class Create>
+bool recreate(Create make, HandlerNote &note, Why &why)
+{
+    MPI_Errhandler made = nullptr;
+    if (!worked(capsule::call(make, slot_function<Handle>(note.slot), &made),
+                "making an error handler again", why))
+        return false;
+    note.real = made;
+    origins.add({made, kind_of<Handle>, note.slot});
+    return true;
 }
 
 } // namespace
+
+bool find_error_handler(void *real, uint32_t &variant, uint32_t &slot)
+{
+    const Origins::Origin *origin = origins.find(real);
+    if (origin == nullptr)
+        return false;
+    variant = static_cast<uint32_t>(origin->kind);
+    slot = origin->slot;
+    return true;
+}
+
+void forget_error_handlers()
+{
+    origins.clear();
+}
+
+bool replay_error_handler(HandlerNote &note, Why &why)
+{
+    switch (static_cast<Kind>(note.variant)) {
+    case Kind::Win:
+        return recreate<MPI_Win>(stock.Win_create_errhandler, note, why);
+    case Kind::File:
+        return recreate<MPI_File>(stock.File_create_errhandler, note, why);
+    default:
+        return recreate<MPI_Comm>(stock.Comm_create_errhandler, note, why);
+    }
+}
 
 } // namespace cryo::mpi
 

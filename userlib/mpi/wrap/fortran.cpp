@@ -200,7 +200,7 @@ EXPORTED MPI_Datatype ompi_datatype_match_size(int size, unsigned short kind,
 {
     const Inside inside;
     using Match = MPI_Datatype(int, unsigned short, unsigned short);
-    static const auto match = cryo::capsule::function<Match *>("ompi_datatype_match_size");
+    const auto match = cryo::capsule::function<Match *>("ompi_datatype_match_size");
     return adopt(cryo::capsule::call(match, size, kind, language));
 }
 

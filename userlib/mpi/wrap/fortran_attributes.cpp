@@ -3,6 +3,7 @@
 // because values are integers there and callbacks take references.
 #include "mpi/wrap/callback.hpp"
 #include "mpi/wrap/fatal.hpp"
+#include "mpi/wrap/keyvals.hpp"
 #include "mpi/wrap/wrapper.hpp"
 
 #include <cstring>
@@ -27,6 +28,7 @@ using DeleteFunction = void(MPI_Fint *, MPI_Fint *, Value *, Value *, MPI_Fint *
 
 struct Keyval {
     Owner owner;
+    int flags;     // of the library's
     bool is_short; // default integers
     void *copy;
     void *remove;
@@ -98,15 +100,12 @@ void delete_attribute(MPI_Fint *from, MPI_Fint *keyval, MPI_Aint *in, MPI_Aint *
 
 using CreateKeyval = int(int, void *, void *, int *, MPI_Aint, int, void *);
 
-int create_keyval(Owner owner, bool is_short, void *copy, void *remove, int *keyval,
-                  MPI_Aint extra_state, int flags)
+int make_keyval(Keyval *record, int *keyval)
 {
-    static const auto create = capsule::function<CreateKeyval *>("ompi_attr_create_keyval_aint");
-    auto *record = static_cast<Keyval *>(make_record(sizeof(Keyval)));
-    *record = {owner, is_short, copy, remove, extra_state};
-    return call(create, static_cast<int>(owner), reinterpret_cast<void *>(copy_attribute),
+    const auto create = capsule::function<CreateKeyval *>("ompi_attr_create_keyval_aint");
+    return call(create, static_cast<int>(record->owner), reinterpret_cast<void *>(copy_attribute),
                 reinterpret_cast<void *>(delete_attribute), keyval,
-                reinterpret_cast<MPI_Aint>(record), flags, nullptr);
+                reinterpret_cast<MPI_Aint>(record), record->flags, nullptr);
 }
 
 // The pointer inside the library's own object that leads to its attributes.
@@ -128,6 +127,48 @@ int set(const char *name, int owner, const Object *object, int keyval, Value val
 {
     auto set_real = capsule::function<int (*)(int, void *, void **, int, Value, bool)>(name);
     return call(set_real, owner, object->real, real_attributes(object), keyval, value, false);
+}
+
+int recreate_keyval(const KeyvalOrigin &origin, int *keyval)
+{
+    return make_keyval(static_cast<Keyval *>(origin.record), keyval);
+}
+
+int get_attribute(Object *object, int keyval, void **value, int *flag)
+{
+    return get("ompi_attr_get_aint", object, keyval, reinterpret_cast<MPI_Aint *>(value), flag);
+}
+
+int set_attribute(Object *object, int keyval, void *value)
+{
+    const Owner owner = object->kind == Kind::Comm       ? Owner::Comm
+                        : object->kind == Kind::Datatype ? Owner::Datatype
+                                                         : Owner::Win;
+    return set("ompi_attr_set_aint", static_cast<int>(owner), object, keyval,
+               reinterpret_cast<MPI_Aint>(value));
+}
+
+Kind kind_of_owner(Owner owner)
+{
+    return owner == Owner::Comm       ? Kind::Comm
+           : owner == Owner::Datatype ? Kind::Datatype
+                                      : Kind::Win;
+}
+
+int create_keyval(Owner owner, bool is_short, void *copy, void *remove, int *keyval,
+                  MPI_Aint extra_state, int flags)
+{
+    auto *record = static_cast<Keyval *>(make_record(sizeof(Keyval)));
+    *record = {owner, flags, is_short, copy, remove, extra_state};
+    const int result = make_keyval(record, keyval);
+    if (result == MPI_SUCCESS)
+        remember_keyval({.number = *keyval,
+                         .kind = kind_of_owner(owner),
+                         .record = record,
+                         .make = recreate_keyval,
+                         .get = get_attribute,
+                         .set = set_attribute});
+    return result;
 }
 
 } // namespace

@@ -120,11 +120,18 @@ class Function:
         if self.fortran:
             lines.append("    " + self.conversion())
         else:
+            lines += self.early_end()
             lines += ["    " + line for line in self.counting()]
             for parameter in self.parameters:
                 lines += ["    " + line for line in parameter.preparation()]
             lines.append("    " + self.crossing())
         return lines + ["}", self.alias()]
+
+    def early_end(self):
+        """Objects that are handed out several times, and freed as often."""
+        if self.name not in ("Group_free", "Type_free", "Errhandler_free"):
+            return []
+        return [f"    if (was_owed({self.parameters[0].name}))", "        return MPI_SUCCESS;"]
 
     def counting(self):
         """What tells the rank engine of the call, before it."""

@@ -198,6 +198,19 @@ class KeptArray
     size_t bytes_ = 0;
 };
 
+// After a restart the library counts one reference to an object that was handed out several times;
+// the others are given back without it.
+template <class Handle>
+bool was_owed(Handle *handle)
+{
+    if (handle == nullptr || *handle == nullptr || object_of(*handle)->owed == 0)
+        return false;
+    object_of(*handle)->owed--;
+    drop_object(object_of(*handle));
+    *handle = handle_of<Handle>(null_object(kind_of<Handle>));
+    return true;
+}
+
 template <class... Settled>
 int done(int result, Settled &...settled)
 {

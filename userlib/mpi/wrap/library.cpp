@@ -4,6 +4,8 @@
 #include "mpi/rank/packet_link.hpp"
 #include "mpi/wrap/fatal.hpp"
 #include "mpi/wrap/fortran.hpp"
+#include "mpi/wrap/life.hpp"
+#include "mpi/wrap/revive.hpp"
 #include "mpi/wrap/wrapper.hpp"
 
 #include <atomic>
@@ -36,14 +38,18 @@ constexpr char library_name[] = "libmpi.so.40";
 void load()
 {
     capsule::Refusal why;
-    const char *wanted = getenv("CRYO_MPI_LIBRARY");
+    char *const *environment = job_environment();
+    const char *wanted = capsule::variable(environment, "CRYO_MPI_LIBRARY");
     const char *library = wanted != nullptr ? wanted : library_name;
-    if (!capsule::open({.library = library, .environment = environ}, why))
+    if (!capsule::open({.library = library, .environment = environment}, why))
         fatal("%s", why.text);
     if (const char *missing = load_functions())
         fatal("%s has no function %s: it is not an MPI library that Cryo knows", library, missing);
     if (const char *missing = bind_predefined())
         fatal("%s has no object %s: it is not an MPI library that Cryo knows", library, missing);
+    begin_lodging();
+    if (is_to_revive() && !revive(why))
+        fatal("%s", why.text);
 }
 
 template <class Handle>
@@ -53,6 +59,8 @@ void number(Object *object, MPI_Fint (*number_of)(Handle))
     if (found >= 0)
         number_predefined(object, found);
 }
+
+} // namespace
 
 // Fortran's numbers of the predefined handles; the library tells them once it is initialized.
 void number_predefined_objects()
@@ -111,9 +119,12 @@ void begin_counting()
         fatal("%s", why.text);
 }
 
+namespace {
+
 int initialized(int result)
 {
     if (result == MPI_SUCCESS) {
+        life.initialized = true;
         number_predefined_objects();
         begin_counting();
     }
@@ -134,6 +145,12 @@ void ready_slowly()
     capsule::Refusal why;
     if (!capsule::enter(why))
         fatal("%s", why.text);
+}
+
+bool revive_now(void * /*unused*/, capsule::Refusal & /*why*/)
+{
+    ready_slowly();
+    return true;
 }
 
 int rank_in(MPI_Comm comm)
@@ -207,7 +224,14 @@ ALIAS(MPI_Init, PMPI_Init)
 EXPORTED int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
     const Inside inside;
-    return initialized(call(stock.Init_thread, argc, argv, required, provided));
+    int granted = required;
+    const int result = call(stock.Init_thread, argc, argv, required, &granted);
+    if (provided != nullptr)
+        *provided = granted;
+    life.by_init_thread = true;
+    life.level = required;
+    life.provided = granted;
+    return initialized(result);
 }
 ALIAS(MPI_Init_thread, PMPI_Init_thread)
 
@@ -219,6 +243,7 @@ EXPORTED int PMPI_Finalize(void)
     if (counted)
         rank::engine->mpi().end();
     const int result = call(stock.Finalize);
+    life.finalized = life.finalized || result == MPI_SUCCESS;
     if (counted)
         rank::end();
     fortran_state_changed();
@@ -230,21 +255,15 @@ ALIAS(MPI_Finalize, PMPI_Finalize)
 // Asking does not load the library: tools ask in programs that never call MPI.
 EXPORTED int PMPI_Initialized(int *flag)
 {
-    *flag = 0;
-    if (!capsule::is_open())
-        return MPI_SUCCESS;
-    const Inside inside;
-    return call(stock.Initialized, flag);
+    *flag = life.initialized;
+    return MPI_SUCCESS;
 }
 ALIAS(MPI_Initialized, PMPI_Initialized)
 
 EXPORTED int PMPI_Finalized(int *flag)
 {
-    *flag = 0;
-    if (!capsule::is_open())
-        return MPI_SUCCESS;
-    const Inside inside;
-    return call(stock.Finalized, flag);
+    *flag = life.finalized;
+    return MPI_SUCCESS;
 }
 ALIAS(MPI_Finalized, PMPI_Finalized)
 

@@ -14,6 +14,7 @@ using capsule::Lock;
 Lock lock;               // of everything here; held for a few instructions
 Object *free_objects[2]; // small and large ones
 Object *nulls[kind_count];
+uint64_t objects_made;
 
 size_t index_of(Kind kind)
 {
@@ -68,6 +69,23 @@ class Directory
             table_[i] = nullptr;
             put(moved);
         }
+    }
+
+    // The first entry from there on; `from` is behind it then.
+    Object *next(size_t &from) const
+    {
+        while (from < size_) {
+            if (Object *object = table_[from++])
+                return object;
+        }
+        return nullptr;
+    }
+
+    void clear()
+    {
+        for (size_t i = 0; i < size_; i++)
+            table_[i] = nullptr;
+        count_ = 0;
     }
 
   private:
@@ -224,6 +242,7 @@ Object *new_object(Kind kind, void *real)
     object->real = real;
     object->kind = kind;
     object->references = 1;
+    object->made = ++objects_made;
     object->fortran = -1;
     object->callbacks_are_c = true;
     mark_attributes(object);
@@ -234,12 +253,18 @@ Object *new_object(Kind kind, void *real)
     return object;
 }
 
+} // namespace
+
 bool is_predefined(const Object *object)
 {
     return object->references == UINT32_MAX;
 }
 
-} // namespace
+Object *known_object(void *real)
+{
+    Hold hold(lock);
+    return directory.find(real);
+}
 
 Object *make_object(Kind kind, void *real)
 {
@@ -315,6 +340,35 @@ void number_predefined(Object *object, int number)
     Hold hold(lock);
     set_number(object, number);
     numbers[index_of(object->kind)].set(number, object);
+}
+
+bool objects_are_busy()
+{
+    return lock.is_taken();
+}
+
+Object *next_object(size_t &from)
+{
+    Object *object = directory.next(from);
+    while (object != nullptr && is_predefined(object))
+        object = directory.next(from);
+    return object;
+}
+
+void forget_library_handles()
+{
+    lock.forget();
+    directory.clear();
+    for (size_t i = 0; i < predefined_count; i++)
+        predefined[i].object->real = nullptr;
+}
+
+void bind_object(Object *object, void *real)
+{
+    Hold hold(lock);
+    object->real = real;
+    object->owed = object->references - 1;
+    directory.add(object);
 }
 
 const char *bind_predefined()

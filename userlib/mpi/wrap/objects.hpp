@@ -52,7 +52,12 @@ struct Object {
     void *traffic;
     uint32_t pins; // of a datatype: requests that will need it, though the program may free it
     bool doomed;   // the program has
-    char gap[0xc0 - 0x9d];
+    // For making it again after a restart (replay.hpp).
+    uint64_t made;    // in which order
+    uint32_t variant; // of an operation: whether it commutes; of an error handler: for what it is
+    uint32_t slot;    // of the program's function
+    uint32_t owed;    // references that the library does not know of
+    char gap[0xc0 - 0xb4];
     bool callbacks_are_c; // of a generalized request
 };
 static_assert(offsetof(Object, real) == 0);
@@ -108,5 +113,22 @@ extern const size_t predefined_count;
 
 // Connects the predefined objects with the capsule that is open. Null, or the symbol it lacks.
 const char *bind_predefined();
+
+bool is_predefined(const Object *object);
+// The object that has this handle of the library's; null: none has.
+Object *known_object(void *real);
+
+// Somebody is at it: for a signal handler, which must not wait for whom it has interrupted.
+bool objects_are_busy();
+
+// All objects but predefined ones and requests, one after the other: null after the last one.
+// `from`: 0 at first. Nothing may be made or dropped meanwhile.
+Object *next_object(size_t &from);
+
+// In a restored copy: the library whose handles these were is not there. May be called in a signal
+// handler while no other thread runs.
+void forget_library_handles();
+// An object has a handle again.
+void bind_object(Object *object, void *real);
 
 } // namespace cryo::mpi

@@ -2,6 +2,7 @@
 // Operations of the program's (MPI_Op_create), in C and in Fortran.
 #include "mpi/wrap/callback.hpp"
 #include "mpi/wrap/fatal.hpp"
+#include "mpi/wrap/replay_kinds.hpp"
 #include "mpi/wrap/wrapper.hpp"
 
 #include <utility>
@@ -52,6 +53,18 @@ MPI_User_function *function_of(size_t slot, std::index_sequence<slots...>)
 
 } // namespace
 
+bool replay_operation(Object *operation, Why &why)
+{
+    MPI_Op made = nullptr;
+    const int result = capsule::call(stock.Op_create,
+                                     function_of(operation->slot, std::make_index_sequence<most>()),
+                                     static_cast<int>(operation->variant), &made);
+    if (!worked(result, "making an operation again", why))
+        return false;
+    bind_object(operation, made);
+    return true;
+}
+
 } // namespace cryo::mpi
 
 using namespace cryo::mpi;
@@ -68,8 +81,11 @@ EXPORTED int PMPI_Op_create(MPI_User_function *function, int commute, MPI_Op *op
                                                             std::make_index_sequence<most>()),
                                                 commute, made.place()),
                             made);
-    if (result == MPI_SUCCESS)
+    if (result == MPI_SUCCESS) {
         operations[slot] = made.object();
+        made.object()->slot = static_cast<uint32_t>(slot);
+        made.object()->variant = commute != 0;
+    }
     return result;
 }
 ALIAS(MPI_Op_create, PMPI_Op_create)

@@ -24,6 +24,9 @@
 
 namespace cryo::mpi {
 
+// Fortran's numbers of the predefined handles, once the library is initialized.
+void number_predefined_objects();
+
 // Lengths of arrays of handles that only the communicator tells.
 int peers(MPI_Comm comm);   // of an array for alltoallw
 int sources(MPI_Comm comm); // neighbours that send to this process

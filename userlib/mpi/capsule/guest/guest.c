@@ -44,24 +44,35 @@ static int is_alive(int tid)
     return syscall(SYS_tgkill, getpid(), tid, 0) == 0;
 }
 
-/* A slot is used again once its thread is gone. */
-static void remember_thread(int tid)
+/* Its slot, or NULL. A slot is used again once its thread is gone. */
+static _Atomic int *remember_thread(int tid)
 {
     for (int i = 0; i < MOST_THREADS; i++) {
         int before = atomic_load(&threads[i]);
         if (before != 0 && is_alive(before))
             continue;
         if (atomic_compare_exchange_strong(&threads[i], &before, tid))
-            return;
+            return &threads[i];
     }
+    return NULL;
+}
+
+/* The id may be that of a thread of the program's soon, which would then not be saved. */
+static void forget_thread(void *slot)
+{
+    if (slot != NULL)
+        atomic_store((_Atomic int *)slot, 0);
 }
 
 static void *run_thread(void *data)
 {
     struct beginning beginning = *(struct beginning *)data;
     free(data);
-    remember_thread(gettid());
-    return beginning.function(beginning.argument);
+    void *result;
+    pthread_cleanup_push(forget_thread, remember_thread(gettid()));
+    result = beginning.function(beginning.argument);
+    pthread_cleanup_pop(1);
+    return result;
 }
 
 int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict attributes,

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the checkpointer's agent is told of the capsule (agent/lodger.hpp), and what it tells.
+#include "agent/interface.hpp"
+#include "agent/lodger.hpp"
+#include "mpi/capsule/capsule.hpp"
+#include "mpi/wrap/fatal.hpp"
+#include "mpi/wrap/objects.hpp"
+#include "mpi/wrap/replay.hpp"
+#include "mpi/wrap/revive.hpp"
+#include "sys/raw.hpp"
+
+#include <cstring>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace cryo::mpi {
+
+namespace {
+
+bool restored; // and not revived yet
+char **environment_here;
+size_t environment_bytes;
+
+bool range(uint32_t number, agent::LodgerRange *range)
+{
+    capsule::Range found;
+    if (!capsule::range(number, found))
+        return false;
+    *range = {found.start, found.end};
+    return true;
+}
+
+// The variables and the array of pointers to them, in one piece. RULE: a signal handler.
+void read_environment(int file)
+{
+    struct stat status;
+    if (file < 0 || sys::failed(sys::call(SYS_fstat, file, &status)))
+        return;
+    const auto bytes = static_cast<size_t>(status.st_size);
+    const size_t words = bytes / 2 + 2; // a variable has at least two bytes
+    environment_bytes = bytes + words * sizeof(char *);
+    auto *place = static_cast<char *>(capsule::keep(environment_bytes));
+    if (place == nullptr)
+        return;
+    char *text = place + words * sizeof(char *);
+    if (sys::call(SYS_pread64, file, text, bytes, 0) != static_cast<long>(bytes)) {
+        capsule::unkeep(place, environment_bytes);
+        return;
+    }
+    environment_here = reinterpret_cast<char **>(place);
+    size_t count = 0;
+    for (size_t at = 0; at < bytes; at++) {
+        if (at == 0 || text[at - 1] == 0)
+            environment_here[count++] = text + at;
+    }
+    environment_here[count] = nullptr;
+}
+
+bool stopped(agent::LodgerRefusal *why)
+{
+    return !capsule::is_open() || describe_stopped(*why);
+}
+
+void going_on()
+{
+    forget_description();
+}
+
+void restarted(int environment)
+{
+    if (environment_here != nullptr)
+        capsule::unkeep(environment_here, environment_bytes);
+    environment_here = nullptr;
+    read_environment(environment);
+    capsule::forget();
+    forget_library_handles();
+    restored = true;
+}
+
+constexpr agent::Lodger lodger = {
+    .size = sizeof(lodger),
+    .range = range,
+    .owns_fd = capsule::owns_descriptor,
+    .owns_thread = capsule::owns_thread,
+    .stopped = stopped,
+    .going_on = going_on,
+    .restarted = restarted,
+};
+
+const agent::Interface *find_agent()
+{
+    const agent::Interface *const *place = &agent::cryo_agent_interface;
+    return place != nullptr ? *place : nullptr;
+}
+
+} // namespace
+
+void begin_lodging()
+{
+    static bool done;
+    const agent::Interface *agent = find_agent();
+    if (done || agent == nullptr || agent->size <= offsetof(agent::Interface, set_lodger))
+        return;
+    done = true;
+    agent->own_library(&restored);
+    agent->set_lodger(&lodger);
+}
+
+bool is_to_revive()
+{
+    return restored;
+}
+
+char *const *job_environment()
+{
+    return environment_here != nullptr ? environment_here : environ;
+}
+
+bool revive(capsule::Refusal &why)
+{
+    restored = false;
+    return replay(why);
+}
+
+} // namespace cryo::mpi

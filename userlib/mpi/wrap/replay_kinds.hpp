@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Notes about handles (replay.hpp), and what each kind of them does with its notes. Describing is
+// done in two steps, because some handles are part of others; making again goes through the kinds
+// in the order of this file.
+//
+//     auto *note = describing.notes.make<GroupNote>();    // zero-filled; null: no memory left
+#pragma once
+
+#include "functions.gen.hpp"
+#include "mpi/capsule/capsule.hpp"
+#include "mpi/wrap/handles.hpp"
+#include "mpi/wrap/objects.hpp"
+#include "mpi/wrap/stock.hpp"
+
+#include <type_traits>
+
+namespace cryo::mpi {
+
+// Memory for notes, from capsule::keep: it is the image's, and of no libc.
+class Notes
+{
+  public:
+    void *take(size_t bytes);
+    template <class T>
+    T *make(size_t count = 1)
+    {
+        static_assert(std::is_trivially_destructible_v<T>);
+        return static_cast<T *>(take(count * sizeof(T))); // NOLINT(bugprone-sizeof-expression): T
+    }
+    char *text(const char *from);
+    void forget();
+
+  private:
+    struct Block {
+        Block *next;
+        size_t bytes, used;
+    };
+    Block *blocks_ = nullptr;
+};
+
+template <class Note>
+class List
+{
+  public:
+    void add(Note *note)
+    {
+        note->next = first_;
+        first_ = note;
+    }
+    Note *first() const { return first_; }
+    void clear() { first_ = nullptr; }
+
+  private:
+    Note *first_ = nullptr;
+};
+
+// Members of a group, as ranks in MPI_COMM_WORLD.
+struct Ranks {
+    int count;
+    int *world;
+};
+
+struct InfoNote {
+    InfoNote *next;
+    Object *object; // null: of another handle
+    int count;
+    char **keys;
+    char **values;
+    void *real;
+};
+
+struct GroupNote {
+    GroupNote *next;
+    Object *object;
+    Ranks ranks;
+};
+
+// An error handler of the program's, which may be gone but for the objects that have it.
+struct HandlerNote {
+    HandlerNote *next;
+    Object *object;
+    void *old_real; // a predefined one: what it is called by now
+    Object *predefined;
+    uint32_t variant, slot;
+    void *real;
+};
+
+struct AttributeNote {
+    AttributeNote *next;
+    int keyval;
+    void *value;
+};
+
+// What every communicator, datatype, window may have besides.
+struct Trimmings {
+    char *name;
+    List<AttributeNote> attributes;
+    HandlerNote *handler;
+    InfoNote *info;
+};
+
+struct TypeNote {
+    TypeNote *next;
+    Object *object;     // null: only part of others
+    Object *predefined; // one of the library's own
+    int combiner;
+    int integer_count, address_count, type_count;
+    int *integers;
+    MPI_Aint *addresses;
+    TypeNote **types;
+    Trimmings trimmings;
+    void *real;
+};
+
+struct CommNote {
+    CommNote *next;
+    Object *object;
+    bool is_predefined;
+    Ranks ranks;
+    bool is_inter;
+    Ranks remote;
+    int topology;
+    int dimensions; // or nodes, or sources
+    int edges;      // or targets
+    int *numbers;   // dims and periods; index and edges; sources, weights, targets, weights
+    bool is_weighted;
+    Trimmings trimmings;
+};
+
+struct OperationNote {
+    OperationNote *next;
+    Object *object;
+};
+
+// What is being described, or made again.
+struct Story {
+    Notes notes;
+    List<InfoNote> infos;
+    List<GroupNote> groups;
+    List<HandlerNote> handlers;
+    List<OperationNote> operations;
+    List<TypeNote> types;
+    List<CommNote> comms;
+    MPI_Group world; // the library's
+};
+
+// While it lives, a communicator's errors come back as results.
+class ErrorsReturn
+{
+  public:
+    explicit ErrorsReturn(MPI_Comm comm);
+    ~ErrorsReturn();
+    ErrorsReturn(const ErrorsReturn &) = delete;
+    ErrorsReturn &operator=(const ErrorsReturn &) = delete;
+    MPI_Errhandler before() const { return before_; }
+
+  private:
+    MPI_Comm comm_;
+    MPI_Errhandler before_ = nullptr;
+};
+
+using Why = capsule::Refusal;
+
+// replay_kinds.cpp: what several kinds have in common.
+bool no_memory(Why &why);
+// False and why: `what` gave this result.
+bool worked(int result, const char *what, Why &why);
+bool describe_ranks(Story &story, MPI_Group real, Ranks &ranks, Why &why);
+MPI_Group group_of(const Story &story, const Ranks &ranks); // null: could not be made
+
+// replay_small.cpp
+bool describe_info(Story &story, MPI_Info real, InfoNote *&note, Why &why);
+bool replay_infos(Story &story, Why &why);
+bool describe_group(Story &story, Object *object, Why &why);
+bool replay_groups(Story &story, Why &why);
+bool describe_handler(Story &story, MPI_Errhandler real, HandlerNote *&note, Why &why);
+bool replay_handlers(Story &story, Why &why);
+void drop_nameless(Story &story); // what only others refer to, once these have it
+
+// replay_types.cpp
+// `is_part`: of another one, and not a handle of the program's.
+bool describe_type(Story &story, MPI_Datatype real, bool is_part, TypeNote *&note, Why &why);
+void drop_parts_of_types(Story &story);
+bool replay_types(Story &story, Why &why);
+
+// replay_communicators.cpp
+bool describe_communicator(Story &story, Object *object, bool is_predefined, Why &why);
+bool replay_communicators(Story &story, Why &why);
+
+// operations.cpp, error_handlers.cpp: they know their functions.
+bool replay_operation(Object *operation, Why &why);
+bool replay_error_handler(HandlerNote &note, Why &why);
+bool find_error_handler(void *real, uint32_t &variant, uint32_t &slot);
+void forget_error_handlers();
+
+// attributes.cpp: it knows the keyvals of the program.
+bool describe_attributes(Story &story, Object *object, List<AttributeNote> &attributes, Why &why);
+bool replay_keyvals(Why &why);
+bool replay_attributes(Object *object, const List<AttributeNote> &attributes, Why &why);
+
+} // namespace cryo::mpi
