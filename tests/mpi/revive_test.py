@@ -110,12 +110,19 @@ def inspect(options, image):
     return size
 
 
+def first_command(options):
+    mpirun = [options.mpirun, "-n", str(options.ranks)]
+    cr_run = [options.bin / "cr_run"]
+    return {"preload": mpirun + ["-x", f"LD_PRELOAD={options.preload}"],
+            "inside": mpirun + cr_run,
+            "around": cr_run + ["--no-mpi"] + mpirun}[options.start] + options.command
+
+
 def run_restarted(options):
     with tempfile.TemporaryDirectory(prefix="cryo-mpi-") as directory:
         settings = environment(directory, options.transport) | {"CRYO_SCRATCH": directory}
         images = [Path(directory, f"context.{rank}") for rank in range(options.ranks)]
-        command = [options.mpirun, "-n", str(options.ranks), "-x", f"LD_PRELOAD={options.preload}",
-                   *options.command]
+        command = first_command(options)
         sizes = []
         for place in range(options.places):
             with Job(command, settings) as job:
@@ -146,6 +153,8 @@ def main():
     parser.add_argument("--transport", choices=TRANSPORTS, default="vader")
     parser.add_argument("--patience", type=int, default=60, help="seconds until a job hangs")
     parser.add_argument("--places", type=int, default=1, help="how often it calls wait_here()")
+    parser.add_argument("--start", choices=("preload", "inside", "around"), default="preload",
+                        help="where cr_run is: nowhere, inside of mpirun, around it")
     parser.add_argument("--threads", type=int, default=1, help="of each rank")
     parser.add_argument("--small", action="store_true", help="the images must be")
     parser.add_argument("command", nargs="+")

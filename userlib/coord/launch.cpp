@@ -16,7 +16,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where execvp would find it, with no link left.
+bool is_open_mpi(const std::string &launcher)
+{
+    const std::string name = fs::path(whole_path(launcher)).filename();
+    return name == "orterun" || name == "prterun" || name.ends_with(".openmpi");
+}
+
+} // namespace
+
 std::string whole_path(const std::string &program)
 {
     std::error_code ignored;
@@ -31,14 +38,6 @@ std::string whole_path(const std::string &program)
     }
     return program;
 }
-
-bool is_open_mpi(const std::string &launcher)
-{
-    const std::string name = fs::path(whole_path(launcher)).filename();
-    return name == "orterun" || name == "prterun" || name.ends_with(".openmpi");
-}
-
-} // namespace
 
 bool is_launcher(const std::string &program)
 {

@@ -13,6 +13,9 @@
 
 namespace cryo::coord {
 
+// Where execvp would find it, with no link left.
+std::string whole_path(const std::string &program);
+
 // By its name: mpirun, mpiexec, orterun, prterun, srun, and these with a suffix.
 bool is_launcher(const std::string &program);
 

@@ -15,6 +15,7 @@ Lock lock;               // of everything here; held for a few instructions
 Object *free_objects[2]; // small and large ones
 Object *nulls[kind_count];
 uint64_t objects_made;
+size_t requests;
 
 size_t index_of(Kind kind)
 {
@@ -250,6 +251,8 @@ Object *new_object(Kind kind, void *real)
         set_number(object, numbers[index_of(kind)].add(object));
     if (is_listed(kind))
         directory.add(object);
+    else
+        requests++;
     return object;
 }
 
@@ -305,6 +308,8 @@ void drop_object(Object *object)
         numbers[index_of(object->kind)].remove(object->fortran);
     if (is_listed(object->kind))
         directory.remove(object);
+    else
+        requests--;
     for (size_t i = 0; i < 2; i++) {
         if (object->kept[i] != nullptr)
             capsule::unkeep(object->kept[i], object->kept_bytes[i]);
@@ -340,6 +345,11 @@ void number_predefined(Object *object, int number)
     Hold hold(lock);
     set_number(object, number);
     numbers[index_of(object->kind)].set(number, object);
+}
+
+size_t live_requests()
+{
+    return requests;
 }
 
 bool objects_are_busy()

@@ -38,7 +38,8 @@ struct Object {
     uint32_t references;
     Object *next;     // of a free object
     int group_number; // a group's Fortran number
-    void *kept[2];    // arrays that the stock library reads until the request completes
+    void *kept[2];    // arrays that the stock library reads until the request completes; the name
+                      // of a file
     size_t kept_bytes[2];
     void *window; // memory of MPI_Win_allocate
     size_t window_bytes;
@@ -117,6 +118,9 @@ const char *bind_predefined();
 bool is_predefined(const Object *object);
 // The object that has this handle of the library's; null: none has.
 Object *known_object(void *real);
+
+// How many requests there are.
+size_t live_requests();
 
 // Somebody is at it: for a signal handler, which must not wait for whom it has interrupted.
 bool objects_are_busy();

@@ -52,7 +52,7 @@ bool describe_object(Object *object, Why &why)
     case Kind::Message:
         return refuse(why, "a message that was probed (MPI_Mprobe) and not received");
     case Kind::File:
-        return refuse(why, "an open MPI file");
+        return describe_file(story, object, why);
     case Kind::Win:
         return refuse(why, "an MPI window");
     case Kind::Request:
@@ -92,7 +92,8 @@ bool replay_all(Why &why)
                 replay_handlers(story, why) && replay_keyvals(why);
     for (OperationNote *note = story.operations.first(); done && note != nullptr; note = note->next)
         done = replay_operation(note->object, why);
-    done = done && replay_types(story, why) && replay_communicators(story, why);
+    done = done && replay_types(story, why) && replay_communicators(story, why) &&
+           replay_files(story, why);
     close_world();
     if (done)
         drop_nameless(story);
@@ -130,6 +131,9 @@ bool describe_handles(capsule::Refusal &why)
     described = true;
     if (!life.initialized || life.finalized)
         return true;
+    if (!rank::on && live_requests() != 0)
+        return refuse(why, "%zu MPI requests that are not complete, or persistent",
+                      live_requests());
     if (describe_all(why))
         return true;
     forget_description();

@@ -102,42 +102,12 @@ bool describe_members(Story &story, MPI_Comm real, CommNote &note, Why &why)
     return done;
 }
 
-// All members come to the same number.
-uint64_t mark(const CommNote &note)
-{
-    const Ranks *first = &note.ranks;
-    const Ranks *second = &note.remote;
-    if (note.is_inter && second->world[0] < first->world[0])
-        std::swap(first, second);
-    uint64_t sum = 14695981039346656037U;
-    const auto mix = [&sum](const Ranks &ranks) {
-        for (int i = 0; i < ranks.count; i++)
-            sum = (sum ^ static_cast<uint64_t>(ranks.world[i])) * 1099511628211U;
-        sum = (sum ^ 0xffffffffU) * 1099511628211U;
-    };
-    mix(*first);
-    mix(*second);
-    return sum;
-}
-
 // Those with other members in the order of their marks, those with the same as they were made.
 bool comes_before(const CommNote *a, const CommNote *b)
 {
-    const uint64_t mark_a = mark(*a);
-    const uint64_t mark_b = mark(*b);
+    const uint64_t mark_a = mark_of(a->ranks, a->remote);
+    const uint64_t mark_b = mark_of(b->ranks, b->remote);
     return mark_a != mark_b ? mark_a < mark_b : a->object->made < b->object->made;
-}
-
-MPI_Comm make_of(const Story &story, const Ranks &ranks)
-{
-    MPI_Comm made = nullptr;
-    MPI_Group group = group_of(story, ranks);
-    if (group == nullptr)
-        return nullptr;
-    auto world = static_cast<MPI_Comm>(object_of(MPI_COMM_WORLD)->real);
-    const int result = call(stock.Comm_create_group, world, group, tag, &made);
-    call(stock.Group_free, &group);
-    return result == MPI_SUCCESS ? made : nullptr;
 }
 
 int add_topology(const CommNote &note, MPI_Comm plain, MPI_Comm *made)
@@ -159,7 +129,7 @@ int add_topology(const CommNote &note, MPI_Comm plain, MPI_Comm *made)
 
 bool remake(const Story &story, const CommNote &note, Why &why)
 {
-    MPI_Comm plain = make_of(story, note.ranks);
+    MPI_Comm plain = communicator_of(story, note.ranks);
     if (plain == nullptr)
         return refuse(why, "a communicator of %d processes cannot be made again", note.ranks.count);
     MPI_Comm made = plain;
@@ -194,6 +164,35 @@ bool trim(const CommNote &note, Why &why)
 }
 
 } // namespace
+
+uint64_t mark_of(const Ranks &ranks, const Ranks &remote)
+{
+    const Ranks *first = &ranks;
+    const Ranks *second = &remote;
+    if (remote.count > 0 && remote.world[0] < ranks.world[0])
+        std::swap(first, second);
+    uint64_t sum = 14695981039346656037U;
+    const auto mix = [&sum](const Ranks &some) {
+        for (int i = 0; i < some.count; i++)
+            sum = (sum ^ static_cast<uint64_t>(some.world[i])) * 1099511628211U;
+        sum = (sum ^ 0xffffffffU) * 1099511628211U;
+    };
+    mix(*first);
+    mix(*second);
+    return sum;
+}
+
+MPI_Comm communicator_of(const Story &story, const Ranks &ranks)
+{
+    MPI_Comm made = nullptr;
+    MPI_Group group = group_of(story, ranks);
+    if (group == nullptr)
+        return nullptr;
+    auto world = static_cast<MPI_Comm>(object_of(MPI_COMM_WORLD)->real);
+    const int result = call(stock.Comm_create_group, world, group, tag, &made);
+    call(stock.Group_free, &group);
+    return result == MPI_SUCCESS ? made : nullptr;
+}
 
 bool describe_communicator(Story &story, Object *object, bool is_predefined, Why &why)
 {

@@ -128,6 +128,20 @@ struct CommNote {
     Trimmings trimmings;
 };
 
+struct FileNote {
+    FileNote *next;
+    Object *object;
+    const char *name; // in the object
+    int mode;
+    Ranks ranks;
+    InfoNote *info;
+    HandlerNote *handler;
+    MPI_Offset displacement, position, shared_position, size;
+    TypeNote *etype, *filetype;
+    char *representation;
+    int atomicity;
+};
+
 struct OperationNote {
     OperationNote *next;
     Object *object;
@@ -142,6 +156,7 @@ struct Story {
     List<OperationNote> operations;
     List<TypeNote> types;
     List<CommNote> comms;
+    List<FileNote> files;
     MPI_Group world; // the library's
 };
 
@@ -187,6 +202,13 @@ bool replay_types(Story &story, Why &why);
 // replay_communicators.cpp
 bool describe_communicator(Story &story, Object *object, bool is_predefined, Why &why);
 bool replay_communicators(Story &story, Why &why);
+MPI_Comm communicator_of(const Story &story, const Ranks &ranks); // null: could not be made
+// The same number in all of the members.
+uint64_t mark_of(const Ranks &ranks, const Ranks &remote);
+
+// files.cpp
+bool describe_file(Story &story, Object *object, Why &why);
+bool replay_files(Story &story, Why &why);
 
 // operations.cpp, error_handlers.cpp: they know their functions.
 bool replay_operation(Object *operation, Why &why);

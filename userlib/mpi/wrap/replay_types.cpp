@@ -169,6 +169,7 @@ bool describe_type(Story &story, MPI_Datatype real, bool is_part, TypeNote *&not
     Object *object = known_object(real);
     if (object != nullptr && is_predefined(object)) {
         note->predefined = object;
+        story.types.add(note);
         return true;
     }
     if (!worked(call(stock.Type_get_envelope, real, &note->integer_count, &note->address_count,
@@ -195,7 +196,7 @@ bool describe_type(Story &story, MPI_Datatype real, bool is_part, TypeNote *&not
 void drop_parts_of_types(Story &story)
 {
     for (TypeNote *note = story.types.first(); note != nullptr; note = note->next) {
-        if (note->object == nullptr && !is_f90(note->combiner)) {
+        if (note->object == nullptr && note->predefined == nullptr && !is_f90(note->combiner)) {
             auto type = static_cast<MPI_Datatype>(note->real);
             call(stock.Type_free, &type);
         }

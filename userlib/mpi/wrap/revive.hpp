@@ -8,9 +8,9 @@
 //     if (capsule::is_open()) …        // false: the next MPI call loads a library, and
 //     if (!revive(why)) …              // brings it to where the old one was
 //
-// Handles are described when the agent says that everybody stands still (replay.hpp), so whoever has
-// a rank saved needs nothing for it: whether its threads stand between MPI calls or in a wrapper,
-// outside the library.
+// Handles are described when the agent says that everybody stands still (replay.hpp), so whoever
+// has a rank saved needs nothing for it: whether its threads stand between MPI calls or in a
+// wrapper, outside the library.
 #pragma once
 
 #include "mpi/capsule/capsule.hpp"
