@@ -30,13 +30,14 @@ void bind(void *fs)
     binding = {fs, opening};
 }
 
-void give_back(void *fs)
+// What the key holds may be of a capsule that is gone, from before a restart.
+void give_back(void * /*fs*/)
 {
     if (!entered())
         return;
     Hold hold(lock);
     if (spares < most)
-        spare[spares++] = fs;
+        spare[spares++] = binding.fs;
     binding = {};
 }
 

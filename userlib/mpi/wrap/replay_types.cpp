@@ -147,12 +147,12 @@ bool remake(TypeNote &note, Why &why)
     if (!worked(make(note, &made), "making a datatype again", why))
         return false;
     note.real = made;
-    if (note.object == nullptr)
-        return true;
-    // Whether it was committed is not to be known; it does no harm.
+    // Whether it was committed is not to be known; it does no harm. A file's view needs it.
     if (!is_f90(note.combiner) &&
         !worked(call(stock.Type_commit, &made), "committing a datatype again", why))
         return false;
+    if (note.object == nullptr)
+        return true;
     if (note.trimmings.name != nullptr)
         call(stock.Type_set_name, made, note.trimmings.name);
     bind_object(note.object, made);
