@@ -310,32 +310,6 @@ Result<bool> AgentSession::prepare(const agent::RequestInfo &request)
     }
 }
 
-Result<agent::OwnFacts> AgentSession::own()
-{
-    agent::OwnFacts facts;
-    if (Result<Reply> answer = ask(Op::own); !answer)
-        return answer.error();
-    if (Result<void> got = packet(&facts, sizeof(facts)); !got)
-        return got.error();
-    return facts;
-}
-
-Result<std::unique_ptr<agent::LodgerFacts>> AgentSession::lodger()
-{
-    std::unique_ptr<agent::LodgerFacts> facts;
-    Result<Reply> answer = ask(Op::lodger);
-    if (!answer && answer.error().code() == EOPNOTSUPP)
-        return facts; // an agent from before there were any
-    if (!answer)
-        return answer.error();
-    if (answer->count == 0)
-        return facts;
-    facts = std::make_unique<agent::LodgerFacts>();
-    if (Result<void> got = packet(facts.get(), sizeof(*facts)); !got)
-        return got.error();
-    return facts;
-}
-
 Result<void> AgentSession::ask_to_stop()
 {
     return send(Op::stop);

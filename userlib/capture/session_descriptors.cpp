@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a session that brings the program's descriptors over: see agent/descriptors.cpp.
+// The part of a session that brings the program's descriptors over (agent/descriptors.cpp), and tells
+// what in the process is not the program's.
 #include "capture/session.hpp"
 
 #include <algorithm>
@@ -138,6 +139,32 @@ Result<std::vector<AgentSession::Watched>> AgentSession::watched()
         all.push_back({head.inode, head.device, std::string(path, head.length)});
     }
     return all;
+}
+
+Result<agent::OwnFacts> AgentSession::own()
+{
+    agent::OwnFacts facts;
+    if (Result<Reply> answer = ask(Op::own); !answer)
+        return answer.error();
+    if (Result<void> got = packet(&facts, sizeof(facts)); !got)
+        return got.error();
+    return facts;
+}
+
+Result<std::unique_ptr<agent::LodgerFacts>> AgentSession::lodger()
+{
+    std::unique_ptr<agent::LodgerFacts> facts;
+    Result<Reply> answer = ask(Op::lodger);
+    if (!answer && answer.error().code() == EOPNOTSUPP)
+        return facts; // an agent from before there were any
+    if (!answer)
+        return answer.error();
+    if (answer->count == 0)
+        return facts;
+    facts = std::make_unique<agent::LodgerFacts>();
+    if (Result<void> got = packet(facts.get(), sizeof(*facts)); !got)
+        return got.error();
+    return facts;
 }
 
 } // namespace cryo::capture
