@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a session that brings the program's descriptors over (agent/descriptors.cpp), and tells
-// what in the process is not the program's.
+// The part of a session that brings the program's descriptors over (agent/descriptors.cpp), and
+// tells what in the process is not the program's.
 #include "capture/session.hpp"
 
 #include <algorithm>
