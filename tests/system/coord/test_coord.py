@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs of fake ranks, saved and brought back by ompi-checkpoint and ompi-restart.
 
-    test_coord.py --bin DIRECTORY --rank FAKE_RANK [unittest arguments]
+    test_coord.py --bin DIRECTORY --rank FAKE_RANK [--open-mpi MPIRUN] [unittest arguments]
 """
 import argparse
 import errno
@@ -11,36 +11,16 @@ import os
 import random
 import re
 import resource
-import shutil
 import signal
 import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-MPIRUN = HERE / "fake_mpirun"
-PATIENCE = 60
-OPTIONS = None
-
-
-def wait_for(condition, what):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError(f"waited in vain for: {what}")
-        time.sleep(0.01)
-
-
-def is_alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+import jobs
 
 
 def frame(message):
@@ -48,145 +28,7 @@ def frame(message):
     return struct.pack("<IBxxx", len(body), 7) + body
 
 
-def expected(rank, steps):
-    """What an undisturbed rank prints."""
-    total = rank
-    for step in range(steps):
-        total = (total * 6364136223846793005 + step) % 2**64
-    return f"rank {rank}: {steps} steps, {total}"
-
-
-class Job:
-    """A running job and what is known of it."""
-
-    def __init__(self, case, words, settings, limit=None):
-        self.case = case
-        self.output = tempfile.NamedTemporaryFile(dir=case.scratch, delete=False)
-        self.process = subprocess.Popen(words, env=settings, stdin=subprocess.DEVNULL,
-                                        stdout=self.output, stderr=self.output,
-                                        cwd=case.scratch, start_new_session=True,
-                                        preexec_fn=limit, restore_signals=limit is None)
-        self.pid = self.process.pid
-        case.addCleanup(self.kill)
-
-    def text(self):
-        return Path(self.output.name).read_text()
-
-    def status(self):
-        """The pids of daemons and ranks, from /proc: those that belong to this job."""
-        found = {"daemons": [], "ranks": []}
-        mark = f"CRYO_JOB={self.pid}-".encode()
-        for entry in Path("/proc").iterdir():
-            if not entry.name.isdigit() or not is_alive(entry.name):
-                continue
-            try:
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-                environment = (entry / "environ").read_bytes()
-            except OSError:
-                continue
-            name = os.path.basename(words[0])
-            if name == b"mpi-daemon" and (mark in environment or
-                                          words[1:3] == [b"--root", str(self.pid).encode()]):
-                found["daemons"].append(int(entry.name))
-            elif name == b"fake_rank" and mark in environment:
-                found["ranks"].append(int(entry.name))
-        return found
-
-    def everything(self):
-        status = self.status()
-        children = [self.pid]
-        for parent in children:
-            try:
-                text = Path(f"/proc/{parent}/task/{parent}/children").read_text()
-                children += [int(child) for child in text.split()]
-            except OSError:
-                pass
-        return children + [pid for pid in status["daemons"] + status["ranks"]
-                           if pid not in children]
-
-    def kill(self):
-        """All of it at once, as a power cut would."""
-        pids = self.everything()
-        for pid in pids:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        self.process.wait()
-        wait_for(lambda: not any(is_alive(pid) for pid in pids), "the end of the job")
-
-    def end(self, code=0):
-        try:
-            got = self.process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            self.case.fail(f"the job hangs:\n{self.text()}")
-        if code is not None:
-            self.case.assertEqual(got, code, self.text())
-        return self.text()
-
-
-class Case(unittest.TestCase):
-    def setUp(self):
-        self.scratch = tempfile.mkdtemp(prefix="cryo-co-", dir="/tmp")
-        self.addCleanup(shutil.rmtree, self.scratch, ignore_errors=True)
-        self.runtime = os.path.join(self.scratch, "run")
-        self.store = os.path.join(self.scratch, "snapshots")
-
-    def settings(self, **more):
-        settings = {name: value for name, value in os.environ.items()
-                    if not name.startswith(("CRYO_", "OMPI_", "PMIX_")) or
-                    name == "CRYO_DAEMON_LOG"}
-        settings.update(CRYO_RUNTIME_DIR=self.runtime, CRYO_LISTEN="127.0.0.1",
-                        OMPI_MCA_snapc_base_global_snapshot_dir=self.store, **more)
-        return settings
-
-    def start(self, ranks, steps, limit=None, **more):
-        for old in Path(self.scratch).glob("started.*"):
-            old.unlink()
-        job = Job(self, [OPTIONS.bin + "/cr_run", "--mpi", MPIRUN, "-n", str(ranks), OPTIONS.rank,
-                         str(steps), self.scratch], self.settings(**more), limit)
-        wait_for(lambda: len(list(Path(self.scratch).glob("started.*"))) == ranks or
-                 job.process.poll() is not None, "the ranks")
-        return job
-
-    def tool(self, name, *arguments, code=0, **more):
-        done = subprocess.run([f"{OPTIONS.bin}/{name}", *map(str, arguments)], text=True,
-                              capture_output=True, check=False, env=self.settings(**more),
-                              cwd=self.scratch, timeout=PATIENCE, stdin=subprocess.DEVNULL)
-        if code is not None:
-            self.assertEqual(done.returncode, code, done.stdout + done.stderr)
-        return done
-
-    def save(self, job, *arguments, **more):
-        """The snapshot's reference and number; waits for ranks that are still on their way in."""
-        last = ""
-        for _ in range(200):
-            done = self.tool("ompi-checkpoint", *arguments, job.pid, code=None, **more)
-            if "yet" not in done.stderr:
-                break
-            last = done.stderr
-            time.sleep(0.02)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr + last + job.text())
-        found = re.search(r"^Snapshot Ref\.: +(\d+) (\S+)$", done.stdout, re.M)
-        self.assertTrue(found, done.stdout)
-        return found[2], int(found[1])
-
-    def restart(self, reference, *arguments, **more):
-        return Job(self, [OPTIONS.bin + "/ompi-restart", "--mpirun", MPIRUN, *arguments, reference],
-                   self.settings(**more))
-
-    def check_result(self, text, ranks, steps):
-        for rank in range(ranks):
-            self.assertIn(expected(rank, steps) + "\n", text)
-
-    def check_store(self):
-        """Nothing but whole snapshots."""
-        for reference in Path(self.store).glob("*.ckpt"):
-            left = [entry.name for entry in reference.iterdir() if entry.name.startswith(".")]
-            self.assertEqual(left, [])
-
-
-class Whole(Case):
+class Whole(jobs.Case):
     def restarted_steps(self, text, ranks):
         steps = re.findall(r"restarted at step (\d+)", text)
         self.assertEqual(len(steps), ranks, text)
@@ -199,7 +41,7 @@ class Whole(Case):
         self.assertEqual((reference, seq), (f"ompi_global_snapshot_{job.pid}.ckpt", 0))
         job.kill()
         second = self.restart(reference)
-        wait_for(lambda: second.text().count("restarted at") == 2, "the restarted ranks")
+        jobs.wait_for(lambda: second.text().count("restarted at") == 2, "the restarted ranks")
         again, seq = self.save(second)
         self.assertEqual((again, seq), (f"ompi_global_snapshot_{second.pid}.ckpt", 0))
         second.kill()
@@ -210,7 +52,7 @@ class Whole(Case):
         self.check_store()
 
     def test_undisturbed_and_numbers(self):
-        job = self.start(3, 2500)
+        job = self.start(3, 2000)
         for number in range(3):
             self.assertEqual(self.save(job)[1], number)
         reference, number = self.save(job, "--keep", "2", "-v")
@@ -219,8 +61,8 @@ class Whole(Case):
         self.assertEqual([one["seq"] for one in listed], [2, 3])
         self.assertEqual({entry.name for entry in Path(self.store, reference).iterdir()},
                          {"2", "3", "global_snapshot_meta.data"})
-        self.check_result(job.end(), 3, 2500)
-        wait_for(lambda: not job.status()["daemons"], "the end of the daemon")
+        self.check_result(job.end(), 3, 2000)
+        jobs.wait_for(lambda: not job.status()["daemons"], "the end of the daemon")
         self.assertEqual(os.listdir(self.runtime), [])
         info = json.loads(self.tool("ompi-restart", "-info", "--json", reference).stdout)
         self.assertEqual([one["seq"] for one in info], [2, 3])
@@ -228,8 +70,8 @@ class Whole(Case):
         early = self.restart(reference, "-s", "2")
         late = self.restart(reference) # both at once
         early, late = early.end(), late.end()
-        self.check_result(early, 3, 2500)
-        self.check_result(late, 3, 2500)
+        self.check_result(early, 3, 2000)
+        self.check_result(late, 3, 2000)
         self.assertLessEqual(self.restarted_steps(early, 3),
                              self.restarted_steps(late, 3))
         refused = self.tool("ompi-restart", "-s", "0", reference, code=2).stderr
@@ -278,7 +120,7 @@ class Whole(Case):
         ranks = job.status()["ranks"]
         self.assertEqual(len(ranks), 2)
         for rank in ranks:
-            wait_for(lambda pid=rank: " T " in Path(f"/proc/{pid}/stat").read_text(), "the stop")
+            jobs.wait_for(lambda pid=rank: " T " in Path(f"/proc/{pid}/stat").read_text(), "the stop")
         self.assertIn("--cont", self.tool("ompi-checkpoint", job.pid, code=16).stderr)
         self.tool("ompi-checkpoint", "--cont", job.pid)
         self.save(job)
@@ -292,28 +134,28 @@ class Whole(Case):
         reference, _ = self.save(job)
         daemons = job.status()["daemons"]
         job.kill()
-        wait_for(lambda: not any(is_alive(pid) for pid in daemons), "the end of the daemons")
+        jobs.wait_for(lambda: not any(jobs.is_alive(pid) for pid in daemons), "the end of the daemons")
         back = self.restart(reference, FAKE_NODES="2")
-        wait_for(lambda: back.text().count("restarted at") == 5, "the restarted ranks")
+        jobs.wait_for(lambda: back.text().count("restarted at") == 5, "the restarted ranks")
         self.save(back, "--term")
         text = back.end(143)
         self.restarted_steps(text, 5)
 
     def test_jobs_side_by_side(self):
-        jobs = [self.start(2, 1500) for _ in range(3)]
-        tools = [subprocess.Popen([OPTIONS.bin + "/ompi-checkpoint", str(job.pid)],
+        several = [self.start(2, 1500) for _ in range(3)]
+        tools = [subprocess.Popen([jobs.OPTIONS.bin + "/ompi-checkpoint", str(job.pid)],
                                   env=self.settings(), stdout=subprocess.PIPE,
-                                  stderr=subprocess.PIPE, text=True) for job in jobs]
-        for job, tool in zip(jobs, tools):
-            output, errors = tool.communicate(timeout=PATIENCE)
+                                  stderr=subprocess.PIPE, text=True) for job in several]
+        for job, tool in zip(several, tools):
+            output, errors = tool.communicate(timeout=jobs.PATIENCE)
             self.assertEqual(tool.returncode, 0, errors)
             self.assertIn(f"ompi_global_snapshot_{job.pid}.ckpt", output)
             self.check_result(job.end(), 2, 1500)
 
     def test_opal_commands(self):
-        alone = Job(self, [OPTIONS.bin + "/cr_run", OPTIONS.rank, "1500", self.scratch],
-                    self.settings(OMPI_COMM_WORLD_SIZE="1"))
-        wait_for(lambda: Path(self.scratch, "started.0").exists(), "the program")
+        alone = jobs.Job(self, [jobs.OPTIONS.bin + "/cr_run", jobs.OPTIONS.rank, "1500",
+                                self.scratch], self.settings(OMPI_COMM_WORLD_SIZE="1"))
+        jobs.wait_for(lambda: Path(self.scratch, "started.0").exists(), "the program")
         said = self.tool("opal-checkpoint", "-term", "-w", self.store, "-n", "one",
                          alone.pid).stdout
         self.assertEqual(said, "Local Snapshot Reference = one\n")
@@ -324,29 +166,30 @@ class Whole(Case):
         self.check_result(alone.text(), 1, 1500)
 
 
-class OpenMpi(Case):
+class OpenMpi(jobs.Case):
     """The stock launcher, with the same ranks; "other nodes" are names and bare environments."""
 
     def setUp(self):
         super().setUp()
-        if OPTIONS.open_mpi is None:
+        if jobs.OPTIONS.open_mpi is None:
             self.fail("no --open-mpi was given")
         # Sessions of mpirun's own, whose paths must be short.
         self.mpi = dict(TMPDIR=self.scratch, OMPI_ALLOW_RUN_AS_ROOT="1",
                         OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_rmaps_base_oversubscribe="1",
                         OMPI_MCA_hwloc_base_binding_policy="none", OMPI_MCA_oob_tcp_if_include="lo",
-                        OMPI_MCA_plm_rsh_agent=str(HERE / "fake_ssh"))
+                        OMPI_MCA_plm_rsh_agent=str(jobs.HERE / "fake_ssh"))
 
     def run_and_back(self, ranks, options, daemons):
-        job = Job(self, [OPTIONS.bin + "/cr_run", OPTIONS.open_mpi, *options, "-n", str(ranks),
-                         OPTIONS.rank, "4000", self.scratch], self.settings(**self.mpi))
-        wait_for(lambda: len(list(Path(self.scratch).glob("started.*"))) == ranks or
+        job = jobs.Job(self, [jobs.OPTIONS.bin + "/cr_run", jobs.OPTIONS.open_mpi, *options,
+                              "-n", str(ranks), jobs.OPTIONS.rank, "4000", self.scratch],
+                       self.settings(**self.mpi))
+        jobs.wait_for(lambda: len(list(Path(self.scratch).glob("started.*"))) == ranks or
                  job.process.poll() is not None, "the ranks")
         reference, _ = self.save(job)
         self.assertEqual(len(job.status()["daemons"]), daemons)
         job.kill()
-        back = Job(self, [OPTIONS.bin + "/ompi-restart", "--mpirun_opts", " ".join(options),
-                          reference], self.settings(**self.mpi))
+        back = jobs.Job(self, [jobs.OPTIONS.bin + "/ompi-restart", "--mpirun_opts",
+                               " ".join(options), reference], self.settings(**self.mpi))
         text = back.end()
         self.check_result(text.replace("\r\n", "\n"), ranks, 4000)
         self.assertEqual(text.count("restarted at step"), ranks, text)
@@ -358,7 +201,7 @@ class OpenMpi(Case):
         self.run_and_back(4, ["--host", "one:2,two:2"], 3)
 
 
-class Refused(Case):
+class Refused(jobs.Case):
     def test_who_is_no_job(self):
         said = self.tool("ompi-checkpoint", os.getpid(), code=2).stderr
         self.assertIn("start the job as `cr_run mpirun", said)
@@ -384,14 +227,14 @@ class Refused(Case):
         self.save(job)
         deaf = job.status()["ranks"][0]
         os.kill(deaf, signal.SIGSTOP)
-        tool = subprocess.Popen([OPTIONS.bin + "/ompi-checkpoint", "--json", str(job.pid)],
+        tool = subprocess.Popen([jobs.OPTIONS.bin + "/ompi-checkpoint", "--json", str(job.pid)],
                                 env=self.settings(), stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True)
         while json.loads(tool.stdout.readline())["state"] != "pending":
             pass
         self.assertIn("is under way", self.tool("ompi-checkpoint", job.pid, code=16).stderr)
         tool.send_signal(signal.SIGINT)
-        _, errors = tool.communicate(timeout=PATIENCE)
+        _, errors = tool.communicate(timeout=jobs.PATIENCE)
         self.assertEqual(tool.returncode, 125, errors)
         self.assertIn("called off", errors)
         os.kill(deaf, signal.SIGCONT)
@@ -418,8 +261,8 @@ class Refused(Case):
         port = int(job_text.split(":")[2])
         for said in (b"", b"GET / HTTP/1.0\r\n\r\n", b"\xff" * 4096,
                      frame({"nonce": "00", "proof": "00"}), frame({"type": "join"})):
-            with socket.create_connection(("127.0.0.1", port), PATIENCE) as stranger:
-                stranger.settimeout(PATIENCE)
+            with socket.create_connection(("127.0.0.1", port), jobs.PATIENCE) as stranger:
+                stranger.settimeout(jobs.PATIENCE)
                 try:
                     stranger.sendall(said)
                     stranger.shutdown(socket.SHUT_WR)
@@ -436,7 +279,7 @@ class Refused(Case):
         self.check_result(job.end(), 2, 1500)
 
 
-class Deaths(Case):
+class Deaths(jobs.Case):
     """Whoever dies, the job runs as without Cryo, and the last snapshot stays good."""
 
     def setUp(self):
@@ -445,27 +288,27 @@ class Deaths(Case):
 
     def one(self, kill):
         """A snapshot; then `kill` at a random moment of the next checkpoint."""
-        job = self.start(3, 2500, FAKE_NODES="2", FAKE_MEGABYTES="8")
+        job = self.start(3, 2000, FAKE_NODES="2", FAKE_MEGABYTES="8")
         reference, _ = self.save(job)
-        tool = subprocess.Popen([OPTIONS.bin + "/ompi-checkpoint", "--json",
+        tool = subprocess.Popen([jobs.OPTIONS.bin + "/ompi-checkpoint", "--json",
                                  str(job.pid)], env=self.settings(), stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True)
         time.sleep(self.random.random() * 0.15)
         survives = kill(job, tool)
-        output, errors = tool.communicate(timeout=PATIENCE)
+        output, errors = tool.communicate(timeout=jobs.PATIENCE)
         committed = [json.loads(line) for line in output.splitlines() if '"end"' in line]
         if survives:
-            self.check_result(job.end(), 3, 2500)
+            self.check_result(job.end(), 3, 2000)
         else:
             job.end(None)
             job.kill()
-        wait_for(lambda: not job.status()["daemons"], "the end of the daemons")
+        jobs.wait_for(lambda: not job.status()["daemons"], "the end of the daemons")
         listed = json.loads(self.tool("ompi-restart", "--info", "--json", reference).stdout)
         self.assertEqual(listed[0]["seq"], 0)
         if tool.returncode == 0:
             self.assertEqual(listed[-1]["seq"], committed[0]["seq"], errors)
         text = self.restart(reference).end()
-        self.check_result(text, 3, 2500)
+        self.check_result(text, 3, 2000)
 
     def test_rank(self):
         def kill(job, _):
@@ -505,12 +348,11 @@ class Deaths(Case):
 
 
 def main():
-    global OPTIONS
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True)
     parser.add_argument("--rank", required=True)
     parser.add_argument("--open-mpi", help="the stock mpirun")
-    OPTIONS, rest = parser.parse_known_args()
+    jobs.OPTIONS, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest])
 
 
