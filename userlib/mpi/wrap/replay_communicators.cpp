@@ -2,6 +2,7 @@
 // Communicators across a restart. Not the calls that made them are repeated: some of these had more
 // participants than the communicator has members, and those may have forgotten it long ago. Each is
 // made anew of its members, by them alone; and all members make theirs in the same order.
+#include "mpi/bookmark/comm.hpp"
 #include "mpi/capsule/refuse.hpp"
 #include "mpi/wrap/replay_kinds.hpp"
 #include "mpi/wrap/wrapper.hpp"
@@ -102,12 +103,20 @@ bool describe_members(Story &story, MPI_Comm real, CommNote &note, Why &why)
     return done;
 }
 
-// Those with other members in the order of their marks, those with the same as they were made.
+// Those with other members in the order of their marks; those with the same by the number that the
+// rank engine has given them, which is the same in all members, or else as they were made: threads
+// could make two of them in another order here than there.
 bool comes_before(const CommNote *a, const CommNote *b)
 {
     const uint64_t mark_a = mark_of(a->ranks, a->remote);
     const uint64_t mark_b = mark_of(b->ranks, b->remote);
-    return mark_a != mark_b ? mark_a < mark_b : a->object->made < b->object->made;
+    if (mark_a != mark_b)
+        return mark_a < mark_b;
+    const auto *counted_a = static_cast<const bookmark::Comm *>(a->object->traffic);
+    const auto *counted_b = static_cast<const bookmark::Comm *>(b->object->traffic);
+    if (counted_a != nullptr && counted_b != nullptr)
+        return counted_a->id() < counted_b->id();
+    return a->object->made < b->object->made;
 }
 
 int add_topology(const CommNote &note, MPI_Comm plain, MPI_Comm *made)
