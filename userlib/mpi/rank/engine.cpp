@@ -30,6 +30,8 @@ Engine *engine;
 
 namespace {
 
+constexpr int nudge = SIGURG; // ignored by a program that does not expect it
+
 // The program's errno is none of our business.
 class KeepErrno
 {
@@ -52,6 +54,7 @@ Engine::Engine(const Hooks &hooks, bookmark::WorldRank self, uint32_t ranks)
                             .memory = &memory()},
                            *hooks.channel, mpi_)
 {
+    home_ = pthread_self();
     mpi_.begin();
 }
 
@@ -125,11 +128,20 @@ bool Engine::wants_to_stand()
     return rank_.pending() && rank_.must_hold();
 }
 
-// In the signal handler.
+// In a signal handler, or in a function of the channel.
 void Engine::signalled()
 {
+    const KeepErrno kept;
     attention = true;
     mail_ = true;
+    if (busy_)
+        return; // whoever is, hears it
+    if (!capsule::entered()) {
+        // A thread that never calls MPI. The one that has initialized it does; nothing may wait
+        // until it calls the next time.
+        pthread_kill(home_, nudge);
+        return;
+    }
     if (depth == 0 && !standing_ && !others_run())
         stand_still();
     else
@@ -228,36 +240,46 @@ void stand_still()
 
 namespace {
 
-void on_mail(int /*signal*/)
+void hear_of_it()
 {
     if (on)
         engine->signalled();
 }
 
-constexpr int mail_signal = SIGURG; // ignored by a program that does not expect it
+void on_nudge(int /*signal*/)
+{
+    hear_of_it();
+}
+
+// RULE: called with either world's thread-local storage.
+void on_arrival()
+{
+    void *fs = capsule::current_fs();
+    if (capsule::owns(fs) && capsule::way_back(fs) != nullptr)
+        capsule::call_home(&hear_of_it);
+    else
+        hear_of_it();
+}
 
 } // namespace
 
-// A signal of the thread that has initialized MPI, and mail that has come before it.
 void Engine::listen()
 {
-    const int fd = hooks_.channel->descriptor();
-    const f_owner_ex owner = {.type = F_OWNER_TID, .pid = gettid()};
-    fcntl(fd, F_SETOWN_EX, &owner);
-    fcntl(fd, F_SETSIG, mail_signal);
-    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_ASYNC | O_NONBLOCK);
-    mail_ = true;
-    attention = true;
+    struct sigaction action = {};
+    action.sa_handler = on_nudge;
+    action.sa_flags = SA_RESTART;
+    sigaction(nudge, &action, nullptr);
+    hooks_.channel->listen(on_arrival);
 }
 
 void Engine::close()
 {
-    fcntl(hooks_.channel->descriptor(), F_SETFL, O_NONBLOCK);
     if (rank_.pending()) {
         bookmark::Message no(bookmark::MessageType::abandon, rank_.epoch(), &memory());
         no.state.doing = bookmark::Doing::gone;
         hooks_.channel->send(bookmark::pack(no, &memory()));
     }
+    hooks_.channel->close();
 }
 
 void Engine::report() const
@@ -298,10 +320,6 @@ bool begin(const Hooks &hooks, capsule::Refusal & /*why*/)
     add(object_of(MPI_COMM_SELF),
         engine->rank().made(bookmark::derive_comm_id(self_id, me, me), 1, {&me, 1}, 1));
 
-    struct sigaction action = {};
-    action.sa_handler = on_mail;
-    action.sa_flags = SA_RESTART;
-    sigaction(mail_signal, &action, nullptr);
     on = true;
     engine->listen();
     return true;

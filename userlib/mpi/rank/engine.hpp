@@ -21,6 +21,8 @@
 #include "mpi/rank/request.hpp"
 #include "mpi/rank/stock_mpi.hpp"
 
+#include <pthread.h>
+
 namespace cryo::mpi::rank {
 
 class Engine
@@ -68,6 +70,7 @@ class Engine
     bool others_run() const;
 
     Hooks hooks_;
+    pthread_t home_; // the thread that has initialized MPI
     StockMpi mpi_;
     bookmark::Rank rank_;
     std::atomic<bool> busy_{false};

@@ -18,8 +18,13 @@ namespace cryo::mpi::rank {
 class Channel : public bookmark::Link
 {
   public:
-    // Readable when something has come. The engine has it raise a signal.
-    virtual int descriptor() const = 0;
+    using Arrived = void (*)();
+
+    // From now on calls `arrived` when something has come: in a signal handler, in any thread, with
+    // either world's thread-local storage; or when a function here returns.
+    virtual void listen(Arrived arrived) = 0;
+    virtual void close() = 0;
+    virtual int descriptor() const = 0; // readable when something has come
     // Calls rank.handle() for every message that has come. False: the connection has ended.
     virtual bool receive(bookmark::Rank &rank) = 0;
 };

@@ -3,12 +3,25 @@
 #include "mpi/rank/memory.hpp"
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 namespace cryo::mpi::rank {
+
+namespace {
+
+Channel::Arrived told;
+
+void on_signal(int /*signal*/)
+{
+    told();
+}
+
+} // namespace
 
 PacketLink::PacketLink(int descriptor) : descriptor_(descriptor), waiting_(&memory()) {}
 
@@ -27,11 +40,30 @@ int PacketLink::connect(const char *path, uint32_t rank)
     if (::connect(fd, reinterpret_cast<sockaddr *>(&address), sizeof(address)) != 0 ||
         ::send(fd, &rank, sizeof(rank), MSG_NOSIGNAL) != sizeof(rank)) {
         const int why = errno;
-        close(fd);
+        ::close(fd);
         errno = why;
         return -1;
     }
     return fd;
+}
+
+// The signal goes to the thread that has initialized MPI.
+void PacketLink::listen(Arrived arrived)
+{
+    told = arrived;
+    struct sigaction action = {};
+    action.sa_handler = on_signal;
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGIO, &action, nullptr);
+    const f_owner_ex owner = {.type = F_OWNER_TID, .pid = gettid()};
+    fcntl(descriptor_, F_SETOWN_EX, &owner);
+    fcntl(descriptor_, F_SETFL, fcntl(descriptor_, F_GETFL) | O_ASYNC | O_NONBLOCK);
+    arrived(); // what came before
+}
+
+void PacketLink::close()
+{
+    ::close(descriptor_);
 }
 
 void PacketLink::flush()

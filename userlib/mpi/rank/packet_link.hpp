@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A channel that is a socket of packets (SOCK_SEQPACKET): a message each. What the kernel does not
-// take at once waits here.
+// take at once waits here. For tests, whose daemon is on the same node and saves nothing.
 //
 //     static PacketLink link(descriptor);
 //     hooks.channel = &link;
@@ -18,6 +18,8 @@ class PacketLink : public Channel
   public:
     explicit PacketLink(int descriptor);
     int descriptor() const override { return descriptor_; }
+    void listen(Arrived arrived) override;
+    void close() override;
     void send(bookmark::Bytes message) override;
     bool receive(bookmark::Rank &rank) override;
 
