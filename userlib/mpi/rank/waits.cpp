@@ -16,6 +16,12 @@ using capsule::call;
 
 namespace {
 
+bool is_active(MPI_Request request)
+{
+    const Request *r = request_of(request);
+    return r != nullptr && r->active;
+}
+
 // The library's handles of an array of requests, and room for what it says.
 class Natives
 {
@@ -37,7 +43,7 @@ class Natives
             indices_ = reinterpret_cast<int *>(real_ + count_);
         }
         for (size_t i = 0; i < count_; i++)
-            real_[i] = mpi::real_of(requests[i]);
+            real_[i] = is_active(requests[i]) ? mpi::real_of(requests[i]) : real_null_request();
         wait = {.count = static_cast<int>(count_),
                 .requests = real_,
                 .statuses = statuses_,
@@ -98,12 +104,6 @@ class Natives
 MPI_Status *at(MPI_Status *statuses, size_t i)
 {
     return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : statuses + i;
-}
-
-bool is_active(MPI_Request request)
-{
-    const Request *r = request_of(request);
-    return r != nullptr && r->active;
 }
 
 // Gives back all of them, which are complete.
@@ -421,7 +421,7 @@ int Request_free(MPI_Request *request)
         return call(stock.Request_free, &none);
     drop_orphans();
     const bool over = r->use != Use::unknown && poll(*r);
-    if (r->use == Use::unknown || (over && r->persistent && *real_place(*r) != real_null_request()))
+    if (r->use == Use::unknown || (over && r->persistent && r->use == Use::other))
         call(stock.Request_free, real_place(*r));
     if (over || r->use == Use::unknown) {
         r->persistent = false;
