@@ -203,7 +203,9 @@ void Engine::take_image()
         if (hooks_.revive == nullptr || !hooks_.revive(hooks_.data, why))
             fatal("the MPI library cannot be opened again: %s", why.text);
         mpi_.begin();
+        lost_ = false;
         rank_.restarted();
+        mail_ = true;
     } else if (rank_.phase() == bookmark::Rank::Phase::drained) {
         rank_.saved(took == TookImage::saved);
     }
@@ -293,7 +295,7 @@ void Engine::report() const
     ::close(fd);
 }
 
-bool begin(const Hooks &hooks, capsule::Refusal & /*why*/)
+void begin(const Hooks &hooks)
 {
     int self = 0;
     int ranks = 0;
@@ -322,7 +324,6 @@ bool begin(const Hooks &hooks, capsule::Refusal & /*why*/)
 
     on = true;
     engine->listen();
-    return true;
 }
 
 void end()

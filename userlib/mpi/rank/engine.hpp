@@ -4,7 +4,7 @@
 // It counts what the wrappers send and receive, keeps the clocks of collectives, hears the tree's
 // messages by a signal, and lets the program stand still where the exchange wants it.
 //
-//     begin(hooks, why);            // after MPI_Init; from here on `on` is true
+//     begin(hooks);                 // after MPI_Init; from here on `on` is true
 //     ...
 //     {                             // a wrapper (inside.hpp lets it stand still before and after)
 //         Sent sent(comm, dest, count, type);
@@ -84,7 +84,7 @@ class Engine
 
 extern Engine *engine __attribute__((visibility("hidden"))); // null: messages are not counted
 
-bool begin(const Hooks &hooks, capsule::Refusal &why);
+void begin(const Hooks &hooks);
 void end();
 
 // With one thread in MPI the signal handler touches no lists while this thread is inside: then

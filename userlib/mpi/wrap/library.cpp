@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The life of the stock library: loaded at the first call, initialized, finalized.
 #include "mpi/capsule/lock.hpp"
-#include "mpi/rank/packet_link.hpp"
+#include "mpi/rank/join.hpp"
 #include "mpi/wrap/fatal.hpp"
 #include "mpi/wrap/fortran.hpp"
 #include "mpi/wrap/life.hpp"
@@ -9,11 +9,9 @@
 #include "mpi/wrap/wrapper.hpp"
 
 #include <atomic>
-#include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <unistd.h>
 
 namespace cryo::mpi {
@@ -102,23 +100,6 @@ void number_predefined_objects()
     }
 }
 
-// Counts messages from here on if a daemon waits for this rank.
-void begin_counting()
-{
-    const char *path = getenv("CRYO_RANK_SOCKET");
-    if (path == nullptr)
-        return;
-    int self = 0;
-    call(stock.Comm_rank, static_cast<MPI_Comm>(object_of(MPI_COMM_WORLD)->real), &self);
-    const int fd = rank::PacketLink::connect(path, static_cast<uint32_t>(self));
-    if (fd < 0)
-        fatal("%s: the daemon of this node does not answer: %s", path, strerror(errno));
-    alignas(rank::PacketLink) static char place[sizeof(rank::PacketLink)];
-    capsule::Refusal why;
-    if (!rank::begin({.channel = new (place) rank::PacketLink(fd)}, why))
-        fatal("%s", why.text);
-}
-
 namespace {
 
 int initialized(int result)
@@ -126,7 +107,7 @@ int initialized(int result)
     if (result == MPI_SUCCESS) {
         life.initialized = true;
         number_predefined_objects();
-        begin_counting();
+        rank::join_job();
     }
     fortran_state_changed();
     return result;

@@ -50,6 +50,8 @@ bool describe_object(Object *object, Why &why)
         return true;
     }
     case Kind::Message:
+        if (object->real == nullptr)
+            break; // it was drained
         return refuse(why, "a message that was probed (MPI_Mprobe) and not received");
     case Kind::File:
         return describe_file(story, object, why);

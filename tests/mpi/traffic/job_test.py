@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A whole MPI job is saved at some moment, ended, and brought back, again and again; what it prints
+in the end is what it prints undisturbed.
+
+    job_test.py --bin DIRECTORY --ranks 2 -- ./program ARGUMENT ...
+
+The program writes nothing before its end, and runs for some seconds.
+"""
+import argparse
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import run_mpi  # noqa: E402
+
+
+class Jobs:
+    def __init__(self, options, directory):
+        self.options = options
+        self.directory = Path(directory)
+        self.settings = run_mpi.environment(directory, options.transport)
+        self.settings.update(
+            CRYO_RUNTIME_DIR=f"{directory}/run", CRYO_LISTEN="127.0.0.1",
+            OMPI_MCA_snapc_base_global_snapshot_dir=f"{directory}/snapshots",
+            CRYO_TRAFFIC_REPORT=f"{directory}/report", CRYO_SCRATCH=str(directory))
+        self.settings.pop("PMIX_MCA_gds") # for libraries that are opened again in one job
+        self.job = None
+
+    def command(self, name):
+        return f"{self.options.bin}/{name}"
+
+    def start(self, words):
+        with open(self.directory / "output", "w", encoding="utf-8") as output:
+            self.job = subprocess.Popen(words, env=self.settings, stdin=subprocess.DEVNULL,
+                                        stdout=output, stderr=output, start_new_session=True)
+
+    def text(self):
+        return (self.directory / "output").read_text()
+
+    def fail(self, why):
+        print(f"{why}\n{self.text()}", file=sys.stderr)
+        if self.job.poll() is None:
+            run_mpi.show_where_they_wait(self.job.pid)
+        sys.exit(1)
+
+    def save(self):
+        """The reference of a snapshot; None when the job came to its end before."""
+        end = time.monotonic() + self.options.patience
+        while time.monotonic() < end:
+            done = subprocess.run([self.command("ompi-checkpoint"), "--term", str(self.job.pid)],
+                                  env=self.settings, text=True, capture_output=True, check=False,
+                                  timeout=self.options.patience, stdin=subprocess.DEVNULL)
+            if found := re.search(r"^Snapshot Ref\.: +(\d+) (\S+)$", done.stdout, re.M):
+                self.wait()
+                return found[2]
+            if self.job.poll() is not None:
+                return None
+            if "yet" not in done.stderr:
+                self.fail(f"ompi-checkpoint: {done.returncode}\n{done.stdout}{done.stderr}")
+            time.sleep(0.02)
+        self.fail("the ranks are not there")
+        return None
+
+    def wait(self):
+        try:
+            return self.job.wait(self.options.patience)
+        except subprocess.TimeoutExpired:
+            self.fail("the job hangs")
+        return None
+
+    def kill(self):
+        if self.job is not None and self.job.poll() is None:
+            for pid in reversed(run_mpi.descendants(self.job.pid)):
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            self.job.wait()
+
+
+def result(text):
+    """What the program has printed."""
+    return sorted(re.findall(r"^\d+: [0-9a-f]{16}$", text, re.M))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--mpirun", default="mpirun")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--transport", choices=run_mpi.TRANSPORTS, default="vader")
+    parser.add_argument("--patience", type=int, default=60)
+    parser.add_argument("--generations", type=int, default=1, help="times it is saved, at most")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("command", nargs="+")
+    options = parser.parse_args()
+    random.seed(options.seed)
+
+    mpirun = [options.mpirun, "-n", str(options.ranks)]
+    with tempfile.TemporaryDirectory(prefix="cryo-j-", dir="/tmp") as directory:
+        jobs = Jobs(options, directory)
+        try:
+            jobs.start([*mpirun, *options.command])
+            if jobs.wait() != 0:
+                jobs.fail("natively, the job fails")
+            natively = result(jobs.text())
+            jobs.start([jobs.command("cr_run"), *mpirun, *options.command])
+            saved = 0
+            for _ in range(options.generations):
+                time.sleep(random.uniform(0, 0.3)) # any moment will do
+                reference = jobs.save()
+                if reference is None:
+                    break
+                saved += 1
+                jobs.start([jobs.command("ompi-restart"), reference])
+            if jobs.wait() != 0:
+                jobs.fail("the job fails")
+            if result(jobs.text()) != natively or not natively:
+                jobs.fail("natively:\n" + "\n".join(natively) + f"\nsaved {saved} times:")
+        finally:
+            jobs.kill()
+        if saved == 0:
+            sys.exit("the job came to its end before it was saved")
+        print(f"saved and restarted {saved} times: the same result")
+
+
+if __name__ == "__main__":
+    main()

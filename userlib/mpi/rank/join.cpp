@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/rank/join.hpp"
+#include "functions.gen.hpp"
+#include "mpi/rank/engine.hpp"
+#include "mpi/rank/packet_link.hpp"
+#include "mpi/rank/tree_channel.hpp"
+#include "mpi/wrap/fatal.hpp"
+#include "mpi/wrap/replay.hpp"
+#include "mpi/wrap/revive.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <unistd.h>
+
+namespace cryo::mpi::rank {
+
+namespace {
+
+using capsule::call;
+
+uint32_t self;
+uint32_t ranks;
+
+// Made in place and never destroyed: MPI may be called by the last of the exit functions.
+TreeChannel &tree()
+{
+    alignas(TreeChannel) static char place[sizeof(TreeChannel)];
+    static auto *made = new (place) TreeChannel;
+    return *made;
+}
+
+void say(const char *why)
+{
+    dprintf(STDERR_FILENO, "cryo: rank %u: %s\n", self, why);
+}
+
+TookImage take_image(void * /*data*/)
+{
+    capsule::Refusal why;
+    if (!describe_handles(why)) {
+        say(why.text);
+        return TookImage::failed;
+    }
+    switch (tree().take_image()) {
+    case coord::TookImage::restarted:
+        return TookImage::restored;
+    case coord::TookImage::saved:
+        forget_description();
+        return TookImage::saved;
+    case coord::TookImage::failed:
+        break;
+    }
+    forget_description();
+    return TookImage::failed;
+}
+
+// The first call into the library opens a new one and makes the handles again.
+bool bring_back(void * /*data*/, capsule::Refusal & /*why*/)
+{
+    ready();
+    if (tree().connect(job_environment(), self, ranks) < 0)
+        say(tree().why());
+    return true;
+}
+
+// In tests: a daemon that saves nothing.
+bool join_test()
+{
+    const char *path = getenv("CRYO_RANK_SOCKET");
+    if (path == nullptr)
+        return false;
+    const int fd = PacketLink::connect(path, self);
+    if (fd < 0)
+        fatal("%s: the daemon does not answer: %s", path, strerror(errno));
+    alignas(PacketLink) static char place[sizeof(PacketLink)];
+    begin({.channel = new (place) PacketLink(fd)});
+    return true;
+}
+
+} // namespace
+
+void join_job()
+{
+    const auto world = static_cast<MPI_Comm>(object_of(MPI_COMM_WORLD)->real);
+    int number = 0;
+    int count = 0;
+    call(stock.Comm_rank, world, &number);
+    call(stock.Comm_size, world, &count);
+    self = static_cast<uint32_t>(number);
+    ranks = static_cast<uint32_t>(count);
+    if (join_test())
+        return;
+    const int result = tree().connect(environ, self, ranks);
+    if (result == -ENOENT && getenv("CRYO_JOB") == nullptr)
+        return;
+    if (result < 0) {
+        say(tree().why());
+        return;
+    }
+    begin({.channel = &tree(), .take_image = take_image, .revive = bring_back});
+}
+
+} // namespace cryo::mpi::rank
