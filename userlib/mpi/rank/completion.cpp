@@ -182,6 +182,8 @@ void release(MPI_Request *place)
     r.complete = false;
     if (r.persistent)
         return;
+    if (r.use == Use::unknown)
+        forget_unknown();
     if (r.datatype != nullptr)
         unpin(r);
     drop_object(object_of(*place));

@@ -48,11 +48,12 @@ class KeepErrno
 } // namespace
 
 Engine::Engine(const Hooks &hooks, bookmark::WorldRank self, uint32_t ranks)
-    : hooks_(hooks), rank_({.self = self,
-                            .ranks = ranks,
-                            .threads = many ? bookmark::Threads::many : bookmark::Threads::one,
-                            .memory = &memory()},
-                           *hooks.channel, mpi_)
+    : hooks_(hooks), self_(self),
+      rank_({.self = self,
+             .ranks = ranks,
+             .threads = many ? bookmark::Threads::many : bookmark::Threads::one,
+             .memory = &memory()},
+            *hooks.channel, mpi_)
 {
     home_ = pthread_self();
     mpi_.begin();
@@ -196,7 +197,10 @@ void Engine::take_image()
     TookImage took = TookImage::saved;
     drained_ += rank_.drained_messages();
     images_++;
-    if (hooks_.take_image != nullptr)
+    if (const char *what = hindrance()) {
+        dprintf(STDERR_FILENO, "cryo: rank %u cannot be saved, because of this: %s\n", self_, what);
+        took = TookImage::failed;
+    } else if (hooks_.take_image != nullptr)
         took = hooks_.take_image(hooks_.data);
     if (took == TookImage::restored) {
         capsule::Refusal why;
@@ -372,6 +376,33 @@ void start(bookmark::Comm *comm)
     engine->rank().start(*comm);
 }
 
+namespace {
+
+const char *lasting;
+std::atomic<int> unknown{0};
+
+} // namespace
+
+const char *hindrance()
+{
+    return lasting != nullptr ? lasting
+           : unknown > 0      ? "a generalized request is pending"
+                              : nullptr;
+}
+
+void forget_unknown()
+{
+    unknown--;
+}
+
+int uncounted(int result, const MPI_Comm *place, const char *function)
+{
+    if (on && result == MPI_SUCCESS && place != nullptr && *place != nullptr &&
+        object_of(*place) != null_object(Kind::Comm))
+        lasting = function;
+    return result;
+}
+
 int track(int result, MPI_Request *place, Use use)
 {
     if (result != MPI_SUCCESS || is_null(*place))
@@ -379,6 +410,8 @@ int track(int result, MPI_Request *place, Use use)
     Request &r = *begin_record<Request>(object_of(*place));
     r.use = use;
     r.active = true;
+    if (use == Use::unknown)
+        unknown++;
     if (use == Use::other) {
         const Guard guard;
         engine->mpi().under_way.add(r);
@@ -388,6 +421,7 @@ int track(int result, MPI_Request *place, Use use)
 
 void describe(Request &request, bookmark::Comm *comm)
 {
+    lasting = "it has persistent collectives";
     request.use = Use::other;
     request.persistent = true;
     request.comm = comm;

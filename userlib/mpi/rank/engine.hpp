@@ -70,6 +70,7 @@ class Engine
     bool others_run() const;
 
     Hooks hooks_;
+    bookmark::WorldRank self_;
     pthread_t home_; // the thread that has initialized MPI
     StockMpi mpi_;
     bookmark::Rank rank_;
@@ -196,6 +197,13 @@ inline int tracked(int result, MPI_Request *place, Use use = Use::other)
 {
     return on && place != nullptr ? track(result, place, use) : result;
 }
+
+// A communicator whose messages are not counted: from here on this rank cannot be saved.
+int uncounted(int result, const MPI_Comm *place, const char *function);
+// Null, or what keeps this rank from being saved now.
+const char *hindrance();
+// A request that only the program can complete is gone.
+void forget_unknown();
 
 // A persistent collective.
 void describe(Request &request, bookmark::Comm *comm);

@@ -158,10 +158,15 @@ class Function:
         if name := self.made("MPI_Request"):
             if self.name.endswith("_init"):
                 return f"rank::described({call}, {name}, comm)"
-            return f"rank::tracked({call}, {name})"
+            call = f"rank::tracked({call}, {name})"
+            if not self.made("MPI_Comm"):
+                return call
+        name = self.made("MPI_Comm")
+        if name and not self.collective:
+            return f'rank::uncounted({call}, {name}, "{self.full_name("MPI")}")'
         if not self.collective:
             return call
-        if name := self.made("MPI_Comm"):
+        if name:
             return f"turn.made({call}, {name})"
         if name := self.made("MPI_File") or self.made("MPI_Win"):
             return f"turn.opened({call}, {name})"
