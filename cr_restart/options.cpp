@@ -70,6 +70,9 @@ void add_options(CLI::App &app, Options &options)
     app.add_option("--base", options.request.bases,
                    "An image that FILE is based on, if it does not lie beside it; may be repeated")
         ->allow_extra_args(false);
+    app.add_flag("--lazy,!--eager", options.request.options.lazy,
+                 "Map memory from the image, unverified, to be ready at once; or read it all "
+                 "(default)");
     app.add_flag("--force", options.request.options.force, "Accept mapped files that have changed");
     app.add_option("--backend", options.backend,
                    "Who restores: kmod (the kernel module), user (without it), auto (the best "

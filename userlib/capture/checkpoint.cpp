@@ -162,7 +162,7 @@ Result<void> Checkpoint::callbacks_done()
 void Checkpoint::give_up(int why)
 {
     for (const auto &member : members_)
-        static_cast<void>(member->go_on(why));
+        member->give_up(why);
 }
 
 // All are asked before the first answer is waited for.
@@ -245,11 +245,10 @@ Result<void> Checkpoint::stop_everybody()
         if (Result<void> taken = take(fresh); !taken)
             return taken;
     }
-    if (members_.empty() && !left_out_.empty())
-        return Error(ESRCH, fmt::format("nothing is left to save: {}", left_out_.front()));
+    const std::string ended = fmt::format("process {} has ended; nobody has waited for it", id_);
     if (members_.empty())
         return Error(ESRCH,
-                     fmt::format("process {} has ended; its parent has not waited for it", id_));
+                     left_out_.empty() ? ended : "nothing is left to save: " + left_out_.front());
     return {};
 }
 

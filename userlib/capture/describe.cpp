@@ -4,11 +4,14 @@
 #include "capture/cpu.hpp"
 #include "capture/shared_memory.hpp"
 #include "capture/signals.hpp"
+#include "image/base_finder.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
+#include <map>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -247,8 +250,29 @@ Result<void> describe_limits(Description &d)
     return {};
 }
 
+// Private memory that a lazy restart has mapped from an image: it is the program's own, and all of
+// it is saved. The file may have changed its name, which /proc then says.
+class MappedImages
+{
+  public:
+    bool has(const Mapping &m)
+    {
+        if (m.kind != RegionKind::private_file || m.deleted || (m.prot & PROT_EXEC) != 0)
+            return false;
+        const auto [found, fresh] = known_.emplace(std::pair(m.device, m.inode), false);
+        struct stat now;
+        if (fresh && stat(m.path.c_str(), &now) == 0 && now.st_ino == m.inode)
+            found->second = image::id_of_file(m.path).has_value();
+        return found->second;
+    }
+
+  private:
+    std::map<std::pair<uint64_t, uint64_t>, bool> known_;
+};
+
 void describe_regions(Description &d)
 {
+    MappedImages images;
     // Cryo's own libraries are saved whole, so that another release of Cryo can restart the image.
     std::set<std::pair<uint64_t, uint64_t>> own_libraries;
     for (const uint64_t inside : d.own_libraries) {
@@ -272,8 +296,11 @@ void describe_regions(Description &d)
         region.object = memory_object;
         region.object_page = m.start / 4096;
         region.huge_page_size = m.huge_page_size;
-        if (m.kind == RegionKind::private_file || m.kind == RegionKind::shared_file ||
-            m.kind == RegionKind::memfd) {
+        if (images.has(m)) {
+            region.kind = RegionKind::anonymous;
+            region.flags |= image::kRegionAllSaved;
+        } else if (m.kind == RegionKind::private_file || m.kind == RegionKind::shared_file ||
+                   m.kind == RegionKind::memfd) {
             const uint32_t file = d.files.mapped(m.path, m.device, m.inode);
             region.file = file;
             region.file_offset = m.offset;

@@ -61,6 +61,12 @@ class Member
     Result<void> served() { return session_->served(); }
     // `why`: the errno for which there will be no image, or 0.
     Result<void> go_on(int why = 0) { return session_->resume(why); }
+    // There will be no image: nothing is read any more, also where the program was just being read.
+    void give_up(int why)
+    {
+        source_.reset();
+        static_cast<void>(session_->resume(why));
+    }
     Result<void> callbacks_done();
     void send_signal(int signal) const;
     // After SIGSTOP: until no thread of it can run on; and goes on, when somebody lets it.

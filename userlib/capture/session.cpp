@@ -462,9 +462,12 @@ Result<void> AgentSession::resume(int why)
 {
     if (Result<void> sent = send(Op::resume, {}, static_cast<uint64_t>(why)); !sent)
         return sent;
-    Result<Reply> answer = reply(Op::resume);
-    if (!answer && !is_stopped()) // one that was stopped goes on when it is continued
-        return answer.error();
+    Reply answer = {};
+    do { // the end of serving pages, if that was broken off, comes first
+        // One that was stopped goes on when it is continued.
+        if (Result<void> got = packet(&answer, sizeof(answer)); !got)
+            return is_stopped() ? Result<void>() : got;
+    } while (answer.op == Op::serve);
     return {};
 }
 

@@ -270,9 +270,11 @@ Result<void> plan_memory(Planning &p)
     for (const image::Region &region : p.saved.regions) {
         if (module_makes(p, region) || region.kind == RegionKind::shared_file)
             continue; // of shared files, see plan_shared_files
-        if (Result<void> done = fill_region(p, region); !done)
+        const bool lazy = is_lazy(p, region);
+        if (Result<void> done = lazy ? plan_lazy_region(p, region) : fill_region(p, region); !done)
             return done;
     }
+    note_lazy(p);
     for (const image::Region &region : p.saved.regions)
         finish_region(p, region);
     plan_layout(p);

@@ -49,6 +49,11 @@ Result<void> plan_module_memory(Planning &p);
 // At the end, as plan_truncation: files whose contents go back to what they were, through memory.
 Result<void> plan_shared_files(Planning &p);
 
+// plan_lazy.cpp: memory that is mapped from the image instead of filled.
+bool is_lazy(const Planning &p, const image::Region &region);
+Result<void> plan_lazy_region(Planning &p, const image::Region &region);
+void note_lazy(Planning &p);
+
 // plan_vdso.cpp: the kernel's own pages.
 Result<void> plan_vdso(Planning &p);
 

@@ -28,6 +28,7 @@ struct RestartOptions {
     bool restore_pgid = false;
     bool restore_sid = false;
     int then_signal = 0; // sent to all before they go on
+    bool lazy = false;   // memory is mapped from the image where that can be done
     int device = -1;     // /dev/cryo: the kernel module makes the memory; −1: without it
     // For a program that asked through libcr: the process becomes the child of our parent. When the
     // restart fails and leaves one that only our parent can wait for, it is told in *lost.
@@ -78,6 +79,10 @@ struct RestartPlan {
     int64_t cut_realtime = 0;
     std::vector<std::string> notices;
     Replacements replacements;
+    struct {
+        int fd = -1; // of the image, in the process
+        uint64_t mappings = 0, pages = 0;
+    } lazy;
     std::vector<Fd> inherited; // open files, at their numbers; to be closed once there is a process
 };
 
