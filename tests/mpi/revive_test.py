@@ -118,6 +118,21 @@ def first_command(options):
             "around": cr_run + ["--no-mpi"] + mpirun}[options.start] + options.command
 
 
+def run_refused(options):
+    """No image is made, the reason is told, and the program goes on to its end."""
+    with tempfile.TemporaryDirectory(prefix="cryo-mpi-") as directory:
+        settings = environment(directory, options.transport) | {"CRYO_SCRATCH": directory}
+        image = Path(directory, "context")
+        with Job(first_command(options), settings) as job:
+            for pid in wait_until_all_are_here(directory, 0, options, job):
+                done = subprocess.run([options.bin / "cr_checkpoint", "-f", image, str(pid)],
+                                      capture_output=True, text=True, check=False)
+                if done.returncode == 0 or options.refused not in done.stderr or image.exists():
+                    sys.exit(f"not refused as expected: {done.returncode}\n{done.stderr}")
+            Path(directory, "go.0").touch()
+            return finish(job, options, "after it was refused")
+
+
 def run_restarted(options):
     with tempfile.TemporaryDirectory(prefix="cryo-mpi-") as directory:
         settings = environment(directory, options.transport) | {"CRYO_SCRATCH": directory}
@@ -156,12 +171,13 @@ def main():
     parser.add_argument("--start", choices=("preload", "inside", "around"), default="preload",
                         help="where cr_run is: nowhere, inside of mpirun, around it")
     parser.add_argument("--threads", type=int, default=1, help="of each rank")
+    parser.add_argument("--refused", help="it cannot be saved, and this must be said")
     parser.add_argument("--small", action="store_true", help="the images must be")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
 
     natively = run_natively(options)
-    restarted = run_restarted(options)
+    restarted = run_refused(options) if options.refused else run_restarted(options)
     if not natively or restarted != natively:
         sys.exit("the outputs differ\n--- natively\n" + "\n".join(natively) +
                  "\n--- restarted\n" + "\n".join(restarted))
