@@ -198,7 +198,7 @@ int hand_over(MPI_Request *place, MPI_Status *status)
         return MPI_SUCCESS;
     }
     const int error = r->error;
-    const MPI_Comm comm = r->untold ? real_of(*r->comm) : nullptr;
+    MPI_Comm comm = r->untold ? real_of(*r->comm) : nullptr;
     set_status(status, r->status);
     release(place);
     if (comm != nullptr)

@@ -216,7 +216,7 @@ void Engine::take_image()
 }
 
 // Waits a moment for the tree or for the library; more patiently as time goes by.
-void Engine::rest(unsigned rounds)
+void Engine::rest(unsigned rounds) const
 {
     if (rounds < 50 || lost_) {
         sched_yield();
@@ -269,7 +269,7 @@ void on_arrival()
 
 } // namespace
 
-void Engine::listen()
+void Engine::listen() const
 {
     struct sigaction action = {};
     action.sa_handler = on_nudge;

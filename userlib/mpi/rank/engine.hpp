@@ -36,7 +36,7 @@ class Engine
     bookmark::Receives &receives() { return rank_.receives(); }
     StockMpi &mpi() { return mpi_; }
 
-    void listen();
+    void listen() const;
     void close();
     void attend(); // hears what the tree has sent, unless somebody is at it
     void signalled();
@@ -65,7 +65,7 @@ class Engine
     void hear();
     void serve_once();
     void take_image();
-    void rest(unsigned rounds);
+    void rest(unsigned rounds) const;
     void park();
     bool others_run() const;
 

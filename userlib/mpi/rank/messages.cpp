@@ -21,7 +21,7 @@ int begin_send(IsendFunction begin, const void *buf, int count, MPI_Datatype typ
     Sent sent(comm, dest, count, type);
     const int result = sent.done(call(begin, buf, count, mpi::real_of(type), dest, tag,
                                       mpi::real_of(comm), request != nullptr ? &real : nullptr));
-    if (result != MPI_SUCCESS)
+    if (result != MPI_SUCCESS || request == nullptr)
         return result;
     Object *object = make_object(Kind::Request, real);
     Request &r = *begin_record<Request>(object);
