@@ -147,7 +147,7 @@ int list(const Options &options)
     std::sort(names.begin(), names.end());
     json all = json::array();
     for (const std::string &name : names) {
-        const Result<SnapshotStore> store = SnapshotStore::open(base + "/" + name);
+        const Result<SnapshotStore> store = SnapshotStore::open(fmt::format("{}/{}", base, name));
         if (!store)
             continue;
         for (const auto &[seq, snapshot] : store->snapshots()) {

@@ -200,6 +200,7 @@ void Coordinator::build_tree()
             members.push_back(member);
     }
     std::vector<std::vector<bookmark::WorldRank>> ranks_of;
+    ranks_of.reserve(members.size());
     for (const uint32_t member : members)
         ranks_of.push_back(on[member]);
     const bookmark::Topology tree(std::move(ranks_of), fanout());

@@ -44,6 +44,7 @@ class Coordinator
     };
     enum class Stage : uint8_t { preparing, pending, running, finishing, held, cancelling };
     struct Checkpoint {
+        Checkpoint();
         uint64_t number = 0;
         Stage stage = Stage::preparing;
         nlohmann::json request;

@@ -30,6 +30,8 @@ std::vector<std::string> command_line(pid_t pid)
 
 } // namespace
 
+Coordinator::Checkpoint::Checkpoint() = default;
+
 void Coordinator::to_watchers(const json &message)
 {
     const auto all = watchers_; // one of them may go while it is told

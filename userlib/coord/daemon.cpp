@@ -302,7 +302,7 @@ void Daemon::command(const json &message)
             kill(rank.pid, SIGCONT);
 }
 
-void Daemon::progress()
+void Daemon::progress() const
 {
     if (on_progress)
         on_progress();

@@ -81,7 +81,7 @@ class Daemon final : private bookmark::Node::Output
     void prepare(const nlohmann::json &message);
     void cancel(const nlohmann::json &message);
     void finish(const nlohmann::json &message);
-    void progress();
+    void progress() const;
 
     void to_child(uint32_t child, bookmark::Bytes message) override;
     void to_parent(bookmark::Bytes message) override;
