@@ -30,7 +30,8 @@ struct Saved {
     std::vector<image::Lock> locks;
     std::map<uint32_t, image::Terminal> terminals; // by FILE
     std::map<uint32_t, image::Socket> sockets;
-    std::set<uint32_t> listeners; // of these, those that this process is the one to listen on     // by OPEN_FILE
+    std::set<uint32_t>
+        listeners; // of these, those that this process is the one to listen on     // by OPEN_FILE
     std::vector<image::Sigaction> actions;
     std::vector<image::Timer> timers;
     std::vector<image::PendingSignal> pending;

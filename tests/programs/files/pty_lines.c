@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pseudo-terminal in line mode: lines, an end of file, a line that is not complete, unread output,
-// packet mode.
+// A pseudo-terminal in line mode: lines, an end of file, a line that is not complete, unread
+// output, packet mode.
 #include "probe.h"
 
 #include <poll.h>
