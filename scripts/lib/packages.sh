@@ -12,6 +12,9 @@ CRYO_PACKAGES_BUILD=(
     mandoc bash-completion python3 procps
 )
 
+# To run MPI jobs, which quickstart shows.
+CRYO_PACKAGES_MPI=(libopenmpi-dev openmpi-bin)
+
 # The virtual machines, the kernels built for them, KUnit.
 CRYO_PACKAGES_VM=(
     qemu-system-x86 qemu-system-common busybox-static
