@@ -126,6 +126,15 @@ Variables own_variables()
     return variables;
 }
 
+// One of the commands that execute mpirun in their place, and tell it then which job it is.
+static bool becomes_launcher(pid_t pid)
+{
+    std::error_code ignored;
+    const std::string name =
+        std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), ignored).filename();
+    return name == "cr_run" || name == "ompi-restart";
+}
+
 Result<Job> job_of(pid_t pid)
 {
     std::ifstream in(fmt::format("/proc/{}/environ", pid), std::ios::binary);
@@ -144,6 +153,8 @@ Result<Job> job_of(pid_t pid)
             variables["CRYO_RUNTIME_DIR"] = fmt::format("/tmp/cryo-{}", status.st_uid);
     }
     Result<Job> job = job_from(variables);
+    if (!job && becomes_launcher(pid))
+        return Error(EAGAIN, fmt::format("process {} has not become mpirun yet", pid));
     if (!job)
         return Error(job.error().code(),
                      fmt::format("process {}: {}; start the job as `cr_run mpirun ...`", pid,

@@ -160,6 +160,8 @@ bool StockMpi::mprobe(Comm &comm, int source, int tag, Matched &matched)
     call(stock.Improbe, source, tag, real_of(comm), &flag, place, &status);
     if (flag != 0)
         matched.arrival = arrival_of(status, MPI_SUCCESS);
+    else
+        *place = nullptr; // not the null message: the record is none that the library knows
     return flag != 0;
 }
 
@@ -170,6 +172,7 @@ void StockMpi::receive_matched(Matched &matched, Receive &receive)
     auto *place = reinterpret_cast<MPI_Message *>(&object_of_record(&message)->real);
     r.error = call(stock.Imrecv, const_cast<void *>(r.buffer), r.count,
                    static_cast<MPI_Datatype>(r.datatype->real), place, real_place(r));
+    *place = nullptr; // not the null message
 }
 
 void StockMpi::begin_taking(MPI_Message real, const MPI_Status &status, Drained &message)
