@@ -8,8 +8,10 @@
 #include <cctype>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -49,8 +51,11 @@ class Plugin : public Backend
         return {};
     }
 
+    Result<void> commit();
+
     const cryo_backend_ops &operations_;
     std::string file_;
+    std::string written_; // what the plug-in writes, until it is complete
     pid_t pid_ = 0;
     capture::CheckpointOptions options_;
 };
@@ -65,9 +70,23 @@ Result<void> Plugin::before_ckpt(pid_t pid, const capture::CheckpointOptions &op
                                           operations_.name));
     if (options.existing == image::Existing::refuse && access(file_.c_str(), F_OK) == 0)
         return Error(EEXIST, file_ + ": exists; choose another name or allow it to be replaced");
-    if (Result<void> named = call("set_filename", operations_.set_filename, file_.c_str()); !named)
+    written_ = fmt::format("{}.{}", file_, getpid());
+    if (Result<void> named = call("set_filename", operations_.set_filename, written_.c_str());
+        !named)
         return named;
     return call("before_ckpt", operations_.before_ckpt, static_cast<int>(pid));
+}
+
+// An image is never overwritten in place, whatever the plug-in does.
+Result<void> Plugin::commit()
+{
+    const bool refuses = options_.existing == image::Existing::refuse;
+    if (renameat2(AT_FDCWD, written_.c_str(), AT_FDCWD, file_.c_str(),
+                  refuses ? RENAME_NOREPLACE : 0) == 0)
+        return {};
+    const int error = errno;
+    unlink(written_.c_str());
+    return Error::from_errno(fmt::format("backend {}: {}", operations_.name, file_), error);
 }
 
 Result<capture::Outcome> Plugin::do_ckpt()
@@ -75,8 +94,12 @@ Result<capture::Outcome> Plugin::do_ckpt()
     if (operations_.do_ckpt == nullptr)
         return Error(ENOTSUP, fmt::format("backend {} cannot save a process", operations_.name));
     const uint64_t begun = now_ns();
-    if (Result<void> saved = call("do_ckpt", operations_.do_ckpt, static_cast<int>(pid_)); !saved)
+    if (Result<void> saved = call("do_ckpt", operations_.do_ckpt, static_cast<int>(pid_)); !saved) {
+        unlink(written_.c_str());
         return saved.error();
+    }
+    if (Result<void> committed = commit(); !committed)
+        return committed.error();
     capture::Outcome outcome;
     outcome.total_ns = outcome.stopped_ns = now_ns() - begun;
     struct stat status;

@@ -34,11 +34,14 @@ struct cryo_backend_ops {
     unsigned int size; /* sizeof(struct cryo_backend_ops): it may grow at its end */
     const char *name;
 
-    /* The image's path, before anything else. It stays valid until the command ends. */
+    /*
+     * The image's path, before anything else. It stays valid until the command ends. To save, it
+     * is a temporary name beside the image's, which is renamed when do_ckpt() has succeeded.
+     */
     int (*set_filename)(const char *file);
     /* The process still runs: make ready what can be. */
     int (*before_ckpt)(int pid);
-    /* Save it. The file must appear under its name only when it is complete. */
+    /* Save it. */
     int (*do_ckpt)(int pid);
     /* The process that restart() made lives. */
     int (*after_restart)(int pid);

@@ -47,12 +47,23 @@ class Backends(unittest.TestCase):
     def test_an_image_is_not_overwritten_by_a_plug_in(self):
         with open(self.image, "w", encoding="ascii") as file:
             file.write("precious")
-        refused = self.command("cr_checkpoint", "--backend", "ten-lines", "-f", self.image,
-                               str(self.program.pid))
+        refused = self.command("cr_checkpoint", "--noclobber", "--backend", "ten-lines", "-f",
+                               self.image, str(self.program.pid))
         self.assertNotEqual(0, refused.returncode)
         self.assertIn("exists", refused.stderr)
         with open(self.image, encoding="ascii") as file:
             self.assertEqual("precious", file.read())
+        # Replaced, it is still there under another name of its own.
+        os.link(self.image, self.image + ".kept")
+        saved = self.command("cr_checkpoint", "--backend", "ten-lines", "-f", self.image,
+                             str(self.program.pid))
+        self.assertEqual(0, saved.returncode, saved.stderr)
+        with open(self.image + ".kept", encoding="ascii") as file:
+            self.assertEqual("precious", file.read())
+        with open(self.image, encoding="ascii") as file:
+            self.assertNotEqual("precious", file.read())
+        self.assertEqual({"image", "image.kept"},
+                         {name for name in os.listdir(self.scratch.name) if "image" in name})
 
     def test_a_signal_comes_after_a_plug_in_has_saved(self):
         saved = self.command("cr_checkpoint", "--kill", "--backend", "ten-lines", "-f", self.image,
