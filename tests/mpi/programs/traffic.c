@@ -4,6 +4,7 @@
 #include "check.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #define WORDS 20000
 
@@ -41,6 +42,23 @@ static void large(int round)
     sum = mix(sum, in, sizeof(in));
 }
 
+/* Messages that nobody asks for yet, and a receive for which there is no message yet, while the
+ * program computes: long enough that some of the checkpoints find them. */
+static void in_flight(int round)
+{
+    int value = rank * 7 + round, late, in[8];
+    MPI_Request request;
+    OK(MPI_Irecv(&late, 1, MPI_INT, left, 40, MPI_COMM_WORLD, &request));
+    for (int i = 0; i < 8; i++)
+        OK(MPI_Send(&value, 1, MPI_INT, right, 41 + i, MPI_COMM_WORLD));
+    usleep(10000);
+    for (int i = 7; i >= 0; i--)
+        OK(MPI_Recv(&in[i], 1, MPI_INT, left, 41 + i, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    OK(MPI_Send(&value, 1, MPI_INT, right, 40, MPI_COMM_WORLD));
+    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    sum = mix(mix(sum, in, sizeof(in)), &late, sizeof(late));
+}
+
 static void ping_pong(int round)
 {
     int value = round, got;
@@ -73,6 +91,8 @@ int main(int argc, char **argv)
         ahead(round);
         large(round);
         ping_pong(round);
+        if (round % 16 == 0)
+            in_flight(round);
         OK(MPI_Allreduce(&sum, &all, 1, MPI_UNSIGNED_LONG_LONG, MPI_BXOR, MPI_COMM_WORLD));
         sum = mix(sum, &all, sizeof(all));
     }

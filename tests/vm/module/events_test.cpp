@@ -159,7 +159,8 @@ TEST_F(Events, TheCommandsAnnounceWhatTheyDo)
     EXPECT_EQ(CRYO_OP_CHECKPOINT, event.operation);
     EXPECT_EQ(static_cast<uint64_t>(saved.st_size), event.bytes_done);
 
-    EXPECT_NE(0, command("/cr_checkpoint -q --backend kmod -f " + image + " " + pid + " 2>&1"))
+    EXPECT_NE(0, command("/cr_checkpoint -q --noclobber --backend kmod -f " + image + " " + pid +
+                         " 2>&1"))
         << "the image exists";
     EXPECT_EQ(CRYO_PHASE_STARTED, heard_by(listener).phase);
     event = heard_by(listener);
