@@ -34,6 +34,7 @@ pid_t run(const std::string &command, const std::string &variable)
 {
     std::vector<std::string> words = {"sh", "-c", command};
     std::vector<char *> arguments;
+    arguments.reserve(words.size() + 1);
     for (std::string &word : words)
         arguments.push_back(word.data());
     arguments.push_back(nullptr);

@@ -48,6 +48,7 @@ Variables variables_of(const std::string &joined)
 std::vector<const char *> as_list(const std::vector<std::string> &words)
 {
     std::vector<const char *> list;
+    list.reserve(words.size() + 1);
     for (const std::string &word : words)
         list.push_back(word.c_str());
     list.push_back(nullptr);

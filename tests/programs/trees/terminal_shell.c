@@ -56,8 +56,9 @@ int main(int argc, char **argv)
         while (tcgetpgrp(master) == shell) {
             sched_yield();
         }
-        // Only an answer shows that cat runs: bash's child has the terminal, and sleeps in a read of
-        // a pipe, before it resets the signals' handlers; an interrupt at that moment would be lost.
+        // Only an answer shows that cat runs: bash's child has the terminal, and sleeps in a read
+        // of a pipe, before it resets the signals' handlers; an interrupt at that moment would be
+        // lost.
         type("listens\n");
         probe_true("cat that listens", strstr(shown_until("listens"), "listens") != NULL);
         type("\003"); // interrupts cat and not the shell

@@ -29,11 +29,12 @@ int PacketLink::connect(const char *path, uint32_t rank)
 {
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
-    if (strlen(path) >= sizeof(address.sun_path)) {
+    const size_t length = strlen(path);
+    if (length >= sizeof(address.sun_path)) {
         errno = ENAMETOOLONG;
         return -1;
     }
-    strcpy(address.sun_path, path);
+    memcpy(address.sun_path, path, length); // the rest is zero
     const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;

@@ -31,7 +31,7 @@ class Natives
           requests_(requests)
     {
         for (size_t i = 0; i < count_ && all_native_; i++) {
-            const Request *r = request_of(requests[i]);
+            const Request *r = request_of(requests_[i]);
             all_native_ = r == nullptr || is_native(*r);
         }
         if (!all_native_ || attention)
