@@ -50,6 +50,11 @@ uint32_t restarts()
     return state.restarts.load(std::memory_order_acquire);
 }
 
+void resume_interrupted(void *frame)
+{
+    resume_call(frame);
+}
+
 int may_request()
 {
     return self_client() == nullptr ? -CR_ENOINIT : 0;
@@ -81,6 +86,7 @@ constinit const Interface own_interface = {
     .watch_fd = watch_fd,
     .restarts = restarts,
     .set_lodger = set_lodger,
+    .resume_call = resume_interrupted,
 };
 
 } // namespace cryo::agent

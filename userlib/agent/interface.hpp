@@ -53,6 +53,9 @@ struct Interface {
     uint32_t (*restarts)(); // signal; how often this process was restored
     // Of what lives in the process and is not saved with it
     void (*set_lodger)(const Lodger *lodger);
+    // At the end of a handler of a signal that the program does not know of, with its ucontext_t:
+    // a system call that it interrupted goes on.
+    void (*resume_call)(void *frame); // signal
 };
 
 // As exported by the preloaded libraries; null where none is loaded.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The functions of the C library in front of which the preloaded library stands. None of them is
-// called often by any program; what is hot is left alone.
+// called often by any program, or is called to wait; what is hot is left alone.
 #pragma once
 
 #include "agent/agent.hpp"
@@ -13,5 +13,6 @@ namespace cryo::agent {
 // Looks up what is behind us; once, before the program has threads.
 void find_real_signal_functions();
 void find_real_descriptor_functions();
+void find_real_wait_functions();
 
 } // namespace cryo::agent

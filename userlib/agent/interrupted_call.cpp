@@ -9,8 +9,9 @@
 //   time left:   select pselect ppoll (the kernel updates their timeout), nanosleep and
 //                clock_nanosleep where the caller takes the remaining time
 //
-// The rest (poll and epoll_wait with a timeout, sockets with one, …) returns EINTR as after any
-// handled signal: the time that is left is nowhere to be found.
+// The rest (sockets with a timeout, sigtimedwait with one, …) returns EINTR as after any handled
+// signal: the time that is left is nowhere to be found. Where the agent is preloaded, poll,
+// epoll_wait and sleeps are made to be of those that have it (interposed_waits.cpp).
 //
 // A call that is to be restarted has a gap of its own: a signal of the program's that comes between
 // the cut and the return from the handler is delivered before the call is entered again, and a
@@ -161,13 +162,15 @@ bool set_back(const greg_t *regs)
            code[1] == 0x05;
 }
 
+// Another checkpoint signal that waits already is not the program's: it ends nothing, but finds the
+// thread about to enter the call again.
 uint64_t deliverable(const ucontext_t &context)
 {
     uint64_t pending = 0;
     uint64_t blocked = 0;
     memcpy(&blocked, &context.uc_sigmask, sizeof(blocked));
     sys::call(SYS_rt_sigpending, &pending, sizeof(pending));
-    return pending & ~blocked;
+    return pending & ~blocked & ~(uint64_t(1) << (state.signal - 1));
 }
 
 // A waiting signal whose handler ends calls. If it waits for the whole process, it becomes this

@@ -33,6 +33,7 @@ namespace {
 #endif
     cryo::agent::find_real_signal_functions();
     cryo::agent::find_real_descriptor_functions();
+    cryo::agent::find_real_wait_functions();
     cryo::agent::begin_agent(environment);
 }
 

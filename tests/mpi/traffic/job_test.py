@@ -51,15 +51,16 @@ class Jobs:
             run_mpi.show_where_they_wait(self.job.pid)
         sys.exit(1)
 
-    def save(self):
+    def save(self, *how):
         """The reference of a snapshot; None when the job came to its end before."""
         end = time.monotonic() + self.options.patience
         while time.monotonic() < end:
-            done = subprocess.run([self.command("ompi-checkpoint"), "--term", str(self.job.pid)],
+            done = subprocess.run([self.command("ompi-checkpoint"), *how, str(self.job.pid)],
                                   env=self.settings, text=True, capture_output=True, check=False,
                                   timeout=self.options.patience, stdin=subprocess.DEVNULL)
             if found := re.search(r"^Snapshot Ref\.: +(\d+) (\S+)$", done.stdout, re.M):
-                self.wait()
+                if "--term" in how:
+                    self.wait()
                 return found[2]
             if self.job.poll() is not None:
                 return None
@@ -99,6 +100,8 @@ def main():
     parser.add_argument("--transport", choices=run_mpi.TRANSPORTS, default="vader")
     parser.add_argument("--patience", type=int, default=60)
     parser.add_argument("--generations", type=int, default=1, help="times it is saved, at most")
+    parser.add_argument("--pass", type=int, default=0, dest="passing",
+                        help="times it is saved and goes on, in each generation")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
@@ -116,7 +119,9 @@ def main():
             saved = 0
             for _ in range(options.generations):
                 time.sleep(random.uniform(0, 0.3)) # any moment will do
-                reference = jobs.save()
+                for _ in range(options.passing):
+                    jobs.save()
+                reference = jobs.save("--term")
                 if reference is None:
                     break
                 saved += 1

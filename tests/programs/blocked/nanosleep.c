@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// nanosleep and clock_nanosleep, relative and absolute: they sleep on with the time that was left.
+// nanosleep and clock_nanosleep, relative and absolute, with and without a place for the time that
+// is left, and usleep: they sleep on.
 #include "probe.h"
 
 enum { HOURS = 100 * 3600 };
@@ -32,22 +33,37 @@ static long call_absolute(void *unused)
     return clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &until, NULL);
 }
 
+static long call_restless(void *unused)
+{
+    (void)unused;
+    return nanosleep(&(struct timespec){.tv_sec = HOURS}, NULL);
+}
+
+static long call_usleep(void *unused)
+{
+    (void)unused;
+    return usleep(4000 * 1000000U);
+}
+
 int main(int argc, char **argv)
 {
     probe_start(argc, argv);
     struct sigaction action = {.sa_handler = nothing};
     PROBE_TRY(sigaction(SIGUSR1, &action, NULL));
     do {
-        struct probe_sleeper sleepers[3];
-        const char *names[] = {"nanosleep", "relative clock_nanosleep", "absolute clock_nanosleep"};
-        const long results[] = {-1, EINTR, EINTR};
+        struct probe_sleeper sleepers[5];
+        const char *names[] = {"nanosleep", "relative clock_nanosleep", "absolute clock_nanosleep",
+                               "nanosleep without a place for the rest", "usleep"};
+        const long results[] = {-1, EINTR, EINTR, -1, -1};
         probe_sleep_in(&sleepers[0], SYS_clock_nanosleep, call_nanosleep, NULL);
         probe_sleep_in(&sleepers[1], SYS_clock_nanosleep, call_relative, NULL);
         probe_sleep_in(&sleepers[2], SYS_clock_nanosleep, call_absolute, NULL);
+        probe_sleep_in(&sleepers[3], SYS_clock_nanosleep, call_restless, NULL);
+        probe_sleep_in(&sleepers[4], SYS_clock_nanosleep, call_usleep, NULL);
         probe_ready();
         PROBE_SABOTAGE("clock_nanosleep", pthread_kill(sleepers[1].thread, SIGUSR1);
                        probe_await("end", &sleepers[1].done));
-        for (int i = 0; i < 3; i++) {
+        for (int i = 0; i < 5; i++) {
             probe_still_asleep(names[i], &sleepers[i]);
             PROBE_ZERO(pthread_kill(sleepers[i].thread, SIGUSR1));
             probe_woken(names[i], &sleepers[i], results[i], 0);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi/rank/engine.hpp"
+#include "agent/interface.hpp"
 #include "functions.gen.hpp"
 #include "mpi/rank/memory.hpp"
 #include "mpi/wrap/fatal.hpp"
 
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -252,9 +254,13 @@ void hear_of_it()
         engine->signalled();
 }
 
-void on_nudge(int /*signal*/)
+// A call that this interrupts outside MPI goes on as if nothing had been.
+void on_nudge(int /*signal*/, siginfo_t * /*info*/, void *frame)
 {
     hear_of_it();
+    const agent::Interface *const *agent = &agent::cryo_agent_interface;
+    if (agent != nullptr && (*agent)->size > offsetof(agent::Interface, resume_call))
+        (*agent)->resume_call(frame);
 }
 
 // RULE: called with either world's thread-local storage.
@@ -272,8 +278,8 @@ void on_arrival()
 void Engine::listen() const
 {
     struct sigaction action = {};
-    action.sa_handler = on_nudge;
-    action.sa_flags = SA_RESTART;
+    action.sa_sigaction = on_nudge;
+    action.sa_flags = SA_RESTART | SA_SIGINFO;
     sigaction(nudge, &action, nullptr);
     hooks_.channel->listen(on_arrival);
 }

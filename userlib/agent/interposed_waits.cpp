@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions of the C library in front of which Cryo stands, so that a wait which a checkpoint
+// interrupts goes on with the time that was left (interrupted_call.cpp). The kernel tells that time
+// to some calls only; where the program uses another one, it is replaced by one of those:
+//
+//     nanosleep, clock_nanosleep, usleep without a place for the rest     with one
+//     poll with a timeout                                                 ppoll
+//     epoll_wait with a timeout                                           ppoll of the epoll set
+//
+// A wait that ends at once costs no more system calls than before.
+#include "agent/interposed.hpp"
+
+#include <cerrno>
+#include <dlfcn.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace cryo::agent {
+
+namespace {
+
+struct {
+    int (*nanosleep)(const timespec *, timespec *);
+    int (*clock_nanosleep)(clockid_t, int, const timespec *, timespec *);
+    int (*poll)(pollfd *, nfds_t, int);
+    int (*ppoll)(pollfd *, nfds_t, const timespec *, const sigset_t *);
+    int (*epoll_wait)(int, epoll_event *, int, int);
+} real;
+
+template <class F>
+void find(F &function, const char *name)
+{
+    function = reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
+}
+
+// Another library's constructor may come before ours after all.
+template <class F>
+F known(F &function)
+{
+    if (__builtin_expect(function == nullptr, 0))
+        find_real_wait_functions();
+    return function;
+}
+
+constexpr int64_t ms = 1'000'000;
+
+timespec span(int64_t ns)
+{
+    return {.tv_sec = ns / (1000 * ms), .tv_nsec = ns % (1000 * ms)};
+}
+
+int64_t now()
+{
+    timespec time = {};
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * 1000 * ms + time.tv_nsec;
+}
+
+int timed_epoll_wait(int set, epoll_event *events, int most, int timeout)
+{
+    int found = known(real.epoll_wait)(set, events, most, 0);
+    if (found != 0)
+        return found;
+    int64_t left = timeout * ms;
+    const int64_t end = now() + left;
+    // Another thread may have taken what has come.
+    for (; found == 0 && left > 0; left = end - now()) {
+        pollfd waited = {.fd = set, .events = POLLIN, .revents = 0};
+        const timespec limit = span(left);
+        const int ready = known(real.ppoll)(&waited, 1, &limit, nullptr);
+        if (ready <= 0)
+            return ready;
+        found = known(real.epoll_wait)(set, events, most, 0);
+    }
+    return found;
+}
+
+int any_poll(pollfd *waited, nfds_t count, int timeout)
+{
+    if (timeout <= 0)
+        return known(real.poll)(waited, count, timeout);
+    const timespec limit = span(timeout * ms);
+    return known(real.ppoll)(waited, count, &limit, nullptr);
+}
+
+} // namespace
+
+void find_real_wait_functions()
+{
+    find(real.nanosleep, "nanosleep");
+    find(real.clock_nanosleep, "clock_nanosleep");
+    find(real.poll, "poll");
+    find(real.ppoll, "ppoll");
+    find(real.epoll_wait, "epoll_wait");
+}
+
+} // namespace cryo::agent
+
+using namespace cryo::agent;
+
+extern "C" {
+
+CRYO_INTERPOSED int nanosleep(const timespec *time, timespec *rest)
+{
+    timespec left = {};
+    return known(real.nanosleep)(time, rest != nullptr ? rest : &left);
+}
+
+CRYO_INTERPOSED int clock_nanosleep(clockid_t clock, int flags, const timespec *time,
+                                    timespec *rest)
+{
+    timespec left = {};
+    return known(real.clock_nanosleep)(clock, flags, time, rest != nullptr ? rest : &left);
+}
+
+CRYO_INTERPOSED int usleep(useconds_t time)
+{
+    const timespec whole = span(int64_t(time) * 1000);
+    return nanosleep(&whole, nullptr);
+}
+
+CRYO_INTERPOSED int poll(pollfd *waited, nfds_t count, int timeout)
+{
+    return any_poll(waited, count, timeout);
+}
+
+// What poll() becomes where a program is compiled with checks of sizes.
+CRYO_INTERPOSED int __poll_chk(pollfd *waited, nfds_t count, int timeout, size_t bytes)
+{
+    if (bytes / sizeof(*waited) < count)
+        __builtin_trap();
+    return any_poll(waited, count, timeout);
+}
+
+CRYO_INTERPOSED int epoll_wait(int set, epoll_event *events, int most, int timeout)
+{
+    if (timeout <= 0)
+        return known(real.epoll_wait)(set, events, most, timeout);
+    return timed_epoll_wait(set, events, most, timeout);
+}
+
+} // extern "C"
