@@ -242,8 +242,8 @@ Result<void> until_pending(Client &job, Progress &progress)
         if (message->value("type", "") == "end" && !message->value("ok", false))
             return Error(message->value("code", EIO), message->value("error", ""));
         progress.tell(*message);
-        const std::string state = message->value("state", "");
-        if (state != "requested")
+        const std::string type = message->value("type", "");
+        if (type == "state" && message->value("state", "") != "requested")
             return {};
     }
 }

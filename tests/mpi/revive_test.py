@@ -55,6 +55,13 @@ class Job:
         return self.process.returncode, output, errors
 
 
+def settings_of(options, directory):
+    settings = environment(directory, options.transport) | {"CRYO_SCRATCH": directory}
+    if not options.as_users_do:
+        settings["CRYO_RANK_ALONE"] = "1"
+    return settings
+
+
 def await_condition(what, condition, job, patience):
     end = time.monotonic() + patience
     while not condition():
@@ -84,7 +91,7 @@ def finish(job, options, what):
 
 def run_natively(options):
     with tempfile.TemporaryDirectory(prefix="cryo-mpi-") as directory:
-        settings = environment(directory, options.transport) | {"CRYO_SCRATCH": directory}
+        settings = settings_of(options, directory)
         settings["OMPI_MCA_opal_signal"] = ""
         for place in range(options.places):
             Path(directory, f"go.{place}").touch()
@@ -121,7 +128,7 @@ def first_command(options):
 def run_refused(options):
     """No image is made, the reason is told, and the program goes on to its end."""
     with tempfile.TemporaryDirectory(prefix="cryo-mpi-") as directory:
-        settings = environment(directory, options.transport) | {"CRYO_SCRATCH": directory}
+        settings = settings_of(options, directory)
         image = Path(directory, "context")
         with Job(first_command(options), settings) as job:
             for pid in wait_until_all_are_here(directory, 0, options, job):
@@ -135,7 +142,7 @@ def run_refused(options):
 
 def run_restarted(options):
     with tempfile.TemporaryDirectory(prefix="cryo-mpi-") as directory:
-        settings = environment(directory, options.transport) | {"CRYO_SCRATCH": directory}
+        settings = settings_of(options, directory)
         images = [Path(directory, f"context.{rank}") for rank in range(options.ranks)]
         command = first_command(options)
         sizes = []
@@ -172,6 +179,8 @@ def main():
                         help="where cr_run is: nowhere, inside of mpirun, around it")
     parser.add_argument("--threads", type=int, default=1, help="of each rank")
     parser.add_argument("--refused", help="it cannot be saved, and this must be said")
+    parser.add_argument("--as-users-do", action="store_true",
+                        help="without the variable by which a rank may be saved alone")
     parser.add_argument("--small", action="store_true", help="the images must be")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 namespace cryo::coord {
 
@@ -25,6 +26,10 @@ Error ended()
 Result<Client> Client::to(pid_t launcher)
 {
     Result<Job> job = job_of(launcher);
+    for (int tries = 0; !job && job.error().code() == EAGAIN && tries < 1000; tries++) {
+        usleep(10'000); // until cr_run has become mpirun; it tells nobody
+        job = job_of(launcher);
+    }
     if (!job)
         return job.error();
     Result<Fd> socket = connect_root(*job);

@@ -20,6 +20,7 @@ namespace cryo::coord {
 class Client
 {
   public:
+    // Waits some seconds for a cr_run that has not become mpirun yet.
     static Result<Client> to(pid_t launcher);
     const Job &job() const { return job_; }
 

@@ -123,6 +123,7 @@ void Coordinator::member_gone(uint32_t number)
         else if (!ranks.empty())
             give_up(lost_, ECONNRESET);
     }
+    look_at_early();
 }
 
 void Coordinator::hear(uint32_t member, const json &message)
@@ -145,6 +146,7 @@ void Coordinator::hear(uint32_t member, const json &message)
             image_came(message);
         else if (type == "idle" && now_ && message.at("checkpoint") == now_->number)
             idle(member);
+        look_at_early();
     } catch (const json::exception &) {
         // A daemon of another version; what it meant to say is missed where it is waited for.
         members_[member].trouble = "speaks another version's language";
@@ -283,6 +285,8 @@ void Coordinator::launcher_gone()
 {
     loop_.forget(launcher_.get());
     ending_ = true;
+    lost_ = "it has ended";
+    look_at_early();
     if (now_ && (now_->stage != Stage::running || now_->cut.size() < expected_ranks_))
         give_up("the job has ended", ESRCH);
     if (!now_)
@@ -306,14 +310,14 @@ void Coordinator::accept_command()
         const std::shared_ptr<Channel> one = at->shared_from_this();
         clients_.erase(one);
         watchers_.erase(one);
+        forget_early(one);
     };
     channel->on_frame = [this, at](FrameKind, std::string_view body) {
         const json message = json::parse(body, nullptr, false);
         try {
             command(at->shared_from_this(), message);
         } catch (const json::exception &error) {
-            at->send(
-                json{{"type", "end"}, {"ok", false}, {"code", EPROTO}, {"error", error.what()}});
+            at->send(end_of(Error(EPROTO, error.what())));
         }
     };
 }
@@ -326,8 +330,10 @@ void Coordinator::command(const std::shared_ptr<Channel> &channel, const json &m
     } else if (type == "status") {
         channel->send(status());
     } else if (type == "cancel") {
-        if (now_ && (now_->stage == Stage::preparing || now_->stage == Stage::pending ||
-                     now_->stage == Stage::running))
+        if (forget_early(channel))
+            channel->send(end_of(Error(ECANCELED, "it was called off")));
+        else if (now_ && (now_->stage == Stage::preparing || now_->stage == Stage::pending ||
+                          now_->stage == Stage::running))
             give_up("it was called off", ECANCELED);
     } else if (type == "continue") {
         tell_all({{"type", "continue"}});
@@ -337,10 +343,8 @@ void Coordinator::command(const std::shared_ptr<Channel> &channel, const json &m
         else
             channel->send(json{{"type", "end"}, {"ok", true}});
     } else {
-        channel->send(json{{"type", "end"},
-                           {"ok", false},
-                           {"code", EPROTO},
-                           {"error", fmt::format("the job's daemon does not know '{}'", type)}});
+        channel->send(
+            end_of(Error(EPROTO, fmt::format("the job's daemon does not know '{}'", type))));
     }
 }
 

@@ -19,6 +19,9 @@
 
 namespace cryo::coord {
 
+// What ends a command's conversation when it fails.
+nlohmann::json end_of(const Error &error);
+
 class Coordinator
 {
   public:
@@ -41,6 +44,12 @@ class Coordinator
     struct RankPlace {
         uint32_t member;
         int pid;
+    };
+    struct Early { // asked before all ranks were there
+        std::shared_ptr<Channel> channel;
+        nlohmann::json request;
+        uint64_t limit = 0; // timer
+        std::string told;   // why it waits
     };
     enum class Stage : uint8_t { preparing, pending, running, finishing, held, cancelling };
     struct Checkpoint {
@@ -78,6 +87,9 @@ class Coordinator
     nlohmann::json status() const;
 
     // Checkpoints
+    void await_ranks(const std::shared_ptr<Channel> &channel, const nlohmann::json &request);
+    void look_at_early();
+    bool forget_early(const std::shared_ptr<Channel> &channel);
     void want(const std::shared_ptr<Channel> &channel, const nlohmann::json &request);
     Result<void> begin_checkpoint(const nlohmann::json &request);
     void prepared(uint32_t member, const nlohmann::json &message);
@@ -100,7 +112,8 @@ class Coordinator
     Fd commands_;
     std::set<std::shared_ptr<Channel>> clients_;
     std::set<std::shared_ptr<Channel>> watchers_; // of the checkpoint
-    std::map<uint32_t, Member> members_;          // 0: this node
+    std::vector<Early> early_;
+    std::map<uint32_t, Member> members_; // 0: this node
     uint32_t next_member_ = 1;
     std::map<uint32_t, RankPlace> ranks_;
     uint32_t expected_ranks_ = 0;

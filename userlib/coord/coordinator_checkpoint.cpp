@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 namespace cryo::coord {
 
@@ -18,6 +19,7 @@ using nlohmann::json;
 namespace {
 
 constexpr int64_t inquire_ms = 2000;
+constexpr int64_t most_early_s = 60;
 
 std::vector<std::string> command_line(pid_t pid)
 {
@@ -47,12 +49,65 @@ void Coordinator::say(const char *state, json more)
     to_watchers(more);
 }
 
+json end_of(const Error &error)
+{
+    return {{"type", "end"}, {"ok", false}, {"code", error.code()}, {"error", error.text()}};
+}
+
+// Ranks that start, or come back, are soon there; a program that is none of MPI never is.
+void Coordinator::await_ranks(const std::shared_ptr<Channel> &channel, const json &request)
+{
+    const int64_t patience = request.value("patience", int64_t(0));
+    const int64_t limit = patience > 0 ? std::min(patience, most_early_s) : most_early_s;
+    Early early = {channel, request, 0, ""};
+    early.limit = loop_.after(limit * 1000, [this, channel, limit] {
+        const Result<void> ready = complete();
+        if (forget_early(channel) && !ready)
+            channel->send(end_of(Error(ready.error().code(),
+                                       fmt::format("after {} s {}", limit, ready.error().text()))));
+    });
+    early_.push_back(std::move(early));
+    look_at_early();
+}
+
+bool Coordinator::forget_early(const std::shared_ptr<Channel> &channel)
+{
+    for (auto at = early_.begin(); at != early_.end(); ++at) {
+        if (at->channel == channel) {
+            loop_.call_off(at->limit);
+            early_.erase(at);
+            return true;
+        }
+    }
+    return false;
+}
+
+// Whether those that wait for ranks may begin, or wait in vain.
+void Coordinator::look_at_early()
+{
+    if (early_.empty())
+        return;
+    const Result<void> ready = complete();
+    if (!ready && ready.error().code() == EAGAIN) {
+        for (Early &one : early_) {
+            if (one.told != ready.error().text())
+                one.channel->send(json{{"type", "missing"}, {"text", ready.error().text()}});
+            one.told = ready.error().text();
+        }
+        return;
+    }
+    const std::vector<Early> all = std::exchange(early_, {});
+    for (const Early &one : all) {
+        loop_.call_off(one.limit);
+        want(one.channel, one.request);
+    }
+}
+
 void Coordinator::want(const std::shared_ptr<Channel> &channel, const json &request)
 {
     const auto refuse = [&](const Error &error) {
         if (channel)
-            channel->send(json{
-                {"type", "end"}, {"ok", false}, {"code", error.code()}, {"error", error.text()}});
+            channel->send(end_of(error));
     };
     if (now_ && request.value("follow", false)) {
         watchers_.insert(channel);
@@ -66,7 +121,10 @@ void Coordinator::want(const std::shared_ptr<Channel> &channel, const json &requ
         return;
     }
     if (Result<void> ready = complete(); !ready) {
-        refuse(ready.error());
+        if (channel && ready.error().code() == EAGAIN)
+            await_ranks(channel, request);
+        else
+            refuse(ready.error());
         return;
     }
     if (channel)
@@ -305,7 +363,7 @@ void Coordinator::end_checkpoint()
     over.writer.reset(); // what is not committed goes
     if (failed) {
         say("error");
-        to_watchers({{"type", "end"}, {"ok", false}, {"code", over.code}, {"error", over.error}});
+        to_watchers(end_of(Error(over.code, over.error)));
     } else if (held) {
         state_ = "established";
         to_watchers({{"type", "end"}, {"ok", true}}); // those that continued it

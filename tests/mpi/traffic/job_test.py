@@ -53,21 +53,17 @@ class Jobs:
 
     def save(self, *how):
         """The reference of a snapshot; None when the job came to its end before."""
-        end = time.monotonic() + self.options.patience
-        while time.monotonic() < end:
-            done = subprocess.run([self.command("ompi-checkpoint"), *how, str(self.job.pid)],
-                                  env=self.settings, text=True, capture_output=True, check=False,
-                                  timeout=self.options.patience, stdin=subprocess.DEVNULL)
-            if found := re.search(r"^Snapshot Ref\.: +(\d+) (\S+)$", done.stdout, re.M):
-                if "--term" in how:
-                    self.wait()
-                return found[2]
-            if self.job.poll() is not None:
-                return None
-            if "yet" not in done.stderr:
-                self.fail(f"ompi-checkpoint: {done.returncode}\n{done.stdout}{done.stderr}")
-            time.sleep(0.02)
-        self.fail("the ranks are not there")
+        done = subprocess.run([self.command("ompi-checkpoint"), *how, str(self.job.pid)],
+                              env=self.settings, text=True, capture_output=True, check=False,
+                              timeout=self.options.patience, stdin=subprocess.DEVNULL)
+        if found := re.search(r"^Snapshot Ref\.: +(\d+) (\S+)$", done.stdout, re.M):
+            if "--term" in how:
+                self.wait()
+            return found[2]
+        if "ended" in done.stderr:
+            self.wait()
+        if self.job.poll() is None:
+            self.fail(f"ompi-checkpoint: {done.returncode}\n{done.stdout}{done.stderr}")
         return None
 
     def wait(self):

@@ -149,15 +149,9 @@ class Case(unittest.TestCase):
         return done
 
     def save(self, job, *arguments, **more):
-        """The snapshot's reference and number; waits for ranks that are still on their way in."""
-        last = ""
-        for _ in range(200):
-            done = self.tool("ompi-checkpoint", *arguments, job.pid, code=None, **more)
-            if "yet" not in done.stderr:
-                break
-            last = done.stderr
-            time.sleep(0.02)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr + last + job.text())
+        """The snapshot's reference and number; ranks may be on their way in still."""
+        done = self.tool("ompi-checkpoint", *arguments, job.pid, code=None, **more)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr + job.text())
         found = re.search(r"^Snapshot Ref\.: +(\d+) (\S+)$", done.stdout, re.M)
         self.assertTrue(found, done.stdout)
         return found[2], int(found[1])

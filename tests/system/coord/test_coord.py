@@ -210,6 +210,22 @@ class Refused(jobs.Case):
         self.assertIn("is no global snapshot", self.tool("ompi-restart", "nothing", code=2).stderr)
         self.tool("ompi-checkpoint", code=255)
 
+    def test_ranks_that_are_late(self):
+        go = Path(self.scratch, "go")
+        late = 'until [ -e "$0" ]; do sleep 0.02; done; exec "$@"'
+        job = jobs.Job(self, [jobs.OPTIONS.bin + "/cr_run", "--mpi", jobs.MPIRUN, "-n", "2",
+                              "/bin/sh", "-c", late, str(go), jobs.OPTIONS.rank, "300",
+                              self.scratch], self.settings(), None)
+        done = self.tool("ompi-checkpoint", "--time", "1", job.pid, code=errno.EAGAIN)
+        self.assertIn("after 1 s no rank has called MPI_Init yet", done.stderr)
+        with subprocess.Popen([jobs.OPTIONS.bin + "/ompi-checkpoint", "--json", str(job.pid)],
+                              env=self.settings(), stdout=subprocess.PIPE, text=True) as tool:
+            self.assertEqual(json.loads(tool.stdout.readline())["type"], "missing")
+            go.touch()
+            output, _ = tool.communicate(timeout=jobs.PATIENCE)
+        self.assertEqual(tool.returncode, 0, output)
+        self.check_result(job.end(), 2, 300)
+
     def test_a_rank_that_does_not_come(self):
         job = self.start(2, 1200)
         self.save(job)
