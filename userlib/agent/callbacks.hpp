@@ -33,6 +33,7 @@ struct Round {
     std::atomic<int32_t> kicked;   // the thread that shall take the round on, in the handler
     int32_t result = 0;            // of the requester: 0 or −errno
     int connection = 0;
+    uint16_t requester = 0; // which protocol it speaks
     bool prepared = false;  // the requester has told what it wants
     bool callbacks = false; // any were run
     bool signalled = false; // the SIGNAL-context callbacks have begun
@@ -62,6 +63,8 @@ bool end_image(bool restarted);
 int run_callbacks(Client &client);
 // libcr's own thread, when the stage is `threads`.
 void run_thread_callbacks(Client &client);
+// Tells the requester of further processes. −EOPNOTSUPP: it is of a release that cannot take them.
+int forward_round(int scope, int target);
 // A thread ends in its callbacks.
 void abandon_callbacks(Client &client);
 // In the child after a fork.

@@ -27,7 +27,20 @@ int change_persist(int by)
     return before;
 }
 
-// Which process an id means; the process itself is always in its own checkpoint.
+// Whom 0 means.
+long own_id(int scope)
+{
+    switch (scope) {
+    case CR_SCOPE_PGRP:
+        return sys::call(SYS_getpgid, 0);
+    case CR_SCOPE_SESS:
+        return sys::call(SYS_getsid, 0);
+    default:
+        return sys::call(SYS_getpid);
+    }
+}
+
+// That there is somebody whom the caller may save; the checkpointer looks who they are.
 int forward(int scope, int target)
 {
     const Client *client = self_client();
@@ -35,14 +48,13 @@ int forward(int scope, int target)
         return -CR_ENOTCB;
     if (scope < CR_SCOPE_PROC || scope > CR_SCOPE_TREE || target < 0)
         return -EINVAL;
-    const long self = sys::call(SYS_getpid);
-    if (target == 0 || (scope == CR_SCOPE_PROC && target == self))
-        return 0;
-    const bool group = scope == CR_SCOPE_PGRP;
-    const long exists = sys::call(SYS_kill, group ? -target : target, 0);
+    const long id = target != 0 ? target : own_id(scope);
+    if (scope == CR_SCOPE_PROC && id == sys::call(SYS_getpid))
+        return 0; // it is always in its own checkpoint
+    const long exists = sys::call(SYS_kill, scope == CR_SCOPE_PGRP ? -id : id, 0);
     if (sys::failed(exists))
         return static_cast<int>(exists);
-    return -EOPNOTSUPP; // an image has one process so far
+    return forward_round(scope, static_cast<int>(id));
 }
 
 uint32_t restarts()

@@ -11,6 +11,8 @@
 //     checkpointer                agent
 //       Prepare + RequestInfo ->  runs the program's callbacks
 //                       <-        Reply{Accepted}: at once, whatever it takes
+//                       <-        Reply{Forward}: a callback takes further processes in (protocol
+//                       4)
 //                       <-        Reply{result 0, or −code and why; value: callbacks were run}
 //       Stop            ->        parks every thread
 //                       <-        Reply{result 0, value = threads}
@@ -28,7 +30,7 @@
 namespace cryo::agent {
 
 constexpr uint32_t protocol_magic = 0x6f797243; // "Cryo"
-constexpr uint16_t protocol_version = 3;
+constexpr uint16_t protocol_version = 4;
 constexpr int max_signals = 64;
 constexpr const char *copy_name = "cryo copy"; // of the process that is a frozen copy
 
@@ -49,9 +51,10 @@ enum class Op : uint16_t {
     prepare = 10,
     accepted = 11,
     done = 12,
-    own = 13,    // OwnFacts
-    lodger = 14, // LodgerFacts, where there is one; from protocol 3 on
-    timer = 16,  // arg[0] the id of a POSIX timer: TimerFacts
+    forward = 17, // value: whom, count: a CR_SCOPE_*; no packets follow
+    own = 13,     // OwnFacts
+    lodger = 14,  // LodgerFacts, where there is one; from protocol 3 on
+    timer = 16,   // arg[0] the id of a POSIX timer: TimerFacts
     // arg[0] first descriptor, arg[1..3] a bit for each of the 192 from there on: they come with
     // the reply (SCM_RIGHTS), in ascending order.
     descriptors = 20,

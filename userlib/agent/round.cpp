@@ -37,9 +37,9 @@ void set_stage(Stage to)
     wake_all(round.stage);
 }
 
-void send_reply(Op op, long result, uint64_t value)
+void send_reply(Op op, long result, uint64_t value, uint64_t count = 0)
 {
-    const Reply answer = {protocol_magic, protocol_version, op, result, value, 0};
+    const Reply answer = {protocol_magic, protocol_version, op, result, value, count};
     if (round.connection >= 0)
         sys::call(SYS_sendto, round.connection, &answer, sizeof(answer), MSG_NOSIGNAL, nullptr, 0);
 }
@@ -71,6 +71,7 @@ void read_request()
         return;
     receive(&command, sizeof(command), 0);
     round.prepared = true;
+    round.requester = command.version;
     receive(&round.info, sizeof(round.info), 0);
     round.info.dest[sizeof(round.info.dest) - 1] = 0;
 }
@@ -454,6 +455,15 @@ void run_thread_callbacks(Client &client)
         return;
     run_hook(&client, round.outcome.load());
     leave_round_without_hold();
+}
+
+int forward_round(int scope, int target)
+{
+    constexpr uint16_t first_with_forward = 4;
+    if (!round.prepared || round.requester < first_with_forward)
+        return -EOPNOTSUPP;
+    send_reply(Op::forward, 0, static_cast<uint64_t>(target), static_cast<uint64_t>(scope));
+    return 0;
 }
 
 int client_status()

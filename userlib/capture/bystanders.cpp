@@ -11,12 +11,17 @@ namespace cryo::capture {
 
 namespace {
 
+bool runs_under_cr_run(const Proc &proc)
+{
+    Result<std::string> environment = proc.read("environ");
+    return environment && environment->find("libcr_run.so") != std::string::npos;
+}
+
 // As the user told it: the last of its options counts. Under cr_run it can be saved itself.
 bool wants_to_be_left_out(const Proc &proc)
 {
     Result<std::string> words = proc.read("cmdline");
-    Result<std::string> environment = proc.read("environ");
-    bool left_out = !environment || environment->find("libcr_run.so") == std::string::npos;
+    bool left_out = !runs_under_cr_run(proc);
     for (size_t at = 0; words && at < words->size();) {
         const std::string word = words->c_str() + at;
         at += word.size() + 1;
@@ -28,10 +33,11 @@ bool wants_to_be_left_out(const Proc &proc)
     return left_out;
 }
 
-bool is_restarter(const Proc &proc)
+// One of Cryo's own commands, that is: no name that a process gives itself makes it one.
+bool executes(const Proc &proc, std::string_view command)
 {
     Result<std::string> exe = proc.link("exe");
-    return exe && exe->substr(exe->rfind('/') + 1) == "cr_restart";
+    return exe && exe->substr(exe->rfind('/') + 1) == command;
 }
 
 pid_t tracer_of(const Proc &proc)
@@ -63,8 +69,12 @@ pid_t Bystanders::traced_by(pid_t tracer)
 Result<std::string> Bystanders::why(const Relation &relation)
 {
     const Proc proc(relation.pid);
-    if (relation.comm == "cr_restart" && is_restarter(proc) && wants_to_be_left_out(proc))
+    if (relation.comm == "cr_restart" && executes(proc, "cr_restart") && wants_to_be_left_out(proc))
         return fmt::format("process {} is a cr_restart, and is left out", relation.pid);
+    // Of another request: that may be made by one of those who are saved.
+    if (relation.comm == "cr_checkpoint" && executes(proc, "cr_checkpoint") &&
+        !runs_under_cr_run(proc))
+        return fmt::format("process {} is a cr_checkpoint, and is left out", relation.pid);
     if (const pid_t tracer = tracer_of(proc); tracer != 0 && options_.ptraced != Ptraced::allow) {
         if (options_.ptraced == Ptraced::error)
             return Error(CR_EPTRACED,

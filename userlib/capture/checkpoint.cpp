@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/checkpoint.hpp"
 
-#include "capture/bystanders.hpp"
-#include "capture/member.hpp"
+#include "capture/gathering.hpp"
 #include "capture/proc.hpp"
 #include "image/sink.hpp"
 #include "image/snapshot.hpp"
-#include "libcr.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <fcntl.h>
-#include <filesystem>
 #include <fmt/format.h>
 #include <set>
 #include <unistd.h>
@@ -26,7 +22,8 @@ class Checkpoint
 {
   public:
     Checkpoint(pid_t id, const CheckpointOptions &options)
-        : id_(id), options_(options), common_(options.files), bystanders_(options), begun_(now_ns())
+        : id_(id), options_(options), common_(options.files), gathering_(id, options, common_),
+          begun_(now_ns())
     {
         if (options.timeout_s != 0)
             common_.deadline = begun_ + options.timeout_s * 1'000'000'000ULL;
@@ -39,20 +36,16 @@ class Checkpoint
 
     Result<Outcome> run();
     // There will be no image: the programs, and their callbacks, are told why.
-    void give_up(int why);
+    void give_up(int why) { gathering_.give_up(why); }
 
   private:
     Result<void> open_sink();
-    Result<bool> is_left_out(const Relation &relation);
     void expect_memory();
-    Result<void> take(const std::vector<Relation> &fresh);
-    Result<void> stop_everybody();
     Result<void> describe_everybody();
     Result<std::unique_ptr<image::ImageWriter>> begin_image(Member &member);
     Result<void> freeze_everybody(image::ImageWriter &first);
     Result<void> go_on();
     Result<void> end_stop();
-    agent::RequestInfo request() const;
     Result<void> callbacks_done();
     Result<void> save_member(Member &member, image::ImageWriter &writer);
     Result<image::Committed> save_alone(std::unique_ptr<image::ImageWriter> writer);
@@ -67,7 +60,9 @@ class Checkpoint
     pid_t id_;
     const CheckpointOptions &options_;
     Common common_;
-    Bystanders bystanders_;
+    Gathering gathering_;
+    std::vector<std::unique_ptr<Member>> &members_ = gathering_.members();
+    const std::vector<Relation> &zombies_ = gathering_.zombies();
     uint64_t begun_;
     uint64_t moved_ = 0;    // bytes of memory so far
     uint64_t expected_ = 0; // about so many in all
@@ -77,11 +72,7 @@ class Checkpoint
     std::unique_ptr<image::Sink> sink_;
     std::unique_ptr<image::TreeWriter> archive_;
     DeltaPlan delta_;
-    std::vector<std::unique_ptr<Member>> members_; // parents before their children
-    std::vector<Relation> zombies_;
     CpuFacts cpu_;
-    std::set<pid_t> omitted_;           // left out, or ended
-    std::vector<std::string> left_out_; // why
 };
 
 // Everything that can fail for reasons outside the program is tried before it is stopped.
@@ -120,36 +111,6 @@ Result<void> Checkpoint::open_sink()
     return {};
 }
 
-// As libcr.h numbers it.
-int told_scope(image::Scope scope)
-{
-    switch (scope) {
-    case image::Scope::process:
-        return CR_SCOPE_PROC;
-    case image::Scope::group:
-        return CR_SCOPE_PGRP;
-    case image::Scope::session:
-        return CR_SCOPE_SESS;
-    case image::Scope::tree:
-        break;
-    }
-    return CR_SCOPE_TREE;
-}
-
-// What the programs' callbacks may ask about this request.
-agent::RequestInfo Checkpoint::request() const
-{
-    agent::RequestInfo info = {};
-    info.signal = options_.then_signal;
-    info.scope = told_scope(options_.scope);
-    info.requester = options_.requester != 0 ? options_.requester : getpid();
-    info.target = id_;
-    const std::string dest = std::filesystem::absolute(options_.file).lexically_normal();
-    if (dest.size() < sizeof(info.dest))
-        memcpy(info.dest, dest.c_str(), dest.size());
-    return info;
-}
-
 Result<void> Checkpoint::callbacks_done()
 {
     for (const auto &member : members_) {
@@ -157,49 +118,6 @@ Result<void> Checkpoint::callbacks_done()
             return done;
     }
     return {};
-}
-
-void Checkpoint::give_up(int why)
-{
-    for (const auto &member : members_)
-        member->give_up(why);
-}
-
-// All are asked before the first answer is waited for.
-Result<void> Checkpoint::take(const std::vector<Relation> &fresh)
-{
-    const size_t before = members_.size();
-    for (const Relation &relation : fresh) {
-        Result<std::unique_ptr<Member>> member = Member::find(relation, common_, members_.size());
-        Result<void> prepared = member ? (*member)->prepare(request()) : member.error();
-        if (!prepared && prepared.error().code() == ESRCH && relation.pid != id_) {
-            omitted_.insert(relation.pid);
-            continue;
-        }
-        if (!prepared)
-            return prepared;
-        members_.push_back(std::move(*member));
-        members_.back()->description().cpu_facts = cpu_;
-        if (Result<void> asked = members_.back()->ask_to_stop(); !asked)
-            return asked;
-    }
-    for (size_t i = before; i < members_.size(); i++) {
-        if (Result<void> stopped = members_[i]->await_stop(); !stopped)
-            return stopped;
-    }
-    return {};
-}
-
-Result<bool> Checkpoint::is_left_out(const Relation &relation)
-{
-    Result<std::string> why = bystanders_.why(relation);
-    if (!why)
-        return why.error();
-    if (why->empty())
-        return false;
-    omitted_.insert(relation.pid);
-    left_out_.push_back(std::move(*why));
-    return true;
 }
 
 // For somebody who waits: what is in memory now, or has been.
@@ -216,42 +134,6 @@ void Checkpoint::expect_memory()
     }
 }
 
-// A process that stands still makes no others: when a look finds nobody new, all are there.
-Result<void> Checkpoint::stop_everybody()
-{
-    for (;;) {
-        Result<std::vector<Relation>> all = members_of(options_.scope, id_);
-        if (!all)
-            return all.error();
-        std::vector<Relation> fresh;
-        zombies_.clear();
-        for (const Relation &one : *all) {
-            const bool known =
-                std::any_of(members_.begin(), members_.end(),
-                            [&](const auto &member) { return member->relation().pid == one.pid; });
-            const bool copy = one.exit_signal == 0 && one.comm == agent::copy_name;
-            if (one.zombie)
-                zombies_.push_back(one);
-            else if (!known && !copy && omitted_.count(one.pid) == 0) {
-                Result<bool> left_out = is_left_out(one);
-                if (!left_out)
-                    return left_out.error();
-                if (!*left_out)
-                    fresh.push_back(one);
-            }
-        }
-        if (fresh.empty())
-            break;
-        if (Result<void> taken = take(fresh); !taken)
-            return taken;
-    }
-    const std::string ended = fmt::format("process {} has ended; nobody has waited for it", id_);
-    if (members_.empty())
-        return Error(ESRCH,
-                     left_out_.empty() ? ended : "nothing is left to save: " + left_out_.front());
-    return {};
-}
-
 Result<void> Checkpoint::describe_everybody()
 {
     std::vector<Holder> holders;
@@ -263,6 +145,7 @@ Result<void> Checkpoint::describe_everybody()
     if (Result<void> read = common_.files.read_descriptors(std::move(holders)); !read)
         return read;
     std::string problems;
+    const std::set<pid_t> everybody = gathering_.known();
     for (const auto &member : members_) {
         Description &d = member->description();
         if (Result<void> described = describe_memory(d); !described)
@@ -271,8 +154,8 @@ Result<void> Checkpoint::describe_everybody()
         if (member != members_.front() && !d.shared.empty())
             d.problems.add("shared memory of a process that is not the first of its tree",
                            "no way yet");
-        if (options_.scope == image::Scope::process)
-            describe_children(d);
+        if (gathering_.is_by_itself(d.proc.pid()))
+            describe_children(d, everybody);
         if (!d.problems.empty())
             problems += (problems.empty() ? "" : "\n") + d.problems.error(d.proc.pid()).text();
     }
@@ -337,8 +220,12 @@ Result<void> Checkpoint::go_on()
 {
     for (const auto &member : members_) {
         // A killed program does not answer any more.
-        if (Result<void> resumed = member->go_on(); !resumed && options_.then_signal == 0)
-            return resumed;
+        if (Result<void> asked = member->ask_to_go_on(); !asked && options_.then_signal == 0)
+            return asked;
+    }
+    for (const auto &member : members_) {
+        if (Result<void> gone = member->await_go_on(); !gone && options_.then_signal == 0)
+            return gone;
     }
     if (by_copy_) {
         outcome_.stopped_ns = now_ns() - stop_begun_;
@@ -442,8 +329,7 @@ Result<image::Committed> Checkpoint::save_archive(std::unique_ptr<image::ImageWr
         return early.error();
     image::Tree tree;
     tree.scope = options_.scope;
-    tree.root_pid =
-        static_cast<uint32_t>(omitted_.count(id_) != 0 ? members_.front()->relation().pid : id_);
+    tree.root_pid = static_cast<uint32_t>(gathering_.root());
     return archive_->commit(tree);
 }
 
@@ -452,10 +338,12 @@ Result<Outcome> Checkpoint::run()
     if (Result<void> ready = open_sink(); !ready)
         return ready.error();
     stop_begun_ = now_ns();
-    if (Result<void> stopped = stop_everybody(); !stopped)
+    if (Result<void> stopped = gathering_.stop_everybody(); !stopped)
         return stopped.error();
-    for (const auto &member : members_)
+    for (const auto &member : members_) {
         outcome_.threads += member->threads();
+        member->description().cpu_facts = cpu_;
+    }
     outcome_.processes = members_.size();
     phase("stopped");
     expect_memory();
@@ -481,7 +369,8 @@ Result<Outcome> Checkpoint::run()
         outcome_.stopped_ns = now_ns() - stop_begun_;
     }
     outcome_.notices = common_.files.notices();
-    outcome_.notices.insert(outcome_.notices.end(), left_out_.begin(), left_out_.end());
+    outcome_.notices.insert(outcome_.notices.end(), gathering_.left_out().begin(),
+                            gathering_.left_out().end());
     outcome_.total_ns = now_ns() - begun_;
     return outcome_;
 }

@@ -398,18 +398,22 @@ Result<void> describe_memory(Description &d)
     return {};
 }
 
-void describe_children(Description &d)
+void describe_children(Description &d, const std::set<pid_t> &known)
 {
     std::string children;
     for (const image::Thread &thread : d.threads) {
         Result<std::string> list = d.proc.read(fmt::format("task/{}/children", thread.tid));
-        children += list ? *list : "unknown, for " + list.error().text();
+        if (!list) {
+            children += "unknown, for " + list.error().text() + " ";
+            continue;
+        }
+        for (std::string_view rest = *list; !rest.empty();) {
+            const auto child = static_cast<pid_t>(take_number(rest));
+            // A subreaper that asked for its own checkpoint has become our parent.
+            if (child != getpid() && known.count(child) == 0)
+                children += fmt::format("{} ", child);
+        }
     }
-    // A subreaper that asked for its own checkpoint has become our parent.
-    const std::string self = fmt::format("{} ", getpid());
-    const size_t at = children.find(self);
-    if (at != std::string::npos && (at == 0 || children[at - 1] == ' '))
-        children.erase(at, self.size());
     if (!children.empty())
         d.problems.add("the process has children: " + children,
                        "--tree saves them too; or wait for them to end");

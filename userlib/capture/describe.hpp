@@ -79,7 +79,7 @@ struct Description {
 // descriptors of all processes have been read: mapped files are among them.
 Result<void> describe(Description &d, AgentSession &session);
 Result<void> describe_memory(Description &d);
-// A process that is saved without its children: they are a problem.
-void describe_children(Description &d);
+// A process that is saved by itself: children that are not among those who are known are a problem.
+void describe_children(Description &d, const std::set<pid_t> &known);
 
 } // namespace cryo::capture

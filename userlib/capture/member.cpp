@@ -47,10 +47,10 @@ bool will_listen(const Proc &proc)
 
 // A process that was made by fork, or that executes another program, a moment ago does not listen
 // yet.
-Result<std::unique_ptr<Member>> Member::find(const Relation &relation, Common &common,
-                                             size_t number)
+Result<std::unique_ptr<Member>> Member::find(const Relation &relation, Turn turn, Common &common)
 {
-    std::unique_ptr<Member> made(new Member(relation, common, number));
+    std::unique_ptr<Member> made(new Member(relation, common));
+    made->turn_ = std::move(turn);
     made->process_.reset(static_cast<int>(syscall(SYS_pidfd_open, relation.pid, 0)));
     const uint64_t begun = now_ns();
     for (;;) {
@@ -76,18 +76,19 @@ Result<std::unique_ptr<Member>> Member::find(const Relation &relation, Common &c
     }
 }
 
-Result<void> Member::prepare(const agent::RequestInfo &request)
+Result<void> Member::await_go_on()
 {
-    Result<bool> callbacks = session_->prepare(request);
-    if (!callbacks)
-        return callbacks.error();
-    has_callbacks_ = *callbacks;
-    return {};
+    Result<void> resumed = session_->await_resumed();
+    if (!has_callbacks_)
+        turn_ = Turn();
+    return resumed;
 }
 
 Result<void> Member::callbacks_done()
 {
-    return has_callbacks_ ? session_->callbacks_done() : Result<void>();
+    Result<void> done = has_callbacks_ ? session_->callbacks_done() : Result<void>();
+    turn_ = Turn();
+    return done;
 }
 
 Result<void> Member::await_stop()

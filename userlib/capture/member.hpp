@@ -12,6 +12,7 @@
 #include "capture/describe.hpp"
 #include "capture/members.hpp"
 #include "capture/pages.hpp"
+#include "capture/turn.hpp"
 
 #include <memory>
 #include <optional>
@@ -32,8 +33,10 @@ class Member
 {
   public:
     // Connects to the agent in the process. ESRCH: the process has ended meanwhile.
-    static Result<std::unique_ptr<Member>> find(const Relation &relation, Common &common,
-                                                size_t number);
+    static Result<std::unique_ptr<Member>> find(const Relation &relation, Turn turn,
+                                                Common &common);
+    // Among all members, when all are known.
+    void set_number(size_t number) { number_ = number; }
 
     const Relation &relation() const { return relation_; }
     Description &description() { return d_; }
@@ -41,8 +44,13 @@ class Member
     uint64_t threads() const { return threads_; }
     uint64_t pages() const { return pages_; }
 
-    // Its callbacks run, which may take any time.
-    Result<void> prepare(const agent::RequestInfo &request);
+    // Its callbacks run, which may take any time: see AgentSession.
+    Result<void> ask_to_prepare(const agent::RequestInfo &request)
+    {
+        return session_->ask_to_prepare(request);
+    }
+    AgentSession &session() { return *session_; }
+    void set_prepared(bool has_callbacks) { has_callbacks_ = has_callbacks; }
     Result<void> ask_to_stop() { return session_->ask_to_stop(); }
     Result<void> await_stop();
     Result<void> describe();
@@ -59,13 +67,13 @@ class Member
     void use_delta(const DeltaPlan::Base *base) { delta_.emplace(base); }
     Result<void> save(image::ImageWriter &writer, const ImageFacts &facts);
     Result<void> served() { return session_->served(); }
-    // `why`: the errno for which there will be no image, or 0.
-    Result<void> go_on(int why = 0) { return session_->resume(why); }
+    Result<void> ask_to_go_on() { return session_->ask_to_resume(0); }
+    Result<void> await_go_on();
     // There will be no image: nothing is read any more, also where the program was just being read.
     void give_up(int why)
     {
         source_.reset();
-        static_cast<void>(session_->resume(why));
+        static_cast<void>(session_->ask_to_resume(why));
     }
     Result<void> callbacks_done();
     void send_signal(int signal) const;
@@ -74,8 +82,8 @@ class Member
     void let_go() { session_->let_go(); }
 
   private:
-    Member(const Relation &relation, Common &common, size_t number)
-        : relation_(relation), common_(common), number_(number), d_(relation.pid, common)
+    Member(const Relation &relation, Common &common)
+        : relation_(relation), common_(common), d_(relation.pid, common)
     {}
     Result<PageSource> watched(Result<PageSource> source) const;
     Result<void> save_shared(PageSource &source, image::ImageWriter &writer);
@@ -91,8 +99,9 @@ class Member
 
     Relation relation_;
     Common &common_;
-    size_t number_; // among the holders of the common files
+    size_t number_ = 0; // among the holders of the common files
     Description d_;
+    Turn turn_;  // until it goes on, with all that belongs to it
     Fd process_; // a handle, so that a signal can never reach another process of the same number
     std::optional<AgentSession> session_;
     std::optional<PageSource> source_;

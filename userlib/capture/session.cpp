@@ -141,18 +141,29 @@ Result<void> PageSource::finish()
     return send_command(commands_.get(), command, {});
 }
 
-Result<AgentSession> AgentSession::connect(pid_t pid)
+Result<std::string> AgentSession::address_of(const Proc &proc)
 {
-    const Proc proc(pid);
     Result<std::string> status = proc.read("status");
     if (!status)
-        return Error(ESRCH, fmt::format("no process {}", pid));
+        return Error(ESRCH, fmt::format("no process {}", proc.pid()));
     Result<std::string> ns = proc.link("ns/pid");
     if (!ns)
         return Error(EPERM, fmt::format("process {} belongs to somebody else, or may not be "
                                         "inspected (not dumpable, setuid)",
-                                        pid));
-    const std::string name = fmt::format("cryo.{}.{}", *ns, inner_pid(*status));
+                                        proc.pid()));
+    return fmt::format("cryo.{}.{}", *ns, inner_pid(*status));
+}
+
+Result<AgentSession> AgentSession::connect(pid_t pid)
+{
+    const Proc proc(pid);
+    Result<std::string> found = address_of(proc);
+    if (!found)
+        return found.error();
+    Result<std::string> status = proc.read("status");
+    if (!status)
+        return Error(ESRCH, fmt::format("no process {}", pid));
+    const std::string &name = *found;
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
     memcpy(address.sun_path + 1, name.data(), name.size());
@@ -208,11 +219,18 @@ Result<void> AgentSession::await_packet()
             return {};
         if (Result<void> early = check_deadline(deadline_); !early)
             return early;
-        if (is_stopped())
-            return Error(EBUSY, fmt::format("process {} was stopped (SIGSTOP, job control) before "
-                                            "it was saved: let it go on, kill -CONT {}",
-                                            pid_, pid_));
+        if (Result<void> runs = check_running(); !runs)
+            return runs;
     }
+}
+
+Result<void> AgentSession::check_running() const
+{
+    if (is_stopped())
+        return Error(EBUSY, fmt::format("process {} was stopped (SIGSTOP, job control) before "
+                                        "it was saved: let it go on, kill -CONT {}",
+                                        pid_, pid_));
+    return {};
 }
 
 Result<void> AgentSession::packet(void *to, size_t size)
@@ -270,44 +288,6 @@ Result<void> AgentSession::await_answer(int milliseconds)
                                         "chooses another one",
                                         pid_));
     return {};
-}
-
-Result<bool> AgentSession::prepare(const agent::RequestInfo &request)
-{
-    if (Result<void> sent = send(Op::prepare); !sent)
-        return sent.error();
-    if (::send(connection_.get(), &request, sizeof(request), MSG_NOSIGNAL) != sizeof(request))
-        return Error::from_errno("asking the agent", errno);
-    if (Result<void> answered = await_answer(10'000); !answered)
-        return answered.error();
-    if (Result<Reply> accepted = reply(Op::accepted); !accepted)
-        return accepted.error();
-    Reply answer = {};
-    if (!packet(&answer, sizeof(answer)))
-        return Error(ESRCH, fmt::format("process {} ended before it could be saved", pid_));
-    if (answer.magic != agent::protocol_magic || answer.op != Op::prepare)
-        return Error(EPROTO,
-                     fmt::format("process {}: its agent answers in another protocol", pid_));
-    const auto code = static_cast<int>(-answer.result);
-    switch (answer.result == 0 ? -1 : static_cast<int>(answer.value & 0xff)) {
-    case -1:
-        return (answer.value & agent::with_callbacks) != 0;
-    case CR_CHECKPOINT_TEMP_FAILURE:
-        return Error(code, fmt::format("process {} cannot be saved now: a callback of it asks to "
-                                       "try again later (error {})",
-                                       pid_, code));
-    case CR_CHECKPOINT_PERM_FAILURE:
-        return Error(code, fmt::format("process {} cannot be saved any more: a callback of it says "
-                                       "so (error {}); it has been killed",
-                                       pid_, code));
-    case CR_CHECKPOINT_OMIT:
-        return Error(ESRCH,
-                     fmt::format("process {} leaves itself out: nothing is left to save", pid_));
-    default:
-        return Error(code, fmt::format("process {}: a thread does not begin its callbacks; it "
-                                       "blocks the checkpoint signal or waits in the kernel",
-                                       pid_));
-    }
 }
 
 Result<void> AgentSession::ask_to_stop()
@@ -458,16 +438,15 @@ Result<void> AgentSession::served()
     return {};
 }
 
-Result<void> AgentSession::resume(int why)
+// What was asked before and given up is answered first.
+Result<void> AgentSession::await_resumed()
 {
-    if (Result<void> sent = send(Op::resume, {}, static_cast<uint64_t>(why)); !sent)
-        return sent;
     Reply answer = {};
-    do { // the end of serving pages, if that was broken off, comes first
+    do {
         // One that was stopped goes on when it is continued.
         if (Result<void> got = packet(&answer, sizeof(answer)); !got)
             return is_stopped() ? Result<void>() : got;
-    } while (answer.op == Op::serve);
+    } while (answer.op != Op::resume);
     return {};
 }
 

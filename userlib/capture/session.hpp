@@ -8,12 +8,13 @@
 //         return threads.error();
 //     ... read /proc, ask for facts ...
 //     Result<PageSource> pages = session->fork();   // a frozen copy serves them
-//     session->resume();
+//     session->ask_to_resume(0);
 #pragma once
 
 #include "agent/protocol.hpp"
 #include "base/fd.hpp"
 #include "base/result.hpp"
+#include "capture/proc.hpp"
 
 #include <array>
 #include <functional>
@@ -59,12 +60,26 @@ class AgentSession
 {
   public:
     static Result<AgentSession> connect(pid_t pid);
+    // Where the agent of a process listens, an abstract address.
+    static Result<std::string> address_of(const Proc &proc);
 
     // Nothing is waited for after that moment of the monotonic clock; 0: without end.
     void set_deadline(uint64_t ns) { deadline_ = ns; }
 
-    // Runs the program's callbacks, which may take any time. False: there are none.
-    Result<bool> prepare(const agent::RequestInfo &request);
+    // Runs the program's callbacks, which may take any time; what comes of it arrives at fd().
+    Result<void> ask_to_prepare(const agent::RequestInfo &request);
+    struct Prepared {
+        agent::Op op;   // accepted; forward; or prepare: the callbacks are where the image is taken
+        bool callbacks; // of prepare: there are any
+        int scope;      // of forward: a CR_SCOPE_*
+        pid_t target;
+    };
+    // The next packet, which has arrived. Once it is that of `prepare`, or an error, no other does.
+    Result<Prepared> prepared();
+    int fd() const { return connection_.get(); }
+    pid_t pid() const { return pid_; }
+    // That nobody has stopped the process, which could answer nothing then.
+    Result<void> check_running() const;
     Result<void> ask_to_stop();                        // then:
     Result<uint64_t> stop();                           // how many threads stand still
     Result<std::vector<agent::ThreadFacts>> threads(); // the leader of the checkpoint first
@@ -94,7 +109,11 @@ class AgentSession
     // What in the process is not the program's; nothing where nothing is.
     Result<std::unique_ptr<agent::LodgerFacts>> lodger();
     // The program goes on. `why`: the errno for which there will be no image, or 0.
-    Result<void> resume(int why = 0);
+    Result<void> ask_to_resume(int why)
+    {
+        return send(agent::Op::resume, {}, static_cast<uint64_t>(why));
+    }
+    Result<void> await_resumed();
     // The same without waiting for an answer: the process is stopped.
     void let_go();
     // The callbacks have ended; an error if one of them forbids the image. A program that has ended

@@ -244,10 +244,13 @@ const struct cr_restart_info *cr_get_restart_info(void);
 
 /*
  * Called by a callback before cr_checkpoint(): takes further processes into this checkpoint, so
- * that they are saved at the same moment. Those that are in it already stay in it once.
+ * that they are saved at the same moment, into the same image. A target of 0 is the caller, or its
+ * process group or session. Those that are in the checkpoint already stay in it once, whoever
+ * forwards it to whom. Their callbacks are called at once, so this one may wait for them; and where
+ * one of them cannot be saved, there is no image.
  *
  * Returns 0. Errors: CR_ENOTCB; EINVAL, no such scope; ESRCH, no such process; EPERM, it is
- * somebody else's; EOPNOTSUPP, an image holds one process so far.
+ * somebody else's; EOPNOTSUPP, the requester is of an older release.
  */
 int cr_forward_checkpoint(cr_scope_t scope, pid_t target);
 

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -114,14 +115,36 @@ bool is_valid(const cr_checkpoint_args_t &args)
            (args.cr_flags & ~checkpoint_flags) == 0 && (args.cr_flags & both) != both;
 }
 
+// As kill(2) would say it of all processes of a session, whose leader may have ended.
+int error_of_session(pid_t session)
+{
+    DIR *all = opendir("/proc");
+    if (all == nullptr)
+        return errno;
+    int error = ESRCH;
+    while (const dirent *entry = readdir(all)) {
+        const pid_t pid = atoi(entry->d_name);
+        if (pid <= 0 || getsid(pid) != session)
+            continue;
+        error = kill(pid, 0) == 0 ? 0 : errno == EPERM ? EPERM : error;
+        if (error == 0)
+            break;
+    }
+    closedir(all);
+    return error;
+}
+
 // What can be said before anybody is asked.
 int error_of(const cr_checkpoint_args_t &args, pid_t target)
 {
     if (args.cr_fd != CR_DEST_CWD && !is_open_for(args.cr_fd, O_WRONLY))
         return EBADF;
-    if (args.cr_scope != CR_SCOPE_SESS &&
-        kill(args.cr_scope == CR_SCOPE_PGRP ? -target : target, 0) != 0)
+    if (args.cr_scope == CR_SCOPE_SESS) {
+        if (const int error = error_of_session(target); error != 0)
+            return error;
+    } else if (kill(args.cr_scope == CR_SCOPE_PGRP ? -target : target, 0) != 0) {
         return errno;
+    }
     if ((args.cr_flags & CR_CHKPT_PROHIBIT_SELF) != 0 && has_self(args.cr_scope, target))
         return EDEADLK;
     return 0;

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/gathering.hpp"
+
+#include "libcr.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+namespace cryo::capture {
+
+namespace {
+
+using image::Scope;
+
+constexpr uint64_t patience_ns = 10'000'000'000; // an agent answers quickly, or never
+
+// As libcr.h numbers it.
+int told_scope(Scope scope)
+{
+    switch (scope) {
+    case Scope::process:
+        return CR_SCOPE_PROC;
+    case Scope::group:
+        return CR_SCOPE_PGRP;
+    case Scope::session:
+        return CR_SCOPE_SESS;
+    case Scope::tree:
+        break;
+    }
+    return CR_SCOPE_TREE;
+}
+
+Scope heard_scope(int scope)
+{
+    switch (scope) {
+    case CR_SCOPE_PROC:
+        return Scope::process;
+    case CR_SCOPE_PGRP:
+        return Scope::group;
+    case CR_SCOPE_SESS:
+        return Scope::session;
+    default:
+        return Scope::tree;
+    }
+}
+
+bool is_frozen_copy(const Relation &relation)
+{
+    return relation.exit_signal == 0 && relation.comm == agent::copy_name;
+}
+
+} // namespace
+
+// What the programs' callbacks may ask about this request.
+agent::RequestInfo Gathering::request() const
+{
+    agent::RequestInfo info = {};
+    info.signal = options_.then_signal;
+    info.scope = told_scope(options_.scope);
+    info.requester = options_.requester != 0 ? options_.requester : getpid();
+    info.target = id_;
+    const std::string dest = std::filesystem::absolute(options_.file).lexically_normal();
+    if (dest.size() < sizeof(info.dest))
+        memcpy(info.dest, dest.c_str(), dest.size());
+    return info;
+}
+
+pid_t Gathering::root() const
+{
+    return omitted_.count(id_) != 0 ? members_.front()->relation().pid : id_;
+}
+
+bool Gathering::is_by_itself(pid_t pid) const
+{
+    return std::ranges::any_of(scopes_, [&](const Wanted &wanted) {
+        return wanted.scope == Scope::process && wanted.id == pid;
+    });
+}
+
+std::set<pid_t> Gathering::known() const
+{
+    std::set<pid_t> all = omitted_;
+    for (const auto &member : members_)
+        all.insert(member->relation().pid);
+    for (const Relation &zombie : zombies_)
+        all.insert(zombie.pid);
+    return all;
+}
+
+Result<bool> Gathering::is_left_out(const Relation &relation)
+{
+    Result<std::string> why = bystanders_.why(relation);
+    if (!why)
+        return why.error();
+    if (why->empty())
+        return false;
+    omitted_.insert(relation.pid);
+    left_out_.push_back(std::move(*why));
+    return true;
+}
+
+// Of all scopes, each once. What a callback asked for may have ended meanwhile.
+Result<std::vector<Relation>> Gathering::everybody()
+{
+    std::vector<Relation> all;
+    for (const Wanted &wanted : scopes_) {
+        Result<std::vector<Relation>> some = members_of(wanted.scope, wanted.id);
+        if (!some && &wanted != &scopes_.front() && some.error().code() == ESRCH)
+            continue;
+        if (!some)
+            return some.error();
+        for (Relation &one : *some) {
+            const bool there =
+                std::ranges::any_of(all, [&](const Relation &r) { return r.pid == one.pid; });
+            if (!there)
+                all.push_back(std::move(one));
+        }
+    }
+    return all;
+}
+
+Result<std::vector<Relation>> Gathering::fresh()
+{
+    Result<std::vector<Relation>> all = everybody();
+    if (!all)
+        return all.error();
+    std::vector<Relation> fresh;
+    zombies_.clear();
+    for (const Relation &one : *all) {
+        const bool known = std::ranges::any_of(
+            members_, [&](const auto &member) { return member->relation().pid == one.pid; });
+        if (one.zombie) {
+            zombies_.push_back(one);
+        } else if (!known && !is_frozen_copy(one) && omitted_.count(one.pid) == 0) {
+            Result<bool> left_out = is_left_out(one);
+            if (!left_out)
+                return left_out.error();
+            if (!*left_out)
+                fresh.push_back(one);
+        }
+    }
+    return fresh;
+}
+
+// False: somebody else had one of them, and the world is another now. Who has no process yet gives
+// back the turns that it has before it waits, so that nobody waits for it meanwhile.
+Result<bool> Gathering::take_turns(const std::vector<Relation> &fresh, std::vector<Turn> &turns)
+{
+    for (const Relation &relation : fresh) {
+        Result<std::string> address = AgentSession::address_of(Proc(relation.pid));
+        if (!address) {
+            turns.emplace_back(); // it has ended, or is not ours: that will be seen
+            continue;
+        }
+        Result<Turn> turn = Turn::take(*address);
+        if (!turn)
+            return turn.error();
+        if (!*turn) {
+            turns.clear();
+            if (options_.phase)
+                options_.phase(fmt::format("waiting for the checkpoint of process {} by process {}",
+                                           relation.pid, turn->holder()));
+            if (Result<void> over = turn->await_change(common_.deadline); !over)
+                return over.error();
+            return false;
+        }
+        turns.push_back(std::move(*turn));
+    }
+    return true;
+}
+
+Result<void> Gathering::ask(const Relation &relation, Turn turn)
+{
+    Result<std::unique_ptr<Member>> member = Member::find(relation, std::move(turn), common_);
+    Result<void> asked = member ? (*member)->ask_to_prepare(request()) : member.error();
+    if (!asked && asked.error().code() == ESRCH && relation.pid != id_) {
+        omitted_.insert(relation.pid);
+        return {};
+    }
+    if (!asked)
+        return asked;
+    members_.push_back(std::move(*member));
+    asked_[relation.pid] = {now_ns(), false};
+    return {};
+}
+
+// Everybody who is there and not known yet. False: there is nobody.
+Result<bool> Gathering::ask_fresh()
+{
+    for (;;) {
+        Result<std::vector<Relation>> found = fresh();
+        if (!found)
+            return found.error();
+        if (found->empty())
+            return false;
+        std::vector<Turn> turns;
+        Result<bool> ours = take_turns(*found, turns);
+        if (!ours)
+            return ours.error();
+        if (!*ours)
+            continue;
+        for (size_t i = 0; i < found->size(); i++) {
+            if (Result<void> asked = ask((*found)[i], std::move(turns[i])); !asked)
+                return asked.error();
+        }
+        return true;
+    }
+}
+
+void Gathering::drop(size_t number)
+{
+    omitted_.insert(members_[number]->relation().pid);
+    members_.erase(members_.begin() + static_cast<ptrdiff_t>(number));
+}
+
+// One packet of a member that was asked to prepare.
+Result<void> Gathering::hear(size_t number)
+{
+    Member &member = *members_[number];
+    const pid_t pid = member.relation().pid;
+    Result<AgentSession::Prepared> heard = member.session().prepared();
+    if (!heard) {
+        asked_.erase(pid);
+        if (heard.error().code() != ESRCH || pid == id_)
+            return heard.error();
+        drop(number); // it has ended, or leaves itself out
+        return {};
+    }
+    switch (heard->op) {
+    case agent::Op::accepted:
+        asked_[pid].accepted = true;
+        break;
+    case agent::Op::forward:
+        scopes_.push_back({heard_scope(heard->scope), heard->target});
+        break;
+    default:
+        member.set_prepared(heard->callbacks);
+        asked_.erase(pid);
+        to_stop_.insert(pid);
+        break;
+    }
+    return {};
+}
+
+Result<void> Gathering::check_silent(size_t number)
+{
+    const Member &member = *members_[number];
+    const Asked &asked = asked_.at(member.relation().pid);
+    if (Result<void> runs = members_[number]->session().check_running(); !runs)
+        return runs;
+    if (!asked.accepted && now_ns() - asked.since > patience_ns)
+        return Error(EBUSY, fmt::format("process {} does not answer: it blocks the checkpoint "
+                                        "signal or has replaced its action; cr_run --signal "
+                                        "chooses another one",
+                                        member.relation().pid));
+    return {};
+}
+
+// Until all callbacks have come to cr_checkpoint(). Those who are taken in by one are asked at
+// once: it may be that it waits for them.
+Result<void> Gathering::await_prepared()
+{
+    constexpr int look_again_ms = 200;
+    while (!asked_.empty()) {
+        std::vector<pollfd> look;
+        std::vector<size_t> whose;
+        for (size_t i = 0; i < members_.size(); i++) {
+            if (asked_.count(members_[i]->relation().pid) == 0)
+                continue;
+            look.push_back({members_[i]->session().fd(), POLLIN, 0});
+            whose.push_back(i);
+        }
+        const int ready = poll(look.data(), look.size(), look_again_ms);
+        if (Result<void> early = check_deadline(common_.deadline); !early)
+            return early;
+        const size_t scopes = scopes_.size();
+        for (size_t i = look.size(); i-- > 0;) { // from behind: one may be dropped
+            Result<void> done;
+            if (look[i].revents != 0)
+                done = hear(whose[i]);
+            else if (ready == 0)
+                done = check_silent(whose[i]);
+            if (!done)
+                return done;
+        }
+        if (scopes_.size() > scopes) {
+            if (Result<bool> asked = ask_fresh(); !asked)
+                return asked.error();
+        }
+    }
+    return {};
+}
+
+// A process that stands still makes no others: when a look finds nobody new, all are there.
+Result<void> Gathering::stop_everybody()
+{
+    for (;;) {
+        Result<bool> asked = ask_fresh();
+        if (!asked)
+            return asked.error();
+        if (!*asked)
+            break;
+        if (Result<void> prepared = await_prepared(); !prepared)
+            return prepared;
+        for (const auto &member : members_) {
+            if (to_stop_.count(member->relation().pid) == 0)
+                continue;
+            if (Result<void> sent = member->ask_to_stop(); !sent)
+                return sent;
+        }
+        for (const auto &member : members_) {
+            if (to_stop_.erase(member->relation().pid) == 0)
+                continue;
+            if (Result<void> stopped = member->await_stop(); !stopped)
+                return stopped;
+        }
+    }
+    for (size_t i = 0; i < members_.size(); i++)
+        members_[i]->set_number(i);
+    // One that somebody else is to wait for is nothing to those who are saved.
+    std::erase_if(zombies_, [&](const Relation &zombie) {
+        return std::ranges::none_of(
+            members_, [&](const auto &member) { return member->relation().pid == zombie.ppid; });
+    });
+    if (!members_.empty())
+        return {};
+    return Error(ESRCH, left_out_.empty()
+                            ? fmt::format("process {} has ended; nobody has waited for it", id_)
+                            : "nothing is left to save: " + left_out_.front());
+}
+
+// All are told before the first answer is waited for.
+void Gathering::give_up(int why)
+{
+    for (const auto &member : members_)
+        member->give_up(why);
+    for (const auto &member : members_)
+        static_cast<void>(member->await_go_on());
+}
+
+} // namespace cryo::capture

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of a session before the stop: the program's callbacks, and what they say.
+#include "capture/session.hpp"
+
+#include "libcr.h"
+
+#include <cerrno>
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+namespace cryo::capture {
+
+using agent::Op;
+using agent::Reply;
+
+namespace {
+
+Error failure(pid_t pid, int kind, int code)
+{
+    switch (kind) {
+    case CR_CHECKPOINT_TEMP_FAILURE:
+        return Error(code, fmt::format("process {} cannot be saved now: a callback of it asks to "
+                                       "try again later (error {})",
+                                       pid, code));
+    case CR_CHECKPOINT_PERM_FAILURE:
+        return Error(code, fmt::format("process {} cannot be saved any more: a callback of it says "
+                                       "so (error {}); it has been killed",
+                                       pid, code));
+    case CR_CHECKPOINT_OMIT:
+        return Error(ESRCH,
+                     fmt::format("process {} leaves itself out: nothing is left to save", pid));
+    default:
+        return Error(code, fmt::format("process {}: a thread does not begin its callbacks; it "
+                                       "blocks the checkpoint signal or waits in the kernel",
+                                       pid));
+    }
+}
+
+} // namespace
+
+Result<void> AgentSession::ask_to_prepare(const agent::RequestInfo &request)
+{
+    if (Result<void> sent = send(Op::prepare); !sent)
+        return sent;
+    if (::send(connection_.get(), &request, sizeof(request), MSG_NOSIGNAL) != sizeof(request))
+        return Error::from_errno("asking the agent", errno);
+    return {};
+}
+
+Result<AgentSession::Prepared> AgentSession::prepared()
+{
+    Reply answer = {};
+    if (!packet(&answer, sizeof(answer)))
+        return Error(ESRCH, fmt::format("process {} ended before it could be saved", pid_));
+    if (answer.magic != agent::protocol_magic)
+        return Error(EPROTO,
+                     fmt::format("process {}: its agent answers in another protocol", pid_));
+    switch (answer.op) {
+    case Op::accepted:
+        return Prepared{answer.op, false, 0, 0};
+    case Op::forward:
+        return Prepared{answer.op, false, static_cast<int>(answer.count),
+                        static_cast<pid_t>(answer.value)};
+    case Op::prepare:
+        if (answer.result == 0)
+            return Prepared{answer.op, (answer.value & agent::with_callbacks) != 0, 0, 0};
+        return failure(pid_, static_cast<int>(answer.value & 0xff),
+                       static_cast<int>(-answer.result));
+    default:
+        return Error(EPROTO,
+                     fmt::format("process {}: its agent answers in another protocol", pid_));
+    }
+}
+
+} // namespace cryo::capture
