@@ -3,6 +3,7 @@
 
 #include "capture/gathering.hpp"
 #include "capture/proc.hpp"
+#include "capture/shared_memory.hpp"
 #include "image/sink.hpp"
 #include "image/snapshot.hpp"
 
@@ -144,21 +145,22 @@ Result<void> Checkpoint::describe_everybody()
     }
     if (Result<void> read = common_.files.read_descriptors(std::move(holders)); !read)
         return read;
+    for (const auto &member : members_) {
+        if (Result<void> seen = look_at_memory(member->description()); !seen)
+            return seen;
+        common_.shared.count(member->description().space);
+    }
     std::string problems;
     const std::set<pid_t> everybody = gathering_.known();
     for (const auto &member : members_) {
         Description &d = member->description();
-        if (Result<void> described = describe_memory(d); !described)
-            return described;
-        // Shared memory is the tree's, and only its first process has it so far.
-        if (member != members_.front() && !d.shared.empty())
-            d.problems.add("shared memory of a process that is not the first of its tree",
-                           "no way yet");
+        describe_memory(d, common_.shared, member == members_.front());
         if (gathering_.is_by_itself(d.proc.pid()))
             describe_children(d, everybody);
         if (!d.problems.empty())
             problems += (problems.empty() ? "" : "\n") + d.problems.error(d.proc.pid()).text();
     }
+    finish_shared(members_.front()->description(), common_.shared);
     for (const Relation &zombie : zombies_) {
         if (zombie.wait_status < 0)
             problems +=
@@ -200,11 +202,11 @@ Result<void> Checkpoint::freeze_everybody(image::ImageWriter &first)
     });
     by_copy_ = options_.snapshot == Snapshot::fork && options_.then_signal == 0 && can_fork;
     for (const auto &member : members_) {
-        if (member == members_.front() || !member->has_unforkable()) {
-            if (Result<void> saved = member->save_unfrozen(first, options_.device); !saved)
-                return saved;
-        }
+        if (Result<void> saved = member->save_common(first, options_.device); !saved)
+            return saved;
     }
+    if (Result<void> saved = members_.front()->save_unfrozen(first, options_.device); !saved)
+        return saved;
     if (Result<void> saved = common_.files.save_contents(first); !saved)
         return saved;
     if (!by_copy_)
@@ -262,7 +264,7 @@ Result<void> Checkpoint::end_stop()
 Result<void> Checkpoint::save_member(Member &member, image::ImageWriter &writer)
 {
     if (!by_copy_) {
-        if (&member != members_.front().get() && member.has_unforkable()) {
+        if (&member != members_.front().get()) {
             if (Result<void> saved = member.save_unfrozen(writer, options_.device); !saved)
                 return saved;
         }

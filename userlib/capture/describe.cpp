@@ -270,7 +270,7 @@ class MappedImages
     std::map<std::pair<uint64_t, uint64_t>, bool> known_;
 };
 
-void describe_regions(Description &d)
+void describe_regions(Description &d, SharedContents &common, bool is_first)
 {
     MappedImages images;
     // Cryo's own libraries are saved whole, so that another release of Cryo can restart the image.
@@ -285,7 +285,7 @@ void describe_regions(Description &d)
             own_libraries.emplace(named.device, named.inode);
         }
     }
-    SharedMappings shared(d);
+    SharedMappings shared(d, common, is_first);
     for (const Mapping &m : d.space.mappings) {
         image::Region region;
         region.start = m.start;
@@ -321,7 +321,6 @@ void describe_regions(Description &d)
         }
         d.regions.push_back(region);
     }
-    shared.finish();
     std::sort(d.mapped_files.begin(), d.mapped_files.end());
     d.mapped_files.erase(std::unique(d.mapped_files.begin(), d.mapped_files.end()),
                          d.mapped_files.end());
@@ -388,14 +387,18 @@ Result<void> describe(Description &d, AgentSession &session)
     return describe_lodger(d, session);
 }
 
-Result<void> describe_memory(Description &d)
+Result<void> look_at_memory(Description &d)
 {
     Result<AddressSpace> space = read_address_space(d.proc, d.left_out, d.problems);
     if (!space)
         return space.error();
     d.space = std::move(*space);
-    describe_regions(d);
     return {};
+}
+
+void describe_memory(Description &d, SharedContents &shared, bool is_first)
+{
+    describe_regions(d, shared, is_first);
 }
 
 void describe_children(Description &d, const std::set<pid_t> &known)

@@ -9,6 +9,7 @@
 #include "capture/problems.hpp"
 #include "capture/regions.hpp"
 #include "capture/session.hpp"
+#include "capture/shared_contents.hpp"
 
 #include <functional>
 
@@ -19,6 +20,7 @@ struct SharedPart {
     uint32_t object;
     uint64_t page; // of the object, at start
     uint64_t start, end;
+    int protection; // of the mapping
 };
 
 // What the processes of a tree have in common.
@@ -35,13 +37,13 @@ struct Common {
     Files files;
     uint64_t deadline = 0;               // of the monotonic clock, nanoseconds; 0: none
     std::function<void(uint64_t)> moved; // told of bytes of memory as they arrive
-    std::map<uint64_t, pid_t> shared_by; // inode of shared memory → the process that has it
+    SharedContents shared;
 };
 
 struct Description {
     Description(pid_t pid, Common &common)
         : proc(pid), options(common.options), strings(common.strings), objects(common.objects),
-          files(common.files), shared_by(common.shared_by)
+          files(common.files)
     {}
     Description(const Description &) = delete;
     Description &operator=(const Description &) = delete;
@@ -51,7 +53,6 @@ struct Description {
     Strings &strings;
     Objects &objects;
     Files &files;
-    std::map<uint64_t, pid_t> &shared_by;
     Problems problems;
     AddressSpace space;
     std::set<int> own_descriptors;      // Cryo's, in the program
@@ -68,7 +69,7 @@ struct Description {
     std::vector<image::PendingSignal> pending;
     std::vector<image::Rlimit> limits;
     std::vector<image::Object> shared_objects;
-    std::vector<SharedPart> shared;     // by object and page; they may overlap
+    std::vector<SharedPart> shared;     // each page of an object once, of all processes
     std::vector<uint32_t> mapped_files; // FILE ids that must be the same at restart
     std::string arguments, environment;
     std::vector<uint64_t> auxv;
@@ -76,9 +77,11 @@ struct Description {
 };
 
 // Fill `d`. What cannot be saved is in d.problems afterwards. The memory comes last, when the
-// descriptors of all processes have been read: mapped files are among them.
+// descriptors of all processes have been read: mapped files are among them. And it is looked at in
+// all processes before the first is described.
 Result<void> describe(Description &d, AgentSession &session);
-Result<void> describe_memory(Description &d);
+Result<void> look_at_memory(Description &d);
+void describe_memory(Description &d, SharedContents &shared, bool is_first);
 // A process that is saved by itself: children that are not among those who are known are a problem.
 void describe_children(Description &d, const std::set<pid_t> &known);
 

@@ -77,6 +77,9 @@ class Files
     // names it.
     uint32_t mapped(const std::string &path, uint64_t device, uint64_t inode);
 
+    // Its contents are saved, and found by its name.
+    void save_by_name(uint32_t file);
+
     // Contents that fork does not freeze: while the program stands still.
     Result<void> save_contents(image::ImageWriter &writer);
     // For the image of the process `holder`; `mapped`: FILEs that it refers to besides.

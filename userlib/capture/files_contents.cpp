@@ -95,6 +95,16 @@ Result<void> Files::note_contents(const Seen &seen)
     return {};
 }
 
+void Files::save_by_name(uint32_t id)
+{
+    image::File &file = files_[id - 1];
+    if (file.object != 0)
+        return;
+    file.flags |= image::kFileContentsSaved;
+    file.object = objects_.take();
+    contents_.push_back({id, std::string(file.path)});
+}
+
 Result<void> Files::save_contents(image::ImageWriter &writer)
 {
     std::vector<uint8_t> buffer(part);

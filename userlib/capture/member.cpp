@@ -162,52 +162,54 @@ void Member::await_standstill() const
 // that is not inherited.
 Result<void> Member::save_unfrozen(image::ImageWriter &writer, int device)
 {
-    if (d_.shared.empty() && !has_unforkable())
+    if (!has_unforkable())
         return {};
     Result<PageMap> map = PageMap::open(d_.proc);
     if (!map)
         return map.error();
-    Result<PageSource> source = watched(session_->serve(device));
-    if (!source)
-        return source.error();
-    for (image::Region &region : d_.regions) {
-        if (!fork_leaves_out(region) || (region.flags & image::kRegionShared) != 0)
-            continue;
-        if (Result<void> saved = save_region(region, *source, *map, writer); !saved)
-            return saved;
-    }
-    if (Result<void> saved = save_shared(*source, writer); !saved)
-        return saved;
-    if (Result<void> done = source->finish(); !done)
-        return done;
-    return session_->served();
+    return while_served(device, [&](PageSource &source) -> Result<void> {
+        for (image::Region &region : d_.regions) {
+            if (!fork_leaves_out(region) || (region.flags & image::kRegionShared) != 0)
+                continue;
+            if (Result<void> saved = save_region(region, source, *map, writer); !saved)
+                return saved;
+        }
+        return {};
+    });
 }
 
-// A page that is mapped at several places is saved once.
-Result<void> Member::save_shared(PageSource &source, image::ImageWriter &writer)
+Result<void> Member::save_common(image::ImageWriter &writer, int device)
 {
     for (const image::Object &object : d_.shared_objects) {
         if (Result<void> added = writer.add(object); !added)
             return added;
     }
-    uint32_t object = 0;
-    uint64_t done = 0; // pages of the object before this one are saved
-    for (const SharedPart &part : d_.shared) {
-        done = part.object == object ? done : 0;
-        object = part.object;
-        const uint64_t end_page = part.page + (part.end - part.start) / 4096;
-        const uint64_t begin_page = std::max(done, part.page);
-        if (begin_page >= end_page)
-            continue;
-        done = end_page;
-        const std::vector<Run> rest = {{part.start + (begin_page - part.page) * 4096, part.end}};
-        Result<uint64_t> saved =
-            save_runs(rest, source, writer, object, part.start / 4096 - part.page, true);
-        if (!saved)
-            return saved.error();
-        pages_ += *saved;
-    }
-    return {};
+    if (d_.shared.empty())
+        return {};
+    return while_served(device, [&](PageSource &source) -> Result<void> {
+        for (const SharedPart &part : d_.shared) {
+            const std::vector<Run> all = {{part.start, part.end}};
+            Result<uint64_t> saved =
+                save_runs(all, source, writer, part.object, part.start / 4096 - part.page, true,
+                          part.protection);
+            if (!saved)
+                return saved.error();
+            pages_ += *saved;
+        }
+        return {};
+    });
+}
+
+Result<void> Member::while_served(int device, const std::function<Result<void>(PageSource &)> &save)
+{
+    Result<PageSource> source = watched(session_->serve(device));
+    if (!source)
+        return source.error();
+    if (Result<void> saved = save(*source); !saved)
+        return saved;
+    if (Result<void> done = source->finish(); !done)
+        return done;
+    return session_->served();
 }
 
 // Of the address space: page numbers are addresses.

@@ -58,7 +58,9 @@ class Member
     bool has_unforkable() const;
     // It, or the kernel on its behalf, would be told of the end of a copy.
     bool is_reaper() const;
-    // What fork does not freeze, into the image that is being written.
+    // Shared memory, into the image of the first process; and what else fork does not freeze, into
+    // its own. While it stands still.
+    Result<void> save_common(image::ImageWriter &writer, int device);
     Result<void> save_unfrozen(image::ImageWriter &writer, int device);
     // From now on its memory is served: by a copy, or by the stopped process itself. `device`: of
     // the kernel module, or −1.
@@ -86,7 +88,7 @@ class Member
         : relation_(relation), common_(common), d_(relation.pid, common)
     {}
     Result<PageSource> watched(Result<PageSource> source) const;
-    Result<void> save_shared(PageSource &source, image::ImageWriter &writer);
+    Result<void> while_served(int device, const std::function<Result<void>(PageSource &)> &save);
     Result<void> save_region(image::Region &region, PageSource &source, const PageMap &map,
                              image::ImageWriter &writer);
     Result<uint64_t> save_pages(const std::vector<Run> &runs, PageSource &source,

@@ -3,40 +3,45 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
-#include <tuple>
+#include <sys/vfs.h>
 
 namespace cryo::capture {
 
 using image::ObjectKind;
 using image::RegionKind;
+using Contents = SharedContents::Contents;
 
-SharedMappings::SharedMappings(Description &d) : d_(d)
+namespace {
+
+// POSIX shared memory and semaphores: files with a name, and memory all the same.
+bool is_in_memory(const std::string &path)
 {
-    for (const Mapping &m : d.space.mappings) {
-        if (m.kind == RegionKind::shared_anonymous)
-            mappings_[{m.device, m.inode}]++;
-    }
+    struct statfs system;
+    return path.rfind("/dev/shm/", 0) == 0 && statfs(path.c_str(), &system) == 0 &&
+           system.f_type == TMPFS_MAGIC;
 }
+
+} // namespace
 
 void SharedMappings::add_part(const Mapping &m, Contents &contents, uint64_t page)
 {
-    if (const auto [other, fresh] = d_.shared_by.emplace(m.inode, d_.proc.pid());
-        !fresh && other->second != d_.proc.pid())
-        d_.problems.add(
-            fmt::format("memory at {:x}: shared with process {}", m.start, other->second),
-            "no way yet");
     if (contents.object == 0)
         contents.object = d_.objects.take();
-    contents.size = std::max(contents.size, page * 4096 + m.end - m.start);
-    d_.shared.push_back({contents.object, page, m.start, m.end});
+    const uint64_t end_page = page + (m.end - m.start) / 4096;
+    contents.size = std::max(contents.size, end_page * 4096);
+    for (const auto &[from, to] : SharedContents::take(contents, page, end_page)) {
+        const uint64_t start = m.start + (from - page) * 4096;
+        d_.shared.push_back(
+            {contents.object, from, start, start + (to - from) * 4096, static_cast<int>(m.prot)});
+    }
 }
 
 void SharedMappings::add(const Mapping &m, image::Region &region)
 {
-    const Key key(m.device, m.inode);
-    if (m.kind == RegionKind::shared_anonymous && mappings_[key] == 1) {
-        Contents &contents = contents_[key];
+    if (common_.is_mapped_once(m) && is_first_) {
+        Contents &contents = common_.of(m);
         contents.kind = ObjectKind::shared_memory;
         add_part(m, contents, 0);
         region.object = contents.object;
@@ -44,7 +49,8 @@ void SharedMappings::add(const Mapping &m, image::Region &region)
         return;
     }
     if (m.kind == RegionKind::shared_anonymous) {
-        // Mapped twice or in parts: only a file can be mapped so again, and one of memory will do.
+        // Mapped twice, in parts, or by several: only a file can be mapped so again, and one of
+        // memory will do.
         region.kind = RegionKind::memfd;
         region.file = d_.files.mapped("/memfd:shared memory", m.device, m.inode);
         region.file_offset = m.offset;
@@ -52,39 +58,47 @@ void SharedMappings::add(const Mapping &m, image::Region &region)
     if (region.file == 0)
         return;
     image::File &file = d_.files.files()[region.file - 1];
-    const auto known = contents_.find(key);
-    if (file.object != 0 && known == contents_.end())
-        return; // a descriptor leads to it
+    if (file.object != 0 && common_.find(m) == nullptr)
+        return; // its contents are saved by a descriptor or a name
     const bool gone = m.deleted || (file.flags & image::kFileUnlinked) != 0;
     if (gone) {
-        Contents &contents = contents_[key];
+        Contents &contents = common_.of(m);
         contents.file = region.file;
         add_part(m, contents, m.offset / 4096);
         file.object = contents.object;
         file.flags |= image::kFileUnlinked | image::kFileContentsSaved;
-    } else if (m.kind == RegionKind::shared_file && d_.options.save_shared &&
-               (m.prot & PROT_WRITE) != 0) {
-        Contents &contents = contents_[key];
-        add_part(m, contents, m.offset / 4096);
-        region.object = contents.object;
-        region.object_page = m.offset / 4096;
+    } else if (m.kind == RegionKind::shared_file && (m.prot & PROT_WRITE) != 0) {
+        add_named(m, region);
     }
 }
 
-void SharedMappings::finish()
+void SharedMappings::add_named(const Mapping &m, image::Region &region)
 {
-    for (const auto &[key, contents] : contents_) {
+    if (is_in_memory(m.path)) {
+        d_.files.save_by_name(region.file);
+    } else if (d_.options.save_shared && is_first_) {
+        add_part(m, common_.of(m), m.offset / 4096);
+        region.object = common_.of(m).object;
+        region.object_page = m.offset / 4096;
+    } else if (d_.options.save_shared && common_.find(m) == nullptr) {
+        d_.problems.add(fmt::format("memory at {:x}: the file {} is mapped, not by the first "
+                                    "process of its tree",
+                                    m.start, m.path),
+                        "without --save-shared it is left as it is");
+    }
+}
+
+void finish_shared(Description &first, SharedContents &common)
+{
+    for (const auto &[key, contents] : common.all()) {
         image::Object object;
         object.id = contents.object;
         object.kind = contents.kind;
         object.size = contents.size;
         if (contents.file != 0)
-            d_.files.files()[contents.file - 1].size = contents.size;
-        d_.shared_objects.push_back(object);
+            first.files.files()[contents.file - 1].size = contents.size;
+        first.shared_objects.push_back(object);
     }
-    std::sort(d_.shared.begin(), d_.shared.end(), [](const SharedPart &a, const SharedPart &b) {
-        return std::tie(a.object, a.page) < std::tie(b.object, b.page);
-    });
 }
 
 } // namespace cryo::capture

@@ -3,43 +3,41 @@
 // Shared mappings: whose contents are saved, and as what they come back.
 //
 // What a descriptor leads to is saved with that descriptor (files_contents.cpp), and a file with a
-// name is left where it is, unless its contents were asked for. The rest has only its mappings, and
-// is read through them: shared anonymous memory, and files and memfds without name and descriptor.
+// name is left where it is, unless its contents were asked for or it is POSIX shared memory. The
+// rest has only its mappings, and is read through them: shared anonymous memory, and files and
+// memfds without name and descriptor.
 //
-//     SharedMappings shared(d);
+//     SharedMappings shared(d, common, is_first);
 //     for (...)
 //         shared.add(mapping, region); // changes the region
-//     shared.finish();                 // d.shared and d.shared_objects are complete
+//     finish_shared(first, common);    // when all processes have been looked at
+//
+// All of it goes into the image of the first process, whoever has it mapped.
 #pragma once
 
 #include "capture/describe.hpp"
-
-#include <map>
 
 namespace cryo::capture {
 
 class SharedMappings
 {
   public:
-    explicit SharedMappings(Description &d);
+    SharedMappings(Description &d, SharedContents &common, bool is_first)
+        : d_(d), common_(common), is_first_(is_first)
+    {}
 
     // `region` is filled in as for any mapping; of a file, with its FILE.
     void add(const Mapping &m, image::Region &region);
-    void finish();
 
   private:
-    using Key = std::pair<uint64_t, uint64_t>; // device, inode
-    struct Contents {
-        uint32_t object = 0;
-        image::ObjectKind kind = image::ObjectKind::file_contents;
-        uint64_t size = 0;
-        uint32_t file = 0;
-    };
-    void add_part(const Mapping &m, Contents &contents, uint64_t page);
+    void add_part(const Mapping &m, SharedContents::Contents &contents, uint64_t page);
+    void add_named(const Mapping &m, image::Region &region);
 
     Description &d_;
-    std::map<Key, size_t> mappings_; // how many there are of one shared anonymous memory
-    std::map<Key, Contents> contents_;
+    SharedContents &common_;
+    bool is_first_;
 };
+
+void finish_shared(Description &first, SharedContents &common);
 
 } // namespace cryo::capture

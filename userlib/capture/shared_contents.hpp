@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory that several mappings have in common, of one process or of several, and whose contents are
+// saved: each page once, through whichever mapping has it.
+//
+//     SharedContents contents;
+//     contents.count(space);                        // of every process, before the first question
+//     contents.is_mapped_once(mapping);
+//     contents.take(it, first_page, end_page);      // what of it nobody has taken yet
+#pragma once
+
+#include "capture/regions.hpp"
+#include "image/records.hpp"
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace cryo::capture {
+
+class SharedContents
+{
+  public:
+    using Key = std::pair<uint64_t, uint64_t>; // device, inode
+    struct Contents {
+        uint32_t object = 0;
+        image::ObjectKind kind = image::ObjectKind::file_contents;
+        uint64_t size = 0;
+        uint32_t file = 0;                  // FILE, or 0
+        std::map<uint64_t, uint64_t> taken; // pages: begin → end
+    };
+    using Pages = std::pair<uint64_t, uint64_t>; // begin, end
+
+    static Key key_of(const Mapping &m) { return {m.device, m.inode}; }
+
+    void count(const AddressSpace &space);
+    // Anonymous shared memory with one mapping in all processes.
+    bool is_mapped_once(const Mapping &m) const;
+    Contents *find(const Mapping &m);
+    Contents &of(const Mapping &m) { return all_[key_of(m)]; }
+    static std::vector<Pages> take(Contents &contents, uint64_t begin, uint64_t end);
+    std::map<Key, Contents> &all() { return all_; }
+
+  private:
+    std::map<Key, size_t> mappings_;
+    std::map<Key, Contents> all_;
+};
+
+} // namespace cryo::capture
