@@ -5,9 +5,10 @@
  *     scopes LOG [session]
  *
  * Files tell it what to do. LOG.forward: lines "SCOPE TARGET", which the callback passes to
- * cr_forward_checkpoint(). LOG.wait: the callback waits until there is LOG.go. LOG.ask: a line
- * "SCOPE TARGET FLAGS IMAGE", for which it requests a checkpoint. LOG.fork: it makes a child, which
- * does the same with LOG.child. It ends when LOG.end exists. The log has what came of it all.
+ * cr_forward_checkpoint(), and waits for if there is LOG.hold. LOG.wait: the callback waits until
+ * there is LOG.go. LOG.ask: a line "SCOPE TARGET FLAGS IMAGE", for which it requests a checkpoint.
+ * LOG.fork: it makes a child, which does the same with LOG.child. It ends when LOG.end exists. The
+ * log has what came of it all.
  */
 #include <libcr.h>
 
@@ -52,6 +53,8 @@ static void pause_shortly(void)
 static int callback(void *arg)
 {
     say("enter", cr_get_checkpoint_info()->scope);
+    while (there("hold") && !there("forward"))
+        pause_shortly();
     FILE *orders = fopen(name("forward"), "re");
     int scope, target;
     while (orders != NULL && fscanf(orders, "%d %d", &scope, &target) == 2) {

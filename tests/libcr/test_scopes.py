@@ -193,6 +193,29 @@ class Scopes(unittest.TestCase):
         self.assertEqual(self.members(self.world.image + ".2"), [child.pid])
         self.end(child, a, b)
 
+    def test_requests_that_need_each_others_processes(self):
+        a, b = self.pair()
+        for one in (a, b):
+            one.tell("hold")
+            one.tell("wait")
+            one.ask(PROC, 0, f"{one.path}.image")
+        for one, other in ((a, b), (b, a)):
+            one.await_line("enter")
+            other.await_line("enter")
+            one.tell("forward", f"{PROC} {other.pid}\n")
+        for one in (a, b):
+            one.await_line("forward 0")
+        for one in (a, b):
+            one.touch("go")
+        for one in (a, b):
+            one.await_line("reaped")
+            self.assertIn("reaped 0", one.log())
+            self.assertEqual(self.members(f"{one.path}.image"), sorted([a.pid, b.pid]))
+        # One of the requests has stepped back, and come again.
+        given_up = [line for one in (a, b) for line in one.log() if line.startswith("callback -")]
+        self.assertEqual(given_up, [f"callback -{errno.EAGAIN}"])
+        self.end(a, b)
+
 
 if __name__ == "__main__":
     lab.main()

@@ -157,21 +157,54 @@ Result<bool> Gathering::take_turns(const std::vector<Relation> &fresh, std::vect
             turns.emplace_back(); // it has ended, or is not ours: that will be seen
             continue;
         }
-        Result<Turn> turn = Turn::take(*address);
+        Result<Turn> turn = Turn::take(*address, !members_.empty());
         if (!turn)
             return turn.error();
         if (!*turn) {
             turns.clear();
-            if (options_.phase)
-                options_.phase(fmt::format("waiting for the checkpoint of process {} by process {}",
-                                           relation.pid, turn->holder()));
-            if (Result<void> over = turn->await_change(common_.deadline); !over)
+            if (Result<void> over = await_turn(relation.pid, *turn); !over)
                 return over.error();
             return false;
         }
         turns.push_back(std::move(*turn));
     }
     return true;
+}
+
+Result<void> Gathering::await_turn(pid_t pid, const Turn &turn)
+{
+    constexpr int look_again_ms = 50;
+    if (options_.phase)
+        options_.phase(fmt::format("waiting for the checkpoint of process {} by process {}", pid,
+                                   turn.holder()));
+    while (!turn.is_over(look_again_ms)) {
+        if (Result<void> early = check_deadline(common_.deadline); !early)
+            return early;
+        const bool needed = std::ranges::any_of(
+            members_, [](const auto &member) { return member->turn().is_wanted_in_need(); });
+        if (needed && turn.holder() < getpid())
+            return step_back(turn);
+    }
+    return {};
+}
+
+// Everything is given up, and begun anew when the other one is through with it.
+Result<void> Gathering::step_back(const Turn &turn)
+{
+    constexpr int look_again_ms = 200;
+    give_up(EAGAIN);
+    members_.clear();
+    asked_.clear();
+    to_stop_.clear();
+    omitted_.clear();
+    left_out_.clear();
+    scopes_.resize(1);
+    stepped_back_ = true;
+    while (!turn.is_over(look_again_ms)) {
+        if (Result<void> early = check_deadline(common_.deadline); !early)
+            return early;
+    }
+    return {};
 }
 
 Result<void> Gathering::ask(const Relation &relation, Turn turn)
@@ -192,6 +225,7 @@ Result<void> Gathering::ask(const Relation &relation, Turn turn)
 // Everybody who is there and not known yet. False: there is nobody.
 Result<bool> Gathering::ask_fresh()
 {
+    stepped_back_ = false;
     for (;;) {
         Result<std::vector<Relation>> found = fresh();
         if (!found)
@@ -202,6 +236,8 @@ Result<bool> Gathering::ask_fresh()
         Result<bool> ours = take_turns(*found, turns);
         if (!ours)
             return ours.error();
+        if (!*ours && stepped_back_)
+            return false;
         if (!*ours)
             continue;
         for (size_t i = 0; i < found->size(); i++) {
@@ -296,13 +332,33 @@ Result<void> Gathering::await_prepared()
     return {};
 }
 
-// A process that stands still makes no others: when a look finds nobody new, all are there.
 Result<void> Gathering::stop_everybody()
+{
+    if (Result<void> gathered = gather(); !gathered)
+        return gathered;
+    for (size_t i = 0; i < members_.size(); i++)
+        members_[i]->set_number(i);
+    // One that somebody else is to wait for is nothing to those who are saved.
+    std::erase_if(zombies_, [&](const Relation &zombie) {
+        return std::ranges::none_of(
+            members_, [&](const auto &member) { return member->relation().pid == zombie.ppid; });
+    });
+    if (!members_.empty())
+        return {};
+    return Error(ESRCH, left_out_.empty()
+                            ? fmt::format("process {} has ended; nobody has waited for it", id_)
+                            : "nothing is left to save: " + left_out_.front());
+}
+
+// A process that stands still makes no others: when a look finds nobody new, all are there.
+Result<void> Gathering::gather()
 {
     for (;;) {
         Result<bool> asked = ask_fresh();
         if (!asked)
             return asked.error();
+        if (!*asked && stepped_back_)
+            continue;
         if (!*asked)
             break;
         if (Result<void> prepared = await_prepared(); !prepared)
@@ -320,18 +376,7 @@ Result<void> Gathering::stop_everybody()
                 return stopped;
         }
     }
-    for (size_t i = 0; i < members_.size(); i++)
-        members_[i]->set_number(i);
-    // One that somebody else is to wait for is nothing to those who are saved.
-    std::erase_if(zombies_, [&](const Relation &zombie) {
-        return std::ranges::none_of(
-            members_, [&](const auto &member) { return member->relation().pid == zombie.ppid; });
-    });
-    if (!members_.empty())
-        return {};
-    return Error(ESRCH, left_out_.empty()
-                            ? fmt::format("process {} has ended; nobody has waited for it", id_)
-                            : "nothing is left to save: " + left_out_.front());
+    return {};
 }
 
 // All are told before the first answer is waited for.

@@ -52,6 +52,9 @@ class Gathering
     Result<std::vector<Relation>> fresh();
     Result<bool> is_left_out(const Relation &relation);
     Result<bool> take_turns(const std::vector<Relation> &fresh, std::vector<Turn> &turns);
+    Result<void> await_turn(pid_t pid, const Turn &turn);
+    Result<void> step_back(const Turn &turn);
+    Result<void> gather();
     Result<bool> ask_fresh();
     Result<void> ask(const Relation &relation, Turn turn);
     Result<void> hear(size_t number);
@@ -77,6 +80,7 @@ class Gathering
     std::vector<Relation> zombies_;
     std::set<pid_t> omitted_; // left out, or ended
     std::vector<std::string> left_out_;
+    bool stepped_back_ = false;
 };
 
 } // namespace cryo::capture

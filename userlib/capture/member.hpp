@@ -50,6 +50,7 @@ class Member
         return session_->ask_to_prepare(request);
     }
     AgentSession &session() { return *session_; }
+    Turn &turn() { return turn_; }
     void set_prepared(bool has_callbacks) { has_callbacks_ = has_callbacks; }
     Result<void> ask_to_stop() { return session_->ask_to_stop(); }
     Result<void> await_stop();

@@ -26,7 +26,7 @@ ucred peer_of(int fd)
 
 } // namespace
 
-Result<Turn> Turn::take(std::string_view agent)
+Result<Turn> Turn::take(std::string_view agent, bool holds_others)
 {
     const std::string name = fmt::format("{}.turn", agent);
     sockaddr_un address = {};
@@ -36,7 +36,7 @@ Result<Turn> Turn::take(std::string_view agent)
     const auto *at = reinterpret_cast<const sockaddr *>(&address);
     for (;;) {
         Turn turn;
-        turn.socket_.reset(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+        turn.socket_.reset(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
         if (!turn.socket_)
             return Error::from_errno("socket", errno);
         if (bind(turn.socket_.get(), at, length) == 0) {
@@ -54,20 +54,32 @@ Result<Turn> Turn::take(std::string_view agent)
             turn.socket_.reset();
         else
             turn.holder_ = peer.pid;
+        if (holds_others)
+            send(turn.socket_.get(), "n", 1, MSG_NOSIGNAL); // if it fails, the turn is over
         return turn;
     }
 }
 
-Result<void> Turn::await_change(uint64_t deadline_ns) const
+bool Turn::is_over(int milliseconds) const
 {
-    constexpr int look_again_ms = 200;
+    pollfd look = {socket_.get(), POLLIN, 0};
+    return poll(&look, 1, milliseconds) > 0;
+}
+
+bool Turn::is_wanted_in_need()
+{
+    if (!socket_ || holder_ != 0)
+        return false;
     for (;;) {
-        pollfd look = {socket_.get(), POLLIN, 0};
-        if (poll(&look, 1, look_again_ms) > 0)
-            return {};
-        if (Result<void> early = check_deadline(deadline_ns); !early)
-            return early;
+        Fd other(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        if (!other)
+            break;
+        waiting_.push_back(std::move(other));
     }
+    return std::ranges::any_of(waiting_, [](const Fd &other) {
+        char need;
+        return recv(other.get(), &need, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
+    });
 }
 
 } // namespace cryo::capture
