@@ -5,6 +5,7 @@
 #include "cli/place.hpp"
 #include "cli/requester.hpp"
 #include "forward.hpp"
+#include "keeper/launch.hpp"
 #include "options.hpp"
 
 #include <cerrno>
@@ -112,6 +113,11 @@ int Command::run()
     if (cryo::Result<void> after = backend_->after_restart(*alive); !after)
         fmt::print(stderr, "cr_restart: {}\n", after.error().text());
     tell(*alive);
+    if (options_.keeping.wanted()) {
+        const cryo::Result<void> kept = cryo::keeper::launch(options_.keeping, alive->pid);
+        if (!kept) // the program is back, and goes on
+            fmt::print(stderr, "cr_restart: no automatic checkpoints: {}\n", kept.error().text());
+    }
     options_.hooks.succeeded(alive->pid);
     int status = 0;
     while (waitpid(alive->pid, &status, 0) < 0) {

@@ -5,6 +5,7 @@
 #include "cli/signal_options.hpp"
 
 #include <cerrno>
+#include <filesystem>
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -58,6 +59,23 @@ void add_hooks(CLI::App &app, Hooks &hooks)
     }
 }
 
+// Automatic checkpoints go on where those went of which the image is one.
+cryo::Result<void> complete_keeping(Options &options)
+{
+    namespace fs = std::filesystem;
+    options.keeping.restarted = true;
+    if (options.request.fd >= 0 && options.keeping.directory.empty())
+        return cryo::Error(EINVAL, "--interval: with an image that is no file, --into is needed");
+    std::error_code error;
+    const fs::path image = fs::canonical(options.image, error);
+    if (error)
+        return cryo::Error::from_errno(options.image, error.value());
+    const fs::path beside = image.parent_path();
+    return cryo::keeper::complete(options.keeping, fs::exists(beside / "keeper.json", error)
+                                                       ? beside.string()
+                                                       : image.string() + ".d");
+}
+
 } // namespace
 
 void add_options(CLI::App &app, Options &options)
@@ -78,6 +96,7 @@ void add_options(CLI::App &app, Options &options)
                    "Who restores: kmod (the kernel module), user (without it), auto (the best "
                    "there is), or a plug-in")
         ->capture_default_str();
+    cryo::keeper::add_options(app, options.keeping);
     options.talk.add_options(app);
     cryo::cli::add_file_options(app, options.request.options.files);
 }
@@ -101,5 +120,5 @@ cryo::Result<void> complete(Options &options)
     if (!options.directory.empty() && stat(named.c_str(), &status) == 0 && !S_ISDIR(status.st_mode))
         return cryo::Error(ENOTDIR, named + ": is no directory");
     options.image = named;
-    return {};
+    return options.keeping.wanted() ? complete_keeping(options) : cryo::Result<void>();
 }

@@ -12,6 +12,7 @@
 #include "base/result.hpp"
 #include "cli/talk.hpp"
 #include "hooks.hpp"
+#include "keeper/settings.hpp"
 
 #include <CLI/CLI.hpp>
 #include <string>
@@ -21,6 +22,7 @@ struct Options {
     std::string image; // for messages, and to be opened where there is no descriptor
     std::string backend = "auto";
     Hooks hooks;
+    cryo::keeper::Settings keeping;
     cryo::cli::Talk talk{"cr_restart"};
 
     // As they are written.

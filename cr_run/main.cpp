@@ -3,6 +3,7 @@
 #include "cli/command.hpp"
 #include "cli/place.hpp"
 #include "coord/launch.hpp"
+#include "keeper/launch.hpp"
 #include "mpi_family.hpp"
 
 #include <cerrno>
@@ -26,6 +27,22 @@ void warn_if_setuid(const std::string &program)
         fmt::print(stderr, "cr_run: {} is setuid or setgid: it cannot be saved\n", program);
 }
 
+// Automatic checkpoints. The exit code, when they cannot be.
+std::optional<int> keep(cryo::keeper::Settings &settings, bool omit)
+{
+    if (omit) {
+        fmt::print(stderr, "cr_run: --interval and --omit exclude each other\n");
+        return cryo::cli::usage_exit;
+    }
+    cryo::Result<void> good =
+        cryo::keeper::complete(settings, fmt::format("context.{}.d", getpid()));
+    if (good)
+        good = cryo::keeper::launch(settings, getpid());
+    if (good)
+        return {};
+    return cryo::cli::fail("cr_run", good.error());
+}
+
 } // namespace
 
 int main(int argc, char **argv)
@@ -45,6 +62,8 @@ int main(int argc, char **argv)
     app.add_option("--signal", signal,
                    "The signal that Cryo uses inside the program (default: the last real-time one)")
         ->check(CLI::Range(SIGRTMIN, SIGRTMAX));
+    cryo::keeper::Settings keeping;
+    cryo::keeper::add_options(app, keeping);
     app.footer("The program and its arguments follow the options: cr_run [OPTIONS] PROGRAM ...");
     if (std::optional<int> done = cryo::cli::parse(app, argc, argv))
         return *done;
@@ -56,6 +75,12 @@ int main(int argc, char **argv)
         return cryo::cli::usage_exit;
     }
 
+    const bool is_job = mpi || (!no_mpi && !omit && cryo::coord::is_launcher(words.front()));
+    if (keeping.wanted()) {
+        keeping.mpi = is_job;
+        if (const std::optional<int> code = keep(keeping, omit))
+            return *code;
+    }
     const std::string library = cryo::cli::library(omit ? "libcr_omit.so" : "libcr_run.so");
     if (access(library.c_str(), R_OK) != 0)
         return cryo::cli::fail(
@@ -72,7 +97,7 @@ int main(int argc, char **argv)
     unsetenv("CRYO_PLAN_FD"); // that is for cr_restart to say
     if (signal != 0)
         setenv("CRYO_SIGNAL", std::to_string(signal).c_str(), 1);
-    if (mpi || (!no_mpi && !omit && cryo::coord::is_launcher(words.front()))) {
+    if (is_job) {
         if (cryo::Result<void> made = cryo::coord::make_job(words); !made)
             return cryo::cli::fail("cr_run", made.error());
     }

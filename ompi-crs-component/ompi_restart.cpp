@@ -5,6 +5,7 @@
 #include "coord/job.hpp"
 #include "coord/launch.hpp"
 #include "coord/snapshot.hpp"
+#include "keeper/launch.hpp"
 #include "legacy_options.hpp"
 
 #include <cerrno>
@@ -41,6 +42,7 @@ struct Options {
     bool preload = false;
     bool as_json = false;
     int verbose = 0;
+    cryo::keeper::Settings keeping;
 };
 
 Result<SnapshotStore> find(const Options &options)
@@ -201,7 +203,20 @@ std::vector<std::string> mpirun_words(const SnapshotStore &store, const Snapshot
     _exit(error == ENOENT ? 127 : 126);
 }
 
-int start(const SnapshotStore &store, const Snapshot &snapshot, const Options &options)
+// Automatic checkpoints go on where the snapshot is, unless told otherwise.
+Result<void> keep(const SnapshotStore &store, Options &options)
+{
+    cryo::keeper::Settings &settings = options.keeping;
+    if (!settings.wanted())
+        return {};
+    settings.mpi = true;
+    settings.restarted = true;
+    Result<void> good =
+        cryo::keeper::complete(settings, std::filesystem::path(store.path()).parent_path());
+    return good ? cryo::keeper::launch(settings, getpid()) : good;
+}
+
+int start(const SnapshotStore &store, const Snapshot &snapshot, Options &options)
 {
     if (Result<void> whole = store.check(snapshot); !whole)
         return cryo::cli::fail(command, whole.error());
@@ -225,6 +240,8 @@ int start(const SnapshotStore &store, const Snapshot &snapshot, const Options &o
             return 0;
         }
     }
+    if (Result<void> kept = keep(store, options); !kept)
+        return cryo::cli::fail(command, kept.error());
     const Result<cryo::coord::Variables> variables = cryo::coord::start_job(getpid());
     if (!variables)
         return cryo::cli::fail(command, variables.error());
@@ -262,6 +279,7 @@ int main(int argc, char **argv)
                  "Accepted for old scripts; images are read where they are");
     app.add_flag("--json", options.as_json, "With --info: one JSON array");
     app.add_flag("-v,--verbose", options.verbose, "Tell more");
+    cryo::keeper::add_options(app, options.keeping);
     app.footer("-mca NAME VALUE and -gmca NAME VALUE are passed on to mpirun;\n"
                "snapc_base_global_snapshot_dir is --where.");
     const cryo::legacy::Words words =

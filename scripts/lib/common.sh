@@ -51,7 +51,14 @@ configure_and_build() {
     if [ -f "$cache" ] && ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$CRYO_TOP" "$cache"; then
         rm -rf "build/$preset"
     fi
-    step "configuring ($preset)" "$log/configure-$preset.log" cmake --preset "$preset"
+    # What was compiled before, here or in another clone, is not compiled again.
+    local launcher=()
+    if command -v ccache >/dev/null; then
+        export CCACHE_DIR=$CRYO_CACHE/ccache CCACHE_BASEDIR=$CRYO_TOP CCACHE_NOHASHDIR=1
+        launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+    fi
+    step "configuring ($preset)" "$log/configure-$preset.log" \
+        cmake --preset "$preset" ${launcher[@]+"${launcher[@]}"}
     step "building ($preset)" "$log/build-$preset.log" \
         cmake --build --preset "$preset" --target "${targets[@]}"
 }

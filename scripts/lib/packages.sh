@@ -5,7 +5,7 @@
 # What is not named here does not exist on the next machine.
 
 CRYO_PACKAGES_BUILD=(
-    g++ cmake ninja-build pkg-config make
+    g++ ccache cmake ninja-build pkg-config make
     libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libtomlplusplus-dev
     libzstd-dev liblz4-dev libxxhash-dev liburing-dev libnl-3-dev libnl-genl-3-dev
     libgtest-dev libgmock-dev libbenchmark-dev

@@ -66,6 +66,21 @@ class Jobs:
             self.fail(f"ompi-checkpoint: {done.returncode}\n{done.stdout}{done.stderr}")
         return None
 
+    def save_automatically(self):
+        """The reference of a snapshot that cr_run --interval has made; the job is killed."""
+        log = self.directory / "snapshots" / "keeper.log"
+        done = lambda: log.read_text().count("on the disk") if log.exists() else 0  # noqa: E731
+        before = done()
+        end = time.monotonic() + self.options.patience
+        while done() < before + 2:
+            if self.job.poll() is not None:
+                return None
+            if time.monotonic() > end:
+                self.fail("no automatic snapshots")
+            time.sleep(0.01)
+        self.kill()
+        return "context.ckpt"
+
     def wait(self):
         try:
             return self.job.wait(self.options.patience)
@@ -98,6 +113,8 @@ def main():
     parser.add_argument("--generations", type=int, default=1, help="times it is saved, at most")
     parser.add_argument("--pass", type=int, default=0, dest="passing",
                         help="times it is saved and goes on, in each generation")
+    parser.add_argument("--automatic", action="store_true",
+                        help="it is saved by cr_run --interval, and killed")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
@@ -111,17 +128,19 @@ def main():
             if jobs.wait() != 0:
                 jobs.fail("natively, the job fails")
             natively = result(jobs.text())
-            jobs.start([jobs.command("cr_run"), *mpirun, *options.command])
+            automatic = ["--interval", "200ms", "--into", f"{directory}/snapshots"]
+            automatic = automatic if options.automatic else []
+            jobs.start([jobs.command("cr_run"), *automatic, *mpirun, *options.command])
             saved = 0
             for _ in range(options.generations):
                 time.sleep(random.uniform(0, 0.3)) # any moment will do
                 for _ in range(options.passing):
                     jobs.save()
-                reference = jobs.save("--term")
+                reference = jobs.save_automatically() if options.automatic else jobs.save("--term")
                 if reference is None:
                     break
                 saved += 1
-                jobs.start([jobs.command("ompi-restart"), reference])
+                jobs.start([jobs.command("ompi-restart"), *automatic, reference])
             if jobs.wait() != 0:
                 jobs.fail("the job fails")
             if result(jobs.text()) != natively or not natively:

@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Automatic checkpoints: cr_run --interval and cr_restart --interval.
+
+    test_keeper.py DIRECTORY-OF-COMMANDS
+
+The program writes numbers one after the other. Whenever and however often it is killed and brought
+back, none may be missing and none may come twice.
+"""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BIN = os.path.abspath(sys.argv.pop(1))
+PATIENCE = 60
+COUNT = """
+import sys, time
+memory = [bytearray(4096) for _ in range(2000)]
+number = 0
+while number != {last}:
+    number += 1
+    memory[number % 2000][number % 4096] ^= 255
+    print(number, flush=True)
+    time.sleep(0.005)
+"""
+
+
+def tool(name):
+    return os.path.join(BIN, name)
+
+
+def wait_until(what, condition):
+    end = time.monotonic() + PATIENCE
+    while not (value := condition()):
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {PATIENCE} s for {what}")
+        time.sleep(0.005)
+    return value
+
+
+def exists(pid):
+    """Not so for a zombie: in a container nobody may collect what has lost its parent."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+class Keeper(unittest.TestCase):
+    def setUp(self):
+        self.top = tempfile.mkdtemp(prefix="cryo-keeper.")
+        self.addCleanup(shutil.rmtree, self.top)
+        self.programs = []
+        self.addCleanup(self.end_all)
+
+    def end_all(self):
+        for program in self.programs:
+            self.kill(program)
+        for directory in ("one", "two"):  # nothing writes into them when they are removed
+            keeper = self.state(directory).get("keeper")
+            if keeper:
+                wait_until("the end of the keeper", lambda pid=keeper: not exists(pid))
+
+    def path(self, *names):
+        return os.path.join(self.top, *names)
+
+    def images(self, directory="one"):
+        try:
+            return sorted(n for n in os.listdir(self.path(directory)) if n.startswith("context."))
+        except FileNotFoundError:
+            return []
+
+    def state(self, directory="one"):
+        try:
+            with open(self.path(directory, "keeper.json"), encoding="utf-8") as file:
+                return json.load(file)
+        except FileNotFoundError:
+            return {}
+
+    def log(self, directory="one"):
+        try:
+            with open(self.path(directory, "keeper.log"), encoding="utf-8") as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
+
+    def spawn(self, *words):
+        with open(self.path("out"), "ab") as out, open(self.path("err"), "ab") as err:
+            program = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                       start_new_session=True, cwd=self.top)
+        self.programs.append(program)
+        return program
+
+    def start(self, *options, last=-1):
+        return self.spawn(tool("cr_run"), *options, sys.executable, "-c", COUNT.format(last=last))
+
+    def errors(self):
+        with open(self.path("err"), encoding="utf-8") as file:
+            return file.read()
+
+    @staticmethod
+    def kill(program):
+        if program.poll() is None:
+            os.killpg(program.pid, signal.SIGKILL)
+        program.wait()
+
+    def numbers(self):
+        with open(self.path("out"), encoding="ascii") as file:
+            return [int(line) for line in file.read().splitlines()]
+
+    def kill_program(self, program):
+        """The program itself, and cr_restart with it."""
+        pid = self.state()["pid"]
+        os.kill(pid, signal.SIGKILL)
+        self.kill(program)
+
+    def test_kills_and_restarts(self):
+        program = self.start("--interval", "200ms", "--into", "one")
+        for generation in range(3):
+            before = self.images()[-1:] if generation else []
+            wait_until("three more images",
+                       lambda b=before: len([n for n in self.log().splitlines()
+                                             if "on the disk" in n]) >= 3 * (generation + 1)
+                       and self.images()[-1:] != b)
+            self.kill_program(program)
+            keeper = self.state()["keeper"]
+            wait_until("the end of the keeper", lambda k=keeper: not exists(k))
+            self.assertTrue(os.path.samefile(self.path("one", "latest"),
+                                             self.path("one", self.images()[-1])))
+            written = len(self.numbers())
+            program = self.spawn(tool("cr_restart"), "-q", "--no-restore-pid", "--interval",
+                                 "200ms", self.path("one", "latest"))
+            wait_until("numbers after the restart",
+                       lambda w=written: len(self.numbers()) > w + 20)
+            wait_until("the new keeper", lambda k=keeper: self.state().get("keeper") != k)
+            self.assertEqual(self.state()["failures"], generation + 1)
+        self.kill_program(program)
+        numbers = self.numbers()
+        self.assertEqual(numbers, list(range(1, len(numbers) + 1)))
+        self.assertEqual(self.errors(), "")
+
+    def test_only_what_is_needed_stays(self):
+        self.start("--interval", "100ms", "--into", "one", "--keep", "2", "--delta=differential")
+        wait_until("seven images", lambda: "context.000007" in self.images())
+        self.start_reading_chain()
+
+    def start_reading_chain(self):
+        # The first, on which all are based, and two or three (while the last is being added).
+        kept = wait_until("a moment without a new image", self.settled)
+        self.assertEqual(kept[0], "context.000001")
+        self.assertIn(len(kept), (3, 4))
+        for name in kept:
+            done = subprocess.run([tool("cr_inspect"), "--verify", self.path("one", name)],
+                                  capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def settled(self):
+        pid = self.state().get("pid")
+        os.kill(pid, signal.SIGKILL)
+        wait_until("the end of the keeper", lambda: not exists(self.state()["keeper"]))
+        return self.images()
+
+    def test_second_directory_is_enough(self):
+        program = self.start("--interval", "200ms", "--into", "one", "--second", "two",
+                             "--bandwidth", "200M")
+        wait_until("three copies", lambda: "context.000003" <= (self.images("two") or [""])[-1])
+        self.kill_program(program)
+        wait_until("the end of the keeper", lambda: not exists(self.state()["keeper"]))
+        series = self.state()["series"]
+        shutil.rmtree(self.path("one"))  # the node is lost
+        newest = self.images("two")[-1]
+        program = self.spawn(tool("cr_restart"), "-q", "--no-restore-pid", "--interval", "200ms",
+                             "--into", "one", "--second", "two", self.path("two", "latest"))
+        wait_until("a newer copy", lambda: self.images("two")[-1] > newest)
+        self.assertEqual(self.state()["series"], series)
+        self.kill_program(program)
+        numbers = self.numbers()
+        self.assertEqual(numbers, list(range(1, len(numbers) + 1)))
+        self.assertEqual(self.errors(), "")
+
+    def test_second_directory_of_another_series(self):
+        self.start("--interval", "100ms", "--into", "one", "--second", "two")
+        wait_until("a copy", lambda: self.images("two"))
+        other = self.start("--interval", "100ms", "--into", "three", "--second", "two")
+        self.assertNotEqual(other.wait(PATIENCE), 0)
+        self.assertIn("two", self.errors())
+        self.assertEqual(self.images("three"), [])
+
+    def test_directory_in_use(self):
+        self.start("--interval", "1h", "--into", "one")
+        wait_until("the program", lambda: self.numbers())
+        written = len(self.numbers())
+        other = subprocess.run([tool("cr_run"), "--interval", "1h", "--into", "one", "echo", "-1"],
+                               cwd=self.top, capture_output=True, text=True, timeout=PATIENCE,
+                               check=False)
+        self.assertNotEqual(other.returncode, 0)
+        self.assertIn("another program's automatic checkpoints go there", other.stderr)
+        self.assertEqual(other.stdout, "")
+        self.assertGreater(len(self.numbers()), written)
+
+    def test_before_the_deadline(self):
+        program = self.start("--interval", "1h", "--into", "one", "--before-deadline", "31s")
+        wait_until("the last one", lambda: "the last one before the deadline" in self.log())
+        self.assertEqual(self.images(), ["context.000001"])
+        self.assertIsNone(program.poll())
+
+    def test_signals(self):
+        program = self.start("--interval", "1h", "--into", "one")
+        wait_until("the program", lambda: self.numbers())
+        keeper = wait_until("the keeper", lambda: self.keeper_of(program.pid))
+        os.kill(keeper, signal.SIGUSR1)
+        wait_until("an image", lambda: self.images() == ["context.000001"])
+        os.kill(keeper, signal.SIGTERM)
+        wait_until("the end of the keeper", lambda: not exists(keeper))
+        self.assertEqual(self.images(), ["context.000001", "context.000002"])
+        self.assertIsNone(program.poll())
+
+    @staticmethod
+    def keeper_of(pid):
+        for entry in os.listdir("/proc"):
+            if not entry.isdigit():
+                continue
+            try:
+                with open(f"/proc/{entry}/cmdline", "rb") as file:
+                    words = file.read().split(b"\0")
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if words[0].endswith(b"/cryo/keeper") and words[1] == str(pid).encode():
+                return int(entry)
+        return None
+
+    def test_the_program_does_not_notice(self):
+        # No child more to wait for, no descriptor, no end of a pipe, no variable.
+        script = "import os\n" \
+                 "try: os.wait()\n" \
+                 "except ChildProcessError: print('alone')\n" \
+                 "print(sorted(os.listdir('/proc/self/fd'))[:4], len(os.environ))"
+        with_keeper, without = (
+            subprocess.run([tool("cr_run"), *options, sys.executable, "-c", script], cwd=self.top,
+                           capture_output=True, text=True, timeout=PATIENCE, check=False).stdout
+            for options in (["--interval", "1h", "--into", "one"], []))
+        self.assertEqual(with_keeper, without)
+        self.assertIn("alone", with_keeper)
+
+    def test_what_cannot_be_saved_is_told_once(self):
+        self.spawn(tool("cr_run"), "--interval", "100ms", "--into", "one", sys.executable, "-c",
+                   "import socket, sys\n"
+                   "listener = socket.create_server(('127.0.0.1', 0))\n"
+                   "client = socket.create_connection(listener.getsockname())\n"
+                   "print(1, flush=True)\n"
+                   "listener.accept()[0].recv(1)")
+        wait_until("three attempts", lambda: self.log().count("127.0.0.1") >= 3)
+        self.assertEqual(self.images(), [])
+        told = [line for line in self.errors().splitlines() if "automatic checkpoint" in line]
+        self.assertEqual(len(told), len(set(told)), told)
+
+    def test_wrong_usage(self):
+        for words in (["--interval", "often"], ["--into", "one"], ["--interval", "1s", "--keep=0"],
+                      ["--interval", "1s", "--omit"], ["--interval", "1s", "--into", "/dev/null"]):
+            done = subprocess.run([tool("cr_run"), *words, "echo", "ran"], cwd=self.top,
+                                  capture_output=True, text=True, timeout=PATIENCE, check=False)
+            self.assertNotEqual(done.returncode, 0, words)
+            self.assertEqual(done.stdout, "", words)
+            self.assertNotEqual(done.stderr, "", words)
+
+
+if __name__ == "__main__":
+    unittest.main()

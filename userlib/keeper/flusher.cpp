@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "keeper/flusher.hpp"
+
+#include "keeper/worker.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace cryo::keeper {
+
+namespace {
+
+constexpr size_t piece_bytes = 4 << 20;
+constexpr int lowest_priority = 19;
+
+// Waits as long as `bytes` may take at this rate, since `begun`.
+void keep_to(uint64_t rate, uint64_t bytes, double begun)
+{
+    if (rate == 0)
+        return;
+    const double left =
+        begun + static_cast<double>(bytes) / static_cast<double>(rate) - monotonic_now();
+    if (left <= 0)
+        return;
+    timespec pause;
+    pause.tv_sec = static_cast<time_t>(left);
+    pause.tv_nsec = static_cast<long>((left - static_cast<double>(pause.tv_sec)) * 1e9);
+    nanosleep(&pause, nullptr);
+}
+
+Result<void> write_all(int fd, const char *bytes, size_t size, const std::string &name)
+{
+    while (size > 0) {
+        const ssize_t put = write(fd, bytes, size);
+        if (put < 0 && errno != EINTR)
+            return Error::from_errno(name, errno);
+        if (put > 0) {
+            bytes += put;
+            size -= static_cast<size_t>(put);
+        }
+    }
+    return {};
+}
+
+Result<void> synchronize(int fd, const std::string &name)
+{
+    if (fsync(fd) != 0)
+        return Error::from_errno(name, errno);
+    return {};
+}
+
+} // namespace
+
+Result<void> Flusher::copy(const std::string &name) const
+{
+    const std::string source = from_.path(name);
+    const std::string target = to_.path(name);
+    const std::string made = fmt::format("{}.{}", to_.path("." + name), getpid());
+    Fd in(open(source.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!in)
+        return Error::from_errno(source, errno);
+    Fd out(open(made.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0400));
+    if (!out)
+        return Error::from_errno(made, errno);
+    const auto contents = [&]() -> Result<void> {
+        std::vector<char> piece(piece_bytes);
+        const double begun = monotonic_now();
+        uint64_t bytes = 0;
+        for (;;) {
+            const ssize_t got = read(in.get(), piece.data(), piece.size());
+            if (got == 0)
+                return synchronize(out.get(), made);
+            if (got < 0 && errno != EINTR)
+                return Error::from_errno(source, errno);
+            if (got < 0)
+                continue;
+            Result<void> put = write_all(out.get(), piece.data(), static_cast<size_t>(got), made);
+            if (!put)
+                return put;
+            bytes += static_cast<uint64_t>(got);
+            keep_to(bandwidth_, bytes, begun);
+        }
+    };
+    if (Result<void> good = contents(); !good) {
+        unlink(made.c_str());
+        return good;
+    }
+    if (rename(made.c_str(), target.c_str()) != 0) {
+        const Error error = Error::from_errno(target, errno);
+        unlink(made.c_str());
+        return error;
+    }
+    const Fd directory(open(to_.directory().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    return synchronize(directory.get(), to_.directory());
+}
+
+Result<void> Flusher::work(unsigned keep) const
+{
+    const std::string newest = from_.newest();
+    if (newest.empty())
+        return {};
+    const Result<std::vector<std::string>> needed = from_.needed(newest); // the oldest first
+    if (!needed)
+        return needed.error();
+    const std::vector<std::string> there = to_.names();
+    for (const std::string &name : *needed) {
+        if (std::find(there.begin(), there.end(), name) != there.end())
+            continue;
+        if (Result<void> copied = copy(name); !copied)
+            return copied;
+    }
+    if (Result<void> pointed = to_.point_latest(); !pointed)
+        return pointed;
+    return to_.prune(keep);
+}
+
+Result<void> Flusher::begin(unsigned keep, const std::vector<int> &locks)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return Error::from_errno("pipe", errno);
+    ended_ = Fd(ends[0]);
+    Fd telling(ends[1]);
+    begun_ = monotonic_now();
+    child_ = fork();
+    if (child_ < 0)
+        return Error::from_errno("fork", errno);
+    if (child_ > 0)
+        return {};
+    for (const int lock : locks)
+        close(lock);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    if (nice(lowest_priority) < 0)
+        errno = 0; // then it works at the priority it has
+    const Result<void> done = work(keep);
+    if (!done) {
+        const std::string text = done.error().text();
+        if (write(telling.get(), text.data(), text.size()) < 0)
+            _exit(2);
+    }
+    _exit(done ? 0 : 1);
+}
+
+Result<double> Flusher::end()
+{
+    std::string text;
+    char buffer[1024];
+    for (ssize_t got; (got = read(ended_.get(), buffer, sizeof(buffer))) != 0;) {
+        if (got > 0)
+            text.append(buffer, static_cast<size_t>(got));
+        else if (errno != EINTR)
+            break;
+    }
+    int status = 0;
+    while (waitpid(child_, &status, 0) < 0 && errno == EINTR)
+        ;
+    child_ = 0;
+    ended_.reset();
+    if (status != 0)
+        return Error(EIO, text.empty() ? to_.directory() + ": copying ended early" : text);
+    return monotonic_now() - begun_;
+}
+
+} // namespace cryo::keeper

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "keeper/keeper.hpp"
+
+#include "cli/text.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <csignal>
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <fstream>
+#include <poll.h>
+#include <random>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace cryo::keeper {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr double again_s = 1; // after a failure before the deadline
+
+double realtime_now()
+{
+    timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
+
+double seconds(const json &object, const char *name)
+{
+    return static_cast<double>(object.value(name, uint64_t{0})) / 1e9;
+}
+
+// The last line of what a command said: its result, or its error.
+json last_object(const std::string &output)
+{
+    const size_t end = output.find_last_not_of('\n');
+    if (end == std::string::npos)
+        return {};
+    const size_t begin = output.rfind('\n', end);
+    const std::string line = output.substr(begin == std::string::npos ? 0 : begin + 1);
+    return json::parse(line, nullptr, false);
+}
+
+Error failure(const Done &done, const json &said)
+{
+    if (said.is_object() && said.contains("error") && said["error"].is_object())
+        return {said["error"].value("code", EIO), said["error"].value("text", "")};
+    std::string text = done.messages;
+    while (text.ends_with('\n'))
+        text.pop_back();
+    if (text.empty())
+        text = fmt::format("ended with status {}", done.status);
+    return {EIO, text};
+}
+
+std::string new_series_name()
+{
+    std::random_device random;
+    return fmt::format("{:08x}{:08x}", random(), random());
+}
+
+} // namespace
+
+Keeper::Keeper(Settings settings, pid_t pid, Fd program)
+    : settings_(std::move(settings)), pid_(pid), program_(std::move(program)),
+      series_(settings_.directory), schedule_(settings_), born_(monotonic_now())
+{
+    if (!settings_.second.empty()) {
+        second_.emplace(settings_.second);
+        flusher_.emplace(series_, *second_, settings_.bandwidth);
+    }
+}
+
+Result<void> Keeper::prepare()
+{
+    Result<State> state = State::take(settings_.directory);
+    if (!state)
+        return state.error();
+    state_.emplace(std::move(*state));
+    if (second_) {
+        Result<State> second = State::take(settings_.second);
+        if (!second)
+            return second.error();
+        second_state_.emplace(std::move(*second));
+        if (Result<void> good = check_second(); !good)
+            return good;
+    }
+    if (state_->get("series", std::string()).empty())
+        state_->set("series", new_series_name());
+    ran_before_ = state_->get("ran_s", 0.0);
+    if (settings_.restarted)
+        state_->set("failures", state_->get("failures", 0) + 1);
+    schedule_.set_failure_interval(state_->failure_interval(settings_.failure_interval));
+    base_ = series_.newest();
+
+    sigset_t mask;
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGUSR1);
+    sigaddset(&mask, SIGTERM);
+    sigprocmask(SIG_SETMASK, &mask, nullptr);
+    signals_ = Fd(signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!signals_)
+        return Error::from_errno("signalfd", errno);
+    return {};
+}
+
+// A directory of another program's images is not to be mixed up with ours. One whose first
+// directory was lost, with its node, is taken over.
+Result<void> Keeper::check_second()
+{
+    const auto theirs = second_state_->get("series", std::string());
+    const auto ours = state_->get("series", std::string());
+    const bool fresh = series_.newest().empty();
+    if (!theirs.empty() && theirs != ours && !fresh)
+        return Error(EEXIST, settings_.second + ": has images of another series than " +
+                                 settings_.directory + "; name another directory with --second");
+    if (theirs.empty() && !second_->newest().empty())
+        return Error(EEXIST, settings_.second +
+                                 ": has images that were not copied there from a first directory");
+    if (ours.empty() || fresh)
+        state_->set("series", theirs.empty() ? new_series_name() : theirs);
+    second_state_->set("series", state_->get("series", std::string()));
+    return second_state_->save();
+}
+
+void Keeper::note(const std::string &sentence) const
+{
+    const std::string path = settings_.directory + "/keeper.log";
+    std::ofstream log(path, std::ios::app);
+    const time_t now = time(nullptr);
+    log << fmt::format("{:%Y-%m-%dT%H:%M:%SZ} {}\n", fmt::gmtime(now), sentence);
+}
+
+// Where the program's errors go; but the same only once.
+void Keeper::warn(const std::string &sentence)
+{
+    note(sentence);
+    if (sentence == warned_)
+        return;
+    warned_ = sentence;
+    fmt::print(stderr, "cryo: automatic checkpoint: {}\n", sentence);
+    fflush(stderr);
+}
+
+void Keeper::remember()
+{
+    state_->set("pid", pid_);
+    state_->set("keeper", getpid());
+    state_->set("ran_s", ran_before_ + monotonic_now() - born_);
+    state_->set("interval_s", schedule_.interval());
+    state_->set("failure_interval_s", state_->failure_interval(settings_.failure_interval));
+    if (Result<void> saved = state_->save(); !saved)
+        warn(saved.error().text());
+}
+
+Keeper::Reason Keeper::wait_until(double when)
+{
+    for (;;) {
+        const double left = when - monotonic_now();
+        if (left <= 0)
+            return Reason::due;
+        pollfd ready[] = {{program_.get(), POLLIN, 0},
+                          {signals_.get(), POLLIN, 0},
+                          {flusher_ && flusher_->active() ? flusher_->fd() : -1, POLLIN, 0}};
+        const int got =
+            poll(ready, std::size(ready), static_cast<int>(std::min(left * 1e3 + 1, 1e9)));
+        if (got < 0 && errno != EINTR)
+            return Reason::ended;
+        if (got <= 0)
+            continue;
+        if (ready[0].revents != 0)
+            return Reason::ended;
+        if (ready[2].revents != 0)
+            flushed();
+        signalfd_siginfo info;
+        if (ready[1].revents != 0 && read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
+            ending_ = ending_ || info.ssi_signo == SIGTERM;
+            return Reason::asked;
+        }
+    }
+}
+
+std::vector<std::string> Keeper::image_command(const std::string &name) const
+{
+    std::vector<std::string> words = {"cr_checkpoint", "--noclobber", "-f", series_.path(name)};
+    struct stat status;
+    if (settings_.delta != "none")
+        words.push_back("--delta=" + settings_.delta);
+    if (settings_.delta != "none" && !base_.empty() &&
+        stat(series_.path(base_).c_str(), &status) == 0)
+        words.insert(words.end(), {"--base", series_.path(base_)});
+    return words;
+}
+
+std::vector<std::string> Keeper::snapshot_command() const
+{
+    return {"ompi-checkpoint", "--where", settings_.directory,           "--name",
+            "context.ckpt",    "--keep",  std::to_string(settings_.keep)};
+}
+
+Result<Cost> Keeper::take(const std::string &name)
+{
+    std::vector<std::string> words = settings_.mpi ? snapshot_command() : image_command(name);
+    words.front() = settings_.commands + "/" + words.front();
+    words.insert(words.end(), {"--json", "--compress=" + settings_.compress,
+                               "--backend=" + settings_.backend, std::to_string(pid_)});
+    const Done done = run(std::move(words));
+    const json said = last_object(done.output);
+    if (done.status != 0 || !said.is_object())
+        return failure(done, said);
+    base_ = name;
+    const double stopped = seconds(said, settings_.mpi ? "longest_stop_ns" : "stopped_ns");
+    const double share = 1.0 / static_cast<double>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+    // The program stands still, and later shares the processors with who writes.
+    const Cost cost = {.lost = stopped + done.cpu_s * share, .total = done.elapsed_s};
+    note(fmt::format("{}: {}, stood still for {:.1f} ms, on the disk after {:.2f} s",
+                     settings_.mpi
+                         ? fmt::format("{} {}", said.value("reference", ""), said.value("seq", 0))
+                         : name,
+                     cli::size_text(said.value("bytes", uint64_t{0})), stopped * 1e3, cost.total));
+    return cost;
+}
+
+void Keeper::tidy()
+{
+    if (settings_.mpi)
+        return; // ompi-checkpoint does this itself
+    Result<void> good = series_.point_latest();
+    if (good)
+        good = series_.prune(settings_.keep);
+    if (!good)
+        warn(good.error().text());
+}
+
+void Keeper::flush()
+{
+    if (!flusher_ || flusher_->active())
+        return;
+    if (Result<void> begun =
+            flusher_->begin(settings_.keep, {state_->lock(), second_state_->lock()});
+        !begun)
+        warn(begun.error().text());
+}
+
+void Keeper::flushed()
+{
+    const Result<double> took = flusher_->end();
+    if (!took) {
+        warn(took.error().within("copying to " + settings_.second).text());
+        return;
+    }
+    schedule_.flushed(*took);
+    note(fmt::format("{}: {} is complete after {:.2f} s", settings_.second, second_->newest(),
+                     *took));
+    if (second_->newest() != series_.newest())
+        flush(); // there was a new one meanwhile
+}
+
+bool Keeper::save(Reason reason)
+{
+    std::string name = series_.next();
+    if (second_)
+        name = std::max(name, second_->next());
+    const Result<Cost> cost = take(name);
+    if (!cost) {
+        // The program may have ended just now; then there is nothing to say.
+        pollfd ended = {program_.get(), POLLIN, 0};
+        if (poll(&ended, 1, 0) == 0)
+            warn(cost.error().text());
+        return false;
+    }
+    warned_.clear();
+    schedule_.measured(*cost);
+    if (reason == Reason::deadline)
+        note("that was the last one before the deadline");
+    tidy();
+    flush();
+    remember();
+    return true;
+}
+
+double Keeper::next_due(double begun, double ended) const
+{
+    double due = ended + schedule_.pause(ended - begun);
+    if (settings_.deadline == 0)
+        return due;
+    const double last = monotonic_now() + settings_.deadline - realtime_now() - schedule_.reserve();
+    // One that would end after the last one should begin is not begun.
+    return due + schedule_.reserve() / 2 > last ? std::max(last, ended) : due;
+}
+
+void Keeper::work()
+{
+    double due = next_due(born_, born_);
+    for (;;) {
+        const Reason woken = wait_until(last_made_ ? HUGE_VAL : due);
+        if (woken == Reason::ended)
+            break;
+        const double begun = monotonic_now();
+        const bool late =
+            settings_.deadline != 0 && realtime_now() + schedule_.reserve() >= settings_.deadline;
+        const bool saved = save(late ? Reason::deadline : woken);
+        if (ending_)
+            break;
+        const double ended = monotonic_now();
+        if (late && (saved || realtime_now() >= settings_.deadline))
+            last_made_ = true;
+        due = late && !saved ? ended + again_s : next_due(begun, ended);
+    }
+    if (state_->get("pid", 0) == pid_) // it has been saved
+        remember();
+    state_->give_back();
+    if (second_state_)
+        second_state_->give_back();
+    if (!flusher_ || !flusher_->active())
+        return;
+    // What is being copied becomes complete. Nobody has to wait for that: neither who reads the
+    // program's errors, nor who restarts it.
+    if (freopen("/dev/null", "w", stderr) == nullptr)
+        return;
+    if (const Result<double> took = flusher_->end(); took)
+        note(fmt::format("{}: {} is complete", settings_.second, second_->newest()));
+}
+
+} // namespace cryo::keeper

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Makes the automatic checkpoints of one program until that ends. It is no child of the program and
+// no parent: it sleeps beside it, and what becomes of it never touches the program.
+//
+//     Keeper keeper(settings, pid, pidfd);
+//     Result<void> ready = keeper.prepare();
+//     keeper.work();
+#pragma once
+
+#include "base/fd.hpp"
+#include "keeper/flusher.hpp"
+#include "keeper/schedule.hpp"
+#include "keeper/series.hpp"
+#include "keeper/settings.hpp"
+#include "keeper/state.hpp"
+#include "keeper/worker.hpp"
+
+#include <optional>
+
+namespace cryo::keeper {
+
+class Keeper
+{
+  public:
+    Keeper(Settings settings, pid_t pid, Fd program);
+
+    // What is to be known before the program starts: that the directories may be used.
+    Result<void> prepare();
+    void work();
+
+  private:
+    enum class Reason { due, asked, deadline, ended };
+
+    Reason wait_until(double when);
+    bool save(Reason reason);
+    std::vector<std::string> image_command(const std::string &name) const;
+    std::vector<std::string> snapshot_command() const;
+    Result<Cost> take(const std::string &name);
+    void tidy();
+    void flush();
+    void flushed();
+    double next_due(double begun, double ended) const;
+    void note(const std::string &sentence) const;
+    void warn(const std::string &sentence);
+    void remember();
+    Result<void> check_second();
+
+    Settings settings_;
+    pid_t pid_;
+    Fd program_; // a pidfd
+    Fd signals_; // SIGUSR1: now; SIGTERM: now, and end
+    Series series_;
+    std::optional<Series> second_;
+    Schedule schedule_;
+    std::optional<Flusher> flusher_;
+    std::optional<State> state_;
+    std::optional<State> second_state_;
+    std::string warned_;
+    std::string base_; // the image that the program came from, or the last one made
+    double born_;
+    double ran_before_ = 0;
+    bool last_made_ = false; // the one before the deadline
+    bool ending_ = false;
+};
+
+} // namespace cryo::keeper

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "keeper/launch.hpp"
+
+#include "base/fd.hpp"
+#include "cli/place.hpp"
+
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace cryo::keeper {
+
+namespace {
+
+constexpr int program_fd = 3;
+
+std::string own_directory()
+{
+    char self[PATH_MAX];
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof(self));
+    const std::string path(self, n > 0 ? static_cast<size_t>(n) : 0);
+    return path.substr(0, path.rfind('/'));
+}
+
+struct Pipe {
+    Fd out, in;
+};
+
+Result<Pipe> make_pipe()
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return Error::from_errno("pipe", errno);
+    return Pipe{Fd(ends[0]), Fd(ends[1])};
+}
+
+// In the keeper: its settings on 0, its answer on 1, the user's standard error on 2, the program
+// on 3.
+[[noreturn]] void become_keeper(const std::string &path, const std::string &pid, const Fd &settings,
+                                const Fd &answer, const Fd &program)
+{
+    // Out of the way of the numbers that are given next.
+    const int from[] = {fcntl(settings.get(), F_DUPFD, program_fd + 1),
+                        fcntl(answer.get(), F_DUPFD, program_fd + 1), -1,
+                        fcntl(program.get(), F_DUPFD, program_fd + 1)};
+    for (int to = 0; to <= program_fd; to++) {
+        if (from[to] >= 0)
+            dup2(from[to], to);
+    }
+    if (fcntl(STDERR_FILENO, F_GETFD) < 0)
+        open("/dev/null", O_WRONLY);
+    close_range(program_fd + 1, ~0U, 0);
+    setsid();
+    unsetenv("LD_PRELOAD");
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    execl(path.c_str(), path.c_str(), pid.c_str(), nullptr);
+    const std::string text = Error::from_errno(path, errno).text();
+    _exit(write(STDOUT_FILENO, text.data(), text.size()) < 0 ? 2 : 1);
+}
+
+} // namespace
+
+Result<void> launch(Settings settings, pid_t pid)
+{
+    if (pid == 1)
+        return Error(EINVAL, "--interval: the program is process 1 and would have to wait for the "
+                             "keeper as for a child; start an init before it");
+    settings.commands = own_directory();
+    const Fd program(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+    if (!program)
+        return Error::from_errno("pidfd_open", errno);
+    Result<Pipe> said = make_pipe();
+    Result<Pipe> answer = make_pipe();
+    if (!said || !answer)
+        return said ? answer.error() : said.error();
+    const std::string text = nlohmann::json(settings).dump();
+    if (text.size() > PIPE_BUF ||
+        write(said->in.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+        return Error(E2BIG, "the settings of automatic checkpoints are too long");
+    said->in.reset();
+
+    const std::string path = cli::library("cryo/keeper");
+    const pid_t between = fork();
+    if (between < 0)
+        return Error::from_errno("fork", errno);
+    if (between == 0) {
+        const pid_t keeper = fork();
+        if (keeper == 0)
+            become_keeper(path, std::to_string(pid), said->out, answer->in, program);
+        _exit(keeper < 0 ? 1 : 0);
+    }
+    int status = 0;
+    while (waitpid(between, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (status != 0)
+        return Error(EAGAIN, "no process for automatic checkpoints could be made");
+    answer->in.reset();
+    std::string trouble;
+    char buffer[1024];
+    for (ssize_t got; (got = read(answer->out.get(), buffer, sizeof(buffer))) != 0;) {
+        if (got > 0)
+            trouble.append(buffer, static_cast<size_t>(got));
+        else if (errno != EINTR)
+            break;
+    }
+    if (!trouble.empty())
+        return Error(EINVAL, trouble);
+    return {};
+}
+
+} // namespace cryo::keeper

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The keeper of a program (userlib/keeper/launch.hpp starts it): settings on standard input, an
+// error before the program starts on standard output, the program's pidfd as descriptor 3.
+#include "keeper/keeper.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <iostream>
+#include <iterator>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+    using namespace cryo::keeper;
+    const std::string text(std::istreambuf_iterator<char>(std::cin), {});
+    const nlohmann::json said = nlohmann::json::parse(text, nullptr, false);
+    if (argc != 2 || !said.is_object() || fcntl(3, F_GETFD) < 0) {
+        fmt::print(stderr, "keeper: is started by cr_run --interval\n");
+        return 255;
+    }
+    Keeper keeper(said.get<Settings>(), static_cast<pid_t>(strtol(argv[1], nullptr, 10)),
+                  cryo::Fd(3));
+    const cryo::Result<void> ready = keeper.prepare();
+    if (!ready) {
+        fmt::print("{}", ready.error().text());
+        return 1;
+    }
+    // Nothing is held that the program might wait for to be closed, or unmounted.
+    if (chdir("/") != 0 || freopen("/dev/null", "r", stdin) == nullptr ||
+        freopen("/dev/null", "w", stdout) == nullptr)
+        return 1;
+    keeper.work();
+    return 0;
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "keeper/series.hpp"
+
+#include "image/base_finder.hpp"
+#include "image/snapshot.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+#include <fmt/format.h>
+#include <set>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace cryo::keeper {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view prefix = "context.";
+constexpr size_t digits = 6;
+
+// 0: that is none of our names.
+uint64_t number_of(const std::string &name)
+{
+    if (!name.starts_with(prefix) || name.size() < prefix.size() + digits)
+        return 0;
+    uint64_t number = 0;
+    const char *end = name.data() + name.size();
+    const auto [stop, error] = std::from_chars(name.data() + prefix.size(), end, number);
+    return error == std::errc() && stop == end ? number : 0;
+}
+
+using FileId = std::pair<dev_t, ino_t>;
+
+} // namespace
+
+std::vector<std::string> Series::names() const
+{
+    std::vector<std::pair<uint64_t, std::string>> found;
+    std::error_code error;
+    for (fs::directory_iterator at(directory_, error), end; !error && at != end;
+         at.increment(error)) {
+        const std::string name = at->path().filename();
+        if (const uint64_t number = number_of(name); number != 0)
+            found.emplace_back(number, name);
+    }
+    std::sort(found.begin(), found.end());
+    std::vector<std::string> names;
+    names.reserve(found.size());
+    for (auto &[number, name] : found)
+        names.push_back(std::move(name));
+    return names;
+}
+
+std::string Series::newest() const
+{
+    const std::vector<std::string> all = names();
+    return all.empty() ? std::string() : all.back();
+}
+
+std::string Series::next() const
+{
+    return fmt::format("{}{:0{}}", prefix, number_of(newest()) + 1, digits);
+}
+
+// A second name and no symbolic link, which cr_restart does not follow. rename() leaves both names
+// where they are the same file already.
+Result<void> Series::point_latest() const
+{
+    const std::string made = fmt::format("{}/.{}.{}", directory_, latest_name, getpid());
+    unlink(made.c_str());
+    if (link(path(newest()).c_str(), made.c_str()) != 0)
+        return Error::from_errno(path(latest_name), errno);
+    if (rename(made.c_str(), path(latest_name).c_str()) != 0) {
+        const Error error = Error::from_errno(path(latest_name), errno);
+        unlink(made.c_str());
+        return error;
+    }
+    unlink(made.c_str());
+    return {};
+}
+
+Result<std::vector<std::string>> Series::needed(const std::string &name) const
+{
+    image::BaseFinder finder;
+    Result<std::unique_ptr<image::Snapshot>> snapshot =
+        image::Snapshot::open(path(name), {.find_base = finder.beside(path(name))});
+    if (!snapshot)
+        return snapshot.error();
+    std::set<FileId> files;
+    struct stat status;
+    if (stat(path(name).c_str(), &status) == 0)
+        files.emplace(status.st_dev, status.st_ino);
+    for (const image::SnapshotMember &member : (*snapshot)->members()) {
+        if (member.state != image::MemberState::saved)
+            continue;
+        Result<std::unique_ptr<image::Image>> image = (*snapshot)->open_member(member);
+        if (!image)
+            return image.error();
+        Result<std::vector<image::Image *>> chain = (*image)->chain();
+        if (!chain)
+            return chain.error();
+        for (const image::Image *one : *chain) {
+            if (fstat(one->fd(), &status) == 0)
+                files.emplace(status.st_dev, status.st_ino);
+        }
+    }
+    std::vector<std::string> found;
+    for (const std::string &one : names()) {
+        if (stat(path(one).c_str(), &status) == 0 &&
+            files.contains(FileId(status.st_dev, status.st_ino)))
+            found.push_back(one);
+    }
+    return found;
+}
+
+Result<void> Series::prune(unsigned keep) const
+{
+    const std::vector<std::string> all = names();
+    if (all.size() <= keep)
+        return {};
+    std::set<std::string> stay;
+    for (size_t i = all.size() - keep; i < all.size(); i++) {
+        const Result<std::vector<std::string>> needs = needed(all[i]);
+        if (!needs)
+            return needs.error().within("nothing is removed");
+        stay.insert(needs->begin(), needs->end());
+    }
+    for (const std::string &name : all) {
+        if (!stay.contains(name) && unlink(path(name).c_str()) != 0 && errno != ENOENT)
+            return Error::from_errno(path(name), errno);
+    }
+    return {};
+}
+
+} // namespace cryo::keeper

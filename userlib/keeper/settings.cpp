@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "keeper/settings.hpp"
+
+#include <cerrno>
+#include <charconv>
+#include <climits>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <map>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace cryo::keeper {
+
+namespace {
+
+constexpr double default_overhead = 1; // percent, where the interval is ours to choose
+
+CLI::AsNumberWithUnit as_seconds()
+{
+    const std::map<std::string, double> units = {{"ms", 0.001}, {"s", 1},    {"m", 60},
+                                                 {"min", 60},   {"h", 3600}, {"d", 86400}};
+    return CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::CASE_SENSITIVE, "TIME");
+}
+
+// A time from now on, a moment as @SECONDS since 1970, or the one that the batch system tells.
+Result<double> moment(const std::string &text)
+{
+    if (text == "auto") {
+        const char *end = getenv("SLURM_JOB_END_TIME");
+        if (end == nullptr)
+            return Error(EINVAL, "--before-deadline=auto: the batch system does not tell when the "
+                                 "job ends (SLURM_JOB_END_TIME); name the time that is left");
+        return moment("@" + std::string(end));
+    }
+    if (text.starts_with('@')) {
+        double value = 0;
+        const char *last = text.data() + text.size();
+        const auto [end, error] = std::from_chars(text.data() + 1, last, value);
+        if (error != std::errc() || end != last)
+            return Error(EINVAL, text + ": is no number of seconds since 1970");
+        return value;
+    }
+    const Result<double> left = duration(text);
+    if (!left)
+        return left.error();
+    timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9 + *left;
+}
+
+Result<std::string> make_directory(const std::string &path)
+{
+    char whole[PATH_MAX];
+    if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+        return Error::from_errno(path, errno).within("a directory for automatic checkpoints");
+    if (realpath(path.c_str(), whole) == nullptr)
+        return Error::from_errno(path, errno);
+    struct stat status;
+    if (stat(whole, &status) != 0 || !S_ISDIR(status.st_mode))
+        return Error(ENOTDIR, path + ": is no directory for automatic checkpoints");
+    if (access(whole, W_OK | X_OK) != 0)
+        return Error::from_errno(path, errno).within("a directory for automatic checkpoints");
+    return std::string(whole);
+}
+
+} // namespace
+
+Result<double> duration(const std::string &text)
+{
+    std::string number = text;
+    double value = 0;
+    try {
+        // "s" alone would be one of them
+        if (number.find_first_of("0123456789") == 0 && as_seconds()(number).empty())
+            std::from_chars(number.data(), number.data() + number.size(), value);
+    } catch (const CLI::ValidationError &) {
+        value = 0;
+    }
+    if (!(value > 0))
+        return Error(EINVAL, fmt::format("{}: is no time, such as 90s, 15m or 1.5h", text));
+    return value;
+}
+
+void add_options(CLI::App &app, Settings &settings)
+{
+    constexpr const char *group = "Automatic checkpoints";
+    auto *interval =
+        app.add_option("--interval", settings.interval,
+                       "Save the program every so often: 60s, 5m, 1h, or auto (what costs least)")
+            ->type_name("TIME")
+            ->group(group);
+    const auto add = [&](const char *name, auto &value, const char *help) {
+        return app.add_option(name, value, help)->group(group)->needs(interval);
+    };
+    add("--into", settings.directory, "Where the images go")->type_name("DIRECTORY");
+    add("--keep", settings.keep, "Images that stay, besides those that they need (2)")
+        ->check(CLI::Range(1, 1000000));
+    add("--delta", settings.delta,
+        "As of cr_checkpoint: auto (default), incremental, "
+        "differential, none")
+        ->check(CLI::IsMember({"auto", "incremental", "differential", "none"}));
+    add("--compress", settings.compress, "As of cr_checkpoint: none (default) or auto")
+        ->check(CLI::IsMember({"none", "auto"}));
+    add("--max-overhead", settings.max_overhead,
+        "Lengthen the interval so that checkpoints take no more than so many percent of the time "
+        "(with auto: 1)")
+        ->transform(CLI::Validator(
+            [](std::string &text) {
+                if (text.ends_with('%'))
+                    text.pop_back();
+                return std::string();
+            },
+            "PERCENT"))
+        ->check(CLI::Range(0.001, 100.0));
+    add("--failure-interval", settings.failure_interval,
+        "How long the machine runs between failures, until that is known better (1d)")
+        ->transform(as_seconds());
+    add("--before-deadline", settings.before,
+        "Make the last one in time before this: the time that is left, @SECONDS since 1970, or "
+        "auto (what Slurm says)")
+        ->type_name("TIME");
+    auto *second = add("--second", settings.second,
+                       "Copy the images to this directory while the program goes on")
+                       ->type_name("DIRECTORY");
+    add("--bandwidth", settings.bandwidth, "So many bytes a second at most, as 100M")
+        ->transform(CLI::AsSizeValue(false))
+        ->needs(second);
+}
+
+Result<void> complete(Settings &settings, const std::string &directory)
+{
+    if (settings.interval != "auto") {
+        const Result<double> seconds = duration(settings.interval);
+        if (!seconds)
+            return seconds.error().within("--interval");
+        settings.interval_s = *seconds;
+    } else if (settings.max_overhead == 0) {
+        settings.max_overhead = default_overhead;
+    }
+    if (!settings.before.empty()) {
+        const Result<double> deadline = moment(settings.before);
+        if (!deadline)
+            return deadline.error().within("--before-deadline");
+        settings.deadline = *deadline;
+    }
+    if (settings.mpi && !settings.second.empty())
+        return Error(ENOTSUP, "--second: snapshots of MPI jobs are not copied; name with --into a "
+                              "directory that all nodes see");
+    if (settings.directory.empty())
+        settings.directory = directory;
+    for (std::string *path : {&settings.directory, &settings.second}) {
+        if (path->empty())
+            continue;
+        Result<std::string> made = make_directory(*path);
+        if (!made)
+            return made.error();
+        *path = *made;
+    }
+    if (settings.directory == settings.second)
+        return Error(EINVAL, settings.second + ": is both the first directory and the second");
+    return {};
+}
+
+} // namespace cryo::keeper

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the user wants of automatic checkpoints: options of cr_run and cr_restart.
+//
+//     Settings settings;
+//     add_options(app, settings);
+//     ... parse ...
+//     if (settings.wanted())
+//         Result<void> good = complete(settings, "context.412.d");
+#pragma once
+
+#include "base/result.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace cryo::keeper {
+
+struct Settings {
+    // As they are written on the command line.
+    std::string interval = {}; // "": no automatic checkpoints
+    std::string before = {};
+    double failure_interval = 86400; // seconds, before anything has been learnt
+
+    std::string directory = {}; // where images go; whole path
+    unsigned keep = 2;          // images that stay, besides those that they need
+    std::string delta = "auto"; // as cr_checkpoint --delta
+    std::string compress = "none";
+    std::string backend = "auto";
+    double max_overhead = 0;   // percent of the program's time; 0: no limit
+    std::string second = {};   // a second directory, to which images are copied
+    uint64_t bandwidth = 0;    // bytes a second of that copying; 0: no limit
+    bool mpi = false;          // the program is the launcher of an MPI job
+    bool restarted = false;    // the program comes from an image
+    double interval_s = 0;     // 0: chosen by what checkpoints cost
+    double deadline = 0;       // seconds of CLOCK_REALTIME; 0: there is none
+    std::string commands = {}; // where cr_checkpoint is
+
+    bool wanted() const { return !interval.empty(); }
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Settings, interval, before, failure_interval, directory, keep,
+                                   delta, compress, backend, max_overhead, second, bandwidth, mpi,
+                                   restarted, interval_s, deadline, commands)
+
+void add_options(CLI::App &app, Settings &settings);
+
+// Works out what the words mean, and makes the directories. `directory` is the default.
+Result<void> complete(Settings &settings, const std::string &directory);
+
+// 90, 90s, 1.5m, 2h, 1d in seconds.
+Result<double> duration(const std::string &text);
+
+} // namespace cryo::keeper
