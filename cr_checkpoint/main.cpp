@@ -3,6 +3,7 @@
 #include "backend/backend.hpp"
 #include "cli/command.hpp"
 #include "cli/requester.hpp"
+#include "enter.hpp"
 #include "options.hpp"
 
 #include <cerrno>
@@ -85,6 +86,15 @@ int main(int argc, char **argv)
     for (int signal : {SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE})
         ::signal(signal, SIG_IGN);
 
+    const pid_t asked = options.id;
+    const cryo::Result<std::optional<int>> left =
+        enter_namespaces(options.id, options.capture.scope);
+    if (!left)
+        return options.talk.fail(left.error());
+    if (*left)
+        return **left;
+    if (options.id != asked && options.file.empty() && options.directory.empty() && options.fd < 0)
+        options.file = fmt::format("context.{}", asked);
     limit_time(options.capture.timeout_s);
     const cryo::Result<cryo::capture::Outcome> done = run(options);
     alarm(0);

@@ -11,6 +11,7 @@ namespace {
 
 volatile sig_atomic_t child;
 volatile sig_atomic_t same_group;
+sigset_t before; // what was blocked when we began
 
 // What the terminal sends reaches the program without us where it is in our process group.
 void forward(int signal, siginfo_t *info, void *)
@@ -37,6 +38,24 @@ bool is_own(int signal)
 
 } // namespace
 
+void hold_signals()
+{
+    sigset_t held;
+    sigfillset(&held);
+    for (const int ends : {SIGHUP, SIGINT, SIGQUIT, SIGTERM})
+        sigdelset(&held, ends);
+    for (int signal = 1; signal <= SIGRTMAX; signal++) {
+        if (is_own(signal))
+            sigdelset(&held, signal);
+    }
+    sigprocmask(SIG_BLOCK, &held, &before);
+}
+
+void release_signals()
+{
+    sigprocmask(SIG_SETMASK, &before, nullptr);
+}
+
 void forward_signals(pid_t to)
 {
     child = to;
@@ -49,6 +68,7 @@ void forward_signals(pid_t to)
         action.sa_flags = SA_RESTART | SA_SIGINFO;
         sigaction(signal, &action, nullptr);
     }
+    release_signals();
 }
 
 int mimic(int wait_status)

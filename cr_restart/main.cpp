@@ -7,6 +7,7 @@
 #include "forward.hpp"
 #include "keeper/launch.hpp"
 #include "options.hpp"
+#include "pid_namespace.hpp"
 
 #include <cerrno>
 #include <fmt/format.h>
@@ -37,41 +38,57 @@ std::string away(int64_t cut_ns)
 class Command
 {
   public:
-    explicit Command(Options &options) : options_(options) {}
+    Command(Options &options, char **argv) : options_(options), argv_(argv) {}
 
     int run();
+    // As the first process of a pid namespace.
+    int run(Inside &inside);
 
   private:
-    cryo::Result<cryo::backend::Alive> restart();
+    cryo::Result<cryo::backend::Alive> restart(const Listener &listener);
+    cryo::Result<cryo::backend::Alive> restart_apart(const Listener &listener);
+    cryo::Result<End> await_end(pid_t pid);
     int report(const cryo::backend::Alive &alive);
     void tell(const cryo::backend::Alive &alive) const;
     int fail(const cryo::Error &error, pid_t pid = 0) const
     {
+        release_signals();
         const int code = options_.talk.fail(error, pid);
         options_.hooks.failed(error.code() != 0 ? error.code() : EIO);
         return code;
     }
 
     Options &options_;
+    char **argv_;
+    std::optional<Outside> outside_;
     std::unique_ptr<cryo::backend::Backend> backend_;
     pid_t lost_ = 0;
 };
 
-cryo::Result<cryo::backend::Alive> Command::restart()
+cryo::Result<cryo::backend::Alive> Command::restart(const Listener &listener)
 {
     cryo::backend::RestartRequest &request = options_.request;
     request.options.for_requester = cryo::cli::has_requester();
     request.options.lost = &lost_;
     request.library = cryo::cli::library("libcr_run.so");
-    request.phase = options_.talk.phases();
-    request.progress = options_.talk.progress(options_.image);
-    cryo::Result<std::unique_ptr<cryo::backend::Backend>> chosen = cryo::backend::choose(
-        options_.backend, cryo::backend::Purpose::restart, options_.talk.remarks());
+    request.phase = listener.phase;
+    request.progress = listener.progress;
+    cryo::Result<std::unique_ptr<cryo::backend::Backend>> chosen =
+        cryo::backend::choose(options_.backend, cryo::backend::Purpose::restart, listener.remark);
     if (!chosen)
         return chosen.error();
     backend_ = std::move(*chosen);
     backend_->set_filename(options_.image);
     return backend_->restart(request);
+}
+
+cryo::Result<cryo::backend::Alive> Command::restart_apart(const Listener &listener)
+{
+    cryo::Result<Outside> made = Outside::make(argv_);
+    if (!made)
+        return made.error();
+    outside_ = std::move(*made);
+    return outside_->await_alive(listener);
 }
 
 // The program is the child of who asked for it; we are done when its callbacks are.
@@ -88,30 +105,53 @@ int Command::report(const cryo::backend::Alive &alive)
 void Command::tell(const cryo::backend::Alive &alive) const
 {
     const bool runs = options_.request.options.then_signal == 0;
+    const pid_t own = outside_ ? outside_->inner_pid() : alive.pid;
+    const std::string here = own != alive.pid ? fmt::format(" ({} here)", alive.pid) : "";
     if (!options_.talk.quiet())
         options_.talk.notices(alive.notices);
-    options_.talk.result(fmt::format("cr_restart: process {} {} after {} ({:.1f} MiB)", alive.pid,
+    options_.talk.result(fmt::format("cr_restart: process {}{} {} after {} ({:.1f} MiB)", own, here,
                                      runs ? "goes on" : "is back", away(alive.cut_realtime),
                                      static_cast<double>(alive.bytes) / 1048576),
                          {{"image", options_.image},
-                          {"backend", backend_->name()},
+                          {"backend", outside_ ? outside_->backend() : backend_->name()},
                           {"pid", alive.pid},
+                          {"own_pid", own},
                           {"processes", alive.processes},
                           {"bytes", alive.bytes},
                           {"saved_at_ns", alive.cut_realtime}},
                          stderr);
 }
 
+cryo::Result<End> Command::await_end(pid_t pid)
+{
+    if (outside_)
+        return outside_->await_end();
+    End end;
+    while (waitpid(pid, &end.wait_status, 0) < 0) {
+        if (errno != EINTR)
+            return cryo::Error::from_errno("waiting for the process", errno);
+    }
+    return end;
+}
+
 int Command::run()
 {
-    const cryo::Result<cryo::backend::Alive> alive = restart();
+    const Listener listener = {options_.talk.remarks(), options_.talk.phases(),
+                               options_.talk.progress(options_.image)};
+    hold_signals();
+    const cryo::Result<cryo::backend::Alive> alive =
+        options_.pidns ? restart_apart(listener) : restart(listener);
     if (!alive)
         return fail(alive.error(), lost_);
     if (options_.request.options.for_requester)
         return report(*alive);
     forward_signals(alive->pid);
-    if (cryo::Result<void> after = backend_->after_restart(*alive); !after)
-        fmt::print(stderr, "cr_restart: {}\n", after.error().text());
+    if (outside_)
+        outside_->let_stay();
+    if (backend_) {
+        if (cryo::Result<void> after = backend_->after_restart(*alive); !after)
+            fmt::print(stderr, "cr_restart: {}\n", after.error().text());
+    }
     tell(*alive);
     if (options_.keeping.wanted()) {
         const cryo::Result<void> kept = cryo::keeper::launch(options_.keeping, alive->pid);
@@ -119,20 +159,32 @@ int Command::run()
             fmt::print(stderr, "cr_restart: no automatic checkpoints: {}\n", kept.error().text());
     }
     options_.hooks.succeeded(alive->pid);
-    int status = 0;
-    while (waitpid(alive->pid, &status, 0) < 0) {
-        if (errno != EINTR)
-            return fail(cryo::Error::from_errno("waiting for the process", errno));
-    }
-    if (const int failure = alive->failure(); failure != 0)
+    const cryo::Result<End> end = await_end(alive->pid);
+    if (!end)
+        return fail(end.error(), alive->pid);
+    const int failure = outside_ ? end->failed_callback : alive->failure();
+    if (failure != 0)
         return fail(callback_failure(options_.image, failure), alive->pid);
-    return mimic(status);
+    return mimic(end->wait_status);
+}
+
+int Command::run(Inside &inside)
+{
+    const cryo::Result<cryo::backend::Alive> alive = restart(inside.listener());
+    if (!alive) {
+        inside.fail(alive.error());
+        return 1;
+    }
+    if (cryo::Result<void> after = backend_->after_restart(*alive); !after)
+        fmt::print(stderr, "cr_restart: {}\n", after.error().text());
+    inside.stay(*alive, backend_->name());
 }
 
 } // namespace
 
 int main(int argc, char **argv)
 {
+    std::optional<Inside> inside = Inside::find();
     CLI::App app("Brings saved processes back and waits for the first.", "cr_restart");
     Options options;
     add_options(app, options);
@@ -147,5 +199,6 @@ int main(int argc, char **argv)
         options.hooks.failed(usage ? 0 : good.error().code());
         return usage ? cryo::cli::usage_exit : code;
     }
-    return Command(options).run();
+    Command command(options, argv);
+    return inside ? command.run(*inside) : command.run();
 }

@@ -2,6 +2,7 @@
 #include "options.hpp"
 
 #include "cli/file_options.hpp"
+#include "cli/requester.hpp"
 #include "cli/signal_options.hpp"
 
 #include <cerrno>
@@ -28,6 +29,10 @@ void add_ids(CLI::App &app, Options &options)
     cryo::restore::RestartOptions &restart = options.request.options;
     app.add_flag("--restore-pid,!--no-restore-pid", restart.restore_pid,
                  "Processes and threads have their saved ids (default), or new ones")
+        ->group(group);
+    app.add_flag("--pidns", options.pidns,
+                 "They have them in a pid namespace of their own, where every id is free; no "
+                 "privilege is needed")
         ->group(group);
     app.add_flag("--restore-pgid,!--no-restore-pgid", restart.restore_pgid,
                  "Process groups have their saved ids, or the first process is in that of "
@@ -119,6 +124,13 @@ cryo::Result<void> complete(Options &options)
     struct stat status;
     if (!options.directory.empty() && stat(named.c_str(), &status) == 0 && !S_ISDIR(status.st_mode))
         return cryo::Error(ENOTDIR, named + ": is no directory");
+    if (options.pidns && !options.request.options.restore_pid)
+        return cryo::Error(EINVAL, "--pidns is for saved ids: it cannot be had with "
+                                   "--no-restore-pid");
+    if (options.pidns && cryo::cli::has_requester())
+        return cryo::Error(ENOTSUP, "--pidns: a process in another pid namespace cannot be the "
+                                    "child of the program that asks for it");
+    options.request.options.own_pid_namespace = options.pidns;
     options.image = named;
     return options.keeping.wanted() ? complete_keeping(options) : cryo::Result<void>();
 }

@@ -21,6 +21,7 @@ struct Options {
     cryo::backend::RestartRequest request;
     std::string image; // for messages, and to be opened where there is no descriptor
     std::string backend = "auto";
+    bool pidns = false;
     Hooks hooks;
     cryo::keeper::Settings keeping;
     cryo::cli::Talk talk{"cr_restart"};

@@ -48,7 +48,7 @@ Result<void> await_free(const std::vector<pid_t> &pids, int patience_ms)
                 return Error(EEXIST,
                              fmt::format("pid {} is held by a process that has ended and that its "
                                          "parent, {}, does not wait for; end that, or use "
-                                         "--no-restore-pid",
+                                         "--pidns or --no-restore-pid",
                                          pid, holder.parent));
             const timespec pause = {0, 1'000'000};
             nanosleep(&pause, nullptr);

@@ -300,19 +300,25 @@ Error Nursery::failure(size_t number, const char *what, int error) const
     const pid_t pid = list_[number].pid;
     if (error == EEXIST && pid != 0)
         return Error(EEXIST, fmt::format("pid {} is in use here; wait for it to exit, or use "
-                                         "--no-restore-pid",
+                                         "--pidns (a pid namespace where it is free) or "
+                                         "--no-restore-pid (a new one)",
                                          pid));
     if (error == EPERM && pid != 0 && births_[number].pid.load() < 0)
         return Error(EPERM, fmt::format("pid {} cannot be had without a privilege "
                                         "(CAP_CHECKPOINT_RESTORE, or the kernel module and "
-                                        "membership in the group cryo); use --no-restore-pid for "
-                                        "a new one",
+                                        "membership in the group cryo); use --pidns to have it in "
+                                        "a pid namespace, or --no-restore-pid for a new one",
                                         pid));
     if (error == EBUSY && pid != 0)
         return Error(EBUSY, fmt::format("pid {} cannot be had: it is the id of a process group or "
                                         "session here, or others are always faster; use "
-                                        "--no-restore-pid for a new one",
+                                        "--pidns or --no-restore-pid for a new one",
                                         pid));
+    if (error == EINVAL && pid != 0 && births_[number].pid.load() < 0)
+        return Error(EINVAL, fmt::format("pid {} is more than the kernel gives here "
+                                         "(/proc/sys/kernel/pid_max); use --no-restore-pid for a "
+                                         "new one",
+                                         pid));
     return Error::from_errno(fmt::format("{} process {}", what, pid), error);
 }
 

@@ -122,8 +122,9 @@ Result<void> finish(const image::File &file, int fd)
     if (fstat(fd, &now) != 0)
         return Error::from_errno(fmt::format("looking at {}", file.path), errno);
     if (now.st_uid != file.uid || now.st_gid != file.gid) {
-        // Only root may; the program cannot tell by its permissions, for the descriptors are open.
-        if (fchown(fd, file.uid, file.gid) != 0 && errno != EPERM)
+        // Only root may, and in a user namespace only for who is mapped there; the program cannot
+        // tell by its permissions, for the descriptors are open.
+        if (fchown(fd, file.uid, file.gid) != 0 && errno != EPERM && errno != EINVAL)
             return Error::from_errno(fmt::format("giving {} its owner", file.path), errno);
     }
     if (fchmod(fd, file.mode & 07777) != 0)

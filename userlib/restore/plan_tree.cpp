@@ -149,6 +149,11 @@ Result<void> Planner::relate()
 {
     std::map<int, int> session_of_stand_in;
     for (const auto &one : all_) {
+        if (options_.own_pid_namespace && one->member->pid == 1)
+            return Error(EEXIST, fmt::format("{}: the process had the id 1, which in a pid "
+                                             "namespace of its own is that of cr_restart; "
+                                             "--no-restore-pid gives a new one",
+                                             all_.front()->image->name()));
         Newborn kin;
         kin.parent = number_of(one->member->ppid);
         kin.pid = options_.restore_pid ? static_cast<pid_t>(one->member->pid) : 0;

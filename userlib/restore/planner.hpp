@@ -23,7 +23,8 @@ namespace cryo::restore {
 
 struct RestartOptions {
     bool restore_pid = true;
-    bool force = false; // changed mapped files are accepted
+    bool own_pid_namespace = false; // the caller is the first process of one that was made for it
+    bool force = false;             // changed mapped files are accepted
     // The process group and the session of the root are the saved ones, not cr_restart's.
     bool restore_pgid = false;
     bool restore_sid = false;

@@ -16,6 +16,9 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs"))
+import processes  # noqa: E402
+
 PATIENCE = 60
 BIN = ""
 
@@ -137,7 +140,9 @@ class Case(unittest.TestCase):
         return sorted(os.listdir(self.directory))
 
 
-def main():
+def main(plain_user=False):
     global BIN  # pylint: disable=global-statement
     BIN = os.path.abspath(sys.argv.pop(1))
+    if plain_user:
+        processes.become_plain_user(BIN)
     unittest.main()

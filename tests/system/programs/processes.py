@@ -8,7 +8,9 @@
 import ctypes
 import os
 import signal
+import sys
 
+PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -16,6 +18,21 @@ def adopt_orphans():
     """Makes this process the parent of every orphan of its tests."""
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def become_plain_user(directory, uid=1000):
+    """Of root: nobody in particular, for good. A test is skipped where that user may not see it."""
+    if os.geteuid() != 0:
+        return
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+    os.environ["HOME"] = "/"
+    # What belongs to us in /proc is root's again otherwise.
+    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
+    if not os.access(os.path.join(directory, "cr_restart"), os.X_OK):
+        print(f"left out: user {uid} may not see {directory}")
+        sys.exit(77)
 
 
 def _stat(pid):

@@ -39,6 +39,8 @@ def parse_arguments():
                         help="said with 'check': newids if ids may differ")
     parser.add_argument("--restart-option", action="append", default=[], metavar="OPTION",
                         help="given to the tool's restart")
+    parser.add_argument("--plain-user", action="store_true",
+                        help="run by root: programs and tool as a user without privileges")
     parser.add_argument("--refusals", metavar="FILE",
                         help="lines 'NAME words': programs that this tool refuses, saying that")
     parser.add_argument("--scratch", help="where the runs keep their files")
@@ -77,6 +79,9 @@ def runs_of(program, tool, modes, options):
 
 def main():
     options = parse_arguments()
+    options.bin = options.bin and os.path.abspath(options.bin)
+    if options.plain_user:
+        processes.become_plain_user(options.bin)
     with open(options.list, encoding="utf-8") as file:
         programs = select(json.load(file), options.names, options.tag)
     if options.left_out:

@@ -74,10 +74,10 @@ class Cryo(Tool):
         return subprocess.Popen([self._command("cr_restart"), *self.restorer, image], **where)
 
     def pid_of(self, started):
-        command = os.path.basename(os.readlink(f"/proc/{started.pid}/exe"))
-        if command != "cr_restart":
-            return started.pid
-        return next(iter(processes.children(started.pid)), None)
+        pid = started.pid  # with --pidns there are two of them
+        while pid and os.path.basename(os.readlink(f"/proc/{pid}/exe")) == "cr_restart":
+            pid = next(iter(processes.children(pid)), None)
+        return pid
 
 
 def make(name, directory, restart_options=()):

@@ -214,12 +214,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("bin")
     parser.add_argument("name")
+    parser.add_argument("--pidns", action="store_true",
+                        help="as a plain user, each restart in a pid namespace of its own")
     parser.add_argument("--rounds", type=int, default=10 if os.environ.get("CRYO_SOAK") else 2)
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(3), "little"))
     options = parser.parse_args()
     # Keeping the ids needs a privilege; the programs here can do without.
     options.bin = os.path.abspath(options.bin)
-    options.ids = [] if os.geteuid() == 0 else ["--no-restore-pid"]
+    if options.pidns:
+        processes.become_plain_user(options.bin)
+        options.ids = ["--pidns"]
+    else:
+        options.ids = [] if os.geteuid() == 0 else ["--no-restore-pid"]
     print(f"seed {options.seed}", flush=True)
     scratch = tempfile.mkdtemp(prefix="cryo-real.")
     processes.adopt_orphans()

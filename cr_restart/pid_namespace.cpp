@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pid_namespace.hpp"
+
+#include "sys/raw.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fstream>
+#include <linux/capability.h>
+#include <linux/close_range.h>
+#include <linux/sched.h>
+#include <nlohmann/json.hpp>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+using cryo::Error;
+using cryo::Fd;
+using cryo::Result;
+using cryo::backend::Alive;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr const char *variable = "CRYO_RESTART_INSIDE"; // the descriptor of our socket
+constexpr size_t longest_message = 128 << 10;
+
+// One packet each, so that no end has to be marked.
+bool send_message(int to, const Json &message, int descriptor = -1)
+{
+    std::string text = message.dump(-1, ' ', false, Json::error_handler_t::replace);
+    iovec part = {text.data(), text.size()};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr head = {};
+    head.msg_iov = &part;
+    head.msg_iovlen = 1;
+    if (descriptor >= 0) {
+        head.msg_control = control;
+        head.msg_controllen = sizeof(control);
+        cmsghdr *rights = CMSG_FIRSTHDR(&head);
+        rights->cmsg_level = SOL_SOCKET;
+        rights->cmsg_type = SCM_RIGHTS;
+        rights->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(rights), &descriptor, sizeof(int));
+    }
+    ssize_t n;
+    do {
+        n = sendmsg(to, &head, MSG_NOSIGNAL);
+    } while (n < 0 && errno == EINTR);
+    return n == static_cast<ssize_t>(text.size());
+}
+
+// Nothing when the other end is gone.
+std::optional<Json> receive_message(int from, Fd *descriptor = nullptr)
+{
+    std::vector<char> text(longest_message);
+    iovec part = {text.data(), text.size()};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr head = {};
+    head.msg_iov = &part;
+    head.msg_iovlen = 1;
+    head.msg_control = control;
+    head.msg_controllen = sizeof(control);
+    ssize_t n;
+    do {
+        n = recvmsg(from, &head, MSG_CMSG_CLOEXEC);
+    } while (n < 0 && errno == EINTR);
+    if (n <= 0)
+        return {};
+    const cmsghdr *rights = CMSG_FIRSTHDR(&head);
+    if (rights != nullptr && rights->cmsg_type == SCM_RIGHTS) {
+        int fd;
+        memcpy(&fd, CMSG_DATA(rights), sizeof(fd));
+        Fd got(fd);
+        if (descriptor != nullptr)
+            *descriptor = std::move(got);
+    }
+    Json message = Json::parse(text.data(), text.data() + n, nullptr, false);
+    return message.is_discarded() ? std::nullopt : std::optional<Json>(std::move(message));
+}
+
+Json failure_message(const Error &error)
+{
+    return {{"failure", {{"code", error.code()}, {"text", error.text()}}}};
+}
+
+bool write_file(const char *path, const std::string &text)
+{
+    const Fd file(open(path, O_WRONLY | O_CLOEXEC));
+    return file && write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
+// Of all that the first process of a user namespace may do there, it needs this only; and keeps it
+// when it executes a program, which the process that is being restored does, too. The plan of a
+// restart takes away what the program did not have.
+bool keep_choosing_ids()
+{
+    __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct sets[2] = {};
+    constexpr uint32_t mask = 1U << (CAP_CHECKPOINT_RESTORE % 32);
+    auto &set = sets[CAP_CHECKPOINT_RESTORE / 32];
+    set.effective = set.permitted = set.inheritable = mask;
+    return syscall(SYS_capset, &head, sets) == 0 &&
+           prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_CHECKPOINT_RESTORE, 0, 0) == 0;
+}
+
+Error refused(const char *what, const char *why)
+{
+    const int error = errno;
+    return {error, fmt::format("--pidns: {}: {}: {}; --no-restore-pid does without", what,
+                               strerror(error), why)};
+}
+
+struct User {
+    uid_t uid;
+    gid_t gid;
+};
+
+// What the first process does to become cr_restart again; returns only what it has failed at.
+// `mapped`: who it is, where it has a user namespace.
+Error prepare(const std::optional<User> &mapped, int socket, char **argv)
+{
+    if (mapped &&
+        !(write_file("/proc/self/setgroups", "deny") &&
+          write_file("/proc/self/uid_map", fmt::format("{} {} 1", mapped->uid, mapped->uid)) &&
+          write_file("/proc/self/gid_map", fmt::format("{} {} 1", mapped->gid, mapped->gid))))
+        return refused("mapping the user into the new user namespace",
+                       "a security module may forbid it");
+    if (mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0)
+        return refused("keeping its mounts apart", "a security module may forbid it");
+    if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0)
+        return refused("mounting a /proc of its own",
+                       "a container whose /proc is partly hidden does not allow it");
+    if (mapped && mapped->uid != 0 && !keep_choosing_ids())
+        return refused("keeping the right to choose ids",
+                       "the bounding set of capabilities lacks it");
+    fcntl(socket, F_SETFD, 0);
+    setenv(variable, std::to_string(socket).c_str(), 1);
+    execv("/proc/self/exe", argv);
+    return refused("starting cr_restart in it", "its program file may be gone");
+}
+
+long make_first(uint64_t flags)
+{
+    clone_args args = {};
+    args.flags = flags;
+    args.exit_signal = SIGCHLD;
+    return cryo::sys::call(SYS_clone3, &args, sizeof(args));
+}
+
+// As it is called here.
+pid_t pid_behind(int pidfd)
+{
+    std::ifstream info(fmt::format("/proc/self/fdinfo/{}", pidfd));
+    for (std::string line; std::getline(info, line);) {
+        if (line.starts_with("Pid:"))
+            return static_cast<pid_t>(strtol(line.c_str() + 4, nullptr, 10));
+    }
+    return -1;
+}
+
+int wait_status_of(const siginfo_t &info)
+{
+    if (info.si_code == CLD_EXITED)
+        return info.si_status << 8;
+    return info.si_status | (info.si_code == CLD_DUMPED ? 0x80 : 0);
+}
+
+} // namespace
+
+Result<Outside> Outside::make(char **argv)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        return Error::from_errno("socketpair", errno);
+    Fd ours(ends[0]);
+    const Fd theirs(ends[1]);
+    constexpr uint64_t spaces = CLONE_NEWPID | CLONE_NEWNS;
+    const User user = {geteuid(), getegid()};
+    std::optional<User> mapped;
+    long pid = make_first(spaces);
+    if (pid == -EPERM) {
+        mapped = user;
+        pid = make_first(spaces | CLONE_NEWUSER);
+    }
+    if (pid == 0) {
+        // The C library's idea of who we are is wrong until we have executed ourselves.
+        const Error error = prepare(mapped, theirs.get(), argv);
+        send_message(theirs.get(), failure_message(error));
+        _exit(127);
+    }
+    if (pid < 0)
+        return Error(static_cast<int>(-pid),
+                     fmt::format("--pidns: {} namespaces cannot be made here ({}): the sysctls "
+                                 "user.max_user_namespaces and kernel.unprivileged_userns_clone, "
+                                 "a container or a security module forbid it; the kernel module "
+                                 "gives ids without them, --no-restore-pid does without",
+                                 mapped ? "user and pid" : "pid",
+                                 strerror(static_cast<int>(-pid))));
+    return Outside(std::move(ours), static_cast<pid_t>(pid));
+}
+
+// The first process has ended, and with it all others.
+Error Outside::lost()
+{
+    int status = 0;
+    while (waitpid(first_, &status, 0) < 0 && errno == EINTR)
+        ;
+    return {ECHILD, fmt::format("the first process of the pid namespace ({}) has ended with "
+                                "status {:#x}, and with it all others",
+                                first_, status)};
+}
+
+Result<Alive> Outside::await_alive(const Listener &listener)
+{
+    for (;;) {
+        Fd process;
+        const std::optional<Json> message = receive_message(socket_.get(), &process);
+        if (!message)
+            return lost();
+        const auto tell = [&](const char *what, const std::function<void(std::string_view)> &whom) {
+            if (whom && message->contains(what))
+                whom(message->at(what).get<std::string>());
+        };
+        tell("remark", listener.remark);
+        tell("phase", listener.phase);
+        if (listener.progress && message->contains("progress"))
+            listener.progress(message->at("progress").at(0), message->at("progress").at(1));
+        if (message->contains("failure")) {
+            const Json &failure = message->at("failure");
+            Error error(failure.at("code"), failure.at("text"));
+            lost();
+            return error;
+        }
+        if (!message->contains("alive"))
+            continue;
+        const Json &said = message->at("alive");
+        Alive alive;
+        alive.pid = pid_behind(process.get());
+        alive.processes = said.at("processes");
+        alive.bytes = said.at("bytes");
+        alive.cut_realtime = said.at("cut");
+        alive.notices = said.at("notices");
+        backend_ = said.at("backend");
+        inner_pid_ = said.at("pid");
+        return alive;
+    }
+}
+
+void Outside::let_stay() const
+{
+    send_message(socket_.get(), {{"stay", true}});
+}
+
+Result<End> Outside::await_end()
+{
+    const std::optional<Json> message = receive_message(socket_.get());
+    if (!message || !message->contains("end"))
+        return lost();
+    const Json &said = message->at("end");
+    const End end = {said.at("status"), said.at("callback")};
+    socket_.reset(); // now it may wait for it
+    return end;
+}
+
+std::optional<Inside> Inside::find()
+{
+    const char *given = getenv(variable);
+    if (given == nullptr)
+        return {};
+    const int fd = atoi(given);
+    unsetenv(variable);
+    if (getpid() != 1 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+        return {};
+    prctl(PR_SET_NAME, program_invocation_short_name); // not that of /proc/self/exe
+    // As long as nobody passes signals on, we end with who has started us.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    return Inside(Fd(fd));
+}
+
+Listener Inside::listener() const
+{
+    const int to = socket_.get();
+    return {
+        [to](std::string_view text) {
+            send_message(to, {{"remark", text}});
+        },
+        [to](std::string_view text) {
+            send_message(to, {{"phase", text}});
+        },
+        [to](uint64_t done, uint64_t total) {
+            send_message(to, {{"progress", Json::array({done, total})}});
+        },
+    };
+}
+
+void Inside::fail(const Error &error) const
+{
+    send_message(socket_.get(), failure_message(error));
+}
+
+void Inside::stay(const Alive &alive, std::string_view backend)
+{
+    const Fd process(static_cast<int>(syscall(SYS_pidfd_open, alive.pid, 0)));
+    if (!send_message(socket_.get(),
+                      {{"alive",
+                        {{"pid", alive.pid},
+                         {"processes", alive.processes},
+                         {"bytes", alive.bytes},
+                         {"cut", alive.cut_realtime},
+                         {"notices", alive.notices},
+                         {"backend", backend}}}},
+                      process.get()) ||
+        !receive_message(socket_.get()))
+        _exit(127); // nobody is there any more: all end with us
+    prctl(PR_SET_PDEATHSIG, 0);
+    // No pipe is to lose its end only because we are here.
+    const Fd empty(open("/dev/null", O_RDWR | O_CLOEXEC));
+    for (int fd = 0; fd <= 2; fd++)
+        dup2(empty.get(), fd);
+    const int low = std::min(socket_.get(), alive.status.get());
+    const int high = std::max(socket_.get(), alive.status.get());
+    for (const auto &[from, to] :
+         {std::pair(3, low - 1), {low + 1, high - 1}, {high + 1, INT_MAX}}) {
+        if (from <= to)
+            close_range(static_cast<unsigned>(from), static_cast<unsigned>(to), 0);
+    }
+    if (chdir("/") != 0)
+        _exit(127);
+    for (;;) {
+        siginfo_t info = {};
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOWAIT | __WALL) != 0) {
+            // One that has entered (cr_checkpoint does) is not our child, and would end with us.
+            const timespec pause = {0, 5'000'000};
+            if (errno == ECHILD && kill(-1, 0) != 0 && errno == ESRCH)
+                _exit(0);
+            nanosleep(&pause, nullptr);
+            continue;
+        }
+        // Its id stays its own until who passes on signals knows that it has ended.
+        if (info.si_pid == alive.pid && socket_) {
+            const Json end = {{"status", wait_status_of(info)}, {"callback", alive.failure()}};
+            if (send_message(socket_.get(), {{"end", end}}))
+                receive_message(socket_.get());
+            socket_.reset();
+        }
+        waitpid(info.si_pid, nullptr, __WALL);
+    }
+}

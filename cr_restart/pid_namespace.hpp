@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A pid namespace of the restored processes' own, in which every id but 1 is free and can be
+// chosen: by root as it is, by others within a user namespace that maps nobody but themselves.
+// cr_restart executes itself again as the first process of it; that one restores, and waits for
+// whatever is left to be waited for.
+//
+//     if (std::optional<Inside> inside = Inside::find()) {   // we are the first process
+//         Result<Alive> alive = ...;
+//         inside->stay(*alive, "user");                      // does not return
+//     }
+//     Result<Outside> outside = Outside::make(argv);
+//     Result<Alive> alive = outside->await_alive(listener);  // its pid is the one seen from here
+//     outside->let_stay();
+//     Result<End> end = outside->await_end();
+#pragma once
+
+#include "backend/backend.hpp"
+#include "base/fd.hpp"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+// What the first process tells while it works.
+struct Listener {
+    std::function<void(std::string_view)> remark, phase;
+    std::function<void(uint64_t, uint64_t)> progress;
+};
+
+struct End {
+    int wait_status = 0;
+    int failed_callback = 0;
+};
+
+class Outside
+{
+  public:
+    // Starts this command again, with these words.
+    static cryo::Result<Outside> make(char **argv);
+
+    cryo::Result<cryo::backend::Alive> await_alive(const Listener &listener);
+    // Until then they end with us.
+    void let_stay() const;
+    cryo::Result<End> await_end();
+    const std::string &backend() const { return backend_; }
+    pid_t inner_pid() const { return inner_pid_; } // as the program itself sees it
+
+  private:
+    Outside(cryo::Fd socket, pid_t first) : socket_(std::move(socket)), first_(first) {}
+    cryo::Error lost();
+
+    cryo::Fd socket_;
+    pid_t first_;
+    std::string backend_;
+    pid_t inner_pid_ = 0;
+};
+
+class Inside
+{
+  public:
+    static std::optional<Inside> find();
+
+    Listener listener() const;
+    void fail(const cryo::Error &error) const;
+    // Keeps nothing open, and ends when there is no process left.
+    [[noreturn]] void stay(const cryo::backend::Alive &alive, std::string_view backend);
+
+  private:
+    explicit Inside(cryo::Fd socket) : socket_(std::move(socket)) {}
+
+    cryo::Fd socket_;
+};

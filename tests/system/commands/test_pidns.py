@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""cr_restart --pidns, as a plain user: the old ids in a pid namespace, and what comes with that."""
+import errno
+import json
+import os
+import pty
+import signal
+import subprocess
+
+import case
+
+# Says who it and its threads are; a line of input is a Python expression.
+ASKED = """
+import os, signal, sys, threading, time
+threads = [threading.Thread(target=time.sleep, args=(3600,), daemon=True) for _ in range(3)]
+for one in threads: one.start()
+signal.signal(signal.SIGUSR1, lambda *_: print("usr1", flush=True))
+def ids():
+    return os.getpid(), [one.native_id for one in threads], sorted(map(int, os.listdir("/proc/self/task")))
+def status(name):
+    with open("/proc/self/status", encoding="ascii") as file:
+        return [line.split()[1] for line in file if line.startswith(name)]
+"""
+CAPABILITIES = "status('CapInh') + status('CapPrm') + status('CapEff') + status('CapAmb')"
+
+
+class PidNamespace(case.Case):
+    def asked(self, *prefix, **how):
+        program = self.spawn(*prefix, case.command("cr_run"), "/usr/bin/python3", "-S", "-c",
+                             ASKED + "print('ready', flush=True)\n"
+                             "for line in sys.stdin: print(eval(line), flush=True)",
+                             stderr=subprocess.DEVNULL, **how)
+        self.assertEqual("ready\n", program.stdout.readline())
+        return program
+
+    @staticmethod
+    def ask(program, expression):
+        program.stdin.write(expression + "\n")
+        program.stdin.flush()
+        return program.stdout.readline().strip()
+
+    def child_of(self, pid):
+        def look():
+            with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+                return file.read().split()
+        return int(case.wait_until("a child", look)[0])
+
+    def inside(self, restarted):
+        """The restored process, as it is called here; and the first of its namespace."""
+        first = self.child_of(restarted.pid)
+        return self.child_of(first), first
+
+    def back(self, *words, **how):
+        return self.spawn(case.command("cr_restart"), "-q", "--pidns", *words, **how)
+
+    def await_gone(self, pid):
+        case.wait_until(f"the end of {pid}", lambda: case.state(pid) in "Zg")
+
+    def test_ids_are_the_old_ones(self):
+        program = self.asked()
+        before = self.ask(program, "ids()")
+        self.save("--kill", "-f", "image", program.pid)
+        program.wait()
+        refused = self.run_command("cr_restart", "image")
+        self.assertEqual(errno.EPERM, refused.returncode)
+        self.assertIn("--pidns", refused.stderr)
+        restarted = self.back("image")
+        self.assertEqual(before, self.ask(restarted, "ids()"))
+        self.assertEqual("1", self.ask(restarted, "os.getppid()"))
+        self.assertEqual(str(["0" * 16] * 4), self.ask(restarted, CAPABILITIES))
+        self.assertEqual(str(os.getuid()), self.ask(restarted, "os.stat('.').st_uid"))
+
+        # Once more, from here and by the name it has here.
+        pid, first = self.inside(restarted)
+        self.save("--kill", pid)
+        self.assertEqual(-signal.SIGKILL, restarted.wait(case.PATIENCE))
+        self.await_gone(first)
+        again = self.back(f"context.{pid}")
+        self.assertEqual(before, self.ask(again, "ids()"))
+
+    def test_end_and_signals_are_those_of_the_program(self):
+        program = self.asked()
+        self.save("--kill", "-f", "image", program.pid)
+        program.wait()
+        restarted = self.back("image")
+        self.assertEqual("0", self.ask(restarted, "0"))
+        restarted.send_signal(signal.SIGUSR1)
+        self.assertEqual("usr1\n", restarted.stdout.readline())
+        _, first = self.inside(restarted)
+        restarted.communicate("os._exit(42)\n")
+        self.assertEqual(42, restarted.returncode)
+        self.await_gone(first)
+        restarted = self.back("image")
+        self.assertEqual("0", self.ask(restarted, "0"))
+        restarted.send_signal(signal.SIGTERM)
+        self.assertEqual(-signal.SIGTERM, restarted.wait(case.PATIENCE))
+        # Who loses cr_restart lives on, as without a namespace.
+        restarted = self.back("image")
+        pid, first = self.inside(restarted)
+        self.assertEqual("0", self.ask(restarted, "0"))
+        os.kill(restarted.pid, signal.SIGKILL)
+        restarted.wait()
+        self.assertEqual("1", self.ask(restarted, "1"))
+        os.kill(pid, signal.SIGKILL)
+        self.await_gone(first)
+
+    def test_what_the_first_leaves_behind_lives_on(self):
+        program = self.asked()
+        child = self.ask(program, "os.fork() or time.sleep(3600)")
+        self.save("--kill", "-f", "image", program.pid)
+        program.wait()
+        restarted = self.back("--json", "image", stderr=subprocess.PIPE)
+        said = json.loads(restarted.stderr.readline())
+        pid, first = self.inside(restarted)
+        self.assertEqual((pid, program.pid, 2), (said["pid"], said["own_pid"], said["processes"]))
+        self.assertEqual("['State:', 'S', '(sleeping)']", self.ask(
+            restarted, f"open('/proc/{child}/status').read().splitlines()[2].split()"))
+        left = self.child_of(pid)
+        restarted.stdin.write("os._exit(3)\n")
+        restarted.stdin.close()
+        self.assertEqual(3, restarted.wait(case.PATIENCE))
+        restarted.stdin = None
+        self.assertEqual("S", case.state(first))
+        self.assertEqual(str(first), case.status(left, "PPid"))
+        os.kill(left, signal.SIGKILL)
+        self.await_gone(first)
+
+    def test_a_terminal(self):
+        program = self.asked()
+        self.save("--kill", "-f", "image", program.pid)
+        program.wait()
+        # Its standard streams are pipes: cr_restart's, which here is a terminal.
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.chdir(self.directory)
+            os.execv(case.command("cr_restart"), ["cr_restart", "-q", "--pidns", "image"])
+        try:
+            os.write(terminal, b"0\n")
+            with open(terminal, "rb", buffering=0, closefd=False) as screen:
+                seen = b""
+                while not seen.endswith(b"0\r\n0\r\n"):
+                    seen += screen.read(1)
+                os.write(terminal, b"\x03")
+                while b"KeyboardInterrupt" not in seen and not seen.endswith(b"^C"):
+                    seen += screen.read(1)
+            self.assertEqual(signal.SIGINT, os.WTERMSIG(os.waitpid(pid, 0)[1]))
+        finally:
+            os.close(terminal)
+
+    def test_refusals(self):
+        program = self.asked()
+        self.save("--kill", "-f", "image", program.pid)
+        program.wait()
+        done = self.run_command("cr_restart", "--pidns", "--no-restore-pid", "image")
+        self.assertEqual(255, done.returncode, done.stderr)
+        done = self.run_command("cr_restart", "--pidns", "absent")
+        self.assertEqual(errno.ENOENT, done.returncode, done.stderr)
+        # Where nobody may make user namespaces.
+        done = subprocess.run(
+            ["unshare", "--user", "--map-root-user", "sh", "-c",
+             "echo 0 > /proc/sys/user/max_user_namespaces; exec setpriv --bounding-set=-all "
+             f"--inh-caps=-all {case.command('cr_restart')} --pidns image"], cwd=self.directory,
+            capture_output=True, text=True, check=False, timeout=case.PATIENCE)
+        self.assertEqual(errno.ENOSPC, done.returncode, done.stderr)
+        self.assertIn("max_user_namespaces", done.stderr)
+
+    def test_the_first_of_a_namespace(self):
+        program = self.asked("unshare", "--user", "--map-current-user", "--pid", "--fork",
+                               "--mount-proc")
+        self.assertEqual("1", self.ask(program, "os.getpid()"))
+        pid = self.child_of(program.pid)
+        self.save("-f", "image", pid)
+        os.kill(pid, signal.SIGKILL)  # as nobody inside could
+        program.wait()
+        done = self.run_command("cr_restart", "--pidns", "image")
+        self.assertEqual(errno.EEXIST, done.returncode, done.stderr)
+        self.assertIn("the id 1", done.stderr)
+        restarted = self.spawn(case.command("cr_restart"), "-q", "--no-restore-pid", "image")
+        self.assertEqual("5", self.ask(restarted, "2 + 3"))
+
+
+if __name__ == "__main__":
+    case.main(plain_user=True)
