@@ -123,9 +123,13 @@ class Tmux(Subject):
             time.sleep(0.01)
         with open(self.path("result"), "rb") as file:
             result = file.read()
-        shown = self.tmux("capture-pane", "-p").stdout
-        if "tick 15" not in shown:
-            raise Failed(f"the session shows {shown!r}")
+        # The session may have been at its end when it was saved: the server is not back yet then.
+        while (shown := self.tmux("capture-pane", "-p")).returncode != 0:
+            if time.monotonic() > end:
+                raise Failed(f"the server does not answer: {shown.stderr}")
+            time.sleep(0.01)
+        if "tick 15" not in shown.stdout:
+            raise Failed(f"the session shows {shown.stdout!r}")
         self.clean()
         return result, 0
 
