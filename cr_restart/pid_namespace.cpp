@@ -102,8 +102,13 @@ bool write_file(const char *path, const std::string &text)
 // Of all that the first process of a user namespace may do there, it needs this only; and keeps it
 // when it executes a program, which the process that is being restored does, too. The plan of a
 // restart takes away what the program did not have.
-bool keep_choosing_ids()
+bool keep_choosing_ids(uint64_t bounding)
 {
+    // In a new user namespace this set is full again.
+    for (int i = 0; prctl(PR_CAPBSET_READ, i) >= 0; i++) {
+        if ((bounding >> i & 1) == 0 && prctl(PR_CAPBSET_DROP, i) != 0)
+            return false;
+    }
     __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
     __user_cap_data_struct sets[2] = {};
     constexpr uint32_t mask = 1U << (CAP_CHECKPOINT_RESTORE % 32);
@@ -123,7 +128,16 @@ Error refused(const char *what, const char *why)
 struct User {
     uid_t uid;
     gid_t gid;
+    uint64_t bounding = 0;
 };
+
+uint64_t bounding_set()
+{
+    uint64_t set = 0;
+    for (int i = 0; i < 64; i++)
+        set |= static_cast<uint64_t>(prctl(PR_CAPBSET_READ, i) == 1) << i;
+    return set;
+}
 
 // What the first process does to become cr_restart again; returns only what it has failed at.
 // `mapped`: who it is, where it has a user namespace.
@@ -140,7 +154,7 @@ Error prepare(const std::optional<User> &mapped, int socket, char **argv)
     if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0)
         return refused("mounting a /proc of its own",
                        "a container whose /proc is partly hidden does not allow it");
-    if (mapped && mapped->uid != 0 && !keep_choosing_ids())
+    if (mapped && mapped->uid != 0 && !keep_choosing_ids(mapped->bounding))
         return refused("keeping the right to choose ids",
                        "the bounding set of capabilities lacks it");
     fcntl(socket, F_SETFD, 0);
@@ -185,7 +199,7 @@ Result<Outside> Outside::make(char **argv)
     Fd ours(ends[0]);
     const Fd theirs(ends[1]);
     constexpr uint64_t spaces = CLONE_NEWPID | CLONE_NEWNS;
-    const User user = {geteuid(), getegid()};
+    const User user = {geteuid(), getegid(), bounding_set()};
     std::optional<User> mapped;
     long pid = make_first(spaces);
     if (pid == -EPERM) {

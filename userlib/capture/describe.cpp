@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
+#include <linux/ioprio.h>
 #include <map>
 #include <sched.h>
 #include <sys/mman.h>
@@ -113,6 +114,14 @@ Result<void> describe_process(Description &d, const agent::ProcessFacts &facts)
     p.cap_effective = number(field(*status, "CapEff"), 16);
     p.cap_bounding = number(field(*status, "CapBnd"), 16);
     p.cap_ambient = number(field(*status, "CapAmb"), 16);
+    std::vector<uint32_t> groups;
+    for (std::string_view left = field(*status, "Groups"); left.find_first_of("0123456789") == 0;)
+        groups.push_back(static_cast<uint32_t>(take_number(left)));
+    p.groups = d.strings.keep_list(groups);
+    if (Result<std::string> score = d.proc.read("oom_score_adj"); score)
+        p.oom_score_adj = atoi(score->c_str());
+    if (Result<std::string> filter = d.proc.read("coredump_filter"); filter)
+        p.coredump_filter = static_cast<uint32_t>(number(*filter, 16));
     p.seccomp = static_cast<uint32_t>(number(field(*status, "Seccomp")));
     p.cut_realtime = clock_ns(CLOCK_REALTIME);
     p.cut_monotonic = clock_ns(CLOCK_MONOTONIC);
@@ -198,6 +207,8 @@ Result<image::Thread> describe_thread(Description &d, const agent::ThreadFacts &
     SchedAttr attr = {};
     if (syscall(SYS_sched_getattr, facts.tid, &attr, sizeof(attr), 0) != 0)
         return Error::from_errno("sched_getattr", errno);
+    const long io = syscall(SYS_ioprio_get, IOPRIO_WHO_PROCESS, facts.tid);
+    t.ioprio = io > 0 ? static_cast<uint32_t>(io) : 0;
     t.policy = attr.policy;
     t.sched_flags = static_cast<uint32_t>(attr.flags);
     t.nice = attr.nice;

@@ -64,6 +64,11 @@ Result<void> check_cpu(Planning &p);
 Result<void> plan_process(Planning &p);
 Result<void> plan_threads(Planning &p);
 
+// plan_credentials.cpp: what the process may do, before it has threads; and of each thread.
+void plan_credentials(Planning &p);
+void plan_capabilities(Planning &p, const std::string &who);
+void plan_io_priority(Planning &p, const image::Thread &thread, const std::string &who);
+
 // plan_signals.cpp: actions; what waits for a thread, planned as that thread's own operations; and
 // at the end what waits for the process, and the timers.
 void plan_actions(Planning &p);

@@ -7,7 +7,6 @@
 #include <csignal>
 #include <cstring>
 #include <fmt/format.h>
-#include <linux/capability.h>
 #include <linux/prctl.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -46,35 +45,6 @@ void plan_limits(Planning &p)
     }
 }
 
-// As many capabilities as the program had, of those that we have: never more.
-void plan_capabilities(Planning &p, const std::string &who)
-{
-    const image::Process &saved = p.saved.process;
-    __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
-    __user_cap_data_struct ours[2] = {};
-    if (syscall(SYS_capget, &head, ours) != 0)
-        return;
-    const auto whole = [](uint32_t low, uint32_t high) {
-        return static_cast<uint64_t>(high) << 32 | low;
-    };
-    const uint64_t permitted = whole(ours[0].permitted, ours[1].permitted);
-    const uint64_t effective = whole(ours[0].effective, ours[1].effective);
-    const uint64_t inheritable = whole(ours[0].inheritable, ours[1].inheritable);
-    if (permitted == saved.cap_permitted && effective == saved.cap_effective &&
-        inheritable == saved.cap_inheritable)
-        return;
-    __user_cap_data_struct wanted[2] = {};
-    for (int i = 0; i < 2; i++) {
-        wanted[i].permitted = static_cast<uint32_t>((permitted & saved.cap_permitted) >> (32 * i));
-        wanted[i].effective = static_cast<uint32_t>((permitted & saved.cap_effective) >> (32 * i));
-        wanted[i].inheritable =
-            static_cast<uint32_t>((permitted & saved.cap_inheritable) >> (32 * i));
-    }
-    p.plan.program.call(
-        who + "giving up capabilities", SYS_capset,
-        {p.plan.program.data(&head, sizeof(head)), p.plan.program.data(wanted, sizeof(wanted))});
-}
-
 // What a thread sets for itself; the program's TLS is not needed for it.
 void plan_thread_state(Planning &p, const image::Thread &thread)
 {
@@ -101,6 +71,7 @@ void plan_thread_state(Planning &p, const image::Thread &thread)
     if (thread.parent_death_signal != 0)
         program.call(who + "setting its parent death signal", SYS_prctl,
                      {value(PR_SET_PDEATHSIG), value(thread.parent_death_signal)});
+    plan_io_priority(p, thread, who);
     plan_capabilities(p, who);
     if (thread.policy != 0 || reset) {
         const sched_param param = {static_cast<int>(thread.priority)};
@@ -143,6 +114,7 @@ Result<void> plan_process(Planning &p)
                                         "user",
                                         process.uid, process.gid));
     plan_actions(p);
+    plan_credentials(p);
     plan_limits(p);
     program.call("setting the umask", SYS_umask, {value(process.umask)});
     if (process.thp_disable)

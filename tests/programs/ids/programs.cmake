@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 foreach(name process_ids limits process_settings personality environment command_line
-        auxiliary_vector time_zone credentials)
+        auxiliary_vector time_zone credentials attributes)
     cryo_test_program(ids/${name})
 endforeach()

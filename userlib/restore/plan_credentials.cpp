@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the process may do, and how much the kernel cares for it: never more than we have ourselves.
+#include "restore/plan_parts.hpp"
+
+#include <algorithm>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fstream>
+#include <linux/capability.h>
+#include <linux/ioprio.h>
+#include <linux/prctl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace cryo::restore {
+
+namespace {
+
+struct Capabilities {
+    uint64_t permitted = 0, effective = 0, inheritable = 0, ambient = 0, bounding = 0;
+};
+
+uint64_t bit(int capability)
+{
+    return uint64_t(1) << capability;
+}
+
+Capabilities our_capabilities()
+{
+    Capabilities ours;
+    __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct sets[2] = {};
+    syscall(SYS_capget, &head, sets);
+    for (int i = 0; i < 2; i++) {
+        ours.permitted |= static_cast<uint64_t>(sets[i].permitted) << (32 * i);
+        ours.effective |= static_cast<uint64_t>(sets[i].effective) << (32 * i);
+        ours.inheritable |= static_cast<uint64_t>(sets[i].inheritable) << (32 * i);
+    }
+    for (int i = 0; i < 64; i++) {
+        if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, i, 0, 0) == 1)
+            ours.ambient |= bit(i);
+        if (prctl(PR_CAPBSET_READ, i) == 1)
+            ours.bounding |= bit(i);
+    }
+    return ours;
+}
+
+void plan_groups(Planning &p, const Capabilities &ours)
+{
+    std::vector<gid_t> saved, now(static_cast<size_t>(std::max(0, getgroups(0, nullptr))));
+    for (size_t i = 0; i < p.saved.process.groups.size(); i++)
+        saved.push_back(p.saved.process.groups[i]);
+    now.resize(
+        static_cast<size_t>(std::max(0, getgroups(static_cast<int>(now.size()), now.data()))));
+    std::ranges::sort(saved);
+    std::ranges::sort(now);
+    if (saved == now)
+        return;
+    if ((ours.effective & bit(CAP_SETGID)) != 0) {
+        p.plan.program.call(
+            "setting the supplementary groups", SYS_setgroups,
+            {value(saved.size()), p.plan.program.data(saved.data(), saved.size() * sizeof(gid_t))});
+        return;
+    }
+    p.plan.notices.push_back(
+        p.options.own_pid_namespace
+            ? std::string("supplementary groups are cr_restart's, and have no names in its user "
+                          "namespace")
+            : fmt::format("supplementary groups are cr_restart's: {} here, {} when the image was "
+                          "taken",
+                          now.size(), saved.size()));
+}
+
+void plan_bounding_set(Planning &p, const Capabilities &ours)
+{
+    const uint64_t surplus = ours.bounding & ~p.saved.process.cap_bounding;
+    if (surplus == 0)
+        return;
+    if ((ours.effective & bit(CAP_SETPCAP)) == 0) {
+        p.plan.notices.push_back(
+            fmt::format("the bounding set of capabilities is cr_restart's: it has {:x} more than "
+                        "when the image was taken",
+                        surplus));
+        return;
+    }
+    for (int i = 0; i < 64; i++) {
+        if ((surplus & bit(i)) != 0)
+            p.plan.program.call(fmt::format("dropping capability {} for good", i), SYS_prctl,
+                                {value(PR_CAPBSET_DROP), value(i)});
+    }
+}
+
+// A number in a file of the process's own in /proc.
+void plan_number(Planning &p, const char *name, const std::string &text)
+{
+    Program &program = p.plan.program;
+    const std::string path = fmt::format("/proc/self/{}", name);
+    const uint16_t file = program.slot();
+    program.call("opening " + path, SYS_openat,
+                 {value(AT_FDCWD), program.text(path), value(O_WRONLY | O_CLOEXEC)}, file);
+    program.call("writing " + path, SYS_write,
+                 {result(file), program.text(text), value(text.size())});
+    program.call("closing " + path, SYS_close, {result(file)});
+}
+
+void plan_oom_score(Planning &p, const Capabilities &ours)
+{
+    int now = 0;
+    std::ifstream("/proc/self/oom_score_adj") >> now;
+    const int saved = p.saved.process.oom_score_adj;
+    if (saved < now && (ours.effective & bit(CAP_SYS_RESOURCE)) == 0)
+        p.plan.notices.push_back(fmt::format("oom_score_adj is {} as cr_restart's, {} when the "
+                                             "image was taken: lowering it needs a privilege",
+                                             now, saved));
+    else if (saved != now)
+        plan_number(p, "oom_score_adj", std::to_string(saved));
+}
+
+void plan_coredump_filter(Planning &p)
+{
+    uint32_t now = 0;
+    std::ifstream("/proc/self/coredump_filter") >> std::hex >> now;
+    // Images that do not tell have 0.
+    if (const uint32_t saved = p.saved.process.coredump_filter; saved != now && saved != 0)
+        plan_number(p, "coredump_filter", fmt::format("{:#x}", saved));
+}
+
+} // namespace
+
+void plan_credentials(Planning &p)
+{
+    const Capabilities ours = our_capabilities();
+    plan_groups(p, ours);
+    plan_bounding_set(p, ours);
+    plan_oom_score(p, ours);
+    plan_coredump_filter(p);
+}
+
+// As many capabilities as the program had, of those that we have.
+void plan_capabilities(Planning &p, const std::string &who)
+{
+    const image::Process &saved = p.saved.process;
+    const Capabilities ours = our_capabilities();
+    if (ours.permitted == saved.cap_permitted && ours.effective == saved.cap_effective &&
+        ours.inheritable == saved.cap_inheritable && ours.ambient == saved.cap_ambient)
+        return;
+    Program &program = p.plan.program;
+    __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct wanted[2] = {};
+    const uint64_t have = ours.permitted;
+    for (int i = 0; i < 2; i++) {
+        wanted[i].permitted = static_cast<uint32_t>((have & saved.cap_permitted) >> (32 * i));
+        wanted[i].effective = static_cast<uint32_t>((have & saved.cap_effective) >> (32 * i));
+        wanted[i].inheritable = static_cast<uint32_t>((have & saved.cap_inheritable) >> (32 * i));
+    }
+    program.call(who + "giving up capabilities", SYS_capset,
+                 {program.data(&head, sizeof(head)), program.data(wanted, sizeof(wanted))});
+    program.call(
+        who + "clearing its ambient capabilities", SYS_prctl,
+        {value(PR_CAP_AMBIENT), value(PR_CAP_AMBIENT_CLEAR_ALL), value(0), value(0), value(0)});
+    const uint64_t ambient = have & saved.cap_permitted & saved.cap_inheritable & saved.cap_ambient;
+    for (int i = 0; i < 64; i++) {
+        if ((ambient & bit(i)) != 0)
+            program.call(
+                fmt::format("{}making capability {} ambient", who, i), SYS_prctl,
+                {value(PR_CAP_AMBIENT), value(PR_CAP_AMBIENT_RAISE), value(i), value(0), value(0)});
+    }
+}
+
+void plan_io_priority(Planning &p, const image::Thread &thread, const std::string &who)
+{
+    const long now = syscall(SYS_ioprio_get, IOPRIO_WHO_PROCESS, 0);
+    if (now == thread.ioprio)
+        return;
+    constexpr uint64_t either = uint64_t(1) << CAP_SYS_ADMIN | uint64_t(1) << CAP_SYS_NICE;
+    if (IOPRIO_PRIO_CLASS(thread.ioprio) == IOPRIO_CLASS_RT &&
+        (our_capabilities().effective & either) == 0) {
+        p.plan.notices.push_back(who + "the real-time class of I/O needs a privilege, and is not "
+                                       "set");
+        return;
+    }
+    p.plan.program.call(who + "setting its I/O priority", SYS_ioprio_set,
+                        {value(IOPRIO_WHO_PROCESS), value(0), value(thread.ioprio)});
+}
+
+} // namespace cryo::restore
