@@ -99,6 +99,9 @@ class PidNamespace(case.Case):
         restarted = self.back("image")
         pid, first = self.inside(restarted)
         self.assertEqual("0", self.ask(restarted, "0"))
+        # From when on they do not end with it, nothing of its is open there any more.
+        case.wait_until("the first process to settle",
+                        lambda: os.readlink(f"/proc/{first}/fd/0") == "/dev/null")
         os.kill(restarted.pid, signal.SIGKILL)
         restarted.wait()
         self.assertEqual("1", self.ask(restarted, "1"))
