@@ -109,6 +109,7 @@ class Comm
     std::pmr::list<Drained> drained; // in the order of arrival
 
     void *user = nullptr; // for Mpi: the library's communicator
+    bool lasting = false; // files that were opened with it may outlive it, and use its clock
 
   private:
     static constexpr uint32_t kPagePeers = 64;

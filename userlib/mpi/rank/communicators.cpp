@@ -106,7 +106,7 @@ int free_communicator(Free free, MPI_Comm *comm)
     object_of(*comm)->traffic = nullptr;
     {
         const Engine::Busy busy(*engine);
-        if (!engine->receives().has_posted(*counters))
+        if (!counters->lasting && !engine->receives().has_posted(*counters))
             engine->rank().freed(*counters);
     }
     return done(result, changed);

@@ -3,6 +3,7 @@
 #include "agent/interface.hpp"
 #include "functions.gen.hpp"
 #include "mpi/rank/memory.hpp"
+#include "mpi/rank/windows.hpp"
 #include "mpi/wrap/fatal.hpp"
 
 #include <cerrno>
@@ -156,6 +157,8 @@ void Engine::stand_still()
     const KeepErrno kept;
     if (mail_)
         attend();
+    if (rank_.pending())
+        flush_windows();
     if (rank_.pending() && standing_.exchange(true)) {
         if (many)
             park();

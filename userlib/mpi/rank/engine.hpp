@@ -165,12 +165,13 @@ class Collective
 
     // The communicator that the collective has made.
     int made(int result, MPI_Comm *place);
-    // The file or window.
-    template <class Handle>
-    int opened(int result, Handle *place)
+    // The file.
+    int opened(int result, MPI_File *place)
     {
-        if (result == MPI_SUCCESS && comm_ != nullptr)
+        if (result == MPI_SUCCESS && comm_ != nullptr) {
             object_of(*place)->traffic = comm_;
+            comm_->lasting = true;
+        }
         return result;
     }
 

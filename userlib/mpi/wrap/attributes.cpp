@@ -4,6 +4,7 @@
 #include "mpi/wrap/callback.hpp"
 #include "mpi/wrap/fatal.hpp"
 #include "mpi/wrap/keyvals.hpp"
+#include "mpi/wrap/windows.hpp"
 #include "mpi/wrap/wrapper.hpp"
 
 namespace cryo::mpi {
@@ -178,12 +179,13 @@ EXPORTED int PMPI_Win_get_attr(MPI_Win win, int keyval, void *value, int *flag)
     if (result != MPI_SUCCESS || *flag == 0)
         return result;
     Object *object = object_of(win);
-    if (keyval == MPI_WIN_CREATE_FLAVOR && object->window != nullptr) {
-        static int allocated = MPI_WIN_FLAVOR_ALLOCATE;
-        *static_cast<int **>(value) = &allocated;
-    } else if (keyval != MPI_WIN_BASE) {
-        copy_out_of_capsule(object, keyval, value);
+    if (keyval == MPI_WIN_BASE) {
+        translate_window_attribute(object, keyval, static_cast<long *>(value));
+        return result;
     }
+    copy_out_of_capsule(object, keyval, value);
+    if (keyval == MPI_WIN_CREATE_FLAVOR)
+        translate_window_attribute(object, keyval, *static_cast<long **>(value));
     return result;
 }
 ALIAS(MPI_Win_get_attr, PMPI_Win_get_attr)

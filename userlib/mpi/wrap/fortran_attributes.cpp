@@ -4,6 +4,7 @@
 #include "mpi/wrap/callback.hpp"
 #include "mpi/wrap/fatal.hpp"
 #include "mpi/wrap/keyvals.hpp"
+#include "mpi/wrap/windows.hpp"
 #include "mpi/wrap/wrapper.hpp"
 
 #include <cstring>
@@ -196,7 +197,10 @@ EXPORTED int ompi_attr_create_keyval_fint(int owner, void *copy, void *remove, i
 EXPORTED int ompi_attr_get_aint(const Object *object, int keyval, MPI_Aint *value, int *flag)
 {
     const Inside inside;
-    return get("ompi_attr_get_aint", object, keyval, value, flag);
+    const int result = get("ompi_attr_get_aint", object, keyval, value, flag);
+    if (result == MPI_SUCCESS && *flag != 0 && object->kind == Kind::Win)
+        translate_window_attribute(object, keyval, value);
+    return result;
 }
 
 EXPORTED int ompi_attr_get_fint(const Object *object, int keyval, MPI_Fint *value, int *flag)

@@ -22,6 +22,10 @@ Collectives tell the rank engine of themselves, and so does what makes requests:
 
         const rank::Collective turn(comm);          blocking
         rank::started(comm);                        non-blocking
+
+And so do operations on windows:
+
+        rank::access(win, target_rank);
 """
 import re
 import sys
@@ -89,20 +93,22 @@ class Function:
     fortran: bool = False
     watched: bool = False
     collective: bool = False
+    access: bool = False
 
     @staticmethod
     def parse(line):
         head, _, rest = line.partition("(")
         words = head.split(" ")
         by_hand = words[:2] == ["by", "hand"]
-        mark = words[0] if words[0] in ("fortran", "watched", "collective") else ""
+        mark = words[0] if words[0] in ("fortran", "watched", "collective", "access") else ""
         words = words[2:] if by_hand else words[1:] if mark else words
         texts = [text for text in rest.rstrip(")").split(", ") if text]
         if texts[-1:] == ["..."]:
             texts.pop()
         return Function(words[-1], " ".join(words[:-1]) or "int",
                         [] if by_hand else [Parameter.parse(text) for text in texts],
-                        by_hand, mark == "fortran", mark == "watched", mark == "collective")
+                        by_hand, mark == "fortran", mark == "watched", mark == "collective",
+                        mark == "access")
 
     def full_name(self, prefix="PMPI"):
         """PMPI_Send for Send, PMPIX_Barrier_init for MPIX_Barrier_init."""
@@ -138,6 +144,8 @@ class Function:
         if self.watched:
             names = ", ".join(p.name for p in self.parameters)
             return ["if (rank::on)", f"    return traffic::{self.field()}({names});"]
+        if self.access:
+            return ["rank::access(win, target_rank);"]
         if not self.collective:
             return []
         of_whom = next(p for p in self.parameters
@@ -168,8 +176,6 @@ class Function:
             return call
         if name:
             return f"turn.made({call}, {name})"
-        if name := self.made("MPI_File") or self.made("MPI_Win"):
-            return f"turn.opened({call}, {name})"
         return call
 
     def crossing(self):

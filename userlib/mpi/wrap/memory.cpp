@@ -71,27 +71,3 @@ EXPORTED int PMPI_Free_mem(void *base)
     return MPI_SUCCESS;
 }
 ALIAS(MPI_Free_mem, PMPI_Free_mem)
-
-EXPORTED int PMPI_Win_allocate(MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void *place,
-                               MPI_Win *win)
-{
-    const Inside inside;
-    const size_t bytes = size > 0 ? static_cast<size_t>(size) : 1;
-    void *memory = capsule::keep(bytes);
-    if (memory == nullptr)
-        return MPI_ERR_NO_MEM;
-    rank::Collective turn(comm);
-    Made made(win);
-    const int result =
-        done(call(stock.Win_create, memory, size, unit, real_of(info), real_of(comm), made.place()),
-             made);
-    if (result != MPI_SUCCESS) {
-        capsule::unkeep(memory, bytes);
-        return result;
-    }
-    made.object()->window = memory;
-    made.object()->window_bytes = bytes;
-    *static_cast<void **>(place) = memory;
-    return turn.opened(result, win);
-}
-ALIAS(MPI_Win_allocate, PMPI_Win_allocate)

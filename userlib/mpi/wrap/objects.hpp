@@ -58,7 +58,8 @@ struct Object {
     uint32_t variant; // of an operation: whether it commutes; of an error handler: for what it is
     uint32_t slot;    // of the program's function
     uint32_t owed;    // references that the library does not know of
-    char gap[0xc0 - 0xb4];
+    uint32_t gap;
+    void *state;          // of a window: rank::Window
     bool callbacks_are_c; // of a generalized request
 };
 static_assert(offsetof(Object, real) == 0);

@@ -58,7 +58,7 @@ bool describe_object(Object *object, Why &why)
     case Kind::File:
         return describe_file(story, object, why);
     case Kind::Win:
-        return refuse(why, "an MPI window");
+        return describe_window(story, object, why);
     case Kind::Request:
         break; // those of messages are somebody else's, and are not listed
     }
@@ -97,7 +97,7 @@ bool replay_all(Why &why)
     for (OperationNote *note = story.operations.first(); done && note != nullptr; note = note->next)
         done = replay_operation(note->object, why);
     done = done && replay_types(story, why) && replay_communicators(story, why) &&
-           replay_files(story, why);
+           replay_windows(story, why) && replay_files(story, why);
     close_world();
     if (done)
         drop_nameless(story);

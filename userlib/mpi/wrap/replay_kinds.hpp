@@ -142,6 +142,13 @@ struct FileNote {
     int atomicity;
 };
 
+struct WindowNote {
+    WindowNote *next;
+    Object *object; // its state knows the rest
+    Ranks ranks;
+    Trimmings trimmings;
+};
+
 struct OperationNote {
     OperationNote *next;
     Object *object;
@@ -156,6 +163,7 @@ struct Story {
     List<OperationNote> operations;
     List<TypeNote> types;
     List<CommNote> comms;
+    List<WindowNote> windows;
     List<FileNote> files;
     MPI_Group world; // the library's
 };
@@ -205,6 +213,10 @@ bool replay_communicators(Story &story, Why &why);
 MPI_Comm communicator_of(const Story &story, const Ranks &ranks); // null: could not be made
 // The same number in all of the members.
 uint64_t mark_of(const Ranks &ranks, const Ranks &remote);
+
+// replay_windows.cpp
+bool describe_window(Story &story, Object *object, Why &why);
+bool replay_windows(Story &story, Why &why);
 
 // files.cpp
 bool describe_file(Story &story, Object *object, Why &why);

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Windows across a restart: made again over the same memory by the same processes, between epochs.
+// Shared memory is the library's: each process fills in its own part, and maps the whole where it
+// was.
+#include "mpi/bookmark/comm.hpp"
+#include "mpi/capsule/refuse.hpp"
+#include "mpi/wrap/replay_kinds.hpp"
+#include "mpi/wrap/windows.hpp"
+#include "mpi/wrap/wrapper.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace cryo::mpi {
+
+using capsule::call;
+using capsule::refuse;
+using rank::Window;
+
+namespace {
+
+Window &window_in(const WindowNote &note)
+{
+    return *static_cast<Window *>(note.object->state);
+}
+
+// While it lives, a window's errors come back as results.
+class WindowErrorsReturn
+{
+  public:
+    explicit WindowErrorsReturn(MPI_Win win) : win_(win)
+    {
+        call(stock.Win_get_errhandler, win_, &before_);
+        call(stock.Win_set_errhandler, win_,
+             static_cast<MPI_Errhandler>(object_of(MPI_ERRORS_RETURN)->real));
+    }
+    ~WindowErrorsReturn()
+    {
+        call(stock.Win_set_errhandler, win_, before_);
+        call(stock.Errhandler_free, &before_);
+    }
+    WindowErrorsReturn(const WindowErrorsReturn &) = delete;
+    WindowErrorsReturn &operator=(const WindowErrorsReturn &) = delete;
+    MPI_Errhandler before() const { return before_; }
+
+  private:
+    MPI_Win win_;
+    MPI_Errhandler before_ = nullptr;
+};
+
+bool make_shared(Window &window, MPI_Info info, MPI_Comm comm, MPI_Win *made, Why &why)
+{
+    void *base = nullptr;
+    if (!worked(call(stock.Win_allocate_shared, window.size, window.unit, info, comm,
+                     static_cast<void *>(&base), made),
+                "making a shared window again", why))
+        return false;
+    bind_object(window.object, *made);
+    if (window.alias == nullptr)
+        return true;
+    if (window.size > 0)
+        memcpy(base, window.base, static_cast<size_t>(window.size));
+    if (!map_alias(window) || (window.size > 0 && in_alias(window, base) != window.base))
+        return refuse(why, "the MPI library here lays out shared windows in another way; restart "
+                           "the program with the library that it had");
+    return worked(call(stock.Barrier, comm), "making a shared window again", why);
+}
+
+bool remake(const WindowNote &note, Why &why)
+{
+    Window &window = window_in(note);
+    auto comm = static_cast<MPI_Comm>(object_of(window.comm)->real);
+    auto info = static_cast<MPI_Info>(note.trimmings.info->real);
+    MPI_Win made = nullptr;
+    if (window.flavor == MPI_WIN_FLAVOR_SHARED && window.peers > 1)
+        return make_shared(window, info, comm, &made, why);
+    const int result =
+        window.flavor == MPI_WIN_FLAVOR_DYNAMIC
+            ? call(stock.Win_create_dynamic, info, comm, &made)
+            : call(stock.Win_create, window.base, window.size, window.unit, info, comm, &made);
+    if (!worked(result, "making a window again", why))
+        return false;
+    bind_object(note.object, made);
+    for (const rank::Region *region = window.regions; region != nullptr; region = region->next) {
+        if (!worked(call(stock.Win_attach, made, region->base, region->size),
+                    "attaching memory to a window again", why))
+            return false;
+    }
+    return true;
+}
+
+// As they were: the state that the last fence left, and locks that others may hold, too.
+bool lock_again(const WindowNote &note, Why &why)
+{
+    const Window &window = window_in(note);
+    auto real = static_cast<MPI_Win>(note.object->real);
+    int result = MPI_SUCCESS;
+    if (window.fenced)
+        result = call(stock.Win_fence, 0, real);
+    if (window.all_locked && result == MPI_SUCCESS)
+        result = call(stock.Win_lock_all, window.all_assert, real);
+    for (int target = 0; result == MPI_SUCCESS && target < window.peers; target++) {
+        if ((window.marks[target] & Window::shared_lock) != 0)
+            result = call(stock.Win_lock, MPI_LOCK_SHARED, target, 0, real);
+    }
+    return worked(result, "locking a window again", why);
+}
+
+bool trim(const WindowNote &note, Why &why)
+{
+    auto real = static_cast<MPI_Win>(note.object->real);
+    const Trimmings &trimmings = note.trimmings;
+    if (trimmings.name != nullptr)
+        call(stock.Win_set_name, real, trimmings.name);
+    auto handler = static_cast<MPI_Errhandler>(trimmings.handler->real);
+    return replay_attributes(note.object, trimmings.attributes, why) &&
+           worked(call(stock.Win_set_errhandler, real, handler),
+                  "giving a window its error handler again", why);
+}
+
+// The same in all members: by the number of the window's communicator, or, where nothing is
+// counted, by its members and as they were made.
+bool comes_before(const WindowNote *a, const WindowNote *b)
+{
+    const auto *counted_a = static_cast<const bookmark::Comm *>(a->object->traffic);
+    const auto *counted_b = static_cast<const bookmark::Comm *>(b->object->traffic);
+    if (counted_a != nullptr && counted_b != nullptr)
+        return counted_a->id() < counted_b->id();
+    const uint64_t mark_a = mark_of(a->ranks, {});
+    const uint64_t mark_b = mark_of(b->ranks, {});
+    return mark_a != mark_b ? mark_a < mark_b : a->object->made < b->object->made;
+}
+
+} // namespace
+
+bool describe_window(Story &story, Object *object, Why &why)
+{
+    auto *note = story.notes.make<WindowNote>();
+    if (note == nullptr)
+        return no_memory(why);
+    note->object = object;
+    if (object->state == nullptr)
+        return refuse(why, "an MPI window that Cryo has not seen being made");
+    if (const char *what = rank::unsettled(window_in(*note)))
+        return refuse(why, "%s", what);
+    auto real = static_cast<MPI_Win>(object->real);
+    WindowErrorsReturn quiet(real);
+    MPI_Group group = nullptr;
+    MPI_Info info = nullptr;
+    char name[MPI_MAX_OBJECT_NAME + 1] = "";
+    int length = 0;
+    call(stock.Win_get_name, real, name, &length);
+    if (name[0] != 0)
+        note->trimmings.name = story.notes.text(name);
+    if (!worked(call(stock.Win_get_group, real, &group), "a window", why))
+        return false;
+    bool done = describe_ranks(story, group, note->ranks, why);
+    call(stock.Group_free, &group);
+    if (done && (done = worked(call(stock.Win_get_info, real, &info), "a window", why))) {
+        done = describe_info(story, info, note->trimmings.info, why);
+        call(stock.Info_free, &info);
+    }
+    story.windows.add(note);
+    return done && describe_handler(story, quiet.before(), note->trimmings.handler, why) &&
+           describe_attributes(story, object, note->trimmings.attributes, why);
+}
+
+bool replay_windows(Story &story, Why &why)
+{
+    size_t count = 0;
+    for (WindowNote *note = story.windows.first(); note != nullptr; note = note->next)
+        count++;
+    auto **all = story.notes.make<WindowNote *>(count + 1);
+    if (all == nullptr)
+        return no_memory(why);
+    count = 0;
+    for (WindowNote *note = story.windows.first(); note != nullptr; note = note->next)
+        all[count++] = note;
+    std::sort(all, all + count, comes_before);
+    for (size_t i = 0; i < count; i++) {
+        if (!remake(*all[i], why) || !lock_again(*all[i], why) || !trim(*all[i], why))
+            return false;
+    }
+    return true;
+}
+
+} // namespace cryo::mpi
