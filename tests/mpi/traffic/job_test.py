@@ -100,7 +100,7 @@ class Jobs:
 
 def result(text):
     """What the program has printed."""
-    return sorted(re.findall(r"^\d+: [0-9a-f]{16}$", text, re.M))
+    return sorted(re.findall(r"^\d+: [0-9A-Fa-f]{16}$", text, re.M))
 
 
 def main():

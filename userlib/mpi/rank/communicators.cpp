@@ -3,8 +3,11 @@
 #include "functions.gen.hpp"
 #include "mpi/rank/engine.hpp"
 #include "mpi/rank/memory.hpp"
+#include "mpi/rank/windows.hpp"
+#include "mpi/wrap/wrapper.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <numeric>
 
 namespace cryo::mpi {
@@ -46,6 +49,18 @@ uint64_t agreed(MPI_Comm real, uint64_t mine)
     return bookmark::derive_comm_id(std::min(ours, theirs), std::max(ours, theirs), 1);
 }
 
+bookmark::Comm &count(Object *object, bookmark::CommId id, const WorldRanks &peers,
+                      uint32_t members)
+{
+    const std::pmr::vector<bookmark::WorldRank> world(peers.begin(), peers.end(), &memory());
+    const Engine::Busy busy(*engine);
+    bookmark::Comm &comm =
+        engine->rank().made(id, static_cast<uint32_t>(world.size()), world, members);
+    comm.user = object;
+    object->traffic = &comm;
+    return comm;
+}
+
 void add(Object *object, bookmark::CommId parent, uint64_t ordinal)
 {
     const auto real = static_cast<MPI_Comm>(object->real);
@@ -63,15 +78,98 @@ void add(Object *object, bookmark::CommId parent, uint64_t ordinal)
         peers = world_ranks(group);
         members += static_cast<uint32_t>(peers.size());
     }
-    const std::pmr::vector<bookmark::WorldRank> world(peers.begin(), peers.end(), &memory());
-    const Engine::Busy busy(*engine);
-    bookmark::Comm &comm =
-        engine->rank().made(id, static_cast<uint32_t>(world.size()), world, members);
-    comm.user = object;
-    object->traffic = &comm;
+    count(object, id, peers, members);
 }
 
+// Ids that are not derived from the first member: these are no world ranks.
+constexpr uint64_t of_copies = uint64_t{1} << 40;
+constexpr uint64_t of_meetings = uint64_t{1} << 41;
+
+MPI_Comm meeting_place; // like MPI_COMM_WORLD
+
 } // namespace
+
+int copied(int result, MPI_Comm comm, uint64_t ordinal, const MPI_Comm *place, MPI_Request *request)
+{
+    const bookmark::Comm *parent = on ? counted(comm) : nullptr;
+    if (result != MPI_SUCCESS || parent == nullptr || is_null(*request))
+        return tracked(result, request);
+    WorldRanks peers(parent->peer_count(), &memory());
+    for (size_t i = 0; i < peers.size(); i++)
+        peers[i] = static_cast<int>(parent->world(static_cast<int>(i)));
+    Object *copy = object_of(*place);
+    count(copy, bookmark::derive_comm_id(parent->id(), ordinal, of_copies), peers,
+          parent->members())
+        .user = nullptr;
+    tracked(result, request);
+    request_of(*request)->copy = copy;
+    return result;
+}
+
+void prepare_meetings()
+{
+    make_companion(MPI_COMM_WORLD, &meeting_place);
+}
+
+bool can_meet(MPI_Group group)
+{
+    int size = 0;
+    if (meeting_place == nullptr || group == nullptr ||
+        call(stock.Group_size, mpi::real_of(group), &size) != MPI_SUCCESS || size == 0)
+        return false;
+    MPI_Group copy = nullptr;
+    call(stock.Group_excl, mpi::real_of(group), 0, static_cast<const int *>(nullptr), &copy);
+    const WorldRanks members = world_ranks(copy);
+    return std::find(members.begin(), members.end(), MPI_UNDEFINED) == members.end();
+}
+
+void meet(MPI_Group group, int tag)
+{
+    MPI_Group copy = nullptr;
+    int self = 0;
+    call(stock.Group_excl, mpi::real_of(group), 0, static_cast<const int *>(nullptr), &copy);
+    const WorldRanks members = world_ranks(copy);
+    call(stock.Comm_rank, mpi::real_of(meeting_place), &self);
+    open_epoch();
+    const int first = members.front();
+    if (self != first) {
+        PMPI_Send(nullptr, 0, MPI_BYTE, first, tag, meeting_place);
+        PMPI_Recv(nullptr, 0, MPI_BYTE, first, tag, meeting_place, MPI_STATUS_IGNORE);
+        return;
+    }
+    for (const int other : members) {
+        if (other != self)
+            PMPI_Recv(nullptr, 0, MPI_BYTE, other, tag, meeting_place, MPI_STATUS_IGNORE);
+    }
+    for (const int other : members) {
+        if (other != self)
+            PMPI_Send(nullptr, 0, MPI_BYTE, other, tag, meeting_place);
+    }
+}
+
+// The first member gives the number.
+int met(int result, MPI_Comm comm, const MPI_Comm *place)
+{
+    static std::atomic<uint64_t> meetings{0};
+    if (result == MPI_SUCCESS) {
+        Object *object = object_of(*place);
+        const auto real = static_cast<MPI_Comm>(object->real);
+        const bookmark::Comm *parent = on ? counted(comm) : nullptr;
+        MPI_Group group = nullptr;
+        call(stock.Comm_group, real, &group);
+        const WorldRanks members = world_ranks(group);
+        unsigned long id = 0;
+        if (parent != nullptr)
+            id = bookmark::derive_comm_id(parent->id(), ++meetings,
+                                          of_meetings | static_cast<uint64_t>(members.front()));
+        call(stock.Bcast, static_cast<void *>(&id), 1,
+             static_cast<MPI_Datatype>(object_of(MPI_UNSIGNED_LONG)->real), 0, real);
+        if (on && id != 0)
+            count(object, id, members, static_cast<uint32_t>(members.size()));
+    }
+    close_epoch();
+    return result;
+}
 
 int Collective::made(int result, MPI_Comm *place)
 {
@@ -139,3 +237,35 @@ int Type_free(MPI_Datatype *type)
 } // namespace traffic
 
 } // namespace cryo::mpi
+
+using namespace cryo;
+using namespace cryo::mpi;
+using cryo::capsule::call;
+
+EXPORTED int PMPI_Comm_idup(MPI_Comm comm, MPI_Comm *copy, MPI_Request *request)
+{
+    const Inside inside;
+    Made made_copy(copy);
+    Made made_request(request);
+    const uint64_t ordinal = rank::started(comm);
+    const int result =
+        done(call(stock.Comm_idup, mpi::real_of(comm), made_copy.place(), made_request.place()),
+             made_copy, made_request);
+    return rank::copied(result, comm, ordinal, copy, request);
+}
+ALIAS(MPI_Comm_idup, PMPI_Comm_idup)
+
+EXPORTED int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *made)
+{
+    const Inside inside;
+    Made created(made);
+    const bool by_meeting = rank::can_meet(group);
+    if (by_meeting)
+        rank::meet(group, tag);
+    const int result = done(call(stock.Comm_create_group, mpi::real_of(comm), mpi::real_of(group),
+                                 tag, created.place()),
+                            created);
+    return by_meeting ? rank::met(result, comm, made)
+                      : rank::uncounted(result, made, "MPI_Comm_create_group");
+}
+ALIAS(MPI_Comm_create_group, PMPI_Comm_create_group)

@@ -101,6 +101,7 @@ void completed_natively(Request &r, const MPI_Status &status, int error)
             engine->receives().completed(r, arrival_of(status, error));
     } else if (r.use != Use::unknown) {
         engine->mpi().under_way.remove(r);
+        use_copy(r);
         if (r.use == Use::send && status._cancelled != 0 && r.source >= 0)
             r.comm->unsent(r.source, r.capacity);
     }
@@ -182,8 +183,6 @@ void release(MPI_Request *place)
     r.complete = false;
     if (r.persistent)
         return;
-    if (r.use == Use::unknown)
-        forget_unknown();
     if (r.datatype != nullptr)
         unpin(r);
     drop_object(object_of(*place));

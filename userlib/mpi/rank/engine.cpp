@@ -377,31 +377,24 @@ void Collective::leave()
     engine->rank().leave();
 }
 
-void start(bookmark::Comm *comm)
+uint64_t start(bookmark::Comm *comm)
 {
     if (comm == nullptr)
-        return;
+        return 0;
     const Engine::Busy busy(*engine);
     engine->rank().start(*comm);
+    return comm->clock;
 }
 
 namespace {
 
 const char *lasting;
-std::atomic<int> unknown{0};
 
 } // namespace
 
 const char *hindrance()
 {
-    return lasting != nullptr ? lasting
-           : unknown > 0      ? "a generalized request is pending"
-                              : nullptr;
-}
-
-void forget_unknown()
-{
-    unknown--;
+    return lasting;
 }
 
 int uncounted(int result, const MPI_Comm *place, const char *function)
@@ -419,8 +412,6 @@ int track(int result, MPI_Request *place, Use use)
     Request &r = *begin_record<Request>(object_of(*place));
     r.use = use;
     r.active = true;
-    if (use == Use::unknown)
-        unknown++;
     if (use == Use::other) {
         const Guard guard;
         engine->mpi().under_way.add(r);

@@ -183,13 +183,12 @@ class Collective
     uint64_t ordinal_ = 0;
 };
 
-// A non-blocking collective begins.
-void start(bookmark::Comm *comm);
+// A non-blocking collective begins: the how-manieth.
+uint64_t start(bookmark::Comm *comm);
 template <class Handle>
-void started(Handle handle)
+uint64_t started(Handle handle)
 {
-    if (on)
-        start(counted(handle));
+    return on ? start(counted(handle)) : 0;
 }
 
 // A request that the library has made for anything but a message. Returns `result`.
@@ -203,8 +202,23 @@ inline int tracked(int result, MPI_Request *place, Use use = Use::other)
 int uncounted(int result, const MPI_Comm *place, const char *function);
 // Null, or what keeps this rank from being saved now.
 const char *hindrance();
-// A request that only the program can complete is gone.
-void forget_unknown();
+
+// MPI_Comm_idup has begun, as this collective of `comm`.
+int copied(int result, MPI_Comm comm, uint64_t ordinal, const MPI_Comm *place,
+           MPI_Request *request);
+
+// MPI_Comm_create_group is a collective of its members only, of which no clock tells. They meet
+// before it, by messages that can be waited for outside the library, and run on until they have
+// left it.
+//
+//     if (can_meet(group)) {
+//         meet(group, tag);
+//         return met(create(place), comm, place);
+//     }
+void prepare_meetings(); // in MPI_Init, in all ranks
+bool can_meet(MPI_Group group);
+void meet(MPI_Group group, int tag);
+int met(int result, MPI_Comm comm, const MPI_Comm *place);
 
 // A persistent collective.
 void describe(Request &request, bookmark::Comm *comm);

@@ -90,16 +90,15 @@ void join_job()
     call(stock.Comm_size, world, &count);
     self = static_cast<uint32_t>(number);
     ranks = static_cast<uint32_t>(count);
-    if (join_test())
+    if (!join_test() && getenv("CRYO_JOB") == nullptr)
         return;
-    const int result = tree().connect(environ, self, ranks);
-    if (result == -ENOENT && getenv("CRYO_JOB") == nullptr)
-        return;
-    if (result < 0) {
-        say(tree().why());
-        return;
+    if (!on) {
+        if (tree().connect(environ, self, ranks) < 0)
+            say(tree().why());
+        else
+            begin({.channel = &tree(), .take_image = take_image, .revive = bring_back});
     }
-    begin({.channel = &tree(), .take_image = take_image, .revive = bring_back});
+    prepare_meetings(); // also where this rank could not join: the others do
 }
 
 } // namespace cryo::mpi::rank

@@ -35,10 +35,19 @@ struct Request : bookmark::Receive { // what a receive asks for; a send's destin
     Object *datatype = nullptr; // pinned
     MPI_Status status = {};
     Request *older = nullptr, *newer = nullptr; // while it is under way, and no receive
-    Request *next_orphan = nullptr;             // freed by the program while it was active
+    Object *copy = nullptr; // of MPI_Comm_idup: a communicator that is none before it completes
+    Request *next_orphan = nullptr; // freed by the program while it was active
 };
 
 struct Message : bookmark::Matched {};
+
+// The library has completed it: what it made may be asked for messages.
+inline void use_copy(Request &request)
+{
+    if (request.copy != nullptr)
+        static_cast<bookmark::Comm *>(request.copy->traffic)->user = request.copy;
+    request.copy = nullptr;
+}
 
 constexpr size_t behind_object = 0xd0;
 static_assert(sizeof(Object) <= behind_object);

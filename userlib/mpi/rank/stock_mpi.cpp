@@ -247,6 +247,7 @@ bool StockMpi::settled()
             continue;
         }
         under_way.remove(*r);
+        use_copy(*r);
         r->error = error;
         r->complete = true;
     }

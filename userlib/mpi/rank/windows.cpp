@@ -24,7 +24,8 @@ T *take(size_t count)
 {
     if (count == 0)
         return nullptr;
-    auto *place = static_cast<T *>(memory().allocate(count * sizeof(T), alignof(T)));
+    constexpr size_t each = sizeof(T); // NOLINT(bugprone-sizeof-expression): T may be a handle
+    auto *place = static_cast<T *>(memory().allocate(count * each, alignof(T)));
     std::fill_n(place, count, T());
     return place;
 }
@@ -32,8 +33,9 @@ T *take(size_t count)
 template <class T>
 void give(T *&place, size_t count)
 {
+    constexpr size_t each = sizeof(T); // NOLINT(bugprone-sizeof-expression): T may be a handle
     if (place != nullptr)
-        memory().deallocate(place, count * sizeof(T), alignof(T));
+        memory().deallocate(place, count * each, alignof(T));
     place = nullptr;
 }
 

@@ -4,6 +4,7 @@
 #include "mpi/wrap/life.hpp"
 #include "mpi/wrap/replay_kinds.hpp"
 #include "mpi/wrap/revive.hpp"
+#include "mpi/wrap/told.hpp"
 #include "mpi/wrap/wrapper.hpp"
 
 #include <cstdio>
@@ -92,7 +93,7 @@ bool describe_all(Why &why)
 bool replay_all(Why &why)
 {
     open_world();
-    bool done = replay_infos(story, why) && replay_groups(story, why) &&
+    bool done = tell_again(why) && replay_infos(story, why) && replay_groups(story, why) &&
                 replay_handlers(story, why) && replay_keyvals(why);
     for (OperationNote *note = story.operations.first(); done && note != nullptr; note = note->next)
         done = replay_operation(note->object, why);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generalized requests and data representations: callbacks with data of their own.
 #include "mpi/wrap/callback.hpp"
+#include "mpi/wrap/told.hpp"
 #include "mpi/wrap/wrapper.hpp"
 
 #include <cstring>
@@ -11,14 +12,6 @@ namespace {
 
 using capsule::call;
 using capsule::call_home;
-
-struct Generalized {
-    MPI_Grequest_query_function *query;
-    MPI_Grequest_free_function *free;
-    MPI_Grequest_cancel_function *cancel;
-    void *extra_state;
-    Object *request; // whose callbacks_are_c the Fortran library clears
-};
 
 // The same in Fortran: extra_state is the address of a variable, and the result comes last.
 using FortranQuery = void(void *, MPI_Fint *, MPI_Fint *);
@@ -50,6 +43,7 @@ int query_request(void *data, MPI_Status *status)
 int free_request(void *data)
 {
     const Generalized ours = *static_cast<Generalized *>(data);
+    forget_generalized(static_cast<Generalized *>(data));
     capsule::unkeep(data, sizeof(ours));
     if (is_c(&ours))
         return call_home(ours.free, ours.extra_state);
@@ -68,13 +62,6 @@ int cancel_request(void *data, int complete)
     call_home(as<FortranCancel>(ours->cancel), ours->extra_state, &flag, &error);
     return error;
 }
-
-struct Representation {
-    MPI_Datarep_conversion_function *read;
-    MPI_Datarep_conversion_function *write;
-    MPI_Datarep_extent_function *extent;
-    void *extra_state;
-};
 
 int read_items(void *user, MPI_Datatype type, int count, void *file, MPI_Offset position,
                void *data)
@@ -98,10 +85,23 @@ int extent_of_item(MPI_Datatype type, MPI_Aint *extent, void *data)
 
 } // namespace
 
+int start_generalized(Generalized *record, MPI_Request *real)
+{
+    return call(stock.Grequest_start, query_request, free_request, cancel_request,
+                static_cast<void *>(record), real);
+}
+
+int register_representation(Representation *record)
+{
+    return call(stock.Register_datarep, record->name,
+                record->read != nullptr ? read_items : nullptr,
+                record->write != nullptr ? write_items : nullptr, extent_of_item,
+                static_cast<void *>(record));
+}
+
 } // namespace cryo::mpi
 
 using namespace cryo::mpi;
-using cryo::capsule::call;
 
 EXPORTED int PMPI_Grequest_start(MPI_Grequest_query_function *query,
                                  MPI_Grequest_free_function *release,
@@ -110,12 +110,14 @@ EXPORTED int PMPI_Grequest_start(MPI_Grequest_query_function *query,
 {
     const Inside inside;
     auto *record = static_cast<Generalized *>(cryo::capsule::keep(sizeof(Generalized)));
-    *record = {query, release, cancel, extra_state, nullptr};
+    *record = {nullptr, query, release, cancel, extra_state, nullptr, nullptr, false};
     Made made(request);
-    const int result = done(call(stock.Grequest_start, query_request, free_request, cancel_request,
-                                 static_cast<void *>(record), made.place()),
-                            made);
+    const int result = done(start_generalized(record, made.place()), made);
+    if (result != MPI_SUCCESS)
+        return result;
     record->request = made.object();
+    record->real = record->request->real;
+    remember_generalized(record);
     return rank::tracked(result, request, rank::Use::unknown);
 }
 ALIAS(MPI_Grequest_start, PMPI_Grequest_start)
@@ -126,10 +128,14 @@ EXPORTED int PMPI_Register_datarep(const char *name, MPI_Datarep_conversion_func
 {
     const Inside inside;
     auto *record = static_cast<Representation *>(make_record(sizeof(Representation)));
-    *record = {read, write, extent, extra_state};
-    return call(stock.Register_datarep, name, read != nullptr ? read_items : nullptr,
-                write != nullptr ? write_items : nullptr, extent_of_item,
-                static_cast<void *>(record));
+    const size_t bytes = strlen(name) + 1;
+    auto *kept = static_cast<char *>(make_record(bytes));
+    memcpy(kept, name, bytes);
+    *record = {kept, read, write, extent, extra_state};
+    const int result = register_representation(record);
+    if (result == MPI_SUCCESS)
+        remember_representation(record);
+    return result;
 }
 ALIAS(MPI_Register_datarep, PMPI_Register_datarep)
 

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a program tells the library and cannot ask of it: error classes, codes and strings, data
+// representations, the buffer for buffered sends, generalized requests. It is written down when it
+// is told, and told again after a restart.
+#pragma once
+
+#include "mpi/capsule/capsule.hpp"
+#include "mpi/wrap/objects.hpp"
+#include "mpi/wrap/stock.hpp"
+
+namespace cryo::mpi {
+
+struct Representation {
+    const char *name;
+    MPI_Datarep_conversion_function *read;
+    MPI_Datarep_conversion_function *write;
+    MPI_Datarep_extent_function *extent;
+    void *extra_state;
+};
+
+struct Generalized {
+    Generalized *next;
+    MPI_Grequest_query_function *query;
+    MPI_Grequest_free_function *free;
+    MPI_Grequest_cancel_function *cancel;
+    void *extra_state;
+    Object *request; // whose callbacks_are_c the Fortran library clears
+    void *real;      // the library's request
+    bool complete;   // says the program
+};
+
+// requests.cpp: with the functions that call the program's.
+int start_generalized(Generalized *record, MPI_Request *real);
+int register_representation(Representation *record);
+
+// told.cpp
+void remember_generalized(Generalized *record);
+void forget_generalized(const Generalized *record);
+void remember_representation(Representation *record);
+bool tell_again(capsule::Refusal &why); // in a restored copy
+
+} // namespace cryo::mpi
