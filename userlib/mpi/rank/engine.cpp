@@ -140,12 +140,16 @@ void Engine::signalled()
     mail_ = true;
     if (busy_)
         return; // whoever is, hears it
-    if (!capsule::entered()) {
+    if (!capsule::entered() && pthread_equal(pthread_self(), home_) == 0) {
         // A thread that never calls MPI. The one that has initialized it does; nothing may wait
         // until it calls the next time.
         pthread_kill(home_, nudge);
         return;
     }
+    if (!capsule::entered() && depth > 0)
+        return; // on its way in: the wrapper looks when it is there
+    if (!capsule::entered())
+        ready(); // it has not called since a restart
     if (depth == 0 && !standing_ && !others_run())
         stand_still();
     else
@@ -242,6 +246,7 @@ void Engine::park()
         syscall(SYS_futex, &released_, FUTEX_WAIT_PRIVATE, before, &moment, nullptr, 0);
     }
     running++;
+    ready(); // in a restored copy the library is another one
 }
 
 void stand_still()

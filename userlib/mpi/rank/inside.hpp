@@ -48,10 +48,11 @@ class Inside
   public:
     Inside()
     {
-        ready();
+        // First: a thread that is not counted could be restored behind ready() and before the call.
         if (rank::depth++ == 0 && rank::many)
             rank::running++;
         std::atomic_signal_fence(std::memory_order_seq_cst);
+        ready();
         if (__builtin_expect(rank::attention, 0) && rank::depth == 1)
             rank::stand_still();
     }
