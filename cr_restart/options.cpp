@@ -68,13 +68,13 @@ void add_hooks(CLI::App &app, Hooks &hooks)
 cryo::Result<void> complete_keeping(Options &options)
 {
     namespace fs = std::filesystem;
-    options.keeping.restarted = true;
     if (options.request.fd >= 0 && options.keeping.directory.empty())
         return cryo::Error(EINVAL, "--interval: with an image that is no file, --into is needed");
     std::error_code error;
     const fs::path image = fs::canonical(options.image, error);
     if (error)
         return cryo::Error::from_errno(options.image, error.value());
+    options.keeping.image = image;
     const fs::path beside = image.parent_path();
     return cryo::keeper::complete(options.keeping, fs::exists(beside / "keeper.json", error)
                                                        ? beside.string()

@@ -210,7 +210,7 @@ Result<void> keep(const SnapshotStore &store, Options &options)
     if (!settings.wanted())
         return {};
     settings.mpi = true;
-    settings.restarted = true;
+    settings.image = store.path();
     Result<void> good =
         cryo::keeper::complete(settings, std::filesystem::path(store.path()).parent_path());
     return good ? cryo::keeper::launch(settings, getpid()) : good;

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <csignal>
 #include <fcntl.h>
+#include <filesystem>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fstream>
@@ -25,7 +26,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double again_s = 1; // after a failure before the deadline
+namespace fs = std::filesystem;
+
+constexpr double again_s = 1;                     // after a failure before the deadline
+constexpr const char *reference = "context.ckpt"; // of snapshots of MPI jobs
 
 double realtime_now()
 {
@@ -94,13 +98,17 @@ Result<void> Keeper::prepare()
         if (Result<void> good = check_second(); !good)
             return good;
     }
+    if (Result<void> good = check_images(); !good)
+        return good;
     if (state_->get("series", std::string()).empty())
         state_->set("series", new_series_name());
     ran_before_ = state_->get("ran_s", 0.0);
-    if (settings_.restarted)
+    if (!settings_.image.empty())
         state_->set("failures", state_->get("failures", 0) + 1);
     schedule_.set_failure_interval(state_->failure_interval(settings_.failure_interval));
-    base_ = series_.newest();
+    base_ = fs::path(settings_.image).parent_path() == settings_.directory
+                ? fs::path(settings_.image).filename().string()
+                : series_.newest();
 
     sigset_t mask;
     sigemptyset(&mask);
@@ -111,6 +119,29 @@ Result<void> Keeper::prepare()
     if (!signals_)
         return Error::from_errno("signalfd", errno);
     return {};
+}
+
+// Images of something else than what runs now are not to be removed as old ones. So a run that
+// begins anew, instead of being restarted, needs a directory of its own.
+Result<void> Keeper::check_images() const
+{
+    const std::string from = fs::path(settings_.image).parent_path();
+    const auto check = [&](const std::string &directory, const std::string &image) {
+        if (image.empty() || from == settings_.directory ||
+            (!from.empty() && from == settings_.second))
+            return Result<void>();
+        return Result<void>(Error(
+            EEXIST, fmt::format("{}: has images of another run; go on with that by {}, or name "
+                                "another directory",
+                                directory,
+                                settings_.mpi ? "ompi-restart --where " + directory + " " + image
+                                              : "cr_restart " + directory + "/" + latest_name)));
+    };
+    std::string newest = series_.newest();
+    if (settings_.mpi)
+        newest = fs::exists(series_.path(reference)) ? reference : "";
+    Result<void> good = check(settings_.directory, newest);
+    return good && second_ ? check(settings_.second, second_->newest()) : good;
 }
 
 // A directory of another program's images is not to be mixed up with ours. One whose first
@@ -204,7 +235,7 @@ std::vector<std::string> Keeper::image_command(const std::string &name) const
 std::vector<std::string> Keeper::snapshot_command() const
 {
     return {"ompi-checkpoint", "--where", settings_.directory,           "--name",
-            "context.ckpt",    "--keep",  std::to_string(settings_.keep)};
+            reference,         "--keep",  std::to_string(settings_.keep)};
 }
 
 Result<Cost> Keeper::take(const std::string &name)

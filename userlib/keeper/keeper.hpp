@@ -45,6 +45,7 @@ class Keeper
     void warn(const std::string &sentence);
     void remember();
     Result<void> check_second();
+    Result<void> check_images() const;
 
     Settings settings_;
     pid_t pid_;

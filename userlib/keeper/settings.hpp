@@ -33,7 +33,7 @@ struct Settings {
     std::string second = {};   // a second directory, to which images are copied
     uint64_t bandwidth = 0;    // bytes a second of that copying; 0: no limit
     bool mpi = false;          // the program is the launcher of an MPI job
-    bool restarted = false;    // the program comes from an image
+    std::string image = {};    // that the program comes from, whole path; "": it is a new run
     double interval_s = 0;     // 0: chosen by what checkpoints cost
     double deadline = 0;       // seconds of CLOCK_REALTIME; 0: there is none
     std::string commands = {}; // where cr_checkpoint is
@@ -42,7 +42,7 @@ struct Settings {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Settings, interval, before, failure_interval, directory, keep,
                                    delta, compress, backend, max_overhead, second, bandwidth, mpi,
-                                   restarted, interval_s, deadline, commands)
+                                   image, interval_s, deadline, commands)
 
 void add_options(CLI::App &app, Settings &settings);
 

@@ -205,6 +205,23 @@ class Keeper(unittest.TestCase):
         self.assertEqual(other.stdout, "")
         self.assertGreater(len(self.numbers()), written)
 
+    def test_images_of_another_run_are_not_pruned(self):
+        program = self.start("--interval", "50ms", "--into", "one")
+        wait_until("an image", self.images)
+        self.kill_program(program)
+        wait_until("the end of the keeper", lambda: not exists(self.state()["keeper"]))
+        before = self.images()
+        again = self.start("--interval", "50ms", "--into", "one")
+        self.assertNotEqual(again.wait(PATIENCE), 0)
+        self.assertIn("has images of another run; go on with that by cr_restart", self.errors())
+        shutil.copy(self.path("one", before[-1]), self.path("elsewhere"))
+        back = self.spawn(tool("cr_restart"), "-q", "--no-restore-pid", "--interval", "50ms",
+                          "--into", "one", "--base", self.path("one", before[0]),
+                          self.path("elsewhere"))
+        wait_until("the refusal", lambda: "no automatic checkpoints" in self.errors())
+        self.assertIsNone(back.poll())  # the program is back all the same
+        self.assertEqual(self.images(), before)
+
     def test_before_the_deadline(self):
         program = self.start("--interval", "1h", "--into", "one", "--before-deadline", "31s")
         wait_until("the last one", lambda: "the last one before the deadline" in self.log())
@@ -256,8 +273,10 @@ class Keeper(unittest.TestCase):
                    "client = socket.create_connection(listener.getsockname())\n"
                    "print(1, flush=True)\n"
                    "listener.accept()[0].recv(1)")
+        wait_until("an attempt", lambda: "127.0.0.1" in self.log())
+        before = self.images()  # of the time before the connection was there
         wait_until("three attempts", lambda: self.log().count("127.0.0.1") >= 3)
-        self.assertEqual(self.images(), [])
+        self.assertEqual(self.images(), before)
         told = [line for line in self.errors().splitlines() if "automatic checkpoint" in line]
         self.assertEqual(len(told), len(set(told)), told)
 
