@@ -144,6 +144,13 @@ static void persistent_requests(int round)
     sum = mix(sum, got_number, sizeof(got_number));
 }
 
+/* What one has written by another's hands (two-phase I/O, ordered access), all can read. */
+static void written(MPI_File one)
+{
+    OK(MPI_File_sync(one));
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+}
+
 static void files(int round)
 {
     int numbers[BLOCK], back[BLOCK];
@@ -154,6 +161,7 @@ static void files(int round)
     usleep(200);
     OK(MPI_File_get_position(file, &position));
     CHECK(position == (MPI_Offset)(round + 1) * BLOCK);
+    written(file);
     OK(MPI_File_read_at(file, (MPI_Offset)(round / 2) * BLOCK, back, BLOCK, MPI_INT,
                         MPI_STATUS_IGNORE));
     sum = mix(sum, back, sizeof(back));
@@ -174,6 +182,7 @@ static void by_shared_position(int round)
     MPI_Offset position;
     OK(MPI_File_get_position_shared(common, &position));
     CHECK(position == (MPI_Offset)(round + 1) * size * 8);
+    written(common);
     if (round % 4 == 3) {
         OK(MPI_File_read_at(common, position - 8, line, 8, MPI_CHAR, MPI_STATUS_IGNORE));
         sum = mix(sum, line, 8);

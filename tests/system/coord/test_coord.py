@@ -142,15 +142,17 @@ class Whole(jobs.Case):
         self.restarted_steps(text, 5)
 
     def test_jobs_side_by_side(self):
-        several = [self.start(2, 1500) for _ in range(3)]
+        # The first must still run when the third has come up, on a busy machine as well.
+        steps = (6000, 4000, 2000)
+        several = [self.start(2, count) for count in steps]
         tools = [subprocess.Popen([jobs.OPTIONS.bin + "/ompi-checkpoint", str(job.pid)],
                                   env=self.settings(), stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True) for job in several]
-        for job, tool in zip(several, tools):
+        for job, tool, count in zip(several, tools, steps):
             output, errors = tool.communicate(timeout=jobs.PATIENCE)
             self.assertEqual(tool.returncode, 0, errors)
             self.assertIn(f"ompi_global_snapshot_{job.pid}.ckpt", output)
-            self.check_result(job.end(), 2, 1500)
+            self.check_result(job.end(), 2, count)
 
     def test_opal_commands(self):
         alone = jobs.Job(self, [jobs.OPTIONS.bin + "/cr_run", jobs.OPTIONS.rank, "1500",
@@ -173,8 +175,9 @@ class OpenMpi(jobs.Case):
         super().setUp()
         if jobs.OPTIONS.open_mpi is None:
             self.fail("no --open-mpi was given")
-        # Sessions of mpirun's own, whose paths must be short.
-        self.mpi = dict(TMPDIR=self.scratch, OMPI_ALLOW_RUN_AS_ROOT="1",
+        # Sessions of mpirun's own, whose paths must be short. Its daemon sometimes crashes while it
+        # copies what it knows of the processors to where it finds no mappings (rtc/hwloc).
+        self.mpi = dict(TMPDIR=self.scratch, OMPI_MCA_rtc="^hwloc", OMPI_ALLOW_RUN_AS_ROOT="1",
                         OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_rmaps_base_oversubscribe="1",
                         OMPI_MCA_hwloc_base_binding_policy="none", OMPI_MCA_oob_tcp_if_include="lo",
                         OMPI_MCA_plm_rsh_agent=str(jobs.HERE / "fake_ssh"))

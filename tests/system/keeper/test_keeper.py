@@ -117,8 +117,7 @@ class Keeper(unittest.TestCase):
 
     def kill_program(self, program):
         """The program itself, and cr_restart with it."""
-        pid = self.state()["pid"]
-        os.kill(pid, signal.SIGKILL)
+        os.kill(wait_until("its number", lambda: self.state().get("pid")), signal.SIGKILL)
         self.kill(program)
 
     def test_kills_and_restarts(self):
