@@ -5,6 +5,7 @@
 #include "sys/raw.hpp"
 
 #include <linux/futex.h>
+#include <poll.h>
 
 namespace cryo::agent {
 
@@ -27,9 +28,14 @@ void after_restart()
         prepare_sections();
 }
 
+// One that came back as stopped may be continued when nobody listens any more.
 void tell_alive()
 {
     const uint32_t alive = 1;
+    pollfd look = {state.resume.status_fd, POLLOUT, 0};
+    sys::call(SYS_poll, &look, 1, 0);
+    if ((look.revents & POLLERR) != 0)
+        return;
     sys::call(SYS_write, state.resume.status_fd, &alive, sizeof(alive));
 }
 

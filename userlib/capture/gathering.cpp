@@ -311,7 +311,13 @@ Result<void> Gathering::await_prepared()
             look.push_back({members_[i]->session().fd(), POLLIN, 0});
             whose.push_back(i);
         }
-        const int ready = poll(look.data(), look.size(), look_again_ms);
+        bool some_stopped = false;
+        for (const auto &member : members_) {
+            some_stopped |= member->is_stopped();
+            if (Result<void> followed = member->follow(); !followed)
+                return followed;
+        }
+        const int ready = poll(look.data(), look.size(), some_stopped ? 1 : look_again_ms);
         if (Result<void> early = check_deadline(common_.deadline); !early)
             return early;
         const size_t scopes = scopes_.size();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <fmt/format.h>
 #include <pwd.h>
 #include <sys/stat.h>
@@ -57,10 +58,16 @@ Result<std::unique_ptr<Member>> Member::find(const Relation &relation, Turn turn
         const Result<Relation> now = relation_of(relation.pid);
         if (!made->process_ || !now || now->zombie || now->started != relation.started)
             return Error(ESRCH, fmt::format("no process {}", relation.pid));
-        if (now->stopped)
-            return Error(ENOTSUP, fmt::format("process {} is stopped (SIGSTOP, job control, or a "
-                                              "debugger): let it go on, kill -CONT {}",
-                                              relation.pid, relation.pid));
+        if (now->stopped && now->traced && !made->stopped_)
+            return Error(ENOTSUP, fmt::format("process {} is stopped by a debugger: let it go on",
+                                              relation.pid));
+        if (now->stopped && !made->stopped_) {
+            Result<Stopped> held =
+                Stopped::hold(relation.pid, AgentSession::signal_of(made->d_.proc));
+            if (!held)
+                return held.error();
+            made->stopped_.emplace(std::move(*held));
+        }
         Result<AgentSession> session = AgentSession::connect(relation.pid);
         if (session) {
             made->session_.emplace(std::move(*session));
@@ -76,9 +83,33 @@ Result<std::unique_ptr<Member>> Member::find(const Relation &relation, Turn turn
     }
 }
 
+Result<void> Member::ask_to_prepare(const agent::RequestInfo &request)
+{
+    Result<void> asked = session_->ask_to_prepare(request);
+    return asked && stopped_ ? stopped_->lead() : asked;
+}
+
+Result<void> Member::ask_to_resume(int why)
+{
+    if (stopped_)
+        stopped_->ring();
+    return session_->ask_to_resume(why);
+}
+
+void Member::let_go()
+{
+    if (stopped_ && ask_to_resume(0))
+        static_cast<void>(await_go_on());
+    else
+        session_->let_go();
+}
+
 Result<void> Member::await_go_on()
 {
     Result<void> resumed = session_->await_resumed();
+    if (stopped_ && resumed)
+        resumed = stopped_->put_back();
+    stopped_.reset();
     if (!has_callbacks_)
         turn_ = Turn();
     return resumed;
@@ -93,6 +124,10 @@ Result<void> Member::callbacks_done()
 
 Result<void> Member::await_stop()
 {
+    while (stopped_ && !session_->has_answer()) {
+        if (Result<void> followed = stopped_->follow(); !followed)
+            return followed;
+    }
     Result<uint64_t> threads = session_->stop();
     if (!threads)
         return threads.error();
@@ -102,7 +137,17 @@ Result<void> Member::await_stop()
 
 Result<void> Member::describe()
 {
-    return capture::describe(d_, *session_);
+    d_.process.stopped = is_stopped();
+    if (Result<void> described = capture::describe(d_, *session_); !described)
+        return described;
+    for (const image::Thread &thread : d_.threads) {
+        Result<void> mended = stopped_
+                                  ? stopped_->mend_frame(static_cast<pid_t>(thread.tid), thread.sp)
+                                  : Result<void>();
+        if (!mended)
+            return mended;
+    }
+    return {};
 }
 
 bool Member::has_unforkable() const
@@ -135,6 +180,8 @@ Result<void> Member::freeze(bool by_copy, int device)
 
 void Member::send_signal(int signal) const
 {
+    if (stopped_ && signal == SIGSTOP)
+        return; // it is
     syscall(SYS_pidfd_send_signal, process_.get(), signal, nullptr, 0);
 }
 
@@ -142,6 +189,8 @@ void Member::send_signal(int signal) const
 // program; that all have is what whoever asked for it wants to see.
 void Member::await_standstill() const
 {
+    if (stopped_)
+        return;
     const uint64_t begun = now_ns();
     while (now_ns() - begun < patience_ns) {
         Result<std::vector<int>> threads = d_.proc.numbers("task");

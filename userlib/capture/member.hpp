@@ -12,6 +12,7 @@
 #include "capture/describe.hpp"
 #include "capture/members.hpp"
 #include "capture/pages.hpp"
+#include "capture/stopped.hpp"
 #include "capture/turn.hpp"
 
 #include <memory>
@@ -45,10 +46,10 @@ class Member
     uint64_t pages() const { return pages_; }
 
     // Its callbacks run, which may take any time: see AgentSession.
-    Result<void> ask_to_prepare(const agent::RequestInfo &request)
-    {
-        return session_->ask_to_prepare(request);
-    }
+    Result<void> ask_to_prepare(const agent::RequestInfo &request);
+    // It was stopped when it was found: to be asked again and again while it is waited for.
+    bool is_stopped() const { return stopped_.has_value(); }
+    Result<void> follow() { return stopped_ ? stopped_->follow() : Result<void>(); }
     AgentSession &session() { return *session_; }
     Turn &turn() { return turn_; }
     void set_prepared(bool has_callbacks) { has_callbacks_ = has_callbacks; }
@@ -70,21 +71,22 @@ class Member
     void use_delta(const DeltaPlan::Base *base) { delta_.emplace(base); }
     Result<void> save(image::ImageWriter &writer, const ImageFacts &facts);
     Result<void> served() { return session_->served(); }
-    Result<void> ask_to_go_on() { return session_->ask_to_resume(0); }
+    Result<void> ask_to_go_on() { return ask_to_resume(0); }
     Result<void> await_go_on();
     // There will be no image: nothing is read any more, also where the program was just being read.
     void give_up(int why)
     {
         source_.reset();
-        static_cast<void>(session_->ask_to_resume(why));
+        static_cast<void>(ask_to_resume(why));
     }
     Result<void> callbacks_done();
     void send_signal(int signal) const;
     // After SIGSTOP: until no thread of it can run on; and goes on, when somebody lets it.
     void await_standstill() const;
-    void let_go() { session_->let_go(); }
+    void let_go();
 
   private:
+    Result<void> ask_to_resume(int why);
     Member(const Relation &relation, Common &common)
         : relation_(relation), common_(common), d_(relation.pid, common)
     {}
@@ -107,6 +109,7 @@ class Member
     Turn turn_;  // until it goes on, with all that belongs to it
     Fd process_; // a handle, so that a signal can never reach another process of the same number
     std::optional<AgentSession> session_;
+    std::optional<Stopped> stopped_;
     std::optional<PageSource> source_;
     std::optional<PageDelta> delta_;
     bool has_callbacks_ = false;

@@ -42,13 +42,7 @@ uint64_t inner_pid(std::string_view status)
 // and there must be room in the queue of its user: else the signal would end the process.
 Result<void> check_doorbell(const Proc &proc, std::string_view status)
 {
-    int signal = SIGRTMAX;
-    if (Result<std::string> environment = proc.read("environ"); environment) {
-        const std::string all = '\0' + *environment;
-        const std::string key = std::string("\0CRYO_SIGNAL=", 13);
-        if (const size_t at = all.find(key); at != std::string::npos)
-            signal = atoi(all.c_str() + at + key.size());
-    }
+    const int signal = AgentSession::signal_of(proc);
     std::string_view caught = field(status, "SigCgt");
     if ((take_number(caught, 16) >> (signal - 1) & 1) == 0)
         return Error(ESRCH,
@@ -139,6 +133,15 @@ Result<void> PageSource::finish()
 {
     const Command command = {agent::protocol_magic, agent::protocol_version, Op::end, {}};
     return send_command(commands_.get(), command, {});
+}
+
+int AgentSession::signal_of(const Proc &proc)
+{
+    Result<std::string> environment = proc.read("environ");
+    const std::string all = '\0' + (environment ? *environment : std::string());
+    const std::string key = std::string("\0CRYO_SIGNAL=", 13);
+    const size_t at = all.find(key);
+    return at != std::string::npos ? atoi(all.c_str() + at + key.size()) : SIGRTMAX;
 }
 
 Result<std::string> AgentSession::address_of(const Proc &proc)

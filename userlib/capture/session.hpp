@@ -60,6 +60,8 @@ class AgentSession
 {
   public:
     static Result<AgentSession> connect(pid_t pid);
+    // The checkpoint signal of a process.
+    static int signal_of(const Proc &proc);
     // Where the agent of a process listens, an abstract address.
     static Result<std::string> address_of(const Proc &proc);
 
@@ -81,6 +83,7 @@ class AgentSession
     // That nobody has stopped the process, which could answer nothing then.
     Result<void> check_running() const;
     Result<void> ask_to_stop();                        // then:
+    bool has_answer() const;                           // soon, or now
     Result<uint64_t> stop();                           // how many threads stand still
     Result<std::vector<agent::ThreadFacts>> threads(); // the leader of the checkpoint first
     Result<agent::ProcessFacts> process();

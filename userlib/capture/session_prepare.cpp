@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 namespace cryo::capture {
@@ -70,6 +71,12 @@ Result<AgentSession::Prepared> AgentSession::prepared()
         return Error(EPROTO,
                      fmt::format("process {}: its agent answers in another protocol", pid_));
     }
+}
+
+bool AgentSession::has_answer() const
+{
+    pollfd look = {connection_.get(), POLLIN, 0};
+    return poll(&look, 1, 1) > 0;
 }
 
 } // namespace cryo::capture

@@ -15,25 +15,33 @@ class Held
 {
   public:
     static Result<Held> hold(pid_t tid);
-    Held(Held &&other) noexcept : tid_(other.tid_), signal_(other.signal_) { other.tid_ = 0; }
+    Held(Held &&other) noexcept : tid_(other.tid_), signal_(other.signal_), ours_(other.ours_)
+    {
+        other.tid_ = 0;
+    }
     Held(const Held &) = delete;
     Held &operator=(const Held &) = delete;
     Held &operator=(Held &&) = delete;
     ~Held()
     {
         if (tid_ != 0)
-            ptrace(PTRACE_DETACH, tid_, nullptr, reinterpret_cast<void *>(signal_));
+            ptrace(ours_ ? PTRACE_CONT : PTRACE_DETACH, tid_, nullptr,
+                   reinterpret_cast<void *>(signal_));
     }
 
   private:
-    Held(pid_t tid, long signal) : tid_(tid), signal_(signal) {}
+    Held(pid_t tid, long signal, bool ours) : tid_(tid), signal_(signal), ours_(ours) {}
     pid_t tid_;
     long signal_; // what the thread was about to be given
+    bool ours_;   // we hold it anyway (stopped.cpp)
 };
 
 Result<Held> Held::hold(pid_t tid)
 {
-    if (ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) != 0) {
+    const bool fresh = ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) == 0;
+    const int why = errno;
+    if (ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr) != 0) {
+        errno = fresh ? errno : why;
         if (errno != EPERM)
             return Error::from_errno(fmt::format("thread {}", tid), errno);
         return Error(EPERM, fmt::format("thread {}: its pending signals may not be read: this "
@@ -41,8 +49,6 @@ Result<Held> Held::hold(pid_t tid)
                                         "container's filter)",
                                         tid));
     }
-    if (ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr) != 0)
-        return Error::from_errno(fmt::format("thread {}", tid), errno);
     int status = 0;
     pid_t got;
     do {
@@ -50,8 +56,8 @@ Result<Held> Held::hold(pid_t tid)
     } while (got < 0 && errno == EINTR);
     if (got != tid || !WIFSTOPPED(status))
         return Error(ESRCH, fmt::format("thread {} ended during the checkpoint", tid));
-    const bool ours = status >> 16 == PTRACE_EVENT_STOP;
-    return Held(tid, ours ? 0 : WSTOPSIG(status));
+    const bool by_us = status >> 16 == PTRACE_EVENT_STOP;
+    return Held(tid, by_us ? 0 : WSTOPSIG(status), !fresh);
 }
 
 } // namespace

@@ -49,7 +49,7 @@ struct ImageInfo {
 // The process: one per image. Ids are those of its own namespaces.
 struct Process {
     static constexpr RecordType type = RecordType::process;
-    static constexpr uint16_t version = 1;
+    static constexpr uint16_t version = 2;
     static constexpr bool required = true;
 
     uint32_t pid = 0;
@@ -95,6 +95,7 @@ struct Process {
     int64_t cut_monotonic = 0;
     int64_t cut_boottime = 0;
     int64_t start_boottime = 0; // when the process was started
+    bool stopped = false;       // by a signal; since version 2
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)
@@ -142,6 +143,7 @@ struct Process {
         v("cut_monotonic", s.cut_monotonic);
         v("cut_boottime", s.cut_boottime);
         v("start_boottime", s.start_boottime);
+        v("stopped", s.stopped);
     }
 };
 

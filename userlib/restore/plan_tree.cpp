@@ -301,10 +301,12 @@ Result<std::unique_ptr<TreePlan>> Planner::plan()
         process.image = std::move(all_[i]->image);
         process.plan = std::make_unique<RestartPlan>();
         process.plan->floor = above;
+        process.stopped = all_[i]->saved.process.stopped;
         tree_->planned++;
     }
     // One that is to get a signal first does not go on by itself either.
-    tree_->meets = tree_->planned > 1 || tree_->then_signal != 0;
+    tree_->meets =
+        tree_->planned > 1 || tree_->then_signal != 0 || all_.front()->saved.process.stopped;
     TreePlan::Process &root = tree_->processes.front();
     const Saved common = distribute();
     Planning opening{*root.image, common, options_, *root.plan, {}, {}, {}, {}, {}};

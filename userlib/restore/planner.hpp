@@ -93,7 +93,8 @@ struct TreePlan {
     struct Process {
         std::unique_ptr<image::Image> image;
         std::unique_ptr<RestartPlan> plan;
-        Newborn kin; // its relations
+        Newborn kin;          // its relations
+        bool stopped = false; // it was, by a signal
     };
     std::vector<Process> processes;
     std::string name; // of the image, for messages

@@ -13,11 +13,14 @@
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <fmt/format.h>
+#include <fstream>
 #include <linux/close_range.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 namespace cryo::restore {
@@ -89,6 +92,22 @@ long make_process_by_module(pid_t wished, int device, pid_t *lost)
     return result == -EPERM && wished != 0 ? -EBUSY : result;
 }
 
+// All threads of it.
+bool stands_still(pid_t pid)
+{
+    const std::string tasks = fmt::format("/proc/{}/task", pid);
+    std::error_code error;
+    for (const auto &task : std::filesystem::directory_iterator(tasks, error)) {
+        std::ifstream file(task.path() / "stat");
+        std::string stat((std::istreambuf_iterator<char>(file)), {});
+        const size_t end = stat.rfind(')');
+        if (end != std::string::npos && end + 2 < stat.size() && stat[end + 2] != 'T' &&
+            stat[end + 2] != 'Z')
+            return false;
+    }
+    return true;
+}
+
 class Restart
 {
   public:
@@ -112,8 +131,13 @@ class Restart
     Result<void> hear(Link &link, uint32_t word);
     Result<void> meet(uint32_t word);
     void send_signal();
+    void stop_again();
     // One that is stopped or dead does not say that it lives.
     bool is_silent() const { return tree_.then_signal == SIGSTOP || tree_.then_signal == SIGKILL; }
+    pid_t pid_of(const Link &link) const
+    {
+        return pids_[static_cast<size_t>(link.process - tree_.processes.data())];
+    }
 
     TreePlan &tree_;
     int device_;
@@ -234,9 +258,13 @@ Result<void> Restart::hear(Link &link, uint32_t word)
 Result<void> Restart::meet(uint32_t word)
 {
     for (Link &link : links_) {
+        if (word == says_alive && link.process->stopped)
+            continue;
         if (Result<void> heard = hear(link, word); !heard)
             return heard;
     }
+    if (word == says_complete)
+        stop_again();
     if (word == says_complete && tree_.then_signal != 0)
         send_signal();
     if (word == says_complete && tree_.then_signal == SIGKILL)
@@ -249,12 +277,26 @@ Result<void> Restart::meet(uint32_t word)
     return {};
 }
 
+// Those that were saved as stopped. What lets them go on waits for them until they are continued.
+void Restart::stop_again()
+{
+    constexpr int turns = 25'000; // of 200 µs
+    for (const Link &link : links_) {
+        if (!link.process->stopped)
+            continue;
+        kill(pid_of(link), SIGSTOP);
+        for (int i = 0; i < turns && !stands_still(pid_of(link)); i++) {
+            const timespec pause = {0, 200'000};
+            nanosleep(&pause, nullptr);
+        }
+    }
+}
+
 // Nobody runs the program's code yet. What can be blocked is, until then.
 void Restart::send_signal()
 {
-    const TreePlan::Process *first = tree_.processes.data();
     for (const Link &link : links_) {
-        const pid_t pid = pids_[static_cast<size_t>(link.process - first)];
+        const pid_t pid = pid_of(link);
         kill(pid, tree_.then_signal);
         siginfo_t info = {};
         // A stop reaches a process that is just running a little later.
@@ -319,8 +361,12 @@ Result<Restarted> Restart::run(const std::string &library)
     prctl(PR_SET_CHILD_SUBREAPER, subreaper);
     if (!up)
         return up.error();
-    return Restarted{pids_.front(),    links_.size(), sent_, std::move(links_.front().status),
-                     failed_callback_, is_silent()};
+    return Restarted{pids_.front(),
+                     links_.size(),
+                     sent_,
+                     std::move(links_.front().status),
+                     failed_callback_,
+                     is_silent() || links_.front().process->stopped};
 }
 
 } // namespace

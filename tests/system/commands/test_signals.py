@@ -71,8 +71,20 @@ for i in range(8):
         program = self.start()
         os.kill(program.pid, signal.SIGSTOP)
         case.wait_until("the stop", lambda: case.state(program.pid) == "T")
-        self.assertIn("is stopped", self.refuse(errno.ENOTSUP, program.pid))
-        self.assertEqual([], self.files())
+        for name in ("first", "second", "third"):
+            done = self.checkpoint("-f", name, *(("--stop",) if name == "third" else ()),
+                                   program.pid)
+            self.assertEqual(0, done.returncode, done.stderr)
+            self.assertEqual("T", case.state(program.pid))
+        back = self.restart("-q", "second")
+        (pid,) = case.wait_until("its coming back", lambda: [
+            entry for entry in os.listdir("/proc")
+            if entry.isdigit() and case.status(entry, "PPid") == str(back.pid)
+            and case.state(entry) == "T"])
+        os.kill(int(pid), signal.SIGCONT)
+        self.assert_alive(back)
+        # Nobody has continued it, so nobody has heard of it.
+        self.assertIsNone(os.waitid(os.P_PID, program.pid, os.WCONTINUED | os.WNOHANG))
         os.kill(program.pid, signal.SIGCONT)
         self.assert_alive(program)
 
