@@ -3,6 +3,7 @@
 #include "restore/plan_parts.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fstream>
@@ -171,6 +172,8 @@ void plan_capabilities(Planning &p, const std::string &who)
 void plan_io_priority(Planning &p, const image::Thread &thread, const std::string &who)
 {
     const long now = syscall(SYS_ioprio_get, IOPRIO_WHO_PROCESS, 0);
+    if (now < 0 && errno == ENOSYS)
+        return; // a kernel without block devices has none
     if (now == thread.ioprio)
         return;
     constexpr uint64_t either = uint64_t(1) << CAP_SYS_ADMIN | uint64_t(1) << CAP_SYS_NICE;

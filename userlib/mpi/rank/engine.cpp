@@ -112,7 +112,10 @@ void Engine::attend()
 void Engine::hear()
 {
     mail_ = false;
-    if (lost_ || hooks_.channel->receive(rank_))
+    const bool heard = lost_ || hooks_.channel->receive(rank_);
+    if (rank_.pending())
+        attention = true; // stand_still() may have found nothing just before, and said so
+    if (heard)
         return;
     // No tree, no checkpoint: as if it had been abandoned.
     lost_ = true;
@@ -163,25 +166,32 @@ void Engine::stand_still()
         attend();
     if (rank_.pending())
         flush_windows();
-    if (rank_.pending() && standing_.exchange(true)) {
-        if (many)
+    const bool serves = rank_.pending();
+    if (serves && standing_.exchange(true)) {
+        // A signal's handler outside MPI came second: that thread is not counted as one that runs.
+        if (many && depth > 0)
             park();
         return;
     }
-    for (unsigned rounds = 0; rank_.pending() && rank_.must_hold(); rounds++) {
+    for (unsigned rounds = 0; serves && rank_.pending() && rank_.must_hold(); rounds++) {
+        // Whoever comes into MPI now is counted first and looks at this afterwards: either it is
+        // seen here, or it stands still.
+        attention = true;
+        std::atomic_thread_fence(std::memory_order_seq_cst);
         if (!others_run())
             serve_once();
         rest(rounds);
         attend();
     }
-    standing_ = false;
-    if (!rank_.pending()) {
-        attention = false;
-        std::atomic_signal_fence(std::memory_order_seq_cst);
-        if (mail_ || rank_.pending())
-            attention = true;
+    if (serves)
+        standing_ = false;
+    {
+        // While this is held nobody can want a checkpoint, as another thread might have begun to.
+        const Busy busy(*this);
+        if (!rank_.pending() && !mail_)
+            attention = false;
     }
-    if (many) {
+    if (serves && many) {
         released_++;
         syscall(SYS_futex, &released_, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
     }
@@ -239,14 +249,16 @@ void Engine::rest(unsigned rounds) const
 // One of several threads in MPI: another one serves.
 void Engine::park()
 {
-    running--;
-    const uint32_t before = released_;
-    while (standing_ && released_ == before) {
-        const timespec moment = {.tv_sec = 0, .tv_nsec = 1'000'000};
-        syscall(SYS_futex, &released_, FUTEX_WAIT_PRIVATE, before, &moment, nullptr, 0);
-    }
-    running++;
-    ready(); // in a restored copy the library is another one
+    do {
+        running--;
+        const uint32_t before = released_;
+        while (standing_ && released_ == before) {
+            const timespec moment = {.tv_sec = 0, .tv_nsec = 1'000'000};
+            syscall(SYS_futex, &released_, FUTEX_WAIT_PRIVATE, before, &moment, nullptr, 0);
+        }
+        running++;
+    } while (standing_); // the next one serves already, and may not have seen this thread run
+    ready();             // in a restored copy the library is another one
 }
 
 void stand_still()
