@@ -105,10 +105,18 @@ void StockMpi::post(Receive &receive)
                    real_place(r));
 }
 
+// The thread that waits for it has just had it from the library, and is about to say so.
+static bool is_taken(Request &r)
+{
+    return *real_place(r) == real_null_request();
+}
+
 // Asks without handing over: an error of a receive is the program's to hear of, when it asks.
 bool StockMpi::test(Receive &receive, Arrival &arrival)
 {
     Request &r = request_in(receive);
+    if (is_taken(r))
+        return false;
     int flag = 0;
     MPI_Status status = {};
     call(stock.Request_get_status, *real_place(r), &flag, &status);
@@ -126,6 +134,8 @@ Withdrawal StockMpi::withdraw(Receive &receive, Arrival &arrival)
     int flag = 0;
     int cancelled = 0;
     MPI_Status status = {};
+    if (is_taken(r))
+        return Withdrawal::arriving;
     call(stock.Cancel, real_place(r));
     call(stock.Request_get_status, *real_place(r), &flag, &status);
     if (flag == 0)
