@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The program whose checkpoints are measured. It holds so many MiB, tells how long it did not run,
+ * what a fork of it costs, and whether its memory is as it was. Commands come by standard input, a
+ * letter each, and are answered by a line with a number:
+ *
+ *     patient MIB small|huge [CHILDREN [MIB-OF-CHILDREN]]
+ *
+ *     p  0: it is there
+ *     f  nanoseconds that fork() took
+ *     s  0: a thread of it spins from now on
+ *     g  the longest time in nanoseconds that it did not spin; it spins no more
+ *     c  how many words of its memory are wrong, and of its children's
+ *     q  ends
+ *
+ * Children stand in a row, each reading the pipe from the one before it; c goes through all.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static uint64_t *memory;
+static size_t words;
+static atomic_bool spins, stands = 1;
+static atomic_ulong longest;
+
+static uint64_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t word(size_t i)
+{
+    return (i + 1) * 0x9E3779B97F4A7C15u;
+}
+
+static void fill(size_t mib, int advice)
+{
+    const size_t size = mib << 20;
+    words = size / sizeof(*memory);
+    if (size == 0)
+        return;
+    memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        exit(2);
+    madvise(memory, size, advice);
+    for (size_t i = 0; i < words; i++)
+        memory[i] = word(i);
+}
+
+static uint64_t wrong_words(void)
+{
+    uint64_t wrong = 0;
+    for (size_t i = 0; i < words; i++)
+        wrong += memory[i] != word(i);
+    return wrong;
+}
+
+static uint64_t time_fork(void)
+{
+    const uint64_t before = now();
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    const uint64_t took = now() - before;
+    waitpid(child, NULL, 0);
+    return took;
+}
+
+/* What the program feels of a checkpoint: for so long this thread saw no time pass. */
+static void *spin(void *unused)
+{
+    for (;;) {
+        while (!atomic_load(&spins)) {
+            atomic_store(&stands, 1);
+            usleep(200);
+        }
+        atomic_store(&stands, 0);
+        uint64_t last = now();
+        while (atomic_load_explicit(&spins, memory_order_relaxed)) {
+            const uint64_t next = now();
+            if (next - last > atomic_load_explicit(&longest, memory_order_relaxed))
+                atomic_store(&longest, next - last);
+            last = next;
+        }
+    }
+    return unused;
+}
+
+static void set_spinning(int on)
+{
+    static int started;
+    pthread_t thread;
+    if (!started++ && pthread_create(&thread, NULL, spin, NULL) != 0)
+        exit(2);
+    if (on)
+        atomic_store(&longest, 0);
+    atomic_store(&spins, on);
+    while (atomic_load(&stands) == on)
+        usleep(100);
+}
+
+/* Each adds what is wrong with it to what the one before it says. */
+static void be_member(int in, int out)
+{
+    uint64_t sum;
+    while (read(in, &sum, sizeof(sum)) == sizeof(sum)) {
+        sum += wrong_words();
+        if (write(out, &sum, sizeof(sum)) != sizeof(sum))
+            break;
+    }
+    _exit(0);
+}
+
+/* The ends of the chain that the first process has. */
+static int first_out = -1, last_in = -1;
+
+static void make_members(int count, size_t mib, int advice)
+{
+    int next[2];
+    if (pipe(next) != 0)
+        exit(2);
+    first_out = next[1];
+    last_in = next[0];
+    for (int i = 0; i < count; i++) {
+        if (pipe(next) != 0)
+            exit(2);
+        const pid_t child = fork();
+        if (child < 0)
+            exit(2);
+        if (child == 0) {
+            close(first_out);
+            close(next[0]);
+            fill(mib, advice);
+            be_member(last_in, next[1]);
+        }
+        close(last_in);
+        close(next[1]);
+        last_in = next[0];
+    }
+}
+
+static uint64_t all_wrong_words(void)
+{
+    uint64_t sum = wrong_words();
+    if (write(first_out, &sum, sizeof(sum)) != sizeof(sum) ||
+        read(last_in, &sum, sizeof(sum)) != sizeof(sum))
+        return UINT64_MAX;
+    return sum;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 3)
+        return 2;
+    const int advice = strcmp(argv[2], "huge") == 0 ? MADV_HUGEPAGE : MADV_NOHUGEPAGE;
+    make_members(argc > 3 ? atoi(argv[3]) : 0, argc > 4 ? strtoul(argv[4], NULL, 10) : 0, advice);
+    fill(strtoul(argv[1], NULL, 10), advice);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    char command;
+    while (read(STDIN_FILENO, &command, 1) == 1 && command != 'q') {
+        uint64_t answer = 0;
+        if (command == 'f')
+            answer = time_fork();
+        else if (command == 's')
+            set_spinning(1);
+        else if (command == 'c')
+            answer = all_wrong_words();
+        else if (command == 'g') {
+            set_spinning(0);
+            answer = atomic_load(&longest);
+        }
+        printf("%llu\n", (unsigned long long)answer);
+    }
+    return 0;
+}

@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What checkpoints and restarts of whole processes cost, beside what they are made of.
+
+    process_bench [--full] [--backend NAME] [PART]...
+
+Parts: idle tiny stop write restart lazy tree. Images are written to the current directory.
+"""
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, "@CMAKE_CURRENT_SOURCE_DIR@")
+from patients import Copy, Cryo, Wrong, forget, reap, remove  # noqa: E402 (needs the path above)
+from table import Samples, Table  # noqa: E402
+
+BIN = "@PROJECT_BINARY_DIR@/bin"
+LIBRARY = "@PROJECT_BINARY_DIR@/@CMAKE_INSTALL_LIBDIR@/libcr_run.so"
+PROGRAM = "@CMAKE_CURRENT_BINARY_DIR@/patient"
+MIB = 1 << 20
+IMAGE = "process.image"
+
+
+class Bench:
+    """One run of all parts."""
+
+    def __init__(self, full, backend):
+        self.full = full
+        self.cryo = Cryo(BIN, PROGRAM, ["--backend", backend] if backend else [])
+        self.table = Table(full)
+
+    def rounds(self, number):
+        return range(number if self.full else 1)
+
+    def size(self, mib):
+        """What the machine can bear: the program, its copy, and a file of that size."""
+        with open("/proc/meminfo", encoding="ascii") as text:
+            free = next(int(line.split()[1]) for line in text if line.startswith("MemAvailable"))
+        most = min(free // 1024 // 4, shutil.disk_usage(".").free // MIB // 4)
+        return max(4, min(mib if self.full else 8, most))
+
+    # Between checkpoints
+
+    def idle(self):
+        def state_of(under_cryo):
+            with self.cryo.start(0, under_cryo=under_cryo) as program:
+                before = ticks(program.pid), switches(program.pid)
+                time.sleep(1 if self.full else 0.1)
+                return (len(os.listdir(f"/proc/{program.pid}/task")), ticks(program.pid) - before[0],
+                        switches(program.pid) - before[1])
+
+        plain, saved = state_of(False), state_of(True)
+        for what, one, other in zip(("threads", "CPU ticks", "context switches"), plain, saved):
+            self.table.line(f"idle: {what} that cr_run adds", other - one, at_most=0)
+            if other > one:
+                raise Wrong(f"a program that does nothing has {other} {what} under cr_run, {one} without")
+
+    # A process of no size
+
+    def tiny(self):
+        samples = Samples()
+        for _ in self.rounds(15):
+            samples.add("true", seconds(lambda: subprocess.run(["/bin/true"], check=True)))
+            with self.cryo.start(0) as program:
+                done = self.cryo.checkpoint(program, IMAGE)
+            samples.add("checkpoint", done["wall_ns"] / 1e9)
+            samples.add("size", os.stat(IMAGE).st_size)
+            reap()
+            before = time.monotonic()
+            program = self.cryo.restart(IMAGE)
+            program.check()
+            samples.add("restart", time.monotonic() - before)
+            if program.end() != 0:
+                raise Wrong("the program that was brought back did not end well")
+        true = samples.median("true")
+        for what in ("checkpoint", "restart"):
+            self.table.line(f"tiny process: {what}, milliseconds", samples.median(what) * 1e3, at_most=30,
+                            remark=f"{samples.median(what) / true:.1f} × running /bin/true")
+        self.table.line("tiny process: image, MiB", samples.median("size") / MIB, at_most=2)
+
+    # How long the program stands still
+
+    def stop(self):
+        for pages in ("huge", "small"):
+            samples = Samples()
+            mib = self.size(512)
+            with self.cryo.start(mib, pages) as program:
+                for _ in self.rounds(9):
+                    samples.add("fork", program.ask("f") / 1e6)
+                    program.ask("s")
+                    done = self.cryo.checkpoint(program, IMAGE)
+                    samples.add("felt", program.ask("g") / 1e6)
+                    samples.add("told", done["stopped_ns"] / 1e6)
+                program.check()
+            fork = samples.median("fork")
+            allowed = 1.5 * fork + 1
+            name = f"{mib} MiB of {pages} pages"
+            self.table.line(f"{name}: fork(), milliseconds", fork, remark=samples.spread("fork"))
+            for what in ("felt", "told"):
+                self.table.line(f"{name}: stop as {'the program felt it' if what == 'felt' else 'reported'}",
+                                samples.median(what), at_most=round(allowed, 2),
+                                remark=samples.spread(what))
+
+    # The whole image, the program standing still
+
+    def write(self):
+        samples = Samples()
+        mib = self.size(512)
+        with self.cryo.start(mib) as program:
+            self.cryo.checkpoint(program, IMAGE, "--snapshot=stop")
+            with Copy(IMAGE) as source:
+                for _ in self.rounds(7):
+                    done = self.cryo.checkpoint(program, IMAGE, "--snapshot=stop")
+                    samples.add("image", done["wall_ns"] / 1e9)
+                    for name, flags in (("direct", ["oflag=direct", "conv=fsync"]), ("cached", ["conv=fsync"])):
+                        remove("process.dd")
+                        samples.add(name, seconds(lambda: subprocess.run(
+                            ["dd", f"if={source}", "of=process.dd", "bs=4M", "status=none", *flags], check=True)))
+            remove("process.dd")
+            program.check()
+        for name, words in (("direct", "oflag=direct conv=fsync"), ("cached", "conv=fsync")):
+            self.table.line(f"--snapshot=stop, {mib} MiB beside dd {words}",
+                            samples.median("image") / samples.median(name),
+                            at_most=1.15 if name == "direct" else None,
+                            remark=f"{mib / samples.median('image'):.0f} MiB/s")
+
+    # Bringing it back
+
+    def restart(self):
+        samples = Samples()
+        mib = self.size(512)
+        with self.cryo.start(mib) as program:
+            self.cryo.checkpoint(program, IMAGE)
+        for _ in self.rounds(7):
+            for cached in (False, True):
+                for name in ("read", "eager"):
+                    if not cached:
+                        forget(IMAGE)
+                    if name == "read":
+                        took = seconds(lambda: subprocess.run(
+                            ["dd", f"if={IMAGE}", "of=/dev/null", "bs=4M", "status=none"], check=True))
+                    else:
+                        took = self.time_restart()
+                    samples.add((name, cached), took)
+        for cached in (False, True):
+            where = "the kernel's cache" if cached else "the disk"
+            self.table.line(f"eager restart, {mib} MiB from {where}: beside reading",
+                            samples.median(("read", cached)) / samples.median(("eager", cached)),
+                            at_least=None if cached else 0.8,
+                            remark=f"{mib / samples.median(('eager', cached)):.0f} MiB/s")
+
+    def time_restart(self, *options, check=True):
+        """Until the program answers."""
+        reap()
+        before = time.monotonic()
+        program = self.cryo.restart(IMAGE, *options)
+        program.ask("p")
+        took = time.monotonic() - before
+        if check:
+            program.check()
+        if program.end() != 0:
+            raise Wrong("the program that was brought back did not end well")
+        return took
+
+    def lazy(self):
+        large = self.size(4096)
+        small = max(1, large // 16)
+        samples = Samples()
+        for mib in (small, large):
+            with self.cryo.start(mib) as program:
+                self.cryo.checkpoint(program, IMAGE)
+            for i in self.rounds(9):
+                samples.add(mib, self.time_restart("--lazy", check=i == 0))
+        self.table.line(f"lazy restart until it answers: {large} MiB beside {small}",
+                        samples.median(large) / samples.median(small), at_most=1.3,
+                        remark=f"{samples.median(large) * 1e3:.1f} ms")
+
+    # Trees
+
+    def tree(self):
+        samples = Samples()
+        counts = (1, 10, 30, 100) if self.full else (1, 3)
+        for _ in self.rounds(5):
+            for count in counts:
+                with self.cryo.start(8, children=count - 1, of_children=8) as program:
+                    samples.add("fork", program.ask("f") / 1e6)
+                    program.ask("s")
+                    done = self.cryo.checkpoint(program, IMAGE, "--tree")
+                    samples.add(("felt", count), program.ask("g") / 1e6)
+                    samples.add(("told", count), done["stopped_ns"] / 1e6)
+                    program.check()
+                    if done["processes"] != count:
+                        raise Wrong(f"{done['processes']} processes were saved, not {count}")
+        one, fork = samples.median(("told", 1)), samples.median("fork")
+        for count in counts:
+            told = samples.median(("told", count))
+            self.table.line(f"{count} processes of 8 MiB in a row of pipes: stop, ms", told,
+                            remark=f"{told / one:.1f} × one, {told / fork / count:.1f} × as many forks, felt "
+                                   f"{samples.median(('felt', count)):.1f}")
+        with self.cryo.start(8, children=1, of_children=8) as program:
+            self.cryo.checkpoint(program, IMAGE, "--tree")
+        reap()
+        back = self.cryo.restart(IMAGE)
+        back.check()
+        back.end()
+
+
+def seconds(work):
+    before = time.monotonic()
+    work()
+    return time.monotonic() - before
+
+
+def ticks(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as text:
+        words = text.read().rpartition(")")[2].split()
+    return int(words[11]) + int(words[12])
+
+
+def switches(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as text:
+        return sum(int(line.split()[1]) for line in text if "ctxt_switches" in line)
+
+
+PARTS = ("idle", "tiny", "stop", "write", "restart", "lazy", "tree")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--full", action="store_true", help="measure; otherwise only see that it is right")
+    parser.add_argument("--backend", help="as cr_checkpoint's")
+    parser.add_argument("part", nargs="*", help=" ".join(PARTS))
+    words = parser.parse_args()
+    bench = Bench(words.full, words.backend)
+    with tempfile.TemporaryDirectory(prefix="cryo-process-", dir=".") as directory:
+        os.chdir(directory)
+        try:
+            for part in words.part or PARTS:
+                getattr(bench, part)()
+            bench.table.finish()
+        except Wrong as wrong:
+            sys.exit(f"process_bench: {wrong}")
+        finally:
+            os.chdir("..")
+
+
+if __name__ == "__main__":
+    main()
