@@ -115,6 +115,11 @@ void classify(Mapping &m, uint64_t page_size, bool device, Problems &problems)
         m.kind = RegionKind::device;
         problems.add(fmt::format("memory at {:x}: a mapping of {}", m.start, m.path),
                      "the program must close it first");
+    } else if (m.path == "/[aio]") {
+        m.kind = RegionKind::device;
+        problems.add(
+            fmt::format("memory at {:x}: a context of asynchronous I/O (io_setup)", m.start),
+            "the program must destroy it first (io_destroy)");
     } else if (device) {
         m.kind = RegionKind::device;
         problems.add(fmt::format("memory at {:x}: device memory of {}", m.start, m.path),

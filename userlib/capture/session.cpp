@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <elf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -38,13 +39,31 @@ uint64_t inner_pid(std::string_view status)
     return pid;
 }
 
+// The dynamic loader preloads nothing into what gains privileges by being executed.
+bool gained_privileges(const Proc &proc)
+{
+    Result<std::string> auxv = proc.read("auxv");
+    uint64_t pair[2];
+    for (size_t at = 0; auxv && at + sizeof(pair) <= auxv->size(); at += sizeof(pair)) {
+        memcpy(pair, &(*auxv)[at], sizeof(pair));
+        if (pair[0] == AT_SECURE)
+            return pair[1] != 0;
+    }
+    return false;
+}
+
 // Connecting raises the checkpoint signal in the process. It must be one that the process catches,
 // and there must be room in the queue of its user: else the signal would end the process.
 Result<void> check_doorbell(const Proc &proc, std::string_view status)
 {
     const int signal = AgentSession::signal_of(proc);
     std::string_view caught = field(status, "SigCgt");
-    if ((take_number(caught, 16) >> (signal - 1) & 1) == 0)
+    const bool catches = (take_number(caught, 16) >> (signal - 1) & 1) != 0;
+    if (!catches && gained_privileges(proc))
+        return Error(ENOTSUP, fmt::format("process {} runs a setuid or setgid program, or one with "
+                                          "capabilities of its own: Cryo cannot enter it",
+                                          proc.pid()));
+    if (!catches)
         return Error(ESRCH,
                      fmt::format("process {} does not catch the checkpoint signal {}: it was "
                                  "not started under cr_run, or it has reset the action",

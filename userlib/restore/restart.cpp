@@ -131,7 +131,7 @@ class Restart
     Result<void> hear(Link &link, uint32_t word);
     Result<void> meet(uint32_t word);
     void send_signal();
-    void stop_again();
+    Result<void> stop_again();
     // One that is stopped or dead does not say that it lives.
     bool is_silent() const { return tree_.then_signal == SIGSTOP || tree_.then_signal == SIGKILL; }
     pid_t pid_of(const Link &link) const
@@ -263,8 +263,10 @@ Result<void> Restart::meet(uint32_t word)
         if (Result<void> heard = hear(link, word); !heard)
             return heard;
     }
-    if (word == says_complete)
-        stop_again();
+    if (word == says_complete) {
+        if (Result<void> stopped = stop_again(); !stopped)
+            return stopped;
+    }
     if (word == says_complete && tree_.then_signal != 0)
         send_signal();
     if (word == says_complete && tree_.then_signal == SIGKILL)
@@ -278,18 +280,24 @@ Result<void> Restart::meet(uint32_t word)
 }
 
 // Those that were saved as stopped. What lets them go on waits for them until they are continued.
-void Restart::stop_again()
+Result<void> Restart::stop_again()
 {
     constexpr int turns = 25'000; // of 200 µs
     for (const Link &link : links_) {
         if (!link.process->stopped)
             continue;
         kill(pid_of(link), SIGSTOP);
-        for (int i = 0; i < turns && !stands_still(pid_of(link)); i++) {
+        for (int i = 0; !stands_still(pid_of(link)); i++) {
+            if (i == turns)
+                return Error(ETIMEDOUT,
+                             fmt::format("{}: was saved as stopped, and process {} does not stop "
+                                         "again; is it traced, or continued by somebody?",
+                                         link.process->image->name(), pid_of(link)));
             const timespec pause = {0, 200'000};
             nanosleep(&pause, nullptr);
         }
     }
+    return {};
 }
 
 // Nobody runs the program's code yet. What can be blocked is, until then.

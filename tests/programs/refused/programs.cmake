@@ -3,6 +3,7 @@
 cryo_test_program(refused/tcp_connection REFUSED socket)
 cryo_test_program(refused/udp_connection REFUSED socket)
 cryo_test_program(refused/io_uring NEEDS io_uring REFUSED io_uring)
+cryo_test_program(refused/asynchronous_io NEEDS aio REFUSED "asynchronous I/O")
 cryo_test_program(refused/userfaultfd NEEDS userfaultfd REFUSED userfaultfd)
 cryo_test_program(refused/perf_event NEEDS perf REFUSED perf)
 cryo_test_program(refused/bpf_map NEEDS bpf REFUSED bpf)

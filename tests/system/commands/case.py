@@ -7,6 +7,7 @@
             self.assertEqual(0, self.checkpoint("-f", "image", program.pid).returncode)
     case.main()
 """
+import ctypes
 import os
 import shutil
 import signal
@@ -60,6 +61,14 @@ def status(pid, field):
 
 def state(pid):
     return (status(pid, "State") or "gone")[0]
+
+
+def seize(pid):
+    """Becomes its tracer, without stopping it. False: it is gone, or traced already."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = [ctypes.c_long] * 4
+    ptrace_seize = 0x4206
+    return libc.ptrace(ptrace_seize, pid, 0, 0) == 0
 
 
 class Case(unittest.TestCase):

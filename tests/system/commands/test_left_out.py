@@ -2,13 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who takes no part: traced and tracing processes, and a cr_restart among those that it brought
 back."""
-import ctypes
 import errno
 import os
 
 import case
 
-PTRACE_SEIZE = 0x4206
 EPTRACED, EPTRACER = 2360 & 0xff, 2361 & 0xff
 TRACE = """
 import ctypes
@@ -18,16 +16,10 @@ assert libc.ptrace(0x4206, {pid}, 0, 0) == 0, ctypes.get_errno()
 """
 
 
-def trace(request, pid):
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.ptrace.argtypes = [ctypes.c_long] * 4
-    return libc.ptrace(request, pid, 0, 0)
-
-
 class LeftOut(case.Case):
     def test_traced(self):
         program = self.start()
-        self.assertEqual(0, trace(PTRACE_SEIZE, program.pid))
+        self.assertTrue(case.seize(program.pid))
         said = self.refuse(EPTRACED, "-f", "image", program.pid)
         self.assertIn(f"traced by process {os.getpid()}", said)
         said = self.refuse(errno.ESRCH, "--ptraced-skip", "-f", "image", program.pid)

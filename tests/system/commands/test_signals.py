@@ -5,8 +5,11 @@
 import errno
 import os
 import signal
+import subprocess
 
 import case
+
+BIG = "memory = bytearray(b'x' * (48 << 20))"
 
 
 class Signals(case.Case):
@@ -87,6 +90,24 @@ for i in range(8):
         self.assertIsNone(os.waitid(os.P_PID, program.pid, os.WCONTINUED | os.WNOHANG))
         os.kill(program.pid, signal.SIGCONT)
         self.assert_alive(program)
+
+    def test_stopped_program_that_cannot_stop_again(self):
+        """A tracer holds its first thread, which so is not stopped: the restart fails."""
+        program = self.start(BIG)
+        os.kill(program.pid, signal.SIGSTOP)
+        case.wait_until("the stop", lambda: case.state(program.pid) == "T")
+        self.save("--nosync", "-f", "image", program.pid)
+        back = self.restart("-q", "image", stderr=subprocess.PIPE)
+
+        def traced():
+            self.assertIsNone(back.poll(), "it was too quick to be traced")
+            with open(f"/proc/{back.pid}/task/{back.pid}/children", encoding="ascii") as children:
+                return [pid for pid in map(int, children.read().split()) if case.seize(pid)]
+        (pid,) = case.wait_until("its first process", traced)
+        # Whoever traces it is the first to hear of its end.
+        case.wait_until("its end", lambda: os.WIFSIGNALED(os.waitpid(pid, 0x40000000)[1]))
+        self.assertEqual(errno.ETIMEDOUT, back.wait(case.PATIENCE))
+        self.assertIn("does not stop again", back.stderr.read())
 
 
 if __name__ == "__main__":

@@ -3,13 +3,25 @@
 """Whatever goes wrong, the answer is clear, the last image is good, and the program goes on."""
 import errno
 import os
+import shutil
 import signal
+import struct
 import subprocess
+import unittest
 
 import case
 
 BIG = "memory = bytearray(b'x' * (24 << 20))"
 LIBC = "import ctypes; libc = ctypes.CDLL(None, use_errno=True)\n"
+
+def program_of_32_bits():
+    """One that waits for ever: pause()."""
+    code = b"\xb8\x1d\0\0\0\xcd\x80\xeb\xf7"
+    base, size = 0x08048000, 84 + len(code)
+    return (b"\x7fELF\1\1\1" + bytes(9) +
+            struct.pack("<HHIIIIIHHHHHH", 2, 3, 1, base + 84, 52, 0, 0, 52, 32, 1, 0, 0, 0) +
+            struct.pack("<IIIIIIII", 1, 0, base, base, size, size, 5, 4096) + code)
+
 
 class Disk(case.Case):
     """Where the image goes."""
@@ -68,8 +80,9 @@ class Disk(case.Case):
             os.rmdir(self.path("place"))
         except OSError:
             self.fail("it was committed already")
-        self.assertEqual(errno.ENOENT, checkpoint.wait(case.PATIENCE))
-        self.assertIn("place/image", checkpoint.stderr.read())
+        code, said = checkpoint.wait(case.PATIENCE), checkpoint.stderr.read()
+        self.assertEqual(errno.ENOENT, code, said)
+        self.assertIn("place/image", said)
         self.assert_alive(program)
 
     @staticmethod
@@ -142,6 +155,56 @@ assert libc.prctl(22, 2, ctypes.byref(Program(1, allow)), 0, 0) == 0
         gone.wait()
         self.refuse(errno.ESRCH, "-f", "image", gone.pid)
 
+    def run_file(self, name, mode):
+        """Starts the test's own program NAME under cr_run; waits until it runs."""
+        os.chmod(self.path(name), mode)
+        program = self.spawn(case.command("cr_run"), self.path(name), "1000",
+                             stderr=subprocess.PIPE)
+        case.wait_until("its execution", lambda: program.poll() is not None or
+                        os.readlink(f"/proc/{program.pid}/exe") == self.path(name))
+        return program
+
+    def test_setuid(self):
+        """A plain user's, or another's when we are root: its library is not preloaded."""
+        shutil.copy("/bin/sleep", self.path("privileged"))
+        if os.geteuid() == 0:
+            os.chmod(self.directory, 0o755)
+            os.chown(self.path("privileged"), 1000, 1000)
+        program = self.run_file("privileged", 0o6755)
+        if case.status(program.pid, "Uid").split()[:2] != ["0", "1000"]:
+            return  # our own: executing it gained nothing, or this file system does not allow it
+        said = self.refuse(errno.ENOTSUP, "-f", "image", program.pid)
+        self.assertIn("setuid", said)
+        self.assertEqual("S", case.state(program.pid))
+        self.assertIn("setuid", program.stderr.readline())
+
+    def test_32_bits(self):
+        with open(self.path("small"), "wb") as file:
+            file.write(program_of_32_bits())
+        try:
+            program = self.run_file("small", 0o755)
+        except OSError:
+            return  # gone: this kernel runs none
+        if program.poll() is not None:
+            return
+        said = self.refuse(errno.ENOTSUP, "-f", "image", program.pid)
+        self.assertIn("32-bit", said)
+        self.assertEqual("S", case.state(program.pid))
+
+    def test_many_at_once(self):
+        """Whatever comes at any moment: each is answered, and the program goes on."""
+        program = self.start()
+        for _ in range(3):
+            asked = [self.spawn(case.command("cr_checkpoint"), "-q", "--nosync", "-f",
+                                f"image.{number}", program.pid, stderr=subprocess.PIPE)
+                     for number in range(8)]
+            for one in asked:
+                code = one.wait(case.PATIENCE)
+                self.assertIn(code, (0, errno.EBUSY), one.stderr.read())
+        self.assert_alive(program)
+        self.end(program)
+        self.assert_good("image.0" if asked[0].returncode == 0 else "image.1")
+
     def test_other_user(self):
         if os.geteuid() != 0:
             said = self.refuse(errno.EPERM, "-f", "image", 1)
@@ -200,6 +263,55 @@ file.close()
         restarted = self.restart("-q", "--force", "image")
         self.assert_alive(restarted)
         self.assertEqual("c\n", restarted.stdout.readline())
+
+
+    def build_library(self, build_id):
+        return subprocess.run(
+            ["cc", "-x", "c", "-shared", "-fPIC", f"-Wl,--build-id={build_id}", "-o",
+             self.path("library.so"), "-"], check=False, text=True,
+            input="int one(void) { return 1; }").returncode == 0
+
+    @unittest.skipUnless(shutil.which("cc"), "no compiler here")
+    def test_changed_library(self):
+        """Of the same name, another build."""
+        self.assertTrue(self.build_library("0x1234"))
+        program = self.start(f"import ctypes; library = ctypes.CDLL({self.path('library.so')!r})",
+                             "if line == 'call\\n': print(library.one(), flush=True)")
+        self.save("-f", "image", program.pid)
+        self.end(program)
+        os.rename(self.path("library.so"), self.path("old.so"))
+        self.assertTrue(self.build_library("0x5678"))
+        done = self.run_command("cr_restart", "--no-restore-pid", "image")
+        self.assertEqual(errno.EINVAL, done.returncode)
+        self.assertIn(f"{self.path('library.so')} is another build", done.stderr)
+        restarted = self.restart("-q", "--force", "image")
+        self.assert_alive(restarted, "call")
+        self.assertEqual("1\n", restarted.stdout.readline())
+        # The same build is good, by whatever way it came there.
+        shutil.copy(self.path("old.so"), self.path("library.so"))
+        os.utime(self.path("library.so"), (1, 1))
+        self.assert_good("image")
+
+    def test_image_that_is_removed(self):
+        """While the memory of a lazy restart is still mapped from it."""
+        program = self.start(
+            BIG, "if line == 'look\\n': print(len(memory), set(memory), flush=True)")
+        self.save("--nosync", "-f", "image", program.pid)
+        self.end(program)
+        restarted = self.restart("-q", "--lazy", "image")
+        self.assert_alive(restarted)
+        os.unlink(self.path("image"))
+        self.assert_alive(restarted, "look")
+        self.assertEqual(f"{24 << 20} {{{ord('x')}}}\n", restarted.stdout.readline())
+        # The next image has it all.
+        with open(f"/proc/{restarted.pid}/task/{restarted.pid}/children",
+                  encoding="ascii") as children:
+            (pid,) = children.read().split()
+        self.save("--nosync", "-f", "second", pid)
+        self.end(restarted)
+        restarted = self.restart("-q", "second")
+        self.assert_alive(restarted, "look")
+        self.assertEqual(f"{24 << 20} {{{ord('x')}}}\n", restarted.stdout.readline())
 
 
 class Generations(case.Case):

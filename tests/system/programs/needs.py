@@ -82,6 +82,7 @@ CHECKS = {
     "two-cpus": lambda: len(os.sched_getaffinity(0)) >= 2,
     "open-files-2000": lambda: _open_files(2000),
     "io_uring": lambda: _system_call(425, 1, ctypes.create_string_buffer(256)),
+    "aio": lambda: os.path.exists("/proc/sys/fs/aio-max-nr"),
     "userfaultfd": lambda: _system_call(323, 1 | os.O_CLOEXEC),
     "perf": lambda: "perf_event" in " ".join(os.listdir("/sys/bus/event_source/devices"))
             or int(_read("/proc/sys/kernel/perf_event_paranoid").strip() or 9) <= 2,
