@@ -195,10 +195,10 @@ bool SimRank::collective(const Op &op)
         rank_.enter(*c);
         if (shared_.strikes(Sabotage::collective_not_ticked))
             c->clock--;
-        bool all = op.kind == Do::make_comms || op.kind == Do::free_comm;
         here_ = {};
         here_.collective = number;
-        shared_.net.enter(self_, c->id(), number, all ? Collective::barrier : op.how, op.peer,
+        shared_.net.enter(self_, c->id(), number,
+                          op.kind == Do::make_comms ? Collective::barrier : op.how, op.peer,
                           c->members());
         phase_ = 1;
         progress_++;
@@ -207,10 +207,6 @@ bool SimRank::collective(const Op &op)
         return false;
     if (op.kind == Do::make_comms)
         make_comms(op, here_.collective);
-    if (op.kind == Do::free_comm) {
-        rank_.freed(*c);
-        comms_[size_t(op.comm)] = nullptr;
-    }
     rank_.leave();
     return true;
 }
@@ -335,8 +331,11 @@ bool SimRank::execute(const Op &op)
     }
     case Do::collective:
     case Do::make_comms:
-    case Do::free_comm:
         return collective(op);
+    case Do::free_comm: // nobody waits for the others
+        rank_.freed(comm(op));
+        comms_[size_t(op.comm)] = nullptr;
+        return true;
     case Do::icollective: {
         Comm &c = comm(op);
         uint64_t number = ++collectives_[op.comm];

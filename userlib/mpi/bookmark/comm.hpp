@@ -111,6 +111,12 @@ class Comm
     void *user = nullptr; // for Mpi: the library's communicator
     bool lasting = false; // files that were opened with it may outlive it, and use its clock
 
+    // The program has freed it, or is about to. What its requests still wait for comes, or was sent
+    // before; nobody can ask for another message.
+    bool freed = false;
+    // Requests and matched messages that refer to it.
+    std::atomic<uint32_t> requests{0};
+
   private:
     static constexpr uint32_t kPagePeers = 64;
     struct Slot {

@@ -14,7 +14,7 @@ constexpr CommId kVersions = 0x56455253494f4e53;
 
 Rank::Rank(const Config &config, Link &link, Mpi &mpi)
     : self_(config.self), threads_(config.threads), memory_(config.memory), link_(link), mpi_(mpi),
-      comms_(memory_), retired_(memory_), receives_(mpi, memory_), needed_(memory_),
+      comms_(memory_), retired_(memory_), gone_(memory_), receives_(mpi, memory_), needed_(memory_),
       needs_(memory_), versions_(&made(kVersions, 1, {}, config.ranks))
 {}
 
@@ -29,14 +29,31 @@ Comm &Rank::made(CommId id, uint32_t peer_count, std::span<const WorldRank> peer
 
 void Rank::freed(Comm &comm)
 {
-    comm.for_used([&](WorldRank rank, const Tally &sent, const Tally &received) {
-        Traffic &traffic = retired_[rank];
-        traffic.sent += sent;
-        traffic.received += received;
-    });
-    if (comm.clock < comm.target)
-        behind_--;
-    comms_.erase(comm.id());
+    tick(comm);
+    comm.freed = true;
+    lingering_++;
+    forget_freed();
+}
+
+void Rank::forget_freed()
+{
+    if (lingering_ == 0)
+        return;
+    for (auto at = comms_.begin(); at != comms_.end();) {
+        Comm &comm = at->second;
+        if (!comm.freed || comm.lasting || comm.requests != 0 || receives_.is_arriving(comm)) {
+            ++at;
+            continue;
+        }
+        comm.for_used([&](WorldRank rank, const Tally &sent, const Tally &received) {
+            Traffic &traffic = retired_[rank];
+            traffic.sent += sent;
+            traffic.received += received;
+        });
+        gone_.push_back({.id = comm.id(), .clock = comm.clock, .members = comm.members()});
+        lingering_--;
+        at = comms_.erase(at);
+    }
 }
 
 void Rank::announce(const Comm &comm, uint32_t heard)
@@ -213,7 +230,14 @@ void Rank::begin(uint32_t epoch)
     needed_.clear();
     needs_.clear();
     expected_ = {};
+    forget_freed();
     Message m = message(MessageType::clocks);
+    for (const Gone &gone : gone_)
+        m.clocks.push_back({.comm = gone.id,
+                            .members = gone.members,
+                            .heard = 1,
+                            .low = gone.clock,
+                            .high = gone.clock});
     for (auto &[id, comm] : comms_) {
         uint64_t now = comm.clock;
         comm.target = now;
@@ -230,6 +254,8 @@ void Rank::end(bool saved)
     needed_.clear();
     needs_.clear();
     behind_ = 0;
+    if (phase_ != Phase::asked)
+        gone_.clear(); // at a cut all members have freed them
     if (phase_ == Phase::asked) {
         phase_ = Phase::idle;
         pending_ = false;
@@ -243,7 +269,7 @@ void Rank::run_to_targets(const Message &m)
     for (const ClockEntry &e : m.clocks) {
         auto at = comms_.find(e.comm);
         if (at == comms_.end())
-            continue; // freed since: all members have entered its last collective
+            continue; // freed since: there is no later collective of it
         Comm &comm = at->second;
         if (e.high <= comm.target)
             continue;
@@ -307,6 +333,8 @@ void Rank::serve_cut()
     drain_all();
     bool settled = mpi_.settled();
     Tally in = received();
+    if (in.messages == expected_.messages)
+        receives_.withdraw_freed(); // nothing will come for them any more
     bool wrong = in.messages > expected_.messages ||
                  (in.messages == expected_.messages && receives_.quiet() &&
                   receives_.bytes_known() && in.bytes != expected_.bytes);
@@ -335,6 +363,7 @@ void Rank::restarted()
     for (auto &[id, comm] : comms_)
         comm.forget_counts();
     retired_.clear();
+    gone_.clear();
     receives_.forget_counts();
     next_epoch_.reset();
     epoch_ = 0;

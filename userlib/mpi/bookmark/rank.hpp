@@ -88,8 +88,8 @@ class Rank
 
     Rank(const Config &config, Link &link, Mpi &mpi);
 
-    // Communicators. made() after the library's own call; freed() too, and MPI_Comm_free must be a
-    // barrier: whoever leaves it knows that all members have entered it.
+    // Communicators. made() after the library's own call; freed() too: it counts as a collective
+    // that nobody waits in. The Comm goes when nothing refers to it any more.
     Comm &made(CommId id, uint32_t peer_count, std::span<const WorldRank> peers, uint32_t members);
     void freed(Comm &comm);
     Receives &receives() { return receives_; }
@@ -147,6 +147,7 @@ class Rank
     void begin(uint32_t epoch);
     void end(bool saved);
     void tick(Comm &comm);
+    void forget_freed();
     void run_to_targets(const Message &message);
     void needed(const Need &need);
     bool is_needed(bool by_name = false) const;
@@ -170,6 +171,14 @@ class Rank
         Tally sent, received;
     };
     std::pmr::map<WorldRank, Traffic> retired_; // of communicators that are no more
+    struct Gone {
+        CommId id;
+        uint64_t clock;
+        uint32_t members;
+    };
+    std::pmr::vector<Gone>
+        gone_;               // freed here; at other members only when a cut has come to its end
+    uint32_t lingering_ = 0; // freed, and still referred to
     Receives receives_;
 
     std::atomic<bool> pending_{false};

@@ -41,14 +41,6 @@ void Receives::posted(Receive &receive)
     link(receive);
 }
 
-bool Receives::has_posted(const Comm &comm) const
-{
-    for (const Receive *r = first_; r; r = r->after)
-        if (r->comm == &comm)
-            return true;
-    return false;
-}
-
 bool Receives::test(Receive &receive)
 {
     Arrival arrival;
@@ -61,6 +53,11 @@ bool Receives::test(Receive &receive)
 
 bool Receives::cancel(Receive &receive)
 {
+    if (receive.state == Receive::State::withdrawn && receive.comm->freed) {
+        unlink(receive); // it was not posted again
+        receive.state = Receive::State::cancelled;
+        return true;
+    }
     if (receive.state != Receive::State::posted)
         return false;
     Arrival arrival;
@@ -146,13 +143,26 @@ void Receives::sweep()
     }
 }
 
+// What a freed communicator's receives still wait for has been sent: they complete by themselves,
+// and could not be posted again.
 void Receives::withdraw()
+{
+    withdraw(false);
+    absorb();
+}
+
+void Receives::withdraw_freed()
+{
+    withdraw(true);
+}
+
+void Receives::withdraw(bool freed)
 {
     // The youngest first: a message that comes meanwhile and matches two of them finds the older
     // one still posted, as it would have without a checkpoint.
     for (Receive *r = last_, *next; r; r = next) {
         next = r->before;
-        if (r->state != Receive::State::posted)
+        if (r->state != Receive::State::posted || r->comm->freed != freed)
             continue;
         Arrival arrival;
         switch (mpi_.withdraw(*r, arrival)) {
@@ -166,7 +176,6 @@ void Receives::withdraw()
             break;
         }
     }
-    absorb();
 }
 
 void Receives::absorb()
@@ -186,7 +195,7 @@ void Receives::repost()
 {
     for (Receive *r = first_, *next; r; r = next) {
         next = r->after;
-        if (r->state != Receive::State::withdrawn)
+        if (r->state != Receive::State::withdrawn || r->comm->freed)
             continue;
         auto found = find(*r->comm, r->source, r->tag);
         if (found == r->comm->drained.end()) {
@@ -198,6 +207,12 @@ void Receives::repost()
             bind(*r, *found);
         }
     }
+}
+
+bool Receives::is_arriving(const Comm &comm) const
+{
+    return std::any_of(arriving_.begin(), arriving_.end(),
+                       [&](const Arriving &a) { return a.comm == &comm; });
 }
 
 bool Receives::quiet() const

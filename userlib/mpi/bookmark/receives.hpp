@@ -40,15 +40,16 @@ class Receives
     void posted(Receive &receive);
     void completed(Receive &receive, const Arrival &arrival) { finish_native(receive, arrival); }
     void truncated() { bytes_known_ = false; }
-    bool has_posted(const Comm &comm) const;
 
     // What a checkpoint does.
     void drain(Comm &comm); // takes what has arrived and nobody waits for
     void sweep();           // completes, and counts, what has arrived for posted receives
     void absorb();          // takes what matched probes hold
     void withdraw();        // takes back what is posted; absorbs
+    void withdraw_freed();  // of freed communicators, too, when nothing more can come
     void repost();          // in the order of posting, drained messages first
     bool quiet() const;     // nothing posted, nothing arriving
+    bool is_arriving(const Comm &comm) const;
 
     // False when a truncated receive hid how long its message was.
     bool bytes_known() const { return bytes_known_; }
@@ -58,6 +59,7 @@ class Receives
     using Messages = std::pmr::list<Drained>;
 
     static Messages::iterator find(Comm &comm, int source, int tag);
+    void withdraw(bool freed);
     void bind(Receive &receive, Drained &message);
     void finish_bound(Receive &receive);
     void finish_native(Receive &receive, const Arrival &arrival);

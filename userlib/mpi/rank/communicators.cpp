@@ -187,7 +187,8 @@ using namespace rank;
 
 namespace {
 
-// Whoever leaves it knows that all have entered it.
+// Nobody waits for the others here, as natively. While the library frees it (and the program's
+// functions for attributes run) no other thread takes messages of it.
 template <class Free>
 int free_communicator(Free free, MPI_Comm *comm)
 {
@@ -195,17 +196,19 @@ int free_communicator(Free free, MPI_Comm *comm)
     Changed changed(comm);
     if (counters == nullptr)
         return done(call(free, changed.place()), changed);
-    const Collective turn(*comm);
-    call(stock.Barrier, mpi::real_of(*comm));
-    const int result = call(free, changed.place());
-    if (result != MPI_SUCCESS)
-        return result;
-    counters->user = nullptr;
-    object_of(*comm)->traffic = nullptr;
     {
         const Engine::Busy busy(*engine);
-        if (!counters->lasting && !engine->receives().has_posted(*counters))
+        counters->freed = true;
+    }
+    const int result = call(free, changed.place());
+    {
+        const Engine::Busy busy(*engine);
+        counters->freed = false;
+        if (result == MPI_SUCCESS) {
+            object_of(*comm)->traffic = nullptr;
+            counters->user = nullptr;
             engine->rank().freed(*counters);
+        }
     }
     return done(result, changed);
 }
@@ -219,6 +222,7 @@ int Comm_free(MPI_Comm *comm)
 
 int Comm_disconnect(MPI_Comm *comm)
 {
+    const Collective turn(*comm); // the library waits for the others
     return free_communicator(stock.Comm_disconnect, comm);
 }
 

@@ -39,13 +39,13 @@ MPI_Request handle_of_request(Request &request)
     return handle_of<MPI_Request>(object_of_record(&request));
 }
 
-Request &make_request(Use use, MPI_Comm comm, int peer, int tag, const void *buffer, int count,
-                      MPI_Datatype type)
+Request &make_request(Use use, bookmark::Comm *comm, int peer, int tag, const void *buffer,
+                      int count, MPI_Datatype type)
 {
     Object *object = make_object(Kind::Request, real_null_request());
     Request &r = *begin_record<Request>(object);
     r.use = use;
-    r.comm = counted(comm);
+    refer(r, comm);
     r.source = peer;
     r.tag = tag;
     r.buffer = buffer;
@@ -108,6 +108,7 @@ void completed_natively(Request &r, const MPI_Status &status, int error)
     r.status = status;
     r.error = error;
     r.complete = true;
+    give_back(r);
 }
 
 bool poll(Request &r)
@@ -185,6 +186,7 @@ void release(MPI_Request *place)
         return;
     if (r.datatype != nullptr)
         unpin(r);
+    refer(r, nullptr);
     drop_object(object_of(*place));
     *place = handle_of<MPI_Request>(null_object(Kind::Request));
 }
@@ -197,7 +199,9 @@ int hand_over(MPI_Request *place, MPI_Status *status)
         return MPI_SUCCESS;
     }
     const int error = r->error;
-    MPI_Comm comm = r->untold ? real_of(*r->comm) : nullptr;
+    MPI_Comm comm = nullptr;
+    if (r->untold)
+        comm = r->comm->user != nullptr ? real_of(*r->comm) : mpi::real_of(MPI_COMM_WORLD);
     set_status(status, r->status);
     release(place);
     if (comm != nullptr)

@@ -17,9 +17,35 @@ inline bool is_native(const Request &r)
            (!r.complete && (r.use != Use::receive || r.state == bookmark::Receive::State::posted));
 }
 
+// A request may be waited for in a loop of the library while nothing is wanted; with several
+// threads in MPI only while it is lent. Another thread that says what it waits for asks for every
+// receive of this rank, but leaves alone what is lent: between the library's word that it is
+// complete, and its handle gone, and our note of that, there is nobody to ask.
+//
+//     mark_lent(r);             // any number
+//     if (may_lend() && is_native(r))
+//         ...
+//     give_back(r);
+inline void mark_lent(Request &request)
+{
+    request.lent.store(true, std::memory_order_relaxed);
+}
+inline void give_back(Request &request)
+{
+    request.lent.store(false, std::memory_order_release);
+}
+// Who asks for all receives has raised `attention` before: either it is seen here, or who asks sees
+// the marks.
+inline bool may_lend()
+{
+    if (many)
+        std::atomic_thread_fence(std::memory_order_seq_cst);
+    return !attention;
+}
+
 // A new request's record, and its handle.
-Request &make_request(Use use, MPI_Comm comm, int peer, int tag, const void *buffer, int count,
-                      MPI_Datatype type);
+Request &make_request(Use use, bookmark::Comm *comm, int peer, int tag, const void *buffer,
+                      int count, MPI_Datatype type);
 MPI_Request handle_of_request(Request &request);
 
 // Posts what a receive record asks for, looking at drained messages first. An error is the

@@ -441,7 +441,7 @@ void describe(Request &request, bookmark::Comm *comm)
     lasting = "it has persistent collectives";
     request.use = Use::other;
     request.persistent = true;
-    request.comm = comm;
+    refer(request, comm);
 }
 
 void pin(Request &request, MPI_Datatype type)

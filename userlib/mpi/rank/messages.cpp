@@ -26,7 +26,7 @@ int begin_send(IsendFunction begin, const void *buf, int count, MPI_Datatype typ
     Object *object = make_object(Kind::Request, real);
     Request &r = *begin_record<Request>(object);
     r.use = Use::send;
-    r.comm = counted(comm);
+    refer(r, counted(comm));
     r.source = dest;
     r.capacity = r.comm != nullptr && dest >= 0 ? rank::bytes_of(count, type) : 0;
     r.active = true;
@@ -113,7 +113,7 @@ int Irecv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm
                                 made);
         return tracked(result, request);
     }
-    Request &r = make_request(Use::receive, comm, source, tag, buf, count, type);
+    Request &r = make_request(Use::receive, counted(comm), source, tag, buf, count, type);
     MPI_Request handle = handle_of_request(r);
     const int result = post(r);
     if (result == MPI_SUCCESS)
@@ -154,7 +154,7 @@ int Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm 
     if (quick.wait.error != MPI_SUCCESS)
         return quick.wait.error;
     // A checkpoint is wanted: from here on it is a receive as any other.
-    Request &r = make_request(Use::receive, comm, source, tag, buf, count, type);
+    Request &r = make_request(Use::receive, &counters, source, tag, buf, count, type);
     *real_place(r) = quick.request;
     engine->receives().posted(r);
     r.active = true;

@@ -26,7 +26,7 @@ int check(Init init, Buffer buf, int count, MPI_Datatype type, int peer, int tag
 int describe(Use use, Mode mode, const void *buf, int count, MPI_Datatype type, int peer, int tag,
              MPI_Comm comm, MPI_Request *request)
 {
-    Request &r = make_request(use, comm, peer, tag, buf, count, type);
+    Request &r = make_request(use, counted(comm), peer, tag, buf, count, type);
     r.mode = mode;
     r.persistent = true;
     *request = handle_of_request(r);
@@ -96,6 +96,8 @@ int Start(MPI_Request *request)
 {
     Request *r = request_of(*request);
     if (r != nullptr && r->persistent && !r->active) {
+        if (r->comm != nullptr && r->comm->user == nullptr && r->use != Use::other)
+            return call(stock.Comm_call_errhandler, mpi::real_of(MPI_COMM_WORLD), MPI_ERR_COMM);
         if (r->use == Use::send)
             return begin_send(*r);
         if (r->use == Use::receive)

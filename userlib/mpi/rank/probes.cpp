@@ -109,6 +109,7 @@ int Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
         return MPI_SUCCESS;
     }
     pause_over();
+    found.comm->requests++;
     tell(found.arrival, status);
     *message = handle_of<MPI_Message>(object_of_record(&found));
     return MPI_SUCCESS;
@@ -140,14 +141,14 @@ int Imrecv(void *buf, int count, MPI_Datatype type, MPI_Message *message, MPI_Re
     }
     Object *object = object_of(*message);
     auto &matched = *record_in<Message>(object);
-    MPI_Comm comm = handle_of<MPI_Comm>(static_cast<Object *>(matched.comm->user));
-    Request &r = make_request(Use::receive, comm, matched.arrival.source, matched.arrival.tag, buf,
-                              count, type);
+    Request &r = make_request(Use::receive, matched.comm, matched.arrival.source,
+                              matched.arrival.tag, buf, count, type);
     {
         const Engine::Busy busy(*engine);
         engine->receives().receive_matched(matched, r);
     }
     r.active = true;
+    matched.comm->requests--;
     drop_object(object);
     *message = handle_of<MPI_Message>(null_object(Kind::Message));
     *request = handle_of_request(r);

@@ -9,6 +9,7 @@
 #include "mpi/bookmark/mpi.hpp"
 #include "mpi/wrap/handles.hpp"
 
+#include <atomic>
 #include <new>
 
 namespace cryo::mpi::rank {
@@ -27,8 +28,9 @@ struct Request : bookmark::Receive { // what a receive asks for; a send's destin
     Mode mode = Mode::standard;
     bool persistent = false;
     bool active = false;
-    bool complete = false; // `status` and `error` tell how; the program has not asked yet
-    bool untold = false;   // the program's error handler has not heard of the error
+    bool complete = false;          // `status` and `error` tell how; the program has not asked yet
+    bool untold = false;            // the program's error handler has not heard of the error
+    std::atomic<bool> lent = false; // a thread has it in the library's hands (completion.hpp)
     int error = MPI_SUCCESS;
     int count = 0;
     const void *buffer = nullptr;
@@ -40,6 +42,16 @@ struct Request : bookmark::Receive { // what a receive asks for; a send's destin
 };
 
 struct Message : bookmark::Matched {};
+
+// A communicator stays as long as a request refers to it.
+inline void refer(Request &request, bookmark::Comm *comm)
+{
+    if (request.comm != nullptr)
+        request.comm->requests--;
+    request.comm = comm;
+    if (comm != nullptr)
+        comm->requests++;
+}
 
 // The library has completed it: what it made may be asked for messages.
 inline void use_copy(Request &request)

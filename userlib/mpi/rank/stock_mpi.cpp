@@ -105,17 +105,11 @@ void StockMpi::post(Receive &receive)
                    real_place(r));
 }
 
-// The thread that waits for it has just had it from the library, and is about to say so.
-static bool is_taken(Request &r)
-{
-    return *real_place(r) == real_null_request();
-}
-
 // Asks without handing over: an error of a receive is the program's to hear of, when it asks.
 bool StockMpi::test(Receive &receive, Arrival &arrival)
 {
     Request &r = request_in(receive);
-    if (is_taken(r))
+    if (r.lent)
         return false;
     int flag = 0;
     MPI_Status status = {};
@@ -134,9 +128,9 @@ Withdrawal StockMpi::withdraw(Receive &receive, Arrival &arrival)
     int flag = 0;
     int cancelled = 0;
     MPI_Status status = {};
-    if (is_taken(r))
-        return Withdrawal::arriving;
     call(stock.Cancel, real_place(r));
+    if (r.lent) // by another thread, which will see what came of it
+        return Withdrawal::arriving;
     call(stock.Request_get_status, *real_place(r), &flag, &status);
     if (flag == 0)
         return Withdrawal::arriving;
@@ -200,7 +194,7 @@ void StockMpi::begin_taking(MPI_Message real, const MPI_Status &status, Drained 
 
 bool StockMpi::take(Comm &comm, Drained &message)
 {
-    if (comm.user == nullptr)
+    if (comm.user == nullptr || comm.freed)
         return false;
     int flag = 0;
     MPI_Message real = nullptr;

@@ -22,7 +22,8 @@ bool is_active(MPI_Request request)
     return r != nullptr && r->active;
 }
 
-// The library's handles of an array of requests, and room for what it says.
+// The library's handles of an array of requests, and room for what it says. While this lives, the
+// requests that are not complete are lent.
 class Natives
 {
   public:
@@ -30,11 +31,7 @@ class Natives
         : count_(count > 0 && requests != nullptr ? static_cast<size_t>(count) : 0),
           requests_(requests)
     {
-        for (size_t i = 0; i < count_ && all_native_; i++) {
-            const Request *r = request_of(requests_[i]);
-            all_native_ = r == nullptr || is_native(*r);
-        }
-        if (!all_native_ || attention)
+        if (attention || !lend_all())
             return;
         if (count_ > few) {
             bytes_ = count_ * (sizeof(MPI_Request) + sizeof(MPI_Status) + sizeof(int));
@@ -57,6 +54,8 @@ class Natives
     }
     ~Natives()
     {
+        if (usable_)
+            give_all_back();
         if (bytes_ != 0)
             memory().deallocate(statuses_, bytes_);
     }
@@ -87,10 +86,33 @@ class Natives
     spin::Many wait = {};
 
   private:
+    bool lend_all()
+    {
+        for (size_t i = 0; i < count_ && many; i++) {
+            if (Request *r = request_of(requests_[i]))
+                mark_lent(*r);
+        }
+        bool lent = may_lend();
+        for (size_t i = 0; i < count_ && lent; i++) {
+            const Request *r = request_of(requests_[i]);
+            lent = r == nullptr || is_native(*r);
+        }
+        if (!lent)
+            give_all_back();
+        return lent;
+    }
+    // Those that are complete are null by now, or were given back (persistent ones).
+    void give_all_back()
+    {
+        for (size_t i = 0; i < count_ && many; i++) {
+            if (Request *r = request_of(requests_[i]))
+                give_back(*r);
+        }
+    }
+
     static constexpr size_t few = 64;
     size_t count_;
     MPI_Request *requests_;
-    bool all_native_ = true;
     bool usable_ = false;
     size_t bytes_ = 0;
     MPI_Request some_real_[few];
@@ -238,12 +260,14 @@ int Wait(MPI_Request *request, MPI_Status *status)
         set_empty(status);
         return MPI_SUCCESS;
     }
-    if (!attention && is_native(*r)) {
+    mark_lent(*r);
+    if (may_lend() && is_native(*r)) {
         spin::One quick = {.request = real_place(*r), .status = {}, .flag = 0, .error = 0};
         call(spin::wait_one, &quick);
         if (quick.flag != 0)
             completed_natively(*r, quick.status, quick.error);
     }
+    give_back(*r);
     while (!poll(*r))
         pause_for(*r);
     pause_over();
