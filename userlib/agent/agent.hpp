@@ -71,6 +71,7 @@ long stop_threads(int self, int *blamed);
 void release_threads();
 bool park(int tid, void *frame, uint32_t generation);
 void fill_facts(ThreadFacts &facts, int tid, void *frame);
+void get_policy(Policy &policy, uint64_t address, unsigned flags); // get_mempolicy's MPOL_F_…
 
 // going.cpp: when the threads go on.
 void tell_gone(bool enters_call);

@@ -30,7 +30,7 @@
 namespace cryo::agent {
 
 constexpr uint32_t protocol_magic = 0x6f797243; // "Cryo"
-constexpr uint16_t protocol_version = 4;
+constexpr uint16_t protocol_version = 5;
 constexpr int max_signals = 64;
 constexpr const char *copy_name = "cryo copy"; // of the process that is a frozen copy
 
@@ -62,6 +62,18 @@ enum class Op : uint16_t {
     // bytes) and from itself (count bytes), a packet each where there is any, and stays there.
     terminal = 21,
     watches = 22, // count packets of WatchedPath, each followed by the path
+    // Followed by a packet of up to policies_at_once addresses: their NUMA policies come as one
+    // packet of as many Policy. From protocol 5 on.
+    policies = 23,
+};
+
+constexpr int policies_at_once = 128;
+
+// As get_mempolicy(2) tells it.
+struct Policy {
+    int32_t mode; // MPOL_, with its flags; 0: none of its own
+    uint32_t reserved;
+    uint64_t nodes[16]; // a bit for each
 };
 
 // Reply to Prepare, value: why the result is below zero (a CR_CHECKPOINT_* flag), and
@@ -110,6 +122,10 @@ struct ThreadFacts {
     uint32_t rseq_signature;
     int32_t pdeathsig;
     uint64_t timer_slack; // nanoseconds
+    // Of protocol 5:
+    int32_t securebits;
+    int32_t foreign_rseq; // 1: an rseq area is registered that is not the C library's
+    Policy policy;        // of memory that has none of its own
 };
 
 // As the kernel's rt_sigaction sees it.
@@ -125,6 +141,9 @@ struct ProcessFacts {
     int32_t control_fd, connection_fd;
     int32_t signal;           // the checkpoint signal
     uint64_t xcomp_permitted; // CPU state components that the program was granted (AMX)
+    // Of protocol 5:
+    uint32_t mlockall;   // MCL_FUTURE and MCL_ONFAULT, for memory that is mapped from now on
+    uint32_t membarrier; // MEMBARRIER_CMD_REGISTER_… that were called
 };
 
 // What timer_gettime tells.
@@ -171,7 +190,7 @@ struct ResumeInfo {
 };
 
 static_assert(sizeof(Command) == 40 && sizeof(Reply) == 32);
-static_assert(sizeof(Context) == 64 && sizeof(ThreadFacts) == 144);
+static_assert(sizeof(Context) == 64 && sizeof(ThreadFacts) == 288);
 static_assert(sizeof(SignalAction) == 32 && sizeof(RequestInfo) == 4116);
 static_assert(sizeof(LodgerFacts) == 9736);
 

@@ -5,6 +5,9 @@
 
 #include <cerrno>
 #include <csignal>
+#include <linux/membarrier.h>
+#include <linux/mempolicy.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -63,6 +66,39 @@ long prctl_value(int option)
     return sys::call(SYS_prctl, option, 0, 0, 0, 0);
 }
 
+// Nothing tells what mlockall() said about memory to come, but such memory does: it cannot be
+// invalidated, and it is there at once unless that was to wait for its use.
+uint32_t locked_from_now_on()
+{
+    constexpr size_t size = 4096;
+    const long page = sys::call(SYS_mmap, nullptr, size, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (sys::failed(page))
+        return page == -EAGAIN ? MCL_FUTURE : 0; // more than may be locked
+    unsigned char resident = 0;
+    const bool locked = sys::call(SYS_msync, page, size, MS_ASYNC | MS_INVALIDATE) == -EBUSY;
+    sys::call(SYS_mincore, page, size, &resident);
+    sys::call(SYS_munmap, page, size);
+    if (!locked)
+        return 0;
+    return MCL_FUTURE | ((resident & 1) != 0 ? 0 : MCL_ONFAULT);
+}
+
+// Older kernels do not tell, but do not obey a command that is not registered either.
+uint32_t membarrier_registrations()
+{
+    constexpr int get_registrations = 1 << 9;
+    const long told = sys::call(SYS_membarrier, get_registrations, 0, 0);
+    if (!sys::failed(told))
+        return static_cast<uint32_t>(told);
+    uint32_t found = 0;
+    for (const int command : {1 << 3, 1 << 5, 1 << 7}) { // PRIVATE_EXPEDITED, SYNC_CORE, RSEQ
+        if (!sys::failed(sys::call(SYS_membarrier, command, 0, 0)))
+            found |= static_cast<uint32_t>(command) << 1; // its registration
+    }
+    return found;
+}
+
 ProcessFacts process_facts(int connection)
 {
     ProcessFacts facts = {};
@@ -83,6 +119,8 @@ ProcessFacts process_facts(int connection)
     sys::call(SYS_prctl, PR_GET_CHILD_SUBREAPER, &facts.subreaper, 0, 0, 0);
     constexpr int arch_get_xcomp_perm = 0x1022;
     sys::call(SYS_arch_prctl, arch_get_xcomp_perm, &facts.xcomp_permitted);
+    facts.mlockall = locked_from_now_on();
+    facts.membarrier = membarrier_registrations();
     facts.control_fd = state.listener;
     facts.signal = state.signal;
     facts.connection_fd = connection;
@@ -101,6 +139,8 @@ long timer_facts(uint64_t id, TimerFacts &facts)
 // Static: the handler's stack may be small. Only the leader uses it.
 SignalAction actions[max_signals];
 OwnFacts own_facts;
+uint64_t policy_addresses[policies_at_once];
+Policy policies[policies_at_once];
 
 void read_actions()
 {
@@ -108,6 +148,19 @@ void read_actions()
         sys::call(SYS_rt_sigaction, signal, nullptr, &actions[signal - 1], 8);
     if (state.knocked)
         actions[library_signal - 1] = state.library_action;
+}
+
+bool send_policies(int connection, const Command &command)
+{
+    const long n = sys::call(SYS_recvfrom, connection, policy_addresses, sizeof(policy_addresses),
+                             0, nullptr, 0);
+    if (n <= 0)
+        return false;
+    const size_t count = static_cast<size_t>(n) / sizeof(policy_addresses[0]);
+    for (size_t i = 0; i < count; i++)
+        get_policy(policies[i], policy_addresses[i], MPOL_F_ADDR);
+    return reply(connection, command, 0, 0, 1) &&
+           send_packet(connection, policies, count * sizeof(policies[0]));
 }
 
 } // namespace
@@ -190,6 +243,10 @@ void serve(int connection)
             break;
         case Op::watches:
             send_watches(connection, command);
+            break;
+        case Op::policies:
+            if (!send_policies(connection, command))
+                return;
             break;
         case Op::resume:
             reply(connection, command, 0);

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/mempolicy.h>
 #include <sys/prctl.h>
 #include <time.h>
 
@@ -160,6 +161,21 @@ long set_handler(int signal, void (*handler)(int, siginfo_t *, void *), SignalAc
     return sys::call(SYS_rt_sigaction, signal, &action, old, sizeof(action.mask));
 }
 
+namespace {
+
+// An area of ours can be registered only where no other is.
+bool has_foreign_rseq()
+{
+    alignas(32) char area[32] = {};
+    constexpr int unregister = 1;
+    const long result = sys::call(SYS_rseq, area, sizeof(area), 0, RSEQ_SIG);
+    if (!sys::failed(result))
+        sys::call(SYS_rseq, area, sizeof(area), unregister, RSEQ_SIG);
+    return result == -EINVAL || result == -EBUSY || result == -EPERM;
+}
+
+} // namespace
+
 void fill_facts(ThreadFacts &facts, int tid, void *frame)
 {
     facts.tid = tid;
@@ -174,6 +190,19 @@ void fill_facts(ThreadFacts &facts, int tid, void *frame)
     facts.rseq = rseq.address;
     facts.rseq_size = rseq.size;
     facts.rseq_signature = RSEQ_SIG;
+    facts.securebits = static_cast<int>(sys::call(SYS_prctl, PR_GET_SECUREBITS, 0, 0, 0, 0));
+    facts.foreign_rseq = rseq.address == 0 && has_foreign_rseq() ? 1 : 0;
+    get_policy(facts.policy, 0, 0);
+}
+
+void get_policy(Policy &policy, uint64_t address, unsigned flags)
+{
+    constexpr unsigned long node_count = sizeof(policy.nodes) * 8;
+    policy = {};
+    const long result =
+        sys::call(SYS_get_mempolicy, &policy.mode, policy.nodes, node_count, address, flags);
+    if (sys::failed(result))
+        policy = {}; // the kernel has none
 }
 
 bool park(int tid, void *frame, uint32_t generation)

@@ -146,7 +146,8 @@ Result<void> Checkpoint::describe_everybody()
     if (Result<void> read = common_.files.read_descriptors(std::move(holders)); !read)
         return read;
     for (const auto &member : members_) {
-        if (Result<void> seen = look_at_memory(member->description()); !seen)
+        Result<void> seen = look_at_memory(member->description(), member->session());
+        if (!seen)
             return seen;
         common_.shared.count(member->description().space);
     }

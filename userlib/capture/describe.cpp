@@ -2,6 +2,7 @@
 #include "capture/describe.hpp"
 
 #include "capture/cpu.hpp"
+#include "capture/settings.hpp"
 #include "capture/shared_memory.hpp"
 #include "capture/signals.hpp"
 #include "image/base_finder.hpp"
@@ -107,6 +108,7 @@ Result<void> describe_process(Description &d, const agent::ProcessFacts &facts)
     p.dumpable = static_cast<uint32_t>(facts.dumpable);
     p.no_new_privs = facts.no_new_privs > 0;
     p.keep_caps = facts.keep_caps > 0;
+    p.membarrier = facts.membarrier;
     p.child_subreaper = facts.subreaper != 0;
     p.thp_disable = facts.thp_disable > 0;
     p.cap_inheritable = number(field(*status, "CapInh"), 16);
@@ -140,6 +142,7 @@ Result<void> describe_process(Description &d, const agent::ProcessFacts &facts)
     m.env_start = number(f[50]);
     m.env_end = number(f[51]);
     m.brk = facts.brk;
+    m.mlockall = facts.mlockall;
 
     d.arguments = *arguments;
     d.environment = *environment;
@@ -177,7 +180,8 @@ struct SchedAttr {
     uint64_t runtime, deadline, period;
 };
 
-Result<image::Thread> describe_thread(Description &d, const agent::ThreadFacts &facts)
+Result<image::Thread> describe_thread(Description &d, const agent::ThreadFacts &facts,
+                                      std::string_view first)
 {
     image::Thread t;
     t.tid = static_cast<uint32_t>(facts.tid);
@@ -222,16 +226,24 @@ Result<image::Thread> describe_thread(Description &d, const agent::ThreadFacts &
     if (number(field(*status, "Seccomp")) != d.process.seccomp)
         d.problems.add(fmt::format("thread {} has a seccomp filter of its own", facts.tid),
                        "start the program without one");
+    if (facts.foreign_rseq != 0)
+        d.problems.add(fmt::format("thread {} has registered a restartable sequence (rseq) area "
+                                   "that is not the C library's",
+                                   facts.tid),
+                       "start the program without GLIBC_TUNABLES=glibc.pthread.rseq=0");
+    describe_credentials(d, first, *status, facts, t);
+    describe_policy(d.strings, facts.policy, t.numa_mode, t.numa_nodes);
     return t;
 }
 
 Result<void> describe_threads(Description &d, AgentSession &session)
 {
     Result<std::vector<agent::ThreadFacts>> facts = session.threads();
-    if (!facts)
-        return facts.error();
+    Result<std::string> first = d.proc.read("status");
+    if (!facts || !first)
+        return facts ? first.error() : facts.error();
     for (const agent::ThreadFacts &one : *facts) {
-        Result<image::Thread> thread = describe_thread(d, one);
+        Result<image::Thread> thread = describe_thread(d, one, *first);
         if (!thread)
             return thread.error();
         d.threads.push_back(*thread);
@@ -307,6 +319,7 @@ void describe_regions(Description &d, SharedContents &common, bool is_first)
         region.object = memory_object;
         region.object_page = m.start / 4096;
         region.huge_page_size = m.huge_page_size;
+        describe_policy(d.strings, m.policy, region.numa_mode, region.numa_nodes);
         if (images.has(m)) {
             region.kind = RegionKind::anonymous;
             region.flags |= image::kRegionAllSaved;
@@ -398,12 +411,20 @@ Result<void> describe(Description &d, AgentSession &session)
     return describe_lodger(d, session);
 }
 
-Result<void> look_at_memory(Description &d)
+Result<void> look_at_memory(Description &d, AgentSession &session)
 {
     Result<AddressSpace> space = read_address_space(d.proc, d.left_out, d.problems);
     if (!space)
         return space.error();
     d.space = std::move(*space);
+    std::vector<uint64_t> addresses;
+    for (const Mapping &m : d.space.mappings)
+        addresses.push_back(m.start);
+    Result<std::vector<agent::Policy>> policies = session.policies(addresses);
+    if (!policies)
+        return policies.error();
+    for (size_t i = 0; i < policies->size(); i++)
+        d.space.mappings[i].policy = (*policies)[i];
     return {};
 }
 

@@ -80,7 +80,7 @@ struct Description {
 // descriptors of all processes have been read: mapped files are among them. And it is looked at in
 // all processes before the first is described.
 Result<void> describe(Description &d, AgentSession &session);
-Result<void> look_at_memory(Description &d);
+Result<void> look_at_memory(Description &d, AgentSession &session);
 void describe_memory(Description &d, SharedContents &shared, bool is_first);
 // A process that is saved by itself: children that are not among those who are known are a problem.
 void describe_children(Description &d, const std::set<pid_t> &known);

@@ -77,6 +77,8 @@ uint32_t parse_flags(std::string_view words, Problems &problems, const Mapping &
             flags |= image::kRegionRandom;
         else if (w == "mg")
             flags |= image::kRegionMergeable;
+        else if (w == "sl")
+            flags |= image::kRegionSealed;
         else if (w == "ss")
             problems.add(fmt::format("memory at {:x}: a shadow stack", m.start),
                          "start the program with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off");

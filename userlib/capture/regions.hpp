@@ -3,6 +3,7 @@
 // The memory regions of a stopped program, as /proc/PID/smaps shows them, in our terms.
 #pragma once
 
+#include "agent/protocol.hpp"
 #include "capture/problems.hpp"
 #include "capture/proc.hpp"
 #include "image/records.hpp"
@@ -20,6 +21,7 @@ struct Mapping {
     image::RegionKind kind = image::RegionKind::anonymous;
     uint32_t flags = 0; // image::kRegion… bits
     uint64_t huge_page_size = 0;
+    agent::Policy policy = {}; // NUMA
 
     uint64_t pages() const { return (end - start) / 4096; }
 };

@@ -6,6 +6,7 @@
 #include "capture/proc.hpp"
 #include "libcr.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -255,8 +256,9 @@ Result<void> AgentSession::check_running() const
     return {};
 }
 
-Result<void> AgentSession::packet(void *to, size_t size)
+Result<void> AgentSession::packet(void *to, size_t size, size_t least)
 {
+    memset(to, 0, size);
     ssize_t n;
     do {
         n = recv(connection_.get(), to, size, MSG_DONTWAIT);
@@ -266,7 +268,7 @@ Result<void> AgentSession::packet(void *to, size_t size)
             errno = EINTR;
         }
     } while (n < 0 && errno == EINTR);
-    if (n != static_cast<ssize_t>(size))
+    if (n < static_cast<ssize_t>(least == 0 ? size : least))
         return lost(n < 0 ? errno : 0);
     return {};
 }
@@ -276,6 +278,7 @@ Result<Reply> AgentSession::reply(Op op)
     Reply answer = {};
     if (Result<void> got = packet(&answer, sizeof(answer)); !got)
         return got.error();
+    version_ = answer.version;
     if (answer.magic != agent::protocol_magic || answer.op != op)
         return Error(EPROTO, fmt::format("process {}: its agent answers in another protocol; it "
                                          "runs under another release of Cryo",
@@ -351,7 +354,8 @@ Result<std::vector<agent::ThreadFacts>> AgentSession::threads()
     std::vector<agent::ThreadFacts> all;
     for (uint64_t i = 0; i < answer->count; i++) {
         agent::ThreadFacts one;
-        if (Result<void> got = packet(&one, sizeof(one)); !got)
+        constexpr size_t least = offsetof(agent::ThreadFacts, securebits);
+        if (Result<void> got = packet(&one, sizeof(one), least); !got)
             return got.error();
         all.push_back(one);
     }
@@ -363,7 +367,8 @@ Result<agent::ProcessFacts> AgentSession::process()
     agent::ProcessFacts facts;
     if (Result<Reply> answer = ask(Op::process); !answer)
         return answer.error();
-    if (Result<void> got = packet(&facts, sizeof(facts)); !got)
+    constexpr size_t least = offsetof(agent::ProcessFacts, mlockall);
+    if (Result<void> got = packet(&facts, sizeof(facts), least); !got)
         return got.error();
     return facts;
 }

@@ -108,6 +108,8 @@ class AgentSession
         std::string path;
     };
     Result<std::vector<Watched>> watched();
+    // NUMA policies of the memory at these addresses; none where the agent is too old to tell.
+    Result<std::vector<agent::Policy>> policies(const std::vector<uint64_t> &addresses);
     Result<agent::OwnFacts> own();
     // What in the process is not the program's; nothing where nothing is.
     Result<std::unique_ptr<agent::LodgerFacts>> lodger();
@@ -131,12 +133,14 @@ class AgentSession
     bool is_stopped() const;
     Result<agent::Reply> reply(agent::Op op);
     Result<agent::Reply> ask(agent::Op op, uint64_t argument = 0);
-    Result<void> packet(void *to, size_t size);
+    // Of an older agent it may be shorter, but not than `least`; the rest is zero.
+    Result<void> packet(void *to, size_t size, size_t least = 0);
     Error lost(int err) const;
 
     Fd connection_;
     pid_t pid_;
     uint64_t deadline_ = 0;
+    uint16_t version_ = 0; // of the protocol that the agent speaks
 };
 
 } // namespace cryo::capture

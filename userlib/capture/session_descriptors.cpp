@@ -167,4 +167,28 @@ Result<std::unique_ptr<agent::LodgerFacts>> AgentSession::lodger()
     return facts;
 }
 
+Result<std::vector<agent::Policy>> AgentSession::policies(const std::vector<uint64_t> &addresses)
+{
+    constexpr uint16_t first_with_policies = 5;
+    std::vector<agent::Policy> all;
+    if (version_ < first_with_policies)
+        return all;
+    all.resize(addresses.size());
+    for (size_t at = 0; at < all.size();) {
+        const size_t count = std::min<size_t>(agent::policies_at_once, all.size() - at);
+        Result<void> asked = send(Op::policies);
+        const size_t size = count * sizeof(addresses[0]);
+        if (asked && ::send(connection_.get(), &addresses[at], size, MSG_NOSIGNAL) !=
+                         static_cast<ssize_t>(size))
+            asked = lost(errno);
+        Result<Reply> answer = asked ? reply(Op::policies) : asked.error();
+        if (!answer)
+            return answer.error();
+        if (Result<void> got = packet(&all[at], count * sizeof(all[0])); !got)
+            return got.error();
+        at += count;
+    }
+    return all;
+}
+
 } // namespace cryo::capture

@@ -87,6 +87,7 @@ inline constexpr uint32_t kRegionSequential = 1024;
 inline constexpr uint32_t kRegionRandom = 2048;
 inline constexpr uint32_t kRegionMergeable = 4096;
 inline constexpr uint32_t kRegionAllSaved = 8192; // every page's contents are in the image
+inline constexpr uint32_t kRegionSealed = 16384;  // mseal(2)
 
 // One mapping, in ascending order of addresses.
 struct Region {

@@ -49,7 +49,7 @@ struct ImageInfo {
 // The process: one per image. Ids are those of its own namespaces.
 struct Process {
     static constexpr RecordType type = RecordType::process;
-    static constexpr uint16_t version = 2;
+    static constexpr uint16_t version = 3;
     static constexpr bool required = true;
 
     uint32_t pid = 0;
@@ -96,6 +96,7 @@ struct Process {
     int64_t cut_boottime = 0;
     int64_t start_boottime = 0; // when the process was started
     bool stopped = false;       // by a signal; since version 2
+    uint32_t membarrier = 0;    // MEMBARRIER_CMD_REGISTER_ bits; since version 3
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)
@@ -144,6 +145,7 @@ struct Process {
         v("cut_boottime", s.cut_boottime);
         v("start_boottime", s.start_boottime);
         v("stopped", s.stopped);
+        v("membarrier", s.membarrier, Show::hex);
     }
 };
 
@@ -219,7 +221,7 @@ enum class SyscallRestart : uint32_t {
 // One per thread; the leader (tid = pid) first.
 struct Thread {
     static constexpr RecordType type = RecordType::thread;
-    static constexpr uint16_t version = 1;
+    static constexpr uint16_t version = 2;
     static constexpr bool required = true;
 
     uint32_t tid = 0;
@@ -255,9 +257,18 @@ struct Thread {
     uint32_t ioprio = 0;
     uint64_t timer_slack = 0;
     uint32_t parent_death_signal = 0;
-    Bytes affinity = {}; // CPU mask, CPU 0 in the first bit
-    uint32_t numa_mode = 0;
+    Bytes affinity = {};    // CPU mask, CPU 0 in the first bit
+    uint32_t numa_mode = 0; // MPOL_ of memory without a policy of its own
     Bytes numa_nodes = {};
+    // Since version 2: privileges that differ from the process's, which are the first thread's.
+    bool own_credentials = false;
+    bool no_new_privs = false;
+    uint32_t securebits = 0;
+    uint64_t cap_inheritable = 0;
+    uint64_t cap_permitted = 0;
+    uint64_t cap_effective = 0;
+    uint64_t cap_bounding = 0;
+    uint64_t cap_ambient = 0;
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)
@@ -298,6 +309,14 @@ struct Thread {
         v("affinity", s.affinity);
         v("numa_mode", s.numa_mode);
         v("numa_nodes", s.numa_nodes);
+        v("own_credentials", s.own_credentials);
+        v("no_new_privs", s.no_new_privs);
+        v("securebits", s.securebits, Show::hex);
+        v("cap_inheritable", s.cap_inheritable, Show::hex);
+        v("cap_permitted", s.cap_permitted, Show::hex);
+        v("cap_effective", s.cap_effective, Show::hex);
+        v("cap_bounding", s.cap_bounding, Show::hex);
+        v("cap_ambient", s.cap_ambient, Show::hex);
     }
 };
 

@@ -20,7 +20,24 @@ namespace {
 
 struct Capabilities {
     uint64_t permitted = 0, effective = 0, inheritable = 0, ambient = 0, bounding = 0;
+    uint32_t securebits = 0;
+    bool no_new_privs = false;
+
+    bool operator==(const Capabilities &) const = default;
 };
+
+// The first thread's are the process's.
+Capabilities saved_capabilities(const image::Process &process, const image::Thread &thread)
+{
+    const auto copy = [](const auto &from) {
+        return Capabilities{from.cap_permitted, from.cap_effective, from.cap_inheritable,
+                            from.cap_ambient,   from.cap_bounding,  from.securebits,
+                            from.no_new_privs};
+    };
+    return thread.own_credentials ? copy(thread) : copy(process);
+}
+
+constexpr uint32_t keep_capabilities = 1 << 4; // SECBIT_KEEP_CAPS: anybody may set it
 
 uint64_t bit(int capability)
 {
@@ -38,6 +55,8 @@ Capabilities our_capabilities()
         ours.effective |= static_cast<uint64_t>(sets[i].effective) << (32 * i);
         ours.inheritable |= static_cast<uint64_t>(sets[i].inheritable) << (32 * i);
     }
+    ours.securebits = static_cast<uint32_t>(std::max(0, prctl(PR_GET_SECUREBITS, 0, 0, 0, 0)));
+    ours.no_new_privs = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) > 0;
     for (int i = 0; i < 64; i++) {
         if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, i, 0, 0) == 1)
             ours.ambient |= bit(i);
@@ -73,23 +92,28 @@ void plan_groups(Planning &p, const Capabilities &ours)
                           now.size(), saved.size()));
 }
 
-void plan_bounding_set(Planning &p, const Capabilities &ours)
+// What every thread lets go for good, and what it cannot where cr_restart has not the privilege.
+Result<void> check_credentials(Planning &p, const Capabilities &ours)
 {
-    const uint64_t surplus = ours.bounding & ~p.saved.process.cap_bounding;
-    if (surplus == 0)
-        return;
-    if ((ours.effective & bit(CAP_SETPCAP)) == 0) {
+    if ((ours.effective & bit(CAP_SETPCAP)) != 0)
+        return {};
+    uint64_t surplus = 0;
+    for (const image::Thread &thread : p.saved.threads) {
+        const Capabilities saved = saved_capabilities(p.saved.process, thread);
+        surplus |= ours.bounding & ~saved.bounding;
+        const uint32_t missing = saved.securebits & ~ours.securebits & ~keep_capabilities;
+        if (missing != 0 && !p.options.force)
+            return Error(EPERM, fmt::format("thread {} had securebits {:x}, which only a process "
+                                            "with CAP_SETPCAP can set; restart it with that "
+                                            "capability (--force does without)",
+                                            thread.tid, missing));
+    }
+    if (surplus != 0)
         p.plan.notices.push_back(
             fmt::format("the bounding set of capabilities is cr_restart's: it has {:x} more than "
                         "when the image was taken",
                         surplus));
-        return;
-    }
-    for (int i = 0; i < 64; i++) {
-        if ((surplus & bit(i)) != 0)
-            p.plan.program.call(fmt::format("dropping capability {} for good", i), SYS_prctl,
-                                {value(PR_CAPBSET_DROP), value(i)});
-    }
+    return {};
 }
 
 // A number in a file of the process's own in /proc.
@@ -129,44 +153,64 @@ void plan_coredump_filter(Planning &p)
 
 } // namespace
 
-void plan_credentials(Planning &p)
+Result<void> plan_credentials(Planning &p)
 {
     const Capabilities ours = our_capabilities();
     plan_groups(p, ours);
-    plan_bounding_set(p, ours);
     plan_oom_score(p, ours);
     plan_coredump_filter(p);
+    return check_credentials(p, ours);
 }
 
-// As many capabilities as the program had, of those that we have.
-void plan_capabilities(Planning &p, const std::string &who)
+// As many capabilities as the thread had, of those that we have. What may be given up needs
+// capabilities itself, so those go last.
+void plan_capabilities(Planning &p, const image::Thread &thread, const std::string &who)
 {
-    const image::Process &saved = p.saved.process;
+    const Capabilities saved = saved_capabilities(p.saved.process, thread);
     const Capabilities ours = our_capabilities();
-    if (ours.permitted == saved.cap_permitted && ours.effective == saved.cap_effective &&
-        ours.inheritable == saved.cap_inheritable && ours.ambient == saved.cap_ambient)
+    if (ours == saved)
         return;
     Program &program = p.plan.program;
-    __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
-    __user_cap_data_struct wanted[2] = {};
+    const bool may_drop = (ours.effective & bit(CAP_SETPCAP)) != 0;
     const uint64_t have = ours.permitted;
-    for (int i = 0; i < 2; i++) {
-        wanted[i].permitted = static_cast<uint32_t>((have & saved.cap_permitted) >> (32 * i));
-        wanted[i].effective = static_cast<uint32_t>((have & saved.cap_effective) >> (32 * i));
-        wanted[i].inheritable = static_cast<uint32_t>((have & saved.cap_inheritable) >> (32 * i));
+    const auto set = [&](const char *what, uint64_t permitted, uint64_t effective) {
+        __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+        __user_cap_data_struct wanted[2] = {};
+        for (int i = 0; i < 2; i++) {
+            wanted[i].permitted = static_cast<uint32_t>(permitted >> (32 * i));
+            wanted[i].effective = static_cast<uint32_t>(effective >> (32 * i));
+            wanted[i].inheritable = static_cast<uint32_t>((have & saved.inheritable) >> (32 * i));
+        }
+        program.call(who + what, SYS_capset,
+                     {program.data(&head, sizeof(head)), program.data(wanted, sizeof(wanted))});
+    };
+    set("setting its inheritable capabilities", ours.permitted, ours.effective);
+    for (int i = 0; may_drop && i < 64; i++) {
+        if ((ours.bounding & ~saved.bounding & bit(i)) != 0)
+            program.call(fmt::format("{}dropping capability {} for good", who, i), SYS_prctl,
+                         {value(PR_CAPBSET_DROP), value(i)});
     }
-    program.call(who + "giving up capabilities", SYS_capset,
-                 {program.data(&head, sizeof(head)), program.data(wanted, sizeof(wanted))});
     program.call(
         who + "clearing its ambient capabilities", SYS_prctl,
         {value(PR_CAP_AMBIENT), value(PR_CAP_AMBIENT_CLEAR_ALL), value(0), value(0), value(0)});
-    const uint64_t ambient = have & saved.cap_permitted & saved.cap_inheritable & saved.cap_ambient;
+    const uint64_t ambient = have & saved.permitted & saved.inheritable & saved.ambient;
     for (int i = 0; i < 64; i++) {
         if ((ambient & bit(i)) != 0)
             program.call(
                 fmt::format("{}making capability {} ambient", who, i), SYS_prctl,
                 {value(PR_CAP_AMBIENT), value(PR_CAP_AMBIENT_RAISE), value(i), value(0), value(0)});
     }
+    if (const uint32_t wanted = ours.securebits | saved.securebits;
+        wanted != ours.securebits && may_drop)
+        program.call(who + "setting its securebits", SYS_prctl,
+                     {value(PR_SET_SECUREBITS), value(wanted), value(0), value(0), value(0)});
+    else if ((saved.securebits & ~ours.securebits & keep_capabilities) != 0)
+        program.call(who + "keeping capabilities over a change of ids", SYS_prctl,
+                     {value(PR_SET_KEEPCAPS), value(1), value(0), value(0), value(0)});
+    set("giving up capabilities", have & saved.permitted, have & saved.effective);
+    if (saved.no_new_privs)
+        program.call(who + "giving up new privileges", SYS_prctl,
+                     {value(PR_SET_NO_NEW_PRIVS), value(1), value(0), value(0), value(0)});
 }
 
 void plan_io_priority(Planning &p, const image::Thread &thread, const std::string &who)

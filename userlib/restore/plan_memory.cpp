@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 namespace cryo::restore {
 
@@ -170,6 +171,15 @@ void finish_region(Planning &p, const image::Region &region)
         program.try_call("naming memory", SYS_prctl,
                          {value(PR_SET_VMA), value(PR_SET_VMA_ANON_NAME), start, size,
                           program.text(region.name)});
+    constexpr int mseal = 462;
+    if ((region.flags & image::kRegionSealed) != 0 &&
+        (syscall(mseal, nullptr, 0, 0) == 0 || errno != ENOSYS))
+        program.call(fmt::format("sealing memory at {:x}", region.start), mseal,
+                     {start, size, value(0)});
+    else if ((region.flags & image::kRegionSealed) != 0)
+        p.plan.notices.push_back(fmt::format("memory at {:x} was sealed (mseal), which this kernel "
+                                             "cannot: it may be unmapped and changed",
+                                             region.start));
 }
 
 void plan_layout(Planning &p)
@@ -264,6 +274,7 @@ Result<void> plan_memory(Planning &p)
     for (const image::Region &region : p.saved.regions) {
         if (!module_makes(p, region))
             map_region(p, region);
+        plan_region_policy(p, region);
     }
     if (Result<void> done = plan_vdso(p); !done)
         return done;
@@ -278,6 +289,9 @@ Result<void> plan_memory(Planning &p)
     for (const image::Region &region : p.saved.regions)
         finish_region(p, region);
     plan_layout(p);
+    if (m.mlockall != 0)
+        program.call("locking memory that is mapped from now on", SYS_mlockall,
+                     {value(m.mlockall)});
     return {};
 }
 

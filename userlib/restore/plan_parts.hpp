@@ -57,6 +57,10 @@ void note_lazy(Planning &p);
 // plan_vdso.cpp: the kernel's own pages.
 Result<void> plan_vdso(Planning &p);
 
+// plan_numa.cpp: where memory is to lie.
+void plan_thread_policy(Planning &p, const image::Thread &thread);
+void plan_region_policy(Planning &p, const image::Region &region);
+
 // plan_cpu.cpp: whether this CPU has what the program uses.
 Result<void> check_cpu(Planning &p);
 
@@ -65,8 +69,8 @@ Result<void> plan_process(Planning &p);
 Result<void> plan_threads(Planning &p);
 
 // plan_credentials.cpp: what the process may do, before it has threads; and of each thread.
-void plan_credentials(Planning &p);
-void plan_capabilities(Planning &p, const std::string &who);
+Result<void> plan_credentials(Planning &p);
+void plan_capabilities(Planning &p, const image::Thread &thread, const std::string &who);
 void plan_io_priority(Planning &p, const image::Thread &thread, const std::string &who);
 
 // plan_signals.cpp: actions; what waits for a thread, planned as that thread's own operations; and

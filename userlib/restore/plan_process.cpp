@@ -72,7 +72,7 @@ void plan_thread_state(Planning &p, const image::Thread &thread)
         program.call(who + "setting its parent death signal", SYS_prctl,
                      {value(PR_SET_PDEATHSIG), value(thread.parent_death_signal)});
     plan_io_priority(p, thread, who);
-    plan_capabilities(p, who);
+    plan_thread_policy(p, thread);
     if (thread.policy != 0 || reset) {
         const sched_param param = {static_cast<int>(thread.priority)};
         program.call(who + "setting its scheduling policy", SYS_sched_setscheduler,
@@ -86,6 +86,7 @@ void plan_thread_state(Planning &p, const image::Thread &thread)
     program.try_call(who + "setting its affinity", SYS_sched_setaffinity,
                      {value(0), value(thread.affinity.size()),
                       program.data(thread.affinity.data(), thread.affinity.size())});
+    plan_capabilities(p, thread, who);
     plan_thread_signals(p, thread);
 }
 
@@ -114,7 +115,8 @@ Result<void> plan_process(Planning &p)
                                         "user",
                                         process.uid, process.gid));
     plan_actions(p);
-    plan_credentials(p);
+    if (Result<void> done = plan_credentials(p); !done)
+        return done;
     plan_limits(p);
     program.call("setting the umask", SYS_umask, {value(process.umask)});
     if (process.thp_disable)
@@ -123,9 +125,11 @@ Result<void> plan_process(Planning &p)
     if (process.child_subreaper)
         program.call("becoming a subreaper", SYS_prctl,
                      {value(PR_SET_CHILD_SUBREAPER), value(1), value(0), value(0), value(0)});
-    if (process.no_new_privs)
-        program.call("giving up new privileges", SYS_prctl,
-                     {value(PR_SET_NO_NEW_PRIVS), value(1), value(0), value(0), value(0)});
+    for (uint32_t command = 1; command != 0; command <<= 1) {
+        if ((process.membarrier & command) != 0)
+            program.try_call("registering for memory barriers", SYS_membarrier,
+                             {value(command), value(0), value(0)});
+    }
     return {};
 }
 

@@ -4,6 +4,7 @@
 
 #include <grp.h>
 #include <linux/capability.h>
+#include <linux/securebits.h>
 #include <sys/prctl.h>
 
 static struct __user_cap_data_struct *capabilities(void)
@@ -20,6 +21,13 @@ int main(int argc, char **argv)
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct *now = capabilities();
     now[0].effective &= ~(1u << CAP_NET_RAW);
+    PROBE_TRY(prctl(PR_SET_KEEPCAPS, 1));
+    if ((now[0].effective & 1u << CAP_SETPCAP) != 0) {
+        PROBE_TRY(prctl(PR_SET_SECUREBITS,
+                        SECBIT_KEEP_CAPS | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED));
+        now[0].effective &= ~(1u << CAP_SETPCAP); // what would be needed to set them again
+    }
+    const int securebits = (int)PROBE_TRY(prctl(PR_GET_SECUREBITS));
     PROBE_TRY(syscall(SYS_capset, &header, now));
     const struct __user_cap_data_struct before[2] = {now[0], now[1]};
     uid_t uids[3], found_uids[3];
@@ -31,6 +39,7 @@ int main(int argc, char **argv)
         now = capabilities();
         PROBE_SABOTAGE("capabilities", now[0].effective ^= 1);
         probe_equal_bytes("capabilities", before, now, sizeof before);
+        probe_equal("securebits", securebits, prctl(PR_GET_SECUREBITS));
         PROBE_TRY(getresuid(&found_uids[0], &found_uids[1], &found_uids[2]));
         probe_equal_bytes("user ids", uids, found_uids, sizeof uids);
         probe_equal("number of groups", count, getgroups(64, found_groups));

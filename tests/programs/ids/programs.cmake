@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 foreach(name process_ids limits process_settings personality environment command_line
-        auxiliary_vector time_zone credentials attributes)
+        auxiliary_vector time_zone credentials attributes
+        thread_credentials memory_barriers)
     cryo_test_program(ids/${name})
 endforeach()

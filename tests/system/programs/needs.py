@@ -52,12 +52,13 @@ def _module(name):
                           stderr=subprocess.DEVNULL).returncode == 0
 
 
-def _system_call(number, *arguments):
+def _system_call(number, *arguments, close=True):
     """True unless the kernel does not know the call, or forbids it to this user."""
     libc = ctypes.CDLL(None, use_errno=True)
     result = libc.syscall(ctypes.c_long(number), *arguments)
     if result >= 0:
-        os.close(result)
+        if close:
+            os.close(result)
         return True
     return ctypes.get_errno() not in (38, 1, 13)  # ENOSYS, EPERM, EACCES
 
@@ -83,6 +84,9 @@ CHECKS = {
     "open-files-2000": lambda: _open_files(2000),
     "io_uring": lambda: _system_call(425, 1, ctypes.create_string_buffer(256)),
     "aio": lambda: os.path.exists("/proc/sys/fs/aio-max-nr"),
+    "numa": lambda: os.path.exists("/proc/self/numa_maps"),
+    "mseal": lambda: _system_call(462, 0, 0, 0, close=False),
+    "root": lambda: _capability(7),
     "userfaultfd": lambda: _system_call(323, 1 | os.O_CLOEXEC),
     "perf": lambda: "perf_event" in " ".join(os.listdir("/sys/bus/event_source/devices"))
             or int(_read("/proc/sys/kernel/perf_event_paranoid").strip() or 9) <= 2,
