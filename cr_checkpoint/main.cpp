@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // cr_checkpoint: saves running processes into a file.
 #include "backend/backend.hpp"
+#include "backend/criu.hpp"
+#include "backend/criu_hook.hpp"
 #include "cli/command.hpp"
 #include "cli/requester.hpp"
 #include "enter.hpp"
@@ -51,6 +53,17 @@ cryo::Result<cryo::capture::Outcome> run(Options &options)
     return (*chosen)->do_ckpt();
 }
 
+// One that Cryo cannot enter, because it does not run under cr_run or is static: another backend
+// may do.
+cryo::Error with_offer(const cryo::Error &error, const std::string &backend)
+{
+    const bool outside = error.text().find("under cr_run") != std::string::npos ||
+                         error.text().find("Cryo cannot enter it") != std::string::npos;
+    if (!outside || backend == "criu" || !cryo::backend::criu_would_work())
+        return error;
+    return {error.code(), error.text() + "; --backend=criu can save it"};
+}
+
 void tell(Options &options, const cryo::capture::Outcome &done)
 {
     const std::string sentence = fmt::format(
@@ -74,6 +87,8 @@ void tell(Options &options, const cryo::capture::Outcome &done)
 
 int main(int argc, char **argv)
 {
+    if (std::optional<int> done = cryo::backend::CriuHook::answer_criu())
+        return *done;
     CLI::App app("Saves processes that run under cr_run. They go on unless told otherwise.",
                  "cr_checkpoint");
     Options options;
@@ -88,7 +103,8 @@ int main(int argc, char **argv)
 
     const pid_t asked = options.id;
     const cryo::Result<std::optional<int>> left =
-        enter_namespaces(options.id, options.capture.scope);
+        options.backend == "criu" ? std::optional<int>() // which looks into them from outside
+                                  : enter_namespaces(options.id, options.capture.scope);
     if (!left)
         return options.talk.fail(left.error());
     if (*left)
@@ -99,7 +115,7 @@ int main(int argc, char **argv)
     const cryo::Result<cryo::capture::Outcome> done = run(options);
     alarm(0);
     if (!done)
-        return options.talk.fail(done.error());
+        return options.talk.fail(with_offer(done.error(), options.backend));
     cryo::cli::tell_requester(0, 0);
     options.talk.notices(done->notices);
     tell(options, *done);

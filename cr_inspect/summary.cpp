@@ -31,10 +31,14 @@ class Summary
         who();
         when();
         where();
-        threads();
-        descriptors();
-        signals();
-        memory();
+        if (about_.all<Foreign>().empty()) {
+            threads();
+            descriptors();
+            signals();
+            memory();
+        } else {
+            attached();
+        }
         packing();
         notices();
     }
@@ -116,6 +120,21 @@ class Summary
         if (about_.header.is_delta())
             line("base", "image " + about_.header.base_id.hex());
         line("id", about_.header.id.hex());
+    }
+
+    // What another checkpointer, or the program itself, has written.
+    void attached() const
+    {
+        auto foreign = about_.one<Foreign>();
+        line("made by", printable(foreign.tool));
+        if (foreign.pids.size() > 1)
+            line("processes", fmt::format("{}", foreign.pids.size()));
+        auto files = about_.all<Attachment>();
+        uint64_t bytes = 0;
+        for (const Attachment &file : files)
+            bytes += file.size;
+        line("carries",
+             fmt::format("{}, {}", count_text(files.size(), "file", "files"), size_text(bytes)));
     }
 
     void threads() const

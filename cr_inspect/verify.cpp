@@ -43,7 +43,8 @@ class References
             return std::move(findings_);
         if (!about_.one<Process>().pid)
             findings_.push_back({0, "there is no record PROCESS"});
-        if (about_.all<Thread>().empty())
+        const bool by_others = !about_.all<Foreign>().empty(); // they know about threads
+        if (about_.all<Thread>().empty() && !by_others)
             findings_.push_back({0, "there is no record THREAD"});
         return std::move(findings_);
     }

@@ -74,7 +74,7 @@ cryo::Result<cryo::backend::Alive> Command::restart(const Listener &listener)
     request.phase = listener.phase;
     request.progress = listener.progress;
     cryo::Result<std::unique_ptr<cryo::backend::Backend>> chosen =
-        cryo::backend::choose(options_.backend, cryo::backend::Purpose::restart, listener.remark);
+        cryo::backend::choose_for_image(options_.backend, options_.image, request, listener.remark);
     if (!chosen)
         return chosen.error();
     backend_ = std::move(*chosen);

@@ -29,6 +29,7 @@ CRYO_PACKAGES_LINT=(
 # Sanitizers, libFuzzer, and the languages that the test programs are written in.
 CRYO_PACKAGES_TEST=(
     clang libclang-rt-14-dev git perl bash python3-numpy cpio
+    criu
     tmux bsdutils make perl gawk # programs that people run, as trees
     libopenmpi-dev openmpi-bin gfortran python3-mpi4py gdb # MPI programs, and where a hanging one waits
 )

@@ -31,6 +31,7 @@ struct RestartRequest {
     restore::RestartOptions options;
     std::string library; // path of libcr_run.so
     int fd = -1;         // the image is open here; its file name is for messages then
+    std::shared_ptr<image::Snapshot> image = {}; // where it has been opened already
     std::function<void(std::string_view)> phase; // told as each phase ends
     std::function<void(uint64_t done, uint64_t total)> progress;
 };
@@ -63,5 +64,11 @@ enum class Purpose { checkpoint, restart };
 // why not a better one.
 Result<std::unique_ptr<Backend>> choose(std::string_view wanted, Purpose purpose,
                                         const std::function<void(std::string_view)> &say = {});
+
+// For the image `file` of a request, which is opened for that: the backend that made it, where no
+// other can restore it. A plug-in's image is not ours to look at.
+Result<std::unique_ptr<Backend>>
+choose_for_image(std::string_view wanted, const std::string &file, RestartRequest &request,
+                 const std::function<void(std::string_view)> &say = {});
 
 } // namespace cryo::backend

@@ -1,12 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which backend: what was asked for, or the best that works here.
+#include "backend/criu.hpp"
 #include "backend/native.hpp"
+#include "backend/open_image.hpp"
 #include "backend/plugin.hpp"
 
 #include <cerrno>
 #include <fmt/format.h>
 
 namespace cryo::backend {
+
+namespace {
+
+bool is_native(std::string_view name)
+{
+    return name == "auto" || name == "kmod" || name == "user";
+}
+
+bool is_foreign(std::string_view name)
+{
+    return name == "criu";
+}
+
+} // namespace
 
 Result<std::unique_ptr<Backend>> choose(std::string_view wanted, Purpose purpose,
                                         const std::function<void(std::string_view)> &say)
@@ -27,10 +43,38 @@ Result<std::unique_ptr<Backend>> choose(std::string_view wanted, Purpose purpose
             return device.error();
         return chosen(make_user(), device.error().text());
     }
-    Result<std::unique_ptr<Backend>> plugin = load_plugin(wanted);
-    if (!plugin)
-        return plugin.error();
-    return chosen(std::move(*plugin));
+    Result<std::unique_ptr<Backend>> other = wanted == "criu" ? make_criu() : load_plugin(wanted);
+    if (!other)
+        return other.error();
+    return chosen(std::move(*other));
+}
+
+Result<std::unique_ptr<Backend>> choose_for_image(std::string_view wanted, const std::string &file,
+                                                  RestartRequest &request,
+                                                  const std::function<void(std::string_view)> &say)
+{
+    if (!is_native(wanted) && !is_foreign(wanted))
+        return choose(wanted, Purpose::restart, say);
+    Result<std::shared_ptr<image::Snapshot>> image = open_image(request, file);
+    if (!image)
+        return image.error();
+    request.image = std::move(*image);
+    const std::string &maker = request.image->maker();
+    if (maker.empty() && !is_foreign(wanted))
+        return choose(wanted, Purpose::restart, say);
+    if (maker.empty())
+        return Error(ENOTSUP, fmt::format("{}: was not taken by backend {}; restart it without "
+                                          "--backend",
+                                          file, wanted));
+    if (!is_foreign(maker))
+        return Error(EPROTO, fmt::format("{}: was taken by backend {}, which this cr_restart does "
+                                         "not have",
+                                         file, maker));
+    if (wanted != "auto" && wanted != maker)
+        return Error(ENOTSUP, fmt::format("{}: was taken by backend {}, and no other can restart "
+                                          "it; use --backend={}, or auto",
+                                          file, maker, maker));
+    return choose(maker, Purpose::restart, say);
 }
 
 } // namespace cryo::backend

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/native.hpp"
 
-#include "image/base_finder.hpp"
-#include "image/snapshot.hpp"
+#include "backend/open_image.hpp"
 #include "restore/restart.hpp"
 
 #include <cerrno>
-#include <cstdlib>
-#include <fcntl.h>
-#include <fmt/format.h>
 #include <optional>
-#include <sys/stat.h>
 
 namespace cryo::backend {
 
@@ -37,51 +32,6 @@ class Native : public Backend
     pid_t pid_ = 0;
     capture::CheckpointOptions options_;
 };
-
-// A restart jumps about in the image: one that comes down a pipe is kept in a file without a name.
-Result<Fd> spool(int from)
-{
-    const char *place = getenv("TMPDIR");
-    const std::string directory = place != nullptr && *place != 0 ? place : "/tmp";
-    Fd file(open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-    if (!file)
-        return Error::from_errno(
-            fmt::format("{}: keeping the image there (TMPDIR chooses another place)", directory),
-            errno);
-    std::vector<char> buffer(1 << 20);
-    for (;;) {
-        const ssize_t n = read(from, buffer.data(), buffer.size());
-        if (n == 0)
-            return file;
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return Error::from_errno("reading the image", errno);
-        for (ssize_t at = 0; at < n;) {
-            const ssize_t written =
-                write(file.get(), buffer.data() + at, static_cast<size_t>(n - at));
-            if (written < 0)
-                return Error::from_errno(directory + ": keeping the image there", errno);
-            at += written;
-        }
-    }
-}
-
-Result<std::unique_ptr<image::Snapshot>> open_descriptor(int fd, const std::string &name,
-                                                         image::OpenOptions options)
-{
-    struct stat status;
-    Fd own(fcntl(fd, F_DUPFD_CLOEXEC, 3));
-    if (!own || fstat(own.get(), &status) != 0)
-        return Error::from_errno(name, errno);
-    if (!S_ISREG(status.st_mode)) {
-        Result<Fd> kept = spool(own.get());
-        if (!kept)
-            return kept.error().within(name);
-        own = std::move(*kept);
-    }
-    return image::Snapshot::open(std::move(own), name, std::move(options));
-}
 
 // Tells listeners (generic netlink, family `cryo`). Nobody may listen, and too many events are
 // dropped: neither is our failure.
@@ -127,10 +77,8 @@ Result<capture::Outcome> Native::do_ckpt()
 
 Result<Alive> Native::restart(const RestartRequest &request)
 {
-    const image::BaseFinder bases(request.bases);
-    Result<std::unique_ptr<image::Snapshot>> image =
-        request.fd >= 0 ? open_descriptor(request.fd, file_, {.find_base = bases.beside(file_)})
-                        : image::Snapshot::open(file_, {.find_base = bases.beside(file_)});
+    Result<std::shared_ptr<image::Snapshot>> image =
+        request.image ? request.image : open_image(request, file_);
     if (!image)
         return image.error();
     const auto phase = [&](std::string_view name) {

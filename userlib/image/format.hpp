@@ -103,6 +103,7 @@ enum class RecordType : uint32_t {
     member = 44,
     agent = 45,
     page_digests = 46,
+    foreign = 47,
 
     // Files, of any kind, in versions.
     delta = 64,

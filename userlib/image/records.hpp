@@ -15,6 +15,7 @@
 
 #include "image/records_delta.hpp"
 #include "image/records_files.hpp"
+#include "image/records_foreign.hpp"
 #include "image/records_memory.hpp"
 #include "image/records_process.hpp"
 #include "image/records_signals.hpp"
@@ -40,7 +41,7 @@ using AllRecords =
     TypeList<ImageInfo, Process, Memory, Args, Environ, Auxv, Thread, Region, File, OpenFile,
              Descriptor, Sigaction, PendingSignal, Timer, Pipe, Eventfd, Signalfd, EpollItem,
              InotifyWatch, Lock, Rlimit, Cpu, Notice, Socket, Terminal, Object, Attachment, Tree,
-             Member, Agent, PageDigests, Delta, DeltaService, DeltaVersion>;
+             Member, Agent, PageDigests, Foreign, Delta, DeltaService, DeltaVersion>;
 
 // Calls f.template operator()<R>() for the record with this number; false if there is none.
 template <class F>

@@ -131,12 +131,21 @@ Result<void> Snapshot::take(Image &image)
         return damaged(path_ + "/" + kTreeFile + ": is an image of a process, not of a tree");
     SnapshotMember only{
         .place = image.place(), .id = image.header().id, .checksum = image.footer().checksum};
-    auto ok = image.for_each<Process>([&](const Process &p) {
-        only.pid = p.pid;
-        only.ppid = p.ppid;
-        only.pgid = p.pgid;
-        only.sid = p.sid;
-        only.comm = p.comm;
+    auto ok = image.records([&](const RecordView &view) -> Result<void> {
+        Process p;
+        Foreign foreign;
+        if (view.type == Process::type && decode(view.payload, p)) {
+            only.pid = p.pid;
+            only.ppid = p.ppid;
+            only.pgid = p.pgid;
+            only.sid = p.sid;
+            only.comm = p.comm;
+        } else if (view.type == Foreign::type && decode(view.payload, foreign)) {
+            maker_ = foreign.backend;
+        } else if (view.type == Process::type || view.type == Foreign::type) {
+            return damaged(fmt::format("{}: {} is too short", path_, describe(view.type)));
+        }
+        return {};
     });
     if (!ok)
         return ok;

@@ -99,6 +99,8 @@ class Snapshot
     uint32_t root_pid() const { return root_pid_; }
     bool is_directory() const { return directory_; }
     bool is_plain() const { return !tree_; }
+    // The backend that made a plain image and alone can restore it (record FOREIGN); else empty.
+    const std::string &maker() const { return maker_; }
 
     // Checked to be the image that the tree names. Members without an image have none: ENOENT.
     Result<std::unique_ptr<Image>> open_member(const SnapshotMember &member) const;
@@ -115,6 +117,7 @@ class Snapshot
     bool tree_ = false;
     Scope scope_ = Scope::process;
     uint32_t root_pid_ = 0;
+    std::string maker_;
     std::vector<SnapshotMember> members_;
 };
 

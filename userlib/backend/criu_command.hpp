@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The installed command `criu`: whether it can be used here, and running it.
+//
+//     Result<CriuCommand> criu = CriuCommand::find();    // refuses with the reason
+//     Result<CriuRun> run = criu->start({"dump", ...}, {{lifeline, 10}});
+//     Result<void> done = run->wait("log");
+#pragma once
+
+#include "base/fd.hpp"
+#include "base/result.hpp"
+
+#include <string>
+#include <sys/types.h>
+#include <utility>
+#include <vector>
+
+namespace cryo::backend {
+
+class CriuRun
+{
+  public:
+    explicit CriuRun(pid_t pid) : pid_(pid) {}
+    pid_t pid() const { return pid_; }
+    // What criu says of its failure in `log` becomes the error.
+    Result<void> wait(const std::string &log) const;
+
+  private:
+    pid_t pid_;
+};
+
+enum class Group {
+    own,    // what the terminal sends does not reach it in the middle of its work
+    callers // it restores processes into the caller's session and group
+};
+
+class CriuCommand
+{
+  public:
+    // Installed, permitted, and able to work on this kernel.
+    static Result<CriuCommand> find();
+
+    const std::string &version() const { return version_; } // "criu 3.17.1"
+    // `descriptors`: which of ours is which of criu's. `variable`: NAME=VALUE, in its environment.
+    Result<CriuRun> start(std::vector<std::string> words, Group group,
+                          const std::vector<std::pair<int, int>> &descriptors,
+                          std::string variable = {}) const;
+
+  private:
+    std::string path_, version_;
+};
+
+} // namespace cryo::backend

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/open_image.hpp"
+
+#include "backend/private_directory.hpp"
+#include "image/base_finder.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+namespace cryo::backend {
+
+namespace {
+
+// A restart jumps about in the image: one that comes down a pipe is kept in a file without a name.
+Result<Fd> spool(int from)
+{
+    const std::string directory = temporary_place();
+    Fd file(open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+    if (!file)
+        return Error::from_errno(
+            fmt::format("{}: keeping the image there (TMPDIR chooses another place)", directory),
+            errno);
+    std::vector<char> buffer(1 << 20);
+    for (;;) {
+        const ssize_t n = read(from, buffer.data(), buffer.size());
+        if (n == 0)
+            return file;
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return Error::from_errno("reading the image", errno);
+        for (ssize_t at = 0; at < n;) {
+            const ssize_t written =
+                write(file.get(), buffer.data() + at, static_cast<size_t>(n - at));
+            if (written < 0)
+                return Error::from_errno(directory + ": keeping the image there", errno);
+            at += written;
+        }
+    }
+}
+
+Result<std::unique_ptr<image::Snapshot>> open_descriptor(int fd, const std::string &name,
+                                                         image::OpenOptions options)
+{
+    struct stat status;
+    Fd own(fcntl(fd, F_DUPFD_CLOEXEC, 3));
+    if (!own || fstat(own.get(), &status) != 0)
+        return Error::from_errno(name, errno);
+    if (!S_ISREG(status.st_mode)) {
+        Result<Fd> kept = spool(own.get());
+        if (!kept)
+            return kept.error().within(name);
+        own = std::move(*kept);
+    }
+    return image::Snapshot::open(std::move(own), name, std::move(options));
+}
+
+} // namespace
+
+Result<std::shared_ptr<image::Snapshot>> open_image(const RestartRequest &request,
+                                                    const std::string &file)
+{
+    const image::BaseFinder bases(request.bases);
+    const image::OpenOptions options = {.find_base = bases.beside(file)};
+    Result<std::unique_ptr<image::Snapshot>> image =
+        request.fd >= 0 ? open_descriptor(request.fd, file, options)
+                        : image::Snapshot::open(file, options);
+    if (!image)
+        return image.error();
+    return std::shared_ptr<image::Snapshot>(std::move(*image));
+}
+
+} // namespace cryo::backend

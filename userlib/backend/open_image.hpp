@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Opening the image that is to be restarted, from a file or a descriptor.
+//
+//     Result<std::shared_ptr<image::Snapshot>> image = open_image(request, "context.412");
+#pragma once
+
+#include "backend/backend.hpp"
+#include "image/snapshot.hpp"
+
+namespace cryo::backend {
+
+Result<std::shared_ptr<image::Snapshot>> open_image(const RestartRequest &request,
+                                                    const std::string &file);
+
+} // namespace cryo::backend

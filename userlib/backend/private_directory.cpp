@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/private_directory.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+namespace cryo::backend {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Neither the terminal nor who ends a process group ends us: we end when all others have.
+[[noreturn]] void wait_and_remove(int end_of_all, const std::string &path)
+{
+    setsid();
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, nullptr);
+    // No pipe waits for its end because of us.
+    constexpr int kept = 3;
+    dup2(end_of_all, kept);
+    close_range(kept + 1, ~0U, 0);
+    const int nothing = open("/dev/null", O_RDWR);
+    for (int fd = 0; fd < kept; fd++)
+        dup2(nothing, fd);
+    char byte;
+    while (read(kept, &byte, 1) < 0 && errno == EINTR)
+        ;
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+    _exit(0);
+}
+
+} // namespace
+
+Result<PrivateDirectory> PrivateDirectory::make(const std::string &parent, std::string_view what)
+{
+    std::error_code error;
+    const fs::path place = fs::absolute(parent, error);
+    std::string path = (place / fmt::format(".cryo-{}.XXXXXX", what)).string();
+    if (error || mkdtemp(path.data()) == nullptr)
+        return Error::from_errno(parent + ": a directory for temporary files there",
+                                 error ? error.value() : errno);
+    int ends[2] = {-1, -1};
+    const pid_t janitor = pipe2(ends, O_CLOEXEC) == 0 ? fork() : -1;
+    const int failure = errno;
+    if (janitor == 0) {
+        close(ends[1]);
+        wait_and_remove(ends[0], path);
+    }
+    Fd closed(ends[0]);
+    Fd lifeline(ends[1]);
+    if (janitor < 0) {
+        fs::remove_all(path, error);
+        return Error::from_errno("fork", failure);
+    }
+    return PrivateDirectory(std::move(path), std::move(lifeline), janitor);
+}
+
+PrivateDirectory::PrivateDirectory(PrivateDirectory &&other) noexcept
+    : path_(std::move(other.path_)), lifeline_(std::move(other.lifeline_)),
+      janitor_(std::exchange(other.janitor_, -1))
+{}
+
+PrivateDirectory::~PrivateDirectory()
+{
+    if (janitor_ < 0)
+        return;
+    lifeline_.reset();
+    while (waitpid(janitor_, nullptr, 0) < 0 && errno == EINTR)
+        ;
+}
+
+std::string temporary_place()
+{
+    const char *place = getenv("TMPDIR");
+    return place != nullptr && *place != 0 ? place : "/tmp";
+}
+
+} // namespace cryo::backend
