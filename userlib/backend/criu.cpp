@@ -50,7 +50,7 @@ class Criu : public Backend
         return options_.then_signal != 0 || options_.snapshot == capture::Snapshot::stop;
     }
     std::string images() const { return directory_->path() + "/images"; }
-    std::string log() const { return directory_->path() + "/work/log"; }
+    std::string log() const { return directory_->path() + "/own/log"; }
     std::vector<std::string> common_words(const char *what) const;
     Result<void> make_directory(const std::string &parent);
     Result<void> check_options() const;
@@ -79,7 +79,7 @@ class Criu : public Backend
 
 std::vector<std::string> Criu::common_words(const char *what) const
 {
-    return {what,  "--images-dir",       images(), "--work-dir",   directory_->path() + "/work",
+    return {what,  "--images-dir",       images(), "--work-dir",   directory_->path() + "/own",
             "-v1", "--log-file",         log(),    "--file-locks", "--ghost-limit",
             "1G",  "--no-default-config"};
 }
@@ -90,7 +90,7 @@ Result<void> Criu::make_directory(const std::string &parent)
     if (!made)
         return made.error();
     directory_.emplace(std::move(*made));
-    for (const char *part : {"images", "work"}) {
+    for (const char *part : {"images", "own"}) {
         const std::string path = fmt::format("{}/{}", directory_->path(), part);
         if (mkdir(path.c_str(), 0700) != 0)
             return Error::from_errno(path, errno);
@@ -318,7 +318,7 @@ Result<Alive> Criu::restart(const RestartRequest &request)
     for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM})
         sigaddset(&ends, signal);
     sigprocmask(SIG_BLOCK, &ends, nullptr);
-    const std::string pid_file = directory_->path() + "/work/pid";
+    const std::string pid_file = directory_->path() + "/own/pid";
     std::vector<std::string> words = common_words("restore");
     words.insert(words.end(), {"--restore-detached", "--restore-sibling", "--pidfile", pid_file});
     for (const std::string &option : maker->options) {

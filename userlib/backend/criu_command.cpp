@@ -27,7 +27,7 @@ std::string path_of_criu()
         fmt::format("{}:/usr/local/sbin:/usr/sbin:/sbin", path != nullptr ? path : "");
     for (size_t at = 0; at <= all.size();) {
         const size_t end = std::min(all.find(':', at), all.size());
-        const std::string candidate = all.substr(at, end - at) + "/criu";
+        std::string candidate = all.substr(at, end - at) + "/criu";
         if (candidate.front() == '/' && access(candidate.c_str(), X_OK) == 0)
             return candidate;
         at = end + 1;
@@ -156,6 +156,7 @@ Result<CriuRun> CriuCommand::start(std::vector<std::string> words, Group group,
 {
     words.insert(words.begin(), path_);
     std::vector<char *> arguments;
+    arguments.reserve(words.size() + 1);
     for (std::string &word : words)
         arguments.push_back(word.data());
     arguments.push_back(nullptr);
@@ -170,6 +171,7 @@ Result<CriuRun> CriuCommand::start(std::vector<std::string> words, Group group,
     // None may take the place of another one that is still to be moved.
     constexpr int out_of_the_way = 64;
     std::vector<std::pair<int, int>> moved;
+    moved.reserve(descriptors.size());
     for (const auto &[ours, its] : descriptors)
         moved.emplace_back(fcntl(ours, F_DUPFD_CLOEXEC, out_of_the_way), its);
     for (const auto &[from, its] : moved)

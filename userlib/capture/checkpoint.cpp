@@ -41,6 +41,7 @@ class Checkpoint
 
   private:
     Result<void> open_sink();
+    Result<void> check_signal() const;
     void expect_memory();
     Result<void> describe_everybody();
     Result<std::unique_ptr<image::ImageWriter>> begin_image(Member &member);
@@ -117,6 +118,31 @@ Result<void> Checkpoint::callbacks_done()
     for (const auto &member : members_) {
         if (Result<void> done = member->callbacks_done(); !done)
             return done;
+    }
+    return {};
+}
+
+// The first process of a pid namespace gets no signals but those that it handles; SIGKILL and
+// SIGSTOP only from outside. It is 1 to us where we are inside.
+Result<void> Checkpoint::check_signal() const
+{
+    const int signal = options_.then_signal;
+    for (const auto &member : members_) {
+        const pid_t pid = member->relation().pid;
+        const Result<std::string> status = Proc(pid).read("status");
+        if (signal == 0 || !status)
+            continue;
+        std::string_view ids = field(*status, "NSpid"), caught = field(*status, "SigCgt");
+        uint64_t own = 0;
+        while (!ids.empty())
+            own = take_number(ids);
+        const bool handled = (take_number(caught, 16) >> (signal - 1) & 1) != 0;
+        const bool forced = pid != 1 && (signal == SIGKILL || signal == SIGSTOP);
+        if (own == 1 && !handled && !forced)
+            return Error(ENOTSUP, fmt::format("process {}: as the first of its pid namespace it "
+                                              "takes no signal {} from us: save it without, and "
+                                              "then send SIGKILL from outside the namespace",
+                                              pid, signal));
     }
     return {};
 }
@@ -343,6 +369,8 @@ Result<Outcome> Checkpoint::run()
     stop_begun_ = now_ns();
     if (Result<void> stopped = gathering_.stop_everybody(); !stopped)
         return stopped.error();
+    if (Result<void> taken = check_signal(); !taken)
+        return taken.error();
     for (const auto &member : members_) {
         outcome_.threads += member->threads();
         member->description().cpu_facts = cpu_;

@@ -173,6 +173,15 @@ class PidNamespace(case.Case):
                                "--mount-proc")
         self.assertEqual("1", self.ask(program, "os.getpid()"))
         pid = self.child_of(program.pid)
+        # It is saved from inside, where it takes nothing that it does not handle.
+        for option in ("--kill", "--stop", "--term"):
+            self.assertIn("first of its pid namespace",
+                          self.refuse(errno.ENOTSUP, option, "-f", "image", pid))
+        self.assertNotIn("image", self.files())
+        self.save("--signal=USR1", "-f", "image", pid)
+        # Python runs its handler when the main thread comes along.
+        self.assertEqual("usr1", self.ask(program, "1 + 1"))
+        self.assertEqual("2\n", program.stdout.readline())
         self.save("-f", "image", pid)
         os.kill(pid, signal.SIGKILL)  # as nobody inside could
         program.wait()
