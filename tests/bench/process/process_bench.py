@@ -48,6 +48,7 @@ class Bench:
     def idle(self):
         def state_of(under_cryo):
             with self.cryo.start(0, under_cryo=under_cryo) as program:
+                await_sleep(program.pid)
                 before = ticks(program.pid), switches(program.pid)
                 time.sleep(1 if self.full else 0.1)
                 return (len(os.listdir(f"/proc/{program.pid}/task")), ticks(program.pid) - before[0],
@@ -213,6 +214,18 @@ def seconds(work):
     before = time.monotonic()
     work()
     return time.monotonic() - before
+
+
+def await_sleep(pid):
+    """Until it waits for the next question, and has not done anything else for a while."""
+    last = None
+    while last != (last := (state(pid), switches(pid))) or last[0] != "S":
+        time.sleep(0.02)
+
+
+def state(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as text:
+        return text.read().rpartition(")")[2].split()[0]
 
 
 def ticks(pid):
