@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Communicators come and go: their ids, their members, and the types that messages still need.
+#include "mpi/rank/communicators.hpp"
 #include "functions.gen.hpp"
-#include "mpi/rank/engine.hpp"
 #include "mpi/rank/memory.hpp"
-#include "mpi/rank/windows.hpp"
 #include "mpi/wrap/wrapper.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <numeric>
 
 namespace cryo::mpi {
@@ -16,11 +14,6 @@ using capsule::call;
 
 namespace rank {
 
-namespace {
-
-using WorldRanks = std::pmr::vector<int>;
-
-// The world ranks of a group, which is given back.
 WorldRanks world_ranks(MPI_Group group)
 {
     MPI_Group world = nullptr;
@@ -37,18 +30,6 @@ WorldRanks world_ranks(MPI_Group group)
     return there;
 }
 
-// Both sides of an inter-communicator must come to the same id, though they come from different
-// communicators: each side tells the other what it would say.
-uint64_t agreed(MPI_Comm real, uint64_t mine)
-{
-    unsigned long ours = mine;
-    unsigned long theirs = 0;
-    call(stock.Allreduce, static_cast<const void *>(&ours), static_cast<void *>(&theirs), 1,
-         static_cast<MPI_Datatype>(object_of(MPI_UNSIGNED_LONG)->real),
-         static_cast<MPI_Op>(object_of(MPI_MAX)->real), real);
-    return bookmark::derive_comm_id(std::min(ours, theirs), std::max(ours, theirs), 1);
-}
-
 bookmark::Comm &count(Object *object, bookmark::CommId id, const WorldRanks &peers,
                       uint32_t members)
 {
@@ -59,6 +40,20 @@ bookmark::Comm &count(Object *object, bookmark::CommId id, const WorldRanks &pee
     comm.user = object;
     object->traffic = &comm;
     return comm;
+}
+
+namespace {
+
+// Both sides of an inter-communicator must come to the same id, though they come from different
+// communicators: each side tells the other what it would say.
+uint64_t agreed(MPI_Comm real, uint64_t mine)
+{
+    unsigned long ours = mine;
+    unsigned long theirs = 0;
+    call(stock.Allreduce, static_cast<const void *>(&ours), static_cast<void *>(&theirs), 1,
+         static_cast<MPI_Datatype>(object_of(MPI_UNSIGNED_LONG)->real),
+         static_cast<MPI_Op>(object_of(MPI_MAX)->real), real);
+    return bookmark::derive_comm_id(std::min(ours, theirs), std::max(ours, theirs), 1);
 }
 
 void add(Object *object, bookmark::CommId parent, uint64_t ordinal)
@@ -81,11 +76,7 @@ void add(Object *object, bookmark::CommId parent, uint64_t ordinal)
     count(object, id, peers, members);
 }
 
-// Ids that are not derived from the first member: these are no world ranks.
-constexpr uint64_t of_copies = uint64_t{1} << 40;
-constexpr uint64_t of_meetings = uint64_t{1} << 41;
-
-MPI_Comm meeting_place; // like MPI_COMM_WORLD
+constexpr uint64_t of_copies = uint64_t{1} << 40; // no world rank
 
 } // namespace
 
@@ -103,71 +94,6 @@ int copied(int result, MPI_Comm comm, uint64_t ordinal, const MPI_Comm *place, M
         .user = nullptr;
     tracked(result, request);
     request_of(*request)->copy = copy;
-    return result;
-}
-
-void prepare_meetings()
-{
-    make_companion(MPI_COMM_WORLD, &meeting_place);
-}
-
-bool can_meet(MPI_Group group)
-{
-    int size = 0;
-    if (meeting_place == nullptr || group == nullptr ||
-        call(stock.Group_size, mpi::real_of(group), &size) != MPI_SUCCESS || size == 0)
-        return false;
-    MPI_Group copy = nullptr;
-    call(stock.Group_excl, mpi::real_of(group), 0, static_cast<const int *>(nullptr), &copy);
-    const WorldRanks members = world_ranks(copy);
-    return std::find(members.begin(), members.end(), MPI_UNDEFINED) == members.end();
-}
-
-void meet(MPI_Group group, int tag)
-{
-    MPI_Group copy = nullptr;
-    int self = 0;
-    call(stock.Group_excl, mpi::real_of(group), 0, static_cast<const int *>(nullptr), &copy);
-    const WorldRanks members = world_ranks(copy);
-    call(stock.Comm_rank, mpi::real_of(meeting_place), &self);
-    open_epoch();
-    const int first = members.front();
-    if (self != first) {
-        PMPI_Send(nullptr, 0, MPI_BYTE, first, tag, meeting_place);
-        PMPI_Recv(nullptr, 0, MPI_BYTE, first, tag, meeting_place, MPI_STATUS_IGNORE);
-        return;
-    }
-    for (const int other : members) {
-        if (other != self)
-            PMPI_Recv(nullptr, 0, MPI_BYTE, other, tag, meeting_place, MPI_STATUS_IGNORE);
-    }
-    for (const int other : members) {
-        if (other != self)
-            PMPI_Send(nullptr, 0, MPI_BYTE, other, tag, meeting_place);
-    }
-}
-
-// The first member gives the number.
-int met(int result, MPI_Comm comm, const MPI_Comm *place)
-{
-    static std::atomic<uint64_t> meetings{0};
-    if (result == MPI_SUCCESS) {
-        Object *object = object_of(*place);
-        const auto real = static_cast<MPI_Comm>(object->real);
-        const bookmark::Comm *parent = on ? counted(comm) : nullptr;
-        MPI_Group group = nullptr;
-        call(stock.Comm_group, real, &group);
-        const WorldRanks members = world_ranks(group);
-        unsigned long id = 0;
-        if (parent != nullptr)
-            id = bookmark::derive_comm_id(parent->id(), ++meetings,
-                                          of_meetings | static_cast<uint64_t>(members.front()));
-        call(stock.Bcast, static_cast<void *>(&id), 1,
-             static_cast<MPI_Datatype>(object_of(MPI_UNSIGNED_LONG)->real), 0, real);
-        if (on && id != 0)
-            count(object, id, members, static_cast<uint32_t>(members.size()));
-    }
-    close_epoch();
     return result;
 }
 
@@ -258,18 +184,3 @@ EXPORTED int PMPI_Comm_idup(MPI_Comm comm, MPI_Comm *copy, MPI_Request *request)
     return rank::copied(result, comm, ordinal, copy, request);
 }
 ALIAS(MPI_Comm_idup, PMPI_Comm_idup)
-
-EXPORTED int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *made)
-{
-    const Inside inside;
-    Made created(made);
-    const bool by_meeting = rank::can_meet(group);
-    if (by_meeting)
-        rank::meet(group, tag);
-    const int result = done(call(stock.Comm_create_group, mpi::real_of(comm), mpi::real_of(group),
-                                 tag, created.place()),
-                            created);
-    return by_meeting ? rank::met(result, comm, made)
-                      : rank::uncounted(result, made, "MPI_Comm_create_group");
-}
-ALIAS(MPI_Comm_create_group, PMPI_Comm_create_group)

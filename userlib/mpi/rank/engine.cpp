@@ -2,6 +2,7 @@
 #include "mpi/rank/engine.hpp"
 #include "agent/interface.hpp"
 #include "functions.gen.hpp"
+#include "mpi/rank/meetings.hpp"
 #include "mpi/rank/memory.hpp"
 #include "mpi/rank/windows.hpp"
 #include "mpi/wrap/fatal.hpp"
@@ -226,6 +227,7 @@ void Engine::take_image()
         if (hooks_.revive == nullptr || !hooks_.revive(hooks_.data, why))
             fatal("the MPI library cannot be opened again: %s", why.text);
         mpi_.begin();
+        restore_meetings();
         lost_ = false;
         rank_.restarted();
         mail_ = true;

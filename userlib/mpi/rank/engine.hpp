@@ -207,19 +207,6 @@ const char *hindrance();
 int copied(int result, MPI_Comm comm, uint64_t ordinal, const MPI_Comm *place,
            MPI_Request *request);
 
-// MPI_Comm_create_group is a collective of its members only, of which no clock tells. They meet
-// before it, by messages that can be waited for outside the library, and run on until they have
-// left it.
-//
-//     if (can_meet(group)) {
-//         meet(group, tag);
-//         return met(create(place), comm, place);
-//     }
-void prepare_meetings(); // in MPI_Init, in all ranks
-bool can_meet(MPI_Group group);
-void meet(MPI_Group group, int tag);
-int met(int result, MPI_Comm comm, const MPI_Comm *place);
-
 // A persistent collective.
 void describe(Request &request, bookmark::Comm *comm);
 inline int described(int result, MPI_Request *place, MPI_Comm comm)

@@ -2,6 +2,7 @@
 #include "mpi/rank/join.hpp"
 #include "functions.gen.hpp"
 #include "mpi/rank/engine.hpp"
+#include "mpi/rank/meetings.hpp"
 #include "mpi/rank/packet_link.hpp"
 #include "mpi/rank/tree_channel.hpp"
 #include "mpi/wrap/fatal.hpp"

@@ -89,7 +89,10 @@ class Made
     Handle *place() { return place_ != nullptr ? &real_ : nullptr; }
     void settle(int result)
     {
-        if (result == MPI_SUCCESS && place_ != nullptr && real_ != nullptr)
+        if (place_ == nullptr || real_ == nullptr)
+            return;
+        // After an error the library may have written its null handle.
+        if (result == MPI_SUCCESS || real_ == null_object(kind_of<Handle>)->real)
             *place_ = adopt(real_);
     }
     // The object behind the handle, once settled.
