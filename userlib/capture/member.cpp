@@ -34,14 +34,15 @@ bool fork_leaves_out(const image::Region &region)
 }
 
 // Whether Cryo's library is, or will be, in a process that does not listen yet.
-bool will_listen(const Proc &proc)
+bool will_listen(const Proc &proc, const Relation &now)
 {
     Result<std::string> maps = proc.read("maps");
     // One that is about to end has no memory any more: that will be seen.
     if (!maps || maps->empty() || maps->find("/libcr") != std::string::npos)
         return true;
     Result<std::string> environment = proc.read("environ");
-    return environment && environment->find("libcr_run.so") != std::string::npos;
+    return environment && (environment->find("libcr_run.so") != std::string::npos ||
+                           (environment->empty() && now.executing));
 }
 
 } // namespace
@@ -75,7 +76,7 @@ Result<std::unique_ptr<Member>> Member::find(const Relation &relation, Turn turn
             return made;
         }
         if (session.error().code() != ESRCH || now_ns() - begun > patience_ns ||
-            !will_listen(made->d_.proc))
+            !will_listen(made->d_.proc, *now))
             return Error(session.error().code() == ESRCH ? ENOTSUP : session.error().code(),
                          session.error().text());
         const timespec pause = {0, 1'000'000};

@@ -88,6 +88,7 @@ Result<Relation> relation_of(pid_t pid)
     r.sid = static_cast<pid_t>(number(6));
     r.started = number(22);
     r.exit_signal = static_cast<int>(number(38));
+    r.executing = number(50) == 0;
     r.wait_status = static_cast<int>(number(52));
     // A process whose main thread has ended before the others looks like a zombie too.
     r.ended = words[0] == "Z" || words[0] == "X";

@@ -22,13 +22,14 @@ struct Relation {
     pid_t ppid = 0;
     pid_t pgid = 0;
     pid_t sid = 0;
-    bool stopped = false; // by SIGSTOP or its like, or by a tracer
-    bool traced = false;  // by a tracer
-    bool ended = false;   // its first thread
-    bool zombie = false;  // it has ended, and its parent has not waited for it
-    int wait_status = 0;  // of a zombie; −1: not to be had
-    int exit_signal = 0;  // what its parent gets when it ends
-    uint64_t started = 0; // clock ticks since boot: tells it from another one of the same number
+    bool stopped = false;   // by SIGSTOP or its like, or by a tracer
+    bool traced = false;    // by a tracer
+    bool ended = false;     // its first thread
+    bool zombie = false;    // it has ended, and its parent has not waited for it
+    bool executing = false; // it begins another program, and has no arguments yet
+    int wait_status = 0;    // of a zombie; −1: not to be had
+    int exit_signal = 0;    // what its parent gets when it ends
+    uint64_t started = 0;   // clock ticks since boot: tells it from another one of the same number
     std::string comm;
 };
 

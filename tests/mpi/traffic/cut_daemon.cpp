@@ -14,8 +14,8 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sched.h>
 #include <random>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
