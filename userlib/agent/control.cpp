@@ -66,6 +66,8 @@ bool connection_waits()
 // one, which therefore looks again when it has ended.
 void answer(int self, void *frame)
 {
+    if (state.listener == 0)
+        return; // meant for the program that was here before
     do {
         uint32_t idle = 0;
         if (!state.active.compare_exchange_strong(idle, 1))

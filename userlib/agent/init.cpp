@@ -29,10 +29,9 @@ void after_fork_in_child()
     callback_thread_after_fork();
 }
 
-long install_handler()
+// It may be pending since before the program was executed.
+long unblock()
 {
-    if (const long result = set_handler(state.signal, on_signal, nullptr); result < 0)
-        return result;
     const uint64_t only = uint64_t(1) << (state.signal - 1);
     return sys::call(SYS_rt_sigprocmask, SIG_UNBLOCK, &only, nullptr, sizeof(only));
 }
@@ -59,9 +58,11 @@ int begin_agent(char **environment)
     const char *wanted = variable(environment, "CRYO_SIGNAL");
     state.signal = wanted != nullptr ? atoi(wanted) : last_signal;
     round.connection = -1;
-    long done = install_handler();
+    long done = set_handler(state.signal, on_signal, nullptr);
     if (done == 0)
         done = open_control();
+    if (done == 0)
+        done = unblock();
     if (done == 0)
         done = -pthread_atfork(nullptr, nullptr, after_fork_in_child);
     return static_cast<int>(done);

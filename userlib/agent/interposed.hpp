@@ -14,5 +14,6 @@ namespace cryo::agent {
 void find_real_signal_functions();
 void find_real_descriptor_functions();
 void find_real_wait_functions();
+void find_real_exec_functions();
 
 } // namespace cryo::agent

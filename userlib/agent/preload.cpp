@@ -34,6 +34,7 @@ namespace {
     cryo::agent::find_real_signal_functions();
     cryo::agent::find_real_descriptor_functions();
     cryo::agent::find_real_wait_functions();
+    cryo::agent::find_real_exec_functions();
     cryo::agent::begin_agent(environment);
 }
 

@@ -17,6 +17,7 @@ namespace {
 
 using image::Scope;
 
+constexpr int most_gone = 1000;                  // processes that went away while they were asked
 constexpr uint64_t patience_ns = 10'000'000'000; // an agent answers quickly, or never
 
 // As libcr.h numbers it.
@@ -215,6 +216,8 @@ Result<void> Gathering::ask(const Relation &relation, Turn turn)
         omitted_.insert(relation.pid);
         return {};
     }
+    if (!asked && went_away(asked.error()))
+        return {};
     if (!asked)
         return asked;
     members_.push_back(std::move(*member));
@@ -246,6 +249,12 @@ Result<bool> Gathering::ask_fresh()
         }
         return true;
     }
+}
+
+// It ended, or executed another program, between two words: the next look tells.
+bool Gathering::went_away(const Error &error)
+{
+    return (error.code() == ECONNRESET || error.code() == EPIPE) && ++gone_ < most_gone;
 }
 
 void Gathering::drop(size_t number)
@@ -369,11 +378,16 @@ Result<void> Gathering::gather()
             break;
         if (Result<void> prepared = await_prepared(); !prepared)
             return prepared;
-        for (const auto &member : members_) {
-            if (to_stop_.count(member->relation().pid) == 0)
+        for (size_t i = members_.size(); i-- > 0;) { // from behind: one may have gone
+            if (to_stop_.count(members_[i]->relation().pid) == 0)
                 continue;
-            if (Result<void> sent = member->ask_to_stop(); !sent)
+            Result<void> sent = members_[i]->ask_to_stop();
+            if (!sent && !went_away(sent.error()))
                 return sent;
+            if (!sent) {
+                to_stop_.erase(members_[i]->relation().pid);
+                members_.erase(members_.begin() + static_cast<ptrdiff_t>(i));
+            }
         }
         for (const auto &member : members_) {
             if (to_stop_.erase(member->relation().pid) == 0)

@@ -60,6 +60,7 @@ class Gathering
     Result<void> hear(size_t number);
     Result<void> await_prepared();
     Result<void> check_silent(size_t number);
+    bool went_away(const Error &error);
     void drop(size_t number);
     agent::RequestInfo request() const;
 
@@ -79,6 +80,7 @@ class Gathering
     std::set<pid_t> to_stop_; // prepared, and running still
     std::vector<Relation> zombies_;
     std::set<pid_t> omitted_; // left out, or ended
+    int gone_ = 0;
     std::vector<std::string> left_out_;
     bool stepped_back_ = false;
 };

@@ -34,15 +34,24 @@ bool fork_leaves_out(const image::Region &region)
 }
 
 // Whether Cryo's library is, or will be, in a process that does not listen yet.
-bool will_listen(const Proc &proc, const Relation &now)
+bool will_listen(const Proc &proc)
 {
     Result<std::string> maps = proc.read("maps");
     // One that is about to end has no memory any more: that will be seen.
     if (!maps || maps->empty() || maps->find("/libcr") != std::string::npos)
         return true;
+    // cr_run itself, which is about to execute the program.
+    constexpr std::string_view starter = "/cr_run";
+    if (Result<std::string> exe = proc.link("exe"); exe && exe->ends_with(starter))
+        return true;
     Result<std::string> environment = proc.read("environ");
-    return environment && (environment->find("libcr_run.so") != std::string::npos ||
-                           (environment->empty() && now.executing));
+    if (environment && environment->empty()) {
+        // While another program begins there is none yet.
+        if (Result<Relation> now = relation_of(proc.pid()); !now || now->executing)
+            return true;
+        environment = proc.read("environ");
+    }
+    return environment && environment->find("libcr_run.so") != std::string::npos;
 }
 
 } // namespace
@@ -76,7 +85,7 @@ Result<std::unique_ptr<Member>> Member::find(const Relation &relation, Turn turn
             return made;
         }
         if (session.error().code() != ESRCH || now_ns() - begun > patience_ns ||
-            !will_listen(made->d_.proc, *now))
+            !will_listen(made->d_.proc))
             return Error(session.error().code() == ESRCH ? ENOTSUP : session.error().code(),
                          session.error().text());
         const timespec pause = {0, 1'000'000};
