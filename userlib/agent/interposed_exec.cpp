@@ -49,22 +49,6 @@ class Deaf
     uint64_t before_ = 0;
 };
 
-size_t count_arguments(va_list list)
-{
-    size_t count = 1;
-    while (va_arg(list, char *) != nullptr)
-        count++;
-    return count;
-}
-
-// The first argument is not in the list; behind the last one stands a null.
-void collect_arguments(char **to, const char *first, va_list list)
-{
-    *to = const_cast<char *>(first);
-    while (*to != nullptr)
-        *++to = va_arg(list, char *);
-}
-
 } // namespace
 
 void find_real_exec_functions()
@@ -79,15 +63,20 @@ void find_real_exec_functions()
 
 using namespace cryo::agent;
 
-// As an array, on the stack of the function that says this.
-#define ARGUMENTS(name, first)                                                                     \
-    va_list name##_list;                                                                           \
-    va_start(name##_list, first);                                                                  \
-    const size_t name##_count = count_arguments(name##_list) + 1;                                  \
-    va_end(name##_list);                                                                           \
-    char **name = static_cast<char **>(alloca(name##_count * sizeof(char *)));                     \
-    va_start(name##_list, first);                                                                  \
-    collect_arguments(name, first, name##_list)
+// As an array, on the stack of the function that says this. Behind it `list` stands at what
+// follows.
+#define COLLECT_ARGUMENTS(first)                                                                   \
+    va_list list;                                                                                  \
+    va_start(list, first);                                                                         \
+    size_t count = 2; /* the first one, and the null at the end */                                 \
+    while (va_arg(list, char *) != nullptr)                                                        \
+        count++;                                                                                   \
+    va_end(list);                                                                                  \
+    char **argv = static_cast<char **>(alloca(count * sizeof(char *)));                            \
+    argv[0] = const_cast<char *>(first);                                                           \
+    va_start(list, first);                                                                         \
+    for (size_t i = 1; i < count; i++)                                                             \
+    argv[i] = va_arg(list, char *)
 
 extern "C" {
 
@@ -117,25 +106,25 @@ CRYO_INTERPOSED int execvp(const char *file, char *const argv[])
 
 CRYO_INTERPOSED int execl(const char *path, const char *first, ...)
 {
-    ARGUMENTS(argv, first);
-    va_end(argv_list);
+    COLLECT_ARGUMENTS(first);
+    va_end(list);
     const Deaf deaf;
     return real_execve(path, argv, environ);
 }
 
 CRYO_INTERPOSED int execlp(const char *file, const char *first, ...)
 {
-    ARGUMENTS(argv, first);
-    va_end(argv_list);
+    COLLECT_ARGUMENTS(first);
+    va_end(list);
     const Deaf deaf;
     return real_execvpe(file, argv, environ);
 }
 
 CRYO_INTERPOSED int execle(const char *path, const char *first, ...)
 {
-    ARGUMENTS(argv, first);
-    char *const *envp = va_arg(argv_list, char *const *);
-    va_end(argv_list);
+    COLLECT_ARGUMENTS(first);
+    char *const *envp = va_arg(list, char *const *);
+    va_end(list);
     const Deaf deaf;
     return real_execve(path, argv, envp);
 }

@@ -60,7 +60,7 @@ class Jobs:
             if "--term" in how:
                 self.wait()
             return found[2]
-        if "ended" in done.stderr:
+        if "ended" in done.stderr or "is gone" in done.stderr: # it was coming to its end
             self.wait()
         if self.job.poll() is None:
             self.fail(f"ompi-checkpoint: {done.returncode}\n{done.stdout}{done.stderr}")
