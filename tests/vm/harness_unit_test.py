@@ -87,16 +87,16 @@ class Sources(unittest.TestCase):
     """Both ways in which apt's sources are written."""
 
     def test_styles(self):
-        old = ("# deb http://a/ no main\n"
-               "deb [arch=amd64 signed-by=/k.gpg] http://a/debian bookworm main\n")
+        old = ("# deb file:/a/ no main\n"
+               "deb [arch=amd64 signed-by=/k.gpg] file:/a/debian bookworm main\n")
         self.assertEqual(list(archive.sources_in_lines(old)),
-                         [("/k.gpg", "http://a/debian", "bookworm")])
-        new = ("Types: deb deb-src\n# a comment\nURIs: http://a/debian\nSuites: bookworm trixie\n"
-               "Signed-By: /k.gpg\n\nTypes: deb-src\nURIs: http://b\nSuites: x\n\n"
-               "Types: deb\nEnabled: no\nURIs: http://c\nSuites: y\n")
+                         [("/k.gpg", "file:/a/debian", "bookworm")])
+        new = ("Types: deb deb-src\n# a comment\nURIs: file:/a/debian\nSuites: bookworm trixie\n"
+               "Signed-By: /k.gpg\n\nTypes: deb-src\nURIs: file:/b\nSuites: x\n\n"
+               "Types: deb\nEnabled: no\nURIs: file:/c\nSuites: y\n")
         self.assertEqual(list(archive.sources_in_stanzas(new)),
-                         [("/k.gpg", "http://a/debian", "bookworm"),
-                          ("/k.gpg", "http://a/debian", "trixie")])
+                         [("/k.gpg", "file:/a/debian", "bookworm"),
+                          ("/k.gpg", "file:/a/debian", "trixie")])
 
 
 class Small(unittest.TestCase):
