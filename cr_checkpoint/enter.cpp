@@ -82,7 +82,8 @@ Result<std::optional<int>> enter_namespaces(pid_t &id, Scope scope)
     std::error_code none;
     const std::string place = std::filesystem::current_path(none).string();
     const int user = is_ours(proc, "ns/user") ? 0 : CLONE_NEWUSER;
-    if (setns(target.get(), user | CLONE_NEWPID | CLONE_NEWNS) != 0)
+    const int ipc = is_ours(proc, "ns/ipc") ? 0 : CLONE_NEWIPC;
+    if (setns(target.get(), user | ipc | CLONE_NEWPID | CLONE_NEWNS) != 0)
         return Error::from_errno(fmt::format("process {} is in another pid namespace, which "
                                              "cannot be entered; its own user or root can",
                                              id),

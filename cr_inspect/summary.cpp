@@ -189,6 +189,7 @@ class Summary
         mention(about_.all<PendingSignal>().size(), "pending signal", "pending signals");
         mention(about_.all<Timer>().size(), "timer", "timers");
         mention(about_.all<Lock>().size(), "file lock", "file locks");
+        mention(about_.all<Ipc>().size(), "System V object", "System V objects");
         line("state", text);
     }
 

@@ -198,7 +198,8 @@ Result<Outside> Outside::make(char **argv)
         return Error::from_errno("socketpair", errno);
     Fd ours(ends[0]);
     const Fd theirs(ends[1]);
-    constexpr uint64_t spaces = CLONE_NEWPID | CLONE_NEWNS;
+    // Ids of System V objects can be chosen there, too.
+    constexpr uint64_t spaces = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC;
     const User user = {geteuid(), getegid(), bounding_set()};
     std::optional<User> mapped;
     long pid = make_first(spaces);

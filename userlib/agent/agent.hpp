@@ -104,6 +104,10 @@ void remember_watch(const char *path, uint32_t mask);
 bool send_watches(int connection, const Command &command);
 void forget_watch_lock(); // in a child, which may have inherited it locked
 
+// ipc.cpp: which System V objects the process uses.
+void remember_ipc(IpcKind kind, int id, bool undo);
+bool send_ipc(int connection, const Command &command);
+
 // own.cpp: what of the program is Cryo's.
 void fill_own_facts(OwnFacts &facts, int connection);
 void own_library(const void *inside);

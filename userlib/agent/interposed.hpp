@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The functions of the C library in front of which the preloaded library stands. None of them is
-// called often by any program, or is called to wait; what is hot is left alone.
+// called often by any program, or is called to wait, or is a system call beside which looking into
+// a table costs nothing; what is hot is left alone.
 #pragma once
 
 #include "agent/agent.hpp"
@@ -15,5 +16,6 @@ void find_real_signal_functions();
 void find_real_descriptor_functions();
 void find_real_wait_functions();
 void find_real_exec_functions();
+void find_real_ipc_functions();
 
 } // namespace cryo::agent

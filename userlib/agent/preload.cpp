@@ -35,6 +35,7 @@ namespace {
     cryo::agent::find_real_descriptor_functions();
     cryo::agent::find_real_wait_functions();
     cryo::agent::find_real_exec_functions();
+    cryo::agent::find_real_ipc_functions();
     cryo::agent::begin_agent(environment);
 }
 

@@ -30,7 +30,7 @@
 namespace cryo::agent {
 
 constexpr uint32_t protocol_magic = 0x6f797243; // "Cryo"
-constexpr uint16_t protocol_version = 5;
+constexpr uint16_t protocol_version = 6;
 constexpr int max_signals = 64;
 constexpr const char *copy_name = "cryo copy"; // of the process that is a frozen copy
 
@@ -65,7 +65,21 @@ enum class Op : uint16_t {
     // Followed by a packet of up to policies_at_once addresses: their NUMA policies come as one
     // packet of as many Policy. From protocol 5 on.
     policies = 23,
+    // System V objects that the process has used: count packets of up to ipc_at_once IpcUse each,
+    // value of these in all. result −EOVERFLOW: they were too many to remember. From protocol 6 on.
+    ipc = 24,
 };
+
+enum class IpcKind : uint16_t { segment = 1, semaphores = 2, queue = 3 };
+
+// A System V object that a function of the C library was given or has returned.
+struct IpcUse {
+    int32_t id;
+    IpcKind kind;
+    uint16_t undo; // 1: a semaphore operation of it was to be undone (SEM_UNDO)
+};
+
+constexpr int ipc_at_once = 512;
 
 constexpr int policies_at_once = 128;
 

@@ -244,6 +244,9 @@ void serve(int connection)
         case Op::watches:
             send_watches(connection, command);
             break;
+        case Op::ipc:
+            send_ipc(connection, command);
+            break;
         case Op::policies:
             if (!send_policies(connection, command))
                 return;

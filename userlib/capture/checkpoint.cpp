@@ -173,6 +173,9 @@ Result<void> Checkpoint::describe_everybody()
         return read;
     for (const auto &member : members_) {
         Result<void> seen = look_at_memory(member->description(), member->session());
+        Description &d = member->description();
+        if (seen)
+            seen = common_.ipc.look(d.proc, member->session(), d.space, d.problems);
         if (!seen)
             return seen;
         common_.shared.count(member->description().space);
@@ -235,6 +238,8 @@ Result<void> Checkpoint::freeze_everybody(image::ImageWriter &first)
     if (Result<void> saved = members_.front()->save_unfrozen(first, options_.device); !saved)
         return saved;
     if (Result<void> saved = common_.files.save_contents(first); !saved)
+        return saved;
+    if (Result<void> saved = common_.ipc.save_contents(first); !saved)
         return saved;
     if (!by_copy_)
         return {};

@@ -6,6 +6,7 @@
 
 #include "capture/cpu.hpp"
 #include "capture/files.hpp"
+#include "capture/ipc_objects.hpp"
 #include "capture/problems.hpp"
 #include "capture/regions.hpp"
 #include "capture/session.hpp"
@@ -26,7 +27,7 @@ struct SharedPart {
 // What the processes of a tree have in common.
 struct Common {
     explicit Common(const FileOptions &file_options)
-        : options(file_options), files(strings, objects, file_options)
+        : options(file_options), files(strings, objects, file_options), ipc(strings, objects)
     {}
     Common(const Common &) = delete;
     Common &operator=(const Common &) = delete;
@@ -35,6 +36,7 @@ struct Common {
     Strings strings;
     Objects objects;
     Files files;
+    IpcObjects ipc;
     uint64_t deadline = 0;               // of the monotonic clock, nanoseconds; 0: none
     std::function<void(uint64_t)> moved; // told of bytes of memory as they arrive
     SharedContents shared;
@@ -43,7 +45,7 @@ struct Common {
 struct Description {
     Description(pid_t pid, Common &common)
         : proc(pid), options(common.options), strings(common.strings), objects(common.objects),
-          files(common.files)
+          files(common.files), ipc(common.ipc)
     {}
     Description(const Description &) = delete;
     Description &operator=(const Description &) = delete;
@@ -53,6 +55,7 @@ struct Description {
     Strings &strings;
     Objects &objects;
     Files &files;
+    IpcObjects &ipc;
     Problems problems;
     AddressSpace space;
     std::set<int> own_descriptors;      // Cryo's, in the program

@@ -149,18 +149,23 @@ Result<void> Files::save_contents(image::ImageWriter &writer)
         }
     }
     for (const CopiedContents &copy : copied_) {
-        image::Object object;
-        object.id = copy.object;
-        object.kind = copy.kind;
-        object.size = copy.bytes.size();
-        if (Result<void> added = writer.add(object); !added)
-            return added;
-        std::string whole = copy.bytes;
-        whole.resize((whole.size() + page - 1) & ~(page - 1));
-        if (Result<void> added = writer.add_pages(copy.object, 0, image::as_bytes(whole)); !added)
-            return added;
+        if (Result<void> saved = save_copied(copy, writer); !saved)
+            return saved;
     }
     return {};
+}
+
+Result<void> save_copied(const CopiedContents &copy, image::ImageWriter &writer)
+{
+    image::Object object;
+    object.id = copy.object;
+    object.kind = copy.kind;
+    object.size = copy.bytes.size();
+    if (Result<void> added = writer.add(object); !added)
+        return added;
+    std::string whole = copy.bytes;
+    whole.resize((whole.size() + page - 1) & ~(page - 1));
+    return writer.add_pages(copy.object, 0, image::as_bytes(whole));
 }
 
 } // namespace cryo::capture

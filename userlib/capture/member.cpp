@@ -424,6 +424,8 @@ Result<void> Member::write_records(image::ImageWriter &writer, const ImageFacts 
     all(d_.regions);
     if (added)
         added = d_.files.write_records(writer, number_, mapped);
+    if (added && number_ == 0)
+        added = d_.ipc.write_records(writer);
     all(d_.actions);
     all(d_.pending);
     all(d_.timers);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "image/records.hpp"
+#include "image/writer.hpp"
 
 #include <cstdint>
 #include <string>
@@ -28,5 +29,8 @@ struct CopiedContents {
     image::ObjectKind kind = image::ObjectKind::pipe_contents;
     std::string bytes;
 };
+
+// The object with its record. (files_contents.cpp)
+Result<void> save_copied(const CopiedContents &copy, image::ImageWriter &writer);
 
 } // namespace cryo::capture

@@ -51,6 +51,8 @@ bool parse_head(std::string_view line, Mapping &m)
 uint32_t parse_flags(std::string_view words, Problems &problems, const Mapping &m)
 {
     uint32_t flags = m.shared ? image::kRegionShared : 0;
+    if (m.shared && starts_with(m.path, "/SYSV") && words.find("mw") == std::string_view::npos)
+        flags |= image::kRegionReadOnly;
     while (!words.empty()) {
         const std::string_view w = take_word(words);
         if (w == "gd")
@@ -129,10 +131,6 @@ void classify(Mapping &m, uint64_t page_size, bool device, Problems &problems)
     } else {
         m.kind = m.shared ? RegionKind::shared_file : RegionKind::private_file;
     }
-    if (m.shared && m.kind == RegionKind::sysv_shm)
-        problems.add(fmt::format("memory at {:x}: shared mapping of {}{}", m.start, m.path,
-                                 m.deleted ? " (deleted)" : ""),
-                     "unmap it first");
 }
 
 // What of a mapping lies outside all ranges. Two mappings that touch may have become one, so that

@@ -110,6 +110,8 @@ class AgentSession
     Result<std::vector<Watched>> watched();
     // NUMA policies of the memory at these addresses; none where the agent is too old to tell.
     Result<std::vector<agent::Policy>> policies(const std::vector<uint64_t> &addresses);
+    // System V objects that its functions have named; none where the agent is too old to tell.
+    Result<std::vector<agent::IpcUse>> ipc();
     Result<agent::OwnFacts> own();
     // What in the process is not the program's; nothing where nothing is.
     Result<std::unique_ptr<agent::LodgerFacts>> lodger();

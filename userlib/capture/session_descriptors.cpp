@@ -141,6 +141,34 @@ Result<std::vector<AgentSession::Watched>> AgentSession::watched()
     return all;
 }
 
+Result<std::vector<agent::IpcUse>> AgentSession::ipc()
+{
+    constexpr uint16_t first_with_ipc = 6;
+    std::vector<agent::IpcUse> all;
+    if (version_ < first_with_ipc)
+        return all;
+    if (Result<void> asked = send(Op::ipc); !asked)
+        return asked.error();
+    Result<Reply> answer = reply(Op::ipc);
+    if (!answer)
+        return answer.error();
+    for (uint64_t i = 0; i < answer->count; i++) {
+        agent::IpcUse some[agent::ipc_at_once];
+        ssize_t n;
+        do {
+            n = recv(connection_.get(), some, sizeof(some), 0);
+        } while (n < 0 && errno == EINTR);
+        if (n <= 0 || n % static_cast<ssize_t>(sizeof(some[0])) != 0)
+            return lost(n < 0 ? errno : 0);
+        all.insert(all.end(), some, some + static_cast<size_t>(n) / sizeof(some[0]));
+    }
+    if (answer->result == -EOVERFLOW)
+        return Error(EOVERFLOW, fmt::format("process {} uses more System V objects than Cryo "
+                                            "remembers; it cannot be saved",
+                                            pid_));
+    return all;
+}
+
 Result<agent::OwnFacts> AgentSession::own()
 {
     agent::OwnFacts facts;

@@ -40,6 +40,12 @@ void SharedMappings::add_part(const Mapping &m, Contents &contents, uint64_t pag
 
 void SharedMappings::add(const Mapping &m, image::Region &region)
 {
+    if (m.kind == RegionKind::sysv_shm) {
+        // An object of its own, which nobody owns: see ipc_objects.cpp.
+        region.object = d_.ipc.object_of(m.inode);
+        region.object_page = m.offset / 4096;
+        return;
+    }
     if (common_.is_mapped_once(m) && is_first_) {
         Contents &contents = common_.of(m);
         contents.kind = ObjectKind::shared_memory;

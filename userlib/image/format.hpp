@@ -104,6 +104,7 @@ enum class RecordType : uint32_t {
     agent = 45,
     page_digests = 46,
     foreign = 47,
+    ipc = 48,
 
     // Files, of any kind, in versions.
     delta = 64,

@@ -34,7 +34,7 @@ const char *name_of(RecordType type)
         "OPEN_FILE", "DESCRIPTOR", "SIGACTION",  "PENDING_SIGNAL", "TIMER",   "PIPE",
         "EVENTFD",   "SIGNALFD",   "EPOLL_ITEM", "INOTIFY_WATCH",  "LOCK",    "RLIMIT",
         "CPU",       "NOTICE",     "SOCKET",     "TERMINAL",       "OBJECT",  "ATTACHMENT",
-        "TREE",      "MEMBER",     "AGENT",      "PAGE_DIGESTS",   "FOREIGN"};
+        "TREE",      "MEMBER",     "AGENT",      "PAGE_DIGESTS",   "FOREIGN", "IPC"};
     static constexpr const char *file_names[] = {"DELTA", "DELTA_SERVICE", "DELTA_VERSION"};
     size_t i = static_cast<size_t>(type) - 1;
     if (type >= RecordType::delta && type <= RecordType::delta_version)
@@ -95,8 +95,13 @@ const char *name_of(SocketState state)
 const char *name_of(ObjectKind kind)
 {
     return pick({"address space", "file contents", "shared memory", "pipe contents", "attachment",
-                 "terminal queue", "socket queue", "signature"},
+                 "terminal queue", "socket queue", "signature", "messages"},
                 kind);
+}
+
+const char *name_of(IpcKind kind)
+{
+    return pick({"unknown", "segment", "semaphores", "queue"}, kind);
 }
 
 const char *name_of(Scope scope)

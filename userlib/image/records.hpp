@@ -16,6 +16,7 @@
 #include "image/records_delta.hpp"
 #include "image/records_files.hpp"
 #include "image/records_foreign.hpp"
+#include "image/records_ipc.hpp"
 #include "image/records_memory.hpp"
 #include "image/records_process.hpp"
 #include "image/records_signals.hpp"
@@ -41,7 +42,7 @@ using AllRecords =
     TypeList<ImageInfo, Process, Memory, Args, Environ, Auxv, Thread, Region, File, OpenFile,
              Descriptor, Sigaction, PendingSignal, Timer, Pipe, Eventfd, Signalfd, EpollItem,
              InotifyWatch, Lock, Rlimit, Cpu, Notice, Socket, Terminal, Object, Attachment, Tree,
-             Member, Agent, PageDigests, Foreign, Delta, DeltaService, DeltaVersion>;
+             Member, Agent, PageDigests, Foreign, Ipc, Delta, DeltaService, DeltaVersion>;
 
 // Calls f.template operator()<R>() for the record with this number; false if there is none.
 template <class F>
@@ -66,6 +67,7 @@ const char *name_of(FileKind kind);
 const char *name_of(LockKind kind);
 const char *name_of(SocketState state);
 const char *name_of(ObjectKind kind);
+const char *name_of(IpcKind kind);
 const char *name_of(Scope scope);
 const char *name_of(MemberState state);
 const char *name_of(DeltaBase base);

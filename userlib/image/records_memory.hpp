@@ -86,8 +86,9 @@ inline constexpr uint32_t kRegionNoHugePages = 512;
 inline constexpr uint32_t kRegionSequential = 1024;
 inline constexpr uint32_t kRegionRandom = 2048;
 inline constexpr uint32_t kRegionMergeable = 4096;
-inline constexpr uint32_t kRegionAllSaved = 8192; // every page's contents are in the image
-inline constexpr uint32_t kRegionSealed = 16384;  // mseal(2)
+inline constexpr uint32_t kRegionAllSaved = 8192;  // every page's contents are in the image
+inline constexpr uint32_t kRegionSealed = 16384;   // mseal(2)
+inline constexpr uint32_t kRegionReadOnly = 32768; // SHM_RDONLY: can never be made writable
 
 // One mapping, in ascending order of addresses.
 struct Region {
@@ -148,6 +149,7 @@ enum class ObjectKind : uint32_t {
     terminal_queue = 5,
     socket_queue = 6,
     signature = 7,
+    messages = 8,
 };
 
 // Something that has pages: its size in bytes, for the last page may be a part.

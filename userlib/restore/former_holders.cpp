@@ -36,6 +36,11 @@ Holder holder_of(pid_t pid)
 
 } // namespace
 
+bool is_ending(pid_t pid)
+{
+    return holder_of(pid).ending;
+}
+
 Result<void> await_free(const std::vector<pid_t> &pids, int patience_ms)
 {
     int waited_ms = 0;

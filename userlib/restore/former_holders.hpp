@@ -17,4 +17,7 @@ namespace cryo::restore {
 // that must end because it was killed. Those that belong to a living process are not waited for.
 Result<void> await_free(const std::vector<pid_t> &pids, int patience_ms = 5000);
 
+// It has ended, or can do nothing else.
+bool is_ending(pid_t pid);
+
 } // namespace cryo::restore

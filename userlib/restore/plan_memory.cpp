@@ -271,15 +271,17 @@ Result<void> plan_memory(Planning &p)
     } else {
         program.add(Do::unmap_all, "giving up the fresh process's memory", {});
     }
+    if (Result<void> done = plan_segments(p); !done)
+        return done;
     for (const image::Region &region : p.saved.regions) {
-        if (!module_makes(p, region))
+        if (!module_makes(p, region) && !is_segment(region))
             map_region(p, region);
         plan_region_policy(p, region);
     }
     if (Result<void> done = plan_vdso(p); !done)
         return done;
     for (const image::Region &region : p.saved.regions) {
-        if (module_makes(p, region) || region.kind == RegionKind::shared_file)
+        if (module_makes(p, region) || is_segment(region) || region.kind == RegionKind::shared_file)
             continue; // of shared files, see plan_shared_files
         const bool lazy = is_lazy(p, region);
         if (Result<void> done = lazy ? plan_lazy_region(p, region) : fill_region(p, region); !done)

@@ -21,6 +21,7 @@ struct Planning {
     std::map<uint32_t, int> file_fds;            // FILE id → inherited descriptor, to map from
     std::map<uint32_t, uint16_t> map_slots;      // FILE id → slot with a descriptor to map from
     std::map<uint32_t, uint16_t> tid_slots = {}; // saved tid → slot with the present one
+    const IpcObjects *ipc = nullptr;             // where there are any
 };
 
 // planner.cpp: everything of one process whose files are open. `alone`: it need not wait for
@@ -53,6 +54,11 @@ Result<void> plan_shared_files(Planning &p);
 bool is_lazy(const Planning &p, const image::Region &region);
 Result<void> plan_lazy_region(Planning &p, const image::Region &region);
 void note_lazy(Planning &p);
+
+// plan_segments.cpp: System V shared memory; who has changed semaphores.
+bool is_segment(const image::Region &region);
+Result<void> plan_segments(Planning &p);
+void plan_semaphore_pids(Planning &p);
 
 // plan_vdso.cpp: the kernel's own pages.
 Result<void> plan_vdso(Planning &p);

@@ -212,6 +212,7 @@ Saved Planner::distribute()
         one->saved.pipes = first.pipes;
         one->saved.terminals = first.terminals;
         one->saved.sockets = first.sockets;
+        one->saved.ipc = first.ipc;
     }
     const auto holder_of = [&](uint32_t open_file) {
         const auto found = holder.find(open_file);
@@ -305,13 +306,21 @@ Result<std::unique_ptr<TreePlan>> Planner::plan()
         tree_->planned++;
     }
     // One that is to get a signal first does not go on by itself either.
-    tree_->meets =
-        tree_->planned > 1 || tree_->then_signal != 0 || all_.front()->saved.process.stopped;
     TreePlan::Process &root = tree_->processes.front();
+    const Saved &first = all_.front()->saved;
+    tree_->meets = tree_->planned > 1 || tree_->then_signal != 0 || first.process.stopped ||
+                   !first.ipc.empty();
     const Saved common = distribute();
     Planning opening{*root.image, common, options_, *root.plan, {}, {}, {}, {}, {}};
     if (Result<void> opened = open_files(opening); !opened)
         return opened.error().within(tree_->name);
+    if (!first.ipc.empty()) {
+        Result<std::unique_ptr<IpcObjects>> made =
+            IpcObjects::make(first.ipc, *root.image, tree_->notices);
+        if (!made)
+            return made.error().within(tree_->name);
+        tree_->ipc = std::move(*made);
+    }
     for (size_t i = 0; i < all_.size(); i++) {
         TreePlan::Process &process = tree_->processes[i];
         if (!process.plan)
@@ -327,7 +336,9 @@ Result<std::unique_ptr<TreePlan>> Planner::plan()
                      opening.open_fds,
                      i == 0 ? opening.open_slots : none,
                      opening.file_fds,
-                     {}};
+                     {},
+                     {},
+                     tree_->ipc.get()};
         if (Result<void> planned = plan_process_whole(own, !tree_->meets); !planned)
             return planned.error();
         tree_->notices.insert(tree_->notices.end(), process.plan->notices.begin(),

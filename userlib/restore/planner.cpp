@@ -114,6 +114,7 @@ Result<void> plan_process_whole(Planning &p, bool alone)
     if (!alone)
         plan_rendezvous(p, says_ready);
     plan_truncation(p);
+    plan_semaphore_pids(p);
     for (const Step step : {Step(plan_process_signals), Step(plan_timers)}) {
         if (Result<void> done = step(p); !done)
             return done.error().within(p.image.name());

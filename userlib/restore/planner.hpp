@@ -13,6 +13,7 @@
 #include "image/records.hpp"
 #include "image/snapshot.hpp"
 #include "restore/file_options.hpp"
+#include "restore/ipc_objects.hpp"
 #include "restore/nursery.hpp"
 #include "restore/program.hpp"
 
@@ -97,7 +98,8 @@ struct TreePlan {
         bool stopped = false; // it was, by a signal
     };
     std::vector<Process> processes;
-    std::string name; // of the image, for messages
+    std::unique_ptr<IpcObjects> ipc; // where there are any
+    std::string name;                // of the image, for messages
     int64_t cut_realtime = 0;
     size_t planned = 0;         // processes with a plan
     bool for_requester = false; // see RestartOptions

@@ -263,6 +263,14 @@ Result<void> Restart::meet(uint32_t word)
         if (Result<void> heard = hear(link, word); !heard)
             return heard;
     }
+    // Contents that processes outside of the image could see, too: as late as they can come.
+    if (tree_.ipc) {
+        Result<void> done = word == says_ready      ? tree_.ipc->fill()
+                            : word == says_complete ? tree_.ipc->finish()
+                                                    : Result<void>();
+        if (!done)
+            return done.error().within(tree_.name);
+    }
     if (word == says_complete) {
         if (Result<void> stopped = stop_again(); !stopped)
             return stopped;

@@ -32,6 +32,7 @@ struct Saved {
     std::map<uint32_t, image::Socket> sockets;
     std::set<uint32_t>
         listeners; // of these, those that this process is the one to listen on     // by OPEN_FILE
+    std::vector<image::Ipc> ipc;
     std::vector<image::Sigaction> actions;
     std::vector<image::Timer> timers;
     std::vector<image::PendingSignal> pending;

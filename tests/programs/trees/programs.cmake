@@ -5,5 +5,6 @@ foreach(name pipeline shared_offset shared_memory shared_forms zombie relations 
     cryo_test_program(trees/${name})
 endforeach()
 cryo_test_program(trees/system_v TAGS sysv NEEDS sysvipc)
+cryo_test_program(trees/system_v_forms TAGS sysv NEEDS sysvipc)
 cryo_test_program(trees/posix_ipc NEEDS mqueue)
 target_link_libraries(program_terminal_shell PRIVATE util)

@@ -20,6 +20,13 @@ def adopt_orphans():
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
+def have_own_ipc():
+    """Of root: System V objects and message queues of our own, which go away with us."""
+    new_ipc = 0x08000000
+    if os.geteuid() == 0:
+        ctypes.CDLL(None).unshare(new_ipc)  # where it is not allowed, tests remove their own
+
+
 def become_plain_user(directory, uid=1000):
     """Of root: nobody in particular, for good. A test is skipped where that user may not see it."""
     if os.geteuid() != 0:

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// System V objects of stopped processes: what their functions have named (agent/ipc.cpp), and what
+// they have mapped. Each is described once, whoever uses it.
+//
+//     IpcObjects ipc(strings, objects);
+//     ipc.look(proc, session, space, problems);    // each process, while all stand still
+//     ipc.object_of(mapping.inode);                // of a mapped segment
+//     ipc.save_contents(writer);                   // the same: nothing else freezes them
+//     ipc.write_records(writer);                   // of the first process
+//
+// Looking changes nothing that the processes could see, but the times of a segment that is attached
+// to be read.
+#pragma once
+
+#include "capture/objects.hpp"
+#include "capture/problems.hpp"
+#include "capture/proc.hpp"
+#include "capture/regions.hpp"
+#include "image/records.hpp"
+#include "image/writer.hpp"
+
+#include <map>
+
+namespace cryo::capture {
+
+class AgentSession;
+class Strings;
+
+class IpcObjects
+{
+  public:
+    IpcObjects(Strings &strings, Objects &objects) : strings_(strings), objects_(objects) {}
+
+    Result<void> look(const Proc &proc, AgentSession &session, const AddressSpace &space,
+                      Problems &problems);
+    // The object that has the contents of a segment; 0: there is none.
+    uint32_t object_of(uint64_t segment) const;
+    Result<void> save_contents(image::ImageWriter &writer) const;
+    Result<void> write_records(image::ImageWriter &writer) const;
+
+  private:
+    using Key = std::pair<image::IpcKind, int>;
+
+    // False: there is no such object any more.
+    Result<bool> describe(const Key &key);
+    Result<bool> describe_segment(image::Ipc &ipc);
+    Result<bool> describe_semaphores(image::Ipc &ipc);
+    Result<bool> describe_queue(image::Ipc &ipc);
+
+    Strings &strings_;
+    Objects &objects_;
+    std::map<Key, image::Ipc> all_;
+    std::vector<CopiedContents> messages_;
+};
+
+} // namespace cryo::capture

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an image says about System V objects. They belong to no process: each is in the first image
+// of a tree, once. Include records.hpp, which has the whole list.
+#pragma once
+
+#include "image/record_codec.hpp"
+
+namespace cryo::image {
+
+enum class IpcKind : uint32_t {
+    segment = 1,    // shared memory
+    semaphores = 2, // a set of them
+    queue = 3,      // of messages
+};
+
+// Bits of Ipc::flags.
+inline constexpr uint32_t kIpcRemoved = 1; // a segment that lives on while it is attached
+inline constexpr uint32_t kIpcLocked = 2;  // a segment, in memory (SHM_LOCK)
+
+struct Ipc {
+    static constexpr RecordType type = RecordType::ipc;
+    static constexpr uint16_t version = 1;
+    static constexpr bool required = true;
+
+    IpcKind kind = IpcKind{};
+    int32_t id = 0;
+    uint32_t key = 0;  // 0: IPC_PRIVATE, or removed
+    uint32_t mode = 0; // permission bits
+    uint32_t uid = 0;
+    uint32_t gid = 0;
+    uint32_t creator_uid = 0;
+    uint32_t creator_gid = 0;
+    uint32_t flags = 0;
+    uint64_t size = 0;   // bytes of a segment, bytes that a queue may hold, semaphores in a set
+    uint32_t object = 0; // contents of a segment; a queue's messages (messages.hpp); 0: none
+    List<uint32_t> values = {}; // of each semaphore
+    List<uint32_t> pids = {};   // who has changed it last
+
+    template <class Self, class V>
+    static void fields(Self &s, V &&v)
+    {
+        v("kind", s.kind);
+        v("id", s.id);
+        v("key", s.key, Show::hex);
+        v("mode", s.mode, Show::octal);
+        v("uid", s.uid);
+        v("gid", s.gid);
+        v("creator_uid", s.creator_uid);
+        v("creator_gid", s.creator_gid);
+        v("flags", s.flags, Show::hex);
+        v("size", s.size);
+        v("object", s.object);
+        v("values", s.values);
+        v("pids", s.pids);
+    }
+};
+
+} // namespace cryo::image
