@@ -3,6 +3,7 @@
 #include "cli/command.hpp"
 #include "cli/place.hpp"
 #include "coord/launch.hpp"
+#include "coord/parameters.hpp"
 #include "keeper/launch.hpp"
 #include "mpi_family.hpp"
 
@@ -43,6 +44,20 @@ std::optional<int> keep(cryo::keeper::Settings &settings, bool omit)
     return cryo::cli::fail("cr_run", good.error());
 }
 
+// A job may be told by Open MPI's own means what the options of cr_run say, which win.
+void follow_parameters(const std::vector<std::string> &words, cryo::keeper::Settings &settings)
+{
+    cryo::coord::export_parameters(words);
+    const cryo::coord::Parameters wanted =
+        cryo::coord::parameters_of(cryo::coord::own_variables());
+    if (settings.interval.empty())
+        settings.interval = wanted.interval;
+    if (settings.directory.empty())
+        settings.directory = wanted.directory;
+    if (!wanted.backend.empty())
+        settings.backend = wanted.backend;
+}
+
 } // namespace
 
 int main(int argc, char **argv)
@@ -76,6 +91,8 @@ int main(int argc, char **argv)
     }
 
     const bool is_job = mpi || (!no_mpi && !omit && cryo::coord::is_launcher(words.front()));
+    if (is_job)
+        follow_parameters(words, keeping);
     if (keeping.wanted()) {
         keeping.mpi = is_job;
         if (const std::optional<int> code = keep(keeping, omit))

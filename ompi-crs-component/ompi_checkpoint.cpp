@@ -3,6 +3,7 @@
 #include "cli/command.hpp"
 #include "cli/text.hpp"
 #include "coord/client.hpp"
+#include "coord/parameters.hpp"
 #include "coord/snapshot.hpp"
 #include "legacy_options.hpp"
 
@@ -40,7 +41,7 @@ struct Options {
     std::string reference;
     std::string snapshot = "fork";
     std::string compress = "none";
-    std::string backend = "auto";
+    std::string backend; // "": what the job's parameters say
     int64_t patience = 600;
     unsigned keep = 0;
 };
@@ -169,10 +170,21 @@ int list(const Options &options)
     return 0;
 }
 
+// What the command line leaves open is as the job's own parameters have it.
+void complete(Options &options, int pid)
+{
+    cryo::coord::Parameters of_job;
+    if (const Result<cryo::coord::Variables> variables = cryo::coord::variables_of(pid))
+        of_job = cryo::coord::parameters_of(*variables);
+    if (options.where.empty())
+        options.where =
+            of_job.directory.empty() ? cryo::coord::default_base() : of_job.directory;
+    if (options.backend.empty())
+        options.backend = of_job.backend.empty() ? "auto" : of_job.backend;
+}
+
 Result<void> make_base(Options &options)
 {
-    if (options.where.empty())
-        options.where = cryo::coord::default_base();
     std::error_code error;
     options.where = std::filesystem::absolute(options.where, error).lexically_normal();
     if (!error)
@@ -266,6 +278,7 @@ int run(Options &options)
         const Result<json> end = job->until_end([](const json &) {}, [] {});
         return end ? 0 : cryo::cli::fail(command, end.error());
     }
+    complete(options, pid);
     if (Result<void> made = make_base(options); !made)
         return cryo::cli::fail(command, made.error());
     if (Result<void> sent = job->send(request(options)); !sent)
@@ -322,8 +335,8 @@ int main(int argc, char **argv)
     app.add_option("--compress", options.compress, "How pages are stored: none or auto")
         ->check(CLI::IsMember({"none", "auto"}))
         ->capture_default_str();
-    app.add_option("--backend", options.backend, "Who saves the ranks, as for cr_checkpoint")
-        ->capture_default_str();
+    app.add_option("--backend", options.backend,
+                   "Who saves the ranks, as for cr_checkpoint (default: auto)");
     app.add_flag("--json", options.as_json, "One JSON object a line instead of text");
     int level = 0;
     app.add_option("-V", level, "Accepted for old scripts, as --verbose");

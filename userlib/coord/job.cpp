@@ -136,7 +136,7 @@ static bool becomes_launcher(pid_t pid)
     return name == "cr_run" || name == "ompi-restart";
 }
 
-Result<Job> job_of(pid_t pid)
+Result<Variables> variables_of(pid_t pid)
 {
     std::ifstream in(fmt::format("/proc/{}/environ", pid), std::ios::binary);
     std::stringstream all;
@@ -146,7 +146,15 @@ Result<Job> job_of(pid_t pid)
                      fmt::format("process {}: {}", pid,
                                  errno == EACCES ? "belongs to somebody else"
                                                  : "there is none; is this the PID of mpirun?"));
-    Variables variables = variables_of(all.str());
+    return variables_of(all.str());
+}
+
+Result<Job> job_of(pid_t pid)
+{
+    Result<Variables> found = variables_of(pid);
+    if (!found)
+        return found.error();
+    Variables &variables = *found;
     // The runtime directory's default is that of the job's owner, not of root who looks at it.
     if (variables.count("CRYO_RUNTIME_DIR") == 0) {
         struct stat status = {};

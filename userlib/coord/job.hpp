@@ -34,7 +34,8 @@ struct Job {
 
 // From the variables of a process; ENOENT: it belongs to no job.
 Result<Job> job_from(const Variables &variables);
-// From those of the process `pid`.
+// Those with which the process `pid` was executed.
+Result<Variables> variables_of(pid_t pid);
 Result<Job> job_of(pid_t pid);
 Variables own_variables();
 

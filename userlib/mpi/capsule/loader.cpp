@@ -168,6 +168,7 @@ bool starts_with(const char *string, const char *prefix)
 // No restartable sequences: the kernel knows one area for each thread, and it is the program's. No
 // memory hooks and no caches that would need them: they do not see the program's munmap.
 constexpr const char *settings[] = {
+    "CRYO_CAPSULE_OPEN=1", // for mca_hook_cryo.so
     "OMPI_MCA_mpi_leave_pinned=0", "OMPI_MCA_mpi_leave_pinned_pipeline=0",
     "OMPI_MCA_memory=^patcher",    "OMPI_MCA_opal_signal=",
     "UCX_MEM_EVENTS=no",           "UCX_MEM_MMAP_HOOK_MODE=none",
