@@ -231,6 +231,13 @@ int save(pid_t pid, opal_crs_base_snapshot_t *snapshot, opal_crs_base_ckpt_optio
                 log && *log ? log.get() : cr_strerror(error));
 }
 
+// Open MPI's reader of these files leaves the space behind the colon.
+std::string trimmed(const std::string &text)
+{
+    const size_t first = text.find_first_not_of(' ');
+    return first == std::string::npos ? "" : text.substr(first);
+}
+
 // The image of a snapshot that was made by another process: all there is are its files.
 int find_context(opal_crs_base_snapshot_t *snapshot, std::string &path)
 {
@@ -243,14 +250,14 @@ int find_context(opal_crs_base_snapshot_t *snapshot, std::string &path)
         OPAL_SUCCESS)
         return fail(snapshot->metadata_filename, "it names no component");
     const std::unique_ptr<char, Freed> name(component);
-    if (strcmp(component, self.base_version.mca_component_name) != 0)
+    if (trimmed(component) != self.base_version.mca_component_name)
         return fail(snapshot->metadata_filename, "another component made this snapshot");
     char key[] = "# CONTEXT: ";
     char **values = nullptr;
     opal_crs_base_metadata_read_token(metadata.get(), key, &values);
     if (values == nullptr || values[0] == nullptr)
         return fail(snapshot->metadata_filename, "it names no context");
-    path = std::string(snapshot->snapshot_directory) + "/" + values[0];
+    path = std::string(snapshot->snapshot_directory) + "/" + trimmed(values[0]);
     opal_argv_free(values);
     return OPAL_SUCCESS;
 }

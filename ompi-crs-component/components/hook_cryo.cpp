@@ -106,7 +106,11 @@ std::vector<std::string> obstacles(bool in_capsule)
                            "'cr_run mpirun ...', where cr_run stands in front of mpirun");
     if (is_set(directory)) {
         const std::string where = existing(directory);
-        if (access(where.c_str(), W_OK | X_OK) != 0)
+        struct stat status;
+        errno = 0;
+        if (stat(where.c_str(), &status) == 0 && !S_ISDIR(status.st_mode))
+            errno = ENOTDIR;
+        if (errno != 0 || access(where.c_str(), W_OK | X_OK) != 0)
             found.push_back("snapshots cannot be written to hook_cryo_directory=" +
                             std::string(directory) + " on " + variable("HOSTNAME") + ": " + where +
                             ": " + strerror(errno));

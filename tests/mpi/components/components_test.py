@@ -41,7 +41,7 @@ class Case(unittest.TestCase):
         self.directory = scratch.name
         self.settings = run_mpi.environment(self.directory, "vader")
         self.settings.update(
-            OMPI_MCA_mca_base_component_path=f"{OPTIONS.components}:system:user",
+            OMPI_MCA_mca_base_component_path=f"{OPTIONS.components}:SYSTEM_DEFAULT:USER_DEFAULT",
             CRYO_RUNTIME_DIR=f"{self.directory}/run", CRYO_LISTEN="127.0.0.1")
         self.settings.pop("PMIX_MCA_gds")
 
@@ -215,9 +215,9 @@ class Hook(Case):
         self.assertIn("no daemon for ompi-checkpoint", done.stderr)
 
     def test_a_directory_and_a_backend_that_are_not_there(self):
-        said = self.job("--mca", "hook_cryo_directory", "/proc/nowhere")
+        said = self.job("--mca", "hook_cryo_directory", "/dev/null/nowhere")
         self.assertEqual(len(said), 1)
-        self.assertIn("hook_cryo_directory=/proc/nowhere", said[0])
+        self.assertIn("hook_cryo_directory=/dev/null/nowhere", said[0])
         if not os.path.exists("/dev/cryo"):
             said = self.job("--mca", "hook_cryo_backend", "kmod")
             self.assertEqual(len(said), 1)
