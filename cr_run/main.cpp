@@ -48,8 +48,7 @@ std::optional<int> keep(cryo::keeper::Settings &settings, bool omit)
 void follow_parameters(const std::vector<std::string> &words, cryo::keeper::Settings &settings)
 {
     cryo::coord::export_parameters(words);
-    const cryo::coord::Parameters wanted =
-        cryo::coord::parameters_of(cryo::coord::own_variables());
+    const cryo::coord::Parameters wanted = cryo::coord::parameters_of(cryo::coord::own_variables());
     if (settings.interval.empty())
         settings.interval = wanted.interval;
     if (settings.directory.empty())

@@ -177,8 +177,7 @@ void complete(Options &options, int pid)
     if (const Result<cryo::coord::Variables> variables = cryo::coord::variables_of(pid))
         of_job = cryo::coord::parameters_of(*variables);
     if (options.where.empty())
-        options.where =
-            of_job.directory.empty() ? cryo::coord::default_base() : of_job.directory;
+        options.where = of_job.directory.empty() ? cryo::coord::default_base() : of_job.directory;
     if (options.backend.empty())
         options.backend = of_job.backend.empty() ? "auto" : of_job.backend;
 }

@@ -86,7 +86,8 @@ opal_crs_base_component_t &self = mca_crs_cryo_component;
 void register_one(const char *name, const char *help, mca_base_var_type_t type, void *storage)
 {
     mca_base_component_var_register(&self.base_version, name, help, type, nullptr, 0,
-                                    mca_base_var_flag_t{}, OPAL_INFO_LVL_9, MCA_BASE_VAR_SCOPE_READONLY, storage);
+                                    mca_base_var_flag_t{}, OPAL_INFO_LVL_9,
+                                    MCA_BASE_VAR_SCOPE_READONLY, storage);
 }
 
 int register_parameters()
@@ -246,8 +247,7 @@ int find_context(opal_crs_base_snapshot_t *snapshot, std::string &path)
         return fail(snapshot->metadata_filename, strerror(errno));
     char *component = nullptr;
     int pid = 0;
-    if (opal_crs_base_extract_expected_component(metadata.get(), &component, &pid) !=
-        OPAL_SUCCESS)
+    if (opal_crs_base_extract_expected_component(metadata.get(), &component, &pid) != OPAL_SUCCESS)
         return fail(snapshot->metadata_filename, "it names no component");
     const std::unique_ptr<char, Freed> name(component);
     if (trimmed(component) != self.base_version.mca_component_name)

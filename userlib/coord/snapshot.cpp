@@ -195,8 +195,8 @@ std::string image_name(int pid)
 
 std::string default_base()
 {
-    for (const char *name : {"OMPI_MCA_hook_cryo_directory",
-                             "OMPI_MCA_snapc_base_global_snapshot_dir", "HOME"}) {
+    for (const char *name :
+         {"OMPI_MCA_hook_cryo_directory", "OMPI_MCA_snapc_base_global_snapshot_dir", "HOME"}) {
         if (const char *value = getenv(name); value != nullptr && *value == '/')
             return value;
     }
