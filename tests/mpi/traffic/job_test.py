@@ -53,9 +53,12 @@ class Jobs:
 
     def save(self, *how):
         """The reference of a snapshot; None when the job came to its end before."""
-        done = subprocess.run([self.command("ompi-checkpoint"), *how, str(self.job.pid)],
-                              env=self.settings, text=True, capture_output=True, check=False,
-                              timeout=self.options.patience, stdin=subprocess.DEVNULL)
+        try:
+            done = subprocess.run([self.command("ompi-checkpoint"), "-v", *how, str(self.job.pid)],
+                                  env=self.settings, text=True, capture_output=True, check=False,
+                                  timeout=self.options.patience, stdin=subprocess.DEVNULL)
+        except subprocess.TimeoutExpired as over: # what the job waits for is still to be seen
+            self.fail(f"ompi-checkpoint does not end:\n{(over.stdout or b'').decode()}")
         if found := re.search(r"^Snapshot Ref\.: +(\d+) (\S+)$", done.stdout, re.M):
             if "--term" in how:
                 self.wait()
