@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cr_run: starts a program so that it can be saved.
+#include "baseline.hpp"
 #include "cli/command.hpp"
 #include "cli/place.hpp"
 #include "coord/launch.hpp"
@@ -76,6 +77,11 @@ int main(int argc, char **argv)
     app.add_option("--signal", signal,
                    "The signal that Cryo uses inside the program (default: the last real-time one)")
         ->check(CLI::Range(SIGRTMIN, SIGRTMAX));
+    std::string cpu = "native";
+    app.add_option("--cpu", cpu,
+                   "Which CPU libraries choose their code for: this one (native), or any "
+                   "(baseline), so that the program can be restarted on an older one")
+        ->check(CLI::IsMember({"native", "baseline"}));
     cryo::keeper::Settings keeping;
     cryo::keeper::add_options(app, keeping);
     app.footer("The program and its arguments follow the options: cr_run [OPTIONS] PROGRAM ...");
@@ -113,6 +119,8 @@ int main(int argc, char **argv)
     unsetenv("CRYO_PLAN_FD"); // that is for cr_restart to say
     if (signal != 0)
         setenv("CRYO_SIGNAL", std::to_string(signal).c_str(), 1);
+    if (cpu == "baseline")
+        choose_baseline_cpu();
     if (is_job) {
         if (cryo::Result<void> made = cryo::coord::make_job(words); !made)
             return cryo::cli::fail("cr_run", made.error());

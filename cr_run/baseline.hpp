@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// cr_run --cpu=baseline: libraries choose code that every x86-64 CPU has.
+#pragma once
+
+#include <string>
+
+// GLIBC_TUNABLES that say so, besides what they say already.
+std::string baseline_tunables(const std::string &present);
+
+// Sets the environment for the program and its children.
+void choose_baseline_cpu();
