@@ -304,7 +304,8 @@ static void lose_patience(unsigned pauses, const char *what)
 // A preloaded library may make one of these calls out of another.
 static bool is_call(long asked, long found)
 {
-    const bool may_be_ppoll = asked == SYS_poll || asked == SYS_epoll_wait;
+    const bool may_be_ppoll =
+        asked == SYS_poll || asked == SYS_epoll_wait || asked == SYS_epoll_pwait;
     return found == asked || (may_be_ppoll && found == SYS_ppoll);
 }
 
@@ -348,12 +349,17 @@ static void *sleep_in_call(void *argument)
     return NULL;
 }
 
-void probe_sleep_in(struct probe_sleeper *sleeper, long number, long (*call)(void *),
-                    void *argument)
+void probe_sleep(struct probe_sleeper *sleeper, long (*call)(void *), void *argument)
 {
     *sleeper = (struct probe_sleeper){.call = call, .argument = argument};
     PROBE_ZERO(pthread_create(&sleeper->thread, NULL, sleep_in_call, sleeper));
     probe_await("start of the sleeping thread", &sleeper->tid);
+}
+
+void probe_sleep_in(struct probe_sleeper *sleeper, long number, long (*call)(void *),
+                    void *argument)
+{
+    probe_sleep(sleeper, call, argument);
     probe_await_blocked(sleeper->tid, number);
 }
 

@@ -121,7 +121,8 @@ struct probe_sleeper {
     int error;
 };
 
-// Starts CALL(ARGUMENT) in a thread and returns once it sleeps in the system call NUMBER.
+// Starts CALL(ARGUMENT) in a thread; the second returns once it sleeps in the system call NUMBER.
+void probe_sleep(struct probe_sleeper *sleeper, long (*call)(void *), void *argument);
 void probe_sleep_in(struct probe_sleeper *sleeper, long number, long (*call)(void *),
                     void *argument);
 

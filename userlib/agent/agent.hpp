@@ -53,6 +53,8 @@ extern State state;
 extern "C" {
 int cryo_context_save(Context *context) __attribute__((returns_twice));
 void cryo_signal_return();
+long cryo_syscall(long number, long a, long b, long c, long d, long e, long f);
+extern const char cryo_syscall_end[]; // behind its `syscall`
 long cryo_clone(unsigned long flags, void *stack_top, void (*fn)(void *), void *arg);
 }
 
@@ -84,7 +86,8 @@ bool knock_at_library_thread(int tid); // false: it is none
 void stop_knocking();
 
 // interrupted_call.cpp: makes a system call that the checkpoint interrupted go on, if it can be.
-bool resume_call(void *frame); // true: a system call is entered next
+bool resume_call(void *frame);    // true: a system call is entered next
+void keep_time_left(void *frame); // first of all, as the time goes on
 
 // restarted.cpp: the leader of the checkpoint, restored, puts things in order; and, when the other
 // threads are on their way, tells cr_restart.

@@ -51,6 +51,36 @@ cryo_clone:
 	hlt
 	.size	cryo_clone, .-cryo_clone
 
+/* long cryo_syscall(long number, long, long, long, long, long, long): the kernel's own result.
+ * The number stays in %rbx, where the handler of a checkpoint finds it (interrupted_call.cpp).
+ */
+	.globl	cryo_syscall
+	.hidden	cryo_syscall
+	.type	cryo_syscall, @function
+cryo_syscall:
+	.cfi_startproc
+	pushq	%rbx
+	.cfi_adjust_cfa_offset 8
+	.cfi_rel_offset rbx, 0
+	movq	%rdi, %rbx
+	movq	%rdi, %rax
+	movq	%rsi, %rdi
+	movq	%rdx, %rsi
+	movq	%rcx, %rdx
+	movq	%r8, %r10
+	movq	%r9, %r8
+	movq	16(%rsp), %r9
+	syscall
+	.globl	cryo_syscall_end
+	.hidden	cryo_syscall_end
+cryo_syscall_end:
+	popq	%rbx
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore rbx
+	ret
+	.cfi_endproc
+	.size	cryo_syscall, .-cryo_syscall
+
 /* Where signal handlers of ours return to. Unwinders know these very bytes. */
 	.globl	cryo_signal_return
 	.hidden	cryo_signal_return

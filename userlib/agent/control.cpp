@@ -119,6 +119,7 @@ void lead(int self, void *frame)
 
 void on_signal(int, siginfo_t *info, void *frame)
 {
+    keep_time_left(frame);
     const auto self = static_cast<int>(sys::call(SYS_gettid));
     const uint32_t barrier = round.barrier.load(std::memory_order_acquire);
     bool parked = false;

@@ -17,5 +17,6 @@ void find_real_descriptor_functions();
 void find_real_wait_functions();
 void find_real_exec_functions();
 void find_real_ipc_functions();
+void find_real_syscall();
 
 } // namespace cryo::agent

@@ -3,6 +3,7 @@
 // down (ipc.cpp), and nothing else. An id that was made known otherwise is written down before the
 // call that may wait for it.
 #include "agent/interposed.hpp"
+#include "agent/timed_wait.hpp"
 
 #include <dlfcn.h>
 #include <sys/ipc.h>
@@ -102,7 +103,10 @@ CRYO_INTERPOSED int semtimedop(int id, sembuf *operations, size_t count,
                                const timespec *timeout) noexcept
 {
     remember_ipc(IpcKind::semaphores, id, undoes(operations, count));
-    return known(real.semtimedop)(id, operations, count, timeout);
+    if (!TimedWait::takes(timeout))
+        return known(real.semtimedop)(id, operations, count, timeout);
+    TimedWait wait(*timeout);
+    return known(real.semtimedop)(id, operations, count, wait.limit());
 }
 
 CRYO_INTERPOSED int msgget(key_t key, int flags) noexcept

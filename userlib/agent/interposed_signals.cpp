@@ -7,6 +7,7 @@
 // This is ordinary code, called by the program; but most of these functions may be called in signal
 // handlers, so it keeps to that.
 #include "agent/interposed.hpp"
+#include "agent/timed_wait.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -229,10 +230,15 @@ CRYO_INTERPOSED int sigwait(const sigset_t *set, int *number)
 
 CRYO_INTERPOSED int sigtimedwait(const sigset_t *set, siginfo_t *info, const timespec *limit)
 {
-    if (!has_ours(set))
+    sigset_t rest;
+    if (has_ours(set)) {
+        rest = without_ours(set);
+        set = &rest;
+    }
+    if (!TimedWait::takes(limit))
         return known(real.sigtimedwait)(set, info, limit);
-    const sigset_t rest = without_ours(set);
-    return known(real.sigtimedwait)(&rest, info, limit);
+    TimedWait wait(*limit);
+    return known(real.sigtimedwait)(set, info, wait.limit());
 }
 
 CRYO_INTERPOSED int sigwaitinfo(const sigset_t *set, siginfo_t *info)

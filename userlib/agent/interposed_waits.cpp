@@ -3,17 +3,22 @@
 // interrupts goes on with the time that was left (interrupted_call.cpp). The kernel tells that time
 // to some calls only; where the program uses another one, it is replaced by one of those:
 //
-//     nanosleep, clock_nanosleep, usleep without a place for the rest     with one
-//     poll with a timeout                                                 ppoll
-//     epoll_wait with a timeout                                           ppoll of the epoll set
+//     nanosleep, clock_nanosleep, usleep, thrd_sleep without a place for the rest    with one
+//     poll with a timeout                                                ppoll
+//     epoll_wait, epoll_pwait, epoll_pwait2 with a timeout               ppoll of the epoll set
+//     sigtimedwait, semtimedop: a TimedWait (interposed_signals.cpp, interposed_ipc.cpp)
 //
 // A wait that ends at once costs no more system calls than before.
+//
+// The same for calls that wait and are made by syscall(): interposed_syscall.cpp.
 #include "agent/interposed.hpp"
+#include "agent/timed_wait.hpp"
 
 #include <cerrno>
 #include <dlfcn.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <threads.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,6 +32,9 @@ struct {
     int (*poll)(pollfd *, nfds_t, int);
     int (*ppoll)(pollfd *, nfds_t, const timespec *, const sigset_t *);
     int (*epoll_wait)(int, epoll_event *, int, int);
+    int (*epoll_pwait)(int, epoll_event *, int, int, const sigset_t *);
+    int (*epoll_pwait2)(int, epoll_event *, int, const timespec *, const sigset_t *);
+    int (*thrd_sleep)(const timespec *, timespec *);
 } real;
 
 template <class F>
@@ -58,18 +66,17 @@ int64_t now()
     return time.tv_sec * 1000 * ms + time.tv_nsec;
 }
 
-int timed_epoll_wait(int set, epoll_event *events, int most, int timeout)
+int timed_epoll_wait(int set, epoll_event *events, int most, int64_t left, const sigset_t *mask)
 {
     int found = known(real.epoll_wait)(set, events, most, 0);
     if (found != 0)
         return found;
-    int64_t left = timeout * ms;
     const int64_t end = now() + left;
     // Another thread may have taken what has come.
     for (; found == 0 && left > 0; left = end - now()) {
         pollfd waited = {.fd = set, .events = POLLIN, .revents = 0};
         const timespec limit = span(left);
-        const int ready = known(real.ppoll)(&waited, 1, &limit, nullptr);
+        const int ready = known(real.ppoll)(&waited, 1, &limit, mask);
         if (ready <= 0)
             return ready;
         found = known(real.epoll_wait)(set, events, most, 0);
@@ -94,6 +101,9 @@ void find_real_wait_functions()
     find(real.poll, "poll");
     find(real.ppoll, "ppoll");
     find(real.epoll_wait, "epoll_wait");
+    find(real.epoll_pwait, "epoll_pwait");
+    find(real.epoll_pwait2, "epoll_pwait2");
+    find(real.thrd_sleep, "thrd_sleep");
 }
 
 } // namespace cryo::agent
@@ -138,7 +148,33 @@ CRYO_INTERPOSED int epoll_wait(int set, epoll_event *events, int most, int timeo
 {
     if (timeout <= 0)
         return known(real.epoll_wait)(set, events, most, timeout);
-    return timed_epoll_wait(set, events, most, timeout);
+    return timed_epoll_wait(set, events, most, timeout * ms, nullptr);
+}
+
+CRYO_INTERPOSED int epoll_pwait(int set, epoll_event *events, int most, int timeout,
+                                const sigset_t *mask)
+{
+    if (timeout <= 0)
+        return known(real.epoll_pwait)(set, events, most, timeout, mask);
+    return timed_epoll_wait(set, events, most, timeout * ms, mask);
+}
+
+CRYO_INTERPOSED int epoll_pwait2(int set, epoll_event *events, int most, const timespec *limit,
+                                 const sigset_t *mask)
+{
+    if (!TimedWait::takes(limit) && known(real.epoll_pwait2) != nullptr)
+        return real.epoll_pwait2(set, events, most, limit, mask);
+    if (!TimedWait::takes(limit)) {
+        errno = ENOSYS; // this C library does not have it
+        return -1;
+    }
+    return timed_epoll_wait(set, events, most, limit->tv_sec * 1000 * ms + limit->tv_nsec, mask);
+}
+
+CRYO_INTERPOSED int thrd_sleep(const timespec *time, timespec *rest)
+{
+    timespec left = {};
+    return known(real.thrd_sleep)(time, rest != nullptr ? rest : &left);
 }
 
 } // extern "C"

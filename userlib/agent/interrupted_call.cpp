@@ -8,10 +8,11 @@
 //   until then:  clock_nanosleep(TIMER_ABSTIME), futex with an absolute time
 //   time left:   select pselect ppoll (the kernel updates their timeout), nanosleep and
 //                clock_nanosleep where the caller takes the remaining time
+//   time noted:  sigtimedwait semtimedop futex io_getevents, where a TimedWait tells
 //
-// The rest (sockets with a timeout, sigtimedwait with one, …) returns EINTR as after any handled
-// signal: the time that is left is nowhere to be found. Where the agent is preloaded, poll,
-// epoll_wait and sleeps are made to be of those that have it (interposed_waits.cpp).
+// The rest (sockets with a timeout, …) returns EINTR as after any handled signal: the time that is
+// left is nowhere to be found. Where the agent is preloaded, what the program calls is made to be
+// of those that have it (interposed_waits.cpp).
 //
 // A call that is to be restarted has a gap of its own: a signal of the program's that comes between
 // the cut and the return from the handler is delivered before the call is entered again, and a
@@ -19,8 +20,10 @@
 // EINTR, as it would have done without the checkpoint.
 //
 // The number of the call is no longer in the frame (rax has the result). It is taken from the
-// instruction before the `syscall`: compilers load it as a constant there.
+// instruction before the `syscall`: compilers load it as a constant there. Our own syscall(2) keeps
+// it in a register.
 #include "agent/agent.hpp"
+#include "agent/timed_wait.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -50,8 +53,11 @@ struct Call {
 //     b8 NN NN NN NN      mov $NN, %eax
 //     [48] 8b XX 24 XX    mov N(%rsp), %register     (or nothing)
 //     0f 05               syscall
-long number_before(greg_t rip)
+long number_before(const greg_t *regs)
 {
+    const greg_t rip = regs[REG_RIP];
+    if (rip == reinterpret_cast<greg_t>(cryo_syscall_end))
+        return regs[REG_RBX];
     const auto *end = reinterpret_cast<const unsigned char *>(rip) - 2;
     if (end[0] != 0x0f || end[1] != 0x05)
         return -1;
@@ -65,8 +71,39 @@ long number_before(greg_t rip)
     return -1;
 }
 
+// The wait that the program's call belongs to, if its time is noted.
+TimedWait *noted(const Call &call)
+{
+    int where;
+    switch (call.number) {
+    case SYS_rt_sigtimedwait:
+        where = 2;
+        break;
+    case SYS_futex:
+    case SYS_semtimedop:
+        where = 3;
+        break;
+    case SYS_io_getevents:
+    case SYS_io_pgetevents:
+        where = 4;
+        break;
+    default:
+        return nullptr;
+    }
+    return TimedWait::of(call.arg(where), call.regs[REG_RSP]);
+}
+
+int64_t now()
+{
+    timespec time = {};
+    sys::call(SYS_clock_gettime, CLOCK_MONOTONIC, &time);
+    return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+}
+
 bool can_enter_again(const Call &call)
 {
+    if (noted(call) != nullptr)
+        return true;
     switch (call.number) {
     case SYS_pause:
     case SYS_rt_sigsuspend:
@@ -81,6 +118,9 @@ bool can_enter_again(const Call &call)
         return call.arg(2) == 0;
     case SYS_semtimedop:
         return call.arg(3) == 0;
+    case SYS_io_getevents:
+    case SYS_io_pgetevents:
+        return call.arg(4) == 0;
     case SYS_poll:
         return static_cast<int>(call.arg(2)) < 0;
     case SYS_epoll_wait:
@@ -106,6 +146,8 @@ void take_time_left(const Call &call)
         call.regs[REG_RDI] = call.arg(1);
     else if (call.number == SYS_clock_nanosleep && (call.arg(1) & TIMER_ABSTIME) == 0)
         call.regs[REG_RDX] = call.arg(3);
+    else if (TimedWait *wait = noted(call); wait != nullptr)
+        wait->go_on(now());
 }
 
 // Calls that the kernel restarts after a handler with SA_RESTART and ends with EINTR after another.
@@ -216,6 +258,15 @@ bool handler_waits(const ucontext_t &context)
 
 } // namespace
 
+void keep_time_left(void *frame)
+{
+    greg_t *regs = static_cast<ucontext_t *>(frame)->uc_mcontext.gregs;
+    if (regs[REG_RAX] != interrupted)
+        return;
+    if (TimedWait *wait = noted({regs, number_before(regs)}); wait != nullptr)
+        wait->keep_left(now());
+}
+
 bool resume_call(void *frame)
 {
     auto &context = *static_cast<ucontext_t *>(frame);
@@ -229,7 +280,7 @@ bool resume_call(void *frame)
     }
     if (regs[REG_RAX] != interrupted)
         return false;
-    const Call call = {regs, number_before(regs[REG_RIP])};
+    const Call call = {regs, number_before(regs)};
     if (call.number < 0 || !can_enter_again(call) || handler_waits(context))
         return false;
     take_time_left(call);

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls that wait, made by their number: syscall(SYS_futex, …). In the C library's syscall()
+// nothing tells afterwards which call it was. Ours does (cryo_syscall), and makes the waits to be
+// of those whose remaining time is known, as interposed_waits.cpp does for the functions with a
+// name.
+#include "agent/interposed.hpp"
+#include "agent/timed_wait.hpp"
+#include "sys/raw.hpp"
+
+#include <array>
+#include <cerrno>
+#include <dlfcn.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <unistd.h>
+
+namespace cryo::agent {
+
+namespace {
+
+constexpr long epoll_pwait2_number = 441; // for headers that are older
+
+// Those that wait; and exec, for the reason that interposed_exec.cpp gives.
+constexpr std::array<long, 21> taken = {
+    SYS_poll,         SYS_select,      SYS_pause,           SYS_nanosleep,       SYS_semop,
+    SYS_msgsnd,       SYS_msgrcv,      SYS_rt_sigtimedwait, SYS_futex,           SYS_rt_sigsuspend,
+    SYS_io_getevents, SYS_semtimedop,  SYS_clock_nanosleep, SYS_epoll_wait,      SYS_pselect6,
+    SYS_ppoll,        SYS_epoll_pwait, SYS_io_pgetevents,   epoll_pwait2_number, SYS_execve,
+    SYS_execveat,
+};
+
+constexpr std::array<uint64_t, 8> bits()
+{
+    std::array<uint64_t, 8> set = {};
+    for (const long number : taken)
+        set[static_cast<size_t>(number) / 64] |= uint64_t(1) << (number % 64);
+    return set;
+}
+
+constexpr int64_t second = 1'000'000'000;
+constexpr long mask_size = 8;
+
+timespec span(int64_t ns)
+{
+    return {.tv_sec = ns / second, .tv_nsec = ns % second};
+}
+
+int64_t now()
+{
+    timespec time = {};
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * second + time.tv_nsec;
+}
+
+const timespec *as_time(long argument)
+{
+    return reinterpret_cast<const timespec *>(argument);
+}
+
+const char *text(long argument)
+{
+    return reinterpret_cast<const char *>(argument);
+}
+
+char *const *texts(long argument)
+{
+    return reinterpret_cast<char *const *>(argument);
+}
+
+long as_argument(const void *pointer)
+{
+    return reinterpret_cast<long>(pointer);
+}
+
+long plain(long number, const long (&a)[6])
+{
+    return cryo_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+// With the limit, which is the argument `where`, in a place from which the wait can go on.
+long noted(long number, const long (&a)[6], int where)
+{
+    if (!TimedWait::takes(as_time(a[where])))
+        return plain(number, a);
+    TimedWait wait(*as_time(a[where]));
+    long with[6];
+    for (int i = 0; i < 6; i++)
+        with[i] = i == where ? as_argument(wait.limit()) : a[i];
+    return plain(number, with);
+}
+
+long poll_for(long waited, long count, int64_t ns, long mask)
+{
+    timespec limit = span(ns);
+    return cryo_syscall(SYS_ppoll, waited, count, as_argument(&limit), mask, mask_size, 0);
+}
+
+// As timed_epoll_wait() of interposed_waits.cpp.
+long epoll_for(const long (&a)[6], int64_t left, long mask)
+{
+    const auto look = [&] { return cryo_syscall(SYS_epoll_wait, a[0], a[1], a[2], 0, 0, 0); };
+    long found = look();
+    const int64_t end = now() + left;
+    for (; found == 0 && left > 0; left = end - now()) {
+        pollfd waited = {.fd = static_cast<int>(a[0]), .events = POLLIN, .revents = 0};
+        const long ready = poll_for(as_argument(&waited), 1, left, mask);
+        if (ready <= 0)
+            return ready;
+        found = look();
+    }
+    return found;
+}
+
+int64_t from_ms(long timeout)
+{
+    constexpr int64_t ms = 1'000'000;
+    return static_cast<int>(timeout) * ms;
+}
+
+long do_call(long number, const long (&a)[6])
+{
+    timespec rest = {};
+    switch (number) {
+    case SYS_nanosleep:
+        return plain(number, {a[0], a[1] != 0 ? a[1] : as_argument(&rest), 0, 0, 0, 0});
+    case SYS_clock_nanosleep:
+        return plain(number, {a[0], a[1], a[2], a[3] != 0 ? a[3] : as_argument(&rest), 0, 0});
+    case SYS_poll:
+        return from_ms(a[2]) > 0 ? poll_for(a[0], a[1], from_ms(a[2]), 0) : plain(number, a);
+    case SYS_epoll_wait:
+        return from_ms(a[3]) > 0 ? epoll_for(a, from_ms(a[3]), 0) : plain(number, a);
+    case SYS_epoll_pwait:
+        return from_ms(a[3]) > 0 ? epoll_for(a, from_ms(a[3]), a[4]) : plain(number, a);
+    case epoll_pwait2_number:
+        return TimedWait::takes(as_time(a[3]))
+                   ? epoll_for(a, as_time(a[3])->tv_sec * second + as_time(a[3])->tv_nsec, a[4])
+                   : plain(number, a);
+    case SYS_rt_sigtimedwait:
+        return noted(number, a, 2);
+    case SYS_semtimedop:
+        return noted(number, a, 3);
+    case SYS_io_getevents:
+    case SYS_io_pgetevents:
+        return noted(number, a, 4);
+    case SYS_execve:
+        return execve(text(a[0]), texts(a[1]), texts(a[2])) == 0 ? 0 : -errno;
+    case SYS_execveat:
+        return execveat(static_cast<int>(a[0]), text(a[1]), texts(a[2]), texts(a[3]),
+                        static_cast<int>(a[4])) == 0
+                   ? 0
+                   : -errno;
+    case SYS_futex: // of the commands, this one has a span of time
+        return (a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT ? noted(number, a, 3) : plain(number, a);
+    default:
+        return plain(number, a);
+    }
+}
+
+} // namespace
+
+extern "C" {
+
+extern const std::array<uint64_t, 8> cryo_taken_calls;
+extern constinit const std::array<uint64_t, 8> cryo_taken_calls = bits();
+constinit void *cryo_real_syscall = nullptr;
+
+long cryo_taken_call(long number, long a, long b, long c, long d, long e, long f)
+{
+    const long result = do_call(number, {a, b, c, d, e, f});
+    if (!sys::failed(result))
+        return result;
+    errno = static_cast<int>(-result);
+    return -1;
+}
+
+} // extern "C"
+
+void find_real_syscall()
+{
+    cryo_real_syscall = dlsym(RTLD_NEXT, "syscall");
+}
+
+} // namespace cryo::agent
