@@ -36,7 +36,7 @@ class Whole(jobs.Case):
         return int(steps[0])
 
     def test_generations(self):
-        job = self.start(2, 1500)
+        job = self.start(2, 5000)
         reference, seq = self.save(job)
         self.assertEqual((reference, seq), (f"ompi_global_snapshot_{job.pid}.ckpt", 0))
         job.kill()
@@ -47,7 +47,7 @@ class Whole(jobs.Case):
         second.kill()
         self.restarted_steps(second.text(), 2)
         text = self.restart(again).end()
-        self.check_result(text, 2, 1500)
+        self.check_result(text, 2, 5000)
         self.restarted_steps(text, 2)
         self.check_store()
 
@@ -108,14 +108,14 @@ class Whole(jobs.Case):
         self.assertIn("the image of rank 1", self.tool("ompi-restart", reference, code=2).stderr)
 
     def test_term(self):
-        job = self.start(2, 2000)
+        job = self.start(2, 5000)
         reference, _ = self.save(job, "--term")
         job.end(143)
         text = self.restart(reference).end()
-        self.check_result(text, 2, 2000)
+        self.check_result(text, 2, 5000)
 
     def test_stop(self):
-        job = self.start(2, 1500)
+        job = self.start(2, 5000)
         reference, _ = self.save(job, "-stop")
         ranks = job.status()["ranks"]
         self.assertEqual(len(ranks), 2)
@@ -124,12 +124,12 @@ class Whole(jobs.Case):
         self.assertIn("--cont", self.tool("ompi-checkpoint", job.pid, code=16).stderr)
         self.tool("ompi-checkpoint", "--cont", job.pid)
         self.save(job)
-        self.check_result(job.end(), 2, 1500)
-        self.check_result(self.restart(reference, "-s", "0").end(), 2, 1500)
+        self.check_result(job.end(), 2, 5000)
+        self.check_result(self.restart(reference, "-s", "0").end(), 2, 5000)
 
     def test_nodes(self):
         """A chain of daemons; back on another number of nodes."""
-        job = self.start(5, 1500, FAKE_NODES="5", CRYO_FANOUT="1")
+        job = self.start(5, 20000, FAKE_NODES="5", CRYO_FANOUT="1")
         self.assertEqual(len(job.status()["daemons"]), 6)
         reference, _ = self.save(job)
         daemons = job.status()["daemons"]
@@ -230,7 +230,7 @@ class Refused(jobs.Case):
         self.check_result(job.end(), 2, 300)
 
     def test_a_rank_that_does_not_come(self):
-        job = self.start(2, 1200)
+        job = self.start(2, 4000)
         self.save(job)
         deaf = job.status()["ranks"][1]
         os.kill(deaf, signal.SIGSTOP)
@@ -238,11 +238,11 @@ class Refused(jobs.Case):
         self.assertRegex(done.stdout, r"not there yet: rank \d: .*\(node ")
         self.assertIn("not all ranks could stop within 3 s", done.stderr)
         os.kill(deaf, signal.SIGCONT)
-        self.check_result(job.end(), 2, 1200)
+        self.check_result(job.end(), 2, 4000)
         self.check_store()
 
     def test_called_off(self):
-        job = self.start(2, 1200)
+        job = self.start(2, 4000)
         self.save(job)
         deaf = job.status()["ranks"][0]
         os.kill(deaf, signal.SIGSTOP)
@@ -257,7 +257,7 @@ class Refused(jobs.Case):
         self.assertEqual(tool.returncode, 125, errors)
         self.assertIn("called off", errors)
         os.kill(deaf, signal.SIGCONT)
-        self.check_result(job.end(), 2, 1200)
+        self.check_result(job.end(), 2, 4000)
         self.check_store()
 
     def test_full_disk(self):
@@ -265,16 +265,16 @@ class Refused(jobs.Case):
         def limit():
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 20, 8 << 20))
-        job = self.start(2, 1500, limit=limit, FAKE_MEGABYTES="16")
+        job = self.start(2, 5000, limit=limit, FAKE_MEGABYTES="16")
         for _ in range(2):
             done = self.tool("ompi-checkpoint", job.pid, code=errno.EFBIG)
             self.assertRegex(done.stderr, r"rank \d on node .*File too large")
             self.check_store()
-        self.check_result(job.end(), 2, 1500)
+        self.check_result(job.end(), 2, 5000)
 
     def test_strangers(self):
         """Who does not know the secret gets nothing, and does no harm."""
-        job = self.start(2, 1500, FAKE_NODES="1")
+        job = self.start(2, 5000, FAKE_NODES="1")
         environment = Path(f"/proc/{job.pid}/environ").read_bytes().split(b"\0")
         job_text = next(one for one in environment if one.startswith(b"CRYO_JOB=")).decode()
         port = int(job_text.split(":")[2])
@@ -295,7 +295,7 @@ class Refused(jobs.Case):
         for path in (self.runtime, Path(self.runtime, os.listdir(self.runtime)[0]), self.store):
             if path != self.store:
                 self.assertEqual(os.stat(path).st_mode & 0o777, 0o700)
-        self.check_result(job.end(), 2, 1500)
+        self.check_result(job.end(), 2, 5000)
 
 
 class Deaths(jobs.Case):
