@@ -136,6 +136,18 @@ Result<void> fill_region(Planning &p, const image::Region &region)
     return {};
 }
 
+// Before memory is filled: which pages it is to consist of.
+void advise_size(Program &program, const image::Region &region)
+{
+    constexpr uint32_t either = image::kRegionHugePages | image::kRegionNoHugePages;
+    if ((region.flags & either) == 0)
+        return;
+    const bool huge = (region.flags & image::kRegionHugePages) != 0;
+    program.try_call("advising about memory", SYS_madvise,
+                     {value(region.start), value(region.end - region.start),
+                      value(huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE)});
+}
+
 void advise(Program &program, const image::Region &region)
 {
     const struct {
@@ -274,8 +286,10 @@ Result<void> plan_memory(Planning &p)
     if (Result<void> done = plan_segments(p); !done)
         return done;
     for (const image::Region &region : p.saved.regions) {
-        if (!module_makes(p, region) && !is_segment(region))
+        if (!module_makes(p, region) && !is_segment(region)) {
             map_region(p, region);
+            advise_size(program, region);
+        }
         plan_region_policy(p, region);
     }
     if (Result<void> done = plan_vdso(p); !done)

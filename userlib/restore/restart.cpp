@@ -6,6 +6,7 @@
 #include "restore/enter.hpp"
 #include "restore/former_holders.hpp"
 #include "restore/nursery.hpp"
+#include "restore/page_sender.hpp"
 #include "restore/restorer/restorer.hpp"
 #include "sys/raw.hpp"
 
@@ -177,7 +178,6 @@ Result<void> Restart::prepare(const std::string &library)
                 if (!*pipe)
                     return pipe->error();
             }
-            fcntl(pages->write.get(), F_SETPIPE_SZ, 1 << 20); // fewer turns
             kin.exe = own.exe;
             kin.arguments = own.arguments;
             kin.environment = own.environment;
@@ -202,30 +202,18 @@ Result<void> Restart::prepare(const std::string &library)
 
 Result<void> Restart::send_pages(Link &link)
 {
-    std::vector<uint8_t> buffer(1 << 20);
+    Result<PageSender> sender = PageSender::create(std::move(link.pages));
+    if (!sender)
+        return sender.error();
     for (const Fill &fill : link.process->plan->fills) {
-        for (uint64_t page = 0; page < fill.count;) {
-            const uint64_t count = std::min<uint64_t>(fill.count - page, buffer.size() / 4096);
-            const image::MutableBytes part(buffer.data(), count * 4096);
-            if (Result<void> got =
-                    link.process->image->read_pages(fill.object, fill.page + page, part);
-                !got)
-                return got;
-            for (size_t at = 0; at < part.size();) {
-                const ssize_t n = write(link.pages.get(), part.data() + at, part.size() - at);
-                if (n < 0 && errno == EINTR)
-                    continue;
-                if (n < 0)
-                    return Error::from_errno("sending memory", errno);
-                at += static_cast<size_t>(n);
-            }
-            page += count;
-            sent_ += part.size();
+        Result<void> sent = sender->send(*link.process->image, fill, [this](uint64_t bytes) {
+            sent_ += bytes;
             if (progress_)
                 progress_(sent_, to_send_);
-        }
+        });
+        if (!sent)
+            return sent;
     }
-    link.pages.reset();
     return {};
 }
 

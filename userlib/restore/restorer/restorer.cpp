@@ -40,10 +40,26 @@ const char *base(const Shared &shared)
         sys::call(SYS_exit_group, 127);
 }
 
+// Pages are made many at a time before they are written to, while the pipe is being filled: that
+// is cheaper than one fault for each. Where that cannot be, reading does it.
+void make_pages(uint64_t address, uint64_t length)
+{
+    constexpr int populate_write = 23;
+    sys::call(SYS_madvise, address & ~4095UL, length + (address & 4095), populate_write);
+}
+
 long fill(uint64_t fd, uint64_t address, uint64_t length)
 {
+    constexpr uint64_t at_once = 1 << 20;
+    uint64_t made = address;
     while (length > 0) {
-        const long n = sys::call(SYS_read, fd, address, length);
+        if (address >= made && length > 4096) {
+            const uint64_t more = length < at_once ? length : at_once;
+            make_pages(address, more);
+            made = address + more;
+        }
+        const uint64_t part = length > 4096 ? made - address : length;
+        const long n = sys::call(SYS_read, fd, address, part);
         if (n == -EINTR)
             continue;
         if (n <= 0)
