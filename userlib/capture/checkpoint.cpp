@@ -4,6 +4,7 @@
 #include "capture/gathering.hpp"
 #include "capture/proc.hpp"
 #include "capture/shared_memory.hpp"
+#include "capture/together.hpp"
 #include "image/sink.hpp"
 #include "image/snapshot.hpp"
 
@@ -38,17 +39,23 @@ class Checkpoint
     Result<Outcome> run();
     // There will be no image: the programs, and their callbacks, are told why.
     void give_up(int why) { gathering_.give_up(why); }
+    // Something that was seen before the stop was no longer so: to be made again without.
+    bool was_deceived() const { return deceived_; }
 
   private:
     Result<void> open_sink();
     Result<void> check_signal() const;
     void expect_memory();
+    Result<void> for_all(const std::function<Result<void>(Member &)> &work) const;
     Result<void> describe_everybody();
     Result<std::unique_ptr<image::ImageWriter>> begin_image(Member &member);
-    Result<void> freeze_everybody(image::ImageWriter &first);
+    bool has_unfrozen() const;
+    Result<void> save_unfrozen(image::ImageWriter &first);
+    Result<std::unique_ptr<image::ImageWriter>> freeze_everybody();
     Result<void> go_on();
     Result<void> end_stop();
     Result<void> callbacks_done();
+    Result<void> check_early_look(const Member &member);
     Result<void> save_member(Member &member, image::ImageWriter &writer);
     Result<image::Committed> save_alone(std::unique_ptr<image::ImageWriter> writer);
     Result<image::Committed> save_archive(std::unique_ptr<image::ImageWriter> first);
@@ -69,6 +76,7 @@ class Checkpoint
     uint64_t moved_ = 0;    // bytes of memory so far
     uint64_t expected_ = 0; // about so many in all
     uint64_t stop_begun_ = 0;
+    bool deceived_ = false;
     bool by_copy_ = false; // the program goes on while a frozen copy is written
     Outcome outcome_;
     std::unique_ptr<image::Sink> sink_;
@@ -127,10 +135,12 @@ Result<void> Checkpoint::callbacks_done()
 Result<void> Checkpoint::check_signal() const
 {
     const int signal = options_.then_signal;
+    if (signal == 0)
+        return {};
     for (const auto &member : members_) {
         const pid_t pid = member->relation().pid;
         const Result<std::string> status = Proc(pid).read("status");
-        if (signal == 0 || !status)
+        if (!status)
             continue;
         std::string_view ids = field(*status, "NSpid"), caught = field(*status, "SigCgt");
         uint64_t own = 0;
@@ -161,24 +171,38 @@ void Checkpoint::expect_memory()
     }
 }
 
+// Who was stopped by a signal is traced by this thread, so that no other can work at it.
+Result<void> Checkpoint::for_all(const std::function<Result<void>(Member &)> &work) const
+{
+    Result<void> done = together(members_.size(), [&](size_t i) {
+        return members_[i]->is_stopped() ? Result<void>() : work(*members_[i]);
+    });
+    for (size_t i = 0; done && i < members_.size(); i++) {
+        if (members_[i]->is_stopped())
+            done = work(*members_[i]);
+    }
+    return done;
+}
+
 Result<void> Checkpoint::describe_everybody()
 {
+    Result<void> described = for_all([](Member &member) { return member.describe(); });
+    if (!described)
+        return described;
     std::vector<Holder> holders;
-    for (const auto &member : members_) {
-        if (Result<void> described = member->describe(); !described)
-            return described;
+    for (const auto &member : members_)
         holders.push_back(member->holder());
-    }
     if (Result<void> read = common_.files.read_descriptors(std::move(holders)); !read)
         return read;
+    Result<void> seen = for_all(
+        [](Member &member) { return look_at_memory(member.description(), member.session()); });
     for (const auto &member : members_) {
-        Result<void> seen = look_at_memory(member->description(), member->session());
         Description &d = member->description();
         if (seen)
             seen = common_.ipc.look(d.proc, member->session(), d.space, d.problems);
         if (!seen)
             return seen;
-        common_.shared.count(member->description().space);
+        common_.shared.count(d.space);
     }
     std::string problems;
     const std::set<pid_t> everybody = gathering_.known();
@@ -225,29 +249,58 @@ Result<std::unique_ptr<image::ImageWriter>> Checkpoint::begin_image(Member &memb
 }
 
 // What fork does not freeze goes into the image of the first member at once.
-Result<void> Checkpoint::freeze_everybody(image::ImageWriter &first)
+bool Checkpoint::has_unfrozen() const
 {
-    const bool can_fork = std::none_of(members_.begin(), members_.end(), [&](const auto &member) {
-        return member->is_reaper() || (member != members_.front() && member->has_unforkable());
-    });
-    by_copy_ = options_.snapshot == Snapshot::fork && options_.then_signal == 0 && can_fork;
+    return common_.files.has_contents() || common_.ipc.has_contents() ||
+           members_.front()->has_unforkable() ||
+           std::ranges::any_of(members_, [](const auto &m) { return m->has_common(); });
+}
+
+Result<void> Checkpoint::save_unfrozen(image::ImageWriter &first)
+{
     for (const auto &member : members_) {
         if (Result<void> saved = member->save_common(first, options_.device); !saved)
             return saved;
     }
     if (Result<void> saved = members_.front()->save_unfrozen(first, options_.device); !saved)
         return saved;
-    if (Result<void> saved = common_.files.save_contents(first); !saved)
-        return saved;
-    if (Result<void> saved = common_.ipc.save_contents(first); !saved)
-        return saved;
-    if (!by_copy_)
+    Result<void> saved = common_.files.save_contents(first);
+    return saved ? common_.ipc.save_contents(first) : saved;
+}
+
+// The writer of the first image. Making it takes a while, in which the programs need not stand
+// still where there is nothing to be written yet.
+Result<std::unique_ptr<image::ImageWriter>> Checkpoint::freeze_everybody()
+{
+    const bool can_fork = std::none_of(members_.begin(), members_.end(), [&](const auto &member) {
+        return member->is_reaper() || (member != members_.front() && member->has_unforkable());
+    });
+    by_copy_ = options_.snapshot == Snapshot::fork && options_.then_signal == 0 && can_fork;
+    std::unique_ptr<image::ImageWriter> first;
+    const auto begin = [&]() -> Result<void> {
+        Result<std::unique_ptr<image::ImageWriter>> begun = begin_image(*members_.front());
+        if (!begun)
+            return begun.error();
+        first = std::move(*begun);
         return {};
-    for (const auto &member : members_) {
-        if (Result<void> frozen = member->freeze(true, options_.device); !frozen)
-            return frozen;
+    };
+    Result<void> done;
+    if (!by_copy_ || has_unfrozen()) {
+        done = begin();
+        if (done)
+            done = save_unfrozen(*first);
     }
-    return go_on();
+    if (done && by_copy_)
+        done = for_all([this](Member &member) { return member.freeze(true, options_.device); });
+    if (done && by_copy_)
+        done = go_on();
+    if (done && !first)
+        done = begin();
+    if (done)
+        done = common_.files.save_copied(*first);
+    if (!done)
+        return done.error();
+    return first;
 }
 
 Result<void> Checkpoint::go_on()
@@ -293,8 +346,23 @@ Result<void> Checkpoint::end_stop()
     return tells ? callbacks_done() : Result<void>();
 }
 
+Result<void> Checkpoint::check_early_look(const Member &member)
+{
+    Result<bool> held = member.early_look_held();
+    if (!held)
+        return held.error();
+    deceived_ = !*held;
+    if (!deceived_)
+        return {};
+    phase("memory has changed while the program was being stopped; once more");
+    return Error(EAGAIN, fmt::format("process {} has changed its memory while it was being stopped",
+                                     member.relation().pid));
+}
+
 Result<void> Checkpoint::save_member(Member &member, image::ImageWriter &writer)
 {
+    if (Result<void> same = check_early_look(member); !same)
+        return same;
     if (!by_copy_) {
         if (&member != members_.front().get()) {
             if (Result<void> saved = member.save_unfrozen(writer, options_.device); !saved)
@@ -371,9 +439,9 @@ Result<Outcome> Checkpoint::run()
 {
     if (Result<void> ready = open_sink(); !ready)
         return ready.error();
-    stop_begun_ = now_ns();
     if (Result<void> stopped = gathering_.stop_everybody(); !stopped)
         return stopped.error();
+    stop_begun_ = gathering_.begun();
     if (Result<void> taken = check_signal(); !taken)
         return taken.error();
     for (const auto &member : members_) {
@@ -388,11 +456,9 @@ Result<Outcome> Checkpoint::run()
     phase("described");
     if (!archive_ && !single())
         archive_ = std::make_unique<image::ArchiveWriter>(std::move(sink_));
-    Result<std::unique_ptr<image::ImageWriter>> first = begin_image(*members_.front());
+    Result<std::unique_ptr<image::ImageWriter>> first = freeze_everybody();
     if (!first)
         return first.error();
-    if (Result<void> frozen = freeze_everybody(**first); !frozen)
-        return frozen.error();
     Result<image::Committed> committed =
         archive_ ? save_archive(std::move(*first)) : save_alone(std::move(*first));
     if (!committed)
@@ -415,11 +481,20 @@ Result<Outcome> Checkpoint::run()
 
 Result<Outcome> checkpoint(pid_t id, const CheckpointOptions &options)
 {
-    Checkpoint whole(id, options);
-    Result<Outcome> done = whole.run();
-    if (!done)
-        whole.give_up(done.error().code());
-    return done;
+    CheckpointOptions now = options;
+    // What goes down a pipe cannot be taken back, and what stands still all the time is looked at
+    // once.
+    now.early_look = options.early_look && options.fd < 0 && options.then_signal == 0 &&
+                     options.snapshot == Snapshot::fork;
+    for (;;) {
+        Checkpoint whole(id, now);
+        Result<Outcome> done = whole.run();
+        if (!done)
+            whole.give_up(done.error().code());
+        if (done || !whole.was_deceived())
+            return done;
+        now.early_look = false;
+    }
 }
 
 } // namespace cryo::capture

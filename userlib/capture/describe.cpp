@@ -236,13 +236,12 @@ Result<image::Thread> describe_thread(Description &d, const agent::ThreadFacts &
     return t;
 }
 
-Result<void> describe_threads(Description &d, AgentSession &session)
+Result<void> describe_threads(Description &d, const std::vector<agent::ThreadFacts> &facts)
 {
-    Result<std::vector<agent::ThreadFacts>> facts = session.threads();
     Result<std::string> first = d.proc.read("status");
-    if (!facts || !first)
-        return facts ? first.error() : facts.error();
-    for (const agent::ThreadFacts &one : *facts) {
+    if (!first)
+        return first.error();
+    for (const agent::ThreadFacts &one : facts) {
         Result<image::Thread> thread = describe_thread(d, one, *first);
         if (!thread)
             return thread.error();
@@ -356,14 +355,10 @@ void describe_regions(Description &d, SharedContents &common, bool is_first)
 
 // What lives in the process without being the program: it is not saved, and no thread of the
 // program may be inside.
-Result<void> describe_lodger(Description &d, AgentSession &session)
+void describe_lodger(Description &d, const agent::LodgerFacts *facts)
 {
-    Result<std::unique_ptr<agent::LodgerFacts>> lodger = session.lodger();
-    if (!lodger)
-        return lodger.error();
-    const agent::LodgerFacts *facts = lodger->get();
     if (facts == nullptr)
-        return {};
+        return;
     for (uint32_t i = 0; i < std::min(facts->range_count, agent::lodger_ranges); i++)
         d.left_out.push_back({facts->ranges[i][0], facts->ranges[i][1]});
     for (int fd = 0; fd < agent::lodger_fds; fd++) {
@@ -382,13 +377,17 @@ Result<void> describe_lodger(Description &d, AgentSession &session)
     };
     if (facts->refused != 0)
         d.problems.add(text(facts->what), text(facts->way_out));
-    return {};
 }
 
 } // namespace
 
 Result<void> describe(Description &d, AgentSession &session)
 {
+    using agent::Op;
+    Result<void> asked =
+        session.ask_ahead({Op::process, Op::threads, Op::actions, Op::own, Op::lodger});
+    if (!asked)
+        return asked;
     Result<agent::ProcessFacts> facts = session.process();
     if (!facts)
         return facts.error();
@@ -396,24 +395,40 @@ Result<void> describe(Description &d, AgentSession &session)
     d.agent.resume_info = facts->resume_info;
     if (Result<void> done = describe_process(d, *facts); !done)
         return done;
-    if (Result<void> done = describe_threads(d, session); !done)
-        return done;
-    if (Result<void> done = describe_signals(d, session); !done)
-        return done;
-    if (Result<void> done = describe_limits(d); !done)
-        return done;
+    Result<std::vector<agent::ThreadFacts>> threads = session.threads();
+    if (!threads)
+        return threads.error();
+    Result<Actions> actions = session.actions();
+    if (!actions)
+        return actions.error();
     Result<agent::OwnFacts> own = session.own();
     if (!own)
         return own.error();
+    Result<std::unique_ptr<agent::LodgerFacts>> lodger = session.lodger();
+    if (!lodger)
+        return lodger.error();
+    if (Result<void> done = describe_threads(d, *threads); !done)
+        return done;
+    if (Result<void> done = describe_signals(d, session, *facts, *actions); !done)
+        return done;
+    if (Result<void> done = describe_limits(d); !done)
+        return done;
     d.own_libraries.assign(std::begin(own->libraries), std::end(own->libraries));
     d.own_libraries.push_back(facts->resume_info);
     d.own_descriptors = {std::begin(own->fds), std::end(own->fds)};
-    return describe_lodger(d, session);
+    describe_lodger(d, lodger->get());
+    return {};
 }
 
 Result<void> look_at_memory(Description &d, AgentSession &session)
 {
-    Result<AddressSpace> space = read_address_space(d.proc, d.left_out, d.problems);
+    // What lives in the process besides does not stand still.
+    if (!d.left_out.empty())
+        d.early = EarlyLook();
+    Result<std::string> smaps = d.early.smaps(d.proc);
+    if (!smaps)
+        return smaps.error();
+    Result<AddressSpace> space = address_space_of(d.proc, *smaps, d.left_out, d.problems);
     if (!space)
         return space.error();
     d.space = std::move(*space);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "capture/cpu.hpp"
+#include "capture/early_look.hpp"
 #include "capture/files.hpp"
 #include "capture/ipc_objects.hpp"
 #include "capture/problems.hpp"
@@ -44,19 +45,20 @@ struct Common {
 
 struct Description {
     Description(pid_t pid, Common &common)
-        : proc(pid), options(common.options), strings(common.strings), objects(common.objects),
-          files(common.files), ipc(common.ipc)
+        : proc(pid), options(common.options), objects(common.objects), files(common.files),
+          ipc(common.ipc)
     {}
     Description(const Description &) = delete;
     Description &operator=(const Description &) = delete;
 
     Proc proc;
     const FileOptions &options;
-    Strings &strings;
+    Strings strings; // its own: several are described at a time
     Objects &objects;
     Files &files;
     IpcObjects &ipc;
     Problems problems;
+    EarlyLook early;
     AddressSpace space;
     std::set<int> own_descriptors;      // Cryo's, in the program
     std::vector<AddressRange> left_out; // memory that is not the program's
@@ -81,7 +83,8 @@ struct Description {
 
 // Fill `d`. What cannot be saved is in d.problems afterwards. The memory comes last, when the
 // descriptors of all processes have been read: mapped files are among them. And it is looked at in
-// all processes before the first is described.
+// all processes before the first is described. The first two may run for several processes at a
+// time.
 Result<void> describe(Description &d, AgentSession &session);
 Result<void> look_at_memory(Description &d, AgentSession &session);
 void describe_memory(Description &d, SharedContents &shared, bool is_first);

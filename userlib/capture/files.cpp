@@ -3,6 +3,7 @@
 #include "capture/files.hpp"
 
 #include "capture/session.hpp"
+#include "capture/together.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -305,31 +306,31 @@ Result<void> Files::group(const std::vector<Seen> &all)
 
 Result<void> Files::share(std::vector<Seen> &all) const
 {
-    for (size_t holder = 0; holder < holders_.size(); holder++) {
+    std::vector<std::vector<Seen *>> targets(holders_.size());
+    for (Seen &seen : all) {
+        // A kernel may refuse to pass these on, and they are refused by name anyhow.
+        if (kind_of(seen) != FileKind::other)
+            targets[seen.holder].push_back(&seen);
+    }
+    return together(holders_.size(), [&](size_t holder) -> Result<void> {
         std::vector<int> numbers;
-        std::vector<Seen *> targets;
-        for (Seen &seen : all) {
-            // A kernel may refuse to pass these on, and they are refused by name anyhow.
-            if (seen.holder != holder || kind_of(seen) == FileKind::other)
-                continue;
-            numbers.push_back(seen.fd);
-            targets.push_back(&seen);
-        }
+        for (const Seen *seen : targets[holder])
+            numbers.push_back(seen->fd);
         Result<std::vector<Fd>> fds = holders_[holder].session.descriptors(numbers);
         if (!fds)
             return fds.error();
         for (size_t i = 0; i < fds->size(); i++)
-            targets[i]->shared = std::move((*fds)[i]);
-    }
-    return {};
+            targets[holder][i]->shared = std::move((*fds)[i]);
+        return {};
+    });
 }
 
 Result<void> Files::read_descriptors(std::vector<Holder> holders)
 {
     holders_ = std::move(holders);
     descriptors_.resize(holders_.size());
-    std::vector<Seen> all;
-    for (size_t holder = 0; holder < holders_.size(); holder++) {
+    std::vector<std::vector<Seen>> of_each(holders_.size());
+    Result<void> looked = together(holders_.size(), [&](size_t holder) -> Result<void> {
         Result<std::vector<int>> numbers = holders_[holder].proc.numbers("fd");
         if (!numbers)
             return numbers.error();
@@ -339,9 +340,15 @@ Result<void> Files::read_descriptors(std::vector<Holder> holders)
             Result<Seen> seen = look(holder, fd);
             if (!seen)
                 return seen.error();
-            all.push_back(std::move(*seen));
+            of_each[holder].push_back(std::move(*seen));
         }
-    }
+        return {};
+    });
+    if (!looked)
+        return looked;
+    std::vector<Seen> all;
+    for (std::vector<Seen> &some : of_each)
+        std::ranges::move(some, std::back_inserter(all));
     if (Result<void> done = group(all); !done)
         return done;
     if (Result<void> done = share(seen_); !done)

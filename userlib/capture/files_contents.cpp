@@ -148,8 +148,13 @@ Result<void> Files::save_contents(image::ImageWriter &writer)
             at += pages;
         }
     }
+    return {};
+}
+
+Result<void> Files::save_copied(image::ImageWriter &writer)
+{
     for (const CopiedContents &copy : copied_) {
-        if (Result<void> saved = save_copied(copy, writer); !saved)
+        if (Result<void> saved = capture::save_copied(copy, writer); !saved)
             return saved;
     }
     return {};

@@ -208,7 +208,16 @@ Result<void> Gathering::step_back(const Turn &turn)
     return {};
 }
 
-Result<void> Gathering::ask(const Relation &relation, Turn turn)
+// While somebody stands still already, nothing is looked at twice.
+std::vector<EarlyLook> Gathering::look_early(const std::vector<Relation> &fresh) const
+{
+    std::vector<EarlyLook> looks(fresh.size());
+    for (size_t i = 0; i < looks.size() && options_.early_look && members_.empty(); i++)
+        looks[i] = EarlyLook::at(Proc(fresh[i].pid));
+    return looks;
+}
+
+Result<void> Gathering::ask(const Relation &relation, Turn turn, EarlyLook look)
 {
     Result<std::unique_ptr<Member>> member = Member::find(relation, std::move(turn), common_);
     Result<void> asked = member ? (*member)->ask_to_prepare(request()) : member.error();
@@ -220,6 +229,7 @@ Result<void> Gathering::ask(const Relation &relation, Turn turn)
         return {};
     if (!asked)
         return asked;
+    (*member)->set_early_look(std::move(look));
     members_.push_back(std::move(*member));
     asked_[relation.pid] = {now_ns(), false};
     return {};
@@ -243,8 +253,12 @@ Result<bool> Gathering::ask_fresh()
             return false;
         if (!*ours)
             continue;
+        std::vector<EarlyLook> looks = look_early(*found);
+        if (members_.empty())
+            begun_ = now_ns();
         for (size_t i = 0; i < found->size(); i++) {
-            if (Result<void> asked = ask((*found)[i], std::move(turns[i])); !asked)
+            Result<void> asked = ask((*found)[i], std::move(turns[i]), std::move(looks[i]));
+            if (!asked)
                 return asked.error();
         }
         return true;
@@ -285,6 +299,11 @@ Result<void> Gathering::hear(size_t number)
         break;
     default:
         member.set_prepared(heard->callbacks);
+        // Callbacks are told once of a checkpoint, so that nothing may be found out too late.
+        for (const auto &one : members_) {
+            if (heard->callbacks)
+                one->set_early_look(EarlyLook());
+        }
         asked_.erase(pid);
         to_stop_.insert(pid);
         break;

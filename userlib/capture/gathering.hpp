@@ -34,6 +34,8 @@ class Gathering
     // Parents before their children.
     std::vector<std::unique_ptr<Member>> &members() { return members_; }
     const std::vector<Relation> &zombies() const { return zombies_; }
+    // When the first of them was asked to stop, on the monotonic clock: until then all ran.
+    uint64_t begun() const { return begun_; }
     // Why others are not among them.
     const std::vector<std::string> &left_out() const { return left_out_; }
     // Asked for as a process, not as one of a tree or the like.
@@ -56,7 +58,8 @@ class Gathering
     Result<void> step_back(const Turn &turn);
     Result<void> gather();
     Result<bool> ask_fresh();
-    Result<void> ask(const Relation &relation, Turn turn);
+    Result<void> ask(const Relation &relation, Turn turn, EarlyLook look);
+    std::vector<EarlyLook> look_early(const std::vector<Relation> &fresh) const;
     Result<void> hear(size_t number);
     Result<void> await_prepared();
     Result<void> check_silent(size_t number);
@@ -83,6 +86,7 @@ class Gathering
     int gone_ = 0;
     std::vector<std::string> left_out_;
     bool stepped_back_ = false;
+    uint64_t begun_ = 0;
 };
 
 } // namespace cryo::capture

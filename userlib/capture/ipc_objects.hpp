@@ -37,6 +37,7 @@ class IpcObjects
     // The object that has the contents of a segment; 0: there is none.
     uint32_t object_of(uint64_t segment) const;
     Result<void> save_contents(image::ImageWriter &writer) const;
+    bool has_contents() const { return !all_.empty(); }
     Result<void> write_records(image::ImageWriter &writer) const;
 
   private:

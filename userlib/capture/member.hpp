@@ -36,6 +36,12 @@ class Member
     // Connects to the agent in the process. ESRCH: the process has ended meanwhile.
     static Result<std::unique_ptr<Member>> find(const Relation &relation, Turn turn,
                                                 Common &common);
+    void set_early_look(EarlyLook look) { d_.early = std::move(look); }
+    // Whether what was seen before the stop was so in the stop; when it is frozen.
+    Result<bool> early_look_held() const
+    {
+        return d_.early.held(d_.proc, source_ ? Proc(source_->pid()) : d_.proc);
+    }
     // Among all members, when all are known.
     void set_number(size_t number) { number_ = number; }
 
@@ -58,6 +64,8 @@ class Member
     Result<void> describe();
     // Memory that a copy made by fork lacks: the program said so by madvise.
     bool has_unforkable() const;
+    // Memory that others have too.
+    bool has_common() const { return !d_.shared_objects.empty() || !d_.shared.empty(); }
     // It, or the kernel on its behalf, would be told of the end of a copy.
     bool is_reaper() const;
     // Shared memory, into the image of the first process; and what else fork does not freeze, into

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <fmt/format.h>
 #include <map>
+#include <optional>
+#include <set>
 #include <unistd.h>
 
 namespace cryo::capture {
@@ -25,6 +27,61 @@ Result<std::vector<Relation>> everybody()
         if (Result<Relation> one = relation_of(pid); one)
             all.push_back(std::move(*one));
     }
+    return all;
+}
+
+// The children of all threads of a process. The kernel may leave one out of a list when another one
+// that was just listed ends; so it is asked until it says the same twice. An error: it does not
+// tell, or there is no such process.
+Result<std::set<pid_t>> children_of(pid_t pid)
+{
+    const Proc proc(pid);
+    std::optional<std::set<pid_t>> last;
+    for (;;) {
+        Result<std::vector<int>> threads = proc.numbers("task");
+        if (!threads)
+            return threads.error();
+        std::set<pid_t> now;
+        for (const int tid : *threads) {
+            Result<std::string> list = proc.read(fmt::format("task/{}/children", tid));
+            if (!list && list.error().code() != ESRCH)
+                return list.error();
+            for (std::string_view rest = list ? std::string_view(*list) : ""; !rest.empty();)
+                now.insert(static_cast<pid_t>(take_number(rest)));
+        }
+        if (last == now)
+            return now;
+        last = std::move(now);
+    }
+}
+
+// A process and those who come from it, and perhaps more. Where the kernel tells who the children
+// of a process are, this does not ask everybody there is.
+Result<std::vector<Relation>> everybody_from(pid_t root)
+{
+    std::vector<Relation> all;
+    std::vector<pid_t> look = {root};
+    std::set<pid_t> seen; // one that gets another parent meanwhile is the child of two
+    while (!look.empty()) {
+        const pid_t pid = look.back();
+        look.pop_back();
+        if (!seen.insert(pid).second)
+            continue;
+        Result<Relation> one = relation_of(pid);
+        if (!one)
+            continue; // it has ended
+        const bool zombie = one->zombie;
+        all.push_back(std::move(*one));
+        if (zombie || pid == getpid())
+            continue;
+        Result<std::set<pid_t>> children = children_of(pid);
+        if (!children && access(Proc(pid).path("stat").c_str(), F_OK) != 0)
+            continue;
+        if (!children)
+            return everybody();
+        look.insert(look.end(), children->begin(), children->end());
+    }
+    std::ranges::sort(all, {}, &Relation::pid);
     return all;
 }
 
@@ -104,7 +161,7 @@ Result<std::vector<Relation>> members_of(Scope scope, pid_t id)
             return one.error();
         return std::vector<Relation>{std::move(*one)};
     }
-    Result<std::vector<Relation>> all = everybody();
+    Result<std::vector<Relation>> all = scope == Scope::tree ? everybody_from(id) : everybody();
     if (!all)
         return all.error();
     const pid_t self = getpid();

@@ -162,14 +162,11 @@ std::vector<Mapping> outside(const Mapping &whole, const std::vector<AddressRang
 
 } // namespace
 
-Result<AddressSpace> read_address_space(const Proc &proc, const std::vector<AddressRange> &left_out,
-                                        Problems &problems)
+Result<AddressSpace> address_space_of(const Proc &proc, std::string_view smaps,
+                                      const std::vector<AddressRange> &left_out, Problems &problems)
 {
-    Result<std::string> text = proc.read("smaps");
-    if (!text)
-        return text.error();
     AddressSpace space;
-    std::string_view rest = *text;
+    std::string_view rest = smaps;
     Mapping m;
     bool open = false;
     uint64_t page_size = 4096;

@@ -36,8 +36,9 @@ struct AddressRange {
     uint64_t start, end;
 };
 
-// Without what lies in `left_out`.
-Result<AddressSpace> read_address_space(const Proc &proc, const std::vector<AddressRange> &left_out,
-                                        Problems &problems);
+// Out of the process's smaps, without what lies in `left_out`.
+Result<AddressSpace> address_space_of(const Proc &proc, std::string_view smaps,
+                                      const std::vector<AddressRange> &left_out,
+                                      Problems &problems);
 
 } // namespace cryo::capture

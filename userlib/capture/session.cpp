@@ -288,7 +288,9 @@ Result<Reply> AgentSession::reply(Op op)
 
 Result<Reply> AgentSession::ask(Op op, uint64_t argument)
 {
-    if (Result<void> sent = send(op, {}, argument); !sent)
+    if (!asked_ahead_.empty() && asked_ahead_.front() == op)
+        asked_ahead_.pop_front();
+    else if (Result<void> sent = send(op, {}, argument); !sent)
         return sent.error();
     Result<Reply> answer = reply(op);
     if (answer && answer->result < 0)
@@ -344,54 +346,6 @@ Result<uint64_t> AgentSession::stop()
         return Error::from_errno(fmt::format("stopping process {}", pid_),
                                  static_cast<int>(-answer->result));
     }
-}
-
-Result<std::vector<agent::ThreadFacts>> AgentSession::threads()
-{
-    Result<Reply> answer = ask(Op::threads);
-    if (!answer)
-        return answer.error();
-    std::vector<agent::ThreadFacts> all;
-    for (uint64_t i = 0; i < answer->count; i++) {
-        agent::ThreadFacts one;
-        constexpr size_t least = offsetof(agent::ThreadFacts, securebits);
-        if (Result<void> got = packet(&one, sizeof(one), least); !got)
-            return got.error();
-        all.push_back(one);
-    }
-    return all;
-}
-
-Result<agent::ProcessFacts> AgentSession::process()
-{
-    agent::ProcessFacts facts;
-    if (Result<Reply> answer = ask(Op::process); !answer)
-        return answer.error();
-    constexpr size_t least = offsetof(agent::ProcessFacts, mlockall);
-    if (Result<void> got = packet(&facts, sizeof(facts), least); !got)
-        return got.error();
-    return facts;
-}
-
-Result<std::array<agent::SignalAction, agent::max_signals>> AgentSession::actions()
-{
-    std::array<agent::SignalAction, agent::max_signals> all;
-    if (Result<Reply> answer = ask(Op::actions); !answer)
-        return answer.error();
-    if (Result<void> got = packet(all.data(), sizeof(all)); !got)
-        return got.error();
-    return all;
-}
-
-Result<agent::TimerFacts> AgentSession::timer(int id)
-{
-    Result<Reply> answer = ask(Op::timer, static_cast<uint64_t>(id));
-    if (!answer)
-        return answer.error();
-    agent::TimerFacts facts;
-    if (Result<void> got = packet(&facts, sizeof(facts)); !got)
-        return got.error();
-    return facts;
 }
 
 namespace {

@@ -17,7 +17,9 @@
 #include "capture/proc.hpp"
 
 #include <array>
+#include <deque>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -25,6 +27,8 @@
 #include <vector>
 
 namespace cryo::capture {
+
+using Actions = std::array<agent::SignalAction, agent::max_signals>;
 
 // Pages of a frozen program, by address. Ends the copy when destroyed.
 class PageSource
@@ -82,12 +86,15 @@ class AgentSession
     pid_t pid() const { return pid_; }
     // That nobody has stopped the process, which could answer nothing then.
     Result<void> check_running() const;
-    Result<void> ask_to_stop();                        // then:
-    bool has_answer() const;                           // soon, or now
-    Result<uint64_t> stop();                           // how many threads stand still
+    Result<void> ask_to_stop(); // then:
+    bool has_answer() const;    // soon, or now
+    Result<uint64_t> stop();    // how many threads stand still
+    // Asks for several things before the first answer is waited for. Then come the calls that fetch
+    // them, in this order and no others in between.
+    Result<void> ask_ahead(std::initializer_list<agent::Op> ops);
     Result<std::vector<agent::ThreadFacts>> threads(); // the leader of the checkpoint first
     Result<agent::ProcessFacts> process();
-    Result<std::array<agent::SignalAction, agent::max_signals>> actions();
+    Result<Actions> actions();
     Result<agent::TimerFacts> timer(int id); // a POSIX timer
     // Pages from a copy: resume() may follow at once. From the stopped program: then finish(),
     // served(). With a descriptor of /dev/cryo it is the kernel module that moves them.
@@ -143,6 +150,7 @@ class AgentSession
     pid_t pid_;
     uint64_t deadline_ = 0;
     uint16_t version_ = 0; // of the protocol that the agent speaks
+    std::deque<agent::Op> asked_ahead_;
 };
 
 } // namespace cryo::capture

@@ -13,8 +13,7 @@ using image::TimerKind;
 
 namespace {
 
-void describe_actions(Description &d,
-                      const std::array<agent::SignalAction, agent::max_signals> &actions)
+void describe_actions(Description &d, const Actions &actions)
 {
     for (uint32_t i = 0; i < agent::max_signals; i++) {
         const agent::SignalAction &from = actions[i];
@@ -103,20 +102,16 @@ Result<void> list_posix_timers(Description &d, std::vector<image::Timer> &timers
     return {};
 }
 
-Result<void> read_interval_timers(AgentSession &session, std::vector<image::Timer> &timers)
+void take_interval_timers(const agent::ProcessFacts &facts, std::vector<image::Timer> &timers)
 {
-    Result<agent::ProcessFacts> facts = session.process();
-    if (!facts)
-        return facts.error();
     for (int which = 0; which < 3; which++) {
-        const int64_t *t = facts->itimer[which];
+        const int64_t *t = facts.itimer[which];
         image::Timer &timer = timers[static_cast<size_t>(which)];
         timer.kind = static_cast<TimerKind>(which);
         timer.signal = which == 0 ? SIGALRM : which == 1 ? SIGVTALRM : SIGPROF;
         timer.interval = (t[0] * 1'000'000 + t[1]) * 1000;
         timer.remaining = (t[2] * 1'000'000 + t[3]) * 1000;
     }
-    return {};
 }
 
 Result<void> read_posix_timers(AgentSession &session, std::vector<image::Timer> &timers)
@@ -135,8 +130,10 @@ Result<void> read_posix_timers(AgentSession &session, std::vector<image::Timer> 
 
 Result<void> read_timers(AgentSession &session, std::vector<image::Timer> &timers)
 {
-    if (Result<void> done = read_interval_timers(session, timers); !done)
-        return done;
+    Result<agent::ProcessFacts> facts = session.process();
+    if (!facts)
+        return facts.error();
+    take_interval_timers(*facts, timers);
     return read_posix_timers(session, timers);
 }
 
@@ -208,17 +205,22 @@ bool went_off_unseen(const Description &d, const image::Timer &before, const ima
 
 // Nothing is delivered to a stopped program, so a timer goes off once at the most and then waits
 // for its signal to be taken; only those on CPU clocks go on, with the little time that the stop
-// itself uses. So this ends.
-Result<void> read_consistently(Description &d, AgentSession &session, int reserved)
+// itself uses. So this ends. Where none runs nothing can go off. `facts` were asked for in the
+// stop.
+Result<void> read_consistently(Description &d, AgentSession &session,
+                               const agent::ProcessFacts &facts)
 {
     std::vector<image::Timer> timers(3);
+    take_interval_timers(facts, timers);
     if (Result<void> done = list_posix_timers(d, timers); !done)
         return done;
-    if (Result<void> done = read_timers(session, timers); !done)
+    if (Result<void> done = read_posix_timers(session, timers); !done)
         return done;
     for (size_t turn = 0; turn <= timers.size() + 10; turn++) {
-        if (Result<void> done = read_pending(d, reserved); !done)
+        if (Result<void> done = read_pending(d, facts.signal); !done)
             return done;
+        if (std::ranges::all_of(timers, [](const auto &timer) { return timer.remaining == 0; }))
+            break;
         std::vector<image::Timer> now = timers;
         if (Result<void> done = read_timers(session, now); !done)
             return done;
@@ -241,14 +243,11 @@ Result<void> read_consistently(Description &d, AgentSession &session, int reserv
 
 } // namespace
 
-Result<void> describe_signals(Description &d, AgentSession &session)
+Result<void> describe_signals(Description &d, AgentSession &session,
+                              const agent::ProcessFacts &facts, const Actions &actions)
 {
-    Result<std::array<agent::SignalAction, agent::max_signals>> actions = session.actions();
-    Result<agent::ProcessFacts> facts = session.process();
-    if (!actions || !facts)
-        return actions ? facts.error() : actions.error();
-    describe_actions(d, *actions);
-    return read_consistently(d, session, facts->signal);
+    describe_actions(d, actions);
+    return read_consistently(d, session, facts);
 }
 
 } // namespace cryo::capture

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/early_look.hpp"
+
+#include <csignal>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace cryo::capture {
+
+namespace {
+
+constexpr size_t page = 4096;
+constexpr size_t size = 64 << 20; // enough for an early look to pay
+
+// A process that is looked at: it does one thing to its memory, and makes a copy of itself, when it
+// is told to.
+class Program
+{
+  public:
+    using Change = void (*)(char *memory);
+
+    Program(Change before, Change then)
+    {
+        if (pipe(orders_) != 0 || pipe(answers_) != 0)
+            abort();
+        pid_ = fork();
+        if (pid_ == 0)
+            live(before, then);
+        EXPECT_EQ(0, answer()); // it has its memory
+    }
+    Program(const Program &) = delete;
+    Program &operator=(const Program &) = delete;
+    ~Program()
+    {
+        for (const int fd : {orders_[0], orders_[1], answers_[0], answers_[1]})
+            close(fd);
+        waitpid(pid_, nullptr, 0);
+    }
+
+    Proc proc() const { return Proc(pid_); }
+    void change() { order(); }
+    Proc copy() { return Proc(order()); } // after change()
+
+  private:
+    pid_t order()
+    {
+        EXPECT_EQ(1, write(orders_[1], "x", 1));
+        return answer();
+    }
+    pid_t answer()
+    {
+        pid_t number = -1;
+        EXPECT_EQ(ssize_t(sizeof(number)), read(answers_[0], &number, sizeof(number)));
+        return number;
+    }
+    [[noreturn]] void live(Change before, Change then)
+    {
+        close(orders_[1]); // its end tells that all is over
+        close(answers_[0]);
+        // A mapping that has no neighbours: what is changed about all of it changes no addresses.
+        auto *room = static_cast<char *>(
+            mmap(nullptr, size + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+        char *memory = room + page;
+        mprotect(memory, size, PROT_READ | PROT_WRITE);
+        for (size_t at = 0; at < size; at += page)
+            memory[at] = 1;
+        before(memory);
+        say(0);
+        listen();
+        then(memory);
+        say(0);
+        listen();
+        const pid_t copy = fork();
+        if (copy == 0) {
+            listen(); // which ends when the test does
+            _exit(0);
+        }
+        say(copy);
+        listen();
+        _exit(0);
+    }
+    void say(pid_t number)
+    {
+        if (write(answers_[1], &number, sizeof(number)) != ssize_t(sizeof(number)))
+            _exit(1);
+    }
+    void listen()
+    {
+        char order;
+        if (read(orders_[0], &order, 1) != 1)
+            _exit(0);
+    }
+
+    int orders_[2], answers_[2];
+    pid_t pid_;
+};
+
+void nothing(char *) {}
+
+// The C library's mlock() does nothing under AddressSanitizer.
+long lock(const char *memory)
+{
+    return syscall(SYS_mlock, memory, page);
+}
+
+struct Seen {
+    bool again; // in the stop
+    bool held;  // as far as the copy tells
+};
+
+Seen look(Program::Change before, Program::Change then)
+{
+    Program program(before, then);
+    const Proc proc = program.proc();
+    EarlyLook look = EarlyLook::at(proc);
+    program.change();
+    const Result<std::string> smaps = look.smaps(proc);
+    const Result<bool> held = look.held(proc, program.copy());
+    EXPECT_TRUE(smaps && held);
+    // What is read anew is told whole.
+    return {smaps->find("Rss:") != std::string::npos, *held};
+}
+
+void expect_noticed(Program::Change change)
+{
+    const Seen seen = look(nothing, change);
+    EXPECT_TRUE(seen.again || !seen.held);
+}
+
+} // namespace
+
+TEST(EarlyLook, IsUsedWhereNothingChanges)
+{
+    const Seen seen = look(nothing, nothing);
+    EXPECT_FALSE(seen.again);
+    EXPECT_TRUE(seen.held);
+}
+
+TEST(EarlyLook, ContentsMayChange)
+{
+    const Seen seen = look(nothing, [](char *memory) {
+        for (size_t at = 0; at < size; at += page)
+            memory[at] = 2;
+        madvise(memory, 32 * page, MADV_DONTNEED);
+    });
+    EXPECT_FALSE(seen.again);
+    EXPECT_TRUE(seen.held);
+}
+
+TEST(EarlyLook, NoticesNewMappings)
+{
+    expect_noticed([](char *) {
+        const void *more =
+            mmap(nullptr, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (more == MAP_FAILED)
+            _exit(2);
+    });
+}
+
+TEST(EarlyLook, NoticesMappingsThatAreGone)
+{
+    expect_noticed([](char *memory) { munmap(memory + 7 * page, page); });
+}
+
+TEST(EarlyLook, NoticesProtections)
+{
+    expect_noticed([](char *memory) { mprotect(memory, size, PROT_READ); });
+}
+
+TEST(EarlyLook, NoticesWhatIsLeftOutOfCopies)
+{
+    expect_noticed([](char *memory) { madvise(memory, size, MADV_DONTFORK); });
+}
+
+TEST(EarlyLook, NoticesWhatIsWipedInCopies)
+{
+    expect_noticed([](char *memory) { madvise(memory, size, MADV_WIPEONFORK); });
+}
+
+TEST(EarlyLook, NoticesAdviceThatHasNoOtherTrace)
+{
+    expect_noticed([](char *memory) { madvise(memory, size, MADV_DONTDUMP); });
+    expect_noticed([](char *memory) { madvise(memory, size, MADV_SEQUENTIAL); });
+    expect_noticed([](char *memory) { madvise(memory, size, MADV_NOHUGEPAGE); });
+}
+
+// More than a page may be more than an ordinary user may lock.
+TEST(EarlyLook, NoticesLockedMemory)
+{
+    expect_noticed([](char *memory) {
+        mprotect(memory - page, page, PROT_READ | PROT_WRITE); // changes the mappings, too
+        if (lock(memory - page) != 0)
+            _exit(2);
+    });
+    const Seen seen = look(
+        [](char *memory) {
+            munmap(memory + page, page); // leaves the first page alone
+        },
+        [](char *memory) {
+            if (lock(memory) != 0)
+                _exit(2);
+        });
+    EXPECT_TRUE(seen.again);
+}
+
+TEST(EarlyLook, IsNotUsedWhereCopiesLackSomething)
+{
+    for (const int advice : {MADV_DONTFORK, MADV_WIPEONFORK}) {
+        static int chosen;
+        chosen = advice;
+        const Seen seen = look([](char *memory) { madvise(memory, page, chosen); }, nothing);
+        EXPECT_TRUE(seen.again);
+    }
+    const Seen seen = look([](char *memory) { lock(memory); }, nothing);
+    EXPECT_TRUE(seen.again);
+}
+
+} // namespace cryo::capture

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What /proc/PID/smaps says takes the longest to read where there is much memory: the kernel looks
+// at every page. So it is read before the program is stopped, and what could have changed since is
+// looked for in the stop and afterwards.
+//
+//     EarlyLook early = EarlyLook::at(proc);                  // it runs
+//     Result<std::string> smaps = early.smaps(proc);          // it stands still
+//     Result<bool> good = early.held(proc, copy);             // it runs again
+//
+// What there is of smaps is the addresses, protections and files of mappings, which /proc/PID/maps
+// tells as well, and quickly; and the flags that madvise(2), mlock(2) and their like have left. Of
+// those, a copy made by fork has all but two kinds. It lacks what is not to be inherited, and so
+// has other mappings then; and it has nothing locked, but how much is locked the kernel counts.
+// What is registered with userfaultfd is not so in the copy either; who was registered by others
+// since the early look still is when the program runs again.
+//
+// Where anything of this kind is there early, nothing is taken from before the stop.
+#pragma once
+
+#include "capture/proc.hpp"
+
+#include <string>
+
+namespace cryo::capture {
+
+class EarlyLook
+{
+  public:
+    // Nothing: all is read in the stop.
+    EarlyLook() = default;
+    // Of a program that runs; nothing if it is too small for that to pay.
+    static EarlyLook at(const Proc &proc);
+
+    // What lasts of /proc/PID/smaps of the program, which stands still.
+    Result<std::string> smaps(const Proc &proc);
+    // Whether that was so, as far as was not known then: to be asked before anything is committed.
+    // `copy`: made by fork in the stop.
+    Result<bool> held(const Proc &proc, const Proc &copy) const;
+
+  private:
+    std::string early_; // empty: nothing was seen
+    bool used_ = false;
+};
+
+// The lines of smaps that say what a mapping is, without those that say what is in it at the
+// moment.
+std::string lasting_part(std::string_view smaps);
+// The lines that /proc/PID/maps has too.
+std::string maps_part(std::string_view smaps);
+
+} // namespace cryo::capture

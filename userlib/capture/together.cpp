@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/together.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace cryo::capture {
+
+Result<void> together(size_t count, const std::function<Result<void>(size_t)> &work)
+{
+    constexpr size_t least = 4; // for fewer, starting threads takes as long
+    constexpr size_t most = 16;
+    std::vector<Result<void>> done(count);
+    std::atomic<size_t> next = 0;
+    const auto take_some = [&] {
+        for (size_t i; (i = next.fetch_add(1)) < count;)
+            done[i] = work(i);
+    };
+    size_t helpers = 0;
+    if (count >= least)
+        helpers = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, most) - 1;
+    {
+        std::vector<std::jthread> threads;
+        try {
+            for (size_t i = 0; i < helpers; i++)
+                threads.emplace_back(take_some);
+        } catch (const std::system_error &) {
+            // The user has as many threads as are allowed: fewer do.
+        }
+        take_some();
+    }
+    const auto bad = std::ranges::find_if(done, [](const Result<void> &one) { return !one; });
+    return bad == done.end() ? Result<void>() : *bad;
+}
+
+} // namespace cryo::capture
