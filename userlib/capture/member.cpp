@@ -84,6 +84,9 @@ Result<std::unique_ptr<Member>> Member::find(const Relation &relation, Turn turn
             made->session_->set_deadline(common.deadline);
             return made;
         }
+        // One that has ended meanwhile may not be inspected either.
+        if (const Result<Relation> after = relation_of(relation.pid); !after || after->zombie)
+            continue;
         if (session.error().code() != ESRCH || now_ns() - begun > patience_ns ||
             !will_listen(made->d_.proc))
             return Error(session.error().code() == ESRCH ? ENOTSUP : session.error().code(),
