@@ -51,7 +51,11 @@ bool will_listen(const Proc &proc)
             return true;
         environment = proc.read("environ");
     }
-    return environment && environment->find("libcr_run.so") != std::string::npos;
+    if (environment && environment->find("libcr_run.so") != std::string::npos)
+        return true;
+    // One that has come to its end since has no memory to read that from.
+    maps = proc.read("maps");
+    return !maps || maps->empty();
 }
 
 } // namespace
