@@ -78,13 +78,25 @@ Result<void> Files::read_eventfd(const Seen &seen)
 
 Result<void> Files::read_timerfd(const Seen &seen)
 {
-    // Asking brings an interval timer that has expired up to date, which fdinfo does not.
-    itimerspec now = {};
-    if (timerfd_gettime(seen.shared.get(), &now) != 0)
-        return Error::from_errno(fmt::format("asking the timer of descriptor {}", seen.fd), errno);
-    Result<std::string> info = proc_of(seen).read("fdinfo/" + std::to_string(seen.fd));
-    if (!info)
-        return info.error();
+    // Asking brings an interval timer that has expired up to date, which fdinfo does not. The timer
+    // runs on meanwhile: what was counted and what is left belong together if it has not expired
+    // between two answers. And one that expires while it is asked has nothing left, as one that is
+    // not set: that is asked again. Intervals shorter than the asking takes never get that far.
+    constexpr int turns = 100;
+    itimerspec now = {}, after = {};
+    Result<std::string> info = std::string();
+    for (int turn = 0; turn < turns; turn++) {
+        if (timerfd_gettime(seen.shared.get(), &now) != 0)
+            return Error::from_errno(fmt::format("asking the timer of descriptor {}", seen.fd),
+                                     errno);
+        info = proc_of(seen).read("fdinfo/" + std::to_string(seen.fd));
+        if (!info)
+            return info.error();
+        timerfd_gettime(seen.shared.get(), &after);
+        const int64_t left = nanoseconds(now.it_value);
+        if (nanoseconds(now.it_interval) == 0 || (left != 0 && nanoseconds(after.it_value) <= left))
+            break;
+    }
     image::Timer timer;
     timer.kind = image::TimerKind::timerfd;
     timer.id = static_cast<int32_t>(seen.open_file);
@@ -98,6 +110,10 @@ Result<void> Files::read_timerfd(const Seen &seen)
     timer.cancel_on_set = (how & TFD_TIMER_CANCEL_ON_SET) != 0;
     timer.remaining = nanoseconds(now.it_value);
     timer.interval = nanoseconds(now.it_interval);
+    if (timer.interval == 0 && timer.expirations != 0)
+        timer.remaining = 0; // it has expired between the two questions
+    if (timer.interval != 0 && timer.remaining == 0 && timer.expirations != 0)
+        timer.remaining = 1; // only one that is set expires
     timers_.push_back(timer);
     return {};
 }

@@ -3,7 +3,8 @@ foreach(name offset flags append log_rollback unlinked renamed shared_descriptio
         cwd_umask devices pipe_contents pipe_ends pipe_size pipe_packets fifo fifo_unlinked eventfd
         signalfd epoll epoll_nested inotify locks sparse_file path_only sendfile signal_driven pty
         terminal stdio_streams no_standard_descriptors every_number socket_pairs sockets_unconnected
-        pty_lines epoll_numbers linked unlinked_large fifo_alone timer_repeats lock_ranges proc_self)
+        pty_lines epoll_numbers linked unlinked_large fifo_alone timer_repeats timer_short lock_ranges
+        proc_self)
     cryo_test_program(files/${name})
 endforeach()
 cryo_test_program(files/many_descriptors NEEDS open-files-2000)
