@@ -112,9 +112,8 @@ std::vector<std::string> obstacles(bool in_capsule)
         if (stat(where.c_str(), &status) == 0 && !S_ISDIR(status.st_mode))
             errno = ENOTDIR;
         if (errno != 0 || access(where.c_str(), W_OK | X_OK) != 0)
-            found.push_back(
-                "snapshots cannot be written to hook_cryo_directory=" + std::string(directory) +
-                " on " + variable("HOSTNAME") + ": " + where + ": " + strerror(errno));
+            found.push_back("snapshots cannot be written to hook_cryo_directory=" +
+                            std::string(directory) + ": " + where + ": " + strerror(errno));
     }
     if (is_set(backend) && strcmp(backend, "kmod") == 0 && access("/dev/cryo", R_OK) != 0)
         found.push_back("hook_cryo_backend=kmod, but the module is not there: /dev/cryo: " +

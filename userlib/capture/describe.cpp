@@ -393,8 +393,6 @@ Result<void> describe(Description &d, AgentSession &session)
         return facts.error();
     d.agent.protocol = agent::protocol_version;
     d.agent.resume_info = facts->resume_info;
-    if (Result<void> done = describe_process(d, *facts); !done)
-        return done;
     Result<std::vector<agent::ThreadFacts>> threads = session.threads();
     if (!threads)
         return threads.error();
@@ -407,6 +405,9 @@ Result<void> describe(Description &d, AgentSession &session)
     Result<std::unique_ptr<agent::LodgerFacts>> lodger = session.lodger();
     if (!lodger)
         return lodger.error();
+    // No answer is left to be fetched: whatever fails now, the two still understand each other.
+    if (Result<void> done = describe_process(d, *facts); !done)
+        return done;
     if (Result<void> done = describe_threads(d, *threads); !done)
         return done;
     if (Result<void> done = describe_signals(d, session, *facts, *actions); !done)

@@ -300,8 +300,8 @@ Result<void> Gathering::hear(size_t number)
     default:
         member.set_prepared(heard->callbacks);
         // Callbacks are told once of a checkpoint, so that nothing may be found out too late.
-        for (const auto &one : members_) {
-            if (heard->callbacks)
+        if (heard->callbacks) {
+            for (const auto &one : members_)
                 one->set_early_look(EarlyLook());
         }
         asked_.erase(pid);

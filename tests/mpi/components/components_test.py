@@ -13,24 +13,16 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+TESTS = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(TESTS / "mpi"), str(TESTS / "system" / "commands")]
 import run_mpi  # noqa: E402
+from case import wait_until  # noqa: E402
 
 OPTIONS = argparse.Namespace()
 PATIENCE = 60
-
-
-def wait_until(what, condition):
-    end = time.monotonic() + PATIENCE
-    while not (value := condition()):
-        if time.monotonic() > end:
-            raise AssertionError(f"waited {PATIENCE} s for {what}")
-        time.sleep(0.005)
-    return value
 
 
 class Case(unittest.TestCase):
