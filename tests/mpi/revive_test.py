@@ -29,7 +29,7 @@ class Job:
     def __init__(self, command, settings):
         self.process = subprocess.Popen(command, env=settings, stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                        start_new_session=True)
+                                        process_group=0)
 
     def __enter__(self):
         return self

@@ -68,11 +68,13 @@ def show_where_they_wait(pid):
             print(trace.stdout[-6000:], file=sys.stderr)
 
 
+# Jobs have process groups and no sessions of their own: Linux 6.18 makes everybody else wait for
+# seconds when processes of another session (an autogroup) do little but yield.
 def run_job(command, settings, patience):
     """Exit code and output of the job; None when it hung."""
     with subprocess.Popen(command, env=settings, stdin=subprocess.DEVNULL, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          start_new_session=True) as job:
+                          process_group=0) as job:
         try:
             output, errors = job.communicate(timeout=patience)
             return job.returncode, output, errors

@@ -45,7 +45,9 @@ void to_background()
 {
     if (fork() != 0)
         _exit(0);
-    setsid();
+    // Not setsid(): with a session comes a scheduling group (autogroup), and a daemon in another
+    // one than its ranks was seen to wait for seconds for ranks that do little but yield.
+    setpgid(0, 0);
     for (int signal : {SIGHUP, SIGINT, SIGPIPE, SIGTSTP, SIGTTIN, SIGTTOU})
         ::signal(signal, SIG_IGN);
     const Fd null(open("/dev/null", O_RDWR | O_CLOEXEC));

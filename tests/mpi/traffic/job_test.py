@@ -40,7 +40,7 @@ class Jobs:
     def start(self, words):
         with open(self.directory / "output", "w", encoding="utf-8") as output:
             self.job = subprocess.Popen(words, env=self.settings, stdin=subprocess.DEVNULL,
-                                        stdout=output, stderr=output, start_new_session=True)
+                                        stdout=output, stderr=output, process_group=0)
 
     def text(self):
         return (self.directory / "output").read_text()

@@ -6,6 +6,7 @@
 #include "mpi/rank/memory.hpp"
 #include "mpi/rank/windows.hpp"
 #include "mpi/wrap/fatal.hpp"
+#include "sys/raw.hpp"
 
 #include <cerrno>
 #include <csignal>
@@ -67,31 +68,44 @@ bool Engine::try_lock()
 {
     if (memory().busy())
         return false;
-    if (many)
-        return !busy_.exchange(true, std::memory_order_acquire);
-    if (busy_.load(std::memory_order_relaxed))
+    if (many) {
+        uint32_t expected = free;
+        return busy_.compare_exchange_strong(expected, held, std::memory_order_acquire);
+    }
+    if (busy_.load(std::memory_order_relaxed) != free)
         return false;
-    busy_.store(true, std::memory_order_relaxed);
+    busy_.store(held, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);
     return true;
 }
 
 void Engine::lock()
 {
-    if (many) {
-        while (busy_.exchange(true, std::memory_order_acquire))
-            sched_yield();
-    } else {
-        busy_.store(true, std::memory_order_relaxed);
+    if (!many) {
+        busy_.store(held, std::memory_order_relaxed);
         std::atomic_signal_fence(std::memory_order_seq_cst);
+        return;
     }
+    uint32_t expected = free;
+    if (busy_.compare_exchange_strong(expected, held, std::memory_order_acquire))
+        return;
+    while (busy_.exchange(wanted, std::memory_order_acquire) != free)
+        sys::call(SYS_futex, &busy_, FUTEX_WAIT_PRIVATE, wanted, nullptr, nullptr, 0);
+}
+
+void Engine::give_back()
+{
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (!many)
+        busy_.store(free, std::memory_order_relaxed);
+    else if (busy_.exchange(free, std::memory_order_release) == wanted)
+        sys::call(SYS_futex, &busy_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
 }
 
 void Engine::unlock()
 {
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    busy_.store(false, std::memory_order_release);
-    std::atomic_signal_fence(std::memory_order_seq_cst);
+    give_back();
     if (__builtin_expect(mail_.load(std::memory_order_relaxed), 0))
         attend();
 }
@@ -105,8 +119,7 @@ void Engine::attend()
             return;
         }
         hear();
-        std::atomic_signal_fence(std::memory_order_seq_cst);
-        busy_.store(false, std::memory_order_release);
+        give_back();
     } while (mail_);
 }
 
@@ -142,7 +155,7 @@ void Engine::signalled()
     const KeepErrno kept;
     attention = true;
     mail_ = true;
-    if (busy_)
+    if (busy_ != free)
         return; // whoever is, hears it
     if (!capsule::entered() && pthread_equal(pthread_self(), home_) == 0) {
         // A thread that never calls MPI. The one that has initialized it does; nothing may wait

@@ -59,9 +59,14 @@ class Engine
     };
 
   private:
+    static constexpr uint32_t free = 0;
+    static constexpr uint32_t held = 1;
+    static constexpr uint32_t wanted = 2; // held, and somebody sleeps until it is not
+
     void lock();
     bool try_lock();
     void unlock();
+    void give_back();
     void hear();
     void serve_once();
     void take_image();
@@ -74,7 +79,7 @@ class Engine
     pthread_t home_; // the thread that has initialized MPI
     StockMpi mpi_;
     bookmark::Rank rank_;
-    std::atomic<bool> busy_{false};
+    std::atomic<uint32_t> busy_{free};  // whose lists these are
     std::atomic<bool> mail_{false};     // has come while busy
     std::atomic<bool> standing_{false}; // some thread serves
     std::atomic<uint32_t> released_{0}; // counts; parked threads wait for it to change

@@ -33,6 +33,20 @@ bool look(bookmark::Comm &comm, int source, int tag, bookmark::Arrival &arrival)
     return engine->receives().probe(comm, source, tag, arrival);
 }
 
+// Waits inside the capsule, while that is the place to do it: nothing is wanted, nothing drained.
+spin::Probe wait_for_message(int source, int tag, MPI_Comm comm)
+{
+    spin::Probe probe = {.source = source,
+                         .tag = tag,
+                         .comm = mpi::real_of(comm),
+                         .status = {},
+                         .flag = 0,
+                         .error = MPI_SUCCESS};
+    if (!attention && counted(comm)->drained.empty())
+        call(spin::probe, &probe);
+    return probe;
+}
+
 // A message's handle, whose record the exchange fills in.
 Message &make_message()
 {
@@ -72,18 +86,10 @@ int Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
     if (is_for_library(comm, source, tag))
         return call(stock.Probe, source, tag, mpi::real_of(comm), status);
     bookmark::Comm &counters = *counted(comm);
-    if (!attention && counters.drained.empty()) {
-        spin::Probe quick = {.source = source,
-                             .tag = tag,
-                             .comm = mpi::real_of(comm),
-                             .status = {},
-                             .flag = 0,
-                             .error = 0};
-        call(spin::probe, &quick);
-        if (quick.flag != 0 || quick.error != MPI_SUCCESS) {
-            set_status(status, quick.status);
-            return quick.error;
-        }
+    const spin::Probe quick = wait_for_message(source, tag, comm);
+    if (quick.flag != 0 || quick.error != MPI_SUCCESS) {
+        set_status(status, quick.status);
+        return quick.error;
     }
     bookmark::Arrival found;
     while (!look(counters, source, tag, found))
@@ -124,8 +130,11 @@ int Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status 
     }
     int flag = 0;
     int result = MPI_SUCCESS;
-    while (result == MPI_SUCCESS && flag == 0)
-        result = Improbe(source, tag, comm, &flag, message, status);
+    while (result == MPI_SUCCESS && flag == 0) {
+        result = wait_for_message(source, tag, comm).error;
+        if (result == MPI_SUCCESS) // another thread may have taken it meanwhile
+            result = Improbe(source, tag, comm, &flag, message, status);
+    }
     return result;
 }
 

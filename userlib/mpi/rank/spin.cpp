@@ -2,6 +2,7 @@
 #include "mpi/rank/spin.hpp"
 #include "functions.gen.hpp"
 #include "mpi/rank/inside.hpp"
+#include "sys/raw.hpp"
 
 namespace cryo::mpi::rank::spin {
 
@@ -12,13 +13,38 @@ bool ends(int flag, int error, bool once = false)
     return once || flag != 0 || error != MPI_SUCCESS || attention;
 }
 
+// Of several threads that wait in the library itself, one polls and the others sleep. Here each
+// polls, and must not take the processor from the one whose message would end all the waiting.
+class Polls
+{
+  public:
+    void found_nothing()
+    {
+        if (many && ++fruitless_ > few && running.load(std::memory_order_relaxed) > 1)
+            sys::call(SYS_sched_yield);
+    }
+
+  private:
+    static constexpr unsigned few = 20;
+    unsigned fruitless_ = 0;
+};
+
+// Polls until it ends the waiting.
+template <class Poll>
+void until(Poll poll)
+{
+    for (Polls polls; !poll();)
+        polls.found_nothing();
+}
+
 } // namespace
 
 void wait_one(One *wait)
 {
-    do {
+    until([wait] {
         wait->error = stock.Test(wait->request, &wait->flag, &wait->status);
-    } while (!ends(wait->flag, wait->error));
+        return ends(wait->flag, wait->error);
+    });
     if (wait->error != MPI_SUCCESS)
         wait->flag = 1;
 }
@@ -35,33 +61,37 @@ void receive(Receive *r)
 
 void wait_all(Many *wait)
 {
-    do {
+    until([wait] {
         wait->error = stock.Testall(wait->count, wait->requests, &wait->flag, wait->statuses);
-    } while (!ends(wait->flag, wait->error, wait->once));
+        return ends(wait->flag, wait->error, wait->once);
+    });
 }
 
 void wait_any(Many *wait)
 {
-    do {
+    until([wait] {
         wait->error =
             stock.Testany(wait->count, wait->requests, &wait->index, &wait->flag, wait->statuses);
-    } while (!ends(wait->flag, wait->error, wait->once));
+        return ends(wait->flag, wait->error, wait->once);
+    });
 }
 
 void wait_some(Many *wait)
 {
-    do {
+    until([wait] {
         wait->error =
             stock.Testsome(wait->count, wait->requests, &wait->done, wait->indices, wait->statuses);
         wait->flag = wait->done != 0;
-    } while (!ends(wait->flag, wait->error, wait->once));
+        return ends(wait->flag, wait->error, wait->once);
+    });
 }
 
 void probe(Probe *p)
 {
-    do {
+    until([p] {
         p->error = stock.Iprobe(p->source, p->tag, p->comm, &p->flag, &p->status);
-    } while (!ends(p->flag, p->error));
+        return ends(p->flag, p->error);
+    });
 }
 
 } // namespace cryo::mpi::rank::spin
