@@ -30,7 +30,7 @@
 namespace cryo::agent {
 
 constexpr uint32_t protocol_magic = 0x6f797243; // "Cryo"
-constexpr uint16_t protocol_version = 6;
+constexpr uint16_t protocol_version = 7;
 constexpr int max_signals = 64;
 constexpr const char *copy_name = "cryo copy"; // of the process that is a frozen copy
 
@@ -158,6 +158,9 @@ struct ProcessFacts {
     // Of protocol 5:
     uint32_t mlockall;   // MCL_FUTURE and MCL_ONFAULT, for memory that is mapped from now on
     uint32_t membarrier; // MEMBARRIER_CMD_REGISTER_… that were called
+    // Of protocol 7:
+    int32_t memory_merge;     // PR_GET_MEMORY_MERGE
+    uint32_t protection_keys; // a bit for each that pkey_alloc gave out
 };
 
 // What timer_gettime tells.

@@ -30,6 +30,7 @@ bool reply(int to, const Command &command, long result, uint64_t value = 0, uint
 }
 
 constexpr int max_fds = 3;
+constexpr int get_memory_merge = 68; // PR_GET_MEMORY_MERGE, for headers that are older
 
 // Receives one command and up to three descriptors.
 bool receive(int from, Command &command, int (&fds)[max_fds])
@@ -99,6 +100,21 @@ uint32_t membarrier_registrations()
     return found;
 }
 
+// The kernel looks at the key before it looks for memory, of which there never is any in the last page
+// of the largest address space.
+uint32_t allocated_protection_keys()
+{
+    constexpr long keys = 16;
+    constexpr long page = 4096;
+    constexpr long nowhere = (1L << 56) - page;
+    uint32_t allocated = 0;
+    for (long key = 1; key < keys; key++) {
+        if (sys::call(SYS_pkey_mprotect, nowhere, page, PROT_NONE, key) == -ENOMEM)
+            allocated |= 1U << key;
+    }
+    return allocated;
+}
+
 ProcessFacts process_facts(int connection)
 {
     ProcessFacts facts = {};
@@ -121,6 +137,8 @@ ProcessFacts process_facts(int connection)
     sys::call(SYS_arch_prctl, arch_get_xcomp_perm, &facts.xcomp_permitted);
     facts.mlockall = locked_from_now_on();
     facts.membarrier = membarrier_registrations();
+    facts.memory_merge = static_cast<int>(prctl_value(get_memory_merge));
+    facts.protection_keys = allocated_protection_keys();
     facts.control_fd = state.listener;
     facts.signal = state.signal;
     facts.connection_fd = connection;

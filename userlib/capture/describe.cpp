@@ -111,6 +111,9 @@ Result<void> describe_process(Description &d, const agent::ProcessFacts &facts)
     p.membarrier = facts.membarrier;
     p.child_subreaper = facts.subreaper != 0;
     p.thp_disable = facts.thp_disable > 0;
+    p.memory_merge = facts.memory_merge > 0;
+    if (facts.protection_keys != 0)
+        d.problems.add("protection keys (pkey_alloc)", "free them before the checkpoint");
     p.cap_inheritable = number(field(*status, "CapInh"), 16);
     p.cap_permitted = number(field(*status, "CapPrm"), 16);
     p.cap_effective = number(field(*status, "CapEff"), 16);
@@ -447,6 +450,7 @@ Result<void> look_at_memory(Description &d, AgentSession &session)
 void describe_memory(Description &d, SharedContents &shared, bool is_first)
 {
     describe_regions(d, shared, is_first);
+    refuse_guards(d);
 }
 
 void describe_children(Description &d, const std::set<pid_t> &known)

@@ -69,6 +69,7 @@ struct Description {
     image::Cpu cpu;
     std::vector<image::Thread> threads; // the main thread first
     std::vector<image::Region> regions; // one per mapping, then vdso and vvar
+    std::vector<image::Guard> guards;
     std::vector<image::Sigaction> actions;
     std::vector<image::Timer> timers;
     std::vector<image::PendingSignal> pending;

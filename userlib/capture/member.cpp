@@ -298,6 +298,11 @@ Result<void> Member::save_region(image::Region &region, PageSource &source, cons
             return own.error();
         runs = std::move(*own);
     }
+    Result<std::vector<Run>> guards = map.guards(region.start, region.end);
+    if (!guards)
+        return guards.error();
+    for (const Run &run : *guards)
+        d_.guards.push_back({run.start, run.end});
     const bool whole_file = (region.flags & image::kRegionAllSaved) != 0;
     Result<uint64_t> saved =
         save_pages(runs, source, writer, whole_file, static_cast<int>(region.prot));
@@ -429,6 +434,7 @@ Result<void> Member::write_records(image::ImageWriter &writer, const ImageFacts 
         added = write_parts(writer);
     all(d_.threads);
     all(d_.regions);
+    all(d_.guards);
     if (added)
         added = d_.files.write_records(writer, number_, mapped);
     if (added && number_ == 0)

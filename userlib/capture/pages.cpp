@@ -23,6 +23,9 @@ struct pm_scan_arg {
 #define PAGE_IS_SWAPPED (1 << 4)
 #define PAGE_IS_PFNZERO (1 << 5)
 #endif
+#ifndef PAGE_IS_GUARD
+#define PAGE_IS_GUARD (1 << 8) // Linux 6.15
+#endif
 
 namespace cryo::capture {
 
@@ -46,8 +49,9 @@ Result<PageMap> PageMap::open(const Proc &proc)
     return PageMap(std::move(*fd));
 }
 
-// False where the kernel does not know the request.
-Result<bool> PageMap::scan(uint64_t start, uint64_t end, std::vector<Run> &runs) const
+// False where the kernel does not know the request, or one of the categories.
+Result<bool> PageMap::scan(uint64_t start, uint64_t end, const Categories &wanted,
+                           std::vector<Run> &runs) const
 {
     page_region regions[512];
     while (start < end) {
@@ -57,10 +61,10 @@ Result<bool> PageMap::scan(uint64_t start, uint64_t end, std::vector<Run> &runs)
         arg.end = end;
         arg.vec = reinterpret_cast<uint64_t>(regions);
         arg.vec_len = std::size(regions);
-        arg.category_inverted = PAGE_IS_FILE | PAGE_IS_PFNZERO;
-        arg.category_mask = PAGE_IS_FILE | PAGE_IS_PFNZERO;
-        arg.category_anyof_mask = PAGE_IS_PRESENT | PAGE_IS_SWAPPED;
-        arg.return_mask = PAGE_IS_PRESENT | PAGE_IS_SWAPPED;
+        arg.category_inverted = wanted.absent;
+        arg.category_mask = wanted.absent | wanted.all;
+        arg.category_anyof_mask = wanted.any;
+        arg.return_mask = wanted.all | wanted.any;
         const int n = ioctl(fd_.get(), PAGEMAP_SCAN, &arg);
         if (n < 0) {
             if (errno == ENOTTY || errno == EINVAL)
@@ -100,8 +104,12 @@ Result<void> PageMap::read(uint64_t start, uint64_t end, std::vector<Run> &runs)
 
 Result<std::vector<Run>> PageMap::own_pages(uint64_t start, uint64_t end) const
 {
+    constexpr uint64_t not_its_own = PAGE_IS_FILE | PAGE_IS_PFNZERO;
+    constexpr uint64_t there = PAGE_IS_PRESENT | PAGE_IS_SWAPPED;
     std::vector<Run> runs;
-    Result<bool> scanned = scan(start, end, runs);
+    Result<bool> scanned = scan(start, end, {not_its_own | PAGE_IS_GUARD, 0, there}, runs);
+    if (scanned && !*scanned) // a kernel that knows no guards, or does not tell
+        scanned = scan(start, end, {not_its_own, 0, there}, runs);
     if (!scanned)
         return scanned.error();
     if (!*scanned) {
@@ -109,6 +117,15 @@ Result<std::vector<Run>> PageMap::own_pages(uint64_t start, uint64_t end) const
         if (Result<void> done = read(start, end, runs); !done)
             return done.error();
     }
+    return runs;
+}
+
+Result<std::vector<Run>> PageMap::guards(uint64_t start, uint64_t end) const
+{
+    std::vector<Run> runs;
+    Result<bool> scanned = scan(start, end, {0, PAGE_IS_GUARD, 0}, runs);
+    if (!scanned)
+        return scanned.error();
     return runs;
 }
 

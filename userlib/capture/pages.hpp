@@ -24,10 +24,16 @@ class PageMap
     // Private pages with contents in [start, end): touched anonymous memory and modified copies of
     // file pages; neither holes nor the zero page nor file pages as they are.
     Result<std::vector<Run>> own_pages(uint64_t start, uint64_t end) const;
+    // Pages that MADV_GUARD_INSTALL forbids to touch; none where the kernel does not tell.
+    Result<std::vector<Run>> guards(uint64_t start, uint64_t end) const;
 
   private:
+    struct Categories {
+        uint64_t absent, all, any; // of a page: none of these, all of these, one of these
+    };
     explicit PageMap(Fd fd) : fd_(std::move(fd)) {}
-    Result<bool> scan(uint64_t start, uint64_t end, std::vector<Run> &runs) const;
+    Result<bool> scan(uint64_t start, uint64_t end, const Categories &wanted,
+                      std::vector<Run> &runs) const;
     Result<void> read(uint64_t start, uint64_t end, std::vector<Run> &runs) const;
 
     Fd fd_;

@@ -79,6 +79,8 @@ uint32_t parse_flags(std::string_view words, Problems &problems, const Mapping &
             flags |= image::kRegionRandom;
         else if (w == "mg")
             flags |= image::kRegionMergeable;
+        else if (w == "dp")
+            flags |= image::kRegionDroppable;
         else if (w == "sl")
             flags |= image::kRegionSealed;
         else if (w == "ss")

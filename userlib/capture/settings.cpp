@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/settings.hpp"
 
+#include "capture/pages.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -41,6 +43,30 @@ void describe_credentials(Description &d, std::string_view first, std::string_vi
     thread.cap_bounding = set(status, "CapBnd");
     thread.cap_ambient = set(status, "CapAmb");
     thread.own_credentials = true;
+}
+
+void refuse_guards(Description &d)
+{
+    const auto not_known = [&](const Error &error) {
+        d.problems.add("guard pages: " + error.text(), "nothing shows where they are");
+    };
+    Result<PageMap> map = PageMap::open(d.proc);
+    if (!map)
+        return not_known(map.error());
+    for (const image::Region &region : d.regions) {
+        const bool copied = region.file != 0 && (region.flags & image::kRegionAllSaved) != 0;
+        if (!copied && (region.flags & image::kRegionShared) == 0)
+            continue;
+        Result<std::vector<Run>> guards = map->guards(region.start, region.end);
+        if (!guards)
+            return not_known(guards.error());
+        if (!guards->empty())
+            d.problems.add(
+                fmt::format("memory at {:x}: guard pages (MADV_GUARD_INSTALL) in {}",
+                            guards->front().start,
+                            copied ? "a file whose contents are saved" : "a shared mapping"),
+                "remove them before the checkpoint");
+    }
 }
 
 void describe_policy(Strings &strings, const agent::Policy &policy, uint32_t &mode,

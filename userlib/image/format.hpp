@@ -105,6 +105,7 @@ enum class RecordType : uint32_t {
     page_digests = 46,
     foreign = 47,
     ipc = 48,
+    guard = 49,
 
     // Files, of any kind, in versions.
     delta = 64,

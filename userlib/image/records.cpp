@@ -34,7 +34,8 @@ const char *name_of(RecordType type)
         "OPEN_FILE", "DESCRIPTOR", "SIGACTION",  "PENDING_SIGNAL", "TIMER",   "PIPE",
         "EVENTFD",   "SIGNALFD",   "EPOLL_ITEM", "INOTIFY_WATCH",  "LOCK",    "RLIMIT",
         "CPU",       "NOTICE",     "SOCKET",     "TERMINAL",       "OBJECT",  "ATTACHMENT",
-        "TREE",      "MEMBER",     "AGENT",      "PAGE_DIGESTS",   "FOREIGN", "IPC"};
+        "TREE",      "MEMBER",     "AGENT",      "PAGE_DIGESTS",   "FOREIGN", "IPC",
+        "GUARD"};
     static constexpr const char *file_names[] = {"DELTA", "DELTA_SERVICE", "DELTA_VERSION"};
     size_t i = static_cast<size_t>(type) - 1;
     if (type >= RecordType::delta && type <= RecordType::delta_version)

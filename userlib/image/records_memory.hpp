@@ -86,9 +86,10 @@ inline constexpr uint32_t kRegionNoHugePages = 512;
 inline constexpr uint32_t kRegionSequential = 1024;
 inline constexpr uint32_t kRegionRandom = 2048;
 inline constexpr uint32_t kRegionMergeable = 4096;
-inline constexpr uint32_t kRegionAllSaved = 8192;  // every page's contents are in the image
-inline constexpr uint32_t kRegionSealed = 16384;   // mseal(2)
-inline constexpr uint32_t kRegionReadOnly = 32768; // SHM_RDONLY: can never be made writable
+inline constexpr uint32_t kRegionAllSaved = 8192;   // every page's contents are in the image
+inline constexpr uint32_t kRegionSealed = 16384;    // mseal(2)
+inline constexpr uint32_t kRegionReadOnly = 32768;  // SHM_RDONLY: can never be made writable
+inline constexpr uint32_t kRegionDroppable = 65536; // MAP_DROPPABLE
 
 // One mapping, in ascending order of addresses.
 struct Region {
@@ -137,6 +138,23 @@ struct Region {
         v("present", s.present);
         v("written", s.written);
         v("saved", s.saved);
+    }
+};
+
+// Pages of a region that must not be touched, by MADV_GUARD_INSTALL.
+struct Guard {
+    static constexpr RecordType type = RecordType::guard;
+    static constexpr uint16_t version = 1;
+    static constexpr bool required = true;
+
+    uint64_t start = 0;
+    uint64_t end = 0;
+
+    template <class Self, class V>
+    static void fields(Self &s, V &&v)
+    {
+        v("start", s.start, Show::hex);
+        v("end", s.end, Show::hex);
     }
 };
 

@@ -49,7 +49,7 @@ struct ImageInfo {
 // The process: one per image. Ids are those of its own namespaces.
 struct Process {
     static constexpr RecordType type = RecordType::process;
-    static constexpr uint16_t version = 3;
+    static constexpr uint16_t version = 4;
     static constexpr bool required = true;
 
     uint32_t pid = 0;
@@ -97,6 +97,7 @@ struct Process {
     int64_t start_boottime = 0; // when the process was started
     bool stopped = false;       // by a signal; since version 2
     uint32_t membarrier = 0;    // MEMBARRIER_CMD_REGISTER_ bits; since version 3
+    bool memory_merge = false;  // PR_SET_MEMORY_MERGE; since version 4
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)
@@ -146,6 +147,7 @@ struct Process {
         v("start_boottime", s.start_boottime);
         v("stopped", s.stopped);
         v("membarrier", s.membarrier, Show::hex);
+        v("memory_merge", s.memory_merge);
     }
 };
 

@@ -96,11 +96,22 @@ void open_mapped_files(Planning &p)
     }
 }
 
+constexpr int map_droppable = 8; // MAP_DROPPABLE, for headers that are older
+
+bool knows_droppable()
+{
+    void *page = mmap(nullptr, 4096, PROT_READ, map_droppable | MAP_ANONYMOUS, -1, 0);
+    return page != MAP_FAILED && munmap(page, 4096) == 0;
+}
+
 void map_region(Planning &p, const image::Region &region)
 {
     Program &program = p.plan.program;
     const bool shared = (region.flags & image::kRegionShared) != 0;
     int flags = MAP_FIXED_NOREPLACE | (shared ? MAP_SHARED : MAP_PRIVATE);
+    // Where the kernel does not know such memory, it is not dropped, as it need not be.
+    if ((region.flags & image::kRegionDroppable) != 0 && knows_droppable())
+        flags = MAP_FIXED_NOREPLACE | map_droppable;
     if ((region.flags & image::kRegionNoReserve) != 0)
         flags |= MAP_NORESERVE;
     if ((region.flags & image::kRegionGrowsDown) != 0)
@@ -175,10 +186,9 @@ void finish_region(Planning &p, const image::Region &region)
     advise(program, region);
     if ((region.prot & PROT_WRITE) == 0)
         program.call("protecting memory", SYS_mprotect, {start, size, value(region.prot)});
+    plan_guards(p, region);
     if ((region.flags & image::kRegionLocked) != 0)
-        program.call(fmt::format("locking memory at {:x}", region.start), SYS_mlock2,
-                     {start, size,
-                      value((region.flags & image::kRegionLockOnFault) != 0 ? MLOCK_ONFAULT : 0)});
+        plan_lock(p, region);
     if (!region.name.empty())
         program.try_call("naming memory", SYS_prctl,
                          {value(PR_SET_VMA), value(PR_SET_VMA_ANON_NAME), start, size,

@@ -14,7 +14,7 @@ using image::RegionKind;
 
 bool module_makes(const Planning &p, const image::Region &region)
 {
-    if (p.options.device < 0 || is_lazy(p, region))
+    if (p.options.device < 0 || is_lazy(p, region) || (region.flags & image::kRegionDroppable) != 0)
         return false;
     const bool shared = (region.flags & image::kRegionShared) != 0;
     switch (region.kind) {

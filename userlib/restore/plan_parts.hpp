@@ -50,6 +50,10 @@ Result<void> plan_module_memory(Planning &p);
 // At the end, as plan_truncation: files whose contents go back to what they were, through memory.
 Result<void> plan_shared_files(Planning &p);
 
+// plan_guards.cpp: pages that must not be touched, and locking a region that has some.
+void plan_guards(Planning &p, const image::Region &region);
+void plan_lock(Planning &p, const image::Region &region);
+
 // plan_lazy.cpp: memory that is mapped from the image instead of filled.
 bool is_lazy(const Planning &p, const image::Region &region);
 Result<void> plan_lazy_region(Planning &p, const image::Region &region);

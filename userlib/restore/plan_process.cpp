@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <linux/prctl.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -43,6 +44,21 @@ void plan_limits(Planning &p)
             fmt::format("setting resource limit {}", saved.resource), SYS_prlimit64,
             {value(0), value(saved.resource), program.data(&wanted, sizeof(wanted)), value(0)});
     }
+}
+
+// Setting it to what it is here shows whether the kernel has it.
+void plan_memory_merge(Planning &p)
+{
+    constexpr int set_memory_merge = 67; // PR_SET_MEMORY_MERGE, for headers that are older
+    constexpr int get_memory_merge = 68;
+    const int here = prctl(get_memory_merge, 0, 0, 0, 0);
+    if (here >= 0 && prctl(set_memory_merge, here, 0, 0, 0) == 0)
+        p.plan.program.call("letting equal pages be merged", SYS_prctl,
+                            {value(set_memory_merge), value(1), value(0), value(0), value(0)});
+    else
+        p.plan.notices.push_back(
+            fmt::format("new memory is not merged with equal memory (PR_SET_MEMORY_MERGE): {}",
+                        strerror(errno)));
 }
 
 // What a thread sets for itself; the program's TLS is not needed for it.
@@ -122,6 +138,8 @@ Result<void> plan_process(Planning &p)
     if (process.thp_disable)
         program.call("switching huge pages off", SYS_prctl,
                      {value(PR_SET_THP_DISABLE), value(1), value(0), value(0), value(0)});
+    if (process.memory_merge)
+        plan_memory_merge(p);
     if (process.child_subreaper)
         program.call("becoming a subreaper", SYS_prctl,
                      {value(PR_SET_CHILD_SUBREAPER), value(1), value(0), value(0), value(0)});

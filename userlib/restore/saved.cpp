@@ -68,6 +68,8 @@ bool take(Saved &s, image::RecordType type, image::Bytes payload, bool &known)
         return append(payload, s.threads);
     case RecordType::region:
         return append(payload, s.regions);
+    case RecordType::guard:
+        return append(payload, s.guards);
     case RecordType::file:
         return put(payload, s.files, &image::File::id);
     case RecordType::open_file:

@@ -19,6 +19,7 @@ struct Saved {
     image::Cpu cpu;
     std::vector<image::Thread> threads;
     std::vector<image::Region> regions;
+    std::vector<image::Guard> guards;
     std::map<uint32_t, image::File> files;
     std::map<uint32_t, image::OpenFile> open_files;
     std::vector<image::Descriptor> descriptors;

@@ -5,6 +5,7 @@
 """
 
 import ctypes
+import mmap
 import os
 import resource
 import shutil
@@ -63,6 +64,19 @@ def _system_call(number, *arguments, close=True):
     return ctypes.get_errno() not in (38, 1, 13)  # ENOSYS, EPERM, EACCES
 
 
+def _accepted(number, *arguments):
+    """True if the system call does not fail."""
+    return ctypes.CDLL(None).syscall(ctypes.c_long(number), *arguments) != -1
+
+
+def _droppable():
+    try:
+        with mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_ANONYMOUS | 8):
+            return True
+    except OSError:
+        return False
+
+
 def _ksm():
     return os.path.exists("/sys/kernel/mm/ksm/run")
 
@@ -79,6 +93,9 @@ CHECKS = {
     "hugetlb": _huge_pages,
     "thp": _thp,
     "ksm": _ksm,
+    "memory-merge": lambda: _accepted(157, 67, 0, 0, 0, 0),
+    "guards": lambda: _accepted(28, 0, 0, 102),
+    "droppable": _droppable,
     "sys_nice": lambda: _capability(23),
     "two-cpus": lambda: len(os.sched_getaffinity(0)) >= 2,
     "open-files-2000": lambda: _open_files(2000),
