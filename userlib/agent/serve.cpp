@@ -100,8 +100,8 @@ uint32_t membarrier_registrations()
     return found;
 }
 
-// The kernel looks at the key before it looks for memory, of which there never is any in the last page
-// of the largest address space.
+// The kernel looks at the key before it looks for memory, of which there never is any in the last
+// page of the largest address space.
 uint32_t allocated_protection_keys()
 {
     constexpr long keys = 16;
