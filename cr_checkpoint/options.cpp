@@ -178,7 +178,8 @@ void add_options(CLI::App &app, Options &options)
                    "the process that lies beside the new one)");
     app.add_option("--backend", options.backend,
                    "Who saves: kmod (the kernel module), user (without it), auto (the best there "
-                   "is), criu (also what does not run under cr_run; for root), or a plug-in")
+                   "is), criu (also what does not run under cr_run; for root), self "
+                   "(the program's own functions), or a plug-in")
         ->capture_default_str();
     app.add_option("-t,--time", options.capture.timeout_s,
                    "Give up after so many seconds; the program goes on")

@@ -99,7 +99,7 @@ void add_options(CLI::App &app, Options &options)
     app.add_flag("--force", options.request.options.force, "Accept mapped files that have changed");
     app.add_option("--backend", options.backend,
                    "Who restores: kmod (the kernel module), user (without it), auto (who made the "
-                   "image, or the best there is), criu, or a plug-in")
+                   "image, or the best there is), criu, self, or a plug-in")
         ->capture_default_str();
     cryo::keeper::add_options(app, options.keeping);
     options.talk.add_options(app);

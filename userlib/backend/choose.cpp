@@ -4,6 +4,7 @@
 #include "backend/native.hpp"
 #include "backend/open_image.hpp"
 #include "backend/plugin.hpp"
+#include "backend/self.hpp"
 
 #include <cerrno>
 #include <fmt/format.h>
@@ -19,7 +20,7 @@ bool is_native(std::string_view name)
 
 bool is_foreign(std::string_view name)
 {
-    return name == "criu";
+    return name == "criu" || name == "self";
 }
 
 } // namespace
@@ -35,6 +36,8 @@ Result<std::unique_ptr<Backend>> choose(std::string_view wanted, Purpose purpose
     };
     if (wanted == "user")
         return chosen(make_user());
+    if (wanted == "self")
+        return chosen(make_self());
     if (wanted == "auto" || wanted == "kmod") {
         Result<Device> device = find_module(purpose);
         if (device)

@@ -158,8 +158,8 @@ Result<std::unique_ptr<Backend>> load_plugin(std::string_view name)
     const std::string path = fmt::format("{}/cryo-backend-{}.so", directory(), name);
     if (access(path.c_str(), F_OK) != 0)
         return Error(ENOENT,
-                     fmt::format("no backend is called {}: there are auto, kmod, user, criu, and "
-                                 "plug-ins; {} is not there",
+                     fmt::format("no backend is called {}: there are auto, kmod, user, criu, self, "
+                                 "and plug-ins; {} is not there",
                                  name, path));
     // Never unloaded: its functions may have left threads or handlers behind.
     void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -496,6 +496,48 @@ int cr_reap_restart(cr_restart_handle_t *handle);
 int cr_poll_restart_msg(cr_restart_handle_t *handle, struct timeval *timeout, char **msg);
 int cr_poll_restart(cr_restart_handle_t *handle, struct timeval *timeout);
 
+/* --- Programs that save themselves (not of BLCR) ---------------------------------------------- */
+
+/*
+ * For a program that can write down what it needs and go on from that: images are small, and can be
+ * restarted by another build of it, on another kind of machine. `cr_checkpoint --backend=self PID`
+ * has the program write, and makes an image of it; `cr_restart` starts the program as it was
+ * started (program file, arguments, environment, working directory, umask) and hands it what it
+ * wrote. Neither needs cr_run. Everything else, open files and children too, is the program's own
+ * business.
+ *
+ *     if ((back = cr_self_register(save, restore, &state)) < 0)
+ *             ...
+ *     for (step = back ? state.step : 0; step < steps; step++) {
+ *             cr_self_point();
+ *             ...
+ *     }
+ */
+
+/*
+ * Registers the functions, instead of those that were; with a NULL `save`, none. In a program that
+ * cr_restart has started it calls restore() first. Returns 1 if that has been done, else 0.
+ *
+ * save() writes to `fd`, an empty regular file, and restore() reads from `fd` what save() wrote,
+ * from the beginning; both may seek. The descriptor is closed when they return. They return 0, or
+ * an errno: then there is no image, and the program goes on, or the restart fails, and the program
+ * is killed. Whatever signals and threads do meanwhile is up to the program.
+ *
+ * Errors: EINVAL, there is no `restore`; EBUSY, another thread is at a point; what restore() said.
+ */
+typedef int (*cr_self_function_t)(int fd, void *arg);
+int cr_self_register(cr_self_function_t save, cr_self_function_t restore, void *arg);
+
+/*
+ * A point at which the program can be saved. To be called often, as once in every step: it costs
+ * some nanoseconds, and looks every 10 ms at the most whether a checkpoint is wanted. Then it calls
+ * save(), and where a signal is to follow waits until the image is complete. Several threads may
+ * call it: one at a time calls save(), the others go on at once.
+ *
+ * Returns 1 if save() has been called and has succeeded, else 0. Errors: what save() said.
+ */
+int cr_self_point(void);
+
 /* --- Calls of BLCR's first releases ---------------------------------------------------------- */
 
 /*

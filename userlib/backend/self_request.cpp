@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/self_request.hpp"
+
+#include "capture/proc.hpp"
+#include "capture/session.hpp"
+#include "libcr/self.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstring>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace cryo::backend {
+
+namespace {
+
+bool receive(int from, uint32_t what, int &result)
+{
+    cryo_self_message message = {};
+    ssize_t n;
+    do {
+        n = recv(from, &message, sizeof(message), 0);
+    } while (n < 0 && errno == EINTR);
+    result = message.result;
+    return n == sizeof(message) && message.magic == CRYO_SELF_MAGIC && message.what == what;
+}
+
+bool send_save(int to, int file, bool waits)
+{
+    cryo_self_message message = {CRYO_SELF_MAGIC, CRYO_SELF_SAVE, 0, waits ? 1U : 0U};
+    iovec part = {&message, sizeof(message)};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr whole = {};
+    whole.msg_iov = &part;
+    whole.msg_iovlen = 1;
+    whole.msg_control = control;
+    whole.msg_controllen = sizeof(control);
+    cmsghdr *head = CMSG_FIRSTHDR(&whole);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(head), &file, sizeof(file));
+    return sendmsg(to, &whole, MSG_NOSIGNAL) == sizeof(message);
+}
+
+} // namespace
+
+bool receive_back(int from, int &result)
+{
+    return receive(from, CRYO_SELF_BACK, result);
+}
+
+void send_go(int to)
+{
+    const cryo_self_message message = {CRYO_SELF_MAGIC, CRYO_SELF_GO, 0, 0};
+    static_cast<void>(send(to, &message, sizeof(message), MSG_NOSIGNAL));
+}
+
+Result<SelfRequest> SelfRequest::listen(pid_t pid)
+{
+    const capture::Proc proc(pid);
+    const Result<std::string> status = proc.read("status");
+    const Result<std::string> ns = proc.link("ns/pid");
+    if (!status || !ns)
+        return (status ? ns : status).error();
+    std::string_view inner = capture::field(*status, "NSpid");
+    int known_as = pid;
+    while (!inner.empty())
+        known_as = static_cast<int>(capture::take_number(inner));
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    const int length = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1,
+                                CRYO_SELF_ADDRESS, ns->c_str(), known_as);
+    Fd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+    Fd listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!process || !listener)
+        return Error::from_errno(fmt::format("process {}", pid), errno);
+    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1) +
+                      static_cast<socklen_t>(length);
+    if (bind(listener.get(), reinterpret_cast<const sockaddr *>(&address), size) != 0) {
+        if (errno == EADDRINUSE)
+            return Error(EBUSY, fmt::format("process {}: another checkpoint of it waits", pid));
+        return Error::from_errno("a socket for the program", errno);
+    }
+    if (::listen(listener.get(), 1) != 0)
+        return Error::from_errno("a socket for the program", errno);
+    return SelfRequest(pid, std::move(process), std::move(listener));
+}
+
+Result<void> SelfRequest::await_input(int fd, uint64_t deadline_ns) const
+{
+    constexpr int look_at_clock_ms = 200;
+    for (;;) {
+        pollfd look[] = {{fd, POLLIN, 0}, {process_.get(), POLLIN, 0}};
+        if (poll(look, 2, deadline_ns != 0 ? look_at_clock_ms : -1) < 0 && errno != EINTR)
+            return Error::from_errno("waiting for the program", errno);
+        if ((look[0].revents & (POLLIN | POLLHUP)) != 0)
+            return {};
+        if ((look[1].revents & POLLIN) != 0)
+            return Error(ESRCH, fmt::format("process {} has ended", pid_));
+        if (Result<void> early = capture::check_deadline(deadline_ns); !early)
+            return early;
+    }
+}
+
+Result<void> SelfRequest::await(uint64_t deadline_ns)
+{
+    while (!connection_) {
+        if (Result<void> came = await_input(listener_.get(), deadline_ns); !came)
+            return came;
+        Fd connection(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+        ucred peer = {};
+        socklen_t size = sizeof(peer);
+        if (connection &&
+            getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+            peer.pid == pid_)
+            connection_ = std::move(connection);
+    }
+    return {};
+}
+
+Result<void> SelfRequest::save(int file, bool waits, uint64_t deadline_ns)
+{
+    int result = 0;
+    if (!send_save(connection_.get(), file, waits))
+        return Error::from_errno(fmt::format("asking process {}", pid_), errno);
+    if (Result<void> came = await_input(connection_.get(), deadline_ns); !came)
+        return came;
+    if (!receive(connection_.get(), CRYO_SELF_SAVED, result))
+        return Error(ESRCH, fmt::format("process {} has ended, or gone on without saving", pid_));
+    if (result != 0)
+        return Error::from_errno(fmt::format("process {}: its own function to save failed", pid_),
+                                 result);
+    return {};
+}
+
+void SelfRequest::let_go() const
+{
+    send_go(connection_.get());
+}
+
+void SelfRequest::signal(int number) const
+{
+    syscall(SYS_pidfd_send_signal, process_.get(), number, nullptr, 0);
+}
+
+} // namespace cryo::backend

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Programs that save themselves. Between two points nothing of this exists, no descriptor and no
+// thread, so that a fork, an exec or a checkpoint by another backend has nothing to mind.
+
+#include "libcr/self.h"
+#include "libcr.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { FOR_EVER = -1, PATIENCE_MS = 10000 };
+
+static struct {
+    cr_self_function_t save;
+    void *arg;
+} own;
+static atomic_bool registered;
+static atomic_flag busy = ATOMIC_FLAG_INIT; // whoever has it may use `own` and `begun`
+static atomic_llong looked_at;              // when; nanoseconds
+
+// A restart: what we were started with.
+static struct {
+    int pid, data, command;
+} begun = {0, -1, -1};
+
+static int positive(int result)
+{
+    return result < 0 ? -result : result;
+}
+
+static bool await(int fd, int milliseconds)
+{
+    struct pollfd look = {.fd = fd, .events = POLLIN};
+    int n;
+    do {
+        n = poll(&look, 1, milliseconds);
+    } while (n < 0 && errno == EINTR);
+    return n > 0;
+}
+
+static bool tell(int to, uint32_t what, int result)
+{
+    const struct cryo_self_message message = {CRYO_SELF_MAGIC, what, result, 0};
+    ssize_t n;
+    do {
+        n = send(to, &message, sizeof(message), MSG_NOSIGNAL);
+    } while (n < 0 && errno == EINTR);
+    return n == (ssize_t)sizeof(message);
+}
+
+// Receives a message, and the descriptor that comes with it or -1. False at the end of the
+// connection, or for what nobody should have said.
+static bool receive(int from, int milliseconds, struct cryo_self_message *message, int *fd)
+{
+    union {
+        struct cmsghdr head;
+        char space[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec part = {message, sizeof(*message)};
+    struct msghdr whole = {.msg_iov = &part,
+                           .msg_iovlen = 1,
+                           .msg_control = &control,
+                           .msg_controllen = sizeof(control)};
+    *fd = -1;
+    if (!await(from, milliseconds))
+        return false;
+    ssize_t n;
+    do {
+        n = recvmsg(from, &whole, MSG_CMSG_CLOEXEC);
+    } while (n < 0 && errno == EINTR);
+    const struct cmsghdr *head = n > 0 ? CMSG_FIRSTHDR(&whole) : NULL;
+    if (head != NULL && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS)
+        memcpy(fd, CMSG_DATA(head), sizeof(*fd));
+    return n == (ssize_t)sizeof(*message) && message->magic == CRYO_SELF_MAGIC;
+}
+
+static bool await_go(int command)
+{
+    struct cryo_self_message message;
+    int none;
+    return receive(command, FOR_EVER, &message, &none) && message.what == CRYO_SELF_GO;
+}
+
+// Whoever may trace us may have us saved: ourselves and root.
+static bool may_ask(int connection)
+{
+    struct ucred peer = {0};
+    socklen_t size = sizeof(peer);
+    return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+           (peer.uid == 0 || peer.uid == geteuid());
+}
+
+// A connection to the command that wants us to be saved; -1: there is none.
+static int requester(void)
+{
+    char space[64];
+    const ssize_t n = readlink("/proc/self/ns/pid", space, sizeof(space) - 1);
+    space[n > 0 ? n : 0] = 0;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const int length = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1,
+                                CRYO_SELF_ADDRESS, space, (int)getpid());
+    const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -1;
+    const socklen_t size =
+        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)length;
+    if (connect(fd, (const struct sockaddr *)&address, size) == 0 && may_ask(fd))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+// A look costs some microseconds, and points may be nanoseconds apart. After a restart the clock
+// may have gone back.
+static bool is_time_to_look(void)
+{
+    static const long long period = 10000000;
+    struct timespec clock;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &clock);
+    const long long now = clock.tv_sec * 1000000000LL + clock.tv_nsec;
+    const long long last = atomic_load_explicit(&looked_at, memory_order_relaxed);
+    if (last != 0 && now >= last && now - last < period)
+        return false;
+    atomic_store_explicit(&looked_at, now, memory_order_relaxed);
+    return true;
+}
+
+// 1: saved, 0: nobody wants it any more, or -errno.
+static int serve(int command)
+{
+    struct cryo_self_message message;
+    int file;
+    if (!receive(command, PATIENCE_MS, &message, &file) || message.what != CRYO_SELF_SAVE ||
+        file < 0) {
+        if (file >= 0)
+            close(file);
+        return 0;
+    }
+    const int result = positive(own.save(file, own.arg));
+    close(file);
+    if (tell(command, CRYO_SELF_SAVED, result) && result == 0 && message.waits != 0)
+        await_go(command);
+    return result == 0 ? 1 : -result;
+}
+
+int cr_self_point(void)
+{
+    if (!atomic_load_explicit(&registered, memory_order_acquire) || !is_time_to_look() ||
+        atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
+        return 0;
+    const int before = errno;
+    int result = 0;
+    const int command = own.save != NULL ? requester() : -1;
+    if (command >= 0) {
+        result = serve(command);
+        close(command);
+    }
+    atomic_flag_clear_explicit(&busy, memory_order_release);
+    errno = result < 0 ? -result : before;
+    return result < 0 ? -1 : result;
+}
+
+// The program is back when cr_restart knows of it: one that could not be told has given up, and
+// would be in the way of the next.
+static int come_back(cr_self_function_t restore, void *arg)
+{
+    const int data = begun.data;
+    const int command = begun.command;
+    begun.data = begun.command = -1;
+    const int result = positive(restore(data, arg));
+    close(data);
+    const bool told = tell(command, CRYO_SELF_BACK, result) && await_go(command);
+    close(command);
+    if (!told)
+        raise(SIGKILL);
+    return result == 0 ? 1 : -result;
+}
+
+int cr_self_register(cr_self_function_t save, cr_self_function_t restore, void *arg)
+{
+    if (save != NULL && restore == NULL) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire)) {
+        errno = EBUSY;
+        return -1;
+    }
+    own.save = save;
+    own.arg = arg;
+    int result = 0;
+    if (save != NULL && begun.data >= 0 && begun.pid == getpid())
+        result = come_back(restore, arg);
+    atomic_store_explicit(&registered, save != NULL && result >= 0, memory_order_release);
+    atomic_flag_clear_explicit(&busy, memory_order_release);
+    if (result < 0) {
+        errno = -result;
+        return -1;
+    }
+    return result;
+}
+
+// Before the program sees its environment, and starts others.
+__attribute__((constructor)) static void begin(void)
+{
+    const char *text = secure_getenv(CRYO_SELF_VARIABLE); // not where rights are gained
+    int pid, data, command;
+    if (text == NULL || sscanf(text, "%d:%d:%d", &pid, &data, &command) != 3 || pid != getpid())
+        return;
+    unsetenv(CRYO_SELF_VARIABLE);
+    begun.pid = pid;
+    begun.data = data;
+    begun.command = command;
+    fcntl(data, F_SETFD, FD_CLOEXEC);
+    fcntl(command, F_SETFD, FD_CLOEXEC);
+    prctl(PR_SET_PDEATHSIG, 0); // from here on the end of the connection tells
+}
