@@ -2,10 +2,14 @@
 #include "backend/native.hpp"
 
 #include "backend/open_image.hpp"
+#include "backend/outline.hpp"
 #include "restore/restart.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <functional>
 #include <optional>
+#include <time.h>
 
 namespace cryo::backend {
 
@@ -25,7 +29,10 @@ class Native : public Backend
 
   private:
     int device() const { return device_ ? device_->fd() : -1; }
-    void announce(uint32_t operation, uint32_t phase, int error, uint64_t bytes, pid_t target);
+    void announce(uint32_t operation, uint32_t phase, int error, uint64_t bytes, pid_t target,
+                  uint64_t total = 0);
+    std::function<void(uint64_t, uint64_t)>
+    announcing(uint32_t operation, pid_t target, std::function<void(uint64_t, uint64_t)> also);
 
     std::optional<Device> device_;
     std::string file_;
@@ -35,7 +42,8 @@ class Native : public Backend
 
 // Tells listeners (generic netlink, family `cryo`). Nobody may listen, and too many events are
 // dropped: neither is our failure.
-void Native::announce(uint32_t operation, uint32_t phase, int error, uint64_t bytes, pid_t target)
+void Native::announce(uint32_t operation, uint32_t phase, int error, uint64_t bytes, pid_t target,
+                      uint64_t total)
 {
     if (!device_)
         return;
@@ -43,9 +51,38 @@ void Native::announce(uint32_t operation, uint32_t phase, int error, uint64_t by
     event.operation = operation;
     event.phase = phase;
     event.error = static_cast<uint32_t>(error);
-    event.bytes_done = event.bytes_total = bytes;
+    event.bytes_done = bytes;
+    event.bytes_total = total != 0 ? total : bytes;
     event.target = static_cast<uint32_t>(target);
     device_->announce_raw(event);
+}
+
+// What is told of how far it is goes to listeners, too: a twentieth at a time, nothing of what is
+// small, and so seldom that it does not use up the events that a user may have in a second. What
+// was expected may be less than there is.
+std::function<void(uint64_t, uint64_t)>
+Native::announcing(uint32_t operation, pid_t target, std::function<void(uint64_t, uint64_t)> also)
+{
+    static constexpr uint64_t least = 16 << 20;
+    static constexpr uint64_t steps = 20;
+    static constexpr int64_t apart_ns = 250'000'000;
+    if (!device_)
+        return also;
+    return [this, operation, target, also = std::move(also), next = uint64_t(0),
+            not_before = int64_t(0)](uint64_t done, uint64_t total) mutable {
+        if (also)
+            also(done, total);
+        const uint64_t step = std::max(total / steps, least);
+        next = next == 0 ? step : next;
+        if (done < next)
+            return;
+        next = done + step;
+        const int64_t now = clock_ns(CLOCK_MONOTONIC);
+        if (now < not_before)
+            return;
+        not_before = now + apart_ns;
+        announce(operation, CRYO_PHASE_PROGRESS, 0, done, target, std::max(done, total));
+    };
 }
 
 Result<void> Native::before_ckpt(pid_t pid, const capture::CheckpointOptions &options)
@@ -66,6 +103,7 @@ int as_errno(const Error &error)
 
 Result<capture::Outcome> Native::do_ckpt()
 {
+    options_.progress = announcing(CRYO_OP_CHECKPOINT, pid_, std::move(options_.progress));
     announce(CRYO_OP_CHECKPOINT, CRYO_PHASE_STARTED, 0, 0, pid_);
     Result<capture::Outcome> done = capture::checkpoint(pid_, options_);
     if (done)
@@ -94,8 +132,8 @@ Result<Alive> Native::restart(const RestartRequest &request)
     phase("planned; files open");
     const pid_t pid = (*plan)->processes.front().kin.pid;
     announce(CRYO_OP_RESTART, CRYO_PHASE_STARTED, 0, 0, pid);
-    Result<restore::Restarted> done =
-        restore::restart(**plan, request.library, device(), request.progress);
+    Result<restore::Restarted> done = restore::restart(
+        **plan, request.library, device(), announcing(CRYO_OP_RESTART, pid, request.progress));
     if (!done) {
         announce(CRYO_OP_RESTART, CRYO_PHASE_FAILED, as_errno(done.error()), 0, pid);
         return done.error();

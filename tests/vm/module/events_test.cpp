@@ -122,6 +122,39 @@ TEST_F(Events, AnOlderCallerIsUnderstood)
     EXPECT_EQ(uint32_t{0}, heard_by(listener).target);
 }
 
+// A shell under cr_run, whose script says "begun" and waits for its standard input.
+pid_t start_shell(const char *bin, const char *script, int (&in)[2], int (&out)[2])
+{
+    EXPECT_EQ(0, pipe2(in, O_CLOEXEC));
+    EXPECT_EQ(0, pipe2(out, O_CLOEXEC));
+    const pid_t program = fork();
+    if (program == 0) {
+        dup2(in[0], STDIN_FILENO);
+        dup2(out[1], STDOUT_FILENO);
+        const std::string run = std::string(bin) + "/cr_run";
+        execl(run.c_str(), "cr_run", "sh", "-c", script, nullptr);
+        _exit(127);
+    }
+    EXPECT_GT(program, 0);
+    char begun[6] = {};
+    EXPECT_EQ(6, read(out[0], begun, sizeof(begun)));
+    return program;
+}
+
+// What comes between the beginning and the end, which is returned.
+Event last_after_progress(EventListener &listener, uint64_t &steps)
+{
+    Event event = heard_by(listener);
+    EXPECT_EQ(CRYO_PHASE_STARTED, event.phase);
+    uint64_t before = 0;
+    for (steps = 0; (event = heard_by(listener)).phase == CRYO_PHASE_PROGRESS; steps++) {
+        EXPECT_GT(event.bytes_done, before);
+        EXPECT_GE(event.bytes_total, event.bytes_done);
+        before = event.bytes_done;
+    }
+    return event;
+}
+
 // CRYO_BIN: where the commands are.
 TEST_F(Events, TheCommandsAnnounceWhatTheyDo)
 {
@@ -130,19 +163,7 @@ TEST_F(Events, TheCommandsAnnounceWhatTheyDo)
     ASSERT_NE(nullptr, bin);
     const std::string image = "/tmp/events." + std::to_string(getpid());
     int in[2], out[2];
-    ASSERT_EQ(0, pipe2(in, O_CLOEXEC));
-    ASSERT_EQ(0, pipe2(out, O_CLOEXEC));
-    const pid_t program = fork();
-    ASSERT_GE(program, 0);
-    if (program == 0) {
-        dup2(in[0], STDIN_FILENO);
-        dup2(out[1], STDOUT_FILENO);
-        const std::string run = std::string(bin) + "/cr_run";
-        execl(run.c_str(), "cr_run", "sh", "-c", "echo begun; read line; true", nullptr);
-        _exit(127);
-    }
-    char begun[6] = {};
-    ASSERT_EQ(6, read(out[0], begun, sizeof(begun)));
+    const pid_t program = start_shell(bin, "echo begun; read line; true", in, out);
     const auto command = [&](const std::string &arguments) {
         return system((std::string(bin) + arguments).c_str()); // NOLINT: a test's own words
     };
@@ -175,6 +196,32 @@ TEST_F(Events, TheCommandsAnnounceWhatTheyDo)
     EXPECT_EQ(CRYO_PHASE_STARTED, event.phase);
     EXPECT_EQ(static_cast<uint32_t>(program), event.target);
     EXPECT_EQ(CRYO_PHASE_FINISHED, heard_by(listener).phase);
+    for (int fd : {in[0], in[1], out[0], out[1]})
+        close(fd);
+    unlink(image.c_str());
+}
+
+TEST_F(Events, TellHowFarALargeProgramIs)
+{
+    JOIN_OR_RETURN(listener);
+    const char *bin = getenv("CRYO_BIN");
+    ASSERT_NE(nullptr, bin);
+    const std::string image = "/tmp/events." + std::to_string(getpid());
+    int in[2], out[2];
+    const pid_t program = start_shell(
+        bin, "x=$(head -c 50000000 /dev/zero | tr '\\0' x); echo begun; read line; true", in, out);
+    const auto command = [&](const std::string &arguments) {
+        return system((std::string(bin) + arguments).c_str()); // NOLINT: a test's own words
+    };
+    const std::string pid = std::to_string(program);
+    EXPECT_EQ(0, command("/cr_checkpoint -q --kill --backend kmod -f " + image + " " + pid));
+    uint64_t steps = 0;
+    EXPECT_EQ(CRYO_PHASE_FINISHED, last_after_progress(listener, steps).phase);
+    EXPECT_GE(steps, 1U);
+    waitpid(program, nullptr, 0);
+    EXPECT_EQ(0, command("/cr_restart -q --backend kmod " + image + " < /dev/null"));
+    EXPECT_EQ(CRYO_PHASE_FINISHED, last_after_progress(listener, steps).phase);
+    EXPECT_GE(steps, 1U);
     for (int fd : {in[0], in[1], out[0], out[1]})
         close(fd);
     unlink(image.c_str());
