@@ -115,7 +115,7 @@ class Summary
         if (!info.tool.empty())
             by += fmt::format("{}Cryo {}", by.empty() ? "" : "; ", printable(info.tool));
         if (!info.backend.empty())
-            by += fmt::format(", backend {}", printable(info.backend));
+            by += fmt::format("{}backend {}", by.empty() ? "" : ", ", printable(info.backend));
         line("by", by);
         if (about_.header.is_delta())
             line("base", "image " + about_.header.base_id.hex());

@@ -196,7 +196,7 @@ Result<capture::Outcome> Self::save()
     outcome.stopped_ns = since(stopped);
     phase(stands_still() ? "the program has saved itself"
                          : "the program has saved itself, and goes on");
-    const Maker maker = {"self", {}, {}, {static_cast<uint32_t>(outline_.pid)}};
+    const Maker maker = {"self", "the program itself", {}, {static_cast<uint32_t>(outline_.pid)}};
     Result<void> written =
         image_->describe(outline_, maker, stands_still() ? "stop" : "running", outcome.stopped_ns);
     if (written)
