@@ -110,9 +110,9 @@ int main(int argc, char **argv)
             Error::from_errno(library, errno).within("the installation of Cryo is not complete"));
     std::string preload = library;
     // What is missing here is told when an MPI program is to be saved.
-    const std::string stand_in = cryo::cli::library("libcryo_openmpi.so");
-    if (!omit && is_for_open_mpi(words.front()) && access(stand_in.c_str(), R_OK) == 0)
-        preload += ":" + stand_in;
+    const char *stand_in = omit ? nullptr : stand_in_for(words.front());
+    if (stand_in != nullptr && access(cryo::cli::library(stand_in).c_str(), R_OK) == 0)
+        preload += ":" + cryo::cli::library(stand_in);
     if (const char *present = getenv("LD_PRELOAD"); present != nullptr && *present != 0)
         preload += ":" + std::string(present);
     setenv("LD_PRELOAD", preload.c_str(), 1);

@@ -91,16 +91,26 @@ bool begins_with_one_of(const std::string &name, const std::vector<std::string_v
     });
 }
 
+constexpr const char *for_open_mpi = "libcryo_openmpi.so";
+constexpr const char *for_mpich = "libcryo_mpich.so";
+
 } // namespace
 
-bool is_for_open_mpi(const std::string &program)
+const char *stand_in_for(const std::string &program)
 {
-    bool other = false;
-    for (const std::string &name : Elf(cryo::coord::whole_path(program)).needed()) {
+    const std::string path = cryo::coord::whole_path(program);
+    for (const std::string &name : Elf(path).needed()) {
         if (begins_with_one_of(name, {"libmpi.so.40", "libmpi_mpifh.so.40", "libmpi_usempi",
                                       "libmpi_cxx.so.40", "libopen-rte.so.40", "libprrte.so"}))
-            return true;
-        other = other || begins_with_one_of(name, {"libmpich", "libmpi.so.12", "libmpifort.so.12"});
+            return for_open_mpi;
+        if (begins_with_one_of(name, {"libmpich"}))
+            return for_mpich;
+        if (begins_with_one_of(name, {"libmpi.so.12", "libmpifort.so.12"}))
+            return nullptr; // MPICH by names that its library here does not have
     }
-    return !other && getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
+    if (cryo::coord::is_hydra(path))
+        return for_mpich;
+    if (getenv("OMPI_COMM_WORLD_SIZE") != nullptr)
+        return for_open_mpi;
+    return getenv("HYDI_CONTROL_FD") != nullptr ? for_mpich : nullptr;
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which programs get the library that stands in for Open MPI's. In any other it would be harmless,
-// but for those of another MPI: they have functions of the same names.
+// Which programs get which library that stands in for an MPI's. In a program without MPI it would
+// be harmless, but not in one of another MPI: they have functions of the same names.
 //
-//     if (is_for_open_mpi("mpirun")) preload(library("libcryo_openmpi.so"));
+//     if (const char *name = stand_in_for("mpirun")) preload(library(name));
 #pragma once
 
 #include <string>
 
-// The program needs Open MPI's library, or starts programs that may; or this command was itself
-// started by Open MPI's mpirun, and the program is not another MPI's. `program` as for execvp.
-bool is_for_open_mpi(const std::string &program);
+// The library for what the program needs, or starts: by the libraries that it names, or as it is a
+// launcher's; else by the launcher that has started this command. Null: none. `program` as for
+// execvp.
+const char *stand_in_for(const std::string &program);

@@ -181,6 +181,10 @@ std::vector<std::string> mpirun_words(const SnapshotStore &store, const Snapshot
         words.emplace_back("--hostfile");
         words.push_back(options.hostfile);
     }
+    // The rank's way to the launcher: an address, because a descriptor would be in the way of what
+    // the image holds.
+    if (cryo::coord::is_hydra(words.front()))
+        words.emplace_back("-pmi-port");
     const std::vector<std::string> exports = cryo::coord::export_options(words.front());
     words.insert(words.end(), exports.begin(), exports.end());
     words.emplace_back("-n");

@@ -26,7 +26,8 @@ constexpr const char *command = "opal-restart";
 
 Result<std::string> own_rank()
 {
-    for (const char *name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    for (const char *name :
+         {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PMI_ID", "SLURM_PROCID"}) {
         if (const char *value = getenv(name); value != nullptr && *value != 0)
             return std::string(value);
     }
@@ -98,6 +99,8 @@ int main(int argc, char **argv)
     if (!context)
         return cryo::cli::fail(command, context.error());
     start_daemon();
+    if (getenv("PMI_ID") != nullptr) // hydra leaves its own pipes and sockets open
+        close_range(STDERR_FILENO + 1, ~0U, 0);
 
     std::error_code ignored;
     const std::string restart =

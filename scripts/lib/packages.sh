@@ -31,7 +31,7 @@ CRYO_PACKAGES_TEST=(
     clang libclang-rt-14-dev git perl bash python3-numpy cpio
     criu
     tmux bsdutils make perl gawk # programs that people run, as trees
-    libopenmpi-dev openmpi-bin gfortran python3-mpi4py gdb # MPI programs, and where a hanging one waits
+    libopenmpi-dev openmpi-bin libmpich-dev mpich gfortran python3-mpi4py gdb # MPI programs, and where a hanging one waits
 )
 
 # install_packages NAME...: installs those that are missing, and asks for root only then.

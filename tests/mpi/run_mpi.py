@@ -16,7 +16,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-TRANSPORTS = {"vader": "self,vader", "tcp": "self,tcp", "both": "self,vader,tcp"}
+# Open MPI's, and MPICH's: its own shared memory, or what it has between nodes (UCX).
+TRANSPORTS = {"vader": {"OMPI_MCA_btl": "self,vader"}, "tcp": {"OMPI_MCA_btl": "self,tcp"},
+              "both": {"OMPI_MCA_btl": "self,vader,tcp"},
+              "shm": {}, "ucx": {"MPIR_CVAR_NOLOCAL": "1"}}
 
 
 def environment(directory, transport):
@@ -27,12 +30,18 @@ def environment(directory, transport):
         OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
         OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_hwloc_base_binding_policy="none",
         OMPI_MCA_mpi_yield_when_idle="1", OMPI_MCA_plm_rsh_agent="false",
-        OMPI_MCA_btl=TRANSPORTS[transport], OMPI_MCA_pml="ob1", OMPI_MCA_osc="^ucx",
+        OMPI_MCA_pml="ob1", OMPI_MCA_osc="^ucx",
         OMPI_MCA_btl_vader_single_copy_mechanism="none",
         OMPI_MCA_btl_vader_backing_directory=str(directory),
         OMPI_MCA_btl_tcp_if_include="lo", OMPI_MCA_oob_tcp_if_include="lo",
-        PMIX_MCA_gds="hash")
+        PMIX_MCA_gds="hash", UCX_NET_DEVICES="lo")
+    settings.update(TRANSPORTS[transport])
     return settings
+
+
+def exporting(mpirun, name, value):
+    """The launcher's option for a variable of the ranks'."""
+    return ["-genv", name, value] if "mpich" in mpirun else ["-x", f"{name}={value}"]
 
 
 def descendants(pid):
@@ -98,7 +107,7 @@ def run_program(options, preload):
         if not preload: # the capsule keeps the library's crash handlers out anyway
             settings["OMPI_MCA_opal_signal"] = ""
         if preload:
-            command += ["-x", f"LD_PRELOAD={preload}"]
+            command += exporting(options.mpirun, "LD_PRELOAD", preload)
         settings["CRYO_SCRATCH"] = directory
         command += options.command
         code, output, errors = run_job(command, settings, options.patience)

@@ -22,6 +22,7 @@ using nlohmann::json;
 namespace {
 
 constexpr int64_t stranger_ms = 10'000;
+constexpr int64_t grace_ms = 2000; // for mpirun to end its ranks
 
 } // namespace
 
@@ -284,6 +285,13 @@ void Daemon::finish(const json &message)
             answer(rank, true);
     }
     task_.reset();
+    // A rank that stands still in a signal handler does not hear the launcher's SIGTERM, and not
+    // every launcher (hydra does not) sends SIGKILL after it.
+    if (after == "term")
+        loop_.after(grace_ms, [this] {
+            for (auto &[number, rank] : ranks_)
+                kill(rank.pid, SIGKILL);
+        });
 }
 
 void Daemon::command(const json &message)

@@ -151,6 +151,8 @@ Result<Variables> variables_of(pid_t pid)
 
 Result<Job> job_of(pid_t pid)
 {
+    // Asked before its environment is read: in between it may become mpirun.
+    const bool becomes = becomes_launcher(pid);
     Result<Variables> found = variables_of(pid);
     if (!found)
         return found.error();
@@ -162,7 +164,7 @@ Result<Job> job_of(pid_t pid)
             variables["CRYO_RUNTIME_DIR"] = fmt::format("/tmp/cryo-{}", status.st_uid);
     }
     Result<Job> job = job_from(variables);
-    if (!job && becomes_launcher(pid))
+    if (!job && becomes)
         return Error(EAGAIN, fmt::format("process {} has not become mpirun yet", pid));
     if (!job)
         return Error(job.error().code(),

@@ -47,6 +47,11 @@ bool is_launcher(const std::string &program)
     return std::find(std::begin(known), std::end(known), name) != std::end(known);
 }
 
+bool is_hydra(const std::string &launcher)
+{
+    return fs::path(whole_path(launcher)).filename() == "mpiexec.hydra";
+}
+
 std::vector<std::string> export_options(const std::string &launcher)
 {
     std::vector<std::string> options;

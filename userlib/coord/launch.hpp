@@ -19,11 +19,14 @@ std::string whole_path(const std::string &program);
 // By its name: mpirun, mpiexec, orterun, prterun, srun, and these with a suffix.
 bool is_launcher(const std::string &program);
 
+// MPICH's.
+bool is_hydra(const std::string &launcher);
+
 // Starts the job's first daemon for this process, which is going to be the launcher, and puts what
 // ranks must know into its environment. Open MPI's launcher gets options that take these variables
 // (and the preloaded libraries) to other nodes, by name: values do not belong on a command line.
 Result<void> make_job(std::vector<std::string> &words);
-// The names of those variables, as options.
+// The names of those variables, as options. MPICH's launcher takes its whole environment along.
 std::vector<std::string> export_options(const std::string &launcher);
 
 } // namespace cryo::coord

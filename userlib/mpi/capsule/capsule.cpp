@@ -137,6 +137,44 @@ bool wait_for_threads(Refusal &why)
     }
 }
 
+// The environment with what is said of a descriptor that has become the capsule's.
+class Environment
+{
+  public:
+    Environment(char *const *given, const char *descriptor) : seen_(given)
+    {
+        const char *value = descriptor != nullptr ? variable(given, descriptor) : nullptr;
+        if (value == nullptr)
+            return;
+        size_t count = 0;
+        while (given[count] != nullptr)
+            count++;
+        bytes_ = (count + 1) * sizeof(char *);
+        changed_ = static_cast<char **>(keep(bytes_));
+        if (changed_ == nullptr)
+            return;
+        snprintf(text_, sizeof(text_), "%s=%d", descriptor, descriptors::take(atoi(value)));
+        const size_t name = strlen(descriptor) + 1;
+        for (size_t i = 0; i < count; i++)
+            changed_[i] = given[i] + name == value ? text_ : given[i];
+        seen_ = changed_;
+    }
+    ~Environment()
+    {
+        if (changed_ != nullptr)
+            unkeep(changed_, bytes_);
+    }
+    Environment(const Environment &) = delete;
+    Environment &operator=(const Environment &) = delete;
+    char *const *get() const { return seen_; }
+
+  private:
+    char *const *seen_;
+    char **changed_ = nullptr;
+    size_t bytes_ = 0;
+    char text_[64];
+};
+
 } // namespace
 
 bool refuse(Refusal &why, const char *format, ...)
@@ -178,7 +216,8 @@ bool open(const Options &options, Refusal &why)
     snprintf(argument, sizeof(argument), "%lx", reinterpret_cast<unsigned long>(&host));
     host.library = options.library;
     Start start;
-    bool done = load_program(path, argument, options.environment, start, why);
+    const Environment environment(options.environment, options.descriptor);
+    bool done = load_program(path, argument, environment.get(), start, why);
     void *fs = nullptr;
     if (done) {
         const auto break_before = static_cast<unsigned long>(sys::call(SYS_brk, 0));

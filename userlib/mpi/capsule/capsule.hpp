@@ -32,6 +32,9 @@ struct Refusal {
 struct Options {
     const char *library;      // the stock library, as dlopen finds it
     char *const *environment; // what the capsule sees; LD_PRELOAD is left out
+    // A variable that tells the number of the library's way to its launcher, which is the capsule's
+    // from then on; null: it has none.
+    const char *descriptor = nullptr;
 };
 
 // The value of a variable of this environment, or null.

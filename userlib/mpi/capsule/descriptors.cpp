@@ -168,6 +168,11 @@ long copied(long number, const long *a)
     return result;
 }
 
+int take(int fd)
+{
+    return static_cast<int>(raise(fd, true));
+}
+
 void close_all()
 {
     for (int fd = first; fd < highest; fd++) {

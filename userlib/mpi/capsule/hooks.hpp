@@ -34,6 +34,7 @@ bool begin(Refusal &why);
 long made(long result, const long *a, long number); // after a call that makes descriptors
 long closed(const long *a);
 long copied(long number, const long *a); // dup2, dup3
+int take(int fd);                        // one that there was already; its number from now on
 void close_all();
 void forget(); // in a restored copy, which has none of them
 } // namespace descriptors

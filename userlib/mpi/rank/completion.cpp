@@ -21,13 +21,13 @@ void settle_receive(Request &r)
     if (r.state == Receive::State::cancelled) {
         r.status.MPI_SOURCE = MPI_ANY_SOURCE;
         r.status.MPI_TAG = MPI_ANY_TAG;
-        r.status._cancelled = 1;
+        abi::set_cancelled(r.status, true);
         r.error = MPI_SUCCESS;
         return;
     }
     r.status.MPI_SOURCE = r.arrival.source;
     r.status.MPI_TAG = r.arrival.tag;
-    r.status._ucount = r.arrival.bytes;
+    abi::set_bytes(r.status, r.arrival.bytes);
     r.status.MPI_ERROR = r.error;
     r.untold = r.error != MPI_SUCCESS;
 }
@@ -46,7 +46,7 @@ Request &make_request(Use use, bookmark::Comm *comm, int peer, int tag, const vo
     Request &r = *begin_record<Request>(object);
     r.use = use;
     refer(r, comm);
-    r.source = peer;
+    r.source = use == Use::receive ? abi::peer(peer) : peer;
     r.tag = tag;
     r.buffer = buffer;
     r.count = count;
@@ -97,12 +97,12 @@ void completed_natively(Request &r, const MPI_Status &status, int error)
 {
     const Guard guard;
     if (r.use == Use::receive) {
-        if (status._cancelled == 0)
+        if (!abi::is_cancelled(status))
             engine->receives().completed(r, arrival_of(status, error));
     } else if (r.use != Use::unknown) {
         engine->mpi().under_way.remove(r);
         use_copy(r);
-        if (r.use == Use::send && status._cancelled != 0 && r.source >= 0)
+        if (r.use == Use::send && abi::is_cancelled(status) && r.source >= 0)
             r.comm->unsent(r.source, r.capacity);
     }
     r.status = status;
@@ -163,8 +163,8 @@ void set_empty(MPI_Status *status)
     status->MPI_SOURCE = MPI_ANY_SOURCE;
     status->MPI_TAG = MPI_ANY_TAG;
     status->MPI_ERROR = MPI_SUCCESS;
-    status->_ucount = 0;
-    status->_cancelled = 0;
+    abi::set_bytes(*status, 0);
+    abi::set_cancelled(*status, false);
 }
 
 // MPI_ERROR is the business of functions with several requests.

@@ -145,8 +145,8 @@ int Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm 
                            .wait = {}};
     call(spin::receive, &quick);
     if (quick.wait.flag != 0) {
-        counters.received(quick.wait.status.MPI_SOURCE, quick.wait.status._ucount);
-        if (quick.wait.error == MPI_ERR_TRUNCATE)
+        counters.received(quick.wait.status.MPI_SOURCE, abi::bytes_in(quick.wait.status));
+        if (abi::is_truncation(quick.wait.error))
             engine->receives().truncated();
         set_status(status, quick.wait.status);
         return quick.wait.error;

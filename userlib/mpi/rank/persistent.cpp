@@ -101,7 +101,7 @@ int Start(MPI_Request *request)
         if (r->use == Use::send)
             return begin_send(*r);
         if (r->use == Use::receive)
-            return r->source == MPI_PROC_NULL ? complete_at_once(*r) : post(*r);
+            return r->source == abi::peer(MPI_PROC_NULL) ? complete_at_once(*r) : post(*r);
     }
     MPI_Request none = real_null_request();
     const int result = call(stock.Start, r == nullptr ? &none : real_place(*r));

@@ -16,21 +16,21 @@ void tell(const bookmark::Arrival &arrival, MPI_Status *status)
     MPI_Status found = {};
     found.MPI_SOURCE = arrival.source;
     found.MPI_TAG = arrival.tag;
-    found._ucount = arrival.bytes;
+    abi::set_bytes(found, arrival.bytes);
     set_status(status, found);
 }
 
 bool is_for_library(MPI_Comm comm, int source, int tag)
 {
     const bookmark::Comm *counters = counted(comm);
-    return counters == nullptr || source < MPI_ANY_SOURCE || tag < MPI_ANY_TAG ||
+    return counters == nullptr || abi::peer(source) < bookmark::kAnySource || tag < MPI_ANY_TAG ||
            (source >= 0 && uint32_t(source) >= counters->peer_count());
 }
 
 bool look(bookmark::Comm &comm, int source, int tag, bookmark::Arrival &arrival)
 {
     const Engine::Busy busy(*engine);
-    return engine->receives().probe(comm, source, tag, arrival);
+    return engine->receives().probe(comm, abi::peer(source), tag, arrival);
 }
 
 // Waits inside the capsule, while that is the place to do it: nothing is wanted, nothing drained.
@@ -56,7 +56,7 @@ Message &make_message()
 bool look(bookmark::Comm &comm, int source, int tag, Message &message)
 {
     const Engine::Busy busy(*engine);
-    return engine->receives().mprobe(comm, source, tag, message);
+    return engine->receives().mprobe(comm, abi::peer(source), tag, message);
 }
 
 bool is_ours(MPI_Message message)
@@ -76,7 +76,7 @@ int Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
         pause_over();
         tell(found, status);
     } else if (attention) {
-        pause_for(*counted(comm), source);
+        pause_for(*counted(comm), abi::peer(source));
     }
     return MPI_SUCCESS;
 }
@@ -93,7 +93,7 @@ int Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
     }
     bookmark::Arrival found;
     while (!look(counters, source, tag, found))
-        pause_for(counters, source);
+        pause_for(counters, abi::peer(source));
     pause_over();
     tell(found, status);
     return MPI_SUCCESS;
@@ -111,7 +111,7 @@ int Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
     if (*flag == 0) {
         drop_object(object_of_record(&found));
         if (attention)
-            pause_for(*counted(comm), source);
+            pause_for(*counted(comm), abi::peer(source));
         return MPI_SUCCESS;
     }
     pause_over();

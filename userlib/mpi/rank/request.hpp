@@ -23,7 +23,8 @@ enum class Use : uint8_t {
 
 enum class Mode : uint8_t { standard, buffered, ready, synchronous };
 
-struct Request : bookmark::Receive { // what a receive asks for; a send's destination is `source`
+// What a receive asks for, as the exchange has it (abi::peer); a send's destination is `source`.
+struct Request : bookmark::Receive {
     Use use = Use::unknown;
     Mode mode = Mode::standard;
     bool persistent = false;

@@ -70,10 +70,13 @@ Request &request_in(Receive &receive)
     return static_cast<Request &>(receive);
 }
 
-// MPI_Request_get_status leaves MPI_ERROR alone, and counts what was sent, not what fitted.
-int error_of(const Request &r, const MPI_Status &status)
+// Open MPI's MPI_Request_get_status leaves MPI_ERROR alone, and counts what was sent, not what
+// fitted. MPICH's has the error as its result.
+int error_of(const Request &r, const MPI_Status &status, int result)
 {
-    return status._ucount > r.capacity ? MPI_ERR_TRUNCATE : status.MPI_ERROR;
+    if (abi::bytes_in(status) > r.capacity)
+        return MPI_ERR_TRUNCATE;
+    return result != MPI_SUCCESS ? result : status.MPI_ERROR;
 }
 
 } // namespace
@@ -82,8 +85,8 @@ Arrival arrival_of(const MPI_Status &status, int error)
 {
     return {.source = status.MPI_SOURCE,
             .tag = status.MPI_TAG,
-            .bytes = status._ucount,
-            .truncated = error == MPI_ERR_TRUNCATE};
+            .bytes = abi::bytes_in(status),
+            .truncated = abi::is_truncation(error)};
 }
 
 void StockMpi::begin()
@@ -101,8 +104,8 @@ void StockMpi::post(Receive &receive)
 {
     Request &r = request_in(receive);
     r.error = call(stock.Irecv, const_cast<void *>(r.buffer), r.count,
-                   static_cast<MPI_Datatype>(r.datatype->real), r.source, r.tag, real_of(*r.comm),
-                   real_place(r));
+                   static_cast<MPI_Datatype>(r.datatype->real), abi::peer(r.source), r.tag,
+                   real_of(*r.comm), real_place(r));
 }
 
 // Asks without handing over: an error of a receive is the program's to hear of, when it asks.
@@ -113,11 +116,11 @@ bool StockMpi::test(Receive &receive, Arrival &arrival)
         return false;
     int flag = 0;
     MPI_Status status = {};
-    call(stock.Request_get_status, *real_place(r), &flag, &status);
+    const int result = call(stock.Request_get_status, *real_place(r), &flag, &status);
     if (flag == 0)
         return false;
     call(stock.Request_free, real_place(r));
-    r.error = error_of(r, status);
+    r.error = error_of(r, status, result);
     arrival = arrival_of(status, r.error);
     return true;
 }
@@ -131,7 +134,7 @@ Withdrawal StockMpi::withdraw(Receive &receive, Arrival &arrival)
     call(stock.Cancel, real_place(r));
     if (r.lent) // by another thread, which will see what came of it
         return Withdrawal::arriving;
-    call(stock.Request_get_status, *real_place(r), &flag, &status);
+    const int result = call(stock.Request_get_status, *real_place(r), &flag, &status);
     if (flag == 0)
         return Withdrawal::arriving;
     call(stock.Test_cancelled, &status, &cancelled);
@@ -140,7 +143,7 @@ Withdrawal StockMpi::withdraw(Receive &receive, Arrival &arrival)
         withdrawn_++;
         return Withdrawal::withdrawn;
     }
-    r.error = error_of(r, status);
+    r.error = error_of(r, status, result);
     arrival = arrival_of(status, r.error);
     return Withdrawal::done;
 }
@@ -149,7 +152,7 @@ bool StockMpi::probe(Comm &comm, int source, int tag, Arrival &arrival)
 {
     int flag = 0;
     MPI_Status status = {};
-    call(stock.Iprobe, source, tag, real_of(comm), &flag, &status);
+    call(stock.Iprobe, abi::peer(source), tag, real_of(comm), &flag, &status);
     if (flag != 0)
         arrival = arrival_of(status, MPI_SUCCESS);
     return flag != 0;
@@ -161,7 +164,7 @@ bool StockMpi::mprobe(Comm &comm, int source, int tag, Matched &matched)
     MPI_Status status = {};
     auto &message = static_cast<Message &>(matched);
     auto *place = reinterpret_cast<MPI_Message *>(&object_of_record(&message)->real);
-    call(stock.Improbe, source, tag, real_of(comm), &flag, place, &status);
+    call(stock.Improbe, abi::peer(source), tag, real_of(comm), &flag, place, &status);
     if (flag != 0)
         matched.arrival = arrival_of(status, MPI_SUCCESS);
     else
@@ -181,7 +184,7 @@ void StockMpi::receive_matched(Matched &matched, Receive &receive)
 
 void StockMpi::begin_taking(MPI_Message real, const MPI_Status &status, Drained &message)
 {
-    const uint64_t bytes = status._ucount;
+    const uint64_t bytes = abi::bytes_in(status);
     message.source = status.MPI_SOURCE;
     message.tag = status.MPI_TAG;
     message.data.resize(bytes);
@@ -212,7 +215,7 @@ void StockMpi::take_matched(Matched &matched, Drained &message)
     MPI_Status status = {};
     status.MPI_SOURCE = matched.arrival.source;
     status.MPI_TAG = matched.arrival.tag;
-    status._ucount = matched.arrival.bytes;
+    abi::set_bytes(status, matched.arrival.bytes);
     begin_taking(static_cast<MPI_Message>(object->real), status, message);
     object->real = nullptr;
 }

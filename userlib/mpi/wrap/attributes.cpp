@@ -28,6 +28,10 @@ template <class Handle, class Copy, class Delete>
 int copy_attribute(Handle from, int keyval, void *extra, void *value, void *copy, int *flag)
 {
     const auto *ours = static_cast<Keyval<Copy, Delete> *>(extra);
+    if (ours->copy == nullptr) { // one of MPICH's own
+        *flag = 0;
+        return MPI_SUCCESS;
+    }
     return call_home(ours->copy, known(from), keyval, ours->extra_state, value, copy, flag);
 }
 
@@ -35,6 +39,8 @@ template <class Handle, class Copy, class Delete>
 int delete_attribute(Handle from, int keyval, void *value, void *extra)
 {
     const auto *ours = static_cast<Keyval<Copy, Delete> *>(extra);
+    if (ours->remove == nullptr)
+        return MPI_SUCCESS;
     return call_home(ours->remove, known(from), keyval, value, ours->extra_state);
 }
 
@@ -107,11 +113,12 @@ void copy_out_of_capsule(Object *object, int keyval, void *place)
     auto *value = static_cast<long **>(place);
     if (!capsule::owns(*value))
         return;
-    if (keyval < 0 || keyval >= most_predefined)
+    const int slot = abi::attribute_slot(keyval);
+    if (slot < 0 || slot >= most_predefined)
         fatal("attribute %d has a value inside the MPI library", keyval);
-    long *copy = &communicator_values[keyval];
+    long *copy = &communicator_values[slot];
     if (object->kind == Kind::Win)
-        copy = &object->attributes[static_cast<unsigned>(keyval) % 4];
+        copy = &object->attributes[abi::window_slot(keyval)];
     *copy = **value;
     *value = copy;
 }
@@ -190,6 +197,8 @@ EXPORTED int PMPI_Win_get_attr(MPI_Win win, int keyval, void *value, int *flag)
 }
 ALIAS(MPI_Win_get_attr, PMPI_Win_get_attr)
 
+#ifdef OPEN_MPI
+
 // The functions that a program may name instead of its own. All kinds have the same shape.
 
 #define ATTRIBUTE_FUNCTIONS(KIND, Handle)                                                          \
@@ -214,3 +223,5 @@ ATTRIBUTE_FUNCTIONS(, MPI_Comm)
 ATTRIBUTE_FUNCTIONS(COMM_, MPI_Comm)
 ATTRIBUTE_FUNCTIONS(TYPE_, MPI_Datatype)
 ATTRIBUTE_FUNCTIONS(WIN_, MPI_Win)
+
+#endif

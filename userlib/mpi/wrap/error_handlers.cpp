@@ -177,6 +177,8 @@ bool replay_error_handler(HandlerNote &note, Why &why)
 
 using namespace cryo::mpi;
 
+#ifdef OPEN_MPI
+
 // Called by the Fortran and C++ libraries in place of the three functions below.
 EXPORTED MPI_Errhandler ompi_errhandler_create(int type, void *function, int language)
 {
@@ -198,6 +200,8 @@ EXPORTED MPI_Errhandler ompi_errhandler_create(int type, void *function, int lan
                          reinterpret_cast<Handler<MPI_File> *>(function), &made, is_fortran);
     return made;
 }
+
+#endif
 
 EXPORTED int PMPI_Comm_create_errhandler(MPI_Comm_errhandler_function *function,
                                          MPI_Errhandler *handler)

@@ -55,6 +55,8 @@ OpalList ompi_registered_datareps = {
 
 namespace cryo::mpi {
 
+using capsule::call;
+
 namespace {
 
 constexpr int out_of_resource = -2; // OMPI_ERR_OUT_OF_RESOURCE
@@ -115,7 +117,55 @@ int make_argv(const char *array, int count, int length, int advance, char ***arg
     return MPI_SUCCESS;
 }
 
+template <class Handle>
+void number(Object *object, MPI_Fint (*number_of)(Handle))
+{
+    const MPI_Fint found = call(number_of, static_cast<Handle>(object->real));
+    if (found >= 0)
+        number_predefined(object, found);
+}
+
 } // namespace
+
+// Fortran's numbers of the predefined handles; the library tells them once it is initialized.
+void number_predefined_objects()
+{
+    for (size_t i = 0; i < predefined_count; i++) {
+        Object *object = predefined[i].object;
+        switch (predefined[i].kind) {
+        case Kind::Comm:
+            number(object, stock.Comm_c2f);
+            break;
+        case Kind::Datatype:
+            number(object, stock.Type_c2f);
+            break;
+        case Kind::Errhandler:
+            number(object, stock.Errhandler_c2f);
+            break;
+        case Kind::File:
+            number(object, stock.File_c2f);
+            break;
+        case Kind::Group:
+            number(object, stock.Group_c2f);
+            break;
+        case Kind::Info:
+            number(object, stock.Info_c2f);
+            break;
+        case Kind::Op:
+            number(object, stock.Op_c2f);
+            break;
+        case Kind::Request:
+            number(object, stock.Request_c2f);
+            break;
+        case Kind::Message:
+            number(object, stock.Message_c2f);
+            break;
+        case Kind::Win:
+            number(object, stock.Win_c2f);
+            break;
+        }
+    }
+}
 
 void fortran_state_changed()
 {

@@ -40,7 +40,7 @@ MADE_BY = "Made by generate.py from functions.txt and objects.txt."
 
 @dataclass
 class Parameter:
-    mark: str           # "", out, inout or kept
+    mark: str           # "", out, inout, kept or weights
     declaration: str    # as in C
     name: str
     handle: str = ""    # the handle's type, or ""
@@ -50,7 +50,7 @@ class Parameter:
     @staticmethod
     def parse(text):
         mark, _, rest = text.partition(" ")
-        if mark not in ("out", "inout", "kept"):
+        if mark not in ("out", "inout", "kept", "weights"):
             mark, rest = "", text
         declared = re.fullmatch(r"(?:const )?([\w ]+?) ?(\**)(\w+)((?:\[.*\])*)", rest)
         if not declared:
@@ -81,6 +81,8 @@ class Parameter:
     def argument(self):
         if self.helper():
             return f"{self.local()}.place()"
+        if self.mark == "weights":
+            return f"abi::real_weights({self.name})"
         return f"real_of({self.name})" if self.handle else self.name
 
 
@@ -269,7 +271,7 @@ def objects_source(kinds):
             'extern "C" {',
             *(f"extern cryo::mpi::Object {symbol};" for symbol, _ in symbols), "}", "",
             "namespace cryo::mpi {", "", "const Predefined predefined[] = {",
-            *(f'    {{&{symbol}, "{symbol}", Kind::{kind.handle.removeprefix("MPI_")}, '
+            *(f'    {{&{symbol}, "{symbol}", 0, Kind::{kind.handle.removeprefix("MPI_")}, '
               f"{'true' if symbol == kind.symbols[0] else 'false'}}}," for symbol, kind in symbols),
             "};", "",
             "const size_t predefined_count = sizeof(predefined) / sizeof(predefined[0]);", "",

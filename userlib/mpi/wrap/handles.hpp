@@ -17,6 +17,8 @@
 #include "mpi/wrap/objects.hpp"
 #include "mpi/wrap/stock.hpp"
 
+#include <type_traits>
+
 namespace cryo::mpi {
 
 template <class Handle>
@@ -43,13 +45,19 @@ inline constexpr Kind kind_of<MPI_Win> = Kind::Win;
 template <class Handle>
 Object *object_of(Handle handle)
 {
-    return reinterpret_cast<Object *>(handle);
+    if constexpr (std::is_pointer_v<Handle>)
+        return reinterpret_cast<Object *>(handle);
+    else
+        return object_with_handle(kind_of<Handle>, static_cast<uint32_t>(handle.value));
 }
 
 template <class Handle>
 Handle handle_of(Object *object)
 {
-    return reinterpret_cast<Handle>(object);
+    if constexpr (std::is_pointer_v<Handle>)
+        return reinterpret_cast<Handle>(object);
+    else
+        return object == nullptr ? Handle() : Handle(object->handle);
 }
 
 template <class Handle>
@@ -235,7 +243,7 @@ int done_keeping(int result, Made<MPI_Request> &request, KeptArray<Handle> &firs
 template <class Handle>
 MPI_Fint fortran_number(Handle handle)
 {
-    return handle == nullptr ? -1 : number_object(object_of(handle));
+    return handle == nullptr ? abi::number_of_no_file : number_object(object_of(handle));
 }
 
 template <class Handle>

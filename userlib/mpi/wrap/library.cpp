@@ -31,15 +31,16 @@ void fatal(const char *format, ...)
 
 namespace {
 
-constexpr char library_name[] = "libmpi.so.40";
-
 void load()
 {
     capsule::Refusal why;
     char *const *environment = job_environment();
     const char *wanted = capsule::variable(environment, "CRYO_MPI_LIBRARY");
-    const char *library = wanted != nullptr ? wanted : library_name;
-    if (!capsule::open({.library = library, .environment = environment}, why))
+    const char *library = wanted != nullptr ? wanted : abi::library_name;
+    if (!capsule::open({.library = library,
+                        .environment = environment,
+                        .descriptor = abi::launcher_descriptor},
+                       why))
         fatal("%s", why.text);
     if (const char *missing = load_functions())
         fatal("%s has no function %s: it is not an MPI library that Cryo knows", library, missing);
@@ -50,55 +51,7 @@ void load()
         fatal("%s", why.text);
 }
 
-template <class Handle>
-void number(Object *object, MPI_Fint (*number_of)(Handle))
-{
-    const MPI_Fint found = call(number_of, static_cast<Handle>(object->real));
-    if (found >= 0)
-        number_predefined(object, found);
-}
-
 } // namespace
-
-// Fortran's numbers of the predefined handles; the library tells them once it is initialized.
-void number_predefined_objects()
-{
-    for (size_t i = 0; i < predefined_count; i++) {
-        Object *object = predefined[i].object;
-        switch (predefined[i].kind) {
-        case Kind::Comm:
-            number(object, stock.Comm_c2f);
-            break;
-        case Kind::Datatype:
-            number(object, stock.Type_c2f);
-            break;
-        case Kind::Errhandler:
-            number(object, stock.Errhandler_c2f);
-            break;
-        case Kind::File:
-            number(object, stock.File_c2f);
-            break;
-        case Kind::Group:
-            number(object, stock.Group_c2f);
-            break;
-        case Kind::Info:
-            number(object, stock.Info_c2f);
-            break;
-        case Kind::Op:
-            number(object, stock.Op_c2f);
-            break;
-        case Kind::Request:
-            number(object, stock.Request_c2f);
-            break;
-        case Kind::Message:
-            number(object, stock.Message_c2f);
-            break;
-        case Kind::Win:
-            number(object, stock.Win_c2f);
-            break;
-        }
-    }
-}
 
 namespace {
 

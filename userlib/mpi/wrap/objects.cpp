@@ -3,6 +3,7 @@
 #include "mpi/capsule/capsule.hpp"
 #include "mpi/capsule/lock.hpp"
 #include "mpi/wrap/fatal.hpp"
+#include "mpi/wrap/stock.hpp"
 
 namespace cryo::mpi {
 
@@ -92,7 +93,7 @@ class Directory
   private:
     size_t place(const void *real) const
     {
-        return (reinterpret_cast<uintptr_t>(real) >> 4) * 0x9e3779b97f4a7c15 >> 32 & (size_ - 1);
+        return reinterpret_cast<uintptr_t>(real) * 0x9e3779b97f4a7c15 >> 32 & (size_ - 1);
     }
 
     void put(Object *object)
@@ -182,7 +183,15 @@ class Numbers
 };
 
 Directory directory;
-Numbers numbers[kind_count];
+Numbers numbers[kind_count]; // where handles are integers, these are behind them
+
+// The library's own objects, by their handles: how stored, what, and the lowest bits.
+Object *library_objects[4][16][256];
+
+Object *&library_object(uint32_t handle)
+{
+    return library_objects[handle >> 30][handle >> 26 & 0xf][handle & 0xff];
+}
 
 // Requests come and go with every message; the library never tells of one twice.
 bool is_listed(Kind kind)
@@ -247,8 +256,12 @@ Object *new_object(Kind kind, void *real)
     object->fortran = -1;
     object->callbacks_are_c = true;
     mark_attributes(object);
-    if (kind == Kind::Group) // the Fortran library does not ask for its number
+    if (const uint32_t first = abi::first_handle(index_of(kind))) {
         set_number(object, numbers[index_of(kind)].add(object));
+        object->handle = first + static_cast<uint32_t>(object->fortran);
+    } else if (kind == Kind::Group) { // Open MPI's Fortran library does not ask for its number
+        set_number(object, numbers[index_of(kind)].add(object));
+    }
     if (is_listed(kind))
         directory.add(object);
     else
@@ -257,6 +270,15 @@ Object *new_object(Kind kind, void *real)
 }
 
 } // namespace
+
+Object *object_with_handle(Kind kind, uint32_t handle)
+{
+    constexpr uint32_t number = (1U << 26) - 1;
+    if (handle == 0)
+        return nullptr;
+    return handle >> 30 == 0 ? numbers[index_of(kind)].at(static_cast<int>(handle & number))
+                             : library_object(handle);
+}
 
 bool is_predefined(const Object *object)
 {
@@ -381,12 +403,32 @@ void bind_object(Object *object, void *real)
     directory.add(object);
 }
 
+namespace {
+
+// The null file of a library whose other handles are integers is a null pointer.
+bool is_by_name(const Predefined &entry)
+{
+    return entry.handle == 0 && abi::first_handle(index_of(Kind::Comm)) == 0;
+}
+
+void set_handle(const Predefined &entry)
+{
+    entry.object->handle = entry.handle;
+    if (entry.handle >> 30 != 0)
+        library_object(entry.handle) = entry.object;
+    else
+        numbers[index_of(entry.kind)].set(0, entry.object);
+}
+
+} // namespace
+
 const char *bind_predefined()
 {
     for (size_t i = 0; i < predefined_count; i++) {
         const Predefined &entry = predefined[i];
-        void *real = capsule::symbol(entry.symbol);
-        if (real == nullptr)
+        void *real = is_by_name(entry) ? capsule::symbol(entry.symbol)
+                                       : reinterpret_cast<void *>(uintptr_t{entry.handle});
+        if (real == nullptr && is_by_name(entry))
             return entry.symbol;
         Hold hold(lock);
         if (entry.object->real != nullptr)
@@ -396,7 +438,10 @@ const char *bind_predefined()
         entry.object->references = UINT32_MAX;
         entry.object->fortran = -1;
         mark_attributes(entry.object);
-        directory.add(entry.object);
+        if (!is_by_name(entry))
+            set_handle(entry);
+        if (real != nullptr)
+            directory.add(entry.object);
         if (entry.is_null)
             nulls[index_of(entry.kind)] = entry.object;
     }

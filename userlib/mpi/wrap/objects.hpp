@@ -58,8 +58,8 @@ struct Object {
     uint32_t variant; // of an operation: whether it commutes; of an error handler: for what it is
     uint32_t slot;    // of the program's function
     uint32_t owed;    // references that the library does not know of
-    uint32_t gap;
-    void *state;          // of a window: rank::Window
+    uint32_t handle;  // the program's, of a library whose handles are integers (mpich/abi.hpp)
+    void *state;      // of a window: rank::Window
     bool callbacks_are_c; // of a generalized request
 };
 static_assert(offsetof(Object, real) == 0);
@@ -103,10 +103,14 @@ int number_object(Object *object);
 Object *numbered_object(Kind kind, int number);
 void number_predefined(Object *object, int number);
 
-// The objects that the library exports by name; generated.
+// The object behind a handle that is an integer; null: there is none.
+Object *object_with_handle(Kind kind, uint32_t handle);
+
+// The library's own objects; generated. Found by name, or by number.
 struct Predefined {
     Object *object;
     const char *symbol;
+    uint32_t handle;
     Kind kind;
     bool is_null;
 };

@@ -129,8 +129,9 @@ int add_topology(const CommNote &note, MPI_Comm plain, MPI_Comm *made)
         return call(stock.Cart_create, plain, s, at, at + s, reorder, made);
     if (note.topology == MPI_GRAPH)
         return call(stock.Graph_create, plain, s, at, at + s, reorder, made);
-    const int *source_weights = note.is_weighted ? at + s : MPI_UNWEIGHTED;
-    const int *target_weights = note.is_weighted ? at + 2 * s + t : MPI_UNWEIGHTED;
+    const int *none_weights = MPI_UNWEIGHTED;
+    const int *source_weights = note.is_weighted ? at + s : abi::real_weights(none_weights);
+    const int *target_weights = note.is_weighted ? at + 2 * s + t : abi::real_weights(none_weights);
     auto none = static_cast<MPI_Info>(object_of(MPI_INFO_NULL)->real);
     return call(stock.Dist_graph_create_adjacent, plain, s, at, source_weights, t, at + 2 * s,
                 target_weights, none, reorder, made);

@@ -31,6 +31,8 @@ struct Bound {
 
     explicit Bound(void *handle)
     {
+        if (abi::first_handle(0) != 0)
+            return; // MPICH has none of objects whose handles are integers
         if (handle == nullptr || *static_cast<Object **>(handle) == nullptr)
             return;
         real = (*static_cast<Object **>(handle))->real;

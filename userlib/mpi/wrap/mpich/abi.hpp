@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where the binary interfaces of MPI libraries differ: MPICH 4, whose handles are integers.
+//
+// The mpi.h that is included is made of MPICH's by mpich.py: each kind of handle is a type of its
+// own there, as large as an integer and passed like one. The program's handles of predefined
+// objects are the library's; all others are numbers of ours.
+#pragma once
+
+#include "mpi/wrap/mpich/handle.hpp"
+
+#define MPICH_SKIP_MPICXX 1
+#define HAVE_VISIBILITY 1 // what it declares is exported
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+#include <mpi.h>
+
+#include <cstdint>
+
+namespace cryo::mpi::abi {
+
+constexpr char library_name[] = "libmpich.so.12";
+// The variable by which a rank knows the descriptor that leads to its launcher.
+constexpr const char *launcher_descriptor = "PMI_FD";
+
+// In a message, by its status: 63 bits, and whether it was cancelled.
+inline uint64_t bytes_in(const MPI_Status &status)
+{
+    return static_cast<uint32_t>(status.count_lo) |
+           static_cast<uint64_t>(static_cast<uint32_t>(status.count_hi_and_cancelled) >> 1) << 32;
+}
+inline void set_bytes(MPI_Status &status, uint64_t bytes)
+{
+    status.count_lo = static_cast<int>(bytes);
+    status.count_hi_and_cancelled =
+        static_cast<int>((bytes >> 32) << 1) | (status.count_hi_and_cancelled & 1);
+}
+inline bool is_cancelled(const MPI_Status &status)
+{
+    return (status.count_hi_and_cancelled & 1) != 0;
+}
+inline void set_cancelled(MPI_Status &status, bool cancelled)
+{
+    status.count_hi_and_cancelled = (status.count_hi_and_cancelled & ~1) | (cancelled ? 1 : 0);
+}
+
+// An error's code holds its class.
+inline bool is_truncation(int error)
+{
+    return (error & 0x7f) == MPI_ERR_TRUNCATE;
+}
+
+// A source as the bookmark exchange has it (-1: any, -2: nobody), from the program's, or back: here
+// these two are the other way round.
+constexpr int peer(int source)
+{
+    if (source == MPI_ANY_SOURCE)
+        return MPI_PROC_NULL;
+    return source == MPI_PROC_NULL ? MPI_ANY_SOURCE : source;
+}
+
+// Weights of a graph, which may be constants that are no arrays; those are addresses in the
+// library.
+const int *library_weights(const int *weights);
+template <class Weight>
+Weight *real_weights(Weight *weights)
+{
+    return const_cast<Weight *>(library_weights(weights));
+}
+
+// A number below 4 for each predefined attribute of windows, and below 64 for all.
+constexpr int attribute_slot(int keyval)
+{
+    return keyval & 0x3f;
+}
+constexpr int window_slot(int keyval)
+{
+    return keyval >> 1 & 3;
+}
+
+// The program's handles of each kind (objects.hpp) are the numbers above this, which the library
+// does not use; itself is the null handle. 0: handles are addresses. From the highest bits on, the
+// library's handles have how it is stored in 2 bits, with 0 for none, and what it is in 4.
+constexpr uint32_t first_handle(size_t kind)
+{
+    //                      Comm Type Errh File Group Info Op Request Message Win
+    constexpr uint32_t types[] = {1, 3, 5, 0, 2, 7, 6, 0xb, 0xb, 8};
+    return types[kind] << 26;
+}
+
+constexpr MPI_Fint number_of_no_file = 0;
+
+} // namespace cryo::mpi::abi

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What MPICH's library exports beside functions of MPI, and what Open MPI's Fortran library needs
+// and MPICH's does not.
+#include "mpi/wrap/fortran.hpp"
+#include "mpi/wrap/wrapper.hpp"
+
+#include <cstddef>
+
+extern "C" {
+static int unweighted;
+static int weights_empty;
+int *const MPI_UNWEIGHTED = &unweighted;
+int *const MPI_WEIGHTS_EMPTY = &weights_empty;
+
+// Its address is no handle of the library's, which takes it for one.
+struct MPIR_T_pvar_handle_s {
+    char unused;
+};
+static MPIR_T_pvar_handle_s all_handles;
+MPIR_T_pvar_handle_s *const MPI_T_PVAR_ALL_HANDLES = &all_handles;
+
+// The Fortran library sets these.
+MPI_Fint *MPI_F_STATUS_IGNORE;
+MPI_Fint *MPI_F_STATUSES_IGNORE;
+}
+
+namespace cryo::mpi {
+
+const int *abi::library_weights(const int *weights)
+{
+    const char *name = weights == MPI_UNWEIGHTED      ? "MPI_UNWEIGHTED"
+                       : weights == MPI_WEIGHTS_EMPTY ? "MPI_WEIGHTS_EMPTY"
+                                                      : nullptr;
+    return name == nullptr ? weights : *static_cast<const int *const *>(capsule::symbol(name));
+}
+
+// A Fortran number is the handle itself.
+void number_predefined_objects() {}
+void fortran_state_changed() {}
+void mirror_communicator(Object * /*object*/) {}
+
+} // namespace cryo::mpi
+
+// MPI_COMM_DUP_FN and its like.
+EXPORTED int MPIR_Dup_fn(MPI_Comm /*from*/, int /*keyval*/, void * /*extra*/, void *value,
+                         void *copy, int *flag)
+{
+    *flag = 1;
+    *static_cast<void **>(copy) = value;
+    return MPI_SUCCESS;
+}

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the wrappers of MPICH from functions.txt and MPICH's own mpi.h.
+
+    mpich.py functions.txt mpich/functions.txt INCLUDE-DIRECTORY OUTPUT-DIRECTORY
+
+writes what generate.py writes (but objects.gen.S: MPICH's handles are no objects), of those functions
+that the headers declare, and mpi.h: MPICH's own, with a type for each kind of handle (handle.hpp).
+"""
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import generate  # noqa: E402
+
+generate.MADE_BY = "Made by mpich.py from functions.txt and MPICH's mpi.h."
+
+
+def with_types(header):
+    """Each kind of handle as a type of its own, where they are all integers."""
+    for handle in generate.HANDLES:
+        header = header.replace(f"typedef int {handle};", f"CRYO_MPI_HANDLE({handle});")
+    return "#pragma GCC system_header\n" + header
+
+
+def chosen(functions, headers):
+    """The functions that this library has. Persistent collectives have lost Open MPI's MPIX_."""
+    declared = set(re.findall(r"^(?:int|double|MPI_\w+) (PMPI\w+)\(", headers, re.MULTILINE))
+    declared -= set(re.findall(r"^#define (PMPI\w+)\(", headers, re.MULTILINE))
+    for function in functions:
+        if function.full_name() not in declared:
+            function.name = function.name.removeprefix("MPIX_")
+    return [f for f in functions if f.full_name() in declared]
+
+
+def objects_source(header):
+    """The predefined objects, by their numbers."""
+    kinds = "|".join(generate.HANDLES)
+    found = re.findall(rf"^#define (MPI\w+)\s+\(?\(({kinds})\)\(?(0[x0-9a-f]*)\)", header, re.MULTILINE)
+    lines = [f"// {generate.NOTICE}", f"// {generate.MADE_BY}", '#include "mpi/wrap/objects.hpp"', "",
+             "namespace cryo::mpi {", "", f"static Object objects[{len(found)}];", "",
+             "const Predefined predefined[] = {"]
+    for i, (name, kind, number) in enumerate(found):
+        is_null = "true" if name.endswith("_NULL") else "false"
+        lines.append(f'    {{&objects[{i}], "{name}", {number}, '
+                     f'Kind::{kind.removeprefix("MPI_")}, {is_null}}},')
+    return lines + ["};", "", f"const size_t predefined_count = {len(found)};", "",
+                    "} // namespace cryo::mpi"]
+
+
+def main(functions_path, more_functions_path, include, output):
+    header = Path(include, "mpi.h").read_text()
+    others = "".join(path.read_text() for path in Path(include).glob("mpi*.h"))
+    functions = [generate.Function.parse(line)
+                 for path in (functions_path, more_functions_path)
+                 for line in generate.statements(Path(path))]
+    functions = chosen(functions, others)
+    for name, text in (("mpi.h", with_types(header)),
+                       ("functions.gen.hpp", generate.functions_header(functions)),
+                       ("functions.gen.cpp", generate.functions_source(functions)),
+                       ("objects.gen.cpp", objects_source(header))):
+        lines = text if isinstance(text, list) else [text]
+        Path(output, name).write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 5:
+        raise SystemExit(__doc__)
+    main(*sys.argv[1:])
