@@ -272,8 +272,8 @@ Result<void> Checkpoint::save_unfrozen(image::ImageWriter &first)
 // still where there is nothing to be written yet.
 Result<std::unique_ptr<image::ImageWriter>> Checkpoint::freeze_everybody()
 {
-    const bool can_fork = std::none_of(members_.begin(), members_.end(), [&](const auto &member) {
-        return member->is_reaper() || (member != members_.front() && member->has_unforkable());
+    const bool can_fork = std::none_of(members_.begin(), members_.end(), [&](const auto &m) {
+        return m->cannot_be_copied() || (m != members_.front() && m->has_unforkable());
     });
     by_copy_ = options_.snapshot == Snapshot::fork && options_.then_signal == 0 && can_fork;
     std::unique_ptr<image::ImageWriter> first;

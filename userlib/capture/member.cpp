@@ -172,9 +172,14 @@ bool Member::has_unforkable() const
     return std::any_of(d_.regions.begin(), d_.regions.end(), fork_leaves_out);
 }
 
-bool Member::is_reaper() const
+// A reaper would find the copy among its children. Pages of hugetlb are few: the copy would take as
+// many again, page by page as the program writes, or be left without.
+bool Member::cannot_be_copied() const
 {
-    return d_.process.child_subreaper || d_.process.pid == 1;
+    return d_.process.child_subreaper || d_.process.pid == 1 ||
+           std::ranges::any_of(d_.regions, [](const image::Region &region) {
+               return region.kind == image::RegionKind::hugetlb;
+           });
 }
 
 Result<PageSource> Member::watched(Result<PageSource> source) const

@@ -66,8 +66,8 @@ class Member
     bool has_unforkable() const;
     // Memory that others have too.
     bool has_common() const { return !d_.shared_objects.empty() || !d_.shared.empty(); }
-    // It, or the kernel on its behalf, would be told of the end of a copy.
-    bool is_reaper() const;
+    // The program, or the kernel on its behalf, would notice a copy.
+    bool cannot_be_copied() const;
     // Shared memory, into the image of the first process; and what else fork does not freeze, into
     // its own. While it stands still.
     Result<void> save_common(image::ImageWriter &writer, int device);

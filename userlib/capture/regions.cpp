@@ -98,9 +98,10 @@ void classify(Mapping &m, uint64_t page_size, bool device, Problems &problems)
     if (page_size > 4096) {
         m.kind = RegionKind::hugetlb;
         m.huge_page_size = page_size;
-        problems.add(fmt::format("memory at {:x}: {} KiB huge pages of hugetlbfs", m.start,
-                                 page_size / 1024),
-                     "use transparent huge pages instead");
+        if (m.shared || m.path != "/anon_hugepage")
+            problems.add(fmt::format("memory at {:x}: {} KiB huge pages of hugetlbfs", m.start,
+                                     page_size / 1024),
+                         "use private memory (MAP_HUGETLB) or transparent huge pages instead");
     } else if (m.path == "[heap]") {
         m.kind = RegionKind::heap;
     } else if (m.path == "[stack]") {

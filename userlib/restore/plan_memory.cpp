@@ -116,6 +116,7 @@ void map_region(Planning &p, const image::Region &region)
         flags |= MAP_NORESERVE;
     if ((region.flags & image::kRegionGrowsDown) != 0)
         flags |= MAP_GROWSDOWN;
+    flags |= huge_page_flags(p, region);
     Operand file = value(-1);
     uint64_t offset = 0;
     if (needs_file(region)) {
@@ -151,9 +152,10 @@ Result<void> fill_region(Planning &p, const image::Region &region)
 void advise_size(Program &program, const image::Region &region)
 {
     constexpr uint32_t either = image::kRegionHugePages | image::kRegionNoHugePages;
-    if ((region.flags & either) == 0)
+    const bool were_huge = region.kind == RegionKind::hugetlb; // they may have become ordinary ones
+    if ((region.flags & either) == 0 && !were_huge)
         return;
-    const bool huge = (region.flags & image::kRegionHugePages) != 0;
+    const bool huge = were_huge || (region.flags & image::kRegionHugePages) != 0;
     program.try_call("advising about memory", SYS_madvise,
                      {value(region.start), value(region.end - region.start),
                       value(huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE)});

@@ -54,6 +54,9 @@ Result<void> plan_shared_files(Planning &p);
 void plan_guards(Planning &p, const image::Region &region);
 void plan_lock(Planning &p, const image::Region &region);
 
+// plan_huge.cpp: what mmap is told of a region of hugetlb; 0 where no pages are free, as is said.
+int huge_page_flags(Planning &p, const image::Region &region);
+
 // plan_lazy.cpp: memory that is mapped from the image instead of filled.
 bool is_lazy(const Planning &p, const image::Region &region);
 Result<void> plan_lazy_region(Planning &p, const image::Region &region);

@@ -15,7 +15,7 @@ import sys
 
 # By the module, as whoever this is: original ids, registers, memory of every kind, locks held.
 MODULE = ["life", "counting_8", "heap_malloc", "sse", "x87", "private_file", "protections",
-          "sparse_terabyte", "thp", "process_ids", "mutex_robust", "log_rollback", "pipe_contents"]
+          "sparse_terabyte", "thp", "hugetlb", "process_ids", "mutex_robust", "log_rollback", "pipe_contents"]
 # Without it: a plain user gets new ids.
 USER = ["life", "counting_1", "heap_brk", "protections", "shared_description"]
 # Saved by one, brought back by the other.
@@ -31,6 +31,13 @@ def choose(everything, tool, new_ids, options):
     return {"cryo-kmod": MODULE, "cryo-user": USER}.get(tool, ACROSS)
 
 
+def set_huge_pages_aside():
+    """For the program hugetlb, which is left out where there are none."""
+    if os.getuid() == 0:
+        with open("/proc/sys/vm/nr_hugepages", "w", encoding="ascii") as file:
+            file.write("8")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runner")
@@ -43,6 +50,7 @@ def main():
     with open(options.list, encoding="utf-8") as file:
         everything = json.load(file)
 
+    set_huge_pages_aside()
     failed = []
     for tool in ("cryo-kmod", "cryo-user", "cryo-user+kmod", "cryo-kmod+user"):
         command = [sys.executable, "-B", options.runner, "--list", options.list, "--tool", tool,
