@@ -30,6 +30,8 @@ std::string label_of(const StoredRecord &record)
             label = fmt::format("object {}", r.id);
         else if constexpr (std::is_same_v<R, Pipe>)
             label = fmt::format("pipe of file {}", r.file);
+        else if constexpr (std::is_same_v<R, PosixQueue>)
+            label = fmt::format("message queue of file {}", r.file);
         else if constexpr (std::is_same_v<R, Eventfd> || std::is_same_v<R, Signalfd> ||
                            std::is_same_v<R, Socket>)
             label = fmt::format("{} of open file {}", name_of(R::type), r.open_file);

@@ -110,6 +110,7 @@ void forget_watch_lock(); // in a child, which may have inherited it locked
 // ipc.cpp: which System V objects the process uses.
 void remember_ipc(IpcKind kind, int id, bool undo);
 bool send_ipc(int connection, const Command &command);
+bool send_queue(int connection, const Command &command); // queues.cpp
 
 // own.cpp: what of the program is Cryo's.
 void fill_own_facts(OwnFacts &facts, int connection);

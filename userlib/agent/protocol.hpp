@@ -30,7 +30,7 @@
 namespace cryo::agent {
 
 constexpr uint32_t protocol_magic = 0x6f797243; // "Cryo"
-constexpr uint16_t protocol_version = 7;
+constexpr uint16_t protocol_version = 8;
 constexpr int max_signals = 64;
 constexpr const char *copy_name = "cryo copy"; // of the process that is a frozen copy
 
@@ -68,7 +68,12 @@ enum class Op : uint16_t {
     // System V objects that the process has used: count packets of up to ipc_at_once IpcUse each,
     // value of these in all. result −EOVERFLOW: they were too many to remember. From protocol 6 on.
     ipc = 24,
+    // arg[0] descriptor of a POSIX message queue: what is in it, and stays there. value bytes in
+    // count packets of up to queue_part bytes, as in image/messages.hpp. From protocol 8 on.
+    queue = 25,
 };
+
+constexpr uint64_t queue_part = 65536;
 
 enum class IpcKind : uint16_t { segment = 1, semaphores = 2, queue = 3 };
 

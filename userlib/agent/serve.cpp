@@ -265,6 +265,9 @@ void serve(int connection)
         case Op::ipc:
             send_ipc(connection, command);
             break;
+        case Op::queue:
+            send_queue(connection, command);
+            break;
         case Op::policies:
             if (!send_policies(connection, command))
                 return;

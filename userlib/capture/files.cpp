@@ -59,6 +59,13 @@ bool is_terminal(const struct stat &status)
            (number == 4 || number == 5 || (number >= 136 && number < 144));
 }
 
+bool is_message_queue(int fd)
+{
+    constexpr long message_queues = 0x19800202; // mqueue's magic
+    struct statfs system;
+    return fstatfs(fd, &system) == 0 && system.f_type == message_queues;
+}
+
 // Each open file of these is a thing of its own, whatever inode the kernel shows.
 bool has_own_file(FileKind kind)
 {
@@ -161,6 +168,8 @@ FileKind Files::kind_of(const Seen &seen) const
         return FileKind::directory;
     if (S_ISBLK(mode))
         return FileKind::block_device;
+    if (seen.shared && is_message_queue(seen.shared.get()))
+        return FileKind::message_queue;
     if (S_ISCHR(mode))
         return is_pty_master(seen.status) ? FileKind::pty_master
                : is_terminal(seen.status) ? FileKind::terminal
@@ -180,13 +189,6 @@ std::string_view Files::refusal(const Seen &seen) const
         return "the device";
     case FileKind::char_device:
         return is_plain_device(seen.status) ? "" : "the device";
-    case FileKind::regular: {
-        constexpr long message_queues = 0x19800202; // mqueue's magic
-        struct statfs system;
-        return fstatfs(seen.shared.get(), &system) == 0 && system.f_type == message_queues
-                   ? "a POSIX message queue,"
-                   : "";
-    }
     case FileKind::directory:
         return ends_with(seen.link, gone) ? "a directory without a name," : "";
     case FileKind::memfd: {
@@ -391,6 +393,8 @@ Result<void> Files::read_descriptors(std::vector<Holder> holders)
             done = read_epoll(seen);
         else if (done && seen.kind == FileKind::inotify)
             done = read_inotify(seen);
+        else if (done && seen.kind == FileKind::message_queue)
+            done = read_queue(seen);
         else if (done && seen.kind == FileKind::directory && !named(seen))
             refuse(seen, "something that its name does not lead to, " + seen.link,
                    "it was mounted over, or is in another namespace");
@@ -443,6 +447,7 @@ Result<void> Files::write_records(image::ImageWriter &writer, size_t holder,
     all(locks_, any);
     all(terminal_records_, any);
     all(sockets_, any);
+    all(queues_, any);
     for (const std::string &text : notices_) {
         image::Notice notice;
         notice.text = text;

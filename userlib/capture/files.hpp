@@ -137,6 +137,8 @@ class Files
     Result<void> read_timerfd(const Seen &seen);
     Result<void> read_signalfd(const Seen &seen);
     Result<void> read_epoll(const Seen &seen);
+    // files_queue.cpp
+    Result<void> read_queue(const Seen &seen);
     // files_inotify.cpp
     Result<void> read_inotify(const Seen &seen);
     // files_lock.cpp
@@ -171,6 +173,7 @@ class Files
     std::vector<image::Lock> locks_;
     std::vector<image::Terminal> terminal_records_;
     std::vector<image::Socket> sockets_;
+    std::vector<image::PosixQueue> queues_;
     std::vector<CopiedContents> copied_;
     struct Content {
         uint32_t file;

@@ -109,6 +109,8 @@ class AgentSession
         std::string to_slave, to_master;
     };
     Result<TerminalContents> terminal(int master);
+    // What is in a POSIX message queue and stays there, as in image/messages.hpp.
+    Result<std::string> queue(int descriptor);
     // Paths that the program gave to inotify_add_watch, and what they led to then.
     struct Watched {
         uint64_t inode = 0, device = 0;

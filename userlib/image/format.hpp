@@ -106,6 +106,7 @@ enum class RecordType : uint32_t {
     foreign = 47,
     ipc = 48,
     guard = 49,
+    posix_queue = 50,
 
     // Files, of any kind, in versions.
     delta = 64,

@@ -35,7 +35,7 @@ const char *name_of(RecordType type)
         "EVENTFD",   "SIGNALFD",   "EPOLL_ITEM", "INOTIFY_WATCH",  "LOCK",    "RLIMIT",
         "CPU",       "NOTICE",     "SOCKET",     "TERMINAL",       "OBJECT",  "ATTACHMENT",
         "TREE",      "MEMBER",     "AGENT",      "PAGE_DIGESTS",   "FOREIGN", "IPC",
-        "GUARD"};
+        "GUARD",     "POSIX_QUEUE"};
     static constexpr const char *file_names[] = {"DELTA", "DELTA_SERVICE", "DELTA_VERSION"};
     size_t i = static_cast<size_t>(type) - 1;
     if (type >= RecordType::delta && type <= RecordType::delta_version)
@@ -79,7 +79,7 @@ const char *name_of(FileKind kind)
 {
     return pick({"file", "directory", "char device", "block device", "fifo", "pipe", "socket",
                  "symlink", "memfd", "eventfd", "signalfd", "timerfd", "epoll", "inotify",
-                 "terminal", "pty master", "shared memory", "other"},
+                 "terminal", "pty master", "shared memory", "other", "message queue"},
                 kind);
 }
 

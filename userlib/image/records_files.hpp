@@ -31,6 +31,7 @@ enum class FileKind : uint32_t {
     pty_master = 15,
     shared_memory = 16,
     other = 17,
+    message_queue = 18, // of POSIX
 };
 
 // Bits of File::flags.

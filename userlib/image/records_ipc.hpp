@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an image says about System V objects. They belong to no process: each is in the first image
-// of a tree, once. Include records.hpp, which has the whole list.
+// What an image says about System V objects and POSIX message queues. They belong to no process:
+// each is in the first image of a tree, once. Include records.hpp, which has the whole list.
 #pragma once
 
 #include "image/record_codec.hpp"
@@ -53,6 +53,29 @@ struct Ipc {
         v("object", s.object);
         v("values", s.values);
         v("pids", s.pids);
+    }
+};
+
+// A POSIX message queue; its FILE has the name, owner and permissions.
+struct PosixQueue {
+    static constexpr RecordType type = RecordType::posix_queue;
+    static constexpr uint16_t version = 1;
+    static constexpr bool required = true;
+
+    uint32_t file = 0; // FILE id
+    uint64_t max_messages = 0;
+    uint64_t max_bytes = 0; // of a message
+    uint32_t object = 0;    // messages (messages.hpp; the type is the priority); 0: none
+    uint64_t size = 0;      // of the object
+
+    template <class Self, class V>
+    static void fields(Self &s, V &&v)
+    {
+        v("file", s.file);
+        v("max_messages", s.max_messages);
+        v("max_bytes", s.max_bytes);
+        v("object", s.object);
+        v("size", s.size);
     }
 };
 

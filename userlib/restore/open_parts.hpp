@@ -41,6 +41,8 @@ Result<void> open_contents(Planning &p);
 Result<void> open_by_name(Planning &p, const image::File &file, const image::OpenFile &open_file);
 // open_pipe.cpp
 Result<void> open_pipes(Planning &p);
+// open_queue.cpp
+Result<void> open_queues(Planning &p);
 // open_event.cpp
 Result<void> open_events(Planning &p);
 Result<void> plan_epoll(Planning &p);

@@ -196,6 +196,7 @@ Saved Planner::distribute()
     common.epoll_items = first.epoll_items;
     common.watches = first.watches;
     common.locks = first.locks;
+    common.queues = first.queues;
     common.terminals = first.terminals;
     common.sockets = first.sockets;
     common.timers = first.timers;

@@ -92,6 +92,8 @@ bool take(Saved &s, image::RecordType type, image::Bytes payload, bool &known)
         return put(payload, s.terminals, &image::Terminal::file);
     case RecordType::socket:
         return put(payload, s.sockets, &image::Socket::open_file);
+    case RecordType::posix_queue:
+        return put(payload, s.queues, &image::PosixQueue::file);
     case RecordType::ipc:
         return append(payload, s.ipc);
     case RecordType::sigaction:

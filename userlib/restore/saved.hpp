@@ -30,6 +30,7 @@ struct Saved {
     std::vector<image::InotifyWatch> watches;
     std::vector<image::Lock> locks;
     std::map<uint32_t, image::Terminal> terminals; // by FILE
+    std::map<uint32_t, image::PosixQueue> queues;  // by FILE
     std::map<uint32_t, image::Socket> sockets;
     std::set<uint32_t>
         listeners; // of these, those that this process is the one to listen on     // by OPEN_FILE

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// POSIX message queues, with the messages that are in them. The program's agent reads these, since
+// that can only be done by taking them out and putting them back.
+#include "capture/files.hpp"
+
+#include "capture/session.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <mqueue.h>
+#include <unistd.h>
+
+namespace cryo::capture {
+
+namespace {
+
+// Who waits to be told of a message (mq_notify); 0: nobody.
+pid_t who_is_told(int queue)
+{
+    // The queue's status is what it has to read, whatever the descriptor was opened for.
+    const Fd own(open(fmt::format("/proc/self/fd/{}", queue).c_str(), O_RDONLY | O_CLOEXEC));
+    char text[256];
+    const ssize_t n = own ? pread(own.get(), text, sizeof(text), 0) : -1;
+    if (n <= 0)
+        return 0;
+    std::string_view status(text, static_cast<size_t>(n));
+    constexpr std::string_view key = "NOTIFY_PID:";
+    const size_t at = status.find(key);
+    if (at == std::string_view::npos)
+        return 0;
+    status.remove_prefix(at + key.size());
+    return static_cast<pid_t>(take_number(status));
+}
+
+bool holds(pid_t pid, const struct stat &queue)
+{
+    std::error_code error;
+    for (const auto &entry :
+         std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", pid), error)) {
+        struct stat status;
+        if (stat(entry.path().c_str(), &status) == 0 && status.st_ino == queue.st_ino &&
+            status.st_dev == queue.st_dev)
+            return true;
+    }
+    return false;
+}
+
+// A process other than these that has the queue open, as far as we may see; 0: none.
+pid_t other_holder(const struct stat &queue, const std::set<pid_t> &members)
+{
+    std::error_code error;
+    for (const auto &entry : std::filesystem::directory_iterator("/proc", error)) {
+        const std::string name = entry.path().filename();
+        pid_t pid = 0;
+        std::from_chars(name.data(), name.data() + name.size(), pid);
+        if (pid != 0 && pid != getpid() && members.count(pid) == 0 && holds(pid, queue))
+            return pid;
+    }
+    return 0;
+}
+
+} // namespace
+
+Result<void> Files::read_queue(const Seen &seen)
+{
+    const uint32_t file = record_of(seen).file;
+    if (std::ranges::any_of(queues_, [file](const auto &known) { return known.file == file; }))
+        return {};
+    const std::string what = "the POSIX message queue " + std::string(file_record(seen).path);
+    image::PosixQueue queue;
+    queue.file = file;
+    mq_attr now;
+    if (mq_getattr(seen.shared.get(), &now) != 0)
+        return Error::from_errno(what, errno);
+    queue.max_messages = static_cast<uint64_t>(now.mq_maxmsg);
+    queue.max_bytes = static_cast<uint64_t>(now.mq_msgsize);
+    if (who_is_told(seen.shared.get()) != 0)
+        refuse(seen, what + ", which is to tell of a message (mq_notify)",
+               "take that back before the checkpoint (mq_notify with a null pointer)");
+    std::set<pid_t> members;
+    for (const Holder &holder : holders_)
+        members.insert(holder.proc.pid());
+    if (const pid_t other = other_holder(seen.status, members); other != 0) {
+        refuse(seen, fmt::format("{}, which process {} outside has open, too", what, other),
+               "save that process with this one, or let it close the queue");
+    } else if (now.mq_curmsgs > 0) {
+        Result<std::string> bytes = session_of(seen).queue(seen.fd);
+        if (!bytes) {
+            refuse(seen,
+                   fmt::format("{}, whose messages cannot be read: {}", what, bytes.error().text()),
+                   "receive them before the checkpoint");
+        } else {
+            queue.size = bytes->size();
+            queue.object = copied(image::ObjectKind::messages, std::move(*bytes));
+        }
+    }
+    queues_.push_back(queue);
+    return {};
+}
+
+} // namespace cryo::capture

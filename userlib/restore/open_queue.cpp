@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// POSIX message queues, with what was in them. One that is still there is put back to what it was,
+// if nobody else has it open.
+#include "restore/open_parts.hpp"
+
+#include "agent/protocol.hpp"
+#include "image/messages.hpp"
+#include "restore/former_holders.hpp"
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <mqueue.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace cryo::restore {
+
+namespace {
+
+std::string what(const image::File &file)
+{
+    return fmt::format("the POSIX message queue {}", file.path);
+}
+
+// Somebody who has it open and does not end just now; 0: nobody that we may see.
+pid_t holder_of(const struct stat &queue)
+{
+    std::error_code error;
+    for (const auto &process : std::filesystem::directory_iterator("/proc", error)) {
+        const std::string name = process.path().filename();
+        pid_t pid = 0;
+        std::from_chars(name.data(), name.data() + name.size(), pid);
+        if (pid == 0 || pid == getpid())
+            continue;
+        for (const auto &fd : std::filesystem::directory_iterator(process.path() / "fd", error)) {
+            struct stat status;
+            if (stat(fd.path().c_str(), &status) == 0 && status.st_ino == queue.st_ino &&
+                status.st_dev == queue.st_dev)
+                return pid;
+        }
+    }
+    return 0;
+}
+
+bool passes(pid_t pid)
+{
+    std::ifstream file(fmt::format("/proc/{}/comm", pid));
+    std::string name;
+    std::getline(file, name);
+    return name.empty() || name == agent::copy_name || is_ending(pid);
+}
+
+// Who is ending is waited for.
+Result<void> await_unused(int queue, const image::File &file)
+{
+    constexpr int turn_ms = 5;
+    constexpr int patience_ms = 5000;
+    struct stat status;
+    if (fstat(queue, &status) != 0)
+        return Error::from_errno(what(file), errno);
+    for (int waited_ms = 0;; waited_ms += turn_ms) {
+        const pid_t pid = holder_of(status);
+        if (pid == 0)
+            return {};
+        if (!passes(pid) || waited_ms >= patience_ms)
+            return Error(EBUSY, fmt::format("{} is in use: process {} has it open; what it holds "
+                                            "would change under it. End that first, or use "
+                                            "--pidns, which gives a copy of its own",
+                                            what(file), pid));
+        const timespec pause = {0, turn_ms * 1'000'000};
+        nanosleep(&pause, nullptr);
+    }
+}
+
+// The queue that is still there, emptied; a false Fd: there is none.
+Result<Fd> empty_old(const image::PosixQueue &saved, const image::File &file,
+                     const std::string &name)
+{
+    Fd queue(mq_open(name.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
+    if (!queue)
+        return errno == ENOENT ? Result<Fd>(Fd()) : Error::from_errno(what(file), errno);
+    mq_attr now;
+    if (mq_getattr(queue.get(), &now) != 0)
+        return Error::from_errno(what(file), errno);
+    if (static_cast<uint64_t>(now.mq_maxmsg) != saved.max_messages ||
+        static_cast<uint64_t>(now.mq_msgsize) != saved.max_bytes)
+        return Error(EEXIST, fmt::format("{} is another one now, for {} messages of {} bytes "
+                                         "instead of {} of {}; remove it (mq_unlink)",
+                                         what(file), now.mq_maxmsg, now.mq_msgsize,
+                                         saved.max_messages, saved.max_bytes));
+    if (Result<void> unused = await_unused(queue.get(), file); !unused)
+        return unused.error();
+    std::string text(saved.max_bytes, 0);
+    while (mq_receive(queue.get(), text.data(), text.size(), nullptr) >= 0)
+        ;
+    if (errno != EAGAIN)
+        return Error::from_errno(what(file), errno);
+    return queue;
+}
+
+Result<Fd> make(const image::PosixQueue &saved, const image::File &file, const std::string &name)
+{
+    mq_attr wanted = {};
+    wanted.mq_maxmsg = static_cast<long>(saved.max_messages);
+    wanted.mq_msgsize = static_cast<long>(saved.max_bytes);
+    Fd queue(
+        mq_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NONBLOCK | O_CLOEXEC, 0600, &wanted));
+    if (!queue)
+        return Error(errno, fmt::format("making {}: {} (see /proc/sys/fs/mqueue, and ulimit -q)",
+                                        what(file), strerror(errno)));
+    if (geteuid() == 0 && fchown(queue.get(), file.uid, file.gid) != 0)
+        return Error::from_errno("giving " + what(file) + " its owner", errno);
+    return queue;
+}
+
+Result<void> fill(Planning &p, const image::PosixQueue &saved, const image::File &file, int queue)
+{
+    if (saved.object == 0)
+        return {};
+    Result<std::string> bytes = small_contents(p, saved.object, saved.size);
+    if (!bytes)
+        return bytes.error();
+    const auto messages = image::read_messages(*bytes);
+    if (!messages)
+        return Error(EINVAL, "what was in " + what(file) + " is damaged");
+    for (const image::QueueMessage &message : *messages) {
+        if (mq_send(queue, message.text.data(), message.text.size(),
+                    static_cast<unsigned>(message.type)) != 0)
+            return Error::from_errno("filling " + what(file), errno);
+    }
+    return {};
+}
+
+Result<void> open_queue(Planning &p, const image::PosixQueue &saved, const image::File &file)
+{
+    const bool gone = (file.flags & image::kFileUnlinked) != 0;
+    const std::string name =
+        gone ? fmt::format("/cryo.{}.{}", getpid(), file.id) : std::string(file.path);
+    Result<Fd> queue = gone ? Result<Fd>(Fd()) : empty_old(saved, file, name);
+    if (queue && !*queue)
+        queue = make(saved, file, name);
+    if (!queue)
+        return queue.error();
+    Result<void> done = fill(p, saved, file, queue->get());
+    for (const auto &[id, open_file] : p.saved.open_files) {
+        if (!done || open_file.file != file.id || is_opened(p, id))
+            continue;
+        Fd own(mq_open(name.c_str(),
+                       static_cast<int>(open_file.flags & (O_ACCMODE | O_NONBLOCK)) | O_CLOEXEC));
+        if (!own)
+            done = Error::from_errno("opening " + what(file), errno);
+        else if (Result<int> kept = keep_open(p, std::move(own), id); !kept)
+            done = kept.error();
+    }
+    // Last: the permissions may forbid to open it what has it open.
+    struct stat now;
+    if (done && fstat(queue->get(), &now) == 0 && now.st_mode != file.mode &&
+        fchmod(queue->get(), file.mode & 07777) != 0)
+        done = Error::from_errno("giving " + what(file) + " its permissions", errno);
+    if (gone)
+        mq_unlink(name.c_str());
+    return done;
+}
+
+} // namespace
+
+Result<void> open_queues(Planning &p)
+{
+    for (const auto &[id, queue] : p.saved.queues) {
+        const auto file = p.saved.files.find(id);
+        if (file == p.saved.files.end())
+            return Error(EINVAL, "a message queue refers to no file");
+        if (Result<void> done = open_queue(p, queue, file->second); !done)
+            return done;
+    }
+    return {};
+}
+
+} // namespace cryo::restore
