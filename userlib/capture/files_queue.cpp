@@ -78,9 +78,12 @@ Result<void> Files::read_queue(const Seen &seen)
         return Error::from_errno(what, errno);
     queue.max_messages = static_cast<uint64_t>(now.mq_maxmsg);
     queue.max_bytes = static_cast<uint64_t>(now.mq_msgsize);
-    if (who_is_told(seen.shared.get()) != 0)
+    // Left alone altogether: putting its messages back would be told of.
+    if (who_is_told(seen.shared.get()) != 0) {
         refuse(seen, what + ", which is to tell of a message (mq_notify)",
                "take that back before the checkpoint (mq_notify with a null pointer)");
+        return {};
+    }
     std::set<pid_t> members;
     for (const Holder &holder : holders_)
         members.insert(holder.proc.pid());

@@ -28,7 +28,8 @@ def use(name): return checked(lib.mq_open(name, os.O_RDWR | os.O_NONBLOCK))
 def send(queue, text, priority=0): return checked(lib.mq_send(queue, text, len(text), priority))
 def take(queue):
     room = ctypes.create_string_buffer(64)
-    return room.raw[:checked(lib.mq_receive(queue, room, 64, None))].decode()
+    size = checked(lib.mq_receive(queue, room, 64, None))
+    return room.raw[:size].decode()
 def tell_by_signal(queue):
     event = (ctypes.c_int * 16)()
     event[2], event[3] = 10, 0 # SIGUSR1, SIGEV_SIGNAL
