@@ -119,12 +119,6 @@ Result<void> Files::read_sockets()
             record.state = SocketState::pair;
             record.peer_open_file = peer->second->open_file;
             contents = true;
-            if (!unix_path(look.local).empty() || !look.local_is_unnamed) {
-                if (options_.close_sockets)
-                    record.state = SocketState::closed;
-                else
-                    refuse(*seen, name + ", a connection within the process by name", way_out);
-            }
         } else if (look.domain == AF_UNIX && look.kind == SOCK_DGRAM && connected &&
                    !look.peer_is_unnamed) {
             record.state = SocketState::connected_datagram;
@@ -139,7 +133,9 @@ Result<void> Files::read_sockets()
         } else {
             record.state = look.bound ? SocketState::bound : SocketState::fresh;
         }
-        if (record.state != SocketState::closed && !path_leads_to(look, *cwd, record.file_mode))
+        // An accepted connection has the name of its listener, which may be gone.
+        if (record.state != SocketState::closed && !path_leads_to(look, *cwd, record.file_mode) &&
+            !(pair && look.kind != SOCK_DGRAM))
             refuse(*seen, name + ", whose name does not lead to it any more",
                    "close it before the checkpoint");
         if (contents && record.state != SocketState::listening) {

@@ -174,16 +174,142 @@ Result<void> shut(int fd, const image::Socket &saved)
     return {};
 }
 
-Result<void> open_pair(Planning &p, const image::Socket &saved)
+struct Pair {
+    Fd one, two;
+};
+
+Result<Pair> unnamed_pair(const image::Socket &saved)
 {
     int fds[2];
     if (socketpair(AF_UNIX, static_cast<int>(saved.kind) | SOCK_CLOEXEC, 0, fds) != 0)
         return Error::from_errno("making a pair of sockets", errno);
-    Fd one(fds[0]);
-    Fd two(fds[1]);
+    return Pair{Fd(fds[0]), Fd(fds[1])};
+}
+
+bool is_named(image::Bytes address)
+{
+    return address.size() > sizeof(sa_family_t);
+}
+
+bool same(image::Bytes a, image::Bytes b)
+{
+    return std::ranges::equal(a, b);
+}
+
+// The restored socket that listens under this name, or −1.
+int listener_at(const Planning &p, const image::Socket &accepted)
+{
+    for (const auto &[id, socket] : p.saved.sockets) {
+        const auto fd = p.open_fds.find(id);
+        if (socket.state == SocketState::listening && socket.domain == AF_UNIX &&
+            socket.kind == accepted.kind && same(socket.local, accepted.local) &&
+            fd != p.open_fds.end())
+            return fd->second;
+    }
+    return -1;
+}
+
+// Connects to the listener. Somebody else may come first, as to any server that has just begun, and
+// finds that it does not serve yet.
+Result<Pair> connect_to(int listener, const Address &address, const image::Socket &caller)
+{
+    Pair pair;
+    pair.two.reset(socket(AF_UNIX, static_cast<int>(caller.kind) | SOCK_CLOEXEC, 0));
+    const Address own(caller.local);
+    if (!pair.two || (is_named(caller.local) && bind(pair.two.get(), own.get(), own.size) != 0) ||
+        connect(pair.two.get(), address.get(), address.size) != 0)
+        return Error::from_errno("connecting to " + address.text(), errno);
+    for (;;) {
+        pair.one.reset(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+        if (!pair.one)
+            return Error::from_errno("accepting at " + address.text(), errno);
+        ucred peer = {};
+        socklen_t size = sizeof(peer);
+        if (getsockopt(pair.one.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+            peer.pid == getpid())
+            return pair;
+    }
+}
+
+// A connection by name: who has accepted it has the name of the listener, which is restored
+// already, or is there for a moment.
+Result<Pair> connection(Planning &p, const image::Socket &accepted, const image::Socket &caller)
+{
+    const Address address(accepted.local);
+    const InDirectory inside{std::string(p.saved.process.cwd)};
+    if (const int listener = listener_at(p, accepted); listener >= 0) {
+        // One that does not block would not wait for the connection to be there: it is.
+        return connect_to(listener, address, caller);
+    }
+    struct stat now;
+    const bool was_there = address.path() != nullptr && lstat(address.path(), &now) == 0;
+    if (Result<void> removed = remove_stale(address, static_cast<int>(accepted.kind)); !removed)
+        return removed.error();
+    const Fd listener(socket(AF_UNIX, static_cast<int>(accepted.kind) | SOCK_CLOEXEC, 0));
+    if (!listener || bind(listener.get(), address.get(), address.size) != 0 ||
+        listen(listener.get(), 1) != 0)
+        return Error::from_errno("taking the name " + address.text(), errno);
+    Result<Pair> made = connect_to(listener.get(), address, caller);
+    if (address.path() != nullptr && !was_there)
+        unlink(address.path());
+    return made;
+}
+
+// Datagram sockets that have names and are connected with each other.
+Result<Pair> named_datagrams(Planning &p, const image::Socket &saved, const image::Socket &other)
+{
+    const InDirectory inside{std::string(p.saved.process.cwd)};
+    Pair pair;
+    for (const auto &[fd, socket] : {std::pair(&pair.one, &saved), std::pair(&pair.two, &other)}) {
+        Result<Fd> made = make(*socket);
+        if (!made)
+            return made.error();
+        *fd = std::move(*made);
+        if (!is_named(socket->local))
+            continue;
+        if (Result<void> named = name_it(p, fd->get(), *socket); !named)
+            return named.error();
+    }
+    for (const auto &[fd, to] :
+         {std::pair(pair.one.get(), &other), std::pair(pair.two.get(), &saved)}) {
+        const Address address(to->local);
+        if (connect(fd, address.get(), address.size) != 0)
+            return Error::from_errno("connecting to " + address.text(), errno);
+    }
+    return pair;
+}
+
+// Without its name where that cannot be had, as is said.
+Result<Pair> make_pair_of(Planning &p, const image::Socket &saved, const image::Socket *other)
+{
+    if (other == nullptr || (!is_named(saved.local) && !is_named(other->local)))
+        return unnamed_pair(saved);
+    if (saved.kind == SOCK_DGRAM && is_named(saved.local) && is_named(other->local))
+        return named_datagrams(p, saved, *other);
+    Result<Pair> made = Error(ENOTSUP, "neither end has accepted it");
+    if (is_named(saved.local) && same(other->peer, saved.local)) {
+        made = connection(p, saved, *other);
+    } else if (is_named(other->local) && same(saved.peer, other->local)) {
+        made = connection(p, *other, saved);
+        if (made)
+            std::swap(made->one, made->two);
+    }
+    if (made)
+        return made;
+    p.plan.notices.push_back(fmt::format("descriptor {}, a connection by name, has no name now: {}",
+                                         descriptor_of(p, saved.open_file), made.error().text()));
+    return unnamed_pair(saved);
+}
+
+Result<void> open_pair(Planning &p, const image::Socket &saved)
+{
     const auto other = p.saved.sockets.find(saved.peer_open_file);
     const bool both = saved.state == SocketState::pair && other != p.saved.sockets.end() &&
                       other->second.state == SocketState::pair;
+    Result<Pair> made = make_pair_of(p, saved, both ? &other->second : nullptr);
+    if (!made)
+        return made.error();
+    auto &[one, two] = *made;
     Result<void> done = set_options(one.get(), saved);
     if (done && both)
         done = set_options(two.get(), other->second);
@@ -234,10 +360,15 @@ Result<void> open_one(Planning &p, const image::Socket &saved)
 
 Result<void> open_sockets(Planning &p)
 {
-    // Those that have a name before those that send to one.
-    for (const bool sends : {false, true}) {
+    // Those that have a name before those that are connected to it, or send to it.
+    const auto turn_of = [](const image::Socket &socket) {
+        return socket.state == SocketState::connected_datagram ? 2
+               : socket.state == SocketState::pair             ? 1
+                                                               : 0;
+    };
+    for (const int turn : {0, 1, 2}) {
         for (const auto &[id, socket] : p.saved.sockets) {
-            if (is_opened(p, id) || (socket.state == SocketState::connected_datagram) != sends)
+            if (is_opened(p, id) || turn_of(socket) != turn)
                 continue;
             if (Result<void> done = open_one(p, socket); !done)
                 return done.error().within(fmt::format("descriptor {}", descriptor_of(p, id)));

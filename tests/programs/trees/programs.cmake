@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 foreach(name pipeline shared_offset shared_memory shared_forms zombie relations orphan socketpair
-        passed_descriptor unix_connection terminal_shell member_locks waiting_parent
+        passed_descriptor unix_connection unix_names terminal_shell member_locks waiting_parent
         executed_child member_signals fork_storm listener)
     cryo_test_program(trees/${name})
 endforeach()
