@@ -73,6 +73,7 @@ cryo::Result<cryo::backend::Alive> Command::restart(const Listener &listener)
     request.library = cryo::cli::library("libcr_run.so");
     request.phase = listener.phase;
     request.progress = listener.progress;
+    request.begins = listener.begins;
     cryo::Result<std::unique_ptr<cryo::backend::Backend>> chosen =
         cryo::backend::choose_for_image(options_.backend, options_.image, request, listener.remark);
     if (!chosen)
@@ -94,6 +95,7 @@ cryo::Result<cryo::backend::Alive> Command::restart_apart(const Listener &listen
 // The program is the child of who asked for it; we are done when its callbacks are.
 int Command::report(const cryo::backend::Alive &alive)
 {
+    release_signals();
     if (const int failure = alive.await_callbacks(); failure != 0)
         return fail(callback_failure(options_.image, failure), alive.pid);
     cryo::cli::tell_requester(0, alive.pid);
@@ -136,8 +138,10 @@ cryo::Result<End> Command::await_end(pid_t pid)
 
 int Command::run()
 {
-    const Listener listener = {options_.talk.remarks(), options_.talk.phases(),
-                               options_.talk.progress(options_.image)};
+    const Listener listener = {options_.talk.remarks(),
+                               options_.talk.phases(),
+                               options_.talk.progress(options_.image),
+                               {}};
     hold_signals();
     const cryo::Result<cryo::backend::Alive> alive =
         options_.pidns ? restart_apart(listener) : restart(listener);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pid_namespace.hpp"
 
+#include "restore/ending_signals.hpp"
 #include "sys/raw.hpp"
 
 #include <algorithm>
@@ -237,22 +238,36 @@ Error Outside::lost()
 
 Result<Alive> Outside::await_alive(const Listener &listener)
 {
+    const cryo::restore::EndingSignals ending;
+    bool may_live = false;
     for (;;) {
         Fd process;
+        if (!may_live)
+            ending.await(socket_.get());
         const std::optional<Json> message = receive_message(socket_.get(), &process);
-        if (!message)
+        if (!message) {
+            ending.release();
             return lost();
+        }
         const auto tell = [&](const char *what, const std::function<void(std::string_view)> &whom) {
             if (whom && message->contains(what))
                 whom(message->at(what).get<std::string>());
         };
         tell("remark", listener.remark);
         tell("phase", listener.phase);
-        if (listener.progress && message->contains("progress"))
-            listener.progress(message->at("progress").at(0), message->at("progress").at(1));
+        may_live |= message->contains("begins");
+        if (message->contains("progress")) {
+            const uint64_t done = message->at("progress").at(0);
+            const uint64_t total = message->at("progress").at(1);
+            if (listener.progress)
+                listener.progress(done, total);
+            if (done < total)
+                ending.let_through();
+        }
         if (message->contains("failure")) {
             const Json &failure = message->at("failure");
             Error error(failure.at("code"), failure.at("text"));
+            ending.release();
             lost();
             return error;
         }
@@ -314,6 +329,9 @@ Listener Inside::listener() const
         },
         [to](uint64_t done, uint64_t total) {
             send_message(to, {{"progress", Json::array({done, total})}});
+        },
+        [to] {
+            send_message(to, {{"begins", true}});
         },
     };
 }

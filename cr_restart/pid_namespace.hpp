@@ -27,6 +27,7 @@
 struct Listener {
     std::function<void(std::string_view)> remark, phase;
     std::function<void(uint64_t, uint64_t)> progress;
+    std::function<void()> begins;
 };
 
 struct End {

@@ -34,6 +34,7 @@ struct RestartRequest {
     std::shared_ptr<image::Snapshot> image = {}; // where it has been opened already
     std::function<void(std::string_view)> phase; // told as each phase ends
     std::function<void(uint64_t done, uint64_t total)> progress;
+    std::function<void()> begins; // the program may live from here on, before anybody hears of it
 };
 
 // A process that is back: a child of the caller.

@@ -132,8 +132,9 @@ Result<Alive> Native::restart(const RestartRequest &request)
     phase("planned; files open");
     const pid_t pid = (*plan)->processes.front().kin.pid;
     announce(CRYO_OP_RESTART, CRYO_PHASE_STARTED, 0, 0, pid);
-    Result<restore::Restarted> done = restore::restart(
-        **plan, request.library, device(), announcing(CRYO_OP_RESTART, pid, request.progress));
+    Result<restore::Restarted> done =
+        restore::restart(**plan, request.library, device(),
+                         {announcing(CRYO_OP_RESTART, pid, request.progress), request.begins});
     if (!done) {
         announce(CRYO_OP_RESTART, CRYO_PHASE_FAILED, as_errno(done.error()), 0, pid);
         return done.error();

@@ -3,6 +3,7 @@
 
 #include "base/fd.hpp"
 #include "device/device.hpp"
+#include "restore/ending_signals.hpp"
 #include "restore/enter.hpp"
 #include "restore/former_holders.hpp"
 #include "restore/nursery.hpp"
@@ -18,6 +19,7 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <linux/close_range.h>
+#include <optional>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -112,8 +114,8 @@ bool stands_still(pid_t pid)
 class Restart
 {
   public:
-    Restart(TreePlan &tree, int device, const std::function<void(uint64_t, uint64_t)> &progress)
-        : tree_(tree), device_(device), progress_(progress)
+    Restart(TreePlan &tree, int device, const RestartWatch &watch)
+        : tree_(tree), device_(device), watch_(watch)
     {}
 
     Result<Restarted> run(const std::string &library);
@@ -142,7 +144,8 @@ class Restart
 
     TreePlan &tree_;
     int device_;
-    const std::function<void(uint64_t, uint64_t)> &progress_;
+    const RestartWatch &watch_;
+    std::optional<EndingSignals> ending_; // since there are processes
     uint64_t to_send_ = 0;
     Fd environment_;
     std::vector<Link> links_;
@@ -208,8 +211,10 @@ Result<void> Restart::send_pages(Link &link)
     for (const Fill &fill : link.process->plan->fills) {
         Result<void> sent = sender->send(*link.process->image, fill, [this](uint64_t bytes) {
             sent_ += bytes;
-            if (progress_)
-                progress_(sent_, to_send_);
+            if (watch_.progress)
+                watch_.progress(sent_, to_send_);
+            if (sent_ < to_send_)
+                ending_->let_through();
         });
         if (!sent)
             return sent;
@@ -221,6 +226,9 @@ Result<void> Restart::hear(Link &link, uint32_t word)
 {
     Failure said = {};
     ssize_t n;
+    // The others of a tree live by now.
+    if (!tree_.meets || word != says_alive)
+        ending_->await(link.status.get());
     do {
         n = read(link.status.get(), &said, sizeof(said));
     } while (n < 0 && errno == EINTR);
@@ -359,9 +367,15 @@ Result<Restarted> Restart::run(const std::string &library)
     int subreaper = 0;
     prctl(PR_GET_CHILD_SUBREAPER, &subreaper);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
+    ending_.emplace();
+    if (watch_.begins)
+        watch_.begins();
     Result<void> up = bring_up();
-    if (!up)
+    if (!up) {
         nursery_.end_all();
+        ending_->release();
+    }
+    ending_.reset();
     prctl(PR_SET_CHILD_SUBREAPER, subreaper);
     if (!up)
         return up.error();
@@ -400,9 +414,9 @@ int Restarted::failure() const
 }
 
 Result<Restarted> restart(TreePlan &tree, const std::string &library, int device,
-                          const std::function<void(uint64_t, uint64_t)> &progress)
+                          const RestartWatch &watch)
 {
-    return Restart(tree, device, progress).run(library);
+    return Restart(tree, device, watch).run(library);
 }
 
 } // namespace cryo::restore

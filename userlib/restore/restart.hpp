@@ -28,9 +28,15 @@ struct Restarted {
     int await_callbacks() const;
 };
 
+struct RestartWatch {
+    std::function<void(uint64_t done, uint64_t total)> progress; // bytes of memory
+    std::function<void()> begins; // there may be a process that lives from here on
+};
+
 // `library`: path of libcr_run.so, preloaded into the fresh processes. `device`: the same /dev/cryo
-// that the plan was made for. On failure none is left.
+// that the plan was made for. On failure none is left. On success SIGHUP, SIGINT, SIGQUIT and
+// SIGTERM are blocked (ending_signals.hpp), until somebody is there to pass them on.
 Result<Restarted> restart(TreePlan &tree, const std::string &library, int device = -1,
-                          const std::function<void(uint64_t, uint64_t)> &progress = {});
+                          const RestartWatch &watch = {});
 
 } // namespace cryo::restore

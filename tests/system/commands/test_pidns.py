@@ -129,6 +129,11 @@ class PidNamespace(case.Case):
         os.kill(left, signal.SIGKILL)
         self.await_gone(first)
 
+    @staticmethod
+    def reads_input(pid):
+        with open(f"/proc/{pid}/syscall", encoding="ascii") as file:
+            return file.read().split()[:2] == ["0", "0x0"]
+
     def test_a_terminal(self):
         program = self.asked()
         self.save("--kill", "-f", "image", program.pid)
@@ -144,6 +149,9 @@ class PidNamespace(case.Case):
                 seen = b""
                 while not seen.endswith(b"0\r\n0\r\n"):
                     seen += screen.read(1)
+                # Python does not hear of what comes just before a read until that has read something.
+                program = self.child_of(self.child_of(pid))
+                case.wait_until("the read of the next line", lambda: self.reads_input(program))
                 os.write(terminal, b"\x03")
                 while b"KeyboardInterrupt" not in seen and not seen.endswith(b"^C"):
                     seen += screen.read(1)
