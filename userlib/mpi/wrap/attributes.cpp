@@ -21,7 +21,18 @@ struct Keyval {
     Copy *copy;
     Delete *remove;
     void *extra_state;
+    KeyvalProxies proxies;
 };
+
+// Of a library whose handles are numbers.
+template <class Handle>
+int number_of(Handle handle)
+{
+    if constexpr (std::is_pointer_v<Handle>)
+        return 0;
+    else
+        return static_cast<int>(handle);
+}
 
 // Called by the stock library, in the capsule.
 template <class Handle, class Copy, class Delete>
@@ -32,6 +43,10 @@ int copy_attribute(Handle from, int keyval, void *extra, void *value, void *copy
         *flag = 0;
         return MPI_SUCCESS;
     }
+    if (ours->proxies.copy != nullptr)
+        return call_home(ours->proxies.copy, reinterpret_cast<void *>(ours->copy),
+                         number_of(known(from)), keyval, ours->extra_state, KeyvalProxies::address,
+                         value, static_cast<void **>(copy), flag);
     return call_home(ours->copy, known(from), keyval, ours->extra_state, value, copy, flag);
 }
 
@@ -41,6 +56,10 @@ int delete_attribute(Handle from, int keyval, void *value, void *extra)
     const auto *ours = static_cast<Keyval<Copy, Delete> *>(extra);
     if (ours->remove == nullptr)
         return MPI_SUCCESS;
+    if (ours->proxies.remove != nullptr)
+        return call_home(ours->proxies.remove, reinterpret_cast<void *>(ours->remove),
+                         number_of(known(from)), keyval, KeyvalProxies::address, value,
+                         ours->extra_state);
     return call_home(ours->remove, known(from), keyval, value, ours->extra_state);
 }
 
@@ -87,7 +106,7 @@ int create_keyval(Create create, Copy *copy, Delete *remove, int *keyval, void *
 {
     using Record = Keyval<Copy, Delete>;
     auto *record = static_cast<Record *>(make_record(sizeof(Record)));
-    *record = {copy, remove, extra_state};
+    *record = {copy, remove, extra_state, {}};
     const int result =
         call(create, copy_attribute<Handle, Copy, Delete>, delete_attribute<Handle, Copy, Delete>,
              keyval, static_cast<void *>(record));
@@ -95,6 +114,7 @@ int create_keyval(Create create, Copy *copy, Delete *remove, int *keyval, void *
         remember_keyval({.number = *keyval,
                          .kind = kind_of<Handle>,
                          .record = record,
+                         .proxies = &record->proxies,
                          .make = recreate_keyval<Handle, Copy, Delete>,
                          .get = get_attribute<Handle>,
                          .set = set_attribute<Handle>});

@@ -90,6 +90,15 @@ void remember_keyval(const KeyvalOrigin &origin)
     origins[at] = origin;
 }
 
+void set_keyval_proxies(int number, const KeyvalProxies &proxies)
+{
+    capsule::Hold hold(lock);
+    for (size_t i = 0; i < count; i++) {
+        if (origins[i].number == number && origins[i].proxies != nullptr)
+            *origins[i].proxies = proxies;
+    }
+}
+
 // One that the program has freed is there as long as something has an attribute with it; of one
 // that is gone, the library says that there is none.
 bool describe_attributes(Story &story, Object *object, List<AttributeNote> &attributes, Why &why)

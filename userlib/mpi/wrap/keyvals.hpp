@@ -10,11 +10,20 @@
 
 namespace cryo::mpi {
 
+// Of MPICH's languages: they call the program's functions, in the manner of its language.
+struct KeyvalProxies {
+    static constexpr int address = 1; // what a value is
+    int (*copy)(void *function, int handle, int keyval, void *extra_state, int type, void *value,
+                void **copy, int *flag);
+    int (*remove)(void *function, int handle, int keyval, int type, void *value, void *extra_state);
+};
+
 // Functions return the library's error code. Values travel as words.
 struct KeyvalOrigin {
     int number;
     Kind kind;
     void *record; // what the library hands to our functions for it
+    KeyvalProxies *proxies = nullptr;
     int (*make)(const KeyvalOrigin &origin, int *number);
     int (*get)(Object *object, int number, void **value, int *flag);
     int (*set)(Object *object, int number, void *value);
@@ -22,5 +31,6 @@ struct KeyvalOrigin {
 
 // A number that is known already is that of a keyval that is gone.
 void remember_keyval(const KeyvalOrigin &origin);
+void set_keyval_proxies(int number, const KeyvalProxies &proxies);
 
 } // namespace cryo::mpi

@@ -5,7 +5,8 @@
     mpich.py functions.txt mpich/functions.txt INCLUDE-DIRECTORY OUTPUT-DIRECTORY
 
 writes what generate.py writes (but objects.gen.S: MPICH's handles are no objects), of those functions
-that the headers declare, and mpi.h: MPICH's own, with a type for each kind of handle (handle.hpp).
+that the headers declare; mpi.h: MPICH's own, with a type for each kind of handle (handle.hpp); and
+missing.gen.S: what is not covered.
 """
 import re
 import sys
@@ -49,6 +50,29 @@ def objects_source(header):
                     "} // namespace cryo::mpi"]
 
 
+# The internal ones that MPICH's Fortran and C++ libraries call.
+INTERNAL = ("MPII_Win_get_attr", "MPII_Grequest_set_lang_f77", "MPII_Errhandler_set_cxx",
+            "MPII_Op_set_cxx")
+
+
+def missing_source(functions, headers):
+    """Each function that nothing here covers ends the program, by name: a program that needs it but does
+    not call it runs. They are weak, for the sake of those that are written by hand."""
+    covered = {f.full_name() for f in functions}
+    declared = set(re.findall(r"^(?:int|double|MPI_\w+) P(MPIX?_\w+)\(", headers, re.MULTILINE))
+    declared -= set(re.findall(r"^#define P?(MPIX?_\w+)\(", headers, re.MULTILINE))
+    names = [name for name in sorted(declared) if "P" + name not in covered]
+    names = [*INTERNAL, *names, *("P" + name for name in names)]
+    lines = [f"// {generate.NOTICE}", f"// {generate.MADE_BY}", ".text"]
+    for i, name in enumerate(names):
+        lines += [f".weak {name}", f".type {name}, @function", f"{name}:",
+                  f"    leaq .L{i}(%rip), %rdi", "    jmp cryo_mpich_lacks",
+                  f".size {name}, . - {name}"]
+    lines.append('.section .rodata.str1.1, "aMS", @progbits, 1')
+    lines += [f'.L{i}: .asciz "{name}"' for i, name in enumerate(names)]
+    return [*lines, '.section .note.GNU-stack, "", @progbits']
+
+
 def main(functions_path, more_functions_path, include, output):
     header = Path(include, "mpi.h").read_text()
     others = "".join(path.read_text() for path in Path(include).glob("mpi*.h"))
@@ -59,7 +83,8 @@ def main(functions_path, more_functions_path, include, output):
     for name, text in (("mpi.h", with_types(header)),
                        ("functions.gen.hpp", generate.functions_header(functions)),
                        ("functions.gen.cpp", generate.functions_source(functions)),
-                       ("objects.gen.cpp", objects_source(header))):
+                       ("objects.gen.cpp", objects_source(header)),
+                       ("missing.gen.S", missing_source(functions, others))):
         lines = text if isinstance(text, list) else [text]
         Path(output, name).write_text("\n".join(lines) + "\n")
 

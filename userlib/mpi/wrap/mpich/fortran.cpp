@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// What MPICH's Fortran library takes from its C library beside the functions of MPI.
+#include "mpi/wrap/fatal.hpp"
+#include "mpi/wrap/keyvals.hpp"
+#include "mpi/wrap/wrapper.hpp"
+
+#include <cstdint>
+
+using namespace cryo;
+using namespace cryo::mpi;
+
+// By their addresses mpi_f08 knows them.
+extern "C" {
+[[gnu::visibility("default")]] MPI_F08_status MPIR_F08_MPI_STATUS_IGNORE_OBJ;
+[[gnu::visibility("default")]] MPI_F08_status MPIR_F08_MPI_STATUSES_IGNORE_OBJ[1];
+[[gnu::visibility("default")]] int MPIR_F08_MPI_IN_PLACE;
+[[gnu::visibility("default")]] int MPIR_F08_MPI_BOTTOM;
+[[gnu::visibility("default")]] MPI_F08_status *MPI_F08_STATUS_IGNORE =
+    &MPIR_F08_MPI_STATUS_IGNORE_OBJ;
+[[gnu::visibility("default")]] MPI_F08_status *MPI_F08_STATUSES_IGNORE =
+    MPIR_F08_MPI_STATUSES_IGNORE_OBJ;
+}
+
+namespace {
+
+// Fortran asks for the value of a predefined attribute, which C gets the address of, by the number
+// behind the one that C has.
+bool is_predefined_keyval(int keyval)
+{
+    return (static_cast<uint32_t>(keyval) & 0xc0000000U) == 0x40000000U;
+}
+
+template <class Get>
+int get_value(int keyval, void *value, int *flag, Get get)
+{
+    const bool predefined = is_predefined_keyval(keyval);
+    void *found = nullptr;
+    const int result = get(predefined && keyval % 2 == 0 ? keyval - 1 : keyval, &found, flag);
+    if (result != MPI_SUCCESS || *flag == 0)
+        return result;
+    *static_cast<MPI_Aint *>(value) =
+        predefined ? *static_cast<const int *>(found) : reinterpret_cast<MPI_Aint>(found);
+    return result;
+}
+
+} // namespace
+
+EXPORTED int MPII_Comm_get_attr(MPI_Comm comm, int keyval, void *value, int *flag, int /*type*/)
+{
+    return get_value(keyval, value, flag, [comm](int key, void *found, int *is_set) {
+        return PMPI_Comm_get_attr(comm, key, found, is_set);
+    });
+}
+
+EXPORTED int MPII_Comm_set_attr(MPI_Comm comm, int keyval, void *value, int /*type*/)
+{
+    return PMPI_Comm_set_attr(comm, keyval, value);
+}
+
+EXPORTED int MPII_Type_get_attr(MPI_Datatype type, int keyval, void *value, int *flag, int /*type*/)
+{
+    return get_value(keyval, value, flag, [type](int key, void *found, int *is_set) {
+        return PMPI_Type_get_attr(type, key, found, is_set);
+    });
+}
+
+EXPORTED int MPII_Type_set_attr(MPI_Datatype type, int keyval, void *value, int /*type*/)
+{
+    return PMPI_Type_set_attr(type, keyval, value);
+}
+
+EXPORTED int MPII_Win_set_attr(MPI_Win win, int keyval, void *value, int /*type*/)
+{
+    return PMPI_Win_set_attr(win, keyval, value);
+}
+
+EXPORTED void MPII_Keyval_set_proxy(int keyval, decltype(KeyvalProxies::copy) copy,
+                                    decltype(KeyvalProxies::remove) remove)
+{
+    set_keyval_proxies(keyval, {.copy = copy, .remove = remove});
+}
+
+// What the generated table of functions (missing.gen.S) leads to.
+extern "C" [[noreturn, gnu::visibility("hidden")]] void cryo_mpich_lacks(const char *function)
+{
+    fatal("%s of MPICH is not covered; run this program without cr_run", function);
+}
