@@ -8,6 +8,7 @@
 #include "capture/proc.hpp"
 #include "image/snapshot.hpp"
 #include "libcr/self.h"
+#include "restore/ending_signals.hpp"
 
 #include <cerrno>
 #include <csignal>
@@ -394,6 +395,7 @@ Result<Alive> Self::restart(const RestartRequest &request)
                          fmt::format("{}: its own function to restore failed", start->exe), error));
     if (request.options.then_signal != 0)
         kill(pid, request.options.then_signal);
+    const restore::EndingSignals its_signals; // from now on
     send_go(ours.get());
     alive.pid = pid;
     alive.processes = 1;

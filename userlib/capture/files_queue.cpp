@@ -2,6 +2,7 @@
 // POSIX message queues, with the messages that are in them. The program's agent reads these, since
 // that can only be done by taking them out and putting them back.
 #include "capture/files.hpp"
+#include "capture/queue_holders.hpp"
 
 #include "capture/session.hpp"
 
@@ -49,21 +50,20 @@ bool holds(pid_t pid, const struct stat &queue)
     return false;
 }
 
-// A process other than these that has the queue open, as far as we may see; 0: none.
-pid_t other_holder(const struct stat &queue, const std::set<pid_t> &members)
+} // namespace
+
+pid_t queue_holder(const struct stat &queue, const std::set<pid_t> &but)
 {
     std::error_code error;
     for (const auto &entry : std::filesystem::directory_iterator("/proc", error)) {
         const std::string name = entry.path().filename();
         pid_t pid = 0;
         std::from_chars(name.data(), name.data() + name.size(), pid);
-        if (pid != 0 && pid != getpid() && members.count(pid) == 0 && holds(pid, queue))
+        if (pid != 0 && pid != getpid() && but.count(pid) == 0 && holds(pid, queue))
             return pid;
     }
     return 0;
 }
-
-} // namespace
 
 Result<void> Files::read_queue(const Seen &seen)
 {
@@ -87,7 +87,7 @@ Result<void> Files::read_queue(const Seen &seen)
     std::set<pid_t> members;
     for (const Holder &holder : holders_)
         members.insert(holder.proc.pid());
-    if (const pid_t other = other_holder(seen.status, members); other != 0) {
+    if (const pid_t other = queue_holder(seen.status, members); other != 0) {
         refuse(seen, fmt::format("{}, which process {} outside has open, too", what, other),
                "save that process with this one, or let it close the queue");
     } else if (now.mq_curmsgs > 0) {

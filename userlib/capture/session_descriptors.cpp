@@ -118,18 +118,9 @@ Result<AgentSession::TerminalContents> AgentSession::terminal(int master)
 
 Result<std::string> AgentSession::queue(int descriptor)
 {
-    const Command command = {agent::protocol_magic,
-                             agent::protocol_version,
-                             Op::queue,
-                             {static_cast<uint64_t>(descriptor), 0, 0, 0}};
-    if (::send(connection_.get(), &command, sizeof(command), MSG_NOSIGNAL) != sizeof(command))
-        return lost(errno);
-    Result<Reply> answer = reply(Op::queue);
+    Result<Reply> answer = ask(Op::queue, static_cast<uint64_t>(descriptor));
     if (!answer)
         return answer.error();
-    if (answer->result < 0)
-        return Error(static_cast<int>(-answer->result),
-                     strerror(static_cast<int>(-answer->result)));
     std::string bytes(answer->value, 0);
     for (uint64_t at = 0; at < bytes.size(); at += agent::queue_part) {
         const uint64_t part = std::min<uint64_t>(agent::queue_part, bytes.size() - at);

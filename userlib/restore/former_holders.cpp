@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "restore/former_holders.hpp"
 
+#include "agent/protocol.hpp"
+
 #include <cerrno>
 #include <csignal>
 #include <fmt/format.h>
@@ -39,6 +41,14 @@ Holder holder_of(pid_t pid)
 bool is_ending(pid_t pid)
 {
     return holder_of(pid).ending;
+}
+
+bool is_passing(pid_t pid)
+{
+    std::ifstream file(fmt::format("/proc/{}/comm", pid));
+    std::string name;
+    std::getline(file, name);
+    return name.empty() || name == agent::copy_name || is_ending(pid);
 }
 
 Result<void> await_free(const std::vector<pid_t> &pids, int patience_ms)

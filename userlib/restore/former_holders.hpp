@@ -19,5 +19,7 @@ Result<void> await_free(const std::vector<pid_t> &pids, int patience_ms = 5000);
 
 // It has ended, or can do nothing else.
 bool is_ending(pid_t pid);
+// It will use nothing soon: so, or gone, or a frozen copy that an image is written from.
+bool is_passing(pid_t pid);
 
 } // namespace cryo::restore

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "restore/ipc_users.hpp"
 
-#include "agent/protocol.hpp"
 #include "restore/former_holders.hpp"
 
 #include <cerrno>
@@ -160,15 +159,6 @@ std::optional<User> user_of_queue(const Ipc &ipc)
     return {};
 }
 
-// It will be no user of it soon.
-bool passes(const User &user)
-{
-    std::ifstream file(fmt::format("/proc/{}/comm", user.pid));
-    std::string name;
-    std::getline(file, name);
-    return user.pid == 0 || name == agent::copy_name || name.empty() || is_ending(user.pid);
-}
-
 } // namespace
 
 std::string name_of(const Ipc &ipc)
@@ -189,7 +179,7 @@ Result<void> await_unused(const Ipc &ipc, int patience_ms)
                                                                            : user_of_queue(ipc);
         if (!user)
             return {};
-        if (!passes(*user) || waited_ms >= patience_ms)
+        if ((user->pid != 0 && !is_passing(user->pid)) || waited_ms >= patience_ms)
             return Error(
                 EBUSY, fmt::format("{} is in use: {} {}; what it holds would change under it. End "
                                    "that first, or use --pidns, which gives a copy of its own",

@@ -3,16 +3,13 @@
 // if nobody else has it open.
 #include "restore/open_parts.hpp"
 
-#include "agent/protocol.hpp"
+#include "capture/queue_holders.hpp"
 #include "image/messages.hpp"
 #include "restore/former_holders.hpp"
 
 #include <cerrno>
-#include <charconv>
 #include <cstring>
-#include <filesystem>
 #include <fmt/format.h>
-#include <fstream>
 #include <mqueue.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -27,34 +24,6 @@ std::string what(const image::File &file)
     return fmt::format("the POSIX message queue {}", file.path);
 }
 
-// Somebody who has it open and does not end just now; 0: nobody that we may see.
-pid_t holder_of(const struct stat &queue)
-{
-    std::error_code error;
-    for (const auto &process : std::filesystem::directory_iterator("/proc", error)) {
-        const std::string name = process.path().filename();
-        pid_t pid = 0;
-        std::from_chars(name.data(), name.data() + name.size(), pid);
-        if (pid == 0 || pid == getpid())
-            continue;
-        for (const auto &fd : std::filesystem::directory_iterator(process.path() / "fd", error)) {
-            struct stat status;
-            if (stat(fd.path().c_str(), &status) == 0 && status.st_ino == queue.st_ino &&
-                status.st_dev == queue.st_dev)
-                return pid;
-        }
-    }
-    return 0;
-}
-
-bool passes(pid_t pid)
-{
-    std::ifstream file(fmt::format("/proc/{}/comm", pid));
-    std::string name;
-    std::getline(file, name);
-    return name.empty() || name == agent::copy_name || is_ending(pid);
-}
-
 // Who is ending is waited for.
 Result<void> await_unused(int queue, const image::File &file)
 {
@@ -64,10 +33,10 @@ Result<void> await_unused(int queue, const image::File &file)
     if (fstat(queue, &status) != 0)
         return Error::from_errno(what(file), errno);
     for (int waited_ms = 0;; waited_ms += turn_ms) {
-        const pid_t pid = holder_of(status);
+        const pid_t pid = capture::queue_holder(status);
         if (pid == 0)
             return {};
-        if (!passes(pid) || waited_ms >= patience_ms)
+        if (!is_passing(pid) || waited_ms >= patience_ms)
             return Error(EBUSY, fmt::format("{} is in use: process {} has it open; what it holds "
                                             "would change under it. End that first, or use "
                                             "--pidns, which gives a copy of its own",
