@@ -32,6 +32,19 @@ using Handle = void *;
     _exit(3);
 }
 
+std::string setting(const char *name)
+{
+    const char *value = getenv(name);
+    if (value == nullptr)
+        fail(std::string(name) + " is not set");
+    return value;
+}
+
+int number(const char *name)
+{
+    return std::stoi(setting(name));
+}
+
 std::set<std::string> listing(const char *directory)
 {
     std::set<std::string> found;
@@ -133,8 +146,7 @@ void look_from_outside(const Process &before)
 // removes the files that were announced by it, so a name of an earlier round must not come again.
 void have_own_directory(int round)
 {
-    const std::string directory =
-        std::string(getenv("CRYO_SCRATCH")) + "/shared." + std::to_string(round);
+    const std::string directory = setting("CRYO_SCRATCH") + "/shared." + std::to_string(round);
     if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
         fail("mkdir " + directory);
     setenv("OMPI_MCA_btl_vader_backing_directory", directory.c_str(), 1);
@@ -166,14 +178,9 @@ void run_once(const Process &before)
         fail(why.text);
 }
 
-int number(const char *variable)
-{
-    return atoi(getenv(variable));
-}
-
 std::string note(const std::string &what, int rank)
 {
-    return std::string(getenv("CRYO_SCRATCH")) + "/" + what + "." + std::to_string(rank);
+    return setting("CRYO_SCRATCH") + "/" + what + "." + std::to_string(rank);
 }
 
 void await(const std::string &path)
