@@ -7,8 +7,9 @@
  * Files tell it what to do. LOG.forward: lines "SCOPE TARGET", which the callback passes to
  * cr_forward_checkpoint(), and waits for if there is LOG.hold. LOG.wait: the callback waits until
  * there is LOG.go. LOG.ask: a line "SCOPE TARGET FLAGS IMAGE", for which it requests a checkpoint.
- * LOG.fork: it makes a child, which does the same with LOG.child. It ends when LOG.end exists. The
- * log has what came of it all.
+ * LOG.fork: it makes a child, which does the same with LOG.child. LOG.vfork: a line with a shell's
+ * command, which it executes without Cryo when there is LOG.exec, as the child of a child that ends
+ * then. It ends when LOG.end exists. The log has what came of it all.
  */
 #include <libcr.h>
 
@@ -125,6 +126,32 @@ static pid_t make_child(void)
     return pid;
 }
 
+/* Both children share our memory, and we stand still, until the second one executes the shell. */
+static void make_orphan(void)
+{
+    char command[8192];
+    char *const arguments[] = {"sh", "-c", command, NULL};
+    char *const environment[] = {NULL};
+    FILE *order = fopen(name("vfork"), "re");
+    if (order == NULL || fgets(command, sizeof(command), order) == NULL)
+        abort();
+    fclose(order);
+    remove(name("vfork"));
+    const pid_t between = vfork();
+    if (between == 0) {
+        if (vfork() == 0) {
+            say("between", getppid());
+            while (!there("exec"))
+                pause_shortly();
+            execve("/bin/sh", arguments, environment);
+            _exit(127);
+        }
+        _exit(0);
+    }
+    if (between < 0 || waitpid(between, NULL, 0) != between)
+        abort();
+}
+
 int main(int argc, char **argv)
 {
     pid_t child = 0;
@@ -141,6 +168,8 @@ int main(int argc, char **argv)
             request();
         if (there("fork"))
             child = make_child();
+        if (there("vfork"))
+            make_orphan();
         pause_shortly();
     }
     if (child > 0 && (waitpid(child, &status, 0) != child || WEXITSTATUS(status) != 9))

@@ -8,6 +8,7 @@
 import errno
 import json
 import os
+import subprocess
 import unittest
 
 import lab
@@ -192,6 +193,22 @@ class Scopes(unittest.TestCase):
         self.assertEqual(self.members(self.world.image + ".1"), sorted([a.pid, child.pid]))
         self.assertEqual(self.members(self.world.image + ".2"), [child.pid])
         self.end(child, a, b)
+
+    def test_child_that_leaves_the_tree_while_it_is_asked(self):
+        a = Process(self.world, "a")
+        child = a.fork()
+        child.tell("vfork", f"while [ -d '{self.world.directory}' ] && ! [ -e '{child.path}.end' ];"
+                            " do sleep 0.01; done\n")
+        child.await_line("between")
+        with subprocess.Popen(self.world.command("cr_checkpoint", "-f", self.world.image,
+                                                 str(a.pid)), stderr=subprocess.PIPE,
+                              text=True) as saving:
+            # It comes to the child's children, which do not answer as long as they share memory.
+            a.await_line("enter", saving)
+            child.touch("exec")
+            self.assertEqual((saving.wait(lab.PATIENCE), saving.stderr.read()), (0, ""))
+        self.assertEqual(self.members(), [a.pid, child.pid])
+        self.end(child, a)
 
     def test_requests_that_need_each_others_processes(self):
         a, b = self.pair()

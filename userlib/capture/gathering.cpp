@@ -125,6 +125,23 @@ Result<std::vector<Relation>> Gathering::everybody()
     return all;
 }
 
+// Between the look that found it and the question it may have got another parent, or become a
+// command of ours: a child of vfork that was just being made, for example.
+Result<bool> Gathering::is_meant_still(const Relation &relation)
+{
+    Result<std::vector<Relation>> all = everybody();
+    if (!all)
+        return all.error();
+    const auto now =
+        std::ranges::find_if(*all, [&](const Relation &r) { return r.pid == relation.pid; });
+    if (now == all->end() || now->started != relation.started || now->zombie)
+        return false;
+    Result<bool> left_out = is_left_out(*now);
+    if (!left_out)
+        return left_out.error();
+    return !*left_out;
+}
+
 Result<std::vector<Relation>> Gathering::fresh()
 {
     Result<std::vector<Relation>> all = everybody();
@@ -227,8 +244,12 @@ Result<void> Gathering::ask(const Relation &relation, Turn turn, EarlyLook look)
     }
     if (!asked && went_away(asked.error()))
         return {};
-    if (!asked)
-        return asked;
+    if (!asked) {
+        Result<bool> meant = is_meant_still(relation);
+        if (!meant)
+            return meant.error();
+        return *meant ? asked : Result<void>();
+    }
     (*member)->set_early_look(std::move(look));
     members_.push_back(std::move(*member));
     asked_[relation.pid] = {now_ns(), false};

@@ -53,6 +53,7 @@ class Gathering
     Result<std::vector<Relation>> everybody();
     Result<std::vector<Relation>> fresh();
     Result<bool> is_left_out(const Relation &relation);
+    Result<bool> is_meant_still(const Relation &relation);
     Result<bool> take_turns(const std::vector<Relation> &fresh, std::vector<Turn> &turns);
     Result<void> await_turn(pid_t pid, const Turn &turn);
     Result<void> step_back(const Turn &turn);
