@@ -55,12 +55,13 @@ class Scopes(unittest.TestCase):
         self.addCleanup(self.world.__exit__)
 
     def members(self, image=None):
-        """The pids in an image."""
+        """The pids in an image, of those that have not ended."""
         done = self.world.run("cr_inspect", "--json", image or self.world.image)
         self.assertEqual(done.returncode, 0, done.stderr)
         found = json.loads(done.stdout)["snapshots"][0]
-        self.assertEqual(len(found["images"]), max(1, len(found["members"])))
-        return sorted(one["pid"] for one in found["members"]) or [found["root_pid"]]
+        alive = sorted(one["pid"] for one in found["members"] if one["state"] == "saved")
+        self.assertEqual(len(found["images"]), max(1, len(alive)))
+        return alive or [found["root_pid"]]
 
     def pair(self, *words):
         """Two processes that are no relations."""
