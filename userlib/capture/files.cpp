@@ -85,11 +85,9 @@ bool has_own_file(FileKind kind)
 
 } // namespace
 
-Result<Files::Seen> Files::look(size_t holder, int fd) const
+Result<Files::Seen> Files::look(const Proc &proc, int fd)
 {
-    const Proc &proc = holders_[holder].proc;
     Seen seen;
-    seen.holder = holder;
     seen.fd = fd;
     const std::string name = "fd/" + std::to_string(fd);
     Result<std::string> link = proc.link(name);
@@ -128,8 +126,13 @@ uint32_t Files::copied(image::ObjectKind kind, std::string bytes)
 
 void Files::refuse(const Seen &seen, std::string_view what, std::string_view way_out)
 {
-    holders_[seen.holder].problems.add(fmt::format("descriptor {}: {}", seen.fd, what),
-                                       std::string(way_out));
+    Problems &problems = holders_[seen.holder].problems;
+    if (seen.passed_in < 0)
+        problems.add(fmt::format("descriptor {}: {}", seen.fd, what), std::string(way_out));
+    else
+        problems.add(fmt::format("descriptor {}: a socket; only a message in it holds {}",
+                                 seen.passed_in, what),
+                     "receive it before the checkpoint");
 }
 
 // The terminal that the program was started on, as far as its descriptors tell.
@@ -182,6 +185,8 @@ std::string_view Files::refusal(const Seen &seen) const
 {
     if ((seen.flags & O_PATH) != 0)
         return named(seen) ? "" : "an O_PATH reference to something without a name,";
+    if (const std::string_view why = passed_refusal(seen); !why.empty())
+        return why;
     switch (seen.kind) {
     case FileKind::other:
         return "a kernel object,";
@@ -339,9 +344,10 @@ Result<void> Files::read_descriptors(std::vector<Holder> holders)
         for (int fd : *numbers) {
             if (holders_[holder].ours.count(fd) != 0)
                 continue;
-            Result<Seen> seen = look(holder, fd);
+            Result<Seen> seen = look(holders_[holder].proc, fd);
             if (!seen)
                 return seen.error();
+            seen->holder = holder;
             of_each[holder].push_back(std::move(*seen));
         }
         return {};
@@ -355,8 +361,11 @@ Result<void> Files::read_descriptors(std::vector<Holder> holders)
         return done;
     if (Result<void> done = share(seen_); !done)
         return done;
-    for (Seen &seen : seen_) {
+    for (Seen &seen : seen_)
         seen.kind = kind_of(seen);
+    if (Result<void> done = look_into_sockets(); !done)
+        return done;
+    for (Seen &seen : seen_) {
         const std::string_view why = refusal(seen);
         if (why.empty())
             add_open_file(seen);
@@ -406,8 +415,11 @@ Result<void> Files::read_descriptors(std::vector<Holder> holders)
         done = read_terminals();
     if (done)
         done = read_sockets();
+    if (done)
+        done = read_passed();
     // The program's open files must not be held any longer than it stands still.
     seen_.clear();
+    looked_at_.clear();
     holders_.clear();
     return done;
 }
@@ -447,6 +459,7 @@ Result<void> Files::write_records(image::ImageWriter &writer, size_t holder,
     all(locks_, any);
     all(terminal_records_, any);
     all(sockets_, any);
+    all(passed_, any);
     all(queues_, any);
     for (const std::string &text : notices_) {
         image::Notice notice;

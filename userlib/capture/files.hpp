@@ -18,6 +18,7 @@
 #include "capture/objects.hpp"
 #include "capture/problems.hpp"
 #include "capture/proc.hpp"
+#include "capture/socket_look.hpp"
 #include "image/records.hpp"
 #include "image/writer.hpp"
 
@@ -25,6 +26,7 @@
 #include <map>
 #include <set>
 #include <sys/stat.h>
+#include <unistd.h>
 
 namespace cryo::capture {
 
@@ -94,10 +96,12 @@ class Files
     const std::vector<std::string> &notices() const { return notices_; }
 
   private:
-    // An open file while it is looked at.
+    // An open file while it is looked at. One that no process has, and only a message that waits in
+    // a socket brings: `passed_in` is that socket's descriptor, and `fd` is ours.
     struct Seen {
         size_t holder = 0;
-        int fd = -1;      // one of its descriptors
+        int fd = -1; // one of its descriptors
+        int passed_in = -1;
         std::string link; // what /proc/PID/fd/N points to
         struct stat status = {};
         std::string info;      // /proc/PID/fdinfo/N
@@ -108,10 +112,19 @@ class Files
         image::FileKind kind = image::FileKind::other;
         uint32_t open_file = 0; // its record, 0 while there is none
     };
-    using Refusal = std::pair<std::string, std::string>; // what it is, way out
+    // A socket while it is looked at.
+    struct SeenSocket {
+        size_t seen = 0; // in seen_
+        SocketLook look;
+        bool in_pair = false;  // its peer is there, too, and has nobody else
+        bool contents = false; // what waits in it is saved
+        bool peeked = false;   // is in `queue`
+        Result<SocketQueue> queue = SocketQueue();
+        std::vector<std::vector<size_t>> passed; // of each in queue.passed: in seen_
+    };
 
     // files.cpp
-    Result<Seen> look(size_t holder, int fd) const;
+    static Result<Seen> look(const Proc &proc, int fd);
     Result<void> share(std::vector<Seen> &all) const;
     Result<void> group(const std::vector<Seen> &all);
     bool named(const Seen &seen) const; // its name leads to it
@@ -145,10 +158,20 @@ class Files
     Result<void> read_locks(const Seen &seen, uint32_t open_file);
     // files_terminal.cpp
     Result<void> read_terminals();
+    // files_passed.cpp: what waits in sockets, and the open files that are on their way there.
+    Result<void> look_into_sockets();
+    Result<bool> look_at_new_sockets();
+    Result<void> find_passed(SeenSocket &socket);
+    Result<size_t> passed_file(Fd fd, const Seen &socket);
+    std::string_view passed_refusal(const Seen &seen) const;
+    Result<void> read_passed();
     // files_socket.cpp
     Result<void> read_sockets();
 
-    const Proc &proc_of(const Seen &seen) const { return holders_[seen.holder].proc; }
+    const Proc &proc_of(const Seen &seen) const
+    {
+        return seen.passed_in < 0 ? holders_[seen.holder].proc : own_;
+    }
     AgentSession &session_of(const Seen &seen) const { return holders_[seen.holder].session; }
 
     Strings &strings_;
@@ -159,6 +182,8 @@ class Files
     std::vector<Seen> seen_;      // one for each open file, while read_descriptors() runs
     std::map<std::pair<size_t, int>, uint32_t> descriptor_; // holder, fd → index in seen_
     std::set<uint64_t> terminals_;                          // device numbers of the program's own
+    std::map<uint64_t, SeenSocket> looked_at_; // sockets, by inode; while read_descriptors() runs
+    const Proc own_{getpid()};                 // this process
 
     std::vector<image::File> files_;
     std::map<std::pair<uint64_t, uint64_t>, uint32_t> by_inode_;
@@ -173,11 +198,13 @@ class Files
     std::vector<image::Lock> locks_;
     std::vector<image::Terminal> terminal_records_;
     std::vector<image::Socket> sockets_;
+    std::vector<image::Passed> passed_;
     std::vector<image::PosixQueue> queues_;
     std::vector<CopiedContents> copied_;
     struct Content {
         uint32_t file;
         std::string path; // of a descriptor of the program, in /proc
+        Fd kept = {};     // where no process has one: ours, until the contents are saved
     };
     std::vector<Content> contents_;
     std::vector<std::string> notices_;

@@ -85,7 +85,14 @@ Result<void> Files::note_contents(const Seen &seen)
     file.flags |= image::kFileContentsSaved;
     file.object = objects_.take();
     const std::string name = "fd/" + std::to_string(seen.fd);
-    contents_.push_back({file.id, proc_of(seen).path(name)});
+    contents_.push_back({file.id, proc_of(seen).path(name), {}});
+    if (seen.passed_in >= 0) {
+        Fd kept(fcntl(seen.shared.get(), F_DUPFD_CLOEXEC, 3));
+        if (!kept)
+            return Error::from_errno("keeping " + seen.link, errno);
+        contents_.back().path = own_.path("fd/" + std::to_string(kept.get()));
+        contents_.back().kept = std::move(kept);
+    }
     const Result<Fd> readable = proc_of(seen).open(name, O_RDONLY);
     if (!readable)
         refuse(
@@ -102,13 +109,13 @@ void Files::save_by_name(uint32_t id)
         return;
     file.flags |= image::kFileContentsSaved;
     file.object = objects_.take();
-    contents_.push_back({id, std::string(file.path)});
+    contents_.push_back({id, std::string(file.path), {}});
 }
 
 Result<void> Files::save_contents(image::ImageWriter &writer)
 {
     std::vector<uint8_t> buffer(part);
-    for (const auto &[id, path] : contents_) {
+    for (auto &[id, path, kept] : contents_) {
         image::File &file = files_[id - 1];
         image::Object object;
         object.id = file.object;
@@ -120,6 +127,7 @@ Result<void> Files::save_contents(image::ImageWriter &writer)
         const Fd source(open(path.c_str(), O_RDONLY | O_CLOEXEC));
         if (!source)
             return Error::from_errno(path, errno);
+        kept.reset();
         for (uint64_t at = 0; at < file.size;) {
             const off_t data = lseek(source.get(), static_cast<off_t>(at), SEEK_DATA);
             if (data < 0 && errno == ENXIO)

@@ -50,8 +50,8 @@ Result<std::string> copy_contents(int end, int capacity, int waiting,
 }
 
 struct Ends {
-    size_t holder = 0; // of one of them
-    int reader = -1;   // a descriptor of the program for each direction
+    size_t any = 0;  // one of them, among those seen
+    int reader = -1; // a descriptor of the program for each direction
     int writer = -1;
     bool packets = false;
     int shared_reader = -1; // ours, of the same open files
@@ -83,12 +83,13 @@ Result<bool> alone(const Ends &ends)
 Result<void> Files::read_pipes()
 {
     std::map<uint32_t, Ends> pipes; // by FILE
-    for (const Seen &seen : seen_) {
+    for (size_t i = 0; i < seen_.size(); i++) {
+        const Seen &seen = seen_[i];
         if (seen.open_file == 0 || (seen.flags & O_PATH) != 0 ||
             (seen.kind != FileKind::pipe && seen.kind != FileKind::fifo))
             continue;
         Ends &ends = pipes[record_of(seen).file];
-        ends.holder = seen.holder;
+        ends.any = i;
         const uint32_t access = seen.flags & O_ACCMODE;
         if (access != O_WRONLY) {
             ends.reader = seen.fd;
@@ -104,7 +105,6 @@ Result<void> Files::read_pipes()
     for (const auto &[file, ends] : pipes) {
         image::Pipe record;
         record.file = file;
-        const int any = ends.reader >= 0 ? ends.reader : ends.writer;
         if (ends.reader < 0 || ends.writer < 0) {
             Result<bool> nobody = alone(ends);
             if (!nobody)
@@ -117,10 +117,9 @@ Result<void> Files::read_pipes()
                     if (options_.close_pipes)
                         record.outside += 2;
                     else
-                        holders_[ends.holder].problems.add(
-                            fmt::format("descriptor {}: a second pipe to outside, {}", any,
-                                        files_[file - 1].path),
-                            "--pipes=close brings it back as closed at the other end");
+                        refuse(seen_[ends.any],
+                               fmt::format("a second pipe to outside, {}", files_[file - 1].path),
+                               "--pipes=close brings it back as closed at the other end");
                 }
                 pipes_.push_back(record);
                 continue;

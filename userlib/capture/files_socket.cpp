@@ -58,25 +58,17 @@ bool path_leads_to(const SocketLook &look, const std::string &cwd, uint32_t &mod
 
 Result<void> Files::read_sockets()
 {
-    std::map<uint64_t, const Seen *> by_inode;
-    for (const Seen &seen : seen_) {
-        if (seen.kind == image::FileKind::socket && (seen.flags & O_PATH) == 0)
-            by_inode[seen.status.st_ino] = &seen;
-    }
-    if (by_inode.empty())
+    if (looked_at_.empty())
         return {};
-    Result<std::string> cwd = proc_of(*by_inode.begin()->second).link("cwd"); // of the first holder
+    Result<std::string> cwd =
+        holders_[seen_[looked_at_.begin()->second.seen].holder].proc.link("cwd"); // of the first
     if (!cwd)
         return cwd.error();
-    std::map<uint64_t, SocketLook> looks;
-    for (const auto &[inode, seen] : by_inode) {
-        Result<SocketLook> look = look_at_socket(seen->shared.get(), inode);
-        if (!look)
-            return look.error().within(fmt::format("descriptor {}", seen->fd));
-        looks[inode] = std::move(*look);
-    }
-    for (const auto &[inode, seen] : by_inode) {
-        const SocketLook &look = looks[inode];
+    for (auto &[inode, socket] : looked_at_) {
+        const Seen *seen = &seen_[socket.seen];
+        const SocketLook &look = socket.look;
+        if (seen->open_file == 0)
+            continue; // refused already
         image::Socket record;
         record.open_file = seen->open_file;
         record.domain = static_cast<uint32_t>(look.domain);
@@ -89,12 +81,8 @@ Result<void> Files::read_sockets()
         record.options = strings_.keep_list(look.options);
 
         const std::string name = fmt::format("a socket, {}", describe_socket(look));
-        const auto peer = by_inode.find(look.peer_inode);
-        // Connected to each other; many datagram sockets may send to one that has a name.
-        const bool pair = look.domain == AF_UNIX && look.peer_inode != 0 &&
-                          peer != by_inode.end() && looks[look.peer_inode].peer_inode == inode;
+        const bool pair = socket.in_pair;
         const bool connected = look.connected;
-        bool contents = false; // what waits in it is saved
         if (!is_known(look)) {
             refuse(*seen, name, "close it before the checkpoint");
             continue;
@@ -117,15 +105,13 @@ Result<void> Files::read_sockets()
                        "--sockets=close drops them");
         } else if (pair) {
             record.state = SocketState::pair;
-            record.peer_open_file = peer->second->open_file;
-            contents = true;
+            record.peer_open_file = seen_[looked_at_.at(look.peer_inode).seen].open_file;
         } else if (look.domain == AF_UNIX && look.kind == SOCK_DGRAM && connected &&
                    !look.peer_is_unnamed) {
             record.state = SocketState::connected_datagram;
         } else if (look.domain == AF_UNIX && connected && look.peer_inode == 0 &&
                    look.kind != SOCK_DGRAM) {
             record.state = SocketState::closed; // by its peer, already
-            contents = true;
         } else if (connected) {
             record.state = SocketState::closed;
             if (!options_.close_sockets)
@@ -138,18 +124,15 @@ Result<void> Files::read_sockets()
             !(pair && look.kind != SOCK_DGRAM))
             refuse(*seen, name + ", whose name does not lead to it any more",
                    "close it before the checkpoint");
-        if (contents && record.state != SocketState::listening) {
-            std::vector<uint32_t> packets;
-            Result<std::string> bytes = peek_queue(seen->shared.get(), look, packets);
-            if (!bytes && bytes.error().code() != ENOTSUP)
-                return bytes.error();
-            if (!bytes) {
-                refuse(*seen, fmt::format("{}: {}", name, bytes.error().text()),
+        if (socket.contents) {
+            if (!socket.queue) {
+                refuse(*seen, fmt::format("{}: {}", name, socket.queue.error().text()),
                        "read them before the checkpoint");
             } else {
-                record.size = bytes->size();
-                record.object = copied(image::ObjectKind::socket_queue, std::move(*bytes));
-                record.packets = strings_.keep_list(packets);
+                record.size = socket.queue->bytes.size();
+                record.packets = strings_.keep_list(socket.queue->packets);
+                record.object =
+                    copied(image::ObjectKind::socket_queue, std::move(socket.queue->bytes));
             }
         } else if (look.kind == SOCK_DGRAM && look.unread && !options_.close_sockets) {
             refuse(*seen, name + ", with datagrams that were not read yet",

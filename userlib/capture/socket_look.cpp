@@ -17,6 +17,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -202,75 +203,157 @@ std::string describe_socket(const SocketLook &look)
 
 namespace {
 
-// Peeks at packets one after the other; puts the socket's own offset for that back in the end.
-class PeekOffset
+constexpr size_t most = 8 << 20;
+constexpr int scm_pidfd = 4; // SCM_PIDFD, since Linux 6.5
+
+// Peeks where it is told to; puts the socket's own offset for that back in the end.
+class Peeking
 {
   public:
-    explicit PeekOffset(int fd) : fd_(fd), before_(option(fd, SOL_SOCKET, SO_PEEK_OFF)) { set(0); }
-    ~PeekOffset() { set(before_); }
-    PeekOffset(const PeekOffset &) = delete;
-    PeekOffset &operator=(const PeekOffset &) = delete;
+    explicit Peeking(int fd) : fd_(fd), before_(option(fd, SOL_SOCKET, SO_PEEK_OFF)) {}
+    ~Peeking() { go_to(before_); }
+    Peeking(const Peeking &) = delete;
+    Peeking &operator=(const Peeking &) = delete;
 
-  private:
-    void set(int offset) const
+    void go_to(int offset) const
     {
         setsockopt(fd_, SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof(offset));
     }
+    struct Part {
+        ssize_t size = 0; // −1: see `error`
+        int error = 0;
+        bool cut = false; // not all descriptors could be had
+        std::vector<Fd> descriptors;
+    };
+    Part look(char *to, size_t size, int flags) const;
+
+  private:
     int fd_, before_;
 };
 
-// Peeking at descriptors that were sent makes copies of them: closes those. True: there were any.
-bool take_descriptors(msghdr &message)
+Peeking::Part Peeking::look(char *to, size_t size, int flags) const
 {
-    bool any = false;
+    alignas(cmsghdr) char control[4096]; // more than the kernel passes at once
+    iovec space = {to, size};
+    msghdr message = {};
+    message.msg_iov = &space;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    Part part;
+    part.size = recvmsg(fd_, &message, MSG_CMSG_CLOEXEC | MSG_PEEK | MSG_DONTWAIT | flags);
+    if (part.size < 0) {
+        part.error = errno;
+        return part;
+    }
+    part.cut = (message.msg_flags & MSG_CTRUNC) != 0;
     for (cmsghdr *head = CMSG_FIRSTHDR(&message); head != nullptr;
          head = CMSG_NXTHDR(&message, head)) {
-        if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
+        const bool passed = head->cmsg_type == SCM_RIGHTS;
+        if (head->cmsg_level != SOL_SOCKET || (!passed && head->cmsg_type != scm_pidfd))
             continue;
-        any = true;
         const size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
         for (size_t i = 0; i < count; i++) {
             int fd;
             memcpy(&fd, CMSG_DATA(head) + i * sizeof(int), sizeof(int));
-            close(fd);
+            Fd copy(fd);
+            if (passed)
+                part.descriptors.push_back(std::move(copy));
         }
     }
-    return any;
+    return part;
+}
+
+// Room for what is looked at, and behind it a page that cannot be written.
+class Room
+{
+  public:
+    Room() : start_(mmap(nullptr, most + page, PROT_READ | PROT_WRITE, flags, -1, 0))
+    {
+        if (start_ != MAP_FAILED && mprotect(end(), page, PROT_NONE) != 0) {
+            munmap(start_, most + page);
+            start_ = MAP_FAILED;
+        }
+    }
+    ~Room()
+    {
+        if (start_ != MAP_FAILED)
+            munmap(start_, most + page);
+    }
+    Room(const Room &) = delete;
+    Room &operator=(const Room &) = delete;
+
+    explicit operator bool() const { return start_ != MAP_FAILED; }
+    char *get() const { return static_cast<char *>(start_); }
+    char *end() const { return get() + most; }
+
+  private:
+    static constexpr size_t page = 4096;
+    static constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void *start_;
+};
+
+// One look at a stream, of `size` bytes from `start` on, ends with a message that has descriptors,
+// and takes in what is before it. Looking at less does not tell where that begins: the kernel
+// brings the next descriptors with any byte. But a message whose last byte cannot be written is not
+// there at all, and those before it are.
+Result<size_t> begin_of_message(const Peeking &peeking, size_t start, size_t size, const Room &room)
+{
+    peeking.go_to(static_cast<int>(start));
+    const Peeking::Part before = peeking.look(room.end() - (size - 1), size, 0);
+    peeking.go_to(static_cast<int>(start + size));
+    if (before.size < 0 && before.error == EFAULT)
+        return start;
+    if (before.size > 0 && static_cast<size_t>(before.size) < size && before.descriptors.empty())
+        return start + static_cast<size_t>(before.size);
+    return Error(ENOTSUP, "descriptors were sent to it and not received yet, and this kernel does "
+                          "not tell with which bytes");
 }
 
 } // namespace
 
-Result<std::string> peek_queue(int fd, const SocketLook &look, std::vector<uint32_t> &packets)
+Result<SocketQueue> peek_queue(int fd, const SocketLook &look)
 {
-    constexpr size_t most = 8 << 20;
     const bool stream = look.kind == SOCK_STREAM;
-    std::string all;
-    std::string buffer(look.unread ? most : 1, 0);
-    const PeekOffset offset(fd);
-    alignas(cmsghdr) char control[4096]; // more than the kernel passes at once
+    SocketQueue queue;
+    const Room room;
+    if (!room)
+        return Error::from_errno("room to look into a socket", ENOMEM);
+    const Peeking peeking(fd);
+    peeking.go_to(0);
     for (;;) {
-        iovec part = {buffer.data(), buffer.size()};
-        msghdr message = {};
-        message.msg_iov = &part;
-        message.msg_iovlen = 1;
-        message.msg_control = control;
-        message.msg_controllen = sizeof(control);
-        const ssize_t n = recvmsg(
-            fd, &message, MSG_CMSG_CLOEXEC | MSG_PEEK | MSG_DONTWAIT | (stream ? 0 : MSG_TRUNC));
-        if (n < 0 && errno == EAGAIN)
-            return all;
-        if (n < 0)
-            return Error::from_errno("looking into a socket", errno);
-        if (take_descriptors(message) || (message.msg_flags & MSG_CTRUNC) != 0)
-            return Error(ENOTSUP, "descriptors were sent to it and not received yet");
-        if (static_cast<size_t>(n) > buffer.size() || all.size() + static_cast<size_t>(n) > most)
+        Peeking::Part part = peeking.look(room.get(), most, stream ? 0 : MSG_TRUNC);
+        if (part.size < 0 && part.error == EAGAIN)
+            return queue;
+        if (part.size < 0)
+            return Error::from_errno("looking into a socket", part.error);
+        if (part.cut)
+            return Error(ENOTSUP, "more descriptors wait in it than cr_checkpoint may open; raise "
+                                  "its limit (ulimit -n)");
+        const auto size = static_cast<size_t>(part.size);
+        const size_t start = queue.bytes.size();
+        if (size > most || start + size > most)
             return Error(ENOTSUP, "more waits in it than can be saved");
         // The end of a stream, or of packets after the last one.
-        if (n == 0 && (stream || (look.shutdown & 1) != 0))
-            return all;
-        all.append(buffer.data(), static_cast<size_t>(n));
+        if (size == 0 && (stream || (look.shutdown & 1) != 0) && part.descriptors.empty())
+            return queue;
+        queue.bytes.append(room.get(), size);
+        if (!part.descriptors.empty()) {
+            PassedDescriptors passed;
+            passed.position = start;
+            if (stream) {
+                Result<size_t> begin = begin_of_message(peeking, start, size, room);
+                if (!begin)
+                    return begin.error();
+                passed.position = *begin;
+            }
+            passed.size = start + size - passed.position;
+            passed.packet = static_cast<uint32_t>(queue.packets.size());
+            passed.descriptors = std::move(part.descriptors);
+            queue.passed.push_back(std::move(passed));
+        }
         if (!stream)
-            packets.push_back(static_cast<uint32_t>(n));
+            queue.packets.push_back(static_cast<uint32_t>(size));
     }
 }
 

@@ -6,6 +6,7 @@
 //     fmt::print("{}\n", describe_socket(*look)); // TCP, 127.0.0.1:4711 to 127.0.0.1:80
 #pragma once
 
+#include "base/fd.hpp"
 #include "base/result.hpp"
 
 #include <cstdint>
@@ -37,8 +38,22 @@ std::string describe_socket(const SocketLook &look);
 std::string printable_address(const std::string &address);
 // The file name in a UNIX address; empty where there is none.
 std::string unix_path(const std::string &address);
-// What waits in a UNIX socket, left there; ENOTSUP: something that cannot be saved. `packets` gets
-// the sizes where it keeps them apart.
-Result<std::string> peek_queue(int fd, const SocketLook &look, std::vector<uint32_t> &packets);
+
+// Descriptors that came with a message (SCM_RIGHTS): further ones of the same open files.
+struct PassedDescriptors {
+    uint64_t position = 0; // in the queue, of the bytes that they came with
+    uint64_t size = 0;
+    uint32_t packet = 0; // where packets are kept apart: which one
+    std::vector<Fd> descriptors;
+};
+
+struct SocketQueue {
+    std::string bytes;
+    std::vector<uint32_t> packets; // their sizes, where the socket keeps them apart
+    std::vector<PassedDescriptors> passed;
+};
+
+// What waits in a UNIX socket, left there; ENOTSUP: something that cannot be saved.
+Result<SocketQueue> peek_queue(int fd, const SocketLook &look);
 
 } // namespace cryo::capture

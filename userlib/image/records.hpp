@@ -42,7 +42,7 @@ using AllRecords = TypeList<ImageInfo, Process, Memory, Args, Environ, Auxv, Thr
                             OpenFile, Descriptor, Sigaction, PendingSignal, Timer, Pipe, Eventfd,
                             Signalfd, EpollItem, InotifyWatch, Lock, Rlimit, Cpu, Notice, Socket,
                             Terminal, Object, Attachment, Tree, Member, Agent, PageDigests, Foreign,
-                            Ipc, Guard, PosixQueue, Delta, DeltaService, DeltaVersion>;
+                            Ipc, Guard, PosixQueue, Passed, Delta, DeltaService, DeltaVersion>;
 
 // Calls f.template operator()<R>() for the record with this number; false if there is none.
 template <class F>

@@ -331,6 +331,30 @@ struct Socket {
     }
 };
 
+// Descriptors on their way (SCM_RIGHTS): what a message that waits in a UNIX socket brings besides
+// its bytes.
+struct Passed {
+    static constexpr RecordType type = RecordType::passed;
+    static constexpr uint16_t version = 1;
+    static constexpr bool required = true;
+
+    uint32_t socket = 0;   // OPEN_FILE id of the one that it waits in
+    uint64_t position = 0; // bytes that wait before it
+    uint64_t size = 0;     // of its bytes
+    uint32_t packet = 0;   // packets that wait before it
+    List<uint32_t> open_files = {};
+
+    template <class Self, class V>
+    static void fields(Self &s, V &&v)
+    {
+        v("socket", s.socket);
+        v("position", s.position);
+        v("size", s.size);
+        v("packet", s.packet);
+        v("open_files", s.open_files);
+    }
+};
+
 // Modes of a terminal; for a pty made by the program, which one.
 struct Terminal {
     static constexpr RecordType type = RecordType::terminal;

@@ -53,6 +53,8 @@ Result<void> open_terminals(Planning &p);
 // open_socket.cpp
 Result<void> open_sockets(Planning &p);
 void plan_listeners(Planning &p);
+// fill_socket.cpp: what waited in sockets, when everything is open that may be on its way there.
+Result<void> fill_sockets(Planning &p);
 // plan_locks.cpp
 void plan_locks(Planning &p);
 

@@ -149,31 +149,6 @@ Result<void> keep(Planning &p, Fd fd, const image::Socket &saved)
     return {};
 }
 
-// What `to` had in its queue is sent again by its peer.
-Result<void> fill(Planning &p, const image::Socket &to, int from)
-{
-    Result<std::string> bytes = small_contents(p, to.object, to.size);
-    if (!bytes)
-        return bytes.error();
-    std::string_view rest = *bytes;
-    const bool stream = to.kind == SOCK_STREAM;
-    for (size_t i = 0; stream ? !rest.empty() : i < to.packets.size(); i++) {
-        const size_t part = stream ? rest.size() : std::min<size_t>(to.packets[i], rest.size());
-        const ssize_t n = send(from, rest.data(), part, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (n < 0 || (!stream && static_cast<size_t>(n) != part))
-            return Error(n < 0 ? errno : EIO, "filling a socket with what was in it");
-        rest.remove_prefix(static_cast<size_t>(n));
-    }
-    return {};
-}
-
-Result<void> shut(int fd, const image::Socket &saved)
-{
-    if (saved.shutdown != 0 && shutdown(fd, static_cast<int>(saved.shutdown) - 1) != 0)
-        return Error::from_errno("shutting a socket down", errno);
-    return {};
-}
-
 struct Pair {
     Fd one, two;
 };
@@ -314,17 +289,15 @@ Result<void> open_pair(Planning &p, const image::Socket &saved)
     if (done && both)
         done = set_options(two.get(), other->second);
     if (done)
-        done = fill(p, saved, two.get());
-    if (done && both)
-        done = fill(p, other->second, one.get());
-    if (done)
-        done = shut(one.get(), saved);
-    if (done && both)
-        done = shut(two.get(), other->second);
-    if (done)
         done = keep(p, std::move(one), saved);
-    if (done && both)
-        done = keep(p, std::move(two), other->second);
+    p.unfilled.push_back({saved.open_file, both ? saved.peer_open_file : 0, {}});
+    if (both) {
+        if (done)
+            done = keep(p, std::move(two), other->second);
+        p.unfilled.push_back({saved.peer_open_file, saved.open_file, {}});
+    } else {
+        p.unfilled.back().lone = std::move(two);
+    }
     return done;
 }
 

@@ -183,7 +183,7 @@ Result<void> open_files(Planning &p)
         if (Result<void> done = open_by_name(p, found->second, open_file); !done)
             return done;
     }
-    return {};
+    return fill_sockets(p);
 }
 
 Result<void> plan_files(Planning &p)
@@ -271,6 +271,16 @@ void plan_truncation(Planning &p)
             continue;
         p.plan.program.call(fmt::format("cutting {} back to its size", file.path), SYS_ftruncate,
                             {value(fd), value(file.size)});
+    }
+    // What only a message brings, no process has a descriptor for.
+    for (const uint32_t id : p.saved.only_passed) {
+        const image::OpenFile &open_file = p.saved.open_files.at(id);
+        const image::File &file = p.saved.files.at(open_file.file);
+        if (file.kind == FileKind::regular && (file.flags & image::kFileContentsSaved) == 0 &&
+            (open_file.flags & O_PATH) == 0 && (open_file.flags & O_ACCMODE) != O_RDONLY &&
+            done.emplace(file.id, true).second)
+            p.plan.program.call(fmt::format("cutting {} back to its size", file.path), SYS_truncate,
+                                {p.plan.program.text(file.path), value(file.size)});
     }
     plan_owners(p);
     plan_listeners(p);

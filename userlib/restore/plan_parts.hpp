@@ -10,6 +10,14 @@
 
 namespace cryo::restore {
 
+// A socket that is open, and is to be filled with what waited in it when all that may be on its way
+// there is open, too.
+struct Unfilled {
+    uint32_t socket;
+    uint32_t peer; // which sends it all again; 0: `lone`
+    Fd lone;       // that nobody has any more
+};
+
 struct Planning {
     image::Image &image;
     const Saved &saved;
@@ -22,6 +30,7 @@ struct Planning {
     std::map<uint32_t, uint16_t> map_slots;      // FILE id → slot with a descriptor to map from
     std::map<uint32_t, uint16_t> tid_slots = {}; // saved tid → slot with the present one
     const IpcObjects *ipc = nullptr;             // where there are any
+    std::vector<Unfilled> unfilled = {};
 };
 
 // planner.cpp: everything of one process whose files are open. `alone`: it need not wait for

@@ -199,6 +199,7 @@ Saved Planner::distribute()
     common.queues = first.queues;
     common.terminals = first.terminals;
     common.sockets = first.sockets;
+    common.passed = first.passed;
     common.timers = first.timers;
     std::map<uint32_t, Saved *> holder; // OPEN_FILE → the first process that holds it
     for (const auto &one : all_) {
@@ -214,6 +215,13 @@ Saved Planner::distribute()
         one->saved.terminals = first.terminals;
         one->saved.sockets = first.sockets;
         one->saved.ipc = first.ipc;
+    }
+    for (const image::Passed &passed : first.passed) {
+        for (size_t i = 0; i < passed.open_files.size(); i++) {
+            const uint32_t id = passed.open_files[i];
+            if (holder.count(id) == 0 && first.open_files.count(id) != 0)
+                first.only_passed.insert(id);
+        }
     }
     const auto holder_of = [&](uint32_t open_file) {
         const auto found = holder.find(open_file);

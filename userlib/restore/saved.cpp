@@ -94,6 +94,8 @@ bool take(Saved &s, image::RecordType type, image::Bytes payload, bool &known)
         return put(payload, s.sockets, &image::Socket::open_file);
     case RecordType::posix_queue:
         return put(payload, s.queues, &image::PosixQueue::file);
+    case RecordType::passed:
+        return append(payload, s.passed);
     case RecordType::ipc:
         return append(payload, s.ipc);
     case RecordType::sigaction:

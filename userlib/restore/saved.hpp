@@ -32,6 +32,8 @@ struct Saved {
     std::map<uint32_t, image::Terminal> terminals; // by FILE
     std::map<uint32_t, image::PosixQueue> queues;  // by FILE
     std::map<uint32_t, image::Socket> sockets;
+    std::vector<image::Passed> passed;
+    std::set<uint32_t> only_passed; // open files that no process has
     std::set<uint32_t>
         listeners; // of these, those that this process is the one to listen on     // by OPEN_FILE
     std::vector<image::Ipc> ipc;

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 foreach(name pipeline shared_offset shared_memory shared_forms zombie relations orphan socketpair
-        passed_descriptor unix_connection unix_names terminal_shell member_locks waiting_parent
-        executed_child member_signals fork_storm listener)
+        passed_descriptor passed_between unix_connection
+        unix_names terminal_shell member_locks waiting_parent executed_child member_signals
+        fork_storm listener)
     cryo_test_program(trees/${name})
 endforeach()
 cryo_test_program(trees/system_v TAGS sysv NEEDS sysvipc)

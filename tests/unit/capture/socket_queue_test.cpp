@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/socket_look.hpp"
+
+#include <cstring>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <random>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+namespace cryo::capture {
+
+namespace {
+
+struct Pair {
+    Fd from, to;
+
+    explicit Pair(int kind)
+    {
+        int fds[2] = {-1, -1};
+        EXPECT_EQ(0, socketpair(AF_UNIX, kind | SOCK_CLOEXEC, 0, fds));
+        from.reset(fds[0]);
+        to.reset(fds[1]);
+    }
+    Result<SocketQueue> peek() const
+    {
+        struct stat status;
+        EXPECT_EQ(0, fstat(to.get(), &status));
+        Result<SocketLook> look = look_at_socket(to.get(), status.st_ino);
+        if (!look)
+            return look.error();
+        return peek_queue(to.get(), *look);
+    }
+    void send(const std::string &bytes, const std::vector<int> &descriptors) const
+    {
+        alignas(cmsghdr) char control[CMSG_SPACE(253 * sizeof(int))] = {};
+        iovec part = {const_cast<char *>(bytes.data()), bytes.size()};
+        msghdr message = {};
+        message.msg_iov = &part;
+        message.msg_iovlen = 1;
+        if (const size_t size = descriptors.size() * sizeof(int); size != 0) {
+            message.msg_control = control;
+            message.msg_controllen = CMSG_SPACE(size);
+            cmsghdr *head = CMSG_FIRSTHDR(&message);
+            head->cmsg_level = SOL_SOCKET;
+            head->cmsg_type = SCM_RIGHTS;
+            head->cmsg_len = CMSG_LEN(size);
+            memcpy(CMSG_DATA(head), descriptors.data(), size);
+        }
+        ASSERT_EQ(static_cast<ssize_t>(bytes.size()), sendmsg(from.get(), &message, 0));
+    }
+};
+
+ino_t inode(int fd)
+{
+    struct stat status = {};
+    fstat(fd, &status);
+    return status.st_ino;
+}
+
+} // namespace
+
+TEST(SocketQueue, DescriptorsAreFoundWithTheirBytes)
+{
+    constexpr int most = 253; // that one message may bring
+    std::mt19937 random(4);
+    const auto upto = [&random](unsigned last) {
+        return static_cast<unsigned>(random() % (last + 1));
+    };
+    for (int turn = 0; turn < 60; turn++) {
+        const int kind = turn % 3 == 0 ? SOCK_SEQPACKET : turn % 3 == 1 ? SOCK_DGRAM : SOCK_STREAM;
+        const bool stream = kind == SOCK_STREAM;
+        const Pair pair(kind);
+        const Fd file(open("/", O_PATH | O_CLOEXEC));
+        std::string bytes;
+        std::vector<PassedDescriptors> sent;
+        std::vector<size_t> counts;
+        const unsigned messages = upto(9);
+        for (unsigned i = 0; i < messages; i++) {
+            const std::string some(1 + upto(i % 2 == 0 ? 3 : 300), static_cast<char>('a' + i));
+            const size_t count = upto(2) == 0 ? 0 : i == 4 ? most : upto(3);
+            if (count != 0) {
+                PassedDescriptors passed;
+                passed.position = bytes.size();
+                passed.size = some.size();
+                passed.packet = stream ? 0 : i;
+                sent.push_back(std::move(passed));
+                counts.push_back(count);
+            }
+            pair.send(some, std::vector<int>(count, file.get()));
+            bytes += some;
+        }
+        for (int again = 0; again < 2; again++) { // it is all left there
+            Result<SocketQueue> queue = pair.peek();
+            ASSERT_TRUE(queue) << queue.error().text();
+            EXPECT_EQ(bytes, queue->bytes);
+            EXPECT_EQ(stream ? 0 : messages, queue->packets.size());
+            ASSERT_EQ(sent.size(), queue->passed.size());
+            for (size_t i = 0; i < sent.size(); i++) {
+                const PassedDescriptors &passed = queue->passed[i];
+                EXPECT_EQ(sent[i].position, passed.position);
+                EXPECT_EQ(sent[i].size, passed.size);
+                EXPECT_EQ(sent[i].packet, passed.packet);
+                ASSERT_EQ(counts[i], passed.descriptors.size());
+                EXPECT_EQ(inode(file.get()), inode(passed.descriptors.back().get()));
+            }
+        }
+    }
+}
+
+// What was read of a message is no part of it any more, and its descriptors are gone.
+TEST(SocketQueue, AMessageThatWasBegunHasNone)
+{
+    const Pair pair(SOCK_STREAM);
+    const Fd file(open("/", O_PATH | O_CLOEXEC));
+    pair.send("ab", {file.get()});
+    pair.send("cd", {file.get()});
+    char byte = 0;
+    ASSERT_EQ(1, read(pair.to.get(), &byte, 1));
+    Result<SocketQueue> queue = pair.peek();
+    ASSERT_TRUE(queue) << queue.error().text();
+    EXPECT_EQ("bcd", queue->bytes);
+    ASSERT_EQ(1U, queue->passed.size());
+    EXPECT_EQ(1U, queue->passed[0].position);
+    EXPECT_EQ(2U, queue->passed[0].size);
+}
+
+} // namespace cryo::capture

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Descriptors on their way (SCM_RIGHTS). Looking at what waits in a socket gives us further ones of
+// the same open files, and leaves everything where it is: so those that no process has are seen as
+// if we were a process that has them.
+#include "capture/files.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/kcmp.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace cryo::capture {
+
+using image::FileKind;
+
+// All sockets that are there now. True: there was one that was not known yet.
+Result<bool> Files::look_at_new_sockets()
+{
+    bool fresh = false;
+    for (size_t i = 0; i < seen_.size(); i++) {
+        const Seen &seen = seen_[i];
+        const uint64_t inode = seen.status.st_ino;
+        if (seen.kind != FileKind::socket || (seen.flags & O_PATH) != 0 ||
+            looked_at_.count(inode) != 0)
+            continue;
+        Result<SocketLook> look = look_at_socket(seen.shared.get(), inode);
+        if (!look)
+            return look.error().within(fmt::format("descriptor {}", seen.fd));
+        SeenSocket socket;
+        socket.seen = i;
+        socket.look = std::move(*look);
+        looked_at_.emplace(inode, std::move(socket));
+        fresh = true;
+    }
+    for (auto &[inode, socket] : looked_at_) {
+        const SocketLook &look = socket.look;
+        const auto peer = looked_at_.find(look.peer_inode);
+        const bool is_unix = look.domain == AF_UNIX && look.diagnosed && !look.listening;
+        // Connected to each other; many datagram sockets may send to one that has a name.
+        socket.in_pair = is_unix && look.peer_inode != 0 && peer != looked_at_.end() &&
+                         peer->second.look.peer_inode == inode;
+        const bool left_alone =
+            is_unix && look.connected && look.peer_inode == 0 && look.kind != SOCK_DGRAM;
+        socket.contents = (socket.in_pair || left_alone) && !look.has_filter;
+    }
+    return fresh;
+}
+
+// Among those that were seen; or else it is one more of them.
+Result<size_t> Files::passed_file(Fd fd, const Seen &socket)
+{
+    struct stat status;
+    if (fstat(fd.get(), &status) != 0)
+        return Error::from_errno("looking at a descriptor in a message", errno);
+    for (size_t i = 0; i < seen_.size(); i++) {
+        const Seen &known = seen_[i];
+        if (known.status.st_ino != status.st_ino || known.status.st_dev != status.st_dev)
+            continue;
+        const long order =
+            syscall(SYS_kcmp, proc_of(known).pid(), own_.pid(), KCMP_FILE, known.fd, fd.get());
+        if (order < 0)
+            return Error::from_errno("which descriptors share an open file with one in a message: "
+                                     "kcmp(2)",
+                                     errno);
+        if (order == 0)
+            return i;
+    }
+    Result<Seen> seen = look(own_, fd.get());
+    if (!seen)
+        return seen.error();
+    seen->holder = socket.holder;
+    seen->passed_in = socket.passed_in < 0 ? socket.fd : socket.passed_in;
+    seen->shared = std::move(fd);
+    seen->kind = kind_of(*seen);
+    seen_.push_back(std::move(*seen));
+    return seen_.size() - 1;
+}
+
+Result<void> Files::find_passed(SeenSocket &socket)
+{
+    socket.peeked = true;
+    socket.queue = peek_queue(seen_[socket.seen].shared.get(), socket.look);
+    if (!socket.queue && socket.queue.error().code() != ENOTSUP)
+        return socket.queue.error();
+    if (!socket.queue)
+        return {}; // refused, when its turn comes
+    for (PassedDescriptors &passed : socket.queue->passed) {
+        std::vector<size_t> &files = socket.passed.emplace_back();
+        for (Fd &fd : passed.descriptors) {
+            // A copy of the record: the list grows.
+            Seen where;
+            where.holder = seen_[socket.seen].holder;
+            where.fd = seen_[socket.seen].fd;
+            where.passed_in = seen_[socket.seen].passed_in;
+            Result<size_t> file = passed_file(std::move(fd), where);
+            if (!file)
+                return file.error();
+            files.push_back(*file);
+        }
+    }
+    return {};
+}
+
+// A socket on its way may be the missing end of a pair, and have messages itself: until nothing new
+// is found.
+Result<void> Files::look_into_sockets()
+{
+    for (;;) {
+        Result<bool> fresh = look_at_new_sockets();
+        if (!fresh)
+            return fresh.error();
+        if (!*fresh)
+            return {};
+        for (auto &[inode, socket] : looked_at_) {
+            if (!socket.contents || socket.peeked)
+                continue;
+            if (Result<void> found = find_passed(socket); !found)
+                return found;
+        }
+    }
+}
+
+// What is brought back by a process that has it needs one.
+std::string_view Files::passed_refusal(const Seen &seen) const
+{
+    if (seen.passed_in < 0)
+        return "";
+    switch (seen.kind) {
+    case FileKind::timerfd:
+        return "a timer,";
+    case FileKind::epoll:
+        return "an epoll set,";
+    case FileKind::inotify:
+        return "an inotify descriptor,";
+    case FileKind::message_queue:
+        return "a POSIX message queue,";
+    case FileKind::terminal:
+    case FileKind::pty_master:
+        return "a terminal,";
+    case FileKind::socket:
+        if (looked_at_.at(seen.status.st_ino).look.listening)
+            return "a listening socket,";
+        break;
+    default:
+        break;
+    }
+    if (seen.info.find("\nlock:") != std::string::npos)
+        return "a file that is locked,";
+    f_owner_ex owner = {};
+    if (seen.shared && (fcntl(seen.shared.get(), F_GETOWN_EX, &owner) != 0 || owner.pid != 0))
+        return "something that sends its signals to a process (F_SETOWN),";
+    return "";
+}
+
+Result<void> Files::read_passed()
+{
+    for (const auto &[inode, socket] : looked_at_) {
+        const Seen &where = seen_[socket.seen];
+        for (size_t i = 0; i < socket.passed.size(); i++) {
+            const PassedDescriptors &passed = socket.queue->passed[i];
+            std::vector<uint32_t> open_files;
+            for (const size_t number : socket.passed[i]) {
+                const Seen &seen = seen_[number];
+                const auto nested = looked_at_.find(seen.status.st_ino);
+                // The kernel limits how deep such a nest may be, and by the order it is built in.
+                if (seen.kind == FileKind::socket && nested != looked_at_.end() &&
+                    !nested->second.passed.empty())
+                    refuse(seen,
+                           "a socket that is on its way in a message, and in which descriptors "
+                           "wait themselves",
+                           "receive them before the checkpoint");
+                // What leads into /proc is opened by the process that it is about.
+                const bool about_process = std::ranges::any_of(holders_, [&](const Holder &holder) {
+                    return seen.link.starts_with(holder.proc.path(""));
+                });
+                if (about_process)
+                    refuse(where, fmt::format("a socket; a message in it holds {}", seen.link),
+                           "receive it before the checkpoint");
+                open_files.push_back(seen.open_file); // 0: it is refused itself
+            }
+            image::Passed record;
+            record.socket = where.open_file;
+            record.position = passed.position;
+            record.size = passed.size;
+            record.packet = passed.packet;
+            record.open_files = strings_.keep_list(open_files);
+            passed_.push_back(record);
+        }
+    }
+    return {};
+}
+
+} // namespace cryo::capture

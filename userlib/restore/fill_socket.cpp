@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// What waited in sockets is sent again by their peers: bytes, packets, and descriptors on their way
+// (SCM_RIGHTS). That comes last of all: any open file may be among them.
+#include "restore/open_parts.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+namespace cryo::restore {
+
+namespace {
+
+constexpr size_t most_descriptors = 253; // of one message: the kernel's SCM_MAX_FD
+
+// One message, or as much of it as a stream takes at once.
+ssize_t send_one(int from, std::string_view bytes, const std::vector<int> &descriptors)
+{
+    iovec part = {const_cast<char *>(bytes.data()), bytes.size()};
+    alignas(cmsghdr) char control[CMSG_SPACE(most_descriptors * sizeof(int))] = {};
+    msghdr message = {};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    if (const size_t size = descriptors.size() * sizeof(int); size != 0) {
+        message.msg_control = control;
+        message.msg_controllen = CMSG_SPACE(size);
+        cmsghdr *head = CMSG_FIRSTHDR(&message);
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        head->cmsg_len = CMSG_LEN(size);
+        memcpy(CMSG_DATA(head), descriptors.data(), size);
+    }
+    return sendmsg(from, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+Error failure(ssize_t sent)
+{
+    return Error::from_errno("filling a socket with what was in it", sent < 0 ? errno : EIO);
+}
+
+Result<void> send_stream(int from, std::string_view bytes, const std::vector<int> &descriptors)
+{
+    // The descriptors come with the first byte.
+    for (bool first = true; !bytes.empty(); first = false) {
+        const ssize_t n = send_one(from, bytes, first ? descriptors : std::vector<int>());
+        if (n <= 0)
+            return failure(n);
+        bytes.remove_prefix(static_cast<size_t>(n));
+    }
+    return {};
+}
+
+Result<std::vector<int>> descriptors_of(const Planning &p, const image::Passed &passed)
+{
+    std::vector<int> descriptors;
+    for (size_t i = 0; i < passed.open_files.size(); i++) {
+        const auto open = p.open_fds.find(passed.open_files[i]);
+        if (open == p.open_fds.end() || descriptors.size() == most_descriptors)
+            return Error(EINVAL, "a message in a socket brings what is no open file");
+        descriptors.push_back(open->second);
+    }
+    return descriptors;
+}
+
+// In the order of the messages.
+std::vector<const image::Passed *> passed_in(const Planning &p, uint32_t socket)
+{
+    std::vector<const image::Passed *> all;
+    for (const image::Passed &passed : p.saved.passed) {
+        if (passed.socket == socket)
+            all.push_back(&passed);
+    }
+    std::ranges::stable_sort(all, [](const image::Passed *a, const image::Passed *b) {
+        return a->packet != b->packet ? a->packet < b->packet : a->position < b->position;
+    });
+    return all;
+}
+
+Result<void> fill_stream(Planning &p, const image::Socket &to, std::string_view bytes, int from)
+{
+    size_t at = 0;
+    for (const image::Passed *passed : passed_in(p, to.open_file)) {
+        if (passed->position < at || passed->position > bytes.size() || passed->size == 0 ||
+            passed->size > bytes.size() - passed->position)
+            return Error(EINVAL, "a message with descriptors is not where bytes wait");
+        Result<std::vector<int>> descriptors = descriptors_of(p, *passed);
+        if (!descriptors)
+            return descriptors.error();
+        Result<void> sent = send_stream(from, bytes.substr(at, passed->position - at), {});
+        if (sent)
+            sent = send_stream(from, bytes.substr(passed->position, passed->size), *descriptors);
+        if (!sent)
+            return sent;
+        at = passed->position + passed->size;
+    }
+    return send_stream(from, bytes.substr(at), {});
+}
+
+Result<void> fill_packets(Planning &p, const image::Socket &to, std::string_view bytes, int from)
+{
+    std::vector<std::vector<int>> descriptors(to.packets.size());
+    for (const image::Passed *passed : passed_in(p, to.open_file)) {
+        if (passed->packet >= descriptors.size())
+            return Error(EINVAL, "descriptors belong to no packet that waits");
+        Result<std::vector<int>> some = descriptors_of(p, *passed);
+        if (!some)
+            return some.error();
+        descriptors[passed->packet] = std::move(*some);
+    }
+    for (size_t i = 0; i < to.packets.size(); i++) {
+        const size_t part = std::min<size_t>(to.packets[i], bytes.size());
+        const ssize_t n = send_one(from, bytes.substr(0, part), descriptors[i]);
+        if (n != static_cast<ssize_t>(part))
+            return failure(n);
+        bytes.remove_prefix(part);
+    }
+    return {};
+}
+
+Result<void> fill(Planning &p, const image::Socket &to, int from)
+{
+    Result<std::string> bytes = small_contents(p, to.object, to.size);
+    if (!bytes)
+        return bytes.error();
+    return to.kind == SOCK_STREAM ? fill_stream(p, to, *bytes, from)
+                                  : fill_packets(p, to, *bytes, from);
+}
+
+} // namespace
+
+Result<void> fill_sockets(Planning &p)
+{
+    for (const Unfilled &one : p.unfilled) {
+        const int from = one.peer == 0 ? one.lone.get() : p.open_fds.at(one.peer);
+        if (Result<void> done = fill(p, p.saved.sockets.at(one.socket), from); !done)
+            return done.error().within(fmt::format("descriptor {}", descriptor_of(p, one.socket)));
+    }
+    for (const Unfilled &one : p.unfilled) {
+        const uint32_t how = p.saved.sockets.at(one.socket).shutdown;
+        if (how != 0 && shutdown(p.open_fds.at(one.socket), static_cast<int>(how) - 1) != 0)
+            return Error::from_errno("shutting a socket down", errno);
+    }
+    p.unfilled.clear(); // with the ends that nobody has
+    return {};
+}
+
+} // namespace cryo::restore
