@@ -42,6 +42,7 @@ cryo::Result<cryo::capture::Outcome> run(Options &options)
     cryo::capture::CheckpointOptions &capture = options.capture;
     capture.phase = options.talk.phases();
     capture.early_look = true;
+    capture.may_join = true;
     capture.progress = options.talk.progress(capture.file);
     cryo::Result<std::unique_ptr<cryo::backend::Backend>> chosen = cryo::backend::choose(
         options.backend, cryo::backend::Purpose::checkpoint, options.talk.remarks());

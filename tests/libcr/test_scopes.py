@@ -9,12 +9,14 @@ import errno
 import json
 import os
 import subprocess
+import tempfile
 import unittest
 
 import lab
 
 PROC, PGRP, SESS, TREE = range(4)
 PROHIBIT_SELF = 1
+DUMP_EXEC = 0x200
 NOBODY = 0x3fffffff
 
 
@@ -211,28 +213,169 @@ class Scopes(unittest.TestCase):
         self.assertEqual(self.members(), [a.pid, child.pid])
         self.end(child, a)
 
-    def test_requests_that_need_each_others_processes(self):
-        a, b = self.pair()
-        for one in (a, b):
+    def need_each_other(self, processes, flags=(0, 0, 0)):
+        """Each requests a checkpoint of itself, and forwards it to the next one; all go on."""
+        for one, flag in zip(processes, flags):
             one.tell("hold")
             one.tell("wait")
-            one.ask(PROC, 0, f"{one.path}.image")
-        for one, other in ((a, b), (b, a)):
+            one.ask(PROC, 0, f"{one.path}.image", flag)
+        for one in processes:
             one.await_line("enter")
-            other.await_line("enter")
+        for one, other in zip(processes, processes[1:] + processes[:1]):
             one.tell("forward", f"{PROC} {other.pid}\n")
-        for one in (a, b):
+        for one in processes:
             one.await_line("forward 0")
-        for one in (a, b):
+        for one in processes:
             one.touch("go")
-        for one in (a, b):
+        for one in processes:
             one.await_line("reaped")
             self.assertIn("reaped 0", one.log())
-            self.assertEqual(self.members(f"{one.path}.image"), sorted([a.pid, b.pid]))
+            self.assertEqual(self.members(f"{one.path}.image"), sorted(p.pid for p in processes))
+
+    def test_requests_that_need_each_others_processes(self):
+        for root in (0, 1):  # the image of the older request, and of the younger one
+            with self.subTest(root=root):
+                pair = [Process(self.world, f"{name}{root}") for name in "ab"]
+                self.need_each_other(pair)
+                for one in pair:
+                    self.assertEqual(sorted(one.log()),
+                                     ["callback 0", f"enter {PROC}", "forward 0", "reaped 0"])
+                for one in pair:
+                    self.world.kill(one.program)
+                self.world.image = f"{pair[root].path}.image"
+                # Copies of them that nobody has waited for are in their process groups still.
+                again = self.world.restart("-q", "--no-restore-pid")
+                self.addCleanup(again.stderr.close)
+                for one in pair:
+                    one.await_line("callback 1", again)
+                for one in (pair[1 - root], pair[root]):
+                    one.touch("end")
+                self.assertEqual(again.wait(lab.PATIENCE), 9)
+
+    def test_ring_of_requests(self):
+        ring = [Process(self.world, name) for name in "abc"]
+        self.need_each_other(ring)
+        for one in ring:
+            self.assertEqual(one.log().count("callback 0"), 1)
+        self.end(*ring)
+
+    def test_requests_that_need_each_other_and_cannot_become_one(self):
+        a, b = self.pair()
+        self.need_each_other([a, b], (DUMP_EXEC, 0))
         # One of the requests has stepped back, and come again.
         given_up = [line for one in (a, b) for line in one.log() if line.startswith("callback -")]
         self.assertEqual(given_up, [f"callback -{errno.EAGAIN}"])
         self.end(a, b)
+
+    def start_saving(self, process, *options, image=None):
+        """A running cr_checkpoint, whose messages are in a file."""
+        log = tempfile.NamedTemporaryFile("r", dir=self.world.directory)  # pylint: disable=consider-using-with
+        self.addCleanup(log.close)
+        saving = subprocess.Popen(self.world.command(  # pylint: disable=consider-using-with
+            "cr_checkpoint", "-v", "--pid", *options, "-f", image or f"{process.path}.image",
+            str(process.pid)), stdin=subprocess.DEVNULL, stdout=log.fileno(), stderr=log.fileno())
+        saving.log = log.name
+        return saving
+
+    def await_message(self, saving, text):
+        """Waits until a cr_checkpoint has said something."""
+        def said():
+            with open(saving.log, encoding="utf-8") as file:
+                return text in file.read()
+        self.world.wait_for(said, text, saving)
+
+    def test_forward_joins_the_checkpoint_under_way(self):
+        a, b = self.pair()
+        b.tell("wait")
+        first = self.start_saving(b)
+        b.await_line("enter", first)
+        a.tell("forward", f"{PROC} {b.pid}\n")
+        second = self.start_saving(a)
+        self.await_message(second, "joined")
+        b.touch("go")
+        for one, saving in ((a, second), (b, first)):
+            self.assertEqual(saving.wait(lab.PATIENCE), 0)
+            self.assertEqual(self.members(f"{one.path}.image"), sorted([a.pid, b.pid]))
+            self.assertEqual(one.log().count("callback 0"), 1)
+            self.assertEqual(one.log().count(f"enter {PROC}"), 1)
+        self.end(a, b)
+
+    def test_younger_request_joins_the_older_one_that_needs_it(self):
+        a, b = self.pair()
+        a.tell("hold")
+        a.tell("wait")
+        b.tell("wait")
+        first = self.start_saving(a)
+        a.await_line("enter", first)
+        second = self.start_saving(b)
+        b.await_line("enter", second)
+        a.tell("forward", f"{PROC} {b.pid}\n")
+        self.await_message(second, "joined")
+        b.touch("go")
+        a.touch("go")
+        for one, saving in ((a, first), (b, second)):
+            self.assertEqual(saving.wait(lab.PATIENCE), 0)
+            self.assertEqual(self.members(f"{one.path}.image"), sorted([a.pid, b.pid]))
+            self.assertEqual(one.log().count("callback 0"), 1)
+        self.end(a, b)
+
+    def test_failure_reaches_a_checkpoint_that_has_joined(self):
+        a, b = self.pair()
+        b.tell("wait")
+        b.tell("fail")
+        a.tell("forward", f"{PROC} {b.pid}\n")
+        first = self.start_saving(b)
+        b.await_line("enter", first)
+        second = self.start_saving(a)
+        self.await_message(second, "joined")
+        b.touch("go")
+        for one, saving in ((a, second), (b, first)):
+            self.assertEqual(saving.wait(lab.PATIENCE), 77)
+            one.await_line("callback -77")
+            self.assertFalse(os.path.exists(f"{one.path}.image"))
+        self.end(a, b)
+
+    def test_end_of_either_of_two_that_have_joined(self):
+        for killed in ("host", "guest"):
+            with self.subTest(killed=killed):
+                a, b = (Process(self.world, f"{name}.{killed}") for name in "ab")
+                b.tell("wait")
+                a.tell("forward", f"{PROC} {b.pid}\n")
+                host = self.start_saving(b)
+                b.await_line("enter", host)
+                guest = self.start_saving(a)
+                self.await_message(guest, "joined")
+                {"host": host, "guest": guest}[killed].kill()
+                b.touch("go")
+                for saving in (host, guest):
+                    saving.wait(lab.PATIENCE)
+                if killed == "host":
+                    self.assertEqual(guest.returncode, errno.ECANCELED)
+                    self.assertFalse(os.path.exists(f"{a.path}.image"))
+                else:
+                    self.assertEqual(host.returncode, 0)
+                    self.assertEqual(self.members(f"{b.path}.image"), sorted([a.pid, b.pid]))
+                for one in (a, b):
+                    one.await_line("callback")
+                self.end(a, b)
+
+    def test_same_request_twice(self):
+        a = Process(self.world, "a")
+        a.tell("wait")
+        first = self.start_saving(a)
+        a.await_line("enter", first)
+        second = self.start_saving(a)
+        self.await_message(second, "joined")
+        other = self.start_saving(a, image=f"{a.path}.other")
+        self.await_message(other, "waiting for the checkpoint")
+        a.touch("go")
+        for saving in (first, second, other):
+            self.assertEqual(saving.wait(lab.PATIENCE), 0)
+        # The file that is another one has a checkpoint of its own: its callbacks are told of it.
+        self.assertEqual(a.log().count(f"enter {PROC}"), 2)
+        self.assertEqual(self.members(f"{a.path}.image"), [a.pid])
+        self.assertEqual(self.members(f"{a.path}.other"), [a.pid])
+        self.end(a)
 
 
 if __name__ == "__main__":

@@ -39,12 +39,13 @@ class Checkpoint
     Result<Outcome> run();
     // There will be no image: the programs, and their callbacks, are told why.
     void give_up(int why) { gathering_.give_up(why); }
+    // Checkpoints that were carried out as part of this one.
+    void tell_guests(const Result<Outcome> &done) { gathering_.tell_guests(done); }
     // Something that was seen before the stop was no longer so: to be made again without.
     bool was_deceived() const { return deceived_; }
 
   private:
     Result<void> open_sink();
-    Result<void> check_signal() const;
     void expect_memory();
     Result<void> for_all(const std::function<Result<void>(Member &)> &work) const;
     Result<void> describe_everybody();
@@ -126,33 +127,6 @@ Result<void> Checkpoint::callbacks_done()
     for (const auto &member : members_) {
         if (Result<void> done = member->callbacks_done(); !done)
             return done;
-    }
-    return {};
-}
-
-// The first process of a pid namespace gets no signals but those that it handles; SIGKILL and
-// SIGSTOP only from outside. It is 1 to us where we are inside.
-Result<void> Checkpoint::check_signal() const
-{
-    const int signal = options_.then_signal;
-    if (signal == 0)
-        return {};
-    for (const auto &member : members_) {
-        const pid_t pid = member->relation().pid;
-        const Result<std::string> status = Proc(pid).read("status");
-        if (!status)
-            continue;
-        std::string_view ids = field(*status, "NSpid"), caught = field(*status, "SigCgt");
-        uint64_t own = 0;
-        while (!ids.empty())
-            own = take_number(ids);
-        const bool handled = (take_number(caught, 16) >> (signal - 1) & 1) != 0;
-        const bool forced = pid != 1 && (signal == SIGKILL || signal == SIGSTOP);
-        if (own == 1 && !handled && !forced)
-            return Error(ENOTSUP, fmt::format("process {}: as the first of its pid namespace it "
-                                              "takes no signal {} from us: save it without, and "
-                                              "then send SIGKILL from outside the namespace",
-                                              pid, signal));
     }
     return {};
 }
@@ -442,9 +416,11 @@ Result<Outcome> Checkpoint::run()
     if (Result<void> stopped = gathering_.stop_everybody(); !stopped)
         return stopped.error();
     stop_begun_ = gathering_.begun();
-    if (Result<void> taken = check_signal(); !taken)
-        return taken.error();
+    if (gathering_.has_joined())
+        return gathering_.share(std::move(sink_));
     for (const auto &member : members_) {
+        if (Result<void> taken = member->check_takes(options_.then_signal); !taken)
+            return taken.error();
         outcome_.threads += member->threads();
         member->description().cpu_facts = cpu_;
     }
@@ -491,8 +467,10 @@ Result<Outcome> checkpoint(pid_t id, const CheckpointOptions &options)
         Result<Outcome> done = whole.run();
         if (!done)
             whole.give_up(done.error().code());
-        if (done || !whole.was_deceived())
+        if (done || !whole.was_deceived()) {
+            whole.tell_guests(done);
             return done;
+        }
         now.early_look = false;
     }
 }

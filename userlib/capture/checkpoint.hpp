@@ -50,6 +50,7 @@ struct CheckpointOptions {
     Ptraced ptraced = Ptraced::error;
     bool ptracer_skip = false; // one that traces others is left out; else an error
     unsigned timeout_s = 0;    // given up after that; 0: never
+    bool may_join = false;     // may be carried out as part of another one that it meets
     bool early_look = false;   // what can be looked at before the program stops is; then the
                                // program may be stopped twice
     std::function<void(std::string_view)> phase; // told as each phase ends

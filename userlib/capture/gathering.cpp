@@ -169,18 +169,19 @@ Result<std::vector<Relation>> Gathering::fresh()
 // back the turns that it has before it waits, so that nobody waits for it meanwhile.
 Result<bool> Gathering::take_turns(const std::vector<Relation> &fresh, std::vector<Turn> &turns)
 {
+    const std::vector<char> word = first_word();
     for (const Relation &relation : fresh) {
         Result<std::string> address = AgentSession::address_of(Proc(relation.pid));
         if (!address) {
             turns.emplace_back(); // it has ended, or is not ours: that will be seen
             continue;
         }
-        Result<Turn> turn = Turn::take(*address, !members_.empty());
+        Result<Turn> turn = Turn::take(*address, word);
         if (!turn)
             return turn.error();
         if (!*turn) {
             turns.clear();
-            if (Result<void> over = await_turn(relation.pid, *turn); !over)
+            if (Result<void> over = await_turn(relation.pid, *address, std::move(*turn)); !over)
                 return over.error();
             return false;
         }
@@ -189,36 +190,58 @@ Result<bool> Gathering::take_turns(const std::vector<Relation> &fresh, std::vect
     return true;
 }
 
-Result<void> Gathering::await_turn(pid_t pid, const Turn &turn)
+Result<void> Gathering::await_turn(pid_t pid, const std::string &address, Turn turn)
 {
     constexpr int look_again_ms = 50;
     if (options_.phase)
         options_.phase(fmt::format("waiting for the checkpoint of process {} by process {}", pid,
                                    turn.holder()));
-    while (!turn.is_over(look_again_ms)) {
+    for (;;) {
+        meeting::Packet packet;
+        const meeting::Heard heard = meeting::receive(turn.fd(), packet, look_again_ms);
+        if (heard == meeting::Heard::closed)
+            return {};
+        Result<bool> changed = false;
+        if (heard == meeting::Heard::packet)
+            changed = hear_holder(turn, packet);
+        if (changed && !*changed)
+            changed = hear_others();
+        if (!changed)
+            return changed.error();
+        if (*changed)
+            return {};
         if (Result<void> early = check_deadline(common_.deadline); !early)
             return early;
-        const bool needed = std::ranges::any_of(
-            members_, [](const auto &member) { return member->turn().is_wanted_in_need(); });
-        if (needed && turn.holder() < getpid())
-            return step_back(turn);
+        const bool needed = std::ranges::any_of(members_, [](const auto &member) {
+            return std::ranges::any_of(member->turn().waiters(), &Turn::Waiter::in_need);
+        });
+        if (needed && turn.holder() < getpid()) {
+            turn = Turn();
+            return step_back(address);
+        }
     }
-    return {};
 }
 
-// Everything is given up, and begun anew when the other one is through with it.
-Result<void> Gathering::step_back(const Turn &turn)
+void Gathering::begin_anew()
 {
-    constexpr int look_again_ms = 200;
-    give_up(EAGAIN);
-    members_.clear();
-    asked_.clear();
-    to_stop_.clear();
+    forget_members();
     omitted_.clear();
     left_out_.clear();
     scopes_.resize(1);
+    standing_ = false;
+}
+
+// Everything is given up, and begun anew when the other one is through with it. A word that it has
+// said meanwhile is lost: so it sees us go, and come again as one who needs nothing.
+Result<void> Gathering::step_back(const std::string &address)
+{
+    constexpr int look_again_ms = 200;
+    give_up(EAGAIN);
+    send_guests_away();
+    begin_anew();
     stepped_back_ = true;
-    while (!turn.is_over(look_again_ms)) {
+    Result<Turn> turn = Turn::take(address, {});
+    while (turn && !*turn && !turn->is_over(look_again_ms)) {
         if (Result<void> early = check_deadline(common_.deadline); !early)
             return early;
     }
@@ -270,7 +293,7 @@ Result<bool> Gathering::ask_fresh()
         Result<bool> ours = take_turns(*found, turns);
         if (!ours)
             return ours.error();
-        if (!*ours && stepped_back_)
+        if (!*ours && (stepped_back_ || has_joined()))
             return false;
         if (!*ours)
             continue;
@@ -321,10 +344,8 @@ Result<void> Gathering::hear(size_t number)
     default:
         member.set_prepared(heard->callbacks);
         // Callbacks are told once of a checkpoint, so that nothing may be found out too late.
-        if (heard->callbacks) {
-            for (const auto &one : members_)
-                one->set_early_look(EarlyLook());
-        }
+        if (heard->callbacks)
+            forget_early_looks();
         asked_.erase(pid);
         to_stop_.insert(pid);
         break;
@@ -362,6 +383,7 @@ Result<void> Gathering::await_prepared()
         }
         bool some_stopped = false;
         for (const auto &member : members_) {
+            member->turn().add_to(look);
             some_stopped |= member->is_stopped();
             if (Result<void> followed = member->follow(); !followed)
                 return followed;
@@ -369,8 +391,10 @@ Result<void> Gathering::await_prepared()
         const int ready = poll(look.data(), look.size(), some_stopped ? 1 : look_again_ms);
         if (Result<void> early = check_deadline(common_.deadline); !early)
             return early;
+        const bool others = std::any_of(look.begin() + static_cast<ptrdiff_t>(whose.size()),
+                                        look.end(), [](const pollfd &p) { return p.revents != 0; });
         const size_t scopes = scopes_.size();
-        for (size_t i = look.size(); i-- > 0;) { // from behind: one may be dropped
+        for (size_t i = whose.size(); i-- > 0;) { // from behind: one may be dropped
             Result<void> done;
             if (look[i].revents != 0)
                 done = hear(whose[i]);
@@ -379,6 +403,10 @@ Result<void> Gathering::await_prepared()
             if (!done)
                 return done;
         }
+        if (Result<bool> heard = others ? hear_others() : false; !heard)
+            return heard.error();
+        if (has_joined())
+            return {};
         if (scopes_.size() > scopes) {
             if (Result<bool> asked = ask_fresh(); !asked)
                 return asked.error();
@@ -389,8 +417,17 @@ Result<void> Gathering::await_prepared()
 
 Result<void> Gathering::stop_everybody()
 {
-    if (Result<void> gathered = gather(); !gathered)
-        return gathered;
+    for (;;) {
+        if (Result<void> gathered = gather(); !gathered)
+            return gathered;
+        if (!has_joined())
+            break;
+        Result<bool> told = await_report();
+        if (!told)
+            return told.error();
+        if (*told)
+            return {};
+    }
     for (size_t i = 0; i < members_.size(); i++)
         members_[i]->set_number(i);
     // One that somebody else is to wait for is nothing to those who are saved.
@@ -412,12 +449,17 @@ Result<void> Gathering::gather()
         Result<bool> asked = ask_fresh();
         if (!asked)
             return asked.error();
+        if (has_joined())
+            break;
         if (!*asked && stepped_back_)
             continue;
         if (!*asked)
             break;
         if (Result<void> prepared = await_prepared(); !prepared)
             return prepared;
+        if (has_joined())
+            break;
+        standing_ = true;
         for (size_t i = members_.size(); i-- > 0;) { // from behind: one may have gone
             if (to_stop_.count(members_[i]->relation().pid) == 0)
                 continue;

@@ -13,9 +13,11 @@
 #pragma once
 
 #include "capture/bystanders.hpp"
+#include "capture/meeting.hpp"
 #include "capture/member.hpp"
 
 #include <set>
+#include <unistd.h>
 
 namespace cryo::capture {
 
@@ -24,10 +26,16 @@ class Gathering
   public:
     Gathering(pid_t id, const CheckpointOptions &options, Common &common)
         : id_(id), options_(options), common_(common),
-          bystanders_(options), scopes_{{options.scope, id}}
+          bystanders_(options), scopes_{{options.scope, id}}, terms_(meeting::terms_of(options))
     {}
 
     Result<void> stop_everybody();
+    // Then all of them are another checkpoint's, which has saved them, or not; and this brings its
+    // image to where ours should go.
+    bool has_joined() const { return bool(host_); }
+    Result<Outcome> share(std::unique_ptr<image::Sink> sink);
+    // The other way round: those that have joined this one.
+    void tell_guests(const Result<Outcome> &done);
     // There will be no image: the programs, and their callbacks, are told why.
     void give_up(int why);
 
@@ -55,8 +63,21 @@ class Gathering
     Result<bool> is_left_out(const Relation &relation);
     Result<bool> is_meant_still(const Relation &relation);
     Result<bool> take_turns(const std::vector<Relation> &fresh, std::vector<Turn> &turns);
-    Result<void> await_turn(pid_t pid, const Turn &turn);
-    Result<void> step_back(const Turn &turn);
+    Result<void> await_turn(pid_t pid, const std::string &address, Turn turn);
+    Result<void> step_back(const std::string &address);
+    void begin_anew();
+    meeting::Need need() const;
+    std::vector<char> first_word() const;
+    Result<bool> hear_others();
+    Result<bool> answer(Turn::Waiter &waiter, meeting::Packet &packet);
+    Result<bool> hear_holder(const Turn &turn, meeting::Packet &packet);
+    Result<bool> move_to(int connection);
+    Result<bool> take_in(meeting::Packet &packet, Fd guest);
+    void say_joined() const;
+    void forget_members();
+    void forget_early_looks();
+    void send_guests_away();
+    Result<bool> await_report();
     Result<void> gather();
     Result<bool> ask_fresh();
     Result<void> ask(const Relation &relation, Turn turn, EarlyLook look);
@@ -86,7 +107,15 @@ class Gathering
     std::set<pid_t> omitted_; // left out, or ended
     int gone_ = 0;
     std::vector<std::string> left_out_;
+    bool standing_ = false; // some stand still, or are about to
     bool stepped_back_ = false;
+    meeting::Terms terms_;
+    meeting::Rank rank_ = {now_ns(), static_cast<uint64_t>(getpid())};
+    std::vector<Fd> guests_; // checkpoints whose members are ours now
+    Fd host_;                // the one that has our members
+    bool same_ = false;      // and writes the very file that we should
+    meeting::Report report_; // of it
+    Fd image_;
     uint64_t begun_ = 0;
 };
 

@@ -100,6 +100,17 @@ Result<std::unique_ptr<Member>> Member::find(const Relation &relation, Turn turn
     }
 }
 
+std::unique_ptr<Member> Member::adopt(const Relation &relation, Turn turn, Fd connection,
+                                      Common &common)
+{
+    std::unique_ptr<Member> made(new Member(relation, common));
+    made->turn_ = std::move(turn);
+    made->process_.reset(static_cast<int>(syscall(SYS_pidfd_open, relation.pid, 0)));
+    made->session_.emplace(AgentSession::adopt(std::move(connection), relation.pid));
+    made->session_->set_deadline(common.deadline);
+    return made;
+}
+
 Result<void> Member::ask_to_prepare(const agent::RequestInfo &request)
 {
     Result<void> asked = session_->ask_to_prepare(request);
@@ -197,6 +208,28 @@ Result<void> Member::freeze(bool by_copy, int device)
     if (!source)
         return source.error();
     source_.emplace(std::move(*source));
+    return {};
+}
+
+// The first process of a pid namespace gets no signals but those that it handles; SIGKILL and
+// SIGSTOP only from outside. It is 1 to us where we are inside.
+Result<void> Member::check_takes(int signal) const
+{
+    const pid_t pid = relation_.pid;
+    const Result<std::string> status = d_.proc.read("status");
+    if (signal == 0 || !status)
+        return {};
+    std::string_view ids = field(*status, "NSpid"), caught = field(*status, "SigCgt");
+    uint64_t own = 0;
+    while (!ids.empty())
+        own = take_number(ids);
+    const bool handled = (take_number(caught, 16) >> (signal - 1) & 1) != 0;
+    const bool forced = pid != 1 && (signal == SIGKILL || signal == SIGSTOP);
+    if (own == 1 && !handled && !forced)
+        return Error(ENOTSUP, fmt::format("process {}: as the first of its pid namespace it "
+                                          "takes no signal {} from us: save it without, and "
+                                          "then send SIGKILL from outside the namespace",
+                                          pid, signal));
     return {};
 }
 

@@ -36,6 +36,9 @@ class Member
     // Connects to the agent in the process. ESRCH: the process has ended meanwhile.
     static Result<std::unique_ptr<Member>> find(const Relation &relation, Turn turn,
                                                 Common &common);
+    // One that another checkpoint has found, and asked.
+    static std::unique_ptr<Member> adopt(const Relation &relation, Turn turn, Fd connection,
+                                         Common &common);
     void set_early_look(EarlyLook look) { d_.early = std::move(look); }
     // Whether what was seen before the stop was so in the stop; when it is frozen.
     Result<bool> early_look_held() const
@@ -59,6 +62,7 @@ class Member
     AgentSession &session() { return *session_; }
     Turn &turn() { return turn_; }
     void set_prepared(bool has_callbacks) { has_callbacks_ = has_callbacks; }
+    bool has_callbacks() const { return has_callbacks_; }
     Result<void> ask_to_stop() { return session_->ask_to_stop(); }
     Result<void> await_stop();
     Result<void> describe();
@@ -88,6 +92,8 @@ class Member
         static_cast<void>(ask_to_resume(why));
     }
     Result<void> callbacks_done();
+    // That it would get it, which not every process of a pid namespace does.
+    Result<void> check_takes(int signal) const;
     void send_signal(int signal) const;
     // After SIGSTOP: until no thread of it can run on; and goes on, when somebody lets it.
     void await_standstill() const;

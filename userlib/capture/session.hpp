@@ -64,6 +64,8 @@ class AgentSession
 {
   public:
     static Result<AgentSession> connect(pid_t pid);
+    // A connection that another checkpoint has made.
+    static AgentSession adopt(Fd connection, pid_t pid) { return {std::move(connection), pid}; }
     // The checkpoint signal of a process.
     static int signal_of(const Proc &proc);
     // Where the agent of a process listens, an abstract address.

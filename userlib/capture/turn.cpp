@@ -11,6 +11,8 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <tuple>
+#include <utility>
 
 namespace cryo::capture {
 
@@ -26,7 +28,7 @@ ucred peer_of(int fd)
 
 } // namespace
 
-Result<Turn> Turn::take(std::string_view agent, bool holds_others)
+Result<Turn> Turn::take(std::string_view agent, std::span<const char> word)
 {
     const std::string name = fmt::format("{}.turn", agent);
     sockaddr_un address = {};
@@ -53,33 +55,51 @@ Result<Turn> Turn::take(std::string_view agent, bool holds_others)
         if (peer.uid != 0 && peer.uid != geteuid())
             turn.socket_.reset();
         else
-            turn.holder_ = peer.pid;
-        if (holds_others)
-            send(turn.socket_.get(), "n", 1, MSG_NOSIGNAL); // if it fails, the turn is over
+            std::tie(turn.holder_, turn.holder_uid_) = std::pair(peer.pid, peer.uid);
+        if (turn.socket_ && !word.empty())
+            send(turn.socket_.get(), word.data(), word.size(), MSG_NOSIGNAL); // fails: it is over
         return turn;
     }
+}
+
+// From now on it is us whom those who wait see.
+Result<Turn> Turn::adopt(Fd socket)
+{
+    if (listen(socket.get(), SOMAXCONN) != 0)
+        return Error::from_errno("listening at an address of another checkpoint", errno);
+    Turn turn;
+    turn.socket_ = std::move(socket);
+    return turn;
 }
 
 bool Turn::is_over(int milliseconds) const
 {
     pollfd look = {socket_.get(), POLLIN, 0};
-    return poll(&look, 1, milliseconds) > 0;
+    if (poll(&look, 1, milliseconds) <= 0)
+        return false;
+    char word;
+    const ssize_t n = recv(socket_.get(), &word, sizeof(word), MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-bool Turn::is_wanted_in_need()
+std::vector<Turn::Waiter> &Turn::waiters()
 {
-    if (!socket_ || holder_ != 0)
-        return false;
-    for (;;) {
+    std::erase_if(waiting_, [](const Waiter &waiter) { return !waiter.connection; });
+    while (socket_ && holder_ == 0) {
         Fd other(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (!other)
             break;
-        waiting_.push_back(std::move(other));
+        const uid_t uid = peer_of(other.get()).uid;
+        waiting_.push_back({std::move(other), uid, false});
     }
-    return std::ranges::any_of(waiting_, [](const Fd &other) {
-        char need;
-        return recv(other.get(), &need, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
-    });
+    return waiting_;
+}
+
+void Turn::add_to(std::vector<pollfd> &look) const
+{
+    look.push_back({socket_.get(), POLLIN, 0});
+    for (const Waiter &waiter : waiting_)
+        look.push_back({waiter.connection.get(), POLLIN, 0});
 }
 
 } // namespace cryo::capture

@@ -5,19 +5,22 @@
 // UNIX address beside that of the process's agent, which only one can be bound to; the kernel gives
 // it back when its holder dies, and tells everybody who waits.
 //
-//     Result<Turn> turn = Turn::take("cryo.pid:[4026531836].412", holds_others);
+//     Result<Turn> turn = Turn::take("cryo.pid:[4026531836].412", word);
 //     if (turn && !*turn)
 //         turn->holder();           // has it; turn->is_over(200) tells when it has ended
 //
 // Checkpoints whose callbacks forward them to each other's processes would wait for each other for
-// ever. So whoever waits, holding others, says that; and of two such, or a ring of them, one that
-// waits for a smaller process id steps back.
+// ever. So whoever waits, holding others, says that, and what kind of checkpoint it is: then they
+// become one (meeting.hpp). Of two that cannot, or a ring of them, one that waits for a smaller
+// process id steps back.
 #pragma once
 
 #include "base/fd.hpp"
 #include "base/result.hpp"
 
 #include <cstdint>
+#include <poll.h>
+#include <span>
 #include <string_view>
 #include <sys/types.h>
 #include <vector>
@@ -28,19 +31,34 @@ class Turn
 {
   public:
     // `agent`: the address of the process's agent.
-    static Result<Turn> take(std::string_view agent, bool holds_others);
+    // `word`: what is said to whoever has it; may be empty.
+    static Result<Turn> take(std::string_view agent, std::span<const char> word);
+    // One that is given to us.
+    static Result<Turn> adopt(Fd socket);
 
     explicit operator bool() const { return holder_ == 0; } // it is ours
     pid_t holder() const { return holder_; }
-    // Whether the other one has given it back, at the latest in so many milliseconds.
+    uid_t holder_uid() const { return holder_uid_; } // −1: may not have it
+    int fd() const { return socket_.get(); }
+    // Whether the other one has given it back, at the latest in so many milliseconds. What it says
+    // is not listened to.
     bool is_over(int milliseconds) const;
-    // Of one that is ours: somebody who holds others waits for it.
-    bool is_wanted_in_need();
+
+    struct Waiter {
+        Fd connection;
+        uid_t uid = 0;
+        bool in_need = false; // holds others, and cannot become one with us
+    };
+    // Of one that is ours: who waits for it. Those without a connection are forgotten.
+    std::vector<Waiter> &waiters();
+    // What to wait at for news of them.
+    void add_to(std::vector<pollfd> &look) const;
 
   private:
     Fd socket_; // bound and listening; or connected to the one that is
-    std::vector<Fd> waiting_;
+    std::vector<Waiter> waiting_;
     pid_t holder_ = 0;
+    uid_t holder_uid_ = static_cast<uid_t>(-1);
 };
 
 } // namespace cryo::capture

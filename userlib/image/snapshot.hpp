@@ -41,6 +41,8 @@ class TreeWriter
     virtual Result<Committed> commit(Tree tree) = 0;
 };
 
+struct SnapshotMember;
+
 class ArchiveWriter : public TreeWriter
 {
   public:
@@ -50,6 +52,8 @@ class ArchiveWriter : public TreeWriter
     Result<std::unique_ptr<ImageWriter>> begin_member(WriterOptions options) override;
     Result<Committed> end_member(ImageWriter &writer, Member about) override;
     void add_without_image(Member about) override;
+    // As it stands in another archive, which `from` is open at.
+    Result<void> copy_member(int from, const SnapshotMember &member);
     Result<Committed> commit(Tree tree) override;
 
   private:
@@ -120,5 +124,10 @@ class Snapshot
     std::string maker_;
     std::vector<SnapshotMember> members_;
 };
+
+// The same images in another file, as another request for them would have it: with its scope and
+// root. `name` is for messages. An archive or a plain image.
+Result<Committed> copy_snapshot(const Fd &from, const std::string &name, std::unique_ptr<Sink> sink,
+                                const Tree &as);
 
 } // namespace cryo::image

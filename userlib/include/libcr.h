@@ -247,7 +247,10 @@ const struct cr_restart_info *cr_get_restart_info(void);
  * that they are saved at the same moment, into the same image. A target of 0 is the caller, or its
  * process group or session. Those that are in the checkpoint already stay in it once, whoever
  * forwards it to whom. Their callbacks are called at once, so this one may wait for them; and where
- * one of them cannot be saved, there is no image.
+ * one of them cannot be saved, there is no image. One that is in another checkpoint just then
+ * brings all of that along, if its processes are not being stopped yet: both become one, and each
+ * requester gets the image in its own file. Else, or where the two requests differ in what is to be
+ * saved or done, it is asked when the other checkpoint is over.
  *
  * Returns 0. Errors: CR_ENOTCB; EINVAL, no such scope; ESRCH, no such process; EPERM, it is
  * somebody else's; EOPNOTSUPP, the requester is of an older release.

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/meeting.hpp"
+
+#include "agent/protocol.hpp"
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+namespace cryo::capture::meeting {
+
+namespace {
+
+constexpr uint32_t protocol = 1;
+constexpr size_t most_bytes = 65536;
+
+} // namespace
+
+Word Packet::word() const
+{
+    size_t at = 0;
+    Word word = Word::need;
+    return take(at, word) ? word : Word::need;
+}
+
+Heard receive(int socket, Packet &packet, int milliseconds)
+{
+    pollfd look = {socket, POLLIN, 0};
+    if (milliseconds > 0 && poll(&look, 1, milliseconds) <= 0)
+        return Heard::nothing;
+    packet = {};
+    packet.bytes.resize(most_bytes);
+    iovec part = {packet.bytes.data(), packet.bytes.size()};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE((most_fds + 3) * sizeof(int))> control;
+    msghdr message = {};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    const ssize_t n = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return Heard::nothing;
+    if (n <= 0)
+        return Heard::closed;
+    packet.bytes.resize(static_cast<size_t>(n));
+    for (cmsghdr *head = CMSG_FIRSTHDR(&message); head != nullptr;
+         head = CMSG_NXTHDR(&message, head)) {
+        if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
+            continue;
+        const size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(head) + i * sizeof(fd), sizeof(fd));
+            packet.fds.emplace_back(fd);
+        }
+    }
+    return Heard::packet;
+}
+
+bool send(int socket, std::span<const char> bytes, std::span<const int> fds)
+{
+    if (bytes.size() > most_bytes || fds.size() > most_fds)
+        return false;
+    iovec part = {const_cast<char *>(bytes.data()), bytes.size()};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(most_fds * sizeof(int))> control = {};
+    msghdr message = {};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    if (!fds.empty()) {
+        message.msg_control = control.data();
+        message.msg_controllen = CMSG_SPACE(fds.size_bytes());
+        cmsghdr *head = CMSG_FIRSTHDR(&message);
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        head->cmsg_len = CMSG_LEN(fds.size_bytes());
+        memcpy(CMSG_DATA(head), fds.data(), fds.size_bytes());
+    }
+    return sendmsg(socket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+}
+
+// An image is handed on by a copy of the file, when its programs go on already: so it must be one
+// that can be read again, complete in itself, and with no signal behind it.
+Terms terms_of(const CheckpointOptions &options)
+{
+    struct stat space;
+    if (!options.may_join || options.then_signal != 0 || options.directory || options.fd >= 0 ||
+        options.delta.mode || stat("/proc/self/ns/pid", &space) != 0)
+        return {};
+    const FileOptions &files = options.files;
+    uint32_t choices = 0;
+    for (const bool one : {files.close_sockets, files.close_pipes, files.save_files, files.save_exe,
+                           files.save_private, files.save_shared})
+        choices = choices << 1 | (one ? 1U : 0U);
+    return {space.st_ino,
+            protocol,
+            agent::protocol_version,
+            static_cast<uint32_t>(options.snapshot),
+            static_cast<uint32_t>(options.packing),
+            choices,
+            static_cast<uint32_t>(options.ptraced) << 1 | (options.ptracer_skip ? 1U : 0U)};
+}
+
+std::optional<Same> same_of(const CheckpointOptions &options, pid_t id)
+{
+    Same same;
+    same.terms = terms_of(options);
+    std::error_code failed;
+    const std::string file =
+        std::filesystem::absolute(options.file, failed).lexically_normal().string();
+    if (same.terms == Terms() || options.existing != image::Existing::replace || failed ||
+        file.size() >= sizeof(same.file))
+        return std::nullopt;
+    same.scope = static_cast<uint32_t>(options.scope);
+    same.id = id;
+    same.sync = options.sync ? 1 : 0;
+    memcpy(same.file, file.c_str(), file.size());
+    return same;
+}
+
+} // namespace cryo::capture::meeting
