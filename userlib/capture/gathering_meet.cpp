@@ -72,16 +72,17 @@ Result<bool> Gathering::hear_others()
     for (const auto &member : members_) {
         for (Turn::Waiter &waiter : member->turn().waiters()) {
             Packet packet;
-            const Heard heard = meeting::receive(waiter.connection.get(), packet);
+            Heard heard;
+            // To the end: one that has turned to somebody else meanwhile is not in need.
+            while ((heard = meeting::receive(waiter.connection.get(), packet)) == Heard::packet) {
+                Result<bool> changed = answer(waiter, packet);
+                if (!changed || *changed)
+                    return changed;
+            }
             if (heard == Heard::closed) {
                 waiter.connection.reset();
                 waiter.in_need = false;
             }
-            if (heard != Heard::packet)
-                continue;
-            Result<bool> changed = answer(waiter, packet);
-            if (!changed || *changed)
-                return changed;
         }
     }
     return false;

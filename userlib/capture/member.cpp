@@ -216,8 +216,8 @@ Result<void> Member::freeze(bool by_copy, int device)
 Result<void> Member::check_takes(int signal) const
 {
     const pid_t pid = relation_.pid;
-    const Result<std::string> status = d_.proc.read("status");
-    if (signal == 0 || !status)
+    const Result<std::string> status = signal == 0 ? std::string() : d_.proc.read("status");
+    if (!status || status->empty())
         return {};
     std::string_view ids = field(*status, "NSpid"), caught = field(*status, "SigCgt");
     uint64_t own = 0;

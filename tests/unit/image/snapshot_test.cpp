@@ -67,6 +67,48 @@ TEST(Archive, MembersComeBack)
     }
 }
 
+TEST(Archive, CopyHasTheSameMembersAndAnotherRoot)
+{
+    Scratch dir;
+    std::vector<Model> models = some_models();
+    write_archive(dir / "archive", models);
+    const Fd from(open((dir / "archive").c_str(), O_RDONLY | O_CLOEXEC));
+    auto copied =
+        copy_snapshot(from, "archive", file(dir / "copy"), {.scope = Scope::tree, .root_pid = 102});
+    ASSERT_TRUE(copied) << copied.error().text();
+    auto original = Snapshot::open(dir / "archive");
+    auto copy = Snapshot::open(dir / "copy");
+    ASSERT_TRUE(original && copy) << copy.error().text();
+    EXPECT_EQ((*copy)->root_pid(), 102u);
+    ASSERT_EQ((*copy)->members().size(), 5u);
+    for (size_t i = 0; i < 5; i++) {
+        const SnapshotMember &one = (*copy)->members()[i];
+        const SnapshotMember &other = (*original)->members()[i];
+        EXPECT_EQ(one.pid, other.pid);
+        EXPECT_EQ(one.comm, other.comm);
+        EXPECT_EQ(one.state, other.state);
+        EXPECT_EQ(one.wait_status, other.wait_status);
+        if (one.state != MemberState::saved)
+            continue;
+        auto image = (*copy)->open_member(one);
+        ASSERT_TRUE(image) << image.error().text();
+        EXPECT_TRUE((*image)->verify().empty());
+        EXPECT_EQ(to_model(**image), models[i]);
+    }
+}
+
+TEST(Archive, CopyWithoutItsRootIsRefused)
+{
+    Scratch dir;
+    write_archive(dir / "archive", some_models());
+    const Fd from(open((dir / "archive").c_str(), O_RDONLY | O_CLOEXEC));
+    auto copied = copy_snapshot(from, "archive", file(dir / "copy"),
+                                {.scope = Scope::process, .root_pid = 7});
+    ASSERT_FALSE(copied);
+    EXPECT_EQ(copied.error().code(), ESRCH);
+    EXPECT_NE(access((dir / "copy").c_str(), F_OK), 0);
+}
+
 TEST(Archive, IsReadableAsAStream)
 {
     Scratch dir;
@@ -152,6 +194,11 @@ TEST(Archive, PlainImageIsASnapshotOfOne)
     ASSERT_EQ((*snapshot)->members().size(), 1u);
     EXPECT_EQ((*snapshot)->members()[0].pid, 412u);
     EXPECT_EQ((*snapshot)->members()[0].comm, "one");
+    const Fd from(open((dir / "image").c_str(), O_RDONLY | O_CLOEXEC));
+    auto copied =
+        copy_snapshot(from, "image", file(dir / "copy"), {.scope = Scope::tree, .root_pid = 412});
+    ASSERT_TRUE(copied) << copied.error().text();
+    EXPECT_EQ(slurp(dir / "copy"), slurp(dir / "image"));
     EXPECT_TRUE((*snapshot)->open_member((*snapshot)->members()[0]));
 }
 
