@@ -246,6 +246,8 @@ int start(const SnapshotStore &store, const Snapshot &snapshot, Options &options
     }
     if (Result<void> kept = keep(store, options); !kept)
         return cryo::cli::fail(command, kept.error());
+    setenv(cryo::coord::versions_variable,
+           std::filesystem::absolute(store.path()).parent_path().c_str(), 0);
     const Result<cryo::coord::Variables> variables = cryo::coord::start_job(getpid());
     if (!variables)
         return cryo::cli::fail(command, variables.error());

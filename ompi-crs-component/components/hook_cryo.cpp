@@ -23,6 +23,7 @@ namespace {
 const char *directory;
 const char *interval;
 const char *backend;
+int keep;
 int verbose;
 
 int register_parameters();
@@ -64,6 +65,8 @@ int register_parameters()
                  MCA_BASE_VAR_TYPE_STRING, &interval);
     register_one("backend", "What saves the ranks, as cr_checkpoint --backend",
                  MCA_BASE_VAR_TYPE_STRING, &backend);
+    register_one("keep", "Of snapshots that the program itself asks for only the last N remain",
+                 MCA_BASE_VAR_TYPE_INT, &keep);
     register_one("verbose",
                  "0: only what is wrong is told, by rank 0; 1: every rank that is covered",
                  MCA_BASE_VAR_TYPE_INT, &verbose);

@@ -73,10 +73,7 @@ Result<void> Coordinator::begin()
               ranks_.count(state.rank) != 0 ? members_[ranks_[state.rank].member].name : ""},
              {"text", bookmark::describe(state)}});
     };
-    local_.on_wanted = [this] {
-        if (!now_)
-            want(nullptr, {{"directory", default_base()}});
-    };
+    local_.on_wanted = [this] { program_wants(); };
     return {};
 }
 

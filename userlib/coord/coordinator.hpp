@@ -68,6 +68,8 @@ class Coordinator
         Clock::time_point begun = Clock::now();
         uint64_t patience = 0; // timer
         bool agreed = false;   // the tree is done with it
+        bool asked = false;    // the tree was asked for it
+        bool by_program = false;
     };
 
     // Nodes and ranks
@@ -91,6 +93,8 @@ class Coordinator
     void look_at_early();
     bool forget_early(const std::shared_ptr<Channel> &channel);
     void want(const std::shared_ptr<Channel> &channel, const nlohmann::json &request);
+    void program_wants();
+    void begin_for_program();
     Result<void> begin_checkpoint(const nlohmann::json &request);
     void prepared(uint32_t member, const nlohmann::json &message);
     void image_came(const nlohmann::json &message);
@@ -124,6 +128,7 @@ class Coordinator
     std::string state_ = "none";
     std::optional<Checkpoint> now_;
     uint64_t checkpoints_ = 0;
+    bool again_ = false; // the program wants one after this
     bool ending_ = false;
 };
 

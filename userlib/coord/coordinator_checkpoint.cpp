@@ -3,9 +3,11 @@
 // committed. Until the commit everything can fail at any place, and then nothing has happened.
 #include "coord/auth.hpp"
 #include "coord/coordinator.hpp"
+#include "coord/parameters.hpp"
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
@@ -85,7 +87,7 @@ bool Coordinator::forget_early(const std::shared_ptr<Channel> &channel)
 // Whether those that wait for ranks may begin, or wait in vain.
 void Coordinator::look_at_early()
 {
-    if (early_.empty())
+    if (early_.empty() && !again_)
         return;
     const Result<void> ready = complete();
     if (!ready && ready.error().code() == EAGAIN) {
@@ -101,6 +103,41 @@ void Coordinator::look_at_early()
         loop_.call_off(one.limit);
         want(one.channel, one.request);
     }
+    if (again_ && !now_)
+        begin_for_program();
+}
+
+// MPI_Ckpt() or global_ckpt(), in a rank that the checkpoint under way, if any, does not serve.
+void Coordinator::program_wants()
+{
+    const Result<void> ready = complete();
+    if (now_ && now_->stage == Stage::preparing)
+        now_->by_program = true;
+    else if (now_ || (!ready && ready.error().code() == EAGAIN))
+        again_ = true;
+    else
+        begin_for_program();
+}
+
+// What a command would say is as the job's parameters have it.
+void Coordinator::begin_for_program()
+{
+    again_ = false;
+    const Parameters of_job = parameters_of(own_variables());
+    const char *last = getenv(versions_variable);
+    const std::string directory = !of_job.directory.empty() ? of_job.directory
+                                  : last != nullptr         ? last
+                                                            : default_base();
+    std::error_code ignored; // what cannot be made cannot be written to, either
+    std::filesystem::create_directories(directory, ignored);
+    json request = {{"directory", directory}, {"keep", of_job.keep}};
+    if (!of_job.backend.empty())
+        request["backend"] = of_job.backend;
+    want(nullptr, request);
+    if (now_)
+        now_->by_program = true;
+    else if (local_.node() != nullptr)
+        local_.node()->decline();
 }
 
 void Coordinator::want(const std::shared_ptr<Channel> &channel, const json &request)
@@ -195,6 +232,7 @@ void Coordinator::prepared(uint32_t member, const json &message)
     if (!now_->awaited.empty())
         return;
     now_->stage = Stage::pending;
+    now_->asked = true;
     say("pending");
     if (Result<uint32_t> epoch = local_.node()->request(); !epoch) {
         give_up(epoch.error().text(), epoch.error().code());
@@ -331,14 +369,13 @@ void Coordinator::give_up(std::string error, int code)
         end_checkpoint();
         return;
     }
-    const bool asked = now_->stage != Stage::preparing;
     now_->stage = Stage::cancelling;
     now_->error = std::move(error);
     now_->code = code;
     now_->awaited.clear();
     for (const auto &[number, member] : members_)
         now_->awaited.insert(number);
-    if (asked && local_.node() != nullptr &&
+    if (now_->asked && local_.node() != nullptr &&
         local_.node()->outcome() == bookmark::Node::Outcome::working)
         local_.node()->abandon({.doing = bookmark::Doing::failed});
     tell_all({{"type", "cancel"}, {"checkpoint", now_->number}});
@@ -361,6 +398,8 @@ void Coordinator::end_checkpoint()
     Checkpoint over = std::move(*now_);
     now_.reset();
     over.writer.reset(); // what is not committed goes
+    if (failed && over.by_program && !over.asked && local_.node() != nullptr)
+        local_.node()->decline();
     if (failed) {
         say("error");
         to_watchers(end_of(Error(over.code, over.error)));
@@ -371,6 +410,8 @@ void Coordinator::end_checkpoint()
     watchers_.clear();
     if (ending_)
         loop_.stop();
+    else if (again_)
+        loop_.after(0, [this] { look_at_early(); });
 }
 
 } // namespace cryo::coord

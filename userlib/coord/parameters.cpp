@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coord/parameters.hpp"
 
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 
@@ -24,7 +25,10 @@ Parameters parameters_of(const Variables &variables)
         const auto at = variables.find(std::string(variable_prefix) + parameter_prefix + name);
         return at != variables.end() ? at->second : std::string();
     };
-    return {value("directory"), value("interval"), value("backend")};
+    unsigned keep = 0;
+    const std::string kept = value("keep");
+    std::from_chars(kept.data(), kept.data() + kept.size(), keep);
+    return {value("directory"), value("interval"), value("backend"), keep};
 }
 
 void export_parameters(const std::vector<std::string> &words)

@@ -19,6 +19,7 @@ struct Parameters {
     std::string directory; // of the job's snapshots, or ""
     std::string interval;  // of automatic checkpoints, or ""
     std::string backend;   // or ""
+    unsigned keep = 0;     // of those that the program asks for; 0: all of them
 };
 
 Parameters parameters_of(const Variables &variables);

@@ -56,6 +56,8 @@ std::string image_name(int pid);
 // Where snapshots go and are looked for: Open MPI's parameter snapc_base_global_snapshot_dir in the
 // environment, else the home directory.
 std::string default_base();
+// A job that was brought back asks for further snapshots beside that one: set by ompi-restart.
+constexpr char versions_variable[] = "CRYO_VERSIONS";
 
 // What opal-restart reads in a rank's directory.
 Result<void> write_local_metadata(const std::string &directory, const SnapshotImage &image);

@@ -68,7 +68,8 @@ class Information(Case):
         self.assertRegex(shown, r"mca:crs:cryo:version:\"?mca:2\.1")
         self.assertRegex(shown, r"mca:hook:cryo:version:\"?mca:2\.1")
         for name in ("crs_cryo_priority", "crs_cryo_restore_ids", "hook_cryo_directory",
-                     "hook_cryo_interval", "hook_cryo_backend", "hook_cryo_verbose"):
+                     "hook_cryo_interval", "hook_cryo_backend", "hook_cryo_keep",
+                     "hook_cryo_verbose"):
             self.assertIn(f":param:{name}:", shown)
 
 

@@ -7,45 +7,6 @@
 
 namespace cryo::bookmark {
 
-std::string describe(const StateEntry &s)
-{
-    std::string who = fmt::format("rank {}: ", s.rank);
-    std::string comm = s.comm ? fmt::format(" (communicator {:016x})", s.comm) : std::string();
-    switch (s.doing) {
-    case Doing::silent:
-        return who + "computes and has not called MPI since the request";
-    case Doing::running:
-        if (s.want > s.have)
-            return who + fmt::format("runs on: it has entered {} of {} collectives{}", s.have,
-                                     s.want, comm);
-        return who + "runs on to where it can stop";
-    case Doing::collective:
-        return who + "is inside a collective" + comm;
-    case Doing::epoch:
-        return who + "has an open one-sided epoch";
-    case Doing::receiving:
-        return who + (s.comm ? "waits for a message from any rank" + comm
-                             : fmt::format("waits for a message from rank {}", s.on));
-    case Doing::needed:
-        return who + fmt::format("runs on because rank {} waits for a message from it", s.on);
-    case Doing::draining:
-        return who + fmt::format("has received {} of the {} messages sent to it", s.have, s.want);
-    case Doing::finishing:
-        return who + "has operations of its own that are not complete";
-    case Doing::saving:
-        return who + "is saving";
-    case Doing::gone:
-        return who + "is gone";
-    case Doing::failed:
-        return who + "could not save";
-    case Doing::corrupt:
-        return who + fmt::format("has received {} messages where {} were sent, or not all their "
-                                 "bytes: its counters are wrong",
-                                 s.have, s.want);
-    }
-    return who;
-}
-
 Node::Node(Config config, Output &output)
     : config_(std::move(config)), output_(output), children_(config_.routes.children)
 {}
@@ -58,10 +19,12 @@ Result<void> Node::from_child(uint32_t child, Bytes bytes)
                                          "exchange; is it of another version?",
                                          child, bytes.size()));
     if (m.type == MessageType::want) {
-        if (config_.root)
-            output_.wanted();
-        else
+        // Who has not come through the checkpoint that is under way will be in it.
+        const bool under_way = outcome_ == Outcome::working && m.epoch != epoch_;
+        if (!config_.root)
             up(m);
+        else if (!under_way)
+            output_.wanted();
         return {};
     }
     if (m.epoch != epoch_ || stage_ == Stage::idle || stage_ == Stage::over)
@@ -425,6 +388,14 @@ void Node::abandon(const StateEntry &reason)
     Message m = message(MessageType::abandon);
     m.state = reason;
     end(m);
+}
+
+void Node::decline()
+{
+    if (stage_ != Stage::idle && stage_ != Stage::over)
+        return;
+    begin(epoch_ + 1);
+    abandon({.rank = 0, .doing = Doing::failed});
 }
 
 void Node::inquire()

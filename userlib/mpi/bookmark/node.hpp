@@ -43,7 +43,7 @@ class Node
         virtual void to_child(uint32_t child, Bytes message) = 0;
         virtual void to_parent(Bytes message) = 0;
         virtual void state(const StateEntry &state) = 0; // at the root: an answer to inquire()
-        virtual void wanted() = 0; // at the root: the program asks for a checkpoint
+        virtual void wanted() = 0; // at the root: the program asks for another checkpoint
     };
     struct Config {
         Routes routes;
@@ -64,6 +64,7 @@ class Node
     // For the root.
     Result<uint32_t> request();
     void abandon(const StateEntry &reason);
+    void decline(); // a checkpoint that the program has asked for cannot begin: ranks are told
     void inquire();
     Outcome outcome() const { return outcome_; }
     const StateEntry &reason() const { return reason_; } // of outcome abandoned

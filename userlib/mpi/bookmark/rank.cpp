@@ -405,9 +405,12 @@ void Rank::send_ready()
     send(m);
 }
 
+// Says which checkpoint this rank has come through last.
 void Rank::ask()
 {
-    send(message(MessageType::want));
+    Message m = message(MessageType::want);
+    m.epoch -= phase_ == Phase::asked;
+    send(m);
 }
 
 uint64_t Rank::begin_version()

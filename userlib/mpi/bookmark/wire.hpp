@@ -41,7 +41,7 @@ enum class MessageType : uint8_t {
     ready = 11,   // I stand still; so much I have sent to whom
     drained = 12, // all that was sent to me is here (and saved)
     state = 13,   // answer to inquire
-    want = 14,    // the program asks for a checkpoint; at any time, of no epoch
+    want = 14,    // the program asks for a checkpoint after this epoch; at any time
 };
 inline constexpr uint8_t kLastMessageType = 14;
 

@@ -261,6 +261,12 @@ void Engine::rest(unsigned rounds) const
     ppoll(&waited, 1, &moment, nullptr);
 }
 
+void Engine::progress()
+{
+    const Busy busy(*this);
+    mpi_.progress();
+}
+
 // One of several threads in MPI: another one serves.
 void Engine::park()
 {

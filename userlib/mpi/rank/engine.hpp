@@ -43,6 +43,9 @@ class Engine
     void stand_still();
     bool wants_to_stand();
     void report() const;
+    void progress();                       // of the library: what is under way goes on
+    void rest(unsigned rounds) const;      // a moment, in a loop that waits
+    bool is_lost() const { return lost_; } // the tree is gone
 
     // While this lives, nobody else calls bookmark::Rank or touches lists of requests. What comes
     // meanwhile is heard at its end.
@@ -70,7 +73,6 @@ class Engine
     void hear();
     void serve_once();
     void take_image();
-    void rest(unsigned rounds) const;
     void park();
     bool others_run() const;
 

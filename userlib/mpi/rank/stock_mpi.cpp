@@ -242,6 +242,13 @@ void StockMpi::deliver(Receive &receive, const Drained &message)
     r.error = message.data.size() > r.capacity ? MPI_ERR_TRUNCATE : error;
 }
 
+void StockMpi::progress()
+{
+    int flag = 0;
+    MPI_Status status;
+    call(stock.Iprobe, MPI_ANY_SOURCE, MPI_ANY_TAG, self_, &flag, &status);
+}
+
 bool StockMpi::settled()
 {
     bool all = true;

@@ -28,6 +28,7 @@ class StockMpi : public bookmark::Mpi
     // A communicator of this process alone, over which drained messages are unpacked.
     void begin();
     void end();
+    void progress(); // of the library
 
     uint64_t withdrawn() const { return withdrawn_; }
     uint64_t drained() const { return drained_; }

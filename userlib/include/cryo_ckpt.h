@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * For MPI programs that say themselves when they are saved. Link with -lcryo_ckpt,
+ * which needs nothing of Cryo to be installed where the program runs; the calls work
+ * in a job that was started as `cr_run mpirun ...`, and do nothing in any other.
+ *
+ *     for (step = ckpt_restarts() ? step : 0; ...; step++) {
+ *         work(step);
+ *         if (step % 100 == 0)
+ *             MPI_Ckpt();
+ *     }
+ *
+ * Snapshots go to where those of ompi-checkpoint go, and ompi-restart brings the
+ * program back inside the call. In Fortran:
+ *
+ *     call MPI_CKPT(ierror)
+ *     call GLOBAL_CKPT(ierror)
+ *     call CKPT_RESTARTS(count)
+ */
+#ifndef CRYO_CKPT_H
+#define CRYO_CKPT_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    CKPT_FAILED = -1, /* nothing was saved; earlier snapshots are as they were */
+    CKPT_SAVED = 0,
+    CKPT_STRADDLED = 1,  /* see MPI_Ckpt() */
+    CKPT_NOT_COVERED = 2 /* this job does not run under Cryo, or is not initialized */
+};
+
+/*
+ * One version of the whole job. All ranks of MPI_COMM_WORLD call it, in the same order
+ * relative to their other calls, as they would MPI_Barrier(); it returns when all ranks'
+ * images are taken (they are written while the program goes on), in the restored
+ * processes, too. Messages that were sent before and are received after it are saved
+ * with it. When a message or a collective goes the other way, so that a rank cannot come
+ * to its call unless another goes beyond its own, that one returns CKPT_STRADDLED early
+ * and is saved where it is when the others have come: nothing is lost and nobody waits
+ * for ever, but that rank's part of the version is a little later than the program says.
+ */
+int MPI_Ckpt(void);
+
+/*
+ * Asks for a checkpoint and goes on: CKPT_SAVED means asked. Any rank may call it, one
+ * is enough, at any moment; several that ask at once get one checkpoint. Every rank is
+ * saved at its next MPI call, or where it stands.
+ */
+int global_ckpt(void);
+
+/* How many times this rank has been brought back; 0: it has not. */
+int ckpt_restarts(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/rank/versions.hpp"
+#include "mpi/rank/engine.hpp"
+
+#include <algorithm>
+#include <ctime>
+#include <poll.h>
+#include <sched.h>
+
+namespace cryo::mpi::rank {
+
+using bookmark::Rank;
+
+namespace {
+
+int64_t now_ms()
+{
+    timespec now = {};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
+}
+
+Rank::Version look_at(uint64_t number)
+{
+    const Engine::Busy busy(*engine);
+    return engine->rank().version(number);
+}
+
+// A daemon that does not know its place in the tree yet hears nobody, and one at work for another
+// checkpoint may end that without this version in it: so the wish is told again while nothing
+// comes of it. The tree takes those that are served already for what they are.
+class Asking
+{
+  public:
+    void again()
+    {
+        if (now_ms() < next_)
+            return;
+        const Engine::Busy busy(*engine);
+        if (!engine->rank().pending())
+            engine->rank().ask();
+        pause_ = std::min<int64_t>(pause_ * 2, longest_ms);
+        next_ = now_ms() + pause_;
+    }
+
+  private:
+    static constexpr int64_t longest_ms = 2000;
+    int64_t pause_ = 25;
+    int64_t next_ = now_ms() + pause_;
+};
+
+} // namespace
+
+Rank::Version save_version()
+{
+    uint64_t number = 0;
+    {
+        const Engine::Busy busy(*engine);
+        number = engine->rank().begin_version();
+    }
+    Asking asking;
+    for (unsigned rounds = 0;; rounds++) {
+        if (attention)
+            engine->stand_still();
+        const Rank::Version version = look_at(number);
+        if (version != Rank::Version::open || engine->is_lost())
+            return version == Rank::Version::open ? Rank::Version::failed : version;
+        // Others may need what only this library can do to come to their call.
+        engine->progress();
+        engine->rest(rounds);
+        asking.again();
+    }
+}
+
+void ask_for_checkpoint()
+{
+    const Engine::Busy busy(*engine);
+    engine->rank().ask();
+}
+
+uint32_t restarts()
+{
+    return engine->rank().restarts();
+}
+
+} // namespace cryo::mpi::rank

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checkpoints that the program asks for: what is behind MPI_Ckpt() and global_ckpt().
+#pragma once
+
+#include "mpi/bookmark/rank.hpp"
+
+namespace cryo::mpi::rank {
+
+// MPI_Ckpt(), inside a wrapper: all ranks call it.
+bookmark::Rank::Version save_version();
+// global_ckpt(): one is enough.
+void ask_for_checkpoint();
+uint32_t restarts();
+
+} // namespace cryo::mpi::rank

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What libcryo_ckpt finds here (cryo_ckpt.h).
+#include "mpi/rank/versions.hpp"
+#include "cryo_ckpt.h"
+#include "mpi/wrap/wrapper.hpp"
+
+#include <cstdio>
+#include <unistd.h>
+
+using namespace cryo::mpi;
+using cryo::bookmark::Rank;
+
+EXPORTED int cryo_mpi_ckpt()
+{
+    if (!rank::on)
+        return CKPT_NOT_COVERED;
+    const Inside inside;
+    switch (rank::save_version()) {
+    case Rank::Version::saved:
+        return CKPT_SAVED;
+    case Rank::Version::straddled:
+        return CKPT_STRADDLED;
+    default:
+        break;
+    }
+    if (rank_in(MPI_COMM_WORLD) == 0)
+        dprintf(STDERR_FILENO, "cryo: MPI_Ckpt: the job was not saved; `ompi-checkpoint PID` of "
+                               "its launcher tells why\n");
+    return CKPT_FAILED;
+}
+
+EXPORTED int cryo_global_ckpt()
+{
+    if (!rank::on)
+        return CKPT_NOT_COVERED;
+    const Inside inside;
+    rank::ask_for_checkpoint();
+    return CKPT_SAVED;
+}
+
+EXPORTED int cryo_ckpt_restarts()
+{
+    return rank::on ? static_cast<int>(rank::restarts()) : 0;
+}
