@@ -112,6 +112,11 @@ void remember_ipc(IpcKind kind, int id, bool undo);
 bool send_ipc(int connection, const Command &command);
 bool send_queue(int connection, const Command &command); // queues.cpp
 
+// tracker.cpp: watches for changes of memory, between one checkpoint and the next.
+bool send_tracker(int connection, const Command &command);
+long set_watched(const Command &command);
+void forget_tracker(bool close_it); // in a child, or after a restart: it is another process's
+
 // own.cpp: what of the program is Cryo's.
 void fill_own_facts(OwnFacts &facts, int connection);
 void own_library(const void *inside);

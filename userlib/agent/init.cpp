@@ -24,6 +24,7 @@ void after_fork_in_child()
     forget_round();
     forget_watch_lock();
     forget_watched();
+    forget_tracker(true);
     state.active.store(0);
     open_control();
     callback_thread_after_fork();

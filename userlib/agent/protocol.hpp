@@ -30,7 +30,7 @@
 namespace cryo::agent {
 
 constexpr uint32_t protocol_magic = 0x6f797243; // "Cryo"
-constexpr uint16_t protocol_version = 8;
+constexpr uint16_t protocol_version = 9;
 constexpr int max_signals = 64;
 constexpr const char *copy_name = "cryo copy"; // of the process that is a frozen copy
 
@@ -71,6 +71,21 @@ enum class Op : uint16_t {
     // arg[0] descriptor of a POSIX message queue: what is in it, and stays there. value bytes in
     // count packets of up to queue_part bytes, as in image/messages.hpp. From protocol 8 on.
     queue = 25,
+    // TrackerFacts, and the descriptor with the reply (SCM_RIGHTS) where there is one. arg[0] 1: a
+    // userfaultfd is made where there is none; result −errno where it cannot be. From protocol 9
+    // on.
+    tracker = 26,
+    // arg[0], arg[1]: what is watched from now on has this token; zero: nothing that could be
+    // relied on. arg[2] 1: the descriptor is closed. From protocol 9 on.
+    watched = 27,
+};
+
+// Changes of memory are watched by a userfaultfd that the checkpointer made the agent keep
+// (capture/tracker.hpp).
+struct TrackerFacts {
+    uint64_t token[2]; // zero: nothing is watched
+    int32_t has_fd;
+    int32_t reserved;
 };
 
 constexpr uint64_t queue_part = 65536;
@@ -214,6 +229,6 @@ struct ResumeInfo {
 static_assert(sizeof(Command) == 40 && sizeof(Reply) == 32);
 static_assert(sizeof(Context) == 64 && sizeof(ThreadFacts) == 288);
 static_assert(sizeof(SignalAction) == 32 && sizeof(RequestInfo) == 4116);
-static_assert(sizeof(LodgerFacts) == 9736);
+static_assert(sizeof(LodgerFacts) == 9736 && sizeof(TrackerFacts) == 24);
 
 } // namespace cryo::agent

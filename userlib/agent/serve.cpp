@@ -268,6 +268,12 @@ void serve(int connection)
         case Op::queue:
             send_queue(connection, command);
             break;
+        case Op::tracker:
+            send_tracker(connection, command);
+            break;
+        case Op::watched:
+            reply(connection, command, set_watched(command));
+            break;
         case Op::policies:
             if (!send_policies(connection, command))
                 return;

@@ -63,10 +63,9 @@ class Checkpoint
     bool single() const { return members_.size() == 1 && zombies_.empty(); }
     void phase(std::string_view name)
     {
-        if (options_.phase)
+        if (options_.phase && !name.empty())
             options_.phase(name);
     }
-
     pid_t id_;
     const CheckpointOptions &options_;
     Common common_;
@@ -98,8 +97,8 @@ Result<void> Checkpoint::open_sink()
     if (!delta)
         return delta.error();
     delta_ = std::move(*delta);
-    if (!delta_.notice().empty())
-        phase(delta_.notice());
+    common_.delta = &delta_;
+    phase(delta_.notice());
     if (options_.directory) {
         Result<std::unique_ptr<image::TreeWriter>> made =
             image::create_directory(options_.file, file);
@@ -350,6 +349,7 @@ Result<void> Checkpoint::save_member(Member &member, image::ImageWriter &writer)
     if (Result<void> saved = member.save(writer, facts); !saved)
         return saved;
     outcome_.pages += member.pages();
+    phase(member.about_changes());
     return by_copy_ ? Result<void>() : member.served();
 }
 

@@ -94,6 +94,16 @@ Result<PageDigests> measured(Image &image)
     return about;
 }
 
+Result<std::array<uint8_t, 16>> token_of(Image &image)
+{
+    std::array<uint8_t, 16> token{};
+    Result<void> read =
+        image.for_each<PageTracker>([&](const PageTracker &found) { token = found.token; });
+    if (!read)
+        return read.error();
+    return token;
+}
+
 } // namespace
 
 const DeltaPlan::Base *DeltaPlan::base_of(pid_t pid) const
@@ -136,6 +146,12 @@ Result<void> DeltaPlan::choose_base(const DeltaOptions &options, const Snapshot 
     Base base;
     base.image = {image.header().id, image.footer().checksum};
     base.previous = (*previous)->header().id;
+    Result<std::array<uint8_t, 16>> token = token_of(image);
+    Result<std::array<uint8_t, 16>> previous_token = token_of(**previous);
+    if (!token || !previous_token)
+        return token ? previous_token.error() : token.error();
+    base.token = *token;
+    base.previous_token = *previous_token;
     base.name = image.name();
     base.images = static_cast<uint32_t>(chain->size() - chosen) + 1;
     // The other one is only counted against, for the next choice.

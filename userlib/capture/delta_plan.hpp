@@ -9,6 +9,7 @@
 // and has what it measured. docs/delta.md tells the rule.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -41,6 +42,8 @@ class DeltaPlan
         std::shared_ptr<const PageTable> pages; // of that image
         std::shared_ptr<const PageTable> previous_pages;
         image::Digest previous; // the image of the checkpoint before; may be the base itself
+        // Of what is watched since these images (capture/tracker.hpp).
+        std::array<uint8_t, 16> token{}, previous_token{};
         std::string name;
         uint32_t images = 0; // that the new image will need, itself included
     };

@@ -5,6 +5,7 @@
 #include "capture/settings.hpp"
 #include "capture/shared_memory.hpp"
 #include "capture/signals.hpp"
+#include "capture/tracker.hpp"
 #include "image/base_finder.hpp"
 
 #include <algorithm>
@@ -430,9 +431,18 @@ Result<void> look_at_memory(Description &d, AgentSession &session)
     if (!d.left_out.empty())
         d.early = EarlyLook();
     Result<std::string> smaps = d.early.smaps(d.proc);
-    if (!smaps)
-        return smaps.error();
-    Result<AddressSpace> space = address_space_of(d.proc, *smaps, d.left_out, d.problems);
+    Result<Watchers> watchers = smaps ? who_watches(session, d.proc, *smaps) : smaps.error();
+    if (watchers && watchers->others && d.early.was_used()) {
+        // Who had it watched may have given that up since.
+        d.early = EarlyLook();
+        smaps = d.early.smaps(d.proc);
+        watchers = smaps ? who_watches(session, d.proc, *smaps) : smaps.error();
+    }
+    if (!watchers)
+        return watchers.error();
+    d.watched = std::move(watchers->ours);
+    Result<AddressSpace> space =
+        address_space_of(d.proc, *smaps, d.left_out, d.watched, d.problems);
     if (!space)
         return space.error();
     d.space = std::move(*space);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "capture/cpu.hpp"
+#include "capture/delta_plan.hpp"
 #include "capture/early_look.hpp"
 #include "capture/files.hpp"
 #include "capture/ipc_objects.hpp"
@@ -41,6 +42,7 @@ struct Common {
     uint64_t deadline = 0;               // of the monotonic clock, nanoseconds; 0: none
     std::function<void(uint64_t)> moved; // told of bytes of memory as they arrive
     SharedContents shared;
+    const DeltaPlan *delta = nullptr;
 };
 
 struct Description {
@@ -62,6 +64,7 @@ struct Description {
     AddressSpace space;
     std::set<int> own_descriptors;      // Cryo's, in the program
     std::vector<AddressRange> left_out; // memory that is not the program's
+    std::vector<Run> watched;           // mappings that the agent watches (capture/tracker.hpp)
     image::Process process;
     image::Memory memory;
     image::Agent agent;

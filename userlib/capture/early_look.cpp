@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/early_look.hpp"
 
+#include "capture/tracker.hpp"
+
 #include <algorithm>
 #include <array>
 #include <span>
@@ -29,9 +31,10 @@ std::string lines_of(std::string_view text, const Wanted &wanted)
     return chosen;
 }
 
-// What a copy does not inherit. The last three are of userfaultfd.
-constexpr std::array<std::string_view, 7> copy_lacks = {"lo", "lf", "dc", "wf", "um", "uw", "ui"};
-const std::span<const std::string_view> of_userfaultfd(copy_lacks.end() - 3, 3);
+// What a copy does not inherit, but for "uw", which may be our own. The last two are of
+// userfaultfd.
+constexpr std::array<std::string_view, 6> copy_lacks = {"lo", "lf", "dc", "wf", "um", "ui"};
+const std::span<const std::string_view> of_userfaultfd(copy_lacks.end() - 2, 2);
 
 bool has_any(std::string_view smaps, std::span<const std::string_view> flags)
 {
@@ -46,6 +49,53 @@ bool has_any(std::string_view smaps, std::span<const std::string_view> flags)
         }
     }
     return false;
+}
+
+// Without the flags "uw".
+std::string unwatched(std::string smaps)
+{
+    constexpr std::string_view flag = " uw";
+    for (size_t at = 0; (at = smaps.find("\nVmFlags:", at)) != std::string::npos;) {
+        const size_t end = smaps.find('\n', ++at);
+        const size_t found = smaps.find(flag, at);
+        if (found < end)
+            smaps.erase(found, flag.size());
+    }
+    return smaps;
+}
+
+// Two mappings that touch and are alike have become one when we have come to watch the second too.
+std::string joined(std::string_view text)
+{
+    std::string all;
+    std::string range, last_end, last_rest;
+    const auto end_one = [&] {
+        if (!last_end.empty())
+            all += range + last_end + last_rest;
+    };
+    while (!text.empty()) {
+        const std::string_view head = take_line(text);
+        const size_t dash = head.find('-'), blank = head.find(' ');
+        if (dash == std::string_view::npos || blank == std::string_view::npos || blank < dash)
+            return all + std::string(text);
+        const std::string start(head.substr(0, dash + 1)),
+            end(head.substr(dash + 1, blank - dash - 1));
+        std::string rest(head.substr(blank));
+        const bool anonymous = rest.find(" 00000000 00:00 0") != std::string::npos;
+        rest += '\n';
+        while (!text.empty() && !is_head(text))
+            rest.append(take_line(text)).push_back('\n');
+        if (anonymous && rest == last_rest && last_end + '-' == start) {
+            last_end = end;
+            continue;
+        }
+        end_one();
+        range = start;
+        last_end = end;
+        last_rest = rest;
+    }
+    end_one();
+    return all;
 }
 
 uint64_t kib(std::string_view status, std::string_view key)
@@ -95,16 +145,23 @@ Result<std::string> EarlyLook::smaps(const Proc &proc)
     return proc.read("smaps");
 }
 
-Result<bool> EarlyLook::held(const Proc &proc, const Proc &copy) const
+Result<bool> EarlyLook::held(const Proc &proc, const Proc &copy,
+                             const std::vector<Run> &watched) const
 {
     if (!used_)
         return true;
     Result<std::string> smaps = copy.read("smaps");
     if (!smaps)
         return smaps.error();
-    // A program that has ended meanwhile tells nothing any more.
+    // A program that has ended meanwhile tells nothing any more. One of ours may have grown.
     const Result<std::string> now = proc.read("smaps");
-    return lasting_part(*smaps) == early_ && (!now || !has_any(*now, of_userfaultfd));
+    const auto is_ours = [&](const Run &mapping) {
+        return !common_part({mapping}, watched).empty();
+    };
+    if (now &&
+        (has_any(*now, of_userfaultfd) || !std::ranges::all_of(watched_mappings(*now), is_ours)))
+        return false;
+    return joined(lasting_part(*smaps)) == joined(unwatched(early_));
 }
 
 } // namespace cryo::capture

@@ -13,12 +13,14 @@
 // those, a copy made by fork has all but two kinds. It lacks what is not to be inherited, and so
 // has other mappings then; and it has nothing locked, but how much is locked the kernel counts.
 // What is registered with userfaultfd is not so in the copy either; who was registered by others
-// since the early look still is when the program runs again.
+// since the early look still is when the program runs again. What we have registered ourselves
+// (capture/tracker) is none of this.
 //
 // Where anything of this kind is there early, nothing is taken from before the stop.
 #pragma once
 
 #include "capture/proc.hpp"
+#include "capture/runs.hpp"
 
 #include <string>
 
@@ -36,7 +38,10 @@ class EarlyLook
     Result<std::string> smaps(const Proc &proc);
     // Whether that was so, as far as was not known then: to be asked before anything is committed.
     // `copy`: made by fork in the stop.
-    Result<bool> held(const Proc &proc, const Proc &copy) const;
+    // Mappings that we watch ourselves by a userfaultfd now are known.
+    Result<bool> held(const Proc &proc, const Proc &copy,
+                      const std::vector<Run> &watched = {}) const;
+    bool was_used() const { return used_; }
 
   private:
     std::string early_; // empty: nothing was seen

@@ -204,10 +204,13 @@ Result<PageSource> Member::watched(Result<PageSource> source) const
 
 Result<void> Member::freeze(bool by_copy, int device)
 {
+    std::unique_ptr<Tracker> tracker = by_copy ? begin_watching() : nullptr;
     Result<PageSource> source = watched(by_copy ? session_->fork(device) : session_->serve(device));
     if (!source)
         return source.error();
     source_.emplace(std::move(*source));
+    if (tracker)
+        look_for_changes(*tracker);
     return {};
 }
 
@@ -486,6 +489,8 @@ Result<void> Member::write_records(image::ImageWriter &writer, const ImageFacts 
 
 Result<void> Member::save(image::ImageWriter &writer, const ImageFacts &facts)
 {
+    if (delta_)
+        delta_->use(unchanged_);
     if (Result<void> saved = save_private(writer); !saved)
         return saved;
     if (Result<void> identified = identify_files(); !identified)

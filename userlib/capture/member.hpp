@@ -13,6 +13,7 @@
 #include "capture/members.hpp"
 #include "capture/pages.hpp"
 #include "capture/stopped.hpp"
+#include "capture/tracker.hpp"
 #include "capture/turn.hpp"
 
 #include <memory>
@@ -43,7 +44,7 @@ class Member
     // Whether what was seen before the stop was so in the stop; when it is frozen.
     Result<bool> early_look_held() const
     {
-        return d_.early.held(d_.proc, source_ ? Proc(source_->pid()) : d_.proc);
+        return d_.early.held(d_.proc, source_ ? Proc(source_->pid()) : d_.proc, d_.watched);
     }
     // Among all members, when all are known.
     void set_number(size_t number) { number_ = number; }
@@ -79,6 +80,8 @@ class Member
     // From now on its memory is served: by a copy, or by the stopped process itself. `device`: of
     // the kernel module, or −1.
     Result<void> freeze(bool by_copy, int device);
+    // How changed pages were found, for a person; nothing where that was not asked.
+    std::string about_changes() const;
     // Its address space becomes one of a chain of deltas. Before anything is saved.
     void use_delta(const DeltaPlan::Base *base) { delta_.emplace(base); }
     Result<void> save(image::ImageWriter &writer, const ImageFacts &facts);
@@ -104,6 +107,9 @@ class Member
     Member(const Relation &relation, Common &common)
         : relation_(relation), common_(common), d_(relation.pid, common)
     {}
+    std::vector<Run> watchable() const;
+    std::unique_ptr<Tracker> begin_watching();
+    void look_for_changes(Tracker &tracker);
     Result<PageSource> watched(Result<PageSource> source) const;
     Result<void> while_served(int device, const std::function<Result<void>(PageSource &)> &save);
     Result<void> save_region(image::Region &region, PageSource &source, const PageMap &map,
@@ -126,6 +132,7 @@ class Member
     std::optional<Stopped> stopped_;
     std::optional<PageSource> source_;
     std::optional<PageDelta> delta_;
+    Unchanged unchanged_;
     bool has_callbacks_ = false;
     uint64_t threads_ = 0;
     uint64_t pages_ = 0;

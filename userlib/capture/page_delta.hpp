@@ -9,24 +9,55 @@
 #pragma once
 
 #include "capture/delta_plan.hpp"
+#include "capture/runs.hpp"
+
+#include <array>
+#include <string_view>
 
 namespace cryo::capture {
+
+// What a tracker has found (capture/tracker.hpp).
+struct Unchanged {
+    std::vector<Run> runs;                  // pages that have not changed since ...
+    std::shared_ptr<const PageTable> since; // ... the image with these; null: nothing is known
+    std::string_view tracker = "hashing";
+    std::array<uint8_t, 16> token{}; // of what is watched from now on
+    bool audit = false;              // they are read and compared nevertheless
+};
 
 class PageDelta
 {
   public:
     explicit PageDelta(const DeltaPlan::Base *base) : base_(base) {}
+    void use(Unchanged unchanged) { unchanged_ = std::move(unchanged); }
+
+    // From this page on, how many are known to be as in the base, so that none of them has to be
+    // read; and how many are not.
+    uint64_t known(uint64_t page, uint64_t most);
+    uint64_t unknown(uint64_t page, uint64_t most);
+    Result<void> leave(image::ImageWriter &writer, uint64_t first_page, uint64_t count);
+    // Of known pages: that they are what was said of them.
+    bool audits() const { return unchanged_.audit; }
+    Result<void> audit(uint64_t first_page, image::Bytes pages);
 
     // How many pages went into the image itself.
     Result<uint64_t> write(image::ImageWriter &writer, uint64_t first_page,
                            image::MutableBytes pages);
     Result<void> finish(image::ImageWriter &writer, uint32_t object);
 
+    uint64_t left() const { return left_; }
+    uint64_t audited() const { return audited_; }
+
   private:
     enum class Kind { own, zero, base };
-    Kind look(uint64_t page, image::Bytes bytes);
+    Kind look(uint64_t page, const image::Digest &digest);
+    const image::Digest *unchanged(uint64_t page);
 
     const DeltaPlan::Base *base_;
+    Unchanged unchanged_;
+    size_t run_ = 0; // the one of unchanged_ that was looked at last
+    size_t near_base_ = 0, near_previous_ = 0, near_since_ = 0;
+    uint64_t left_ = 0, read_ = 0, audited_ = 0;
     std::vector<PageDigest> own_;
     uint64_t pages_ = 0; // that are not zero
     uint64_t changed_to_base_ = 0;

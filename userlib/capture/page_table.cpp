@@ -142,6 +142,18 @@ Result<PageTable> PageTable::of(Image &image)
     return PageTable(std::move(pages));
 }
 
+const Digest *PageTable::find(uint64_t page, size_t &near) const
+{
+    for (size_t at = near; at < pages_.size() && at < near + 2; at++) {
+        if (pages_[at].page == page) {
+            near = at;
+            return &pages_[at].digest;
+        }
+    }
+    near = static_cast<size_t>(first_from(pages_, page) - pages_.begin());
+    return near < pages_.size() && pages_[near].page == page ? &pages_[near].digest : nullptr;
+}
+
 const Digest *PageTable::find(uint64_t page) const
 {
     const auto at = first_from(pages_, page);

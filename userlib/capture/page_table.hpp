@@ -31,6 +31,8 @@ class PageTable
 
     // Null: it has no such page, or one of zeros.
     const image::Digest *find(uint64_t page) const;
+    // The same, quicker for pages that ascend: `near` is kept by the caller, 0 at first.
+    const image::Digest *find(uint64_t page, size_t &near) const;
     uint64_t size() const { return pages_.size(); }
 
   private:

@@ -18,6 +18,8 @@ struct pm_scan_arg {
     __u64 category_inverted, category_mask, category_anyof_mask, return_mask;
 };
 #define PAGEMAP_SCAN _IOWR('f', 16, struct pm_scan_arg)
+#define PM_SCAN_CHECK_WPASYNC (1 << 1)
+#define PAGE_IS_WRITTEN (1 << 1)
 #define PAGE_IS_FILE (1 << 2)
 #define PAGE_IS_PRESENT (1 << 3)
 #define PAGE_IS_SWAPPED (1 << 4)
@@ -39,6 +41,29 @@ void append(std::vector<Run> &runs, uint64_t start, uint64_t end)
         runs.push_back({start, end});
 }
 
+// One request, repeated until all is seen. errno of the first that fails, or 0.
+int scan_all(int fd, pm_scan_arg arg, uint64_t start, uint64_t end, std::vector<Run> &runs)
+{
+    page_region regions[512];
+    while (start < end) {
+        arg.size = sizeof(arg);
+        arg.start = start;
+        arg.end = end;
+        arg.walk_end = 0;
+        arg.vec = reinterpret_cast<uint64_t>(regions);
+        arg.vec_len = std::size(regions);
+        const int n = ioctl(fd, PAGEMAP_SCAN, &arg);
+        if (n < 0)
+            return errno;
+        for (int i = 0; i < n; i++)
+            append(runs, regions[i].start, regions[i].end);
+        if (arg.walk_end <= start)
+            return EIO; // it does not advance
+        start = arg.walk_end;
+    }
+    return 0;
+}
+
 } // namespace
 
 Result<PageMap> PageMap::open(const Proc &proc)
@@ -53,31 +78,31 @@ Result<PageMap> PageMap::open(const Proc &proc)
 Result<bool> PageMap::scan(uint64_t start, uint64_t end, const Categories &wanted,
                            std::vector<Run> &runs) const
 {
-    page_region regions[512];
-    while (start < end) {
-        pm_scan_arg arg = {};
-        arg.size = sizeof(arg);
-        arg.start = start;
-        arg.end = end;
-        arg.vec = reinterpret_cast<uint64_t>(regions);
-        arg.vec_len = std::size(regions);
-        arg.category_inverted = wanted.absent;
-        arg.category_mask = wanted.absent | wanted.all;
-        arg.category_anyof_mask = wanted.any;
-        arg.return_mask = wanted.all | wanted.any;
-        const int n = ioctl(fd_.get(), PAGEMAP_SCAN, &arg);
-        if (n < 0) {
-            if (errno == ENOTTY || errno == EINVAL)
-                return false;
-            return Error::from_errno("scanning the page map", errno);
-        }
-        for (int i = 0; i < n; i++)
-            append(runs, regions[i].start, regions[i].end);
-        if (arg.walk_end <= start)
-            return Error(EIO, "scanning the page map: it does not advance");
-        start = arg.walk_end;
-    }
+    pm_scan_arg arg = {};
+    arg.category_inverted = wanted.absent;
+    arg.category_mask = wanted.absent | wanted.all;
+    arg.category_anyof_mask = wanted.any;
+    arg.return_mask = wanted.all | wanted.any;
+    const int error = scan_all(fd_.get(), arg, start, end, runs);
+    if (error == ENOTTY || error == EINVAL)
+        return false;
+    if (error != 0)
+        return Error::from_errno("scanning the page map", error);
     return true;
+}
+
+// Exactly these masks: by any others, pages that were given back to the kernel are no written ones.
+Result<std::vector<Run>> PageMap::written(uint64_t start, uint64_t end) const
+{
+    std::vector<Run> runs;
+    pm_scan_arg arg = {};
+    arg.flags = PM_SCAN_CHECK_WPASYNC;
+    arg.category_mask = PAGE_IS_WRITTEN;
+    arg.return_mask = PAGE_IS_WRITTEN;
+    const int error = scan_all(fd_.get(), arg, start, end, runs);
+    if (error != 0)
+        return Error::from_errno("looking for written pages", error);
+    return runs;
 }
 
 Result<void> PageMap::read(uint64_t start, uint64_t end, std::vector<Run> &runs) const
@@ -161,12 +186,30 @@ Result<uint64_t> save_changed(const std::vector<Run> &runs, PageSource &source,
     uint64_t saved = 0;
     for (const Run &run : runs) {
         for (uint64_t at = run.start; at < run.end;) {
-            const image::MutableBytes bytes(buffer.data(), std::min(piece, run.end - at));
+            const uint64_t most = std::min(piece, run.end - at) / 4096;
+            const uint64_t known = delta.known(at / 4096, most);
+            if (known > 0 && !delta.audits()) {
+                if (Result<void> left = delta.leave(writer, at / 4096, known); !left)
+                    return left.error();
+                at += known * 4096;
+                continue;
+            }
+            const uint64_t count = known > 0 ? known : delta.unknown(at / 4096, most);
+            const image::MutableBytes bytes(buffer.data(), count * 4096);
             if (Result<void> got =
                     source.read(at, {reinterpret_cast<char *>(bytes.data()), bytes.size()},
                                 zeros_behind_file, protection);
                 !got)
                 return got.error();
+            if (known > 0) {
+                Result<void> good = delta.audit(at / 4096, bytes);
+                if (good)
+                    good = delta.leave(writer, at / 4096, known);
+                if (!good)
+                    return good.error();
+                at += bytes.size();
+                continue;
+            }
             Result<uint64_t> written = delta.write(writer, at / 4096, bytes);
             if (!written)
                 return written;

@@ -6,14 +6,11 @@
 #include "base/fd.hpp"
 #include "capture/page_delta.hpp"
 #include "capture/regions.hpp"
+#include "capture/runs.hpp"
 #include "capture/session.hpp"
 #include "image/writer.hpp"
 
 namespace cryo::capture {
-
-struct Run {
-    uint64_t start, end; // addresses
-};
 
 // Looks into /proc/PID/pagemap: by PAGEMAP_SCAN where the kernel has it, else page by page.
 class PageMap
@@ -26,6 +23,9 @@ class PageMap
     Result<std::vector<Run>> own_pages(uint64_t start, uint64_t end) const;
     // Pages that MADV_GUARD_INSTALL forbids to touch; none where the kernel does not tell.
     Result<std::vector<Run>> guards(uint64_t start, uint64_t end) const;
+    // Pages that are not protected by a userfaultfd with WP_ASYNC. EPERM: not all of this is
+    // registered with one.
+    Result<std::vector<Run>> written(uint64_t start, uint64_t end) const;
 
   private:
     struct Categories {

@@ -48,7 +48,8 @@ bool parse_head(std::string_view line, Mapping &m)
 }
 
 // VmFlags, two letters each: what madvise and mlock left.
-uint32_t parse_flags(std::string_view words, Problems &problems, const Mapping &m)
+uint32_t parse_flags(std::string_view words, const std::vector<Run> &watched, Problems &problems,
+                     const Mapping &m)
 {
     uint32_t flags = m.shared ? image::kRegionShared : 0;
     if (m.shared && starts_with(m.path, "/SYSV") && words.find("mw") == std::string_view::npos)
@@ -86,7 +87,8 @@ uint32_t parse_flags(std::string_view words, Problems &problems, const Mapping &
         else if (w == "ss")
             problems.add(fmt::format("memory at {:x}: a shadow stack", m.start),
                          "start the program with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off");
-        else if (w == "um" || w == "uw" || w == "ui")
+        else if (w == "um" || w == "ui" ||
+                 (w == "uw" && !without({{m.start, m.end}}, watched).empty()))
             problems.add(fmt::format("memory at {:x}: registered with userfaultfd", m.start),
                          "the program must unregister it first");
     }
@@ -166,7 +168,8 @@ std::vector<Mapping> outside(const Mapping &whole, const std::vector<AddressRang
 } // namespace
 
 Result<AddressSpace> address_space_of(const Proc &proc, std::string_view smaps,
-                                      const std::vector<AddressRange> &left_out, Problems &problems)
+                                      const std::vector<AddressRange> &left_out,
+                                      const std::vector<Run> &watched, Problems &problems)
 {
     AddressSpace space;
     std::string_view rest = smaps;
@@ -211,7 +214,7 @@ Result<AddressSpace> address_space_of(const Proc &proc, std::string_view smaps,
                 continue;
             }
             for (Mapping &part : outside(m, left_out)) {
-                part.flags = parse_flags(line, problems, part);
+                part.flags = parse_flags(line, watched, problems, part);
                 classify(part, page_size, device, problems);
                 space.mappings.push_back(part);
             }

@@ -6,6 +6,7 @@
 #include "agent/protocol.hpp"
 #include "capture/problems.hpp"
 #include "capture/proc.hpp"
+#include "capture/runs.hpp"
 #include "image/records.hpp"
 
 namespace cryo::capture {
@@ -36,9 +37,10 @@ struct AddressRange {
     uint64_t start, end;
 };
 
-// Out of the process's smaps, without what lies in `left_out`.
+// Out of the process's smaps, without what lies in `left_out`. `watched`: by ourselves, with a
+// userfaultfd.
 Result<AddressSpace> address_space_of(const Proc &proc, std::string_view smaps,
                                       const std::vector<AddressRange> &left_out,
-                                      Problems &problems);
+                                      const std::vector<Run> &watched, Problems &problems);
 
 } // namespace cryo::capture

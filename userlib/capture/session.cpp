@@ -226,6 +226,11 @@ Result<void> AgentSession::send(Op op, std::span<const int> fds, uint64_t argume
     return send_command(connection_.get(), command, fds);
 }
 
+Result<void> AgentSession::send(const Command &command)
+{
+    return send_command(connection_.get(), command, {});
+}
+
 bool AgentSession::is_stopped() const
 {
     const Result<Relation> now = relation_of(pid_);

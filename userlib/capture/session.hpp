@@ -60,6 +60,12 @@ class PageSource
 // ETIME, if the deadline of the monotonic clock (0: none) is over.
 Result<void> check_deadline(uint64_t deadline_ns);
 
+// What the agent watches memory with (capture/tracker.hpp).
+struct TrackerLink {
+    Fd fd; // a userfaultfd of the program; none where nothing is watched
+    std::array<uint8_t, 16> token{};
+};
+
 class AgentSession
 {
   public:
@@ -124,6 +130,10 @@ class AgentSession
     // System V objects that its functions have named; none where the agent is too old to tell.
     Result<std::vector<agent::IpcUse>> ipc();
     Result<agent::OwnFacts> own();
+    // `make`: one is made where there is none; an error where there can be none.
+    Result<TrackerLink> tracker(bool make);
+    Result<void> set_watched(const std::array<uint8_t, 16> &token);
+    Result<void> stop_watching();
     // What in the process is not the program's; nothing where nothing is.
     Result<std::unique_ptr<agent::LodgerFacts>> lodger();
     // The program goes on. `why`: the errno for which there will be no image, or 0.
@@ -141,6 +151,7 @@ class AgentSession
   private:
     AgentSession(Fd connection, pid_t pid) : connection_(std::move(connection)), pid_(pid) {}
     Result<void> send(agent::Op op, std::span<const int> fds = {}, uint64_t argument = 0);
+    Result<void> send(const agent::Command &command);
     Result<void> await_answer(int milliseconds);
     Result<void> await_packet();
     bool is_stopped() const;

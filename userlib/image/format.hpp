@@ -107,6 +107,7 @@ enum class RecordType : uint32_t {
     ipc = 48,
     guard = 49,
     posix_queue = 50,
+    page_tracker = 51,
     passed = 52,
 
     // Files, of any kind, in versions.

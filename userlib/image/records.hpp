@@ -38,11 +38,12 @@ struct TypeList {
     }
 };
 
-using AllRecords = TypeList<ImageInfo, Process, Memory, Args, Environ, Auxv, Thread, Region, File,
-                            OpenFile, Descriptor, Sigaction, PendingSignal, Timer, Pipe, Eventfd,
-                            Signalfd, EpollItem, InotifyWatch, Lock, Rlimit, Cpu, Notice, Socket,
-                            Terminal, Object, Attachment, Tree, Member, Agent, PageDigests, Foreign,
-                            Ipc, Guard, PosixQueue, Passed, Delta, DeltaService, DeltaVersion>;
+using AllRecords =
+    TypeList<ImageInfo, Process, Memory, Args, Environ, Auxv, Thread, Region, File, OpenFile,
+             Descriptor, Sigaction, PendingSignal, Timer, Pipe, Eventfd, Signalfd, EpollItem,
+             InotifyWatch, Lock, Rlimit, Cpu, Notice, Socket, Terminal, Object, Attachment, Tree,
+             Member, Agent, PageDigests, Foreign, Ipc, Guard, PosixQueue, PageTracker, Passed,
+             Delta, DeltaService, DeltaVersion>;
 
 // Calls f.template operator()<R>() for the record with this number; false if there is none.
 template <class F>

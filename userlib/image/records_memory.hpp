@@ -220,6 +220,29 @@ struct PageDigests {
     }
 };
 
+// How it was found which pages had changed. Nothing here is needed to restart.
+struct PageTracker {
+    static constexpr RecordType type = RecordType::page_tracker;
+    static constexpr uint16_t version = 1;
+    static constexpr bool required = false;
+
+    std::string_view tracker = {};   // hashing, userfaultfd, …
+    std::array<uint8_t, 16> token{}; // of what is watched since this image; zero: nothing is
+    uint64_t clean = 0;              // pages that were not read
+    uint64_t read = 0;               // pages that were, to be compared by their digests
+    uint64_t audited = 0;            // clean ones that were read and compared nevertheless
+
+    template <class Self, class V>
+    static void fields(Self &s, V &&v)
+    {
+        v("tracker", s.tracker);
+        v("token", s.token);
+        v("clean", s.clean);
+        v("read", s.read);
+        v("audited", s.audited);
+    }
+};
+
 // A file that belongs to the image as it is: the images of another checkpointer, the state that a
 // program saved by itself.
 struct Attachment {

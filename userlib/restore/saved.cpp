@@ -43,6 +43,7 @@ bool take(Saved &s, image::RecordType type, image::Bytes payload, bool &known)
     case RecordType::notice:
     case RecordType::object:
     case RecordType::page_digests:
+    case RecordType::page_tracker:
         return true;
     case RecordType::process:
         return decode(payload, s.process);

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that changes in all the ways there are, and says what is in it.
+ *
+ *     changes
+ *
+ * Reads lines "WAY SEED" from standard input, changes some pages in that way, and answers each with
+ * a checksum of all memory. The last line is "end"; one that is not understood ends it with 2.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/io_uring.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { page = 4096, pages = 256, half = pages / 2, huge_pages = 1024, few = 3 };
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#define MADV_GUARD_REMOVE 103
+#endif
+
+static unsigned char *area;    /* pages, the one that most ways change */
+static unsigned char *huge;    /* huge_pages, aligned, transparent huge pages where there are any */
+static unsigned char *heap;    /* by sbrk */
+static unsigned char *shared;  /* written by children */
+static unsigned char *private; /* of a file */
+static unsigned char *stack;   /* of main */
+static unsigned char *grown;   /* by mremap */
+static size_t heap_pages, grown_pages;
+
+static void need(int good, const char *what)
+{
+    if (good)
+        return;
+    perror(what);
+    exit(1);
+}
+
+static void *map(size_t count, int flags)
+{
+    void *memory = mmap(NULL, count * page, PROT_READ | PROT_WRITE, flags, -1, 0);
+    need(memory != MAP_FAILED, "mmap");
+    return memory;
+}
+
+static uint64_t mix(uint64_t x)
+{
+    x ^= x >> 30;
+    x *= 0xbf58476d1ce4e5b9U;
+    x ^= x >> 27;
+    x *= 0x94d049bb133111ebU;
+    return x ^ x >> 31;
+}
+
+static void fill(unsigned char *to, size_t count, uint64_t seed)
+{
+    for (size_t i = 0; i < count * page; i += sizeof(seed)) {
+        const uint64_t word = mix(seed << 32 ^ i);
+        memcpy(to + i, &word, sizeof(word));
+    }
+}
+
+static uint64_t add(uint64_t sum, const unsigned char *from, size_t count)
+{
+    for (size_t i = 0; from != NULL && i < count * page; i += sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, from + i, sizeof(word));
+        sum = mix(sum ^ word) + i;
+    }
+    return sum;
+}
+
+static uint64_t sum_of_all(void)
+{
+    uint64_t sum = add(1, area, pages);
+    sum = add(sum, huge, huge_pages);
+    sum = add(sum, heap, heap_pages);
+    sum = add(sum, shared, few);
+    sum = add(sum, private, few);
+    sum = add(sum, stack, few);
+    return add(sum, grown, grown_pages);
+}
+
+/* A file without a name that has `count` pages of other contents. */
+static int file_with(size_t count, uint64_t seed, int flags)
+{
+    char name[] = "/tmp/cryo-changes.XXXXXX";
+    int fd = mkstemp(name);
+    need(fd >= 0, "mkstemp");
+    unsigned char *text = malloc(count * page);
+    need(text != NULL, "malloc");
+    fill(text, count, seed);
+    need(write(fd, text, count * page) == (ssize_t)(count * page), "write");
+    free(text);
+    int again = open(name, O_RDONLY | flags);
+    if (again < 0) /* no O_DIRECT there */
+        again = open(name, O_RDONLY);
+    need(again >= 0, "open");
+    unlink(name);
+    close(fd);
+    return again;
+}
+
+static void by_read(unsigned char *to, uint64_t seed, int flags)
+{
+    int fd = file_with(few, seed, flags);
+    need(pread(fd, to, few * (size_t)page, 0) == few * page, "pread");
+    close(fd);
+}
+
+/* The kernel reads into memory while nobody is in a system call that names it. 0: no such thing. */
+static int by_ring(unsigned char *to, uint64_t seed)
+{
+    struct io_uring_params about = {0};
+    int ring = (int)syscall(SYS_io_uring_setup, 2, &about);
+    if (ring < 0)
+        return 0;
+    size_t size = about.sq_off.array + about.sq_entries * sizeof(unsigned);
+    if (size < about.cq_off.cqes + about.cq_entries * sizeof(struct io_uring_cqe))
+        size = about.cq_off.cqes + about.cq_entries * sizeof(struct io_uring_cqe);
+    unsigned char *rings =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQ_RING);
+    struct io_uring_sqe *entry = mmap(NULL, about.sq_entries * sizeof(*entry),
+                                      PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQES);
+    need(rings != MAP_FAILED && entry != MAP_FAILED, "mmap of a ring");
+    /* A buffer that is pinned, and written to without a look at the page tables. */
+    struct iovec buffer = {to, few * (size_t)page};
+    need(syscall(SYS_io_uring_register, ring, IORING_REGISTER_BUFFERS, &buffer, 1) == 0,
+         "registering a buffer");
+    int fd = file_with(few, seed, 0);
+    memset(entry, 0, sizeof(*entry));
+    entry->opcode = IORING_OP_READ_FIXED;
+    entry->fd = fd;
+    entry->addr = (uintptr_t)to;
+    entry->len = few * page;
+    *(unsigned *)(void *)(rings + about.sq_off.array) = 0;
+    __atomic_store_n((unsigned *)(void *)(rings + about.sq_off.tail), 1, __ATOMIC_RELEASE);
+    need(syscall(SYS_io_uring_enter, ring, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0) == 1,
+         "io_uring_enter");
+    struct io_uring_cqe done;
+    memcpy(&done, rings + about.cq_off.cqes, sizeof(done));
+    need(done.res == few * page, "reading by a ring");
+    munmap(rings, size);
+    munmap(entry, about.sq_entries * sizeof(*entry));
+    close(fd);
+    close(ring);
+    return 1;
+}
+
+static void by_child(unsigned char *to, uint64_t seed)
+{
+    pid_t child = fork();
+    need(child >= 0, "fork");
+    if (child == 0) {
+        fill(to, few, seed);
+        _exit(0);
+    }
+    int status;
+    need(waitpid(child, &status, 0) == child && status == 0, "waitpid");
+}
+
+static void *by_thread(void *seed)
+{
+    fill(area, few, *(uint64_t *)seed);
+    return NULL;
+}
+
+/* What was at one address is at another now. */
+static void exchange(unsigned char *a, unsigned char *b, size_t count)
+{
+    const size_t size = count * page;
+    unsigned char *away = map(count, MAP_PRIVATE | MAP_ANONYMOUS);
+    const int move = MREMAP_MAYMOVE | MREMAP_FIXED;
+    need(mremap(a, size, size, move, away) == away, "mremap");
+    need(mremap(b, size, size, move, a) == a, "mremap");
+    need(mremap(away, size, size, move, b) == b, "mremap");
+}
+
+static int obey(const char *way, uint64_t seed)
+{
+    /* Somewhere else each time. */
+    unsigned char *at = area + mix(seed) % (half - few) * page;
+    if (strcmp(way, "none") == 0) {
+    } else if (strcmp(way, "store") == 0) {
+        at[17] ^= 1;
+    } else if (strcmp(way, "zero") == 0) {
+        memset(at, 0, few * (size_t)page);
+    } else if (strcmp(way, "read") == 0) {
+        by_read(at, seed, 0);
+    } else if (strcmp(way, "direct") == 0) {
+        by_read(at, seed, O_DIRECT);
+    } else if (strcmp(way, "ring") == 0) {
+        if (!by_ring(at, seed))
+            by_read(at, seed, 0);
+    } else if (strcmp(way, "writev") == 0) {
+        unsigned char *text = malloc(few * (size_t)page);
+        need(text != NULL, "malloc");
+        fill(text, few, seed);
+        struct iovec from = {text, few * (size_t)page};
+        struct iovec to = {at, few * (size_t)page};
+        need(process_vm_writev(getpid(), &from, 1, &to, 1, 0) == few * page, "process_vm_writev");
+        free(text);
+    } else if (strcmp(way, "mem") == 0) {
+        int fd = open("/proc/self/mem", O_RDWR);
+        need(fd >= 0 && pwrite(fd, &seed, sizeof(seed), (off_t)(uintptr_t)at) == sizeof(seed),
+             "/proc/self/mem");
+        close(fd);
+    } else if (strcmp(way, "exchange") == 0) {
+        exchange(area, area + half * (size_t)page, half);
+    } else if (strcmp(way, "exchange_back") == 0) {
+        exchange(area, area + half * (size_t)page, half);
+        area[5 * page]++;
+        exchange(area, area + half * (size_t)page, half);
+    } else if (strcmp(way, "grow") == 0) {
+        const size_t before = grown_pages;
+        grown_pages += 40;
+        if (before == 0)
+            grown = map(grown_pages, MAP_PRIVATE | MAP_ANONYMOUS);
+        else
+            grown = mremap(grown, before * page, grown_pages * page, MREMAP_MAYMOVE);
+        need(grown != MAP_FAILED, "mremap");
+        fill(grown + before * page, grown_pages - before, seed);
+    } else if (strcmp(way, "shrink") == 0) {
+        need(mremap(grown, grown_pages * page, (grown_pages - 20) * page, 0) == grown, "mremap");
+        grown_pages -= 20;
+    } else if (strcmp(way, "drop") == 0) {
+        need(madvise(at, few * (size_t)page, MADV_DONTNEED) == 0, "madvise");
+    } else if (strcmp(way, "drop_and_fill") == 0) {
+        need(madvise(at, few * (size_t)page, MADV_DONTNEED) == 0, "madvise");
+        fill(at, few, seed);
+    } else if (strcmp(way, "free_and_fill") == 0) {
+        need(madvise(at, few * (size_t)page, MADV_FREE) == 0, "madvise");
+        fill(at, few, seed);
+    } else if (strcmp(way, "unmap") == 0) {
+        munmap(at, few * (size_t)page);
+        need(mmap(at, few * (size_t)page, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at,
+             "mmap");
+        fill(at, few, seed);
+    } else if (strcmp(way, "guard") == 0) { /* where there are such pages */
+        if (madvise(at, few * (size_t)page, MADV_GUARD_INSTALL) == 0)
+            need(madvise(at, few * (size_t)page, MADV_GUARD_REMOVE) == 0, "madvise");
+        fill(at, few, seed);
+    } else if (strcmp(way, "protect") == 0) {
+        need(mprotect(at, few * (size_t)page, PROT_NONE) == 0, "mprotect");
+        need(mprotect(at, few * (size_t)page, PROT_READ | PROT_WRITE) == 0, "mprotect");
+        fill(at, few, seed);
+    } else if (strcmp(way, "fork") == 0) {
+        by_child(at, seed);
+        fill(at, 1, seed);
+    } else if (strcmp(way, "thread") == 0) {
+        pthread_t thread;
+        need(pthread_create(&thread, NULL, by_thread, &seed) == 0, "pthread_create");
+        pthread_join(thread, NULL);
+    } else if (strcmp(way, "huge") == 0) {
+        huge[mix(seed) % huge_pages * page] ^= 1;
+    } else if (strcmp(way, "huge_all") == 0) {
+        fill(huge, huge_pages, seed);
+    } else if (strcmp(way, "collapse") == 0) {
+        huge[mix(seed) % huge_pages * page] ^= 1;
+        madvise(huge, huge_pages * (size_t)page, MADV_COLLAPSE); /* where that is possible */
+        huge[mix(seed + 1) % huge_pages * page] ^= 1;
+    } else if (strcmp(way, "brk") == 0) {
+        unsigned char *more = sbrk(30 * page);
+        need(more != (void *)-1, "sbrk");
+        if (heap == NULL)
+            heap = more;
+        heap_pages += 30;
+        fill(heap + (heap_pages - 30) * page, 30, seed);
+    } else if (strcmp(way, "brk_again") == 0) {
+        need(brk(heap + 10 * page) == 0 && brk(heap + heap_pages * page) == 0, "brk");
+        fill(heap + 10 * page, 5, seed);
+    } else if (strcmp(way, "close") == 0) {
+        for (int fd = 3; fd < 1024; fd++)
+            close(fd);
+    } else if (strcmp(way, "shared") == 0) {
+        by_child(shared, seed);
+    } else if (strcmp(way, "private") == 0) {
+        fill(private, few, seed);
+    } else if (strcmp(way, "stack") == 0) {
+        fill(stack, few, seed);
+    } else if (strcmp(way, "dontfork") == 0) {
+        need(madvise(area, few * (size_t)page, MADV_DONTFORK) == 0, "madvise");
+        fill(area, few, seed);
+    } else if (strcmp(way, "dofork") == 0) {
+        fill(area, 1, seed);
+        need(madvise(area, few * (size_t)page, MADV_DOFORK) == 0, "madvise");
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
+static int read_line(char *line, size_t size)
+{
+    for (size_t at = 0; at < size; at++) {
+        ssize_t n;
+        do {
+            n = read(STDIN_FILENO, line + at, 1);
+        } while (n < 0 && errno == EINTR);
+        if (n != 1)
+            return 0;
+        if (line[at] == '\n') {
+            line[at] = 0;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void answer(void)
+{
+    char text[32];
+    const int size = snprintf(text, sizeof(text), "%016llx\n", (unsigned long long)sum_of_all());
+    need(write(STDOUT_FILENO, text, (size_t)size) == size, "write");
+}
+
+int main(void)
+{
+    unsigned char on_stack[few * page];
+    const size_t huge_size = huge_pages * (size_t)page;
+    const size_t aligned_to = 512 * (size_t)page;
+    area = map(pages, MAP_PRIVATE | MAP_ANONYMOUS);
+    huge = map(huge_pages * 2, MAP_PRIVATE | MAP_ANONYMOUS);
+    huge += aligned_to - (uintptr_t)huge % aligned_to;
+    madvise(huge, huge_size, MADV_HUGEPAGE);
+    shared = map(few, MAP_SHARED | MAP_ANONYMOUS);
+    int self = open("/proc/self/exe", O_RDONLY);
+    private = mmap(NULL, few * (size_t)page, PROT_READ | PROT_WRITE, MAP_PRIVATE, self, 0);
+    need(self >= 0 && private != MAP_FAILED, "mapping a file");
+    close(self);
+    stack = on_stack;
+    fill(area, pages, 1);
+    fill(huge, huge_pages, 2);
+    fill(shared, few, 3);
+    fill(stack, few, 4);
+    answer();
+    char line[64];
+    char way[32];
+    unsigned long long seed;
+    while (read_line(line, sizeof(line)) && strcmp(line, "end") != 0) {
+        if (sscanf(line, "%31s %llu", way, &seed) != 2 || !obey(way, seed))
+            return 2;
+        answer();
+    }
+    return 0;
+}

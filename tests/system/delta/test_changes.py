@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A page that has changed is never taken for one that has not, however it was changed.
+
+    test_changes.py DIRECTORY-OF-COMMANDS PROGRAM
+
+Between any two delta images the program changes its memory in one way. Every page that a tracker
+calls unchanged is compared (CRYO_AUDIT), and every image must restart as the program was then.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BIN = sys.argv.pop(1)
+PROGRAM = sys.argv.pop(1)
+WAYS = ["none", "store", "zero", "read", "direct", "ring", "writev", "mem", "exchange",
+        "exchange_back", "store", "grow", "grow", "shrink", "grow", "drop", "drop_and_fill",
+        "free_and_fill", "unmap", "protect", "guard", "fork", "thread", "huge", "collapse", "huge_all",
+        "huge", "brk", "brk", "brk_again", "shared", "private", "stack", "dontfork", "store",
+        "dofork", "store", "none"]
+
+
+def tool(name):
+    return os.path.join(BIN, name)
+
+
+class Program:
+    """Alive: started, or brought back."""
+
+    def __init__(self, *words):
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, text=True,
+                                        start_new_session=True)
+        self.pid = self.process.pid
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise AssertionError(f"the program ended with {self.process.wait()}")
+        return line
+
+    def change(self, way, seed):
+        self.process.stdin.write(f"{way} {seed}\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def kill(self):
+        if self.process.poll() is None:
+            os.killpg(self.pid, signal.SIGKILL)
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+def start():
+    program = Program(tool("cr_run"), PROGRAM)
+    return program, program.answer()
+
+
+class Changes(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.mkdtemp(prefix="cryo-changes.")
+        self.addCleanup(shutil.rmtree, self.scratch)
+
+    def image(self, name):
+        return os.path.join(self.scratch, name)
+
+    def checkpoint(self, program, name, *options, audit=True, status=0):
+        environment = dict(os.environ, CRYO_AUDIT="1" if audit else "0")
+        done = subprocess.run([tool("cr_checkpoint"), "-v", "--nosync", "-f", self.image(name),
+                               *options, str(program.pid)], capture_output=True, text=True,
+                              check=False, stdin=subprocess.DEVNULL, env=environment)
+        self.assertEqual(done.returncode == 0, status == 0, done.stderr)
+        return done.stdout + done.stderr
+
+    def tracker(self, name):
+        """The record PAGE_TRACKER of an image."""
+        done = subprocess.run([tool("cr_inspect"), "--json", self.image(name)], text=True,
+                              capture_output=True, check=True)
+        records = json.loads(done.stdout)["snapshots"][0]["images"][0]["records"]
+        return records["page_tracker"][0]
+
+    def restarted(self, name):
+        program = Program(tool("cr_restart"), "-q", "--no-restore-pid", self.image(name))
+        self.addCleanup(program.kill)
+        return program
+
+    def check(self, name, expected):
+        program = self.restarted(name)
+        self.assertEqual(program.change("none", 0), expected, name)
+        program.kill()
+
+    def start(self):
+        program, answer = start()
+        self.addCleanup(program.kill)
+        return program, answer
+
+    def watches(self, name):
+        return self.tracker(name)["tracker"] != "hashing"
+
+    def chain(self, mode, audit):
+        program, answer = self.start()
+        expected = {}
+        clean = 0
+        for number, way in enumerate(["none", *WAYS]):
+            name = f"v{number:02}"
+            if number > 0:
+                answer = program.change(way, number)
+            expected[name] = answer
+            with self.subTest(f"{mode}, after {way}", number=number):
+                self.checkpoint(program, name, f"--delta={mode}", audit=audit)
+                about = self.tracker(name)
+                self.assertEqual(about["audited"], about["clean"] if audit else 0)
+                clean += about["clean"]
+        program.kill()
+        if self.watches("v00"):
+            self.assertGreater(clean, 5000)
+        for name, answer in expected.items():
+            with self.subTest(f"{mode}, {name} after {['none', *WAYS][int(name[1:])]}"):
+                self.check(name, answer)
+
+    def test_every_way_audited(self):
+        self.chain("auto", True)
+
+    def test_every_way_to_the_first_image(self):
+        self.chain("differential", False)
+
+    def test_every_way_to_the_image_before(self):
+        self.chain("incremental", False)
+
+    def test_nothing_is_watched_without_delta(self):
+        program, answer = self.start()
+        self.checkpoint(program, "v0")
+        self.assertNotIn("uw", open(f"/proc/{program.pid}/smaps", encoding="ascii").read().split())
+        self.check("v0", answer)
+
+    def test_an_image_that_failed_is_no_base(self):
+        program, answer = self.start()
+        self.checkpoint(program, "v0", "--delta")
+        self.checkpoint(program, "v1", "--delta")
+        answer = program.change("store", 7)
+        # It fails when it is written, after what is watched has changed.
+        with open(os.devnull, "rb") as nothing:
+            failed = subprocess.run(
+                ["sh", "-c", 'ulimit -f 8; exec "$@"', "sh", tool("cr_checkpoint"), "-q",
+                 "--nosync", "--delta=incremental", "-f", self.image("v2"), str(program.pid)],
+                capture_output=True, text=True, check=False, stdin=nothing)
+        self.assertNotEqual(failed.returncode, 0)
+        self.checkpoint(program, "v3", "--delta=incremental")
+        self.assertEqual(self.tracker("v3")["clean"], 0)
+        self.check("v3", answer)
+
+    def test_another_image_as_base(self):
+        program, _ = self.start()
+        self.checkpoint(program, "v0", "--delta=incremental")
+        program.change("store", 1)
+        self.checkpoint(program, "v1", "--delta=incremental")
+        answer = program.change("read", 2)
+        # What is watched since v1 says nothing about v0.
+        self.checkpoint(program, "v2", "--delta=incremental", "--base", self.image("v0"))
+        self.assertEqual(self.tracker("v2")["clean"], 0)
+        self.check("v2", answer)
+
+    def test_a_restored_program_is_watched_anew(self):
+        program, _ = self.start()
+        self.checkpoint(program, "v0", "--delta")
+        program.change("store", 1)
+        self.checkpoint(program, "v1", "--delta")
+        program.kill()
+        back = self.restarted("v1")
+        answer = back.change("store", 2)
+        self.checkpoint(back, "v2", "--delta=incremental", "--base", self.image("v1"))
+        self.assertEqual(self.tracker("v2")["clean"], 0)
+        answer = back.change("store", 3)
+        self.checkpoint(back, "v3", "--delta=incremental", "--base", self.image("v2"))
+        if self.watches("v3"):
+            self.assertGreater(self.tracker("v3")["clean"], 0)
+        back.kill()
+        self.check("v3", answer)
+
+    def test_stopped_in_between(self):
+        program, _ = self.start()
+        self.checkpoint(program, "v0", "--delta=incremental")
+        program.change("store", 1)
+        self.checkpoint(program, "v1", "--delta=incremental", "--snapshot=stop")
+        answer = program.change("store", 2)
+        self.checkpoint(program, "v2", "--delta=incremental")
+        program.kill()
+        self.check("v2", answer)
+
+    def test_the_program_closes_what_it_does_not_know(self):
+        program, _ = self.start()
+        self.checkpoint(program, "v0", "--delta=incremental")
+        if not self.watches("v0"):
+            self.skipTest("nothing is watched here")
+        answer = program.change("close", 1)
+        self.checkpoint(program, "v1", "--delta=incremental")
+        self.assertEqual(self.tracker("v1")["clean"], 0)
+        answer = program.change("store", 2)
+        self.checkpoint(program, "v2", "--delta=incremental")
+        self.assertGreater(self.tracker("v2")["clean"], 0)
+        program.kill()
+        self.check("v2", answer)
+
+
+if __name__ == "__main__":
+    unittest.main()

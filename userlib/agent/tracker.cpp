@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// A userfaultfd by which the kernel notes which pages are written (WP_ASYNC: nobody is ever asked
+// about a fault). It can only be made by the process whose memory it is about; all that is done
+// with it is the checkpointer's business, which gets the descriptor while the program stands still.
+//
+// The token says what is watched: everything since the image that has the same one. A checkpointer
+// that dies while it changes what is watched has set it to zero before.
+#include "agent/agent.hpp"
+#include "sys/raw.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+
+namespace cryo::agent {
+
+namespace {
+
+// Of Linux 5.11, 6.4 and 6.7, for headers that are older. The numbers are the kernel's ABI.
+constexpr int user_mode_only = 1; // what plain users may have
+constexpr uint64_t wp_unpopulated = 1 << 13;
+constexpr uint64_t wp_async = 1 << 15;
+
+constexpr int fd_floor = 960; // as that of the control socket
+
+struct Tracker {
+    int32_t fd = 0; // number + 1, 0: none
+    int32_t pid = 0;
+    uint64_t inode = 0;
+    uint64_t token[2] = {0, 0};
+};
+
+constinit Tracker tracker;
+alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+
+uint64_t inode_of(int fd)
+{
+    struct stat status = {};
+    return sys::failed(sys::call(SYS_fstat, fd, &status)) ? 0 : status.st_ino;
+}
+
+// The program may have closed it, and have something of its own there now.
+bool is_there()
+{
+    return tracker.fd != 0 && tracker.pid == sys::call(SYS_getpid) &&
+           inode_of(tracker.fd - 1) == tracker.inode;
+}
+
+void set_token(uint64_t low, uint64_t high)
+{
+    tracker.token[0] = low;
+    tracker.token[1] = high;
+}
+
+long make()
+{
+    const long fd = sys::call(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | user_mode_only);
+    if (sys::failed(fd))
+        return fd;
+    uffdio_api api = {};
+    api.api = UFFD_API;
+    api.features = wp_unpopulated | wp_async;
+    long result = sys::call(SYS_ioctl, fd, UFFDIO_API, &api);
+    long high = -EMFILE;
+    if (!sys::failed(result)) {
+        high = sys::call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, fd_floor);
+        if (sys::failed(high))
+            high = sys::call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 100); // a low RLIMIT_NOFILE
+        result = high;
+    }
+    sys::call(SYS_close, fd);
+    if (!sys::failed(result))
+        result = own_fd(static_cast<int>(high), OwnFdKind::other);
+    if (sys::failed(result)) {
+        if (!sys::failed(high))
+            sys::call(SYS_close, high);
+        return result;
+    }
+    tracker.inode = inode_of(static_cast<int>(high));
+    tracker.pid = static_cast<int32_t>(sys::call(SYS_getpid));
+    tracker.fd = static_cast<int32_t>(high) + 1;
+    return 0;
+}
+
+} // namespace
+
+bool send_tracker(int connection, const Command &command)
+{
+    if (!is_there())
+        forget_tracker(false);
+    long result = 0;
+    if (tracker.fd == 0 && command.arg[0] != 0)
+        result = make();
+    TrackerFacts facts = {};
+    facts.token[0] = tracker.token[0];
+    facts.token[1] = tracker.token[1];
+    facts.has_fd = tracker.fd != 0 ? 1 : 0;
+    Reply answer = {protocol_magic, protocol_version, command.op, result, 0, 1};
+    iovec part = {&answer, sizeof(answer)};
+    msghdr message = {};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    if (tracker.fd != 0) {
+        auto *head = reinterpret_cast<cmsghdr *>(control);
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        head->cmsg_len = CMSG_LEN(sizeof(int));
+        *reinterpret_cast<int *>(CMSG_DATA(head)) = tracker.fd - 1;
+        message.msg_control = control;
+        message.msg_controllen = sizeof(control);
+    }
+    return !sys::failed(sys::call(SYS_sendmsg, connection, &message, MSG_NOSIGNAL)) &&
+           sys::call(SYS_sendto, connection, &facts, sizeof(facts), MSG_NOSIGNAL, nullptr, 0) ==
+               static_cast<long>(sizeof(facts));
+}
+
+long set_watched(const Command &command)
+{
+    if (!is_there()) {
+        forget_tracker(false);
+        return -EBADF;
+    }
+    if (command.arg[2] != 0) {
+        forget_tracker(true);
+        return 0;
+    }
+    set_token(command.arg[0], command.arg[1]);
+    return 0;
+}
+
+void forget_tracker(bool close_it)
+{
+    set_token(0, 0);
+    if (tracker.fd == 0)
+        return;
+    const int fd = tracker.fd - 1;
+    if (close_it && inode_of(fd) == tracker.inode)
+        sys::call(SYS_close, fd);
+    disown_fd(fd);
+    tracker.fd = 0;
+}
+
+} // namespace cryo::agent

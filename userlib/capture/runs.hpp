@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pages in a row, and lists of them that ascend and do not overlap.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace cryo::capture {
+
+struct Run {
+    uint64_t start, end; // addresses
+};
+
+// What of `a` is not in `b`; what is in both.
+std::vector<Run> without(const std::vector<Run> &a, const std::vector<Run> &b);
+std::vector<Run> common_part(const std::vector<Run> &a, const std::vector<Run> &b);
+
+} // namespace cryo::capture

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What of a program's memory has not changed since an earlier image, so that the next one need not
+// read it. Only delta images ask for that; a program of which there are none is not watched.
+//
+//     std::unique_ptr<Tracker> tracker = Tracker::probe(session, proc);     // it stands still
+//     const bool counts = tracker->token() == token_of_that_image;
+//     tracker->arm(mappings, counts, token_of_the_new_one);
+//     ... the memory is frozen ...
+//     Result<std::vector<Run>> clean = tracker->clean();                    // it still does
+//
+// Every failure means that nothing is known: all pages are read and compared by their digests.
+//
+// What is watched refers to one image, which has the same token as the program's agent. So it does
+// not matter what becomes of a checkpoint: one that fails leaves a token that no image has.
+#pragma once
+
+#include "capture/pages.hpp"
+
+#include <array>
+#include <memory>
+#include <string_view>
+
+namespace cryo::capture {
+
+using TrackerToken = std::array<uint8_t, 16>; // zero: none
+
+class Tracker
+{
+  public:
+    Tracker() = default;
+    virtual ~Tracker() = default;
+    Tracker(const Tracker &) = delete;
+    Tracker &operator=(const Tracker &) = delete;
+
+    // The best one that works for this process, here and now.
+    static std::unique_ptr<Tracker> probe(AgentSession &session, const Proc &proc);
+
+    virtual std::string_view name() const = 0;
+    // Of what is watched now.
+    virtual const TrackerToken &token() const = 0;
+    // From now on these mappings (private, anonymous, ascending) are watched. `continues`: what was
+    // found since they were watched last counts.
+    virtual Result<void> arm(const std::vector<Run> &mappings, bool continues,
+                             const TrackerToken &token) = 0;
+    // The pages that were not written from the time before until now, ascending.
+    virtual Result<std::vector<Run>> clean() = 0;
+    // Nothing is watched any more.
+    virtual void disarm() = 0;
+    // The mappings that are.
+    virtual const std::vector<Run> &watched() const = 0;
+};
+
+// No tracker: every page is hashed.
+class Hashing final : public Tracker
+{
+  public:
+    std::string_view name() const override { return "hashing"; }
+    const TrackerToken &token() const override { return none_; }
+    Result<void> arm(const std::vector<Run> &, bool, const TrackerToken &) override { return {}; }
+    Result<std::vector<Run>> clean() override { return std::vector<Run>(); }
+    void disarm() override {}
+    const std::vector<Run> &watched() const override { return nothing_; }
+
+  private:
+    TrackerToken none_{};
+    std::vector<Run> nothing_;
+};
+
+// The mappings of `smaps`, which may be from before the stop, that somebody watches by a
+// userfaultfd.
+std::vector<Run> watched_mappings(std::string_view smaps);
+struct Watchers {
+    std::vector<Run> ours; // that the program's agent watches
+    bool others = false;   // there are some that it does not
+};
+Result<Watchers> who_watches(AgentSession &session, const Proc &proc, std::string_view smaps);
+
+} // namespace cryo::capture
