@@ -457,20 +457,18 @@ Result<void> Member::write_records(image::ImageWriter &writer, const ImageFacts 
             mapped.insert(region.file);
     }
     Result<void> added = writer.add(info);
-    const auto all = [&](const auto &records) {
-        for (const auto &record : records) {
-            if (added)
-                added = writer.add(record);
-        }
+    const auto one = [&](const auto &record) {
+        if (added)
+            added = writer.add(record);
     };
-    if (added)
-        added = writer.add(d_.process);
-    if (added)
-        added = writer.add(d_.memory);
-    if (added)
-        added = writer.add(d_.agent);
-    if (added)
-        added = writer.add(d_.cpu);
+    const auto all = [&](const auto &records) {
+        for (const auto &record : records)
+            one(record);
+    };
+    one(d_.process);
+    one(d_.memory);
+    one(d_.agent);
+    one(d_.cpu);
     if (added)
         added = write_parts(writer);
     all(d_.threads);

@@ -20,6 +20,7 @@
 #include <fstream>
 #include <linux/close_range.h>
 #include <optional>
+#include <string>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -109,6 +110,22 @@ bool stands_still(pid_t pid)
             return false;
     }
     return true;
+}
+
+// The stop that it was sent has been and gone, by somebody who has sent SIGCONT. Where a stop is
+// just coming to its threads it looks so, too; then they stop before they run any of the program.
+bool was_continued(pid_t pid)
+{
+    std::ifstream file(fmt::format("/proc/{}/status", pid));
+    bool pending = true;
+    bool traced = true;
+    for (std::string line; std::getline(file, line);) {
+        if (line.starts_with("TracerPid:"))
+            traced = std::stoi(line.substr(10)) != 0;
+        else if (line.starts_with("ShdPnd:"))
+            pending = (std::stoull(line.substr(7), nullptr, 16) & 1ULL << (SIGSTOP - 1)) != 0;
+    }
+    return !pending && !traced;
 }
 
 class Restart
@@ -291,11 +308,11 @@ Result<void> Restart::stop_again()
         if (!link.process->stopped)
             continue;
         kill(pid_of(link), SIGSTOP);
-        for (int i = 0; !stands_still(pid_of(link)); i++) {
+        for (int i = 0; !stands_still(pid_of(link)) && !was_continued(pid_of(link)); i++) {
             if (i == turns)
                 return Error(ETIMEDOUT,
                              fmt::format("{}: was saved as stopped, and process {} does not stop "
-                                         "again; is it traced, or continued by somebody?",
+                                         "again; is it traced?",
                                          link.process->image->name(), pid_of(link)));
             const timespec pause = {0, 200'000};
             nanosleep(&pause, nullptr);

@@ -63,12 +63,25 @@ def state(pid):
     return (status(pid, "State") or "gone")[0]
 
 
-def seize(pid):
-    """Becomes its tracer, without stopping it. False: it is gone, or traced already."""
+def ptrace(request, pid, data=0):
     libc = ctypes.CDLL(None, use_errno=True)
     libc.ptrace.argtypes = [ctypes.c_long] * 4
-    ptrace_seize = 0x4206
-    return libc.ptrace(ptrace_seize, pid, 0, 0) == 0
+    return libc.ptrace(request, pid, 0, data) == 0
+
+
+def seize(pid):
+    """Becomes its tracer, without stopping it. False: it is gone, or traced already."""
+    return ptrace(0x4206, pid)
+
+
+def let_go_on(pid, number):
+    """With that signal."""
+    return ptrace(7, pid, number)
+
+
+def let_go(pid):
+    """Is its tracer no more; the signal that it stands at is as if it had not been sent."""
+    return ptrace(17, pid)
 
 
 class Case(unittest.TestCase):

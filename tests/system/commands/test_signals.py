@@ -91,19 +91,38 @@ for i in range(8):
         os.kill(program.pid, signal.SIGCONT)
         self.assert_alive(program)
 
-    def test_stopped_program_that_cannot_stop_again(self):
-        """A tracer holds its first thread, which so is not stopped: the restart fails."""
+    def traced(self, back):
+        """The first process of a restart that has just begun, with us as its tracer."""
+        def found():
+            self.assertIsNone(back.poll(), "it was too quick to be traced")
+            with open(f"/proc/{back.pid}/task/{back.pid}/children", encoding="ascii") as children:
+                return [pid for pid in map(int, children.read().split()) if case.seize(pid)]
+        (pid,) = case.wait_until("its first process", found)
+        return pid
+
+    def saved_as_stopped(self):
         program = self.start(BIG)
         os.kill(program.pid, signal.SIGSTOP)
         case.wait_until("the stop", lambda: case.state(program.pid) == "T")
         self.save("--nosync", "-f", "image", program.pid)
-        back = self.restart("-q", "image", stderr=subprocess.PIPE)
 
-        def traced():
-            self.assertIsNone(back.poll(), "it was too quick to be traced")
-            with open(f"/proc/{back.pid}/task/{back.pid}/children", encoding="ascii") as children:
-                return [pid for pid in map(int, children.read().split()) if case.seize(pid)]
-        (pid,) = case.wait_until("its first process", traced)
+    def test_stopped_program_that_is_continued_at_once(self):
+        """Before cr_restart has seen it stop: a tracer takes the stop away, and goes."""
+        self.saved_as_stopped()
+        back = self.restart("-q", "image")
+        pid = self.traced(back)
+        wall = 0x40000000
+        while (status := os.waitpid(pid, wall)[1]) and os.WSTOPSIG(status) != signal.SIGSTOP:
+            self.assertTrue(os.WIFSTOPPED(status), status)
+            case.let_go_on(pid, os.WSTOPSIG(status))
+        case.let_go(pid)
+        self.assert_alive(back)
+
+    def test_stopped_program_that_cannot_stop_again(self):
+        """A tracer holds its first thread, which so is not stopped: the restart fails."""
+        self.saved_as_stopped()
+        back = self.restart("-q", "image", stderr=subprocess.PIPE)
+        pid = self.traced(back)
         # Whoever traces it is the first to hear of its end.
         case.wait_until("its end", lambda: os.WIFSIGNALED(os.waitpid(pid, 0x40000000)[1]))
         self.assertEqual(errno.ETIMEDOUT, back.wait(case.PATIENCE))
