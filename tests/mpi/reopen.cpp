@@ -4,7 +4,6 @@
 #include "mpi/capsule/capsule.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -15,7 +14,6 @@
 #include <sstream>
 #include <string>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
 
@@ -30,19 +28,6 @@ using Handle = void *;
 {
     std::cerr << "not as before: " << text << "\n";
     _exit(3);
-}
-
-std::string setting(const char *name)
-{
-    const char *value = getenv(name);
-    if (value == nullptr)
-        fail(std::string(name) + " is not set");
-    return value;
-}
-
-int number(const char *name)
-{
-    return std::stoi(setting(name));
 }
 
 std::set<std::string> listing(const char *directory)
@@ -142,16 +127,6 @@ void look_from_outside(const Process &before)
              now.dispositions);
 }
 
-// Where the shared memory of this round lies. When Open MPI's server sees a connection end it also
-// removes the files that were announced by it, so a name of an earlier round must not come again.
-void have_own_directory(int round)
-{
-    const std::string directory = setting("CRYO_SCRATCH") + "/shared." + std::to_string(round);
-    if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
-        fail("mkdir " + directory);
-    setenv("OMPI_MCA_btl_vader_backing_directory", directory.c_str(), 1);
-}
-
 void run_once(const Process &before)
 {
     capsule::Refusal why;
@@ -178,75 +153,18 @@ void run_once(const Process &before)
         fail(why.text);
 }
 
-std::string note(const std::string &what, int rank)
-{
-    return setting("CRYO_SCRATCH") + "/" + what + "." + std::to_string(rank);
-}
-
-void await(const std::string &path)
-{
-    while (access(path.c_str(), F_OK) != 0)
-        usleep(1000);
-}
-
-void tell(const std::string &what)
-{
-    std::ofstream(note(what, number("OMPI_COMM_WORLD_RANK"))).flush();
-}
-
-void wait_for_all(const std::string &what)
-{
-    tell(what);
-    for (int rank = 0; rank < number("OMPI_COMM_WORLD_SIZE"); rank++)
-        await(note(what, rank));
-}
-
-// Of mpirun, which is the ranks' server here.
-int sockets_of_server()
-{
-    int found = 0;
-    const std::string directory = "/proc/" + std::to_string(getppid()) + "/fd/";
-    for (const std::string &name : listing(directory.c_str())) {
-        char target[64] = {};
-        if (readlink((directory + name).c_str(), target, sizeof(target) - 1) > 0)
-            found += std::string(target).rfind("socket:", 0) == 0;
-    }
-    return found;
-}
-
-// Open MPI's server loses count when a rank initializes again and it has not yet seen the end of
-// another's connection: that one is then taken for gone. So a rank goes on when all have discarded,
-// and when the server knows it.
-void wait_for_server(int round, int sockets)
-{
-    const std::string discarded = "discarded." + std::to_string(round);
-    const std::string known = "known." + std::to_string(round);
-    wait_for_all(discarded);
-    if (number("OMPI_COMM_WORLD_RANK") == 0) {
-        while (sockets_of_server() > sockets)
-            usleep(1000);
-        tell(known);
-    }
-    await(note(known, 0));
-}
-
 } // namespace
 
 int main(int /*argc*/, char **argv)
 {
     signal(SIGUSR1, [](int) {});
-    const int sockets = sockets_of_server();
-    wait_for_all("counted");
-    have_own_directory(0); // the environment may grow the heap, which must not count below
-    capsule::keep(1);      // what Cryo keeps for itself is there from now on
+    capsule::keep(1); // what Cryo keeps for itself is there from now on
     const Process warm_up;
     const Process before;
     for (int round = 0; round < atoi(argv[1]); round++) {
-        have_own_directory(round);
         run_once(before);
         const Process after;
         compare(before, after);
-        wait_for_server(round, sockets);
     }
     std::cout << "opened and discarded, nothing left\n";
     return 0;
