@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pid_namespace.hpp"
 
+#include "base/passing.hpp"
 #include "restore/ending_signals.hpp"
 #include "sys/raw.hpp"
 
@@ -38,53 +39,21 @@ constexpr size_t longest_message = 128 << 10;
 // One packet each, so that no end has to be marked.
 bool send_message(int to, const Json &message, int descriptor = -1)
 {
-    std::string text = message.dump(-1, ' ', false, Json::error_handler_t::replace);
-    iovec part = {text.data(), text.size()};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr head = {};
-    head.msg_iov = &part;
-    head.msg_iovlen = 1;
-    if (descriptor >= 0) {
-        head.msg_control = control;
-        head.msg_controllen = sizeof(control);
-        cmsghdr *rights = CMSG_FIRSTHDR(&head);
-        rights->cmsg_level = SOL_SOCKET;
-        rights->cmsg_type = SCM_RIGHTS;
-        rights->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(rights), &descriptor, sizeof(int));
-    }
-    ssize_t n;
-    do {
-        n = sendmsg(to, &head, MSG_NOSIGNAL);
-    } while (n < 0 && errno == EINTR);
-    return n == static_cast<ssize_t>(text.size());
+    const std::string text = message.dump(-1, ' ', false, Json::error_handler_t::replace);
+    const std::span<const int> with(&descriptor, descriptor >= 0 ? 1 : 0);
+    return cryo::send_with(to, text, with) == static_cast<ssize_t>(text.size());
 }
 
 // Nothing when the other end is gone.
 std::optional<Json> receive_message(int from, Fd *descriptor = nullptr)
 {
     std::vector<char> text(longest_message);
-    iovec part = {text.data(), text.size()};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr head = {};
-    head.msg_iov = &part;
-    head.msg_iovlen = 1;
-    head.msg_control = control;
-    head.msg_controllen = sizeof(control);
-    ssize_t n;
-    do {
-        n = recvmsg(from, &head, MSG_CMSG_CLOEXEC);
-    } while (n < 0 && errno == EINTR);
+    std::vector<Fd> fds;
+    const ssize_t n = cryo::receive_with(from, text, fds);
     if (n <= 0)
         return {};
-    const cmsghdr *rights = CMSG_FIRSTHDR(&head);
-    if (rights != nullptr && rights->cmsg_type == SCM_RIGHTS) {
-        int fd;
-        memcpy(&fd, CMSG_DATA(rights), sizeof(fd));
-        Fd got(fd);
-        if (descriptor != nullptr)
-            *descriptor = std::move(got);
-    }
+    if (descriptor != nullptr && !fds.empty())
+        *descriptor = std::move(fds.front());
     Json message = Json::parse(text.data(), text.data() + n, nullptr, false);
     return message.is_discarded() ? std::nullopt : std::optional<Json>(std::move(message));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/self_request.hpp"
 
+#include "base/passing.hpp"
 #include "capture/proc.hpp"
 #include "capture/session.hpp"
 #include "libcr/self.h"
@@ -34,19 +35,7 @@ bool receive(int from, uint32_t what, int &result)
 bool send_save(int to, int file, bool waits)
 {
     cryo_self_message message = {CRYO_SELF_MAGIC, CRYO_SELF_SAVE, 0, waits ? 1U : 0U};
-    iovec part = {&message, sizeof(message)};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr whole = {};
-    whole.msg_iov = &part;
-    whole.msg_iovlen = 1;
-    whole.msg_control = control;
-    whole.msg_controllen = sizeof(control);
-    cmsghdr *head = CMSG_FIRSTHDR(&whole);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(head), &file, sizeof(file));
-    return sendmsg(to, &whole, MSG_NOSIGNAL) == sizeof(message);
+    return send_with(to, bytes_of(message), std::span(&file, 1)) == sizeof(message);
 }
 
 } // namespace

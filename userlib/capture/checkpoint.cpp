@@ -66,6 +66,7 @@ class Checkpoint
         if (options_.phase && !name.empty())
             options_.phase(name);
     }
+
     pid_t id_;
     const CheckpointOptions &options_;
     Common common_;

@@ -2,8 +2,8 @@
 #include "capture/meeting.hpp"
 
 #include "agent/protocol.hpp"
+#include "base/passing.hpp"
 
-#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <poll.h>
@@ -33,30 +33,12 @@ Heard receive(int socket, Packet &packet, int milliseconds)
         return Heard::nothing;
     packet = {};
     packet.bytes.resize(most_bytes);
-    iovec part = {packet.bytes.data(), packet.bytes.size()};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE((most_fds + 3) * sizeof(int))> control;
-    msghdr message = {};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    const ssize_t n = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    const ssize_t n = receive_with(socket, packet.bytes, packet.fds, MSG_DONTWAIT);
+    if (n < 0 && errno == EAGAIN)
         return Heard::nothing;
     if (n <= 0)
         return Heard::closed;
     packet.bytes.resize(static_cast<size_t>(n));
-    for (cmsghdr *head = CMSG_FIRSTHDR(&message); head != nullptr;
-         head = CMSG_NXTHDR(&message, head)) {
-        if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
-            continue;
-        const size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < count; i++) {
-            int fd;
-            memcpy(&fd, CMSG_DATA(head) + i * sizeof(fd), sizeof(fd));
-            packet.fds.emplace_back(fd);
-        }
-    }
     return Heard::packet;
 }
 
@@ -64,21 +46,7 @@ bool send(int socket, std::span<const char> bytes, std::span<const int> fds)
 {
     if (bytes.size() > most_bytes || fds.size() > most_fds)
         return false;
-    iovec part = {const_cast<char *>(bytes.data()), bytes.size()};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(most_fds * sizeof(int))> control = {};
-    msghdr message = {};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    if (!fds.empty()) {
-        message.msg_control = control.data();
-        message.msg_controllen = CMSG_SPACE(fds.size_bytes());
-        cmsghdr *head = CMSG_FIRSTHDR(&message);
-        head->cmsg_level = SOL_SOCKET;
-        head->cmsg_type = SCM_RIGHTS;
-        head->cmsg_len = CMSG_LEN(fds.size_bytes());
-        memcpy(CMSG_DATA(head), fds.data(), fds.size_bytes());
-    }
-    return sendmsg(socket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+    return send_with(socket, bytes, fds) == static_cast<ssize_t>(bytes.size());
 }
 
 // An image is handed on by a copy of the file, when its programs go on already: so it must be one

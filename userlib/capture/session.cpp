@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/session.hpp"
 
+#include "base/passing.hpp"
 #include "capture/identity.hpp"
 #include "capture/members.hpp"
 #include "capture/proc.hpp"
@@ -81,21 +82,7 @@ Result<void> check_doorbell(const Proc &proc, std::string_view status)
 
 Result<void> send_command(int to, const Command &command, std::span<const int> fds)
 {
-    iovec part = {const_cast<Command *>(&command), sizeof(command)};
-    alignas(cmsghdr) char control[CMSG_SPACE(3 * sizeof(int))] = {};
-    msghdr message = {};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    if (!fds.empty()) {
-        message.msg_control = control;
-        message.msg_controllen = CMSG_SPACE(fds.size_bytes());
-        cmsghdr *head = CMSG_FIRSTHDR(&message);
-        head->cmsg_level = SOL_SOCKET;
-        head->cmsg_type = SCM_RIGHTS;
-        head->cmsg_len = CMSG_LEN(fds.size_bytes());
-        memcpy(CMSG_DATA(head), fds.data(), fds.size_bytes());
-    }
-    if (sendmsg(to, &message, MSG_NOSIGNAL) != sizeof(command))
+    if (send_with(to, bytes_of(command), fds) != sizeof(command))
         return Error::from_errno("asking the agent", errno);
     return {};
 }

@@ -156,6 +156,7 @@ class AgentSession
     Result<void> await_packet();
     bool is_stopped() const;
     Result<agent::Reply> reply(agent::Op op);
+    Result<void> watch(const agent::Command &command);
     Result<agent::Reply> ask(agent::Op op, uint64_t argument = 0);
     // Of an older agent it may be shorter, but not than `least`; the rest is zero.
     Result<void> packet(void *to, size_t size, size_t least = 0);

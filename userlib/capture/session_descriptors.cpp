@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of a session that brings the program's descriptors over (agent/descriptors.cpp), and
 // tells what in the process is not the program's.
+#include "base/passing.hpp"
 #include "capture/session.hpp"
 
 #include <algorithm>
@@ -31,29 +32,11 @@ void allow_descriptors()
 Result<void> receive_some(int from, std::vector<Fd> &to, size_t expected)
 {
     Reply answer = {};
-    iovec part = {&answer, sizeof(answer)};
-    alignas(cmsghdr) char control[CMSG_SPACE(agent::descriptors_at_once * sizeof(int))];
-    msghdr message = {};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof(control);
-    ssize_t n;
-    do {
-        n = recvmsg(from, &message, MSG_CMSG_CLOEXEC);
-    } while (n < 0 && errno == EINTR);
+    const size_t before = to.size();
+    const ssize_t n = receive_with(from, room_in(answer), to);
     if (n < 0)
         return Error::from_errno("looking at the program's descriptors", errno);
-    const cmsghdr *head = CMSG_FIRSTHDR(&message);
-    if (head != nullptr && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
-        const size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < count; i++) {
-            int fd;
-            memcpy(&fd, CMSG_DATA(head) + i * sizeof(int), sizeof(int));
-            to.emplace_back(fd);
-        }
-        expected -= std::min(count, expected);
-    }
+    expected -= std::min(to.size() - before, expected);
     if (n != sizeof(answer) || answer.magic != agent::protocol_magic ||
         answer.op != Op::descriptors)
         return Error(EPROTO, "the program's agent answers in another protocol");

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What waited in sockets is sent again by their peers: bytes, packets, and descriptors on their way
 // (SCM_RIGHTS). That comes last of all: any open file may be among them.
+#include "base/passing.hpp"
 #include "restore/open_parts.hpp"
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <fmt/format.h>
 #include <sys/socket.h>
 
@@ -13,26 +13,10 @@ namespace cryo::restore {
 
 namespace {
 
-constexpr size_t most_descriptors = 253; // of one message: the kernel's SCM_MAX_FD
-
 // One message, or as much of it as a stream takes at once.
 ssize_t send_one(int from, std::string_view bytes, const std::vector<int> &descriptors)
 {
-    iovec part = {const_cast<char *>(bytes.data()), bytes.size()};
-    alignas(cmsghdr) char control[CMSG_SPACE(most_descriptors * sizeof(int))] = {};
-    msghdr message = {};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    if (const size_t size = descriptors.size() * sizeof(int); size != 0) {
-        message.msg_control = control;
-        message.msg_controllen = CMSG_SPACE(size);
-        cmsghdr *head = CMSG_FIRSTHDR(&message);
-        head->cmsg_level = SOL_SOCKET;
-        head->cmsg_type = SCM_RIGHTS;
-        head->cmsg_len = CMSG_LEN(size);
-        memcpy(CMSG_DATA(head), descriptors.data(), size);
-    }
-    return sendmsg(from, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return send_with(from, bytes, descriptors, MSG_DONTWAIT);
 }
 
 Error failure(ssize_t sent)
@@ -57,7 +41,7 @@ Result<std::vector<int>> descriptors_of(const Planning &p, const image::Passed &
     std::vector<int> descriptors;
     for (size_t i = 0; i < passed.open_files.size(); i++) {
         const auto open = p.open_fds.find(passed.open_files[i]);
-        if (open == p.open_fds.end() || descriptors.size() == most_descriptors)
+        if (open == p.open_fds.end() || descriptors.size() == most_passed)
             return Error(EINVAL, "a message in a socket brings what is no open file");
         descriptors.push_back(open->second);
     }

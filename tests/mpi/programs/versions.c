@@ -66,6 +66,8 @@ int main(int argc, char **argv)
     OK(MPI_Init(&argc, &argv));
     OK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
     OK(MPI_Comm_size(MPI_COMM_WORLD, &size));
+    if (!asks) /* at once: the daemons may not know all ranks yet */
+        expect("MPI_Ckpt after MPI_Init", MPI_Ckpt(), CKPT_SAVED);
     for (int step = 1; step <= steps; step++) {
         const int now = step % every == 0;
         around(step, now && !asks);

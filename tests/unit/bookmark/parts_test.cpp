@@ -71,6 +71,7 @@ TEST(Comm, ThreadsCountTogether)
     Comm comm(1, 1000, {}, 1000, Threads::many, std::pmr::get_default_resource());
     constexpr int kEach = 20'000;
     std::vector<std::thread> threads;
+    threads.reserve(4);
     for (int t = 0; t < 4; t++)
         threads.emplace_back([&] {
             for (int i = 0; i < kEach; i++)
@@ -192,6 +193,52 @@ TEST(Node, RefusesWhatIsNoMessage)
     EXPECT_EQ(node.outcome(), Node::Outcome::abandoned);
     EXPECT_EQ(describe(node.reason()), "rank 1: is gone");
     EXPECT_FALSE(node.request()) << "part of the job is gone";
+}
+
+struct Told : Node::Output {
+    void to_child(uint32_t, Bytes bytes) override
+    {
+        Message m(MessageType::state, 0);
+        ASSERT_TRUE(unpack(bytes, m));
+        types.push_back(m.type);
+    }
+    void to_parent(Bytes) override {}
+    void state(const StateEntry &) override {}
+    void wanted() override { wishes++; }
+
+    std::vector<MessageType> types;
+    int wishes = 0;
+};
+
+TEST(Node, WishesOfThoseWhoWillBeInTheCheckpointUnderWayAreNoOthers)
+{
+    Told told;
+    Node node({.routes = Topology({{0, 1}}, 2).routes(0), .root = true}, told);
+    const auto wish = [&](uint32_t through) { // of a rank that has come through that checkpoint
+        ASSERT_TRUE(node.from_child(
+            0, pack(Message(MessageType::want, through), std::pmr::get_default_resource())));
+    };
+    wish(0);
+    EXPECT_EQ(told.wishes, 1);
+    ASSERT_TRUE(node.request());
+    wish(0);
+    EXPECT_EQ(told.wishes, 1) << "it will be in the first";
+    node.abandon({.rank = 0, .doing = Doing::failed});
+    wish(1);
+    EXPECT_EQ(told.wishes, 2) << "the first is over";
+}
+
+TEST(Node, WhatItDeclinesComesToAnEndAtTheRanks)
+{
+    Told told;
+    Node node({.routes = Topology({{0}}, 2).routes(0), .root = true}, told);
+    node.decline();
+    EXPECT_EQ(told.types, (std::vector{MessageType::request, MessageType::abandon}));
+    EXPECT_EQ(node.outcome(), Node::Outcome::abandoned);
+    ASSERT_TRUE(node.request());
+    told.types.clear();
+    node.decline(); // not while another is under way
+    EXPECT_TRUE(told.types.empty());
 }
 
 } // namespace

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/passing.hpp"
 #include "capture/socket_look.hpp"
 
 #include <cstring>
@@ -33,21 +34,7 @@ struct Pair {
     }
     void send(const std::string &bytes, const std::vector<int> &descriptors) const
     {
-        alignas(cmsghdr) char control[CMSG_SPACE(253 * sizeof(int))] = {};
-        iovec part = {const_cast<char *>(bytes.data()), bytes.size()};
-        msghdr message = {};
-        message.msg_iov = &part;
-        message.msg_iovlen = 1;
-        if (const size_t size = descriptors.size() * sizeof(int); size != 0) {
-            message.msg_control = control;
-            message.msg_controllen = CMSG_SPACE(size);
-            cmsghdr *head = CMSG_FIRSTHDR(&message);
-            head->cmsg_level = SOL_SOCKET;
-            head->cmsg_type = SCM_RIGHTS;
-            head->cmsg_len = CMSG_LEN(size);
-            memcpy(CMSG_DATA(head), descriptors.data(), size);
-        }
-        ASSERT_EQ(static_cast<ssize_t>(bytes.size()), sendmsg(from.get(), &message, 0));
+        ASSERT_EQ(static_cast<ssize_t>(bytes.size()), send_with(from.get(), bytes, descriptors));
     }
 };
 

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Messages on UNIX sockets that bring descriptors (SCM_RIGHTS).
+//
+//     ssize_t n = send_with(to, bytes, {{file}});
+//     std::vector<Fd> fds;
+//     ssize_t n = receive_with(from, room, fds);        // those that came, closed on exec
+//
+// Both return what sendmsg() and recvmsg() do, and begin again when a signal interrupts them.
+#pragma once
+
+#include "base/fd.hpp"
+
+#include <cstddef>
+#include <span>
+#include <sys/types.h>
+#include <vector>
+
+namespace cryo {
+
+constexpr size_t most_passed = 253; // by one message: the kernel's SCM_MAX_FD
+
+// Never raises SIGPIPE. EINVAL: more descriptors than one message can bring.
+ssize_t send_with(int to, std::span<const char> bytes, std::span<const int> fds, int flags = 0);
+// Appends to `fds`.
+ssize_t receive_with(int from, std::span<char> room, std::vector<Fd> &fds, int flags = 0);
+
+template <class T>
+std::span<const char> bytes_of(const T &one)
+{
+    return {reinterpret_cast<const char *>(&one), sizeof(one)};
+}
+template <class T>
+std::span<char> room_in(T &one)
+{
+    return {reinterpret_cast<char *>(&one), sizeof(one)};
+}
+
+} // namespace cryo
