@@ -163,15 +163,34 @@ long set_handler(int signal, void (*handler)(int, siginfo_t *, void *), SignalAc
 
 namespace {
 
-// An area of ours can be registered only where no other is.
-bool has_foreign_rseq()
+// Whether the thread has registered this area, another one, or none. An area can be registered only
+// where none is; the kernel tells by its error whether it is the same.
+enum class Rseq { none, same, other };
+
+Rseq look_at_rseq(uint64_t area, uint64_t size)
 {
-    alignas(32) char area[32] = {};
     constexpr int unregister = 1;
-    const long result = sys::call(SYS_rseq, area, sizeof(area), 0, RSEQ_SIG);
+    const long result = sys::call(SYS_rseq, area, size, 0, RSEQ_SIG);
     if (!sys::failed(result))
-        sys::call(SYS_rseq, area, sizeof(area), unregister, RSEQ_SIG);
-    return result == -EINVAL || result == -EBUSY || result == -EPERM;
+        sys::call(SYS_rseq, area, size, unregister, RSEQ_SIG);
+    return result == -EBUSY                        ? Rseq::same
+           : result == -EINVAL || result == -EPERM ? Rseq::other
+                                                   : Rseq::none;
+}
+
+// The C library's area, unless the program has given that up; an area of the program's own cannot
+// be had again.
+void look_at_rseq(ThreadFacts &facts)
+{
+    alignas(32) char none_of_these[32] = {};
+    const sys::RseqArea area = sys::rseq_area(facts.fs_base);
+    Rseq found = area.address != 0 ? look_at_rseq(area.address, area.size)
+                                   : look_at_rseq(reinterpret_cast<uint64_t>(none_of_these),
+                                                  sizeof(none_of_these));
+    facts.foreign_rseq = found == Rseq::other ? 1 : 0;
+    facts.rseq = found == Rseq::same ? area.address : 0;
+    facts.rseq_size = facts.rseq != 0 ? area.size : 0;
+    facts.rseq_signature = RSEQ_SIG;
 }
 
 } // namespace
@@ -186,12 +205,8 @@ void fill_facts(ThreadFacts &facts, int tid, void *frame)
     sys::call(SYS_get_robust_list, 0, &facts.robust_head, &facts.robust_size);
     sys::call(SYS_prctl, PR_GET_PDEATHSIG, &facts.pdeathsig, 0, 0, 0);
     facts.timer_slack = static_cast<uint64_t>(sys::call(SYS_prctl, PR_GET_TIMERSLACK, 0, 0, 0, 0));
-    const sys::RseqArea rseq = sys::rseq_area(facts.fs_base);
-    facts.rseq = rseq.address;
-    facts.rseq_size = rseq.size;
-    facts.rseq_signature = RSEQ_SIG;
+    look_at_rseq(facts);
     facts.securebits = static_cast<int>(sys::call(SYS_prctl, PR_GET_SECUREBITS, 0, 0, 0, 0));
-    facts.foreign_rseq = rseq.address == 0 && has_foreign_rseq() ? 1 : 0;
     get_policy(facts.policy, 0, 0);
 }
 

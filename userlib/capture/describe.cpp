@@ -231,10 +231,11 @@ Result<image::Thread> describe_thread(Description &d, const agent::ThreadFacts &
         d.problems.add(fmt::format("thread {} has a seccomp filter of its own", facts.tid),
                        "start the program without one");
     if (facts.foreign_rseq != 0)
-        d.problems.add(fmt::format("thread {} has registered a restartable sequence (rseq) area "
-                                   "that is not the C library's",
-                                   facts.tid),
-                       "start the program without GLIBC_TUNABLES=glibc.pthread.rseq=0");
+        d.problems.add(
+            fmt::format("thread {} has registered a restartable sequence (rseq) area "
+                        "that is not the C library's",
+                        facts.tid),
+            "leave the C library's in place; GLIBC_TUNABLES=glibc.pthread.rseq=0 takes it away");
     describe_credentials(d, first, *status, facts, t);
     describe_policy(d.strings, facts.policy, t.numa_mode, t.numa_nodes);
     return t;

@@ -57,9 +57,10 @@ std::string unwatched(std::string smaps)
     constexpr std::string_view flag = " uw";
     for (size_t at = 0; (at = smaps.find("\nVmFlags:", at)) != std::string::npos;) {
         const size_t end = smaps.find('\n', ++at);
-        const size_t found = smaps.find(flag, at);
-        if (found < end)
-            smaps.erase(found, flag.size());
+        // Within the line: there may be many thousand of them.
+        const size_t found = std::string_view(smaps).substr(at, end - at).find(flag);
+        if (found != std::string_view::npos)
+            smaps.erase(at + found, flag.size());
     }
     return smaps;
 }

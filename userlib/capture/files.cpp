@@ -193,7 +193,9 @@ std::string_view Files::refusal(const Seen &seen) const
     case FileKind::block_device:
         return "the device";
     case FileKind::char_device:
-        return is_plain_device(seen.status) ? "" : "the device";
+        if (!is_plain_device(seen.status))
+            return "the device";
+        return ends_with(seen.link, gone) ? "a device without a name," : "";
     case FileKind::directory:
         return ends_with(seen.link, gone) ? "a directory without a name," : "";
     case FileKind::memfd: {
@@ -363,6 +365,7 @@ Result<void> Files::read_descriptors(std::vector<Holder> holders)
         return done;
     for (Seen &seen : seen_)
         seen.kind = kind_of(seen);
+    name_terminals();
     if (Result<void> done = look_into_sockets(); !done)
         return done;
     for (Seen &seen : seen_) {
@@ -378,6 +381,7 @@ Result<void> Files::read_descriptors(std::vector<Holder> holders)
             descriptor.open_file = seen_[descriptor_[place]].open_file;
         }
     }
+    refuse_files_about_members();
     for (const Seen &one : all) {
         const Seen &representative = seen_[descriptor_[{one.holder, one.fd}]];
         if (representative.open_file == 0 || (one.flags & O_PATH) != 0)

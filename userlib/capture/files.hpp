@@ -138,6 +138,8 @@ class Files
     image::File &file_record(const Seen &seen) { return files_[record_of(seen).file - 1]; }
     uint32_t copied(image::ObjectKind kind, std::string bytes);
 
+    // files_process.cpp
+    void refuse_files_about_members();
     // files_owner.cpp: who gets its signals.
     Result<void> read_owner(const Seen &seen);
     // files_contents.cpp
@@ -157,6 +159,7 @@ class Files
     // files_lock.cpp
     Result<void> read_locks(const Seen &seen, uint32_t open_file);
     // files_terminal.cpp
+    void name_terminals();
     Result<void> read_terminals();
     // files_passed.cpp: what waits in sockets, and the open files that are on their way there.
     Result<void> look_into_sockets();

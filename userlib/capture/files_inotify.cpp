@@ -29,7 +29,7 @@ Result<void> Files::read_inotify(const Seen &seen)
                 return all.error();
             known = std::move(*all);
         }
-        // "wd:1 ino:9e7e sdev:800013 mask:800afce ignored_mask:0 …"
+        // "wd:1a ino:9e7e sdev:800013 mask:800afce ignored_mask:0 …"
         const auto number = [&](std::string_view key, int base) {
             std::string_view word = take_word(line);
             word.remove_prefix(std::min(key.size(), word.size()));
@@ -37,7 +37,7 @@ Result<void> Files::read_inotify(const Seen &seen)
         };
         image::InotifyWatch watch;
         watch.open_file = seen.open_file;
-        watch.watch = static_cast<int32_t>(number("wd:", 10));
+        watch.watch = static_cast<int32_t>(number("wd:", 16));
         const uint64_t inode = number("ino:", 16);
         number("sdev:", 16);
         watch.mask = static_cast<uint32_t>(number("mask:", 16)) &

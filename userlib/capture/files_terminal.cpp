@@ -12,7 +12,10 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <set>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 // The kernel's termios2 and libc's <sys/ioctl.h> cannot be had in one source.
@@ -33,7 +36,43 @@ std::string slave_path(uint32_t index)
     return fmt::format("/dev/pts/{}", index);
 }
 
+// Of /dev/tty: the terminal that it stands for. −1: the kernel does not tell.
+int pseudo_terminal_behind(int fd)
+{
+    constexpr unsigned first = 136; // the major numbers of pseudo-terminals
+    constexpr unsigned last = 143;
+    unsigned device = 0;
+    if (ioctl(fd, TIOCGDEV, &device) != 0 || major(device) < first || major(device) > last)
+        return -1;
+    return static_cast<int>((major(device) - first) * 256 + minor(device));
+}
+
 } // namespace
+
+// What was opened as /dev/tty and is a pseudo-terminal of the program's own is treated as one that
+// was opened by that terminal's name.
+void Files::name_terminals()
+{
+    std::set<int> own;
+    for (const Seen &seen : seen_) {
+        unsigned index = 0;
+        if (seen.kind == FileKind::pty_master && (seen.flags & O_PATH) == 0 &&
+            ioctl(seen.shared.get(), TIOCGPTN, &index) == 0)
+            own.insert(static_cast<int>(index));
+    }
+    for (Seen &seen : seen_) {
+        if (seen.kind != FileKind::terminal || (seen.flags & O_PATH) != 0 ||
+            seen.status.st_rdev != makedev(5, 0))
+            continue;
+        const int index = pseudo_terminal_behind(seen.shared.get());
+        const std::string path = slave_path(static_cast<uint32_t>(index));
+        struct stat status;
+        if (own.count(index) != 0 && stat(path.c_str(), &status) == 0) {
+            seen.link = path;
+            seen.status = status;
+        }
+    }
+}
 
 Result<void> Files::read_terminals()
 {

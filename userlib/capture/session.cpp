@@ -164,6 +164,37 @@ Result<std::string> AgentSession::address_of(const Proc &proc)
     return fmt::format("cryo.{}.{}", *ns, inner_pid(*status));
 }
 
+namespace {
+
+// Where the agent's handler could not do its work, or would not be let live (seccomp's strict
+// mode): such a process is not touched.
+Result<void> check_enterable(const Proc &proc)
+{
+    if (const std::string why = why_not_preloadable(proc.path("exe")); !why.empty())
+        return Error(ENOTSUP, fmt::format("process {} {}: Cryo cannot enter it", proc.pid(), why));
+    if (Result<std::string> root = proc.link("root"); root && *root != "/")
+        return Error(ENOTSUP, fmt::format("process {} has another root directory, {}: run "
+                                          "cr_checkpoint inside it",
+                                          proc.pid(), *root));
+    Result<std::vector<int>> threads = proc.numbers("task");
+    if (!threads)
+        return Error(ESRCH, fmt::format("no process {}", proc.pid()));
+    for (const int tid : *threads) {
+        Result<std::string> status = proc.read(fmt::format("task/{}/status", tid));
+        std::string_view mode = status ? field(*status, "Seccomp") : "";
+        if (take_number(mode) == 0)
+            continue;
+        return Error(ENOTSUP,
+                     fmt::format("process {} runs under seccomp{}: start it without; "
+                                 "filters cannot be read back",
+                                 proc.pid(),
+                                 tid == proc.pid() ? "" : fmt::format(" (thread {})", tid)));
+    }
+    return {};
+}
+
+} // namespace
+
 Result<AgentSession> AgentSession::connect(pid_t pid)
 {
     const Proc proc(pid);
@@ -181,8 +212,8 @@ Result<AgentSession> AgentSession::connect(pid_t pid)
     if (!connection)
         return Error::from_errno("socket", errno);
     const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-    if (const std::string why = why_not_preloadable(proc.path("exe")); !why.empty())
-        return Error(ENOTSUP, fmt::format("process {} {}: Cryo cannot enter it", pid, why));
+    if (Result<void> open = check_enterable(proc); !open)
+        return open.error();
     if (Result<void> safe = check_doorbell(proc, *status); !safe)
         return safe.error();
     if (::connect(connection.get(), reinterpret_cast<const sockaddr *>(&address), length) != 0) {

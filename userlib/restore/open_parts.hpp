@@ -50,6 +50,8 @@ void plan_timer_descriptors(Planning &p);
 void plan_watches(Planning &p);
 // open_terminal.cpp
 Result<void> open_terminals(Planning &p);
+// The other end of the master `fd`, for as long as processes are made.
+Result<int> open_other_end(Planning &p, int fd, const image::Terminal &saved);
 // open_socket.cpp
 Result<void> open_sockets(Planning &p);
 void plan_listeners(Planning &p);

@@ -113,11 +113,6 @@ Result<void> fill(Planning &p, const image::File &file, int fd)
 // What makes the file what it was; its contents can be written no more then, perhaps.
 Result<void> finish(const image::File &file, int fd)
 {
-    if (file.kind == FileKind::memfd) {
-        if (file.seals != 0 && file.seals != F_SEAL_SEAL && fcntl(fd, F_ADD_SEALS, file.seals) != 0)
-            return Error::from_errno(fmt::format("sealing memory file {}", file.link), errno);
-        return {};
-    }
     struct stat now;
     if (fstat(fd, &now) != 0)
         return Error::from_errno(fmt::format("looking at {}", file.path), errno);
@@ -127,8 +122,15 @@ Result<void> finish(const image::File &file, int fd)
         if (fchown(fd, file.uid, file.gid) != 0 && errno != EPERM && errno != EINVAL)
             return Error::from_errno(fmt::format("giving {} its owner", file.path), errno);
     }
-    if (fchmod(fd, file.mode & 07777) != 0)
+    // A seal from the beginning may forbid to set even what is there.
+    if (((now.st_mode ^ file.mode) & 07777) != 0 && fchmod(fd, file.mode & 07777) != 0)
         return Error::from_errno(fmt::format("giving {} its mode", file.path), errno);
+    constexpr int64_t second = 1'000'000'000;
+    const timespec times[2] = {{0, UTIME_OMIT}, {file.modified / second, file.modified % second}};
+    futimens(fd, times); // others' files: left as it is
+    if (file.kind == FileKind::memfd && file.seals != 0 && file.seals != F_SEAL_SEAL &&
+        fcntl(fd, F_ADD_SEALS, file.seals) != 0)
+        return Error::from_errno(fmt::format("sealing memory file {}", file.link), errno);
     return {};
 }
 
@@ -148,6 +150,17 @@ Result<void> open_all(Planning &p, const image::File &file, int fd)
     return {};
 }
 
+// The open file that memfd_create(2) gave, or one like it; 0: none is left. To execve it does not
+// count as being open for writing, as one that was opened later would (ETXTBSY).
+uint32_t maker_of(const Planning &p, const image::File &file)
+{
+    for (const auto &[id, open_file] : p.saved.open_files) {
+        if (open_file.file == file.id && (open_file.flags & (O_ACCMODE | O_PATH)) == O_RDWR)
+            return id;
+    }
+    return 0;
+}
+
 Result<void> open_nameless(Planning &p, const image::File &file)
 {
     Result<Fd> made = file.kind == FileKind::memfd ? memory_file(file) : nameless(file);
@@ -155,15 +168,20 @@ Result<void> open_nameless(Planning &p, const image::File &file)
         return made.error();
     if (Result<void> filled = fill(p, file, made->get()); !filled)
         return filled;
-    if (Result<void> all = open_all(p, file, made->get()); !all)
-        return all;
-    if (Result<void> done = finish(file, made->get()); !done)
-        return done;
-    Result<int> kept = keep_open(p, std::move(*made), 0);
+    const uint32_t first = file.kind == FileKind::memfd ? maker_of(p, file) : 0;
+    if (first != 0) {
+        const image::OpenFile &open_file = p.saved.open_files.at(first);
+        if (Result<void> set = set_flags(made->get(), open_file.flags, file.path); !set)
+            return set;
+        lseek(made->get(), static_cast<off_t>(open_file.position), SEEK_SET);
+    }
+    Result<int> kept = keep_open(p, std::move(*made), first);
     if (!kept)
         return kept.error();
     p.file_fds[file.id] = *kept;
-    return {};
+    if (Result<void> all = open_all(p, file, *kept); !all)
+        return all;
+    return finish(file, *kept);
 }
 
 // Whether the file that is there has just the contents that were saved.
@@ -291,6 +309,11 @@ Result<void> open_by_name(Planning &p, const image::File &file, const image::Ope
         return {};
     }
     case FileKind::directory:
+        if (is_about_itself(p, file.path)) {
+            open_within(p, file, open_file);
+            return {};
+        }
+        break;
     case FileKind::char_device:
     case FileKind::symlink:
         break;

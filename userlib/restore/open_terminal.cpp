@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 // The kernel's termios2 and libc's <sys/ioctl.h> cannot be had in one source.
@@ -53,6 +54,20 @@ termios2 modes_of(const image::Terminal &saved)
     return modes;
 }
 
+// As grantpt(3) or the program set them. Only root may give it away, and who may not could not have
+// before.
+void give_owner(const image::File &saved, int slave)
+{
+    struct stat now;
+    if (fstat(slave, &now) != 0)
+        return;
+    if ((now.st_uid != saved.uid || now.st_gid != saved.gid) &&
+        fchown(slave, saved.uid, saved.gid) != 0)
+        return;
+    if (((now.st_mode ^ saved.mode) & 07777) != 0 && fchmod(slave, saved.mode & 07777) != 0)
+        return;
+}
+
 Result<void> open_pair(Planning &p, const image::Terminal &saved)
 {
     unsigned number = 0;
@@ -85,6 +100,7 @@ Result<void> open_pair(Planning &p, const image::Terminal &saved)
                   static_cast<int>((open_file.flags & ~creation_flags) | O_NOCTTY | O_CLOEXEC)));
         if (!slave)
             return Error::from_errno("opening the other end of a pseudo-terminal", errno);
+        give_owner(file, slave.get());
         if (Result<int> kept = keep_open(p, std::move(slave), id); !kept)
             return kept.error();
     }
@@ -118,6 +134,17 @@ Result<void> open_pair(Planning &p, const image::Terminal &saved)
 }
 
 } // namespace
+
+Result<int> open_other_end(Planning &p, int fd, const image::Terminal &saved)
+{
+    const int unlocked = 0;
+    const int locked = saved.locked ? 1 : 0;
+    ioctl(fd, TIOCSPTLCK, &unlocked);
+    Fd slave(ioctl(fd, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC));
+    if (!slave || ioctl(fd, TIOCSPTLCK, &locked) != 0)
+        return Error::from_errno("opening the other end of a pseudo-terminal", errno);
+    return keep_open(p, std::move(slave), 0);
+}
 
 Result<void> open_terminals(Planning &p)
 {

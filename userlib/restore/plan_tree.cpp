@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plan of all processes: their relations; what is open, once for all of them; then each by
 // itself.
-#include "restore/plan_parts.hpp"
+#include "restore/open_parts.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -57,7 +57,8 @@ class Planner
     Result<int> session_of(const One &one) const;
     int group_of(const One &one);
     Saved distribute();
-    void give_terminal(Newborn &kin, int number, const Planning &opening) const;
+    bool has_own_terminal(const One &leader) const;
+    Result<void> give_terminal(Newborn &kin, int number, Planning &opening) const;
     void note_clock();
     int floor() const;
 
@@ -105,12 +106,24 @@ int Planner::number_of(uint32_t pid) const
     return nobody;
 }
 
-// A session that the root was in, and not of its making, is cr_restart's now.
+// Whether the session's terminal is one that the tree has made.
+bool Planner::has_own_terminal(const One &leader) const
+{
+    const std::string_view tty = leader.saved.process.tty;
+    return leader.image && leader.member->sid == leader.member->pid && !tty.empty() &&
+           std::ranges::any_of(all_.front()->saved.terminals, [&](const auto &terminal) {
+               return tty == fmt::format("/dev/pts/{}", terminal.second.pty_index);
+           });
+}
+
+// A session that the root was in, and not of its making, is cr_restart's now; and one that it has
+// made, too, unless it has a terminal there, which it would lose.
 Result<int> Planner::session_of(const One &one) const
 {
     const uint32_t sid = one.member->sid;
     const int leader = number_of(sid);
-    if (leader != nobody && (options_.restore_sid || !is_root(*all_[static_cast<size_t>(leader)])))
+    if (leader != nobody && (options_.restore_sid || !is_root(*all_[static_cast<size_t>(leader)]) ||
+                             has_own_terminal(*all_[static_cast<size_t>(leader)])))
         return leader;
     for (const auto &other : all_) {
         if (!is_root(*other) || other->member->sid != sid)
@@ -129,7 +142,8 @@ int Planner::group_of(const One &one)
 {
     const uint32_t pgid = one.member->pgid;
     const int leader = number_of(pgid);
-    const bool saved_one = options_.restore_pgid || options_.restore_sid;
+    const bool saved_one =
+        options_.restore_pgid || options_.restore_sid || has_own_terminal(*all_.front());
     if (leader != nobody && (saved_one || !is_root(*all_[static_cast<size_t>(leader)])))
         return leader;
     for (const auto &other : all_) {
@@ -263,22 +277,34 @@ int Planner::floor() const
     return floor;
 }
 
-// A session of the tree's own has its terminal again, if that is one of the tree's.
-void Planner::give_terminal(Newborn &kin, int number, const Planning &opening) const
+// A session of the tree's own has its terminal again, if that is one of the tree's. It may be that
+// nobody has it open, and only whoever has its other end could tell.
+Result<void> Planner::give_terminal(Newborn &kin, int number, Planning &opening) const
 {
     const image::Process &process = all_[static_cast<size_t>(number)]->saved.process;
     if (kin.session != number || process.tty.empty())
-        return;
+        return {};
     for (const auto &[id, open_file] : opening.saved.open_files) {
         const auto file = opening.saved.files.find(open_file.file);
         const auto fd = opening.open_fds.find(id);
-        if (file == opening.saved.files.end() || fd == opening.open_fds.end() ||
-            file->second.kind != image::FileKind::terminal || file->second.path != process.tty)
+        if (file == opening.saved.files.end() || fd == opening.open_fds.end())
             continue;
-        kin.terminal = fd->second;
+        const auto terminal = opening.saved.terminals.find(open_file.file);
+        if (file->second.kind == image::FileKind::terminal && file->second.path == process.tty) {
+            kin.terminal = fd->second;
+        } else if (terminal != opening.saved.terminals.end() &&
+                   process.tty == fmt::format("/dev/pts/{}", terminal->second.pty_index)) {
+            Result<int> opened = open_other_end(opening, fd->second, terminal->second);
+            if (!opened)
+                return opened.error();
+            kin.terminal = *opened;
+        } else {
+            continue;
+        }
         kin.foreground = number_of(process.foreground_pgid);
-        return;
+        return {};
     }
+    return {};
 }
 
 void Planner::note_clock()
@@ -334,7 +360,8 @@ Result<std::unique_ptr<TreePlan>> Planner::plan()
         TreePlan::Process &process = tree_->processes[i];
         if (!process.plan)
             continue;
-        give_terminal(process.kin, static_cast<int>(i), opening);
+        if (Result<void> given = give_terminal(process.kin, static_cast<int>(i), opening); !given)
+            return given.error().within(tree_->name);
         // What the root opens itself (files of /proc that are about it), only the root has.
         const std::map<uint32_t, uint16_t> none;
         Planning own{*process.image,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-foreach(name registers x87 sse segment_bases)
+foreach(name registers x87 sse vectors_across segment_bases)
     cryo_test_program(cpu/${name})
 endforeach()
 cryo_test_program(cpu/rounding LIBS m)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// inotify: watches keep their numbers and report what happens after.
+// inotify: watches keep their numbers, also high ones, and report what happens after.
 #include "probe.h"
 
 #include <sys/inotify.h>
@@ -20,11 +20,20 @@ int main(int argc, char **argv)
     probe_start(argc, argv);
     int fd = PROBE_TRY(inotify_init1(IN_NONBLOCK));
     PROBE_TRY(mkdir(probe_path("watched"), 0700));
+    PROBE_TRY(mkdir(probe_path("last"), 0700));
     int file = PROBE_TRY(open(probe_path("file"), O_CREAT | O_RDWR, 0600));
     int gone = PROBE_TRY(inotify_add_watch(fd, "/", IN_DELETE_SELF));
     int by_directory = PROBE_TRY(inotify_add_watch(fd, probe_path("watched"), IN_CREATE));
     int by_file = PROBE_TRY(inotify_add_watch(fd, probe_path("file"), IN_MODIFY));
     PROBE_TRY(inotify_rm_watch(fd, gone));
+    enum { MORE = 20 };
+    for (unsigned i = 0; i < MORE; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "more.%u", i);
+        PROBE_TRY(mkdir(probe_path(name), 0700));
+        PROBE_TRY(inotify_add_watch(fd, probe_path(name), IN_CREATE));
+    }
+    const int last = PROBE_TRY(inotify_add_watch(fd, probe_path("last"), IN_CREATE));
     char removed[4096];
     PROBE_TRY(read(fd, removed, sizeof removed)); // IN_IGNORED of the removed one
     do {
@@ -35,6 +44,9 @@ int main(int argc, char **argv)
         PROBE_TRY(close(PROBE_TRY(open(probe_path("watched/new"), O_CREAT | O_WRONLY, 0600))));
         expect(fd, "watch of the directory", by_directory, IN_CREATE);
         PROBE_TRY(unlink(probe_path("watched/new")));
+        PROBE_TRY(close(PROBE_TRY(open(probe_path("last/new"), O_CREAT | O_WRONLY, 0600))));
+        expect(fd, "watch that was made last", last, IN_CREATE);
+        PROBE_TRY(unlink(probe_path("last/new")));
     } while (probe_more());
     return probe_pass();
 }

@@ -13,6 +13,8 @@ int main(int argc, char **argv)
     PROBE_TRY(write(fd, content, SIZE));
     PROBE_TRY(unlink(probe_path("gone")));
     PROBE_TRY(lseek(fd, 100, SEEK_SET));
+    const struct timespec times[2] = {{123456, 7}, {234567, 8}};
+    PROBE_TRY(futimens(fd, times));
     do {
         probe_ready();
         PROBE_SABOTAGE("contents", pwrite(fd, "\0\0", 2, 4097));
@@ -20,6 +22,7 @@ int main(int argc, char **argv)
         struct stat seen;
         PROBE_TRY(fstat(fd, &seen));
         probe_equal("size of the unlinked file", SIZE, seen.st_size);
+        probe_equal("time of its contents", 234567, seen.st_mtim.tv_sec);
         probe_equal("links to it", 0, (long long)seen.st_nlink);
         probe_equal("offset in it", 100, lseek(fd, 0, SEEK_CUR));
         static unsigned char found[SIZE];

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files of /proc that are about the processes of the image: at the restart only the first process
+// opens those that are about itself; the others are not there yet when files are opened.
+#include "capture/files.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace cryo::capture {
+
+void Files::refuse_files_about_members()
+{
+    constexpr std::string_view about = "/proc/";
+    for (size_t holder = 0; holder < holders_.size(); holder++) {
+        for (const image::Descriptor &descriptor : descriptors_[holder]) {
+            const Seen &seen = seen_[descriptor_[{holder, static_cast<int>(descriptor.fd)}]];
+            if (seen.open_file == 0 || !std::string_view(seen.link).starts_with(about))
+                continue;
+            std::string_view rest = std::string_view(seen.link).substr(about.size());
+            const auto pid = static_cast<pid_t>(take_number(rest));
+            const auto member = std::ranges::find_if(
+                holders_, [&](const Holder &other) { return other.proc.pid() == pid; });
+            if (member == holders_.end() || (member == holders_.begin() && holder == 0))
+                continue;
+            holders_[holder].problems.add(
+                fmt::format("descriptor {}: a file about process {}, which is saved, too, {}",
+                            descriptor.fd, pid, seen.link),
+                "close it before the checkpoint");
+        }
+    }
+}
+
+} // namespace cryo::capture
