@@ -42,8 +42,8 @@ Result<bool> Files::look_at_new_sockets()
         const auto peer = looked_at_.find(look.peer_inode);
         const bool is_unix = look.domain == AF_UNIX && look.diagnosed && !look.listening;
         // Connected to each other; many datagram sockets may send to one that has a name.
-        socket.in_pair = is_unix && look.peer_inode != 0 && peer != looked_at_.end() &&
-                         peer->second.look.peer_inode == inode;
+        socket.in_pair = is_unix && look.peer_inode != 0 && look.peer_inode != inode &&
+                         peer != looked_at_.end() && peer->second.look.peer_inode == inode;
         const bool left_alone =
             is_unix && look.connected && look.peer_inode == 0 && look.kind != SOCK_DGRAM;
         socket.contents = (socket.in_pair || left_alone) && !look.has_filter;

@@ -116,6 +116,12 @@ Result<void> Files::read_sockets()
             record.state = SocketState::closed;
             if (!options_.close_sockets)
                 refuse(*seen, name, way_out);
+        } else if (look.ended) {
+            record.state = SocketState::closed;
+            record.shutdown = 3; // reads find the end, not that it was never connected
+            if (look.unread && !options_.close_sockets)
+                refuse(*seen, name + ", whose connection has ended, with unread bytes",
+                       "read them before the checkpoint, or let --sockets=close drop them");
         } else {
             record.state = look.bound ? SocketState::bound : SocketState::fresh;
         }

@@ -102,9 +102,16 @@ void diagnose(SocketLook &look, uint64_t inode)
     }
 }
 
+// What libc's structure lacks of the kernel's, since Linux 4.2.
+struct TcpInfo : tcp_info {
+    uint64_t pacing_rate, max_pacing_rate, bytes_acknowledged, bytes_received;
+    uint32_t segments_out, segments_in;
+};
+static_assert(sizeof(tcp_info) == 104);
+
 void look_at_tcp(int fd, SocketLook &look)
 {
-    tcp_info info = {};
+    TcpInfo info = {};
     socklen_t size = sizeof(info);
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
         return;
@@ -114,6 +121,11 @@ void look_at_tcp(int fd, SocketLook &look)
         look.backlog = info.tcpi_sacked;
     } else {
         look.connected = info.tcpi_state != TCP_CLOSE;
+        // It has a name still, which is nobody's any more. Being at its end it is always readable.
+        look.ended = !look.connected && info.segments_out > 0;
+        int waiting = 0;
+        if (look.ended)
+            look.unread = ioctl(fd, FIONREAD, &waiting) == 0 && waiting > 0;
     }
 }
 

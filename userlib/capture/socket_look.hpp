@@ -20,6 +20,7 @@ struct SocketLook {
     std::string local, peer; // as bind(2) takes them
     bool bound = false, connected = false, listening = false;
     bool local_is_unnamed = true, peer_is_unnamed = true;
+    bool ended = false;      // TCP: was a connection, and is none any more
     bool unread = false;     // something waits in it
     bool has_filter = false; // SO_ATTACH_FILTER
     uint32_t backlog = 0;

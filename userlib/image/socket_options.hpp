@@ -10,11 +10,16 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <vector>
+
+#ifndef SO_BUF_LOCK
+#define SO_BUF_LOCK 72 // since Linux 5.14; libc's headers may be older
+#endif
 
 namespace cryo::image {
 
@@ -33,21 +38,36 @@ inline constexpr SocketOption socket_options[] = {
     {SOL_SOCKET, SO_PASSCRED, AF_UNIX, 0},
     {SOL_SOCKET, SO_RCVBUF, 0, 0},
     {SOL_SOCKET, SO_SNDBUF, 0, 0},
+    {SOL_SOCKET, SO_BUF_LOCK, 0, 0}, // after the sizes, which lock themselves
     {SOL_SOCKET, SO_RCVLOWAT, 0, 0},
     {SOL_SOCKET, SO_PRIORITY, 0, 0},
+    {SOL_SOCKET, SO_MARK, 0, 0},
+    {SOL_SOCKET, SO_BINDTODEVICE, AF_INET, 0},
     {SOL_SOCKET, SO_TIMESTAMP, 0, 0},
+    {SOL_SOCKET, SO_TIMESTAMPNS, 0, 0},
     {SOL_SOCKET, SO_LINGER, 0, 0},
     {SOL_SOCKET, SO_RCVTIMEO, 0, 0},
     {SOL_SOCKET, SO_SNDTIMEO, 0, 0},
     {IPPROTO_IP, IP_TOS, AF_INET, 0},
     {IPPROTO_IP, IP_TTL, AF_INET, 0},
+    {IPPROTO_IP, IP_MTU_DISCOVER, AF_INET, 0},
+    {IPPROTO_IP, IP_RECVERR, AF_INET, 0},
     {IPPROTO_IP, IP_PKTINFO, AF_INET, SOCK_DGRAM},
+    {IPPROTO_IP, IP_RECVTTL, AF_INET, SOCK_DGRAM},
+    {IPPROTO_IP, IP_RECVTOS, AF_INET, SOCK_DGRAM},
     {IPPROTO_IP, IP_FREEBIND, AF_INET, 0},
     {IPPROTO_IP, IP_MULTICAST_TTL, AF_INET, SOCK_DGRAM},
     {IPPROTO_IP, IP_MULTICAST_LOOP, AF_INET, SOCK_DGRAM},
     {IPPROTO_IPV6, IPV6_V6ONLY, AF_INET6, 0},
+    {IPPROTO_IPV6, IPV6_UNICAST_HOPS, AF_INET6, 0},
+    {IPPROTO_IPV6, IPV6_TCLASS, AF_INET6, 0},
+    {IPPROTO_IPV6, IPV6_RECVERR, AF_INET6, 0},
     {IPPROTO_IPV6, IPV6_RECVPKTINFO, AF_INET6, SOCK_DGRAM},
     {IPPROTO_TCP, TCP_NODELAY, AF_INET, SOCK_STREAM},
+    {IPPROTO_TCP, TCP_CORK, AF_INET, SOCK_STREAM},
+    {IPPROTO_TCP, TCP_SYNCNT, AF_INET, SOCK_STREAM},
+    {IPPROTO_TCP, TCP_LINGER2, AF_INET, SOCK_STREAM},
+    {IPPROTO_TCP, TCP_USER_TIMEOUT, AF_INET, SOCK_STREAM},
     {IPPROTO_TCP, TCP_KEEPIDLE, AF_INET, SOCK_STREAM},
     {IPPROTO_TCP, TCP_KEEPINTVL, AF_INET, SOCK_STREAM},
     {IPPROTO_TCP, TCP_KEEPCNT, AF_INET, SOCK_STREAM},
@@ -57,6 +77,36 @@ inline constexpr SocketOption socket_options[] = {
 inline bool is_time(int level, int name)
 {
     return level == SOL_SOCKET && (name == SO_RCVTIMEO || name == SO_SNDTIMEO);
+}
+
+// An interface by its name, which another host may number otherwise. Its value is made of the name.
+inline bool is_interface(int level, int name)
+{
+    return level == SOL_SOCKET && name == SO_BINDTODEVICE;
+}
+
+// FNV-1a; 0: no interface.
+inline uint64_t interface_value(const char *interface)
+{
+    uint64_t value = 0xcbf29ce484222325;
+    for (const char *c = interface; *c != 0; c++)
+        value = (value ^ static_cast<unsigned char>(*c)) * 0x100000001b3;
+    return interface[0] == 0 ? 0 : value;
+}
+
+inline int bind_to_interface(int fd, uint64_t value)
+{
+    char name[IF_NAMESIZE] = "";
+    if (struct if_nameindex *all = if_nameindex()) {
+        for (const struct if_nameindex *one = all; one->if_index != 0; one++) {
+            if (interface_value(one->if_name) == value)
+                strncpy(name, one->if_name, sizeof(name) - 1);
+        }
+        if_freenameindex(all);
+    }
+    if (name[0] == 0 && value != 0)
+        return ENODEV;
+    return setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, name, sizeof(name)) == 0 ? 0 : errno;
 }
 
 // The kernel doubles what it is told, and tells the double.
@@ -77,6 +127,14 @@ inline bool read_socket_option(int fd, int level, int name, uint64_t &value)
             static_cast<uint64_t>(time.tv_sec) * 1'000'000 + static_cast<uint64_t>(time.tv_usec);
         return true;
     }
+    if (is_interface(level, name)) {
+        char interface[IF_NAMESIZE] = "";
+        socklen_t size = sizeof(interface);
+        if (getsockopt(fd, level, name, interface, &size) != 0)
+            return false;
+        value = interface_value(interface);
+        return true;
+    }
     uint64_t got = 0;
     socklen_t size = level == SOL_SOCKET && name == SO_LINGER ? 8 : 4;
     if (getsockopt(fd, level, name, &got, &size) != 0)
@@ -87,6 +145,8 @@ inline bool read_socket_option(int fd, int level, int name, uint64_t &value)
 
 inline int set_socket_option(int fd, int level, int name, uint64_t value)
 {
+    if (is_interface(level, name))
+        return bind_to_interface(fd, value);
     int result;
     if (is_time(level, name)) {
         const timeval time = {static_cast<time_t>(value / 1'000'000),

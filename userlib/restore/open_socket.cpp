@@ -314,6 +314,9 @@ Result<void> open_one(Planning &p, const image::Socket &saved)
         if (Result<void> named = name_it(p, made->get(), saved); !named)
             return named;
     }
+    // One whose connection had ended already reads as such; the kernel says ENOTCONN, and does it.
+    if (saved.state == SocketState::closed && saved.shutdown == 3)
+        shutdown(made->get(), SHUT_RDWR);
     if (saved.state == SocketState::listening) {
         if (listen(made->get(), static_cast<int>(saved.backlog)) != 0)
             return Error::from_errno("listening again", errno);
@@ -345,7 +348,8 @@ Result<void> open_sockets(Planning &p)
                 continue;
             if (Result<void> done = open_one(p, socket); !done)
                 return done.error().within(fmt::format("descriptor {}", descriptor_of(p, id)));
-            if (socket.state == SocketState::closed && socket.domain != AF_UNIX)
+            if (socket.state == SocketState::closed && socket.domain != AF_UNIX &&
+                socket.shutdown == 0)
                 p.plan.notices.push_back(fmt::format("descriptor {}, a connection, is closed now",
                                                      descriptor_of(p, id)));
         }

@@ -3,6 +3,7 @@
 #include "probe.h"
 
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -19,6 +20,8 @@ int main(int argc, char **argv)
     probe_start(argc, argv);
     int fresh = PROBE_TRY(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     PROBE_TRY(setsockopt(fresh, SOL_SOCKET, SO_KEEPALIVE, &(int){1}, sizeof(int)));
+    PROBE_TRY(setsockopt(fresh, IPPROTO_TCP, TCP_CORK, &(int){1}, sizeof(int)));
+    PROBE_TRY(setsockopt(fresh, SOL_SOCKET, SO_BINDTODEVICE, "lo", 3));
     int udp = PROBE_TRY(socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0));
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     PROBE_TRY(bind(udp, (struct sockaddr *)&any, sizeof any));
@@ -31,6 +34,10 @@ int main(int argc, char **argv)
     PROBE_TRY(chmod("log", 0620));
     int sender = PROBE_TRY(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     PROBE_TRY(connect(sender, (struct sockaddr *)&name, sizeof name));
+    struct sockaddr_un own = {.sun_family = AF_UNIX, .sun_path = "own"};
+    int itself = PROBE_TRY(socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0));
+    PROBE_TRY(bind(itself, (struct sockaddr *)&own, sizeof own));
+    PROBE_TRY(connect(itself, (struct sockaddr *)&own, sizeof own));
     do {
         probe_ready();
         PROBE_SABOTAGE("keepalive", setsockopt(fresh, SOL_SOCKET, SO_KEEPALIVE, &(int){0}, 4));
@@ -40,6 +47,13 @@ int main(int argc, char **argv)
         socklen_t size = sizeof keeps;
         PROBE_TRY(getsockopt(fresh, SOL_SOCKET, SO_KEEPALIVE, &keeps, &size));
         probe_equal("keepalive of the fresh socket", 1, keeps);
+        int corked = 0;
+        PROBE_TRY(getsockopt(fresh, IPPROTO_TCP, TCP_CORK, &corked, &size));
+        probe_equal("cork of the fresh socket", 1, corked);
+        char interface[16] = "";
+        size = sizeof interface;
+        PROBE_TRY(getsockopt(fresh, SOL_SOCKET, SO_BINDTODEVICE, interface, &size));
+        probe_equal_text("interface of the fresh socket", "lo", interface);
         probe_equal("port of the bound one", port, port_of(udp));
         any.sin_port = htons((uint16_t)port);
         PROBE_TRY(sendto(udp, "self", 4, 0, (struct sockaddr *)&any, sizeof any));
@@ -47,6 +61,8 @@ int main(int argc, char **argv)
         probe_equal("datagram to itself", 4, recv(udp, got, sizeof got, 0));
         probe_equal("bytes of the sender", 5, send(sender, "hello", 5, 0));
         probe_equal("bytes from the sender", 5, recv(log, got, sizeof got, 0));
+        probe_equal("bytes to itself", 4, send(itself, "mine", 4, 0));
+        probe_equal("bytes from itself", 4, recv(itself, got, sizeof got, 0));
         struct stat seen;
         PROBE_TRY(stat("log", &seen));
         probe_equal("mode of the socket file", 0620, seen.st_mode & 07777);

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Both ends of a TCP connection that has come to its end: reads find the end, writes EPIPE.
+#include "probe.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+static void await_end(int fd)
+{
+    struct tcp_info info;
+    do {
+        socklen_t size = sizeof info;
+        PROBE_TRY(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size));
+        sched_yield();
+    } while (info.tcpi_state != TCP_CLOSE);
+}
+
+int main(int argc, char **argv)
+{
+    probe_start(argc, argv);
+    signal(SIGPIPE, SIG_IGN);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    const int listener = PROBE_TRY(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    PROBE_TRY(bind(listener, (struct sockaddr *)&address, sizeof address));
+    PROBE_TRY(listen(listener, 1));
+    PROBE_TRY(getsockname(listener, (struct sockaddr *)&address, &size));
+    int ends[2];
+    ends[0] = PROBE_TRY(socket(AF_INET, SOCK_STREAM, 0));
+    PROBE_TRY(connect(ends[0], (struct sockaddr *)&address, sizeof address));
+    ends[1] = PROBE_TRY(accept(listener, NULL, NULL));
+    PROBE_TRY(close(listener));
+    for (int i = 0; i < 2; i++) {
+        PROBE_TRY(shutdown(ends[i], SHUT_WR));
+    }
+    for (int i = 0; i < 2; i++) {
+        await_end(ends[i]);
+    }
+    do {
+        probe_ready();
+        PROBE_SABOTAGE("end", dup2(PROBE_TRY(socket(AF_INET, SOCK_STREAM, 0)), ends[1]));
+        for (int i = 0; i < 2; i++) {
+            char byte;
+            probe_equal("bytes at the end", 0, recv(ends[i], &byte, 1, MSG_DONTWAIT));
+            probe_equal("bytes that could be sent", -1, write(ends[i], "x", 1));
+            probe_equal("error of that", EPIPE, errno);
+        }
+    } while (probe_more());
+    return probe_pass();
+}
