@@ -18,18 +18,6 @@ namespace {
 
 constexpr int last_signal = 64; // SIGRTMAX, which is a call
 
-void after_fork_in_child()
-{
-    forget_control();
-    forget_round();
-    forget_watch_lock();
-    forget_watched();
-    forget_tracker(true);
-    state.active.store(0);
-    open_control();
-    callback_thread_after_fork();
-}
-
 // It may be pending since before the program was executed.
 long unblock()
 {
@@ -48,6 +36,18 @@ const char *variable(char **environment, const char *name)
 }
 
 } // namespace
+
+void after_fork_in_child()
+{
+    forget_control();
+    forget_round();
+    forget_watch_lock();
+    forget_watched();
+    forget_tracker(true);
+    state.active.store(0);
+    open_control();
+    callback_thread_after_fork();
+}
 
 int begin_agent(char **environment)
 {

@@ -10,4 +10,7 @@ namespace cryo::agent {
 // `environment` is that of the process: libc may not know it yet.
 int begin_agent(char **environment);
 
+// In a child that a fork has made: it listens by itself.
+void after_fork_in_child();
+
 } // namespace cryo::agent

@@ -18,5 +18,6 @@ void find_real_wait_functions();
 void find_real_exec_functions();
 void find_real_ipc_functions();
 void find_real_syscall();
+void find_real_clone();
 
 } // namespace cryo::agent

@@ -37,6 +37,7 @@ namespace {
     cryo::agent::find_real_exec_functions();
     cryo::agent::find_real_ipc_functions();
     cryo::agent::find_real_syscall();
+    cryo::agent::find_real_clone();
     cryo::agent::begin_agent(environment);
 }
 

@@ -178,6 +178,7 @@ Result<void> Checkpoint::describe_everybody()
             return seen;
         common_.shared.count(d.space);
     }
+    refuse_lost_sessions(members_, zombies_);
     std::string problems;
     const std::set<pid_t> everybody = gathering_.known();
     for (const auto &member : members_) {

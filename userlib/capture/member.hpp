@@ -138,4 +138,8 @@ class Member
     uint64_t pages_ = 0;
 };
 
+// Those whose session cannot be made again, for its leader has ended.
+void refuse_lost_sessions(const std::vector<std::unique_ptr<Member>> &members,
+                          const std::vector<Relation> &zombies);
+
 } // namespace cryo::capture

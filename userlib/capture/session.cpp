@@ -2,7 +2,7 @@
 #include "capture/session.hpp"
 
 #include "base/passing.hpp"
-#include "capture/identity.hpp"
+#include "capture/enterable.hpp"
 #include "capture/members.hpp"
 #include "capture/proc.hpp"
 #include "libcr.h"
@@ -125,13 +125,20 @@ Result<void> PageSource::read(uint64_t address, std::span<char> to, bool zeros_b
     return check_deadline(deadline_);
 }
 
-Result<void> check_deadline(uint64_t deadline_ns)
+namespace {
+
+uint64_t monotonic_ns()
 {
     timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    const uint64_t ns =
-        static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-    if (deadline_ns != 0 && ns >= deadline_ns)
+    return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+} // namespace
+
+Result<void> check_deadline(uint64_t deadline_ns)
+{
+    if (deadline_ns != 0 && monotonic_ns() >= deadline_ns)
         return Error(ETIME, "the checkpoint took longer than --time allows; the program goes on");
     return {};
 }
@@ -164,37 +171,6 @@ Result<std::string> AgentSession::address_of(const Proc &proc)
     return fmt::format("cryo.{}.{}", *ns, inner_pid(*status));
 }
 
-namespace {
-
-// Where the agent's handler could not do its work, or would not be let live (seccomp's strict
-// mode): such a process is not touched.
-Result<void> check_enterable(const Proc &proc)
-{
-    if (const std::string why = why_not_preloadable(proc.path("exe")); !why.empty())
-        return Error(ENOTSUP, fmt::format("process {} {}: Cryo cannot enter it", proc.pid(), why));
-    if (Result<std::string> root = proc.link("root"); root && *root != "/")
-        return Error(ENOTSUP, fmt::format("process {} has another root directory, {}: run "
-                                          "cr_checkpoint inside it",
-                                          proc.pid(), *root));
-    Result<std::vector<int>> threads = proc.numbers("task");
-    if (!threads)
-        return Error(ESRCH, fmt::format("no process {}", proc.pid()));
-    for (const int tid : *threads) {
-        Result<std::string> status = proc.read(fmt::format("task/{}/status", tid));
-        std::string_view mode = status ? field(*status, "Seccomp") : "";
-        if (take_number(mode) == 0)
-            continue;
-        return Error(ENOTSUP,
-                     fmt::format("process {} runs under seccomp{}: start it without; "
-                                 "filters cannot be read back",
-                                 proc.pid(),
-                                 tid == proc.pid() ? "" : fmt::format(" (thread {})", tid)));
-    }
-    return {};
-}
-
-} // namespace
-
 Result<AgentSession> AgentSession::connect(pid_t pid)
 {
     const Proc proc(pid);
@@ -217,9 +193,7 @@ Result<AgentSession> AgentSession::connect(pid_t pid)
     if (Result<void> safe = check_doorbell(proc, *status); !safe)
         return safe.error();
     if (::connect(connection.get(), reinterpret_cast<const sockaddr *>(&address), length) != 0) {
-        return Error(ESRCH, fmt::format("process {} does not listen: it was not started under "
-                                        "cr_run, or it closed Cryo's descriptor",
-                                        pid));
+        return Error(ESRCH, fmt::format("process {} does not listen: {}", pid, why_deaf(pid)));
     }
     // Somebody else could have taken the name: the listener must be the process that we mean.
     ucred peer = {};
@@ -293,6 +267,7 @@ Result<void> AgentSession::packet(void *to, size_t size, size_t least)
     } while (n < 0 && errno == EINTR);
     if (n < static_cast<ssize_t>(least == 0 ? size : least))
         return lost(n < 0 ? errno : 0);
+    heard_ = true;
     return {};
 }
 
@@ -446,6 +421,13 @@ Result<void> AgentSession::served()
 Result<void> AgentSession::await_resumed()
 {
     Reply answer = {};
+    // One that has not come to its handler yet may be in the kernel for as long as it likes
+    // (vfork); it finds then that nobody asks any more.
+    if (!heard_) {
+        constexpr uint64_t patience_ns = 5'000'000'000;
+        const uint64_t end = monotonic_ns() + patience_ns;
+        deadline_ = deadline_ == 0 ? end : std::min(deadline_, end);
+    }
     do {
         // One that was stopped goes on when it is continued.
         if (Result<void> got = packet(&answer, sizeof(answer)); !got)

@@ -71,7 +71,12 @@ class AgentSession
   public:
     static Result<AgentSession> connect(pid_t pid);
     // A connection that another checkpoint has made.
-    static AgentSession adopt(Fd connection, pid_t pid) { return {std::move(connection), pid}; }
+    static AgentSession adopt(Fd connection, pid_t pid)
+    {
+        AgentSession made(std::move(connection), pid);
+        made.heard_ = true; // by that one
+        return made;
+    }
     // The checkpoint signal of a process.
     static int signal_of(const Proc &proc);
     // Where the agent of a process listens, an abstract address.
@@ -165,6 +170,7 @@ class AgentSession
     Fd connection_;
     pid_t pid_;
     uint64_t deadline_ = 0;
+    bool heard_ = false;   // the agent has said anything
     uint16_t version_ = 0; // of the protocol that the agent speaks
     std::deque<agent::Op> asked_ahead_;
 };

@@ -256,6 +256,23 @@ void plan_last_descriptor_work(Planning &p)
     plan_locks(p);
 }
 
+namespace {
+
+// Cutting is a change to the kernel, also where there is nothing to be cut off.
+void keep_time(Planning &p, const image::File &file, int fd)
+{
+    struct stat now;
+    if (stat(std::string(file.path).c_str(), &now) != 0 ||
+        static_cast<uint64_t>(now.st_size) != file.size)
+        return;
+    const timespec times[2] = {{0, UTIME_OMIT}, now.st_mtim};
+    p.plan.program.try_call(
+        fmt::format("keeping the time of {}", file.path), SYS_utimensat,
+        {value(fd), value(0), p.plan.program.data(times, sizeof(times)), value(0)});
+}
+
+} // namespace
+
 void plan_truncation(Planning &p)
 {
     for (const auto &[beside, path] : p.plan.replacements.all())
@@ -271,6 +288,7 @@ void plan_truncation(Planning &p)
             continue;
         p.plan.program.call(fmt::format("cutting {} back to its size", file.path), SYS_ftruncate,
                             {value(fd), value(file.size)});
+        keep_time(p, file, fd);
     }
     // What only a message brings, no process has a descriptor for.
     for (const uint32_t id : p.saved.only_passed) {

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/enterable.hpp"
+
+#include "capture/identity.hpp"
+#include "capture/members.hpp"
+
+#include <cerrno>
+#include <fmt/format.h>
+#include <linux/kcmp.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace cryo::capture {
+
+Result<void> check_enterable(const Proc &proc)
+{
+    if (const std::string why = why_not_preloadable(proc.path("exe")); !why.empty())
+        return Error(ENOTSUP, fmt::format("process {} {}: Cryo cannot enter it", proc.pid(), why));
+    if (Result<std::string> root = proc.link("root"); root && *root != "/")
+        return Error(ENOTSUP, fmt::format("process {} has another root directory, {}: run "
+                                          "cr_checkpoint inside it",
+                                          proc.pid(), *root));
+    Result<std::vector<int>> threads = proc.numbers("task");
+    if (!threads)
+        return Error(ESRCH, fmt::format("no process {}", proc.pid()));
+    for (const int tid : *threads) {
+        Result<std::string> status = proc.read(fmt::format("task/{}/status", tid));
+        std::string_view mode = status ? field(*status, "Seccomp") : "";
+        if (take_number(mode) == 0)
+            continue;
+        return Error(ENOTSUP,
+                     fmt::format("process {} runs under seccomp{}: start it without; "
+                                 "filters cannot be read back",
+                                 proc.pid(),
+                                 tid == proc.pid() ? "" : fmt::format(" (thread {})", tid)));
+    }
+    return {};
+}
+
+std::string why_deaf(pid_t pid)
+{
+    const Result<Relation> now = relation_of(pid);
+    const auto shares = [&](int what) {
+        return now && syscall(SYS_kcmp, pid, now->ppid, what, 0, 0) == 0;
+    };
+    if (now && now->stopped)
+        return fmt::format("it was stopped right after its fork: let it go on, kill -CONT {}", pid);
+    if (shares(KCMP_VM))
+        return fmt::format("it runs in the memory of process {} (vfork, or clone with CLONE_VM)",
+                           now->ppid);
+    if (shares(KCMP_FILES))
+        return fmt::format("it shares its descriptors with process {} (clone with CLONE_FILES)",
+                           now->ppid);
+    return "it was not started under cr_run, it closed Cryo's descriptor, or it was made by a "
+           "system call of the program's own";
+}
+
+} // namespace cryo::capture

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whether there can be an agent in a process, and why there is none.
+#pragma once
+
+#include "capture/proc.hpp"
+
+#include <string>
+
+namespace cryo::capture {
+
+// Where the agent's handler could not do its work, or would not be let live (seccomp's strict
+// mode): such a process is not touched.
+Result<void> check_enterable(const Proc &proc);
+
+// Of a process that does not listen: one that another call than fork(2) has made has no agent.
+std::string why_deaf(pid_t pid);
+
+} // namespace cryo::capture
