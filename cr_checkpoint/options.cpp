@@ -176,6 +176,12 @@ void add_options(CLI::App &app, Options &options)
     app.add_option("--base", options.capture.delta.previous,
                    "The image of the checkpoint before, for --delta (default: the newest one of "
                    "the process that lies beside the new one)");
+    app.add_option("--stage-memory", options.capture.delta.stage_memory,
+                   "How much may be copied while the program stands still, for --delta, instead of "
+                   "making a copy of it (default: a tenth of its memory, 16MiB at least; 0: "
+                   "nothing)")
+        ->type_name("SIZE")
+        ->transform(CLI::AsSizeValue(false));
     app.add_option("--backend", options.backend,
                    "Who saves: kmod (the kernel module), user (without it), auto (the best there "
                    "is), criu (also what does not run under cr_run; for root), self "

@@ -145,24 +145,15 @@ class Watch
     // What was written since the time before, watched again from now on.
     std::optional<std::vector<Run>> find()
     {
-        Result<std::vector<Run>> held = map_.own_pages(memory_.start(), memory_.end());
-        Result<std::vector<Run>> written = map_.written(memory_.start(), memory_.end());
-        if (!held || !written)
+        Result<PageMap::Written> changed = map_.protect_written(memory_.start(), memory_.end());
+        if (!changed)
             return std::nullopt;
-        std::vector<Run> changed = common_part(*held, *written);
-        const std::vector<Run> clean = without(*held, *written);
-        for (const Run &run : changed) {
-            uffdio_writeprotect protect = {};
-            protect.range = {run.start, run.end - run.start};
-            protect.mode = UFFDIO_WRITEPROTECT_MODE_WP;
-            if (ioctl(fd_.get(), UFFDIO_WRITEPROTECT, &protect) != 0)
-                return std::nullopt;
-        }
+        const std::vector<Run> clean = without({{memory_.start(), memory_.end()}}, changed->own);
         // When the copy has been made, once more.
-        written = map_.written(memory_.start(), memory_.end());
+        Result<std::vector<Run>> written = map_.written(memory_.start(), memory_.end());
         if (!written || without(clean, *written).size() != clean.size())
             return std::nullopt;
-        return changed;
+        return changed->own;
     }
 
   private:

@@ -148,4 +148,7 @@ long serve_pages(const Channel &channel);
 long serve_own_pages(const Channel &channel); // from the program itself
 long fork_copy(const Channel &channel);
 
+// stage.cpp: pages that change are copied while nothing else runs. −errno; `copied`: bytes.
+long stage_pages(int connection, const Command &command, int file, uint64_t &copied);
+
 } // namespace cryo::agent

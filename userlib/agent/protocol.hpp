@@ -30,7 +30,7 @@
 namespace cryo::agent {
 
 constexpr uint32_t protocol_magic = 0x6f797243; // "Cryo"
-constexpr uint16_t protocol_version = 9;
+constexpr uint16_t protocol_version = 10;
 constexpr int max_signals = 64;
 constexpr const char *copy_name = "cryo copy"; // of the process that is a frozen copy
 
@@ -78,7 +78,17 @@ enum class Op : uint16_t {
     // arg[0], arg[1]: what is watched from now on has this token; zero: nothing that could be
     // relied on. arg[2] 1: the descriptor is closed. From protocol 9 on.
     watched = 27,
+    // SCM_RIGHTS {file}, and arg[0] StagedRun in packets of up to staged_at_once: what is in this
+    // memory is written into the file from arg[1] on, one after the other. value: bytes; −EFAULT:
+    // not all of it can be read. From protocol 10 on.
+    stage = 28,
 };
+
+struct StagedRun {
+    uint64_t start, end; // addresses
+};
+
+constexpr int staged_at_once = 512;
 
 // Changes of memory are watched by a userfaultfd that the checkpointer made the agent keep
 // (capture/tracker.hpp).

@@ -274,6 +274,13 @@ void serve(int connection)
         case Op::watched:
             reply(connection, command, set_watched(command));
             break;
+        case Op::stage: {
+            uint64_t copied = 0;
+            result = stage_pages(connection, command, fds[0], copied);
+            close_all(fds);
+            reply(connection, command, result, copied);
+            break;
+        }
         case Op::policies:
             if (!send_policies(connection, command))
                 return;

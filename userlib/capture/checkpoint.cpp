@@ -100,6 +100,8 @@ Result<void> Checkpoint::open_sink()
     delta_ = std::move(*delta);
     common_.delta = &delta_;
     phase(delta_.notice());
+    if (options_.snapshot == Snapshot::fork && options_.then_signal == 0)
+        common_.stages = stages_for(delta_, options_.delta.stage_memory);
     if (options_.directory) {
         Result<std::unique_ptr<image::TreeWriter>> made =
             image::create_directory(options_.file, file);
@@ -346,8 +348,9 @@ Result<void> Checkpoint::save_member(Member &member, image::ImageWriter &writer)
         if (Result<void> frozen = member.freeze(false, options_.device); !frozen)
             return frozen;
     }
-    const ImageFacts facts = {options_.device >= 0 ? "kmod" : "user", by_copy_ ? "fork" : "stop",
-                              outcome_.stopped_ns, begun_};
+    const std::string_view how = !by_copy_ ? "stop" : member.is_staged() ? "staged" : "fork";
+    const ImageFacts facts = {options_.device >= 0 ? "kmod" : "user", how, outcome_.stopped_ns,
+                              begun_};
     if (Result<void> saved = member.save(writer, facts); !saved)
         return saved;
     outcome_.pages += member.pages();

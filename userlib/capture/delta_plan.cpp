@@ -166,6 +166,9 @@ Result<void> DeltaPlan::choose_base(const DeltaOptions &options, const Snapshot 
         !pages || chosen == 0 ? pages : load(**previous);
     if (!others)
         return others.error();
+    base.left_by_base = (*pages)->common_with(**pages);
+    base.left_by_previous = (*pages)->common_with(**others);
+    base.expected = is_delta ? about->changed_to_previous : 0;
     base.pages = std::move(*pages);
     base.previous_pages = std::move(*others);
     bases_.emplace(member.pid, std::move(base));

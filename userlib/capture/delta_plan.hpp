@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "capture/page_table.hpp"
+#include "capture/runs.hpp"
 #include "image/records.hpp"
 #include "image/snapshot.hpp"
 #include "image/writer.hpp"
@@ -32,6 +33,9 @@ struct DeltaOptions {
     std::string previous = {};
     uint32_t threshold = 1500; // of the adaptive mode, in thousandths
     uint32_t most_images = 16; // that an image may need, itself included
+    // Bytes that may be copied while a process stands still, instead of making a copy of it; none:
+    // a tenth of its memory, and 16 MiB at least.
+    std::optional<uint64_t> stage_memory = {};
 };
 
 class DeltaPlan
@@ -46,6 +50,10 @@ class DeltaPlan
         std::array<uint8_t, 16> token{}, previous_token{};
         std::string name;
         uint32_t images = 0; // that the new image will need, itself included
+        // Memory that is left to the base where it has not changed since it, or since `previous`.
+        std::vector<Run> left_by_base, left_by_previous;
+        uint64_t expected =
+            0; // pages that will have changed, if as many do as before; 0: not known
     };
 
     // `target`: where the new image goes; it is never based on what it replaces.
@@ -54,6 +62,7 @@ class DeltaPlan
 
     bool wanted() const { return wanted_; }
     const Base *base_of(pid_t pid) const;
+    const std::map<uint32_t, Base> &bases() const { return bases_; } // by pid
     // What a person should know: on which image, or why on none.
     const std::string &notice() const { return notice_; }
 

@@ -13,8 +13,10 @@
 #include "capture/regions.hpp"
 #include "capture/session.hpp"
 #include "capture/shared_contents.hpp"
+#include "capture/stage.hpp"
 
 #include <functional>
+#include <map>
 
 namespace cryo::capture {
 
@@ -43,6 +45,7 @@ struct Common {
     std::function<void(uint64_t)> moved; // told of bytes of memory as they arrive
     SharedContents shared;
     const DeltaPlan *delta = nullptr;
+    std::map<pid_t, Stage> stages; // room for what has changed, by process
 };
 
 struct Description {
@@ -83,6 +86,8 @@ struct Description {
     std::string arguments, environment;
     std::vector<uint64_t> auxv;
     std::vector<uint64_t> own_libraries; // an address inside each of Cryo's
+
+    uint64_t huge_pages() const { return early.was_used() ? early.huge_pages() : space.huge_pages; }
 };
 
 // Fill `d`. What cannot be saved is in d.problems afterwards. The memory comes last, when the

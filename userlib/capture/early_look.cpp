@@ -99,6 +99,14 @@ std::string joined(std::string_view text)
     return all;
 }
 
+bool others_watch(std::string_view smaps, const std::vector<Run> &watched)
+{
+    const auto is_ours = [&](const Run &mapping) {
+        return !common_part({mapping}, watched).empty();
+    };
+    return has_any(smaps, of_userfaultfd) || !std::ranges::all_of(watched_mappings(smaps), is_ours);
+}
+
 uint64_t kib(std::string_view status, std::string_view key)
 {
     std::string_view text = field(status, key);
@@ -127,8 +135,17 @@ EarlyLook EarlyLook::at(const Proc &proc)
     if (!status || kib(*status, "VmRSS") + kib(*status, "VmSwap") < worth_it_kib)
         return look;
     Result<std::string> smaps = proc.read("smaps");
-    if (smaps && !has_any(*smaps, copy_lacks))
-        look.early_ = lasting_part(*smaps);
+    if (!smaps || has_any(*smaps, copy_lacks))
+        return look;
+    look.early_ = lasting_part(*smaps);
+    for (std::string_view rest = *smaps; !rest.empty();) {
+        std::string_view line = take_line(rest);
+        constexpr std::string_view huge = "AnonHugePages:";
+        if (line.starts_with(huge)) {
+            take_word(line);
+            look.huge_pages_ += take_number(line) * 1024 / 4096;
+        }
+    }
     return look;
 }
 
@@ -156,13 +173,20 @@ Result<bool> EarlyLook::held(const Proc &proc, const Proc &copy,
         return smaps.error();
     // A program that has ended meanwhile tells nothing any more. One of ours may have grown.
     const Result<std::string> now = proc.read("smaps");
-    const auto is_ours = [&](const Run &mapping) {
-        return !common_part({mapping}, watched).empty();
-    };
-    if (now &&
-        (has_any(*now, of_userfaultfd) || !std::ranges::all_of(watched_mappings(*now), is_ours)))
+    if (now && others_watch(*now, watched))
         return false;
     return joined(lasting_part(*smaps)) == joined(unwatched(early_));
+}
+
+Result<bool> EarlyLook::held_in_stop(const Proc &proc, const std::vector<Run> &watched) const
+{
+    if (!used_)
+        return true;
+    const Result<std::string> smaps = proc.read("smaps");
+    if (!smaps)
+        return smaps.error();
+    return !others_watch(*smaps, watched) &&
+           joined(unwatched(lasting_part(*smaps))) == joined(unwatched(early_));
 }
 
 } // namespace cryo::capture

@@ -41,11 +41,15 @@ class EarlyLook
     // Mappings that we watch ourselves by a userfaultfd now are known.
     Result<bool> held(const Proc &proc, const Proc &copy,
                       const std::vector<Run> &watched = {}) const;
+    // The same of a program that stands still, and of which no copy will be made.
+    Result<bool> held_in_stop(const Proc &proc, const std::vector<Run> &watched) const;
     bool was_used() const { return used_; }
+    uint64_t huge_pages() const { return huge_pages_; } // as AddressSpace's
 
   private:
     std::string early_; // empty: nothing was seen
     bool used_ = false;
+    uint64_t huge_pages_ = 0;
 };
 
 // The lines of smaps that say what a mapping is, without those that say what is in it at the

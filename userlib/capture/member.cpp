@@ -178,6 +178,11 @@ Result<void> Member::describe()
     return {};
 }
 
+bool Member::is_frozen(const image::Region &region)
+{
+    return (region.flags & image::kRegionShared) == 0 && !fork_leaves_out(region);
+}
+
 bool Member::has_unforkable() const
 {
     return std::any_of(d_.regions.begin(), d_.regions.end(), fork_leaves_out);
@@ -193,22 +198,25 @@ bool Member::cannot_be_copied() const
            });
 }
 
-Result<PageSource> Member::watched(Result<PageSource> source) const
+Result<std::unique_ptr<Frozen>> Member::served(Result<PageSource> source) const
 {
-    if (source) {
-        source->tell(common_.moved);
-        source->set_deadline(common_.deadline);
-    }
-    return source;
+    if (!source)
+        return source.error();
+    source->tell(common_.moved);
+    source->set_deadline(common_.deadline);
+    return Served::open(std::move(*source));
 }
 
 Result<void> Member::freeze(bool by_copy, int device)
 {
     std::unique_ptr<Tracker> tracker = by_copy ? begin_watching() : nullptr;
-    Result<PageSource> source = watched(by_copy ? session_->fork(device) : session_->serve(device));
-    if (!source)
-        return source.error();
-    source_.emplace(std::move(*source));
+    if (tracker && stage(*tracker))
+        return {};
+    Result<std::unique_ptr<Frozen>> frozen =
+        served(by_copy ? session_->fork(device) : session_->serve(device));
+    if (!frozen)
+        return frozen.error();
+    frozen_ = std::move(*frozen);
     if (tracker)
         look_for_changes(*tracker);
     return {};
@@ -271,14 +279,11 @@ Result<void> Member::save_unfrozen(image::ImageWriter &writer, int device)
 {
     if (!has_unforkable())
         return {};
-    Result<PageMap> map = PageMap::open(d_.proc);
-    if (!map)
-        return map.error();
-    return while_served(device, [&](PageSource &source) -> Result<void> {
+    return while_served(device, [&](Frozen &source) -> Result<void> {
         for (image::Region &region : d_.regions) {
             if (!fork_leaves_out(region) || (region.flags & image::kRegionShared) != 0)
                 continue;
-            if (Result<void> saved = save_region(region, source, *map, writer); !saved)
+            if (Result<void> saved = save_region(region, source, writer); !saved)
                 return saved;
         }
         return {};
@@ -293,7 +298,7 @@ Result<void> Member::save_common(image::ImageWriter &writer, int device)
     }
     if (d_.shared.empty())
         return {};
-    return while_served(device, [&](PageSource &source) -> Result<void> {
+    return while_served(device, [&](Frozen &source) -> Result<void> {
         for (const SharedPart &part : d_.shared) {
             const std::vector<Run> all = {{part.start, part.end}};
             Result<uint64_t> saved =
@@ -307,20 +312,20 @@ Result<void> Member::save_common(image::ImageWriter &writer, int device)
     });
 }
 
-Result<void> Member::while_served(int device, const std::function<Result<void>(PageSource &)> &save)
+Result<void> Member::while_served(int device, const std::function<Result<void>(Frozen &)> &save)
 {
-    Result<PageSource> source = watched(session_->serve(device));
+    Result<std::unique_ptr<Frozen>> source = served(session_->serve(device));
     if (!source)
         return source.error();
-    if (Result<void> saved = save(*source); !saved)
+    if (Result<void> saved = save(**source); !saved)
         return saved;
-    if (Result<void> done = source->finish(); !done)
+    if (Result<void> done = (*source)->finish(); !done)
         return done;
     return session_->served();
 }
 
 // Of the address space: page numbers are addresses.
-Result<uint64_t> Member::save_pages(const std::vector<Run> &runs, PageSource &source,
+Result<uint64_t> Member::save_pages(const std::vector<Run> &runs, Frozen &source,
                                     image::ImageWriter &writer, bool zeros_behind_file,
                                     int protection)
 {
@@ -329,17 +334,16 @@ Result<uint64_t> Member::save_pages(const std::vector<Run> &runs, PageSource &so
     return save_runs(runs, source, writer, memory_object, 0, zeros_behind_file, protection);
 }
 
-Result<void> Member::save_region(image::Region &region, PageSource &source, const PageMap &map,
-                                 image::ImageWriter &writer)
+Result<void> Member::save_region(image::Region &region, Frozen &source, image::ImageWriter &writer)
 {
     std::vector<Run> runs = {{region.start, region.end}};
     if ((region.flags & image::kRegionAllSaved) == 0) {
-        Result<std::vector<Run>> own = map.own_pages(region.start, region.end);
+        Result<std::vector<Run>> own = source.own_pages(region.start, region.end);
         if (!own)
             return own.error();
         runs = std::move(*own);
     }
-    Result<std::vector<Run>> guards = map.guards(region.start, region.end);
+    Result<std::vector<Run>> guards = source.guards(region.start, region.end);
     if (!guards)
         return guards.error();
     for (const Run &run : *guards)
@@ -356,26 +360,23 @@ Result<void> Member::save_region(image::Region &region, PageSource &source, cons
 
 Result<void> Member::save_private(image::ImageWriter &writer)
 {
-    Result<PageMap> map = PageMap::open(Proc(source_->pid()));
-    if (!map)
-        return map.error();
     for (image::Region &region : d_.regions) {
-        if ((region.flags & image::kRegionShared) != 0 || fork_leaves_out(region))
+        if (!is_frozen(region))
             continue;
-        if (Result<void> saved = save_region(region, *source_, *map, writer); !saved)
+        if (Result<void> saved = save_region(region, *frozen_, writer); !saved)
             return saved;
     }
     if (d_.memory.vdso_size != 0) {
         const std::vector<Run> vdso = {
             {d_.memory.vdso_start, d_.memory.vdso_start + d_.memory.vdso_size}};
-        if (Result<uint64_t> saved = save_pages(vdso, *source_, writer); !saved)
+        if (Result<uint64_t> saved = save_pages(vdso, *frozen_, writer); !saved)
             return saved.error();
     }
     if (delta_) {
         if (Result<void> done = delta_->finish(writer, d_.objects.take()); !done)
             return done;
     }
-    return source_->finish();
+    return frozen_->finish();
 }
 
 Result<void> Member::identify_files()

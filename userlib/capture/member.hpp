@@ -10,6 +10,7 @@
 
 #include "capture/checkpoint.hpp"
 #include "capture/describe.hpp"
+#include "capture/frozen.hpp"
 #include "capture/members.hpp"
 #include "capture/pages.hpp"
 #include "capture/stopped.hpp"
@@ -44,7 +45,9 @@ class Member
     // Whether what was seen before the stop was so in the stop; when it is frozen.
     Result<bool> early_look_held() const
     {
-        return d_.early.held(d_.proc, source_ ? Proc(source_->pid()) : d_.proc, d_.watched);
+        if (is_staged())
+            return true; // that was seen in the stop
+        return d_.early.held(d_.proc, frozen_ ? Proc(frozen_->pid()) : d_.proc, d_.watched);
     }
     // Among all members, when all are known.
     void set_number(size_t number) { number_ = number; }
@@ -80,6 +83,8 @@ class Member
     // From now on its memory is served: by a copy, or by the stopped process itself. `device`: of
     // the kernel module, or −1.
     Result<void> freeze(bool by_copy, int device);
+    // Whether what has changed was copied in the stop, and nothing else is needed.
+    bool is_staged() const { return staged_pages_ != 0; }
     // How changed pages were found, for a person; nothing where that was not asked.
     std::string about_changes() const;
     // Its address space becomes one of a chain of deltas. Before anything is saved.
@@ -91,7 +96,7 @@ class Member
     // There will be no image: nothing is read any more, also where the program was just being read.
     void give_up(int why)
     {
-        source_.reset();
+        frozen_.reset();
         static_cast<void>(ask_to_resume(why));
     }
     Result<void> callbacks_done();
@@ -110,11 +115,19 @@ class Member
     std::vector<Run> watchable() const;
     std::unique_ptr<Tracker> begin_watching();
     void look_for_changes(Tracker &tracker);
-    Result<PageSource> watched(Result<PageSource> source) const;
-    Result<void> while_served(int device, const std::function<Result<void>(PageSource &)> &save);
-    Result<void> save_region(image::Region &region, PageSource &source, const PageMap &map,
-                             image::ImageWriter &writer);
-    Result<uint64_t> save_pages(const std::vector<Run> &runs, PageSource &source,
+    // Of the mappings that are frozen.
+    struct Contents {
+        std::vector<Run> own, guards;
+    };
+    static bool is_frozen(const image::Region &region);
+    Result<Contents> look_at_contents(const Tracker &tracker, const std::vector<Run> &clean) const;
+    Result<std::vector<Run>> copy_changed(Tracker &tracker, Stage &stage,
+                                          const std::vector<Run> &all, std::vector<Run> unchanged);
+    bool stage(Tracker &tracker);
+    Result<std::unique_ptr<Frozen>> served(Result<PageSource> source) const;
+    Result<void> while_served(int device, const std::function<Result<void>(Frozen &)> &save);
+    Result<void> save_region(image::Region &region, Frozen &source, image::ImageWriter &writer);
+    Result<uint64_t> save_pages(const std::vector<Run> &runs, Frozen &source,
                                 image::ImageWriter &writer, bool zeros_behind_file = false,
                                 int protection = -1);
     Result<void> save_private(image::ImageWriter &writer);
@@ -130,12 +143,13 @@ class Member
     Fd process_; // a handle, so that a signal can never reach another process of the same number
     std::optional<AgentSession> session_;
     std::optional<Stopped> stopped_;
-    std::optional<PageSource> source_;
+    std::unique_ptr<Frozen> frozen_;
     std::optional<PageDelta> delta_;
     Unchanged unchanged_;
     bool has_callbacks_ = false;
     uint64_t threads_ = 0;
     uint64_t pages_ = 0;
+    uint64_t staged_pages_ = 0;
 };
 
 // Those whose session cannot be made again, for its leader has ended.

@@ -82,6 +82,8 @@ std::string Member::about_changes() const
                                    relation_.pid, unchanged_.tracker, delta_->left());
     if (unchanged_.audit)
         text += fmt::format("; {} of them audited", delta_->audited());
+    if (is_staged())
+        text += fmt::format("; {} copied in the stop", staged_pages_);
     return text;
 }
 

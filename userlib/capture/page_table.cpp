@@ -154,6 +154,23 @@ const Digest *PageTable::find(uint64_t page, size_t &near) const
     return near < pages_.size() && pages_[near].page == page ? &pages_[near].digest : nullptr;
 }
 
+std::vector<Run> PageTable::common_with(const PageTable &other) const
+{
+    std::vector<Run> runs;
+    size_t near = 0;
+    for (const PageDigest &one : pages_) {
+        const Digest *there = other.find(one.page, near);
+        if (there == nullptr || *there != one.digest || one.digest == zero_digest())
+            continue;
+        const uint64_t start = one.page * page_size;
+        if (!runs.empty() && runs.back().end == start)
+            runs.back().end += page_size;
+        else
+            runs.push_back({start, start + page_size});
+    }
+    return runs;
+}
+
 const Digest *PageTable::find(uint64_t page) const
 {
     const auto at = first_from(pages_, page);

@@ -10,6 +10,7 @@
 
 #include <vector>
 
+#include "capture/runs.hpp"
 #include "image/reader.hpp"
 
 namespace cryo::capture {
@@ -34,6 +35,8 @@ class PageTable
     // The same, quicker for pages that ascend: `near` is kept by the caller, 0 at first.
     const image::Digest *find(uint64_t page, size_t &near) const;
     uint64_t size() const { return pages_.size(); }
+    // The memory whose pages are the same in both.
+    std::vector<Run> common_with(const PageTable &other) const;
 
   private:
     explicit PageTable(std::vector<PageDigest> pages) : pages_(std::move(pages)) {}

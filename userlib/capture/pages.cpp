@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/pages.hpp"
 
+#include "capture/frozen.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
@@ -18,6 +20,7 @@ struct pm_scan_arg {
     __u64 category_inverted, category_mask, category_anyof_mask, return_mask;
 };
 #define PAGEMAP_SCAN _IOWR('f', 16, struct pm_scan_arg)
+#define PM_SCAN_WP_MATCHING (1 << 0)
 #define PM_SCAN_CHECK_WPASYNC (1 << 1)
 #define PAGE_IS_WRITTEN (1 << 1)
 #define PAGE_IS_FILE (1 << 2)
@@ -41,8 +44,14 @@ void append(std::vector<Run> &runs, uint64_t start, uint64_t end)
         runs.push_back({start, end});
 }
 
+auto into(std::vector<Run> &runs)
+{
+    return [&runs](const page_region &region) { append(runs, region.start, region.end); };
+}
+
 // One request, repeated until all is seen. errno of the first that fails, or 0.
-int scan_all(int fd, pm_scan_arg arg, uint64_t start, uint64_t end, std::vector<Run> &runs)
+template <class Take>
+int scan_all(int fd, pm_scan_arg arg, uint64_t start, uint64_t end, const Take &take)
 {
     page_region regions[512];
     while (start < end) {
@@ -56,7 +65,7 @@ int scan_all(int fd, pm_scan_arg arg, uint64_t start, uint64_t end, std::vector<
         if (n < 0)
             return errno;
         for (int i = 0; i < n; i++)
-            append(runs, regions[i].start, regions[i].end);
+            take(regions[i]);
         if (arg.walk_end <= start)
             return EIO; // it does not advance
         start = arg.walk_end;
@@ -83,7 +92,7 @@ Result<bool> PageMap::scan(uint64_t start, uint64_t end, const Categories &wante
     arg.category_mask = wanted.absent | wanted.all;
     arg.category_anyof_mask = wanted.any;
     arg.return_mask = wanted.all | wanted.any;
-    const int error = scan_all(fd_.get(), arg, start, end, runs);
+    const int error = scan_all(fd_.get(), arg, start, end, into(runs));
     if (error == ENOTTY || error == EINVAL)
         return false;
     if (error != 0)
@@ -99,10 +108,38 @@ Result<std::vector<Run>> PageMap::written(uint64_t start, uint64_t end) const
     arg.flags = PM_SCAN_CHECK_WPASYNC;
     arg.category_mask = PAGE_IS_WRITTEN;
     arg.return_mask = PAGE_IS_WRITTEN;
-    const int error = scan_all(fd_.get(), arg, start, end, runs);
+    const int error = scan_all(fd_.get(), arg, start, end, into(runs));
     if (error != 0)
         return Error::from_errno("looking for written pages", error);
     return runs;
+}
+
+// Where nothing is, a mark would be left that tells of protection, and is there for a page. Whether
+// a page is a file's is not asked: to tell, the kernel looks at what it knows of each single page,
+// and only anonymous memory is watched.
+Result<PageMap::Written> PageMap::protect_written(uint64_t start, uint64_t end) const
+{
+    Written found;
+    const auto take = [&](const page_region &region) {
+        append(found.all, region.start, region.end);
+        if ((region.categories & PAGE_IS_GUARD) != 0)
+            append(found.guards, region.start, region.end);
+        else if ((region.categories & PAGE_IS_PFNZERO) == 0)
+            append(found.own, region.start, region.end);
+    };
+    pm_scan_arg arg = {};
+    arg.flags = PM_SCAN_WP_MATCHING | PM_SCAN_CHECK_WPASYNC;
+    arg.category_mask = PAGE_IS_WRITTEN;
+    arg.category_anyof_mask = PAGE_IS_PRESENT | PAGE_IS_SWAPPED;
+    arg.return_mask = PAGE_IS_WRITTEN | PAGE_IS_PFNZERO | PAGE_IS_GUARD;
+    int error = scan_all(fd_.get(), arg, start, end, take);
+    if (error == EINVAL) { // a kernel that knows no guards, or does not tell
+        arg.return_mask &= ~uint64_t(PAGE_IS_GUARD);
+        error = scan_all(fd_.get(), arg, start, end, take);
+    }
+    if (error != 0)
+        return Error::from_errno("watching memory", error);
+    return found;
 }
 
 Result<void> PageMap::read(uint64_t start, uint64_t end, std::vector<Run> &runs) const
@@ -154,9 +191,8 @@ Result<std::vector<Run>> PageMap::guards(uint64_t start, uint64_t end) const
     return runs;
 }
 
-Result<uint64_t> save_runs(const std::vector<Run> &runs, PageSource &source,
-                           image::ImageWriter &writer, uint32_t object, uint64_t shift,
-                           bool zeros_behind_file, int protection)
+Result<uint64_t> save_runs(const std::vector<Run> &runs, Frozen &source, image::ImageWriter &writer,
+                           uint32_t object, uint64_t shift, bool zeros_behind_file, int protection)
 {
     uint64_t saved = 0;
     for (const Run &run : runs) {
@@ -177,7 +213,7 @@ Result<uint64_t> save_runs(const std::vector<Run> &runs, PageSource &source,
     return saved;
 }
 
-Result<uint64_t> save_changed(const std::vector<Run> &runs, PageSource &source,
+Result<uint64_t> save_changed(const std::vector<Run> &runs, Frozen &source,
                               image::ImageWriter &writer, PageDelta &delta, bool zeros_behind_file,
                               int protection)
 {

@@ -5,12 +5,14 @@
 
 #include "base/fd.hpp"
 #include "capture/page_delta.hpp"
+#include "capture/proc.hpp"
 #include "capture/regions.hpp"
 #include "capture/runs.hpp"
-#include "capture/session.hpp"
 #include "image/writer.hpp"
 
 namespace cryo::capture {
+
+class Frozen;
 
 // Looks into /proc/PID/pagemap: by PAGEMAP_SCAN where the kernel has it, else page by page.
 class PageMap
@@ -26,6 +28,12 @@ class PageMap
     // Pages that are not protected by a userfaultfd with WP_ASYNC. EPERM: not all of this is
     // registered with one.
     Result<std::vector<Run>> written(uint64_t start, uint64_t end) const;
+    // The same without holes; those that are told of are protected in the same pass.
+    struct Written {
+        std::vector<Run> own, guards; // as own_pages() and guards() tell them
+        std::vector<Run> all;         // with the zero page where that has been read
+    };
+    Result<Written> protect_written(uint64_t start, uint64_t end) const;
 
   private:
     struct Categories {
@@ -40,13 +48,13 @@ class PageMap
 };
 
 // The same for the address space of an image that is, or may become, one of a chain of deltas.
-Result<uint64_t> save_changed(const std::vector<Run> &runs, PageSource &source,
+Result<uint64_t> save_changed(const std::vector<Run> &runs, Frozen &source,
                               image::ImageWriter &writer, PageDelta &delta,
                               bool zeros_behind_file = false, int protection = -1);
 
 // Copies the runs into the image as pages of `object`, page number = address / 4096 − `shift`.
-Result<uint64_t> save_runs(const std::vector<Run> &runs, PageSource &source,
-                           image::ImageWriter &writer, uint32_t object, uint64_t shift,
-                           bool zeros_behind_file = false, int protection = -1);
+Result<uint64_t> save_runs(const std::vector<Run> &runs, Frozen &source, image::ImageWriter &writer,
+                           uint32_t object, uint64_t shift, bool zeros_behind_file = false,
+                           int protection = -1);
 
 } // namespace cryo::capture

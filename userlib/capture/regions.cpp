@@ -191,7 +191,9 @@ Result<AddressSpace> address_space_of(const Proc &proc, std::string_view smaps,
         const std::string_view key = line.substr(0, line.find(':'));
         line.remove_prefix(std::min(key.size() + 1, line.size()));
         line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
-        if (key == "KernelPageSize") {
+        if (key == "AnonHugePages") {
+            space.huge_pages += take_number(line) * 1024 / 4096;
+        } else if (key == "KernelPageSize") {
             page_size = take_number(line) * 1024;
         } else if (key == "ProtectionKey") {
             if (take_number(line) != 0)

@@ -31,6 +31,7 @@ struct AddressSpace {
     std::vector<Mapping> mappings; // ascending; without vsyscall
     uint64_t vdso_start = 0, vdso_end = 0;
     uint64_t vvar_start = 0, vvar_end = 0;
+    uint64_t huge_pages = 0; // pages of 4 KiB that lie in transparent huge ones, where that is told
 };
 
 struct AddressRange {

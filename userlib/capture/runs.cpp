@@ -2,6 +2,7 @@
 #include "capture/runs.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace cryo::capture {
 
@@ -26,6 +27,36 @@ std::vector<Run> without(const std::vector<Run> &a, const std::vector<Run> &b)
 std::vector<Run> common_part(const std::vector<Run> &a, const std::vector<Run> &b)
 {
     return without(a, without(a, b));
+}
+
+std::vector<Run> united(const std::vector<Run> &a, const std::vector<Run> &b)
+{
+    std::vector<Run> all;
+    all.reserve(a.size() + b.size());
+    std::ranges::merge(a, b, std::back_inserter(all), {}, &Run::start, &Run::start);
+    std::vector<Run> joined;
+    for (const Run &run : all) {
+        if (!joined.empty() && run.start <= joined.back().end)
+            joined.back().end = std::max(joined.back().end, run.end);
+        else
+            joined.push_back(run);
+    }
+    return joined;
+}
+
+std::vector<Run> inside(const std::vector<Run> &runs, uint64_t start, uint64_t end)
+{
+    const auto first = std::ranges::lower_bound(runs, start, {}, &Run::start);
+    const auto behind = std::ranges::lower_bound(runs, end, {}, &Run::start);
+    return {first, behind};
+}
+
+uint64_t size_of(const std::vector<Run> &runs)
+{
+    uint64_t sum = 0;
+    for (const Run &run : runs)
+        sum += run.end - run.start;
+    return sum;
 }
 
 } // namespace cryo::capture

@@ -12,8 +12,12 @@ struct Run {
     uint64_t start, end; // addresses
 };
 
-// What of `a` is not in `b`; what is in both.
+// What of `a` is not in `b`; what is in both; what is in any of them.
 std::vector<Run> without(const std::vector<Run> &a, const std::vector<Run> &b);
 std::vector<Run> common_part(const std::vector<Run> &a, const std::vector<Run> &b);
+std::vector<Run> united(const std::vector<Run> &a, const std::vector<Run> &b);
+// Those between two addresses that none of them crosses.
+std::vector<Run> inside(const std::vector<Run> &runs, uint64_t start, uint64_t end);
+uint64_t size_of(const std::vector<Run> &runs); // bytes
 
 } // namespace cryo::capture

@@ -218,9 +218,9 @@ Result<void> AgentSession::send(Op op, std::span<const int> fds, uint64_t argume
     return send_command(connection_.get(), command, fds);
 }
 
-Result<void> AgentSession::send(const Command &command)
+Result<void> AgentSession::send(const Command &command, std::span<const int> fds)
 {
-    return send_command(connection_.get(), command, {});
+    return send_command(connection_.get(), command, fds);
 }
 
 bool AgentSession::is_stopped() const

@@ -15,6 +15,7 @@
 #include "base/fd.hpp"
 #include "base/result.hpp"
 #include "capture/proc.hpp"
+#include "capture/runs.hpp"
 
 #include <array>
 #include <deque>
@@ -139,6 +140,8 @@ class AgentSession
     Result<TrackerLink> tracker(bool make);
     Result<void> set_watched(const std::array<uint8_t, 16> &token);
     Result<void> stop_watching();
+    // Copies this memory into a file, from `offset` on, one run after the other; all or an error.
+    Result<void> stage(int file, uint64_t offset, const std::vector<Run> &runs);
     // What in the process is not the program's; nothing where nothing is.
     Result<std::unique_ptr<agent::LodgerFacts>> lodger();
     // The program goes on. `why`: the errno for which there will be no image, or 0.
@@ -156,7 +159,7 @@ class AgentSession
   private:
     AgentSession(Fd connection, pid_t pid) : connection_(std::move(connection)), pid_(pid) {}
     Result<void> send(agent::Op op, std::span<const int> fds = {}, uint64_t argument = 0);
-    Result<void> send(const agent::Command &command);
+    Result<void> send(const agent::Command &command, std::span<const int> fds = {});
     Result<void> await_answer(int milliseconds);
     Result<void> await_packet();
     bool is_stopped() const;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a session that has the program's agent watch for changes of its memory.
+// The part of a session that has the program's agent watch for changes of its memory, and copy what
+// has changed.
 #include "base/passing.hpp"
 #include "capture/session.hpp"
 
+#include <cerrno>
 #include <cstring>
+#include <sys/socket.h>
 
 namespace cryo::capture {
 
@@ -14,6 +17,7 @@ using agent::Reply;
 namespace {
 
 constexpr uint16_t first_with_tracker = 9;
+constexpr uint16_t first_with_stage = 10;
 
 // A reply that may have a descriptor with it.
 Result<Reply> receive(int from, Fd &fd)
@@ -74,6 +78,36 @@ Result<void> AgentSession::watch(const Command &command)
         return answer.error();
     if (answer->result < 0)
         return Error::from_errno("userfaultfd", static_cast<int>(-answer->result));
+    return {};
+}
+
+Result<void> AgentSession::stage(int file, uint64_t offset, const std::vector<Run> &runs)
+{
+    if (version_ < first_with_stage)
+        return Error(EOPNOTSUPP, "the program's agent is of an earlier release");
+    if (runs.empty())
+        return {};
+    const Command command = {
+        agent::protocol_magic, agent::protocol_version, Op::stage, {runs.size(), offset}};
+    if (Result<void> sent = send(command, {{file}}); !sent)
+        return sent;
+    std::vector<agent::StagedRun> part;
+    for (size_t i = 0; i < runs.size(); i++) {
+        part.push_back({runs[i].start, runs[i].end});
+        if (part.size() < agent::staged_at_once && i + 1 < runs.size())
+            continue;
+        const size_t size = part.size() * sizeof(part[0]);
+        if (::send(connection_.get(), part.data(), size, MSG_NOSIGNAL) != ssize_t(size))
+            return Error::from_errno("asking the agent", errno);
+        part.clear();
+    }
+    Result<Reply> answer = reply(Op::stage);
+    if (!answer)
+        return answer.error();
+    if (answer->result < 0)
+        return Error::from_errno("copying changed pages", static_cast<int>(-answer->result));
+    if (answer->value != size_of(runs))
+        return Error(EPROTO, "copying changed pages: some are missing");
     return {};
 }
 

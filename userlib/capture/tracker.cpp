@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/tracker.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <linux/userfaultfd.h>
@@ -23,14 +24,6 @@ bool kernel_is_right()
     unsigned minor = 0;
     return uname(&system) == 0 && sscanf(system.release, "%u.%u", &major, &minor) == 2 &&
            (major > 6 || (major == 6 && minor >= 10));
-}
-
-uint64_t pages_of(const std::vector<Run> &runs)
-{
-    uint64_t sum = 0;
-    for (const Run &run : runs)
-        sum += (run.end - run.start) / page;
-    return sum;
 }
 
 // Registering is refused where somebody else has done it, and changes nothing where we have.
@@ -79,49 +72,56 @@ class WriteProtection final : public Tracker
     Result<std::vector<Run>> clean() override
     {
         std::vector<Run> all;
-        for (const auto &[mapping, candidates] : candidates_) {
-            Result<std::vector<Run>> written = map_.written(mapping.start, mapping.end);
+        for (const Seen &seen : seen_) {
+            Result<std::vector<Run>> written = map_.written(seen.mapping.start, seen.mapping.end);
             if (!written)
                 return written.error();
-            const std::vector<Run> left = without(candidates, *written);
+            const std::vector<Run> left = without(seen.not_written, *written);
             all.insert(all.end(), left.begin(), left.end());
         }
         return all;
     }
 
+    const Seen *seen(const Run &mapping) const override
+    {
+        const auto at = std::ranges::lower_bound(seen_, mapping.start, {},
+                                                 [](const Seen &s) { return s.mapping.start; });
+        const bool found = at != seen_.end() && at->mapping.start == mapping.start &&
+                           at->mapping.end == mapping.end;
+        return found ? &*at : nullptr;
+    }
+
     void disarm() override
     {
         watched_.clear();
-        candidates_.clear();
+        seen_.clear();
         token_ = {};
         uffd_.reset();
         static_cast<void>(session_.stop_watching());
     }
 
   private:
+    // Holes are among the candidates: they are in no image. What comes there before the copy is
+    // made is found by clean().
     Result<void> arm_mapping(const Run &mapping, bool continues)
     {
+        if (continues) {
+            Result<PageMap::Written> written = map_.protect_written(mapping.start, mapping.end);
+            if (written) {
+                watched_.push_back(mapping);
+                seen_.push_back({mapping, without({mapping}, written->all), std::move(*written)});
+                return {};
+            }
+            if (written.error().code() != EPERM)
+                return written.error();
+        }
         Result<std::vector<Run>> held = map_.own_pages(mapping.start, mapping.end);
         if (!held)
             return held.error();
-        std::vector<Run> to_protect = *held;
-        bool known = false;
-        if (continues) {
-            Result<std::vector<Run>> written = map_.written(mapping.start, mapping.end);
-            if (!written && written.error().code() != EPERM)
-                return written.error();
-            known = static_cast<bool>(written);
-            if (known) {
-                to_protect = common_part(*held, *written);
-                candidates_.emplace_back(mapping, without(*held, *written));
-            }
-        }
-        if (!known) {
-            if (pages_of(*held) < least_pages || !is_watched_by(uffd_, mapping))
-                return {};
-        }
+        if (size_of(*held) < least_pages * page || !is_watched_by(uffd_, mapping))
+            return {};
         watched_.push_back(mapping);
-        for (const Run &run : to_protect) {
+        for (const Run &run : *held) {
             uffdio_writeprotect protect = {};
             protect.range = {run.start, run.end - run.start};
             protect.mode = UFFDIO_WRITEPROTECT_MODE_WP;
@@ -136,7 +136,7 @@ class WriteProtection final : public Tracker
     TrackerToken token_;
     PageMap map_;
     std::vector<Run> watched_;
-    std::vector<std::pair<Run, std::vector<Run>>> candidates_; // clean since the time before
+    std::vector<Seen> seen_; // ascending
 };
 
 // Pages that a device or a ring of requests may write to past the page tables.

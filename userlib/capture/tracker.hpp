@@ -16,6 +16,7 @@
 #pragma once
 
 #include "capture/pages.hpp"
+#include "capture/session.hpp"
 
 #include <array>
 #include <memory>
@@ -45,6 +46,13 @@ class Tracker
                              const TrackerToken &token) = 0;
     // The pages that were not written from the time before until now, ascending.
     virtual Result<std::vector<Run>> clean() = 0;
+    // What arm() saw of a mapping that was watched before; null of any other.
+    struct Seen {
+        Run mapping;
+        std::vector<Run> not_written; // holes that no protection was left in are among them
+        PageMap::Written written;
+    };
+    virtual const Seen *seen(const Run &mapping) const = 0;
     // Nothing is watched any more.
     virtual void disarm() = 0;
     // The mappings that are.
@@ -59,6 +67,7 @@ class Hashing final : public Tracker
     const TrackerToken &token() const override { return none_; }
     Result<void> arm(const std::vector<Run> &, bool, const TrackerToken &) override { return {}; }
     Result<std::vector<Run>> clean() override { return std::vector<Run>(); }
+    const Seen *seen(const Run &) const override { return nullptr; }
     void disarm() override {}
     const std::vector<Run> &watched() const override { return nothing_; }
 

@@ -10,6 +10,7 @@
  *     f  nanoseconds that fork() took
  *     s  0: a thread of it spins from now on
  *     g  the longest time in nanoseconds that it did not spin; it spins no more
+ *     1, 2, 3  0: a word of each 1000th, 100th, 20th page is another one now
  *     c  how many words of its memory are wrong, and of its children's
  *     q  ends
  *
@@ -28,6 +29,7 @@
 
 static uint64_t *memory;
 static size_t words;
+static unsigned char *changes; /* of each page, its first word */
 static atomic_bool spins, stands = 1;
 static atomic_ulong longest;
 
@@ -43,6 +45,23 @@ static uint64_t word(size_t i)
     return (i + 1) * 0x9E3779B97F4A7C15u;
 }
 
+enum { of_page = 4096 / sizeof(*memory) };
+
+static uint64_t expected(size_t i)
+{
+    return word(i) + (i % of_page == 0 ? changes[i / of_page] : 0);
+}
+
+/* Other ones each time, and all of them in the end. */
+static void change(size_t every)
+{
+    static size_t first;
+    for (size_t page = first++ % every; page < words / of_page; page += every) {
+        changes[page]++;
+        memory[page * of_page] = expected(page * of_page);
+    }
+}
+
 static void fill(size_t mib, int advice)
 {
     const size_t size = mib << 20;
@@ -50,7 +69,8 @@ static void fill(size_t mib, int advice)
     if (size == 0)
         return;
     memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
+    changes = calloc(words / of_page, 1);
+    if (memory == MAP_FAILED || changes == NULL)
         exit(2);
     madvise(memory, size, advice);
     for (size_t i = 0; i < words; i++)
@@ -61,7 +81,7 @@ static uint64_t wrong_words(void)
 {
     uint64_t wrong = 0;
     for (size_t i = 0; i < words; i++)
-        wrong += memory[i] != word(i);
+        wrong += memory[i] != expected(i);
     return wrong;
 }
 
@@ -173,6 +193,8 @@ int main(int argc, char **argv)
             answer = time_fork();
         else if (command == 's')
             set_spinning(1);
+        else if (command >= '1' && command <= '3')
+            change(command == '1' ? 1000 : command == '2' ? 100 : 20);
         else if (command == 'c')
             answer = all_wrong_words();
         else if (command == 'g') {

@@ -4,7 +4,7 @@
 
     process_bench [--full] [--backend NAME] [PART]...
 
-Parts: idle tiny stop write restart lazy tree. Images are written to the current directory.
+Parts: idle tiny stop delta write restart lazy tree. Images are written to the current directory.
 """
 import argparse
 import os
@@ -105,6 +105,55 @@ class Bench:
                 self.table.line(f"{name}: stop as {'the program felt it' if what == 'felt' else 'reported'}",
                                 samples.median(what), at_most=round(allowed, 2),
                                 remark=samples.spread(what))
+
+    # An image of what has changed since the one before
+
+    def delta(self):
+        mib = self.size(512)
+        for pages in ("small", "huge"):
+            with self.cryo.start(mib, pages) as program:
+                whole = self.durable(program)
+            for letter, share, target in (("1", 0.1, 0.05), ("2", 1, 0.1), ("3", 5, 0.4)):
+                self.delta_of(mib, pages, letter, share, target if pages == "small" else None, whole)
+
+    def durable(self, program):
+        samples = Samples()
+        for _ in self.rounds(5):
+            samples.add("took", self.cryo.checkpoint(program, IMAGE)["wall_ns"] / 1e6)
+        return samples.median("took")
+
+    def delta_of(self, mib, pages, letter, share, target, whole):
+        samples = Samples()
+        images = [f"delta.{number}" for number in range(len(self.rounds(9)) + 2)]
+        with self.cryo.start(mib, pages) as program:
+            for number, image in enumerate(images):
+                base = ["--base", images[number - 1]] if number else []
+                samples.add("fork", program.ask("f") / 1e6)
+                program.ask(letter)
+                program.ask("s")
+                done = self.cryo.checkpoint(program, image, "--delta=incremental", *base)
+                felt = program.ask("g") / 1e6
+                if number < 2:
+                    continue  # complete, and the first that the kernel's watching is paid for
+                samples.add("felt", felt)
+                samples.add("told", done["stopped_ns"] / 1e6)
+                samples.add("durable", done["wall_ns"] / 1e6)
+                samples.add("size", os.stat(image).st_size)
+            program.check()
+        reap()
+        back = self.cryo.restart(images[-1])
+        back.check()
+        back.end()
+        for image in images:
+            remove(image)
+        name = f"{mib} MiB of {pages} pages, {share} % changed"
+        fork = samples.median("fork")
+        for what in ("felt", "told"):
+            self.table.line(f"{name}: stop {what}, beside fork()", samples.median(what) / fork,
+                            at_most=target, remark=f"{samples.median(what):.2f} ms")
+        self.table.line(f"{name}: durable, beside all", samples.median("durable") / whole,
+                        at_most=0.12 if share == 5 else None,
+                        remark=f"{samples.median('durable'):.0f} ms, {samples.median('size') / MIB:.1f} MiB")
 
     # The whole image, the program standing still
 
@@ -239,7 +288,7 @@ def switches(pid):
         return sum(int(line.split()[1]) for line in text if "ctxt_switches" in line)
 
 
-PARTS = ("idle", "tiny", "stop", "write", "restart", "lazy", "tree")
+PARTS = ("idle", "tiny", "stop", "delta", "write", "restart", "lazy", "tree")
 
 
 def main():

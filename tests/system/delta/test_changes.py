@@ -10,16 +10,20 @@ calls unchanged is compared (CRYO_AUDIT), and every image must restart as the pr
 
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 BIN = sys.argv.pop(1)
 PROGRAM = sys.argv.pop(1)
-WAYS = ["none", "store", "zero", "read", "direct", "ring", "writev", "mem", "exchange",
+# Some come early, too: later ones join the mapping with others, of which nothing is known then.
+WAYS = ["none", "drop", "none", "store", "drop", "drop_and_fill", "drop", "zero", "drop",
+        "free_and_fill", "store", "guard", "none", "fork", "drop", "zero", "read", "direct", "ring", "writev", "mem", "exchange",
         "exchange_back", "store", "grow", "grow", "shrink", "grow", "drop", "drop_and_fill",
         "free_and_fill", "unmap", "protect", "guard", "fork", "thread", "huge", "collapse", "huge_all",
         "huge", "brk", "brk", "brk_again", "shared", "private", "stack", "dontfork", "store",
@@ -79,12 +83,18 @@ class Changes(unittest.TestCase):
         self.assertEqual(done.returncode == 0, status == 0, done.stderr)
         return done.stdout + done.stderr
 
-    def tracker(self, name):
-        """The record PAGE_TRACKER of an image."""
+    def record(self, name, record):
         done = subprocess.run([tool("cr_inspect"), "--json", self.image(name)], text=True,
                               capture_output=True, check=True)
         records = json.loads(done.stdout)["snapshots"][0]["images"][0]["records"]
-        return records["page_tracker"][0]
+        return records[record][0]
+
+    def tracker(self, name):
+        return self.record(name, "page_tracker")
+
+    def is_staged(self, name):
+        """Whether what had changed was copied in the stop, without a copy of the process."""
+        return self.record(name, "image_info")["snapshot"] == "staged"
 
     def restarted(self, name):
         program = Program(tool("cr_restart"), "-q", "--no-restore-pid", self.image(name))
@@ -121,6 +131,12 @@ class Changes(unittest.TestCase):
         program.kill()
         if self.watches("v00"):
             self.assertGreater(clean, 5000)
+            staged = [name for name in expected if self.is_staged(name)]
+            if audit:
+                self.assertEqual(staged, [])
+            else:
+                self.assertGreater(len(staged), 10)
+                self.assertNotIn("v00", staged)
         for name, answer in expected.items():
             with self.subTest(f"{mode}, {name} after {['none', *WAYS][int(name[1:])]}"):
                 self.check(name, answer)
@@ -183,6 +199,50 @@ class Changes(unittest.TestCase):
             self.assertGreater(self.tracker("v3")["clean"], 0)
         back.kill()
         self.check("v3", answer)
+
+    def test_what_has_changed_is_copied_in_the_stop(self):
+        program, answer = self.start()
+        answers = {}
+        for name, *options in (("v0",), ("v1",), ("v2", "--stage-memory=0"), ("v3",),
+                               ("v4", "--stage-memory=4096"), ("v5", "--stage-memory=32M")):
+            answers[name] = answer
+            said = self.checkpoint(program, name, "--delta=incremental", *options, audit=False)
+            if self.watches("v0"):
+                self.assertEqual(self.is_staged(name), name in ("v1", "v3", "v5"), name)
+                self.assertEqual("copied in the stop" in said, self.is_staged(name), said)
+            answer = program.change("store", int(name[1:]))
+        program.kill()
+        for name, answer in answers.items():
+            self.check(name, answer)
+
+    def test_a_program_that_may_write_no_files(self):
+        # What is copied goes into a file, which would end it by SIGXFSZ.
+        program = Program("sh", "-c", 'ulimit -f 0; exec "$@"', "sh", tool("cr_run"), PROGRAM)
+        self.addCleanup(program.kill)
+        answer = program.answer()
+        for name in ("v0", "v1", "v2"):
+            self.checkpoint(program, name, "--delta=incremental", audit=False)
+            self.assertFalse(self.is_staged(name))
+            answer = program.change("store", int(name[1:]))
+        self.checkpoint(program, "v3", "--delta=incremental", audit=False)
+        program.kill()
+        self.check("v3", answer)
+
+    def test_killed_at_random(self):
+        program, answer = self.start()
+        self.checkpoint(program, "v0", "--delta=incremental", audit=False)
+        rng = random.Random(5)
+        for number in range(1, 16):
+            with subprocess.Popen([tool("cr_checkpoint"), "-q", "--nosync", "--delta=incremental",
+                                   "-f", self.image(f"k{number}"), str(program.pid)],
+                                  stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as command:
+                time.sleep(rng.uniform(0.005, 0.05))
+                command.kill()
+            answer = program.change("store", number)
+            if number % 5 == 0:
+                self.checkpoint(program, f"v{number}", "--delta=incremental", audit=False)
+        program.kill()
+        self.check("v15", answer)
 
     def test_stopped_in_between(self):
         program, _ = self.start()

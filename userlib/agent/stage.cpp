@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copying pages into a file of the checkpointer's while the program stands still. The kernel does
+// that: it needs no right to look into the process from outside, and nothing is mapped here.
+#include "agent/agent.hpp"
+#include "sys/raw.hpp"
+
+#include <cerrno>
+#include <sys/resource.h>
+#include <sys/uio.h>
+
+namespace cryo::agent {
+
+namespace {
+
+// Static: the handler's stack may be small. Only the leader uses them.
+StagedRun runs[staged_at_once];
+iovec parts[staged_at_once];
+
+// The file is the checkpointer's, and still the program's limit counts: SIGXFSZ would end it.
+bool may_write(uint64_t end)
+{
+    rlimit limit = {};
+    return !sys::failed(sys::call(SYS_prlimit64, 0, RLIMIT_FSIZE, nullptr, &limit)) &&
+           (limit.rlim_cur == RLIM_INFINITY || end <= limit.rlim_cur);
+}
+
+// All of it, or an error: memory that cannot be read ends it before its time.
+long copy_runs(int file, uint64_t offset, size_t count, uint64_t &copied)
+{
+    uint64_t size = 0;
+    for (size_t i = 0; i < count; i++) {
+        parts[i] = {reinterpret_cast<void *>(runs[i].start), runs[i].end - runs[i].start};
+        size += parts[i].iov_len;
+    }
+    long n;
+    if (!may_write(offset + size))
+        return -EFBIG;
+    do {
+        n = sys::call(SYS_pwritev, file, parts, count, offset, 0);
+    } while (n == -EINTR);
+    if (sys::failed(n))
+        return n;
+    copied += size;
+    return static_cast<uint64_t>(n) == size ? 0 : -EFAULT;
+}
+
+} // namespace
+
+long stage_pages(int connection, const Command &command, int file, uint64_t &copied)
+{
+    long result = file >= 0 ? 0 : -EBADF;
+    copied = 0;
+    // All packets are taken, or the next one would be read as a command.
+    for (uint64_t left = command.arg[0]; left > 0;) {
+        const long n = sys::call(SYS_recvfrom, connection, runs, sizeof(runs), 0, nullptr, nullptr);
+        if (n == -EINTR)
+            continue;
+        const size_t count = n > 0 ? static_cast<size_t>(n) / sizeof(runs[0]) : 0;
+        if (count == 0 || count > left)
+            return -EPROTO;
+        left -= count;
+        if (!sys::failed(result))
+            result = copy_runs(file, command.arg[1] + copied, count, copied);
+    }
+    return result;
+}
+
+} // namespace cryo::agent

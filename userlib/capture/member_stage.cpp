@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Freezing a member without a copy of it: what it has changed since its base is copied in the stop.
+// Nothing that goes wrong here is an error: then a copy is made.
+#include "capture/member.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <future>
+
+namespace cryo::capture {
+
+namespace {
+
+// What of a mapping is there, where it is known what of it has changed and what has not: the rest
+// is holes mostly, and what the agent has written since.
+Result<std::vector<Run>> own_pages_of(const Tracker::Seen &seen, const std::vector<Run> &clean,
+                                      const PageMap &map)
+{
+    constexpr size_t many = 64; // looking through the whole mapping is quicker then
+    const std::vector<Run> known = united(clean, seen.written.own);
+    const std::vector<Run> rest = without({seen.mapping}, known);
+    if (rest.size() > many)
+        return map.own_pages(seen.mapping.start, seen.mapping.end);
+    std::vector<Run> found;
+    for (const Run &run : rest) {
+        Result<std::vector<Run>> own = map.own_pages(run.start, run.end);
+        if (!own)
+            return own;
+        found.insert(found.end(), own->begin(), own->end());
+    }
+    return united(known, found);
+}
+
+} // namespace
+
+// Everything of the address space that an image has, and what of it may not be touched.
+Result<Member::Contents> Member::look_at_contents(const Tracker &tracker,
+                                                  const std::vector<Run> &clean) const
+{
+    Result<PageMap> map = PageMap::open(d_.proc);
+    if (!map)
+        return map.error();
+    Contents found;
+    for (const image::Region &region : d_.regions) {
+        if (!is_frozen(region))
+            continue;
+        const Run mapping = {region.start, region.end};
+        const Tracker::Seen *seen = tracker.seen(mapping);
+        const bool whole = (region.flags & image::kRegionAllSaved) != 0;
+        Result<std::vector<Run>> own = std::vector<Run>{mapping};
+        if (seen != nullptr)
+            own = own_pages_of(*seen, inside(clean, mapping.start, mapping.end), *map);
+        else if (!whole)
+            own = map->own_pages(mapping.start, mapping.end);
+        Result<std::vector<Run>> guards =
+            seen != nullptr ? seen->written.guards : map->guards(mapping.start, mapping.end);
+        if (!own || !guards)
+            return own ? guards.error() : own.error();
+        found.own.insert(found.own.end(), own->begin(), own->end());
+        found.guards.insert(found.guards.end(), guards->begin(), guards->end());
+    }
+    return found;
+}
+
+// Pages that the agent writes meanwhile, on a stack, are copied once more, as those that it wrote
+// after it had copied them need not be: it stands where it stood, and what is below is forgotten.
+Result<std::vector<Run>> Member::copy_changed(Tracker &tracker, Stage &stage,
+                                              const std::vector<Run> &all,
+                                              std::vector<Run> unchanged)
+{
+    constexpr int most_times = 3;
+    std::vector<Run> changed = without(all, unchanged);
+    for (int i = 0; i < most_times; i++) {
+        if (Result<void> taken = stage.take(*session_, changed); !taken)
+            return taken.error();
+        Result<std::vector<Run>> still = tracker.clean();
+        if (!still)
+            return still.error();
+        changed = without(unchanged, *still);
+        if (changed.empty())
+            return unchanged;
+        unchanged = without(unchanged, changed);
+    }
+    return Error(EBUSY, "memory changes while the program stands still");
+}
+
+bool Member::stage(Tracker &tracker)
+{
+    const auto room = common_.stages.find(relation_.pid);
+    if (room == common_.stages.end() || !unchanged_.since || unchanged_.audit)
+        return false;
+    const DeltaPlan::Base &base = *common_.delta->base_of(relation_.pid);
+    // There will be no copy in which what was seen before the stop could be checked.
+    std::future<Result<bool>> look = std::async(
+        std::launch::async, [this] { return d_.early.held_in_stop(d_.proc, d_.watched); });
+    Result<std::vector<Run>> clean = tracker.clean();
+    Result<Contents> contents = clean ? look_at_contents(tracker, *clean) : clean.error();
+    if (!contents)
+        return false;
+    const std::vector<Run> &in_base =
+        unchanged_.since == base.pages ? base.left_by_base : base.left_by_previous;
+    std::vector<Run> all = contents->own;
+    if (d_.memory.vdso_size != 0)
+        all.push_back({d_.memory.vdso_start, d_.memory.vdso_start + d_.memory.vdso_size});
+    std::ranges::sort(all, {}, &Run::start);
+    std::vector<Run> unchanged = common_part(common_part(all, *clean), in_base);
+    const std::vector<Run> changed = without(all, unchanged);
+    const Held held = {.pages = size_of(all) / 4096, .huge = d_.huge_pages()};
+    if (size_of(changed) > room->second.room() || time_to_stage(changed) > time_to_fork(held))
+        return false;
+    Stage stage = std::move(room->second);
+    common_.stages.erase(room);
+    Result<std::vector<Run>> kept = copy_changed(tracker, stage, all, std::move(unchanged));
+    const Result<bool> held_still = look.get();
+    if (!kept || !held_still || !*held_still)
+        return false;
+    unchanged_.runs = std::move(*kept);
+    frozen_ = std::make_unique<Staged>(std::move(stage), std::move(contents->own),
+                                       std::move(contents->guards), relation_.pid, common_.moved);
+    staged_pages_ = (size_of(all) - size_of(unchanged_.runs)) / 4096;
+    return true;
+}
+
+} // namespace cryo::capture

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/stage.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace cryo::capture {
+
+std::optional<Stage> Stage::make(uint64_t bytes)
+{
+    rlimit limit = {};
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < bytes)
+        return std::nullopt; // SIGXFSZ would end us
+    Fd file(memfd_create("cryo stage", MFD_CLOEXEC));
+    if (!file || ftruncate(file.get(), static_cast<off_t>(bytes)) != 0 ||
+        fallocate(file.get(), 0, 0, static_cast<off_t>(bytes)) != 0)
+        return std::nullopt;
+    return Stage(std::move(file), bytes);
+}
+
+Result<void> Stage::take(AgentSession &session, const std::vector<Run> &runs)
+{
+    if (size_of(runs) > room())
+        return Error(ENOSPC, "more pages have changed than may be copied in the stop");
+    if (Result<void> copied = session.stage(file_.get(), used_, runs); !copied)
+        return copied;
+    for (const Run &run : runs) {
+        pieces_.push_back({run, used_});
+        used_ += run.end - run.start;
+    }
+    std::sort(pieces_.begin(), pieces_.end(),
+              [](const Piece &a, const Piece &b) { return a.run.start < b.run.start; });
+    return {};
+}
+
+Result<void> Stage::read(uint64_t address, std::span<char> to) const
+{
+    while (!to.empty()) {
+        const auto piece =
+            std::upper_bound(pieces_.begin(), pieces_.end(), address,
+                             [](uint64_t at, const Piece &one) { return at < one.run.end; });
+        if (piece == pieces_.end() || piece->run.start > address)
+            return Error(EFAULT,
+                         fmt::format("the page at {:x} was not copied in the stop", address));
+        const size_t most = std::min<uint64_t>(to.size(), piece->run.end - address);
+        const uint64_t at = piece->at + (address - piece->run.start);
+        const ssize_t n = pread(file_.get(), to.data(), most, static_cast<off_t>(at));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return Error::from_errno("reading copied pages", n < 0 ? errno : EIO);
+        address += static_cast<uint64_t>(n);
+        to = to.subspan(static_cast<size_t>(n));
+    }
+    return {};
+}
+
+// Measured, in nanoseconds: the kernel's way to one run of pages, a page that is not in the cache;
+// an entry of a page table, and a process with all that is to be done for it. Only which is the
+// larger one matters.
+uint64_t time_to_stage(const std::vector<Run> &runs)
+{
+    constexpr uint64_t run = 1200;
+    constexpr uint64_t page = 1000;
+    return runs.size() * run + size_of(runs) / 4096 * page;
+}
+
+uint64_t time_to_fork(const Held &held)
+{
+    constexpr uint64_t process = 1'000'000;
+    constexpr uint64_t entry = 60;
+    constexpr uint64_t pages_of_huge = 512;
+    const uint64_t small = held.pages - std::min(held.pages, held.huge);
+    return process + (small + held.huge / pages_of_huge) * entry;
+}
+
+std::map<pid_t, Stage> stages_for(const DeltaPlan &plan, std::optional<uint64_t> most)
+{
+    constexpr uint64_t least = 16 << 20;
+    constexpr std::array<uint8_t, 16> nothing{};
+    std::map<pid_t, Stage> stages;
+    for (const auto &[id, base] : plan.bases()) {
+        const auto pid = static_cast<pid_t>(id);
+        const Result<std::string> status = Proc(pid).read("status");
+        std::string_view kib = status ? field(*status, "VmRSS") : std::string_view();
+        const uint64_t room = most.value_or(std::max(take_number(kib) * 1024 / 10, least));
+        const bool is_watched = base.token != nothing || base.previous_token != nothing;
+        if (!is_watched || room == 0 || base.expected * 4096 > room)
+            continue;
+        if (std::optional<Stage> stage = Stage::make(room))
+            stages.emplace(pid, std::move(*stage));
+    }
+    return stages;
+}
+
+Result<void> Staged::read(uint64_t address, std::span<char> to, bool, int)
+{
+    Result<void> got = stage_.read(address, to);
+    if (got && moved_)
+        moved_(to.size());
+    return got;
+}
+
+} // namespace cryo::capture

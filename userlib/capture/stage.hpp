@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pages that are copied while the program stands still, so that no copy of the process is needed:
+// for a delta image of a program that has changed little.
+//
+//     std::optional<Stage> stage = Stage::make(bytes);      // before the stop; the memory is there
+//     if (stage->take(session, runs)) ...                   // it stands still
+//     stage->read(address, to);                             // it runs again
+#pragma once
+
+#include "capture/delta_plan.hpp"
+#include "capture/frozen.hpp"
+
+#include <functional>
+#include <map>
+#include <optional>
+
+namespace cryo::capture {
+
+class Stage
+{
+  public:
+    // None where there is not so much memory for us.
+    static std::optional<Stage> make(uint64_t bytes);
+
+    uint64_t room() const { return room_ - used_; }
+    // All of them, or an error; each page once.
+    Result<void> take(AgentSession &session, const std::vector<Run> &runs);
+    // Only what was taken.
+    Result<void> read(uint64_t address, std::span<char> to) const;
+
+  private:
+    struct Piece {
+        Run run;
+        uint64_t at; // in the file
+    };
+    Stage(Fd file, uint64_t room) : file_(std::move(file)), room_(room) {}
+
+    Fd file_;
+    uint64_t room_, used_ = 0;
+    std::vector<Piece> pieces_; // ascending
+};
+
+// What copying these pages, or forking their process, makes it stand still for, as far as that can
+// be known: nanoseconds.
+struct Held {
+    uint64_t pages = 0; // of its own that it has, without those
+    uint64_t huge = 0;  // that lie in huge pages
+};
+uint64_t time_to_stage(const std::vector<Run> &runs);
+uint64_t time_to_fork(const Held &held);
+
+// Room for what the processes of the plan have probably changed: where that is little, copying it
+// is quicker than a copy of the process, and no page has to be copied when it runs on. `most`:
+// bytes of one process; none: a tenth of its memory, and 16 MiB at least.
+std::map<pid_t, Stage> stages_for(const DeltaPlan &plan, std::optional<uint64_t> most);
+
+class Staged final : public Frozen
+{
+  public:
+    // The pages and guards of all mappings, ascending; those pages that are not in the stage are
+    // never read.
+    Staged(Stage stage, std::vector<Run> own, std::vector<Run> guards, pid_t pid,
+           std::function<void(uint64_t)> moved)
+        : stage_(std::move(stage)), own_(std::move(own)), guards_(std::move(guards)), pid_(pid),
+          moved_(std::move(moved))
+    {}
+
+    Result<std::vector<Run>> own_pages(uint64_t start, uint64_t end) const override
+    {
+        return inside(own_, start, end);
+    }
+    Result<std::vector<Run>> guards(uint64_t start, uint64_t end) const override
+    {
+        return inside(guards_, start, end);
+    }
+    Result<void> read(uint64_t address, std::span<char> to, bool zeros_behind_file,
+                      int protection) override;
+    Result<void> finish() override { return {}; }
+    pid_t pid() const override { return pid_; }
+
+  private:
+    Stage stage_;
+    std::vector<Run> own_, guards_;
+    pid_t pid_;
+    std::function<void(uint64_t)> moved_;
+};
+
+} // namespace cryo::capture
