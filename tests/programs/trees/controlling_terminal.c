@@ -19,6 +19,10 @@ static void serve(int socket, int terminal)
         if (fd < 0 || read(fd, line, sizeof line) != 5 || strcmp(line, "word\n") != 0) {
             byte = 0;
         }
+        // It is closed when the other end has read the echo, which would be lost then.
+        if (write(socket, &byte, 1) != 1 || read(socket, &byte, 1) != 1) {
+            break;
+        }
         if (terminal < 0 && fd >= 0) {
             close(fd);
         }
@@ -64,6 +68,8 @@ static void ask(const char *what, int master, int socket)
     probe_equal(what, 'y', byte);
     char echo[16];
     PROBE_TRY(read(master, echo, sizeof echo));
+    probe_equal(what, 1, write(socket, &byte, 1));
+    probe_equal(what, 1, read(socket, &byte, 1));
 }
 
 int main(int argc, char **argv)
