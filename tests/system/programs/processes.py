@@ -84,14 +84,36 @@ def family(root):
     return found
 
 
+def is_descendant(pid, root):
+    while pid not in (root, 0):
+        stat = _stat(pid)
+        if stat is None:
+            return False
+        pid = stat[1]
+    return pid == root
+
+
+def kill(pid, root):
+    """Kills a descendant of ROOT. Since it was found it may have ended, and a program that another
+    test brings back may have its number."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        if is_descendant(pid, root):
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    finally:
+        os.close(handle)
+
+
 def kill_family(root):
     """Kills every descendant of ROOT until none lives, and reaps those that are ours."""
     while members := family(root):
         for pid in members:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            kill(pid, root)
         reap()
     reap()
 

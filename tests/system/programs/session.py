@@ -11,7 +11,6 @@ check.N is ours, N is the cycle. docs/test-programs.md has the protocol.
 import dataclasses
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -155,10 +154,7 @@ class Session:
 
     def _kill(self):
         for pid in [*processes.family(self.started.pid), self.started.pid]:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            processes.kill(pid, os.getpid())
         self.started.wait(self.patience)
         processes.kill_family(os.getpid())
 

@@ -4,7 +4,9 @@
 with tools that refuse. The tools and programs here are shell scripts made for one test each."""
 
 import os
+import signal
 import stat
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -60,6 +62,14 @@ class RunnerTest(unittest.TestCase):
         self.assert_fails(outcome, "no ready.1 after 0.5 s")
         self.assertIn("(sleep)", outcome.text)
         self.assertEqual(processes.family(os.getpid()), [])
+
+    def test_only_a_descendant_is_killed(self):
+        with subprocess.Popen(["sleep", "1000"]) as one, subprocess.Popen(["sleep", "1000"]) as other:
+            processes.kill(other.pid, one.pid)
+            self.assertIsNone(other.poll())
+            for sleeper in (one, other):
+                processes.kill(sleeper.pid, os.getpid())
+                self.assertEqual(sleeper.wait(60), -signal.SIGKILL)
 
     def test_a_program_that_dies_early_is_told_with_what_it_printed(self):
         self.assert_fails(self.run_script("#!/bin/sh\necho my last words; exit 4\n"),
