@@ -62,8 +62,9 @@ Result<Member::Contents> Member::look_at_contents(const Tracker &tracker,
     return found;
 }
 
-// Pages that the agent writes meanwhile, on a stack, are copied once more, as those that it wrote
-// after it had copied them need not be: it stands where it stood, and what is below is forgotten.
+// A page that was unchanged until the agent wrote to it, on a stack, is copied in the next turn.
+// One that is copied already need not be again: what the agent writes lies below where the threads
+// stand, and is of no use to anybody.
 Result<std::vector<Run>> Member::copy_changed(Tracker &tracker, Stage &stage,
                                               const std::vector<Run> &all,
                                               std::vector<Run> unchanged)
@@ -90,9 +91,6 @@ bool Member::stage(Tracker &tracker)
     if (room == common_.stages.end() || !unchanged_.since || unchanged_.audit)
         return false;
     const DeltaPlan::Base &base = *common_.delta->base_of(relation_.pid);
-    // There will be no copy in which what was seen before the stop could be checked.
-    std::future<Result<bool>> look = std::async(
-        std::launch::async, [this] { return d_.early.held_in_stop(d_.proc, d_.watched); });
     Result<std::vector<Run>> clean = tracker.clean();
     Result<Contents> contents = clean ? look_at_contents(tracker, *clean) : clean.error();
     if (!contents)
@@ -108,8 +106,11 @@ bool Member::stage(Tracker &tracker)
     const Held held = {.pages = size_of(all) / 4096, .huge = d_.huge_pages()};
     if (size_of(changed) > room->second.room() || time_to_stage(changed) > time_to_fork(held))
         return false;
+    // Other members look for theirs at the same time, so none is taken out of the map.
     Stage stage = std::move(room->second);
-    common_.stages.erase(room);
+    // There will be no copy in which what was seen before the stop could be checked.
+    std::future<Result<bool>> look = std::async(
+        std::launch::async, [this] { return d_.early.held_in_stop(d_.proc, d_.watched); });
     Result<std::vector<Run>> kept = copy_changed(tracker, stage, all, std::move(unchanged));
     const Result<bool> held_still = look.get();
     if (!kept || !held_still || !*held_still)

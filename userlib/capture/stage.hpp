@@ -44,8 +44,8 @@ class Stage
 // What copying these pages, or forking their process, makes it stand still for, as far as that can
 // be known: nanoseconds.
 struct Held {
-    uint64_t pages = 0; // of its own that it has, without those
-    uint64_t huge = 0;  // that lie in huge pages
+    uint64_t pages = 0; // of its own
+    uint64_t huge = 0;  // of these, that lie in huge pages
 };
 uint64_t time_to_stage(const std::vector<Run> &runs);
 uint64_t time_to_fork(const Held &held);

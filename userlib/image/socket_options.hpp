@@ -13,9 +13,12 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <string_view>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <vector>
+
+#include "image/checksum.hpp"
 
 #ifndef SO_BUF_LOCK
 #define SO_BUF_LOCK 72 // since Linux 5.14; libc's headers may be older
@@ -85,13 +88,11 @@ inline bool is_interface(int level, int name)
     return level == SOL_SOCKET && name == SO_BINDTODEVICE;
 }
 
-// FNV-1a; 0: no interface.
-inline uint64_t interface_value(const char *interface)
+// 0: no interface.
+inline uint64_t interface_value(std::string_view interface)
 {
-    uint64_t value = 0xcbf29ce484222325;
-    for (const char *c = interface; *c != 0; c++)
-        value = (value ^ static_cast<unsigned char>(*c)) * 0x100000001b3;
-    return interface[0] == 0 ? 0 : value;
+    const auto *bytes = reinterpret_cast<const uint8_t *>(interface.data());
+    return interface.empty() ? 0 : checksum64({bytes, interface.size()});
 }
 
 inline int bind_to_interface(int fd, uint64_t value)

@@ -146,10 +146,10 @@ class Bench:
         back.end()
         for image in images:
             remove(image)
-        name = f"{mib} MiB of {pages} pages, {share} % changed"
+        name = f"{mib} MiB, {pages} pages, {share} % changed"
         fork = samples.median("fork")
         for what in ("felt", "told"):
-            self.table.line(f"{name}: stop {what}, beside fork()", samples.median(what) / fork,
+            self.table.line(f"{name}: stop {what} / fork()", samples.median(what) / fork,
                             at_most=target, remark=f"{samples.median(what):.2f} ms")
         self.table.line(f"{name}: durable, beside all", samples.median("durable") / whole,
                         at_most=0.12 if share == 5 else None,

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // ymm0 to ymm15, with their upper halves, of a thread that is computing.
 #include "probe.h"
+#include "registers_each.h"
 
 static volatile int holding, released;
 static unsigned char loaded[16][32], found[16][32];
 
 static void *hold(void *unused)
 {
-#define EACH(do)                                                                                   \
-    do                                                                                             \
-    (0) do(1) do(2) do(3) do(4) do(5) do(6) do(7) do(8) do(9) do(10) do(11) do(12) do(13) do(      \
-        14) do(15)
 #define LOAD(i) "vmovups " #i "*32(%[in]), %%ymm" #i "\n"
 #define STORE(i) "vmovups %%ymm" #i ", " #i "*32(%[out])\n"
     __asm__ volatile(EACH(LOAD) "movl $1, %[holding]\n"

@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // xmm0 to xmm15 of a thread that is computing.
 #include "probe.h"
+#include "registers_each.h"
 
 static volatile int holding, released;
 static unsigned char loaded[16][16], found[16][16];
 
 static void *hold(void *unused)
 {
-#define EACH(do)                                                                                   \
-    do                                                                                             \
-    (0) do(1) do(2) do(3) do(4) do(5) do(6) do(7) do(8) do(9) do(10) do(11) do(12) do(13) do(      \
-        14) do(15)
-#define LOAD(i) "movups " #i "*16(%[in]), %%xmm" #i "\n"
-#define STORE(i) "movups %%xmm" #i ", " #i "*16(%[out])\n"
-    __asm__ volatile(EACH(LOAD) "movl $1, %[holding]\n"
-                                "1: pause\n"
-                                "cmpl $0, %[released]\n"
-                                "je 1b\n" EACH(STORE)
+    __asm__ volatile(EACH(LOAD_XMM) "movl $1, %[holding]\n"
+                                    "1: pause\n"
+                                    "cmpl $0, %[released]\n"
+                                    "je 1b\n" EACH(STORE_XMM)
                      : [holding] "=m"(holding)
                      : [released] "m"(released), [in] "r"(loaded), [out] "r"(found)
                      : "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7",

@@ -2,6 +2,7 @@
 // xmm0 to xmm15 of a thread that sleeps in the C library's syscall(): nothing in there touches
 // them, and hand-written code counts on that.
 #include "probe.h"
+#include "registers_each.h"
 
 #include <linux/futex.h>
 
@@ -11,12 +12,6 @@ static unsigned char loaded[16][16], found[16][16];
 static long sleep_in_futex(void *unused)
 {
     (void)unused;
-#define EACH(do)                                                                                   \
-    do                                                                                             \
-    (0) do(1) do(2) do(3) do(4) do(5) do(6) do(7) do(8) do(9) do(10) do(11) do(12) do(13) do(      \
-        14) do(15)
-#define LOAD(i) "movups " #i "*16(%[in]), %%xmm" #i "\n"
-#define STORE(i) "movups %%xmm" #i ", " #i "*16(%[out])\n"
     long result;
     long (*const call)(long, ...) = syscall; // the program's, whoever stands in front of it
     // The call's arguments are in rdi to r9, and the seventh, none, would be on the stack.
@@ -26,11 +21,11 @@ static long sleep_in_futex(void *unused)
     int *address = &word;
     long operation = FUTEX_WAIT;
     long value = 0;
-    __asm__ volatile(EACH(LOAD) "movq %%rsp, %%rbp\n"
-                                "subq $128, %%rsp\n" // what a leaf may use below it
-                                "andq $-16, %%rsp\n"
-                                "call *%[call]\n"
-                                "movq %%rbp, %%rsp\n" EACH(STORE)
+    __asm__ volatile(EACH(LOAD_XMM) "movq %%rsp, %%rbp\n"
+                                    "subq $128, %%rsp\n" // what a leaf may use below it
+                                    "andq $-16, %%rsp\n"
+                                    "call *%[call]\n"
+                                    "movq %%rbp, %%rsp\n" EACH(STORE_XMM)
                      : "=&a"(result), "+D"(number), "+S"(address), "+d"(operation), "+c"(value),
                        "+r"(limit), "+r"(second)
                      : [in] "b"(loaded), [out] "r"(found), [call] "r"(call)
