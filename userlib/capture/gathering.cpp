@@ -261,10 +261,6 @@ Result<void> Gathering::ask(const Relation &relation, Turn turn, EarlyLook look)
 {
     Result<std::unique_ptr<Member>> member = Member::find(relation, std::move(turn), common_);
     Result<void> asked = member ? (*member)->ask_to_prepare(request()) : member.error();
-    if (!asked && asked.error().code() == ESRCH && relation.pid != id_) {
-        omitted_.insert(relation.pid);
-        return {};
-    }
     if (!asked && went_away(asked.error()))
         return {};
     if (!asked) {
@@ -309,16 +305,12 @@ Result<bool> Gathering::ask_fresh()
     }
 }
 
-// It ended, or executed another program, between two words: the next look tells.
+// It ended, or executed another program, between two words: the next look tells. Until it can be
+// waited for it is neither gone nor known to have ended: one that is on its way there is new again.
 bool Gathering::went_away(const Error &error)
 {
-    return (error.code() == ECONNRESET || error.code() == EPIPE) && ++gone_ < most_gone;
-}
-
-void Gathering::drop(size_t number)
-{
-    omitted_.insert(members_[number]->relation().pid);
-    members_.erase(members_.begin() + static_cast<ptrdiff_t>(number));
+    const int code = error.code();
+    return (code == ECONNRESET || code == EPIPE || code == ESRCH) && ++gone_ < most_gone;
 }
 
 // One packet of a member that was asked to prepare.
@@ -327,11 +319,16 @@ Result<void> Gathering::hear(size_t number)
     Member &member = *members_[number];
     const pid_t pid = member.relation().pid;
     Result<AgentSession::Prepared> heard = member.session().prepared();
-    if (!heard) {
+    if (!heard && !went_away(heard.error()))
+        return heard.error();
+    if (!heard || heard->omits) {
+        if (heard && pid == id_)
+            return Error(ESRCH,
+                         fmt::format("process {} leaves itself out: nothing is left to save", pid));
+        if (heard)
+            omitted_.insert(pid);
         asked_.erase(pid);
-        if (heard.error().code() != ESRCH || pid == id_)
-            return heard.error();
-        drop(number); // it has ended, or leaves itself out
+        members_.erase(members_.begin() + static_cast<ptrdiff_t>(number));
         return {};
     }
     switch (heard->op) {

@@ -86,7 +86,6 @@ class Gathering
     Result<void> await_prepared();
     Result<void> check_silent(size_t number);
     bool went_away(const Error &error);
-    void drop(size_t number);
     agent::RequestInfo request() const;
 
     // A member that was asked to prepare and is not through with it.
@@ -104,7 +103,7 @@ class Gathering
     std::map<pid_t, Asked> asked_;
     std::set<pid_t> to_stop_; // prepared, and running still
     std::vector<Relation> zombies_;
-    std::set<pid_t> omitted_; // left out, or ended
+    std::set<pid_t> omitted_; // left out
     int gone_ = 0;
     std::vector<std::string> left_out_;
     bool standing_ = false; // some stand still, or are about to

@@ -220,10 +220,8 @@ Result<bool> Gathering::take_in(Packet &packet, Fd guest)
         Result<Turn> turn = Turn::adopt(std::move(packet.fds[2 * i + 1]));
         if (!turn)
             return false;
-        if (!relation || relation->zombie || relation->started != moved.started) {
-            omitted.insert(moved.pid); // it has ended
-            continue;
-        }
+        if (!relation || relation->zombie || relation->started != moved.started)
+            continue; // the next look tells
         come.push_back(Member::adopt(*relation, std::move(*turn), std::move(connection), common_));
         come.back()->set_prepared(moved.callbacks != 0);
         if (moved.asked != 0)

@@ -67,10 +67,12 @@ Result<std::unique_ptr<Member>> Member::find(const Relation &relation, Turn turn
     std::unique_ptr<Member> made(new Member(relation, common));
     made->turn_ = std::move(turn);
     made->process_.reset(static_cast<int>(syscall(SYS_pidfd_open, relation.pid, 0)));
+    if (!made->process_)
+        return Error::from_errno(fmt::format("a handle of process {}", relation.pid), errno);
     const uint64_t begun = now_ns();
     for (;;) {
         const Result<Relation> now = relation_of(relation.pid);
-        if (!made->process_ || !now || now->zombie || now->started != relation.started)
+        if (!now || now->zombie || now->started != relation.started)
             return Error(ESRCH, fmt::format("no process {}", relation.pid));
         if (now->stopped && now->traced && !made->stopped_)
             return Error(ENOTSUP, fmt::format("process {} is stopped by a debugger: let it go on",

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <fmt/format.h>
 #include <map>
 #include <optional>
@@ -24,8 +25,11 @@ Result<std::vector<Relation>> everybody()
         return pids.error();
     std::vector<Relation> all;
     for (const int pid : *pids) {
-        if (Result<Relation> one = relation_of(pid); one)
+        Result<Relation> one = relation_of(pid);
+        if (one)
             all.push_back(std::move(*one));
+        else if (one.error().code() != ESRCH && one.error().code() != EPERM)
+            return one.error();
     }
     return all;
 }
@@ -68,8 +72,10 @@ Result<std::vector<Relation>> everybody_from(pid_t root)
         if (!seen.insert(pid).second)
             continue;
         Result<Relation> one = relation_of(pid);
-        if (!one)
+        if (!one && one.error().code() == ESRCH)
             continue; // it has ended
+        if (!one)
+            return one.error();
         const bool zombie = one->zombie;
         all.push_back(std::move(*one));
         if (zombie || pid == getpid())
@@ -117,8 +123,13 @@ class Forest
 Result<Relation> relation_of(pid_t pid)
 {
     Result<std::string> stat = Proc(pid).read("stat");
-    if (!stat)
+    if (!stat && kill(pid, 0) != 0 && errno == EPERM)
+        return Error(EPERM,
+                     fmt::format("process {} belongs to somebody else, and /proc hides it", pid));
+    if (!stat && (stat.error().code() == ENOENT || stat.error().code() == ESRCH))
         return Error(ESRCH, fmt::format("no process {}", pid));
+    if (!stat)
+        return stat.error();
     const size_t open = stat->find('(');
     const size_t close = stat->rfind(')');
     if (open == std::string::npos || close == std::string::npos || stat->size() < close + 2)

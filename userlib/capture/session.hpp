@@ -89,10 +89,11 @@ class AgentSession
     // Runs the program's callbacks, which may take any time; what comes of it arrives at fd().
     Result<void> ask_to_prepare(const agent::RequestInfo &request);
     struct Prepared {
-        agent::Op op;   // accepted; forward; or prepare: the callbacks are where the image is taken
-        bool callbacks; // of prepare: there are any
-        int scope;      // of forward: a CR_SCOPE_*
-        pid_t target;
+        agent::Op op; // accepted; forward; or prepare: the callbacks are where the image is taken
+        bool callbacks = false; // of prepare: there are any
+        bool omits = false;     // of prepare: it leaves itself out
+        int scope = 0;          // of forward: a CR_SCOPE_*
+        pid_t target = 0;
     };
     // The next packet, which has arrived. Once it is that of `prepare`, or an error, no other does.
     Result<Prepared> prepared();

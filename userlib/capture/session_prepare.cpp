@@ -27,9 +27,6 @@ Error failure(pid_t pid, int kind, int code)
         return Error(code, fmt::format("process {} cannot be saved any more: a callback of it says "
                                        "so (error {}); it has been killed",
                                        pid, code));
-    case CR_CHECKPOINT_OMIT:
-        return Error(ESRCH,
-                     fmt::format("process {} leaves itself out: nothing is left to save", pid));
     default:
         return Error(code, fmt::format("process {}: a thread does not begin its callbacks; it "
                                        "blocks the checkpoint signal or waits in the kernel",
@@ -58,13 +55,17 @@ Result<AgentSession::Prepared> AgentSession::prepared()
                      fmt::format("process {}: its agent answers in another protocol", pid_));
     switch (answer.op) {
     case Op::accepted:
-        return Prepared{answer.op, false, 0, 0};
+        return Prepared{.op = answer.op};
     case Op::forward:
-        return Prepared{answer.op, false, static_cast<int>(answer.count),
-                        static_cast<pid_t>(answer.value)};
+        return Prepared{.op = answer.op,
+                        .scope = static_cast<int>(answer.count),
+                        .target = static_cast<pid_t>(answer.value)};
     case Op::prepare:
         if (answer.result == 0)
-            return Prepared{answer.op, (answer.value & agent::with_callbacks) != 0, 0, 0};
+            return Prepared{.op = answer.op,
+                            .callbacks = (answer.value & agent::with_callbacks) != 0};
+        if ((answer.value & 0xff) == CR_CHECKPOINT_OMIT)
+            return Prepared{.op = answer.op, .omits = true};
         return failure(pid_, static_cast<int>(answer.value & 0xff),
                        static_cast<int>(-answer.result));
     default:

@@ -2,7 +2,7 @@
 foreach(name pipeline shared_offset shared_memory shared_forms zombie relations orphan socketpair
         passed_descriptor passed_between unix_connection
         unix_names terminal_shell member_locks waiting_parent executed_child member_signals
-        fork_storm listener controlling_terminal cloned)
+        fork_storm leaving listener controlling_terminal cloned)
     cryo_test_program(trees/${name})
 endforeach()
 cryo_test_program(trees/system_v TAGS sysv NEEDS sysvipc)

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Children that leave while the checkpointer asks them to prepare: one ends, and takes its time
+// with that; one executes another program, which is to be saved like any other.
+#include "probe.h"
+
+#include <poll.h>
+
+static const size_t burden = 256 << 20;
+static uint64_t mask;
+
+// Waits for the checkpointer's signal, which is not let in, or for the parent's word.
+static void await_leave(int words)
+{
+    uint64_t pending = 0;
+    struct pollfd told = {words, POLLIN, 0};
+    while ((pending & mask) == 0 && poll(&told, 1, 1) == 0) {
+        PROBE_TRY(syscall(SYS_rt_sigpending, &pending, sizeof pending));
+    }
+}
+
+static pid_t make(int words[2], const char *role)
+{
+    PROBE_TRY(pipe(words));
+    const pid_t child = PROBE_TRY(fork());
+    if (child != 0) {
+        PROBE_TRY(close(words[0]));
+        probe_await_blocked(child, SYS_poll);
+        return child;
+    }
+    PROBE_TRY(close(words[1]));
+    PROBE_TRY(syscall(SYS_rt_sigprocmask, SIG_BLOCK, &mask, NULL, sizeof mask));
+    if (strcmp(role, "ends") == 0) {
+        // Its memory is given back long after its other descriptors are closed.
+        const int file = PROBE_TRY(memfd_create("burden", 0));
+        PROBE_TRY(fallocate(file, 0, 0, (off_t)burden));
+    }
+    await_leave(words[0]);
+    if (strcmp(role, "ends") == 0) {
+        _exit(5);
+    }
+    char number[16];
+    snprintf(number, sizeof number, "%d", words[0]);
+    execl("/proc/self/exe", "leaving", "executed", number, (char *)NULL);
+    _exit(127);
+}
+
+// The program that was executed: until the parent closes its end.
+static int executed(int words)
+{
+    char byte;
+    syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &mask, NULL, sizeof mask);
+    while (read(words, &byte, 1) > 0) {
+    }
+    return 6;
+}
+
+int main(int argc, char **argv)
+{
+    const char *number = getenv("CRYO_SIGNAL");
+    mask = 1ul << ((number != NULL ? atoi(number) : SIGRTMAX) - 1);
+    if (argc == 3 && strcmp(argv[1], "executed") == 0) {
+        return executed(atoi(argv[2]));
+    }
+    probe_start(argc, argv);
+    do {
+        int words[2][2];
+        // In this order: the one that ends first may have both pipes.
+        const pid_t executes = make(words[1], "executes");
+        const pid_t ends = make(words[0], "ends");
+        probe_ready();
+        PROBE_SABOTAGE("ends", (kill(ends, SIGKILL), kill(executes, SIGKILL)));
+        int status = 0;
+        PROBE_TRY(close(words[0][1]));
+        PROBE_TRY(waitpid(ends, &status, 0));
+        probe_equal("status of the one that ends", 5 << 8, status);
+        PROBE_TRY(close(words[1][1]));
+        PROBE_TRY(waitpid(executes, &status, 0));
+        probe_equal("status of the one that executes", 6 << 8, status);
+    } while (probe_more());
+    return probe_pass();
+}
