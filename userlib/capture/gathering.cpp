@@ -319,7 +319,9 @@ Result<void> Gathering::hear(size_t number)
     Member &member = *members_[number];
     const pid_t pid = member.relation().pid;
     Result<AgentSession::Prepared> heard = member.session().prepared();
-    if (!heard && !went_away(heard.error()))
+    // Callbacks of the one that was asked for are not begun twice.
+    const bool begun = pid == id_ && asked_[pid].accepted;
+    if (!heard && (begun || !went_away(heard.error())))
         return heard.error();
     if (!heard || heard->omits) {
         if (heard && pid == id_)

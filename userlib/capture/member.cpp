@@ -66,7 +66,6 @@ Result<std::unique_ptr<Member>> Member::find(const Relation &relation, Turn turn
 {
     std::unique_ptr<Member> made(new Member(relation, common));
     made->turn_ = std::move(turn);
-    made->process_.reset(static_cast<int>(syscall(SYS_pidfd_open, relation.pid, 0)));
     if (!made->process_)
         return Error::from_errno(fmt::format("a handle of process {}", relation.pid), errno);
     const uint64_t begun = now_ns();
@@ -107,7 +106,6 @@ std::unique_ptr<Member> Member::adopt(const Relation &relation, Turn turn, Fd co
 {
     std::unique_ptr<Member> made(new Member(relation, common));
     made->turn_ = std::move(turn);
-    made->process_.reset(static_cast<int>(syscall(SYS_pidfd_open, relation.pid, 0)));
     made->session_.emplace(AgentSession::adopt(std::move(connection), relation.pid));
     made->session_->set_deadline(common.deadline);
     return made;

@@ -19,6 +19,8 @@
 
 #include <memory>
 #include <optional>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace cryo::capture {
 
@@ -110,7 +112,8 @@ class Member
   private:
     Result<void> ask_to_resume(int why);
     Member(const Relation &relation, Common &common)
-        : relation_(relation), common_(common), d_(relation.pid, common)
+        : relation_(relation), common_(common), d_(relation.pid, common),
+          process_(static_cast<int>(syscall(SYS_pidfd_open, relation.pid, 0)))
     {}
     std::vector<Run> watchable() const;
     std::unique_ptr<Tracker> begin_watching();

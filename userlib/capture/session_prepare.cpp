@@ -49,7 +49,10 @@ Result<AgentSession::Prepared> AgentSession::prepared()
 {
     Reply answer = {};
     if (!packet(&answer, sizeof(answer)))
-        return Error(ESRCH, fmt::format("process {} ended before it could be saved", pid_));
+        return Error(
+            ESRCH,
+            fmt::format("process {} ended, or executed another program, before it could be saved",
+                        pid_));
     if (answer.magic != agent::protocol_magic)
         return Error(EPROTO,
                      fmt::format("process {}: its agent answers in another protocol", pid_));

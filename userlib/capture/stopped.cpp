@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/stopped.hpp"
 
+#include "capture/members.hpp"
 #include "capture/proc.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
@@ -19,7 +21,8 @@ namespace cryo::capture {
 
 namespace {
 
-constexpr int turns = 25'000; // of 200 µs: a thread that has not come by then will not
+constexpr int turns = 25'000;            // of 200 µs: a thread that has not come by then will not
+constexpr int stand_again_turns = 5'000; // of 200 µs: one that runs by then was continued
 
 constexpr uint64_t bit(int signal)
 {
@@ -197,6 +200,15 @@ Result<void> Stopped::put_back()
         if (!trapped)
             done = trapped.error();
         ptrace(PTRACE_DETACH, tid, nullptr, nullptr);
+    }
+    // They run for a moment in the kernel before they stand again.
+    const auto stands = [](const auto &entry) {
+        const Result<Relation> now = relation_of(entry.first);
+        return !now || now->stopped || now->ended;
+    };
+    for (int i = 0; i < stand_again_turns && !std::ranges::all_of(threads_, stands); i++) {
+        const timespec pause = {0, 200'000};
+        nanosleep(&pause, nullptr);
     }
     threads_.clear();
     return done;
