@@ -63,6 +63,12 @@ Result<void> Files::note_contents(const Seen &seen)
         return {};
     if (seen.kind == FileKind::regular && !by_name && seen.status.st_nlink > 0) {
         const std::string other = other_name(seen);
+        struct stat now;
+        if (lstat(seen.link.c_str(), &now) != 0 && errno == EACCES) {
+            refuse(seen, "a file in a directory that may not be entered, " + seen.link,
+                   "open it where the user of the program may open it again");
+            return {};
+        }
         if (other.empty()) {
             refuse(seen,
                    "a file that its name does not lead to, but that has another one, " + seen.link,

@@ -6,6 +6,7 @@
 #include "restore/ending_signals.hpp"
 #include "restore/enter.hpp"
 #include "restore/former_holders.hpp"
+#include "restore/how_ended.hpp"
 #include "restore/nursery.hpp"
 #include "restore/page_sender.hpp"
 #include "restore/restorer/restorer.hpp"
@@ -263,8 +264,9 @@ Result<void> Restart::hear(Link &link, uint32_t word)
         return Error::from_errno(std::string(link.process->plan->program.message(said.op)),
                                  said.error)
             .within(link.process->image->name());
-    return Error(ECHILD, fmt::format("{}: the process died while it was being restored",
-                                     link.process->image->name()));
+    const std::string how = how_ended(pid_of(link));
+    return Error(ECHILD, fmt::format("{}: the process died while it was being restored{}{}",
+                                     link.process->image->name(), how.empty() ? "" : ": ", how));
 }
 
 // Hears it of all, and lets all go on.
