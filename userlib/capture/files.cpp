@@ -368,6 +368,8 @@ Result<void> Files::read_descriptors(std::vector<Holder> holders)
     name_terminals();
     if (Result<void> done = look_into_sockets(); !done)
         return done;
+    look_at_connections();
+    look_at_waiting();
     for (Seen &seen : seen_) {
         const std::string_view why = refusal(seen);
         if (why.empty())
@@ -421,6 +423,8 @@ Result<void> Files::read_descriptors(std::vector<Holder> holders)
         done = read_sockets();
     if (done)
         done = read_passed();
+    if (done)
+        read_connections();
     // The program's open files must not be held any longer than it stands still.
     seen_.clear();
     looked_at_.clear();
@@ -464,6 +468,8 @@ Result<void> Files::write_records(image::ImageWriter &writer, size_t holder,
     all(terminal_records_, any);
     all(sockets_, any);
     all(passed_, any);
+    all(connections_, any);
+    all(waiting_, any);
     all(queues_, any);
     for (const std::string &text : notices_) {
         image::Notice notice;

@@ -121,6 +121,8 @@ class Files
         bool peeked = false;   // is in `queue`
         Result<SocketQueue> queue = SocketQueue();
         std::vector<std::vector<size_t>> passed; // of each in queue.passed: in seen_
+        bool waits = false;            // has connected, was not accepted yet, and can be saved so
+        std::vector<uint64_t> callers; // of a listening one: those that do, by inode
     };
 
     // files.cpp
@@ -170,6 +172,11 @@ class Files
     Result<void> read_passed();
     // files_socket.cpp
     Result<void> read_sockets();
+    // files_connection.cpp: TCP connections whose both ends are here, and UNIX connections that
+    // nobody has accepted yet.
+    void look_at_connections();
+    void look_at_waiting();
+    void read_connections();
 
     const Proc &proc_of(const Seen &seen) const
     {
@@ -186,7 +193,8 @@ class Files
     std::map<std::pair<size_t, int>, uint32_t> descriptor_; // holder, fd → index in seen_
     std::set<uint64_t> terminals_;                          // device numbers of the program's own
     std::map<uint64_t, SeenSocket> looked_at_; // sockets, by inode; while read_descriptors() runs
-    const Proc own_{getpid()};                 // this process
+    std::vector<std::pair<size_t, size_t>> tcp_connections_; // who accepted, who called: in seen_
+    const Proc own_{getpid()};                               // this process
 
     std::vector<image::File> files_;
     std::map<std::pair<uint64_t, uint64_t>, uint32_t> by_inode_;
@@ -202,6 +210,8 @@ class Files
     std::vector<image::Terminal> terminal_records_;
     std::vector<image::Socket> sockets_;
     std::vector<image::Passed> passed_;
+    std::vector<image::Connection> connections_;
+    std::vector<image::Waiting> waiting_;
     std::vector<image::PosixQueue> queues_;
     std::vector<CopiedContents> copied_;
     struct Content {

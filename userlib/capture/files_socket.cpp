@@ -98,20 +98,29 @@ Result<void> Files::read_sockets()
         }
         if (look.listening) {
             record.state = SocketState::listening;
-            if (look.waiting > 0 && !options_.close_sockets)
+            if (look.waiting > 0 && socket.callers.empty() && !options_.close_sockets)
                 refuse(*seen,
-                       fmt::format("{}, with {} connections that nobody has accepted yet", name,
-                                   look.waiting),
-                       "--sockets=close drops them");
+                       fmt::format("{}, with {} connections that nobody has accepted yet{}", name,
+                                   look.waiting,
+                                   look.domain != AF_UNIX
+                                       ? ""
+                                       : "; one of them comes from outside, or something was "
+                                         "written into it that only who accepts it can see"),
+                       "accept them before the checkpoint, or --sockets=close drops them");
         } else if (pair) {
             record.state = SocketState::pair;
             record.peer_open_file = seen_[looked_at_.at(look.peer_inode).seen].open_file;
         } else if (look.domain == AF_UNIX && look.kind == SOCK_DGRAM && connected &&
                    !look.peer_is_unnamed) {
             record.state = SocketState::connected_datagram;
+        } else if (socket.waits) { // is connected once more when it is there
+            record.state = look.bound ? SocketState::bound : SocketState::fresh;
         } else if (look.domain == AF_UNIX && connected && look.peer_inode == 0 &&
                    look.kind != SOCK_DGRAM) {
             record.state = SocketState::closed; // by its peer, already
+            // That would have shut down both directions.
+            if (look.shutdown != 3 && !options_.close_sockets)
+                refuse(*seen, name + ", which nobody has accepted yet", way_out);
         } else if (connected) {
             record.state = SocketState::closed;
             if (!options_.close_sockets)
@@ -133,7 +142,7 @@ Result<void> Files::read_sockets()
         if (socket.contents) {
             if (!socket.queue) {
                 refuse(*seen, fmt::format("{}: {}", name, socket.queue.error().text()),
-                       "read them before the checkpoint");
+                       is_internet(look) ? way_out : "read them before the checkpoint");
             } else {
                 record.size = socket.queue->bytes.size();
                 record.packets = strings_.keep_list(socket.queue->packets);

@@ -53,12 +53,14 @@ bool is_unnamed(const std::string &address)
     return address.size() <= offsetof(sockaddr_un, sun_path);
 }
 
-// One UNIX socket, by its inode.
-void diagnose(SocketLook &look, uint64_t inode)
+// What the kernel tells of one UNIX socket: attributes, each given to `take` with its type, data
+// and size. False: nothing.
+template <class F>
+bool ask_diagnostics(uint64_t inode, uint32_t show, const F &take)
 {
     const Fd netlink(socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
     if (!netlink)
-        return;
+        return false;
     struct {
         nlmsghdr head;
         unix_diag_req request;
@@ -69,37 +71,47 @@ void diagnose(SocketLook &look, uint64_t inode)
     question.request.sdiag_family = AF_UNIX;
     question.request.udiag_states = ~0U;
     question.request.udiag_ino = static_cast<uint32_t>(inode);
-    question.request.udiag_show = UDIAG_SHOW_VFS | UDIAG_SHOW_PEER | UDIAG_SHOW_RQLEN;
+    question.request.udiag_show = show;
     question.request.udiag_cookie[0] = question.request.udiag_cookie[1] = ~0U;
     if (send(netlink.get(), &question, sizeof(question), 0) != sizeof(question))
-        return;
-    alignas(nlmsghdr) char answer[8192];
+        return false;
+    alignas(nlmsghdr) char answer[65536];
     const ssize_t got = recv(netlink.get(), answer, sizeof(answer), 0);
     constexpr size_t start = sizeof(nlmsghdr) + sizeof(unix_diag_msg);
     const auto *head = reinterpret_cast<const nlmsghdr *>(answer);
     if (got < static_cast<ssize_t>(start) || head->nlmsg_type != SOCK_DIAG_BY_FAMILY)
-        return;
-    look.diagnosed = true;
+        return false;
     // Attributes: u16 length with these four bytes, u16 type, data; each begins at a multiple of 4.
     for (size_t at = start; at + sizeof(rtattr) <= static_cast<size_t>(got);) {
         const auto *attribute = reinterpret_cast<const rtattr *>(answer + at);
         const size_t size = attribute->rta_len;
         if (size < sizeof(rtattr) || at + size > static_cast<size_t>(got))
             break;
-        const void *data = answer + at + sizeof(rtattr);
-        if (attribute->rta_type == UNIX_DIAG_PEER) {
+        take(attribute->rta_type, static_cast<const void *>(answer + at + sizeof(rtattr)),
+             size - sizeof(rtattr));
+        at += (size + 3) & ~size_t(3);
+    }
+    return true;
+}
+
+// One UNIX socket, by its inode.
+void diagnose(SocketLook &look, uint64_t inode)
+{
+    const auto take = [&look](unsigned type, const void *data, size_t) {
+        if (type == UNIX_DIAG_PEER) {
             look.peer_inode = *static_cast<const uint32_t *>(data);
-        } else if (attribute->rta_type == UNIX_DIAG_VFS) {
+        } else if (type == UNIX_DIAG_VFS) {
             look.file_inode = static_cast<const unix_diag_vfs *>(data)->udiag_vfs_ino;
-        } else if (attribute->rta_type == UNIX_DIAG_SHUTDOWN) {
+        } else if (type == UNIX_DIAG_SHUTDOWN) {
             look.shutdown = *static_cast<const uint8_t *>(data);
-        } else if (attribute->rta_type == UNIX_DIAG_RQLEN && look.listening) {
+        } else if (type == UNIX_DIAG_RQLEN && look.listening) {
             const auto *queue = static_cast<const unix_diag_rqlen *>(data);
             look.waiting = queue->udiag_rqueue;
             look.backlog = queue->udiag_wqueue;
         }
-        at += (size + 3) & ~size_t(3);
-    }
+    };
+    look.diagnosed =
+        ask_diagnostics(inode, UDIAG_SHOW_VFS | UDIAG_SHOW_PEER | UDIAG_SHOW_RQLEN, take);
 }
 
 // What libc's structure lacks of the kernel's, since Linux 4.2.
@@ -162,6 +174,17 @@ std::string unix_path(const std::string &address)
     if (family != AF_UNIX || address.size() <= head || address[head] == 0)
         return {};
     return address.c_str() + head;
+}
+
+std::vector<uint64_t> waiting_callers(uint64_t listener)
+{
+    std::vector<uint64_t> callers;
+    ask_diagnostics(listener, UDIAG_SHOW_ICONS, [&](unsigned type, const void *data, size_t size) {
+        const auto *inodes = static_cast<const uint32_t *>(data);
+        if (type == UNIX_DIAG_ICONS)
+            callers.assign(inodes, inodes + size / sizeof(uint32_t));
+    });
+    return callers;
 }
 
 Result<SocketLook> look_at_socket(int fd, uint64_t inode)

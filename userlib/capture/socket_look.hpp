@@ -26,14 +26,17 @@ struct SocketLook {
     uint32_t backlog = 0;
     uint32_t waiting = 0;  // connections that were not accepted yet
     uint32_t shutdown = 0; // 1: reading, 2: writing
-    // UNIX only, where the kernel tells:
+    // UNIX only, where the kernel tells; the peer of a TCP connection is found by its addresses.
     bool diagnosed = false;
-    uint64_t peer_inode = 0;       // 0: none, or gone
+    uint64_t peer_inode = 0;       // 0: none, or gone, or not accepted yet
     uint64_t file_inode = 0;       // of the socket file
     std::vector<uint64_t> options; // level, name, value
 };
 
 Result<SocketLook> look_at_socket(int fd, uint64_t inode);
+// Who has connected to a listening UNIX socket and was not accepted yet, in this order: inodes; 0:
+// it has closed its end.
+std::vector<uint64_t> waiting_callers(uint64_t listener);
 std::string describe_socket(const SocketLook &look);
 // "127.0.0.1:80", "[::1]:80", a path, "@abstract".
 std::string printable_address(const std::string &address);

@@ -109,6 +109,8 @@ enum class RecordType : uint32_t {
     posix_queue = 50,
     page_tracker = 51,
     passed = 52,
+    connection = 55,
+    waiting = 56,
 
     // Files, of any kind, in versions.
     delta = 64,

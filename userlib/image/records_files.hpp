@@ -355,6 +355,41 @@ struct Passed {
     }
 };
 
+// A TCP connection whose both ends are in the image: SOCKETs of the state pair.
+struct Connection {
+    static constexpr RecordType type = RecordType::connection;
+    static constexpr uint16_t version = 1;
+    static constexpr bool required = true;
+
+    uint32_t accepted = 0; // OPEN_FILE id of the end that is to accept
+    uint32_t caller = 0;   // of the end that is to connect
+
+    template <class Self, class V>
+    static void fields(Self &s, V &&v)
+    {
+        v("accepted", s.accepted);
+        v("caller", s.caller);
+    }
+};
+
+// UNIX connections that nobody has accepted yet, in which nothing waits: who has called, in their
+// order. Their SOCKETs are fresh or bound ones.
+struct Waiting {
+    static constexpr RecordType type = RecordType::waiting;
+    static constexpr uint16_t version = 1;
+    static constexpr bool required = true;
+
+    uint32_t listener = 0; // OPEN_FILE id
+    List<uint32_t> callers = {};
+
+    template <class Self, class V>
+    static void fields(Self &s, V &&v)
+    {
+        v("listener", s.listener);
+        v("callers", s.callers);
+    }
+};
+
 // Modes of a terminal; for a pty made by the program, which one.
 struct Terminal {
     static constexpr RecordType type = RecordType::terminal;

@@ -75,6 +75,8 @@ inline constexpr SocketOption socket_options[] = {
     {IPPROTO_TCP, TCP_KEEPINTVL, AF_INET, SOCK_STREAM},
     {IPPROTO_TCP, TCP_KEEPCNT, AF_INET, SOCK_STREAM},
     {IPPROTO_TCP, TCP_DEFER_ACCEPT, AF_INET, SOCK_STREAM},
+    {IPPROTO_TCP, TCP_NOTSENT_LOWAT, AF_INET, SOCK_STREAM},
+    {IPPROTO_TCP, TCP_INQ, AF_INET, SOCK_STREAM},
 };
 
 inline bool is_time(int level, int name)
@@ -114,6 +116,18 @@ inline int bind_to_interface(int fd, uint64_t value)
 inline bool is_doubled(int level, int name)
 {
     return level == SOL_SOCKET && (name == SO_RCVBUF || name == SO_SNDBUF);
+}
+
+// Of TCP, the kernel chooses the sizes of buffers as it goes, unless the program has set one;
+// setting one would end that.
+inline bool is_chosen_by_kernel(int fd, int name, int domain, int kind)
+{
+    if (domain == AF_UNIX || kind != SOCK_STREAM || (name != SO_RCVBUF && name != SO_SNDBUF))
+        return false;
+    int locked = 0;
+    socklen_t size = sizeof(locked);
+    const int mine = name == SO_SNDBUF ? 1 : 2; // SOCK_SNDBUF_LOCK, SOCK_RCVBUF_LOCK
+    return getsockopt(fd, SOL_SOCKET, SO_BUF_LOCK, &locked, &size) == 0 && (locked & mine) == 0;
 }
 
 // False: a socket of this kind has no such option. Two halves of a structure make one value.
@@ -170,6 +184,7 @@ inline std::vector<uint64_t> read_socket_options(int fd, int domain, int kind)
         const bool of_domain = option.domain == 0 || option.domain == domain ||
                                (option.domain == AF_INET && domain == AF_INET6);
         if (!of_domain || (option.kind != 0 && option.kind != kind) ||
+            (option.level == SOL_SOCKET && is_chosen_by_kernel(fd, option.name, domain, kind)) ||
             !read_socket_option(fd, option.level, option.name, value))
             continue;
         all.insert(all.end(), {static_cast<uint64_t>(option.level),

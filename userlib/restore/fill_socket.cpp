@@ -126,6 +126,8 @@ Result<void> fill_sockets(Planning &p)
         if (how != 0 && shutdown(p.open_fds.at(one.socket), static_cast<int>(how) - 1) != 0)
             return Error::from_errno("shutting a socket down", errno);
     }
+    if (Result<void> done = finish_connections(p); !done)
+        return done;
     p.unfilled.clear(); // with the ends that nobody has
     return {};
 }

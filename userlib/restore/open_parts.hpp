@@ -54,6 +54,14 @@ Result<void> open_terminals(Planning &p);
 Result<int> open_other_end(Planning &p, int fd, const image::Terminal &saved);
 // open_socket.cpp
 Result<void> open_sockets(Planning &p);
+Result<void> set_socket_options(int fd, const image::Socket &saved);
+Result<void> keep_socket(Planning &p, Fd fd, const image::Socket &saved);
+// open_tcp.cpp: TCP connections whose both ends are in the image. Before anything is bound: ended
+// ones that still have their addresses.
+void free_addresses(const Planning &p);
+Result<void> open_connections(Planning &p);
+// When they are filled: their options, which would be in the way before.
+Result<void> finish_connections(Planning &p);
 void plan_listeners(Planning &p);
 // fill_socket.cpp: what waited in sockets, when everything is open that may be on its way there.
 Result<void> fill_sockets(Planning &p);

@@ -17,6 +17,36 @@ namespace cryo::restore {
 
 using image::SocketState;
 
+Result<void> set_socket_options(int fd, const image::Socket &saved)
+{
+    for (size_t i = 0; i + 2 < saved.options.size(); i += 3) {
+        const auto level = static_cast<int>(saved.options[i]);
+        const auto name = static_cast<int>(saved.options[i + 1]);
+        uint64_t now = 0;
+        // Settled by its addresses, and not to be changed, when a socket has them.
+        if (level == IPPROTO_IPV6 && name == IPV6_V6ONLY && saved.state == SocketState::pair)
+            continue;
+        if (!image::read_socket_option(fd, level, name, now) || now == saved.options[i + 2])
+            continue;
+        if (const int why = image::set_socket_option(fd, level, name, saved.options[i + 2]);
+            why != 0)
+            return Error(why, fmt::format("setting option {} of level {} of a socket: {}", name,
+                                          level, strerror(why)));
+    }
+    return {};
+}
+
+Result<void> keep_socket(Planning &p, Fd fd, const image::Socket &saved)
+{
+    const image::OpenFile &open_file = p.saved.open_files.at(saved.open_file);
+    if (Result<void> set = set_flags(fd.get(), open_file.flags, "a socket"); !set)
+        return set;
+    Result<int> kept = keep_open(p, std::move(fd), saved.open_file);
+    if (!kept)
+        return kept.error();
+    return {};
+}
+
 namespace {
 
 struct Address {
@@ -64,22 +94,6 @@ class InDirectory
     Fd before_;
     bool there_;
 };
-
-Result<void> set_options(int fd, const image::Socket &saved)
-{
-    for (size_t i = 0; i + 2 < saved.options.size(); i += 3) {
-        const auto level = static_cast<int>(saved.options[i]);
-        const auto name = static_cast<int>(saved.options[i + 1]);
-        uint64_t now = 0;
-        if (!image::read_socket_option(fd, level, name, now) || now == saved.options[i + 2])
-            continue;
-        if (const int why = image::set_socket_option(fd, level, name, saved.options[i + 2]);
-            why != 0)
-            return Error(why, fmt::format("setting option {} of level {} of a socket: {}", name,
-                                          level, strerror(why)));
-    }
-    return {};
-}
 
 // A socket file whose socket is gone is in the way.
 Result<void> remove_stale(const Address &address, int kind)
@@ -133,20 +147,9 @@ Result<Fd> make(const image::Socket &saved)
                    static_cast<int>(saved.protocol)));
     if (!made)
         return Error::from_errno("making a socket", errno);
-    if (Result<void> set = set_options(made.get(), saved); !set)
+    if (Result<void> set = set_socket_options(made.get(), saved); !set)
         return set.error();
     return made;
-}
-
-Result<void> keep(Planning &p, Fd fd, const image::Socket &saved)
-{
-    const image::OpenFile &open_file = p.saved.open_files.at(saved.open_file);
-    if (Result<void> set = set_flags(fd.get(), open_file.flags, "a socket"); !set)
-        return set;
-    Result<int> kept = keep_open(p, std::move(fd), saved.open_file);
-    if (!kept)
-        return kept.error();
-    return {};
 }
 
 struct Pair {
@@ -280,20 +283,21 @@ Result<void> open_pair(Planning &p, const image::Socket &saved)
 {
     const auto other = p.saved.sockets.find(saved.peer_open_file);
     const bool both = saved.state == SocketState::pair && other != p.saved.sockets.end() &&
-                      other->second.state == SocketState::pair;
+                      other->second.state == SocketState::pair &&
+                      p.redirected.count(saved.peer_open_file) == 0;
     Result<Pair> made = make_pair_of(p, saved, both ? &other->second : nullptr);
     if (!made)
         return made.error();
     auto &[one, two] = *made;
-    Result<void> done = set_options(one.get(), saved);
+    Result<void> done = set_socket_options(one.get(), saved);
     if (done && both)
-        done = set_options(two.get(), other->second);
+        done = set_socket_options(two.get(), other->second);
     if (done)
-        done = keep(p, std::move(one), saved);
+        done = keep_socket(p, std::move(one), saved);
     p.unfilled.push_back({saved.open_file, both ? saved.peer_open_file : 0, {}});
     if (both) {
         if (done)
-            done = keep(p, std::move(two), other->second);
+            done = keep_socket(p, std::move(two), other->second);
         p.unfilled.push_back({saved.peer_open_file, saved.open_file, {}});
     } else {
         p.unfilled.back().lone = std::move(two);
@@ -329,7 +333,49 @@ Result<void> open_one(Planning &p, const image::Socket &saved)
                 fmt::format("descriptor {}: nobody is there at {} ({}); it is not connected",
                             descriptor_of(p, saved.open_file), peer.text(), strerror(errno)));
     }
-    return keep(p, std::move(*made), saved);
+    return keep_socket(p, std::move(*made), saved);
+}
+
+// Nobody has accepted these; in their order they go where they were going.
+Result<void> connect_waiting(Planning &p)
+{
+    const InDirectory inside{std::string(p.saved.process.cwd)};
+    for (const image::Waiting &queue : p.saved.waiting) {
+        const auto listener = p.saved.sockets.find(queue.listener);
+        if (p.redirected.count(queue.listener) != 0)
+            continue; // nobody listens there now
+        if (listener == p.saved.sockets.end() || !is_opened(p, queue.listener))
+            return Error(EINVAL, "connections wait at what is no socket");
+        const Address address(listener->second.local);
+        // Its backlog may have been made smaller since they came.
+        const int room = std::max(static_cast<int>(listener->second.backlog),
+                                  static_cast<int>(queue.callers.size()));
+        if (listen(p.open_fds.at(queue.listener), room) != 0)
+            return Error::from_errno("listening again", errno);
+        for (size_t i = 0; i < queue.callers.size(); i++) {
+            const auto caller = p.saved.sockets.find(queue.callers[i]);
+            if (p.redirected.count(queue.callers[i]) != 0)
+                continue; // as if it had not called
+            if (caller == p.saved.sockets.end() || !is_opened(p, queue.callers[i]))
+                return Error(EINVAL, "what is no socket waits to be accepted");
+            const int fd = p.open_fds.at(queue.callers[i]);
+            const int flags = fcntl(fd, F_GETFL);
+            fcntl(fd, F_SETFL, flags | O_NONBLOCK); // others may fill the queue
+            const bool done = connect(fd, address.get(), address.size) == 0;
+            const int why = errno;
+            fcntl(fd, F_SETFL, flags);
+            if (!done)
+                return Error(why, fmt::format("descriptor {}: connecting to {}: {}",
+                                              descriptor_of(p, queue.callers[i]), address.text(),
+                                              strerror(why)));
+            const uint32_t how = caller->second.shutdown;
+            if (how != 0 && shutdown(fd, static_cast<int>(how) - 1) != 0)
+                return Error::from_errno("shutting a socket down", errno);
+        }
+        if (listen(p.open_fds.at(queue.listener), static_cast<int>(listener->second.backlog)) != 0)
+            return Error::from_errno("listening again", errno);
+    }
+    return {};
 }
 
 } // namespace
@@ -342,9 +388,11 @@ Result<void> open_sockets(Planning &p)
                : socket.state == SocketState::pair             ? 1
                                                                : 0;
     };
+    free_addresses(p);
     for (const int turn : {0, 1, 2}) {
         for (const auto &[id, socket] : p.saved.sockets) {
-            if (is_opened(p, id) || turn_of(socket) != turn)
+            if (is_opened(p, id) || turn_of(socket) != turn ||
+                (socket.state == SocketState::pair && socket.domain != AF_UNIX))
                 continue;
             if (Result<void> done = open_one(p, socket); !done)
                 return done.error().within(fmt::format("descriptor {}", descriptor_of(p, id)));
@@ -354,7 +402,9 @@ Result<void> open_sockets(Planning &p)
                                                      descriptor_of(p, id)));
         }
     }
-    return {};
+    if (Result<void> done = open_connections(p); !done)
+        return done;
+    return connect_waiting(p);
 }
 
 // Who connects is told the process that listens: not cr_restart.

@@ -214,6 +214,8 @@ Saved Planner::distribute()
     common.terminals = first.terminals;
     common.sockets = first.sockets;
     common.passed = first.passed;
+    common.connections = first.connections;
+    common.waiting = first.waiting;
     common.timers = first.timers;
     std::map<uint32_t, Saved *> holder; // OPEN_FILE → the first process that holds it
     for (const auto &one : all_) {

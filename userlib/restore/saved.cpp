@@ -97,6 +97,10 @@ bool take(Saved &s, image::RecordType type, image::Bytes payload, bool &known)
         return put(payload, s.queues, &image::PosixQueue::file);
     case RecordType::passed:
         return append(payload, s.passed);
+    case RecordType::connection:
+        return append(payload, s.connections);
+    case RecordType::waiting:
+        return append(payload, s.waiting);
     case RecordType::ipc:
         return append(payload, s.ipc);
     case RecordType::sigaction:

@@ -33,6 +33,8 @@ struct Saved {
     std::map<uint32_t, image::PosixQueue> queues;  // by FILE
     std::map<uint32_t, image::Socket> sockets;
     std::vector<image::Passed> passed;
+    std::vector<image::Connection> connections;
+    std::vector<image::Waiting> waiting;
     std::set<uint32_t> only_passed; // open files that no process has
     std::set<uint32_t>
         listeners; // of these, those that this process is the one to listen on     // by OPEN_FILE

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # What cannot be saved is refused by name.
 cryo_test_program(refused/tcp_connection REFUSED socket)
+cryo_test_program(refused/tcp_full REFUSED "room for")
+cryo_test_program(refused/tcp_urgent REFUSED urgent)
 cryo_test_program(refused/udp_connection REFUSED socket)
+cryo_test_program(refused/unix_written REFUSED accepted)
 cryo_test_program(refused/io_uring NEEDS io_uring REFUSED io_uring)
 cryo_test_program(refused/asynchronous_io NEEDS aio REFUSED "asynchronous I/O")
 cryo_test_program(refused/other_rseq REFUSED rseq)

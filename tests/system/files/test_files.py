@@ -155,6 +155,32 @@ class Files(unittest.TestCase):
         self.assertEqual("after\nfrom the source\n", self.read(new))
         self.assertIn("to error", self.read(error))
 
+    def check_redirection_of_one_end(self, pair):
+        self.start("import socket\n" + pair +
+                   "\nos.dup2(a.fileno(), 0); a.close(); os.write(0, b'said')",
+                   "print(sys.stdin.read(), b.recv(9), b.recv(9), flush=True)")
+        self.save()
+        source = os.path.join(self.top, "source")
+        with open(source, "w", encoding="ascii") as file:
+            file.write("from the source")
+        self.back("--stdin", source)
+        self.assertIn("from the source b'said' b''", self.read(self.log.name))
+
+    def test_redirection_of_one_end(self):
+        self.check_redirection_of_one_end("a, b = socket.socketpair()")
+
+    def check_redirection_of_tcp(self, ends):
+        self.check_redirection_of_one_end(
+            "l = socket.create_server(('127.0.0.1', 0))\n"
+            "called = socket.create_connection(l.getsockname())\n"
+            f"{ends} = called, l.accept()[0]; l.close()")
+
+    def test_redirection_of_a_caller(self):
+        self.check_redirection_of_tcp("a, b")
+
+    def test_redirection_of_who_accepted(self):
+        self.check_redirection_of_tcp("b, a")
+
     def test_redirection_to_own(self):
         with open(self.path("old"), "wb") as old:
             self.start("", "print('hello', flush=True)", stdout=old)

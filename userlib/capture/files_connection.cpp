@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Connections that only become pairs by what both ends tell: TCP ones within the tree, and UNIX
+// ones that were called for and not accepted yet.
+#include "capture/files.hpp"
+#include "capture/tcp_look.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fmt/format.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+namespace cryo::capture {
+
+// TCP: both ends are here, so both can be made anew.
+void Files::look_at_connections()
+{
+    std::vector<uint64_t> inodes;
+    std::vector<const SocketLook *> looks;
+    for (const auto &[inode, socket] : looked_at_) {
+        inodes.push_back(inode);
+        looks.push_back(&socket.look);
+    }
+    for (const auto &[accepted, caller] : tcp_pairs(looks)) {
+        SeenSocket *const ends[] = {&looked_at_.at(inodes[accepted]),
+                                    &looked_at_.at(inodes[caller])};
+        int fds[2];
+        uint32_t shut[2] = {0, 0};
+        for (size_t i = 0; i < 2; i++)
+            fds[i] = seen_[ends[i]->seen].shared.get();
+        Result<void> possible = await_delivery(fds[0], fds[1]);
+        for (size_t i = 0; i < 2 && possible; i++) {
+            Result<uint32_t> shutdown = tcp_shutdown(fds[i]);
+            Result<std::string> bytes = peek_tcp(fds[i]);
+            if (!shutdown || !bytes) {
+                possible = shutdown ? bytes.error() : shutdown.error();
+                continue;
+            }
+            shut[i] = *shutdown;
+            ends[i]->queue = SocketQueue{std::move(*bytes), {}, {}};
+        }
+        if (!possible && options_.close_sockets)
+            continue; // closed, as one to somebody outside
+        for (size_t i = 0; i < 2; i++) {
+            ends[i]->look.shutdown = shut[i];
+            ends[i]->look.peer_inode = inodes[i == 0 ? caller : accepted];
+            ends[i]->in_pair = ends[i]->contents = ends[i]->peeked = true;
+            if (!possible)
+                ends[i]->queue = possible.error();
+        }
+        tcp_connections_.emplace_back(ends[0]->seen, ends[1]->seen);
+    }
+}
+
+// UNIX: nobody but who accepts it can look into such a connection, and accepting cannot be taken
+// back. But one in which nothing was written yet can just be made again.
+void Files::look_at_waiting()
+{
+    for (auto &[inode, socket] : looked_at_) {
+        const SocketLook &look = socket.look;
+        if (look.domain != AF_UNIX || !look.listening || look.waiting == 0)
+            continue;
+        std::vector<uint64_t> callers = waiting_callers(inode);
+        const auto is_empty_one_of_ours = [this](uint64_t caller) {
+            const auto found = looked_at_.find(caller);
+            int written = -1;
+            return caller != 0 && found != looked_at_.end() &&
+                   ioctl(seen_[found->second.seen].shared.get(), SIOCOUTQ, &written) == 0 &&
+                   written == 0;
+        };
+        if (callers.size() != look.waiting || !std::ranges::all_of(callers, is_empty_one_of_ours))
+            continue; // refused, when its turn comes
+        for (const uint64_t caller : callers)
+            looked_at_.at(caller).waits = true;
+        socket.callers = std::move(callers);
+    }
+}
+
+void Files::read_connections()
+{
+    for (const auto &[accepted, caller] : tcp_connections_) {
+        image::Connection record;
+        record.accepted = seen_[accepted].open_file;
+        record.caller = seen_[caller].open_file;
+        connections_.push_back(record);
+    }
+    tcp_connections_.clear();
+    for (const auto &[inode, socket] : looked_at_) {
+        if (socket.callers.empty())
+            continue;
+        std::vector<uint32_t> open_files;
+        for (const uint64_t caller : socket.callers)
+            open_files.push_back(seen_[looked_at_.at(caller).seen].open_file);
+        image::Waiting record;
+        record.listener = seen_[socket.seen].open_file;
+        record.callers = strings_.keep_list(open_files);
+        waiting_.push_back(record);
+    }
+}
+
+} // namespace cryo::capture

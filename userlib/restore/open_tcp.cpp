@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+// TCP connections between members are made again, between the same addresses, by connecting and
+// accepting: at the program's own listening socket, or at one that is there for a moment.
+#include "restore/open_parts.hpp"
+#include "restore/tcp_lingering.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <fmt/format.h>
+#include <fstream>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <thread>
+
+namespace cryo::restore {
+
+using image::SocketState;
+using Address = TcpAddress;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int local_port_range = 51; // IP_LOCAL_PORT_RANGE, since Linux 6.3
+// The kernel keeps the addresses of an ended connection for a minute (TIME_WAIT).
+constexpr auto lingering = std::chrono::seconds(65);
+constexpr auto patience = std::chrono::seconds(10); // for what happens within this machine
+
+void set_number(int fd, int level, int name, uint32_t value)
+{
+    setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+Error taken(const Address &address, int why)
+{
+    return Error(
+        why, fmt::format("giving a connection its address {}: {}{}", address.text(), strerror(why),
+                         why == EADDRINUSE || why == EADDRNOTAVAIL
+                             ? "; somebody else uses it, or it is not this machine's: restart "
+                               "when it is free"
+                             : ""));
+}
+
+// Tries until it works, or until what is in the way is no ended connection of this port.
+template <class F>
+Result<Fd> when_free(const Address &address, const F &attempt)
+{
+    const Clock::time_point begun = Clock::now(), end = begun + lingering;
+    for (bool said = false;;) {
+        Fd made = attempt();
+        if (made)
+            return made;
+        const int why = errno;
+        if ((why != EADDRINUSE && why != EADDRNOTAVAIL) || Clock::now() > end ||
+            !port_lingers(address.port()))
+            return taken(address, why);
+        if (!said && Clock::now() - begun > std::chrono::seconds(2)) {
+            fmt::print(stderr,
+                       "cr_restart: waiting until the address {} is free: the system keeps it for "
+                       "an ended connection, for up to a minute (TIME_WAIT)\n",
+                       address.text());
+            said = true;
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+}
+
+Fd tcp_socket(uint32_t domain)
+{
+    Fd fd(
+        socket(static_cast<int>(domain), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
+    if (domain == AF_INET6) // its addresses may be IPv4 ones, and the system's default another
+        set_number(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
+    return fd;
+}
+
+class Connections
+{
+  public:
+    explicit Connections(Planning &p) : p_(p) {}
+    Result<void> open(const image::Socket *accepted, const image::Socket *caller);
+
+  private:
+    void find_listeners(const Address &address, uint32_t domain, std::vector<int> &listeners) const;
+    Fd listen_at(const Address &address, uint32_t domain);
+    Result<void> await_listener(const image::Socket *&accepted, const image::Socket *&caller,
+                                std::vector<int> &listeners);
+    Result<void> keep(Fd fd, const image::Socket &end);
+    static Fd begin_call(const Address &from, const Address &to, uint32_t domain);
+    static Result<Fd> answer(const std::vector<int> &listeners, int caller, const Address &from);
+
+    Planning &p_;
+    struct Moment { // a listening socket that is there while connections are made
+        Address at;
+        Fd fd;
+    };
+    std::vector<Moment> moments_;
+};
+
+// All of the program's own that may get the call, or one of ours.
+void Connections::find_listeners(const Address &address, uint32_t domain,
+                                 std::vector<int> &listeners) const
+{
+    for (const auto &[id, socket] : p_.saved.sockets) {
+        const auto fd = p_.open_fds.find(id);
+        if (socket.state != SocketState::listening || socket.domain != domain ||
+            fd == p_.open_fds.end())
+            continue;
+        const Address at(socket.local);
+        if (at.port() == address.port() && (at.is_any() || at.same_host(address)))
+            listeners.push_back(fd->second);
+    }
+    for (const Moment &known : moments_) {
+        if (listeners.empty() && known.at.same(address))
+            listeners.push_back(known.fd.get());
+    }
+}
+
+Fd Connections::listen_at(const Address &address, uint32_t domain)
+{
+    Fd fd = tcp_socket(domain);
+    set_number(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+    if (bind(fd.get(), address.get(), address.size()) != 0 || listen(fd.get(), 1) != 0) {
+        const int why = errno;
+        fd.reset();
+        errno = why;
+    }
+    return fd;
+}
+
+// Where nobody listens any more, either end can be the one that is called, and an address that an
+// ended connection keeps is better had by the one that calls.
+Result<void> Connections::await_listener(const image::Socket *&accepted,
+                                         const image::Socket *&caller, std::vector<int> &listeners)
+{
+    find_listeners(Address(accepted->local), accepted->domain, listeners);
+    if (!listeners.empty())
+        return {};
+    bool swapped = false;
+    Result<Fd> made = when_free(Address(accepted->local), [&] {
+        Fd fd = listen_at(Address(accepted->local), accepted->domain);
+        const int why = errno;
+        if (!fd && accepted->domain == caller->domain) {
+            fd = listen_at(Address(caller->local), caller->domain);
+            swapped = bool(fd);
+        }
+        errno = why;
+        return fd;
+    });
+    if (!made)
+        return made.error();
+    if (swapped)
+        std::swap(accepted, caller);
+    listeners.push_back(made->get());
+    moments_.push_back({Address(accepted->local), std::move(*made)});
+    return {};
+}
+
+// Ports that the system gives to who calls.
+bool is_for_callers(uint16_t port)
+{
+    std::ifstream file("/proc/sys/net/ipv4/ip_local_port_range");
+    uint32_t low = 0, high = 0;
+    return bool(file >> low >> high) && port >= low && port <= high;
+}
+
+// First as the kernel itself gives a calling socket its port, here from a range of one: other
+// connections of the port, ended ones too, are no obstacle then. Not before Linux 6.3, and not for
+// a port outside the range of the system; there the port is taken as by any server.
+Fd Connections::begin_call(const Address &from, const Address &to, uint32_t domain)
+{
+    Fd fd = tcp_socket(domain);
+    if (!fd)
+        return fd;
+    const uint32_t port = from.port(), range = port << 16 | port;
+    if (is_for_callers(from.port()) &&
+        setsockopt(fd.get(), IPPROTO_IP, local_port_range, &range, sizeof(range)) == 0) {
+        set_number(fd.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
+        const Address host = from.without_port();
+        if (bind(fd.get(), host.get(), host.size()) == 0 &&
+            (connect(fd.get(), to.get(), to.size()) == 0 || errno == EINPROGRESS) &&
+            Address::of_own(fd.get()).same(from)) {
+            set_number(fd.get(), IPPROTO_IP, local_port_range, 0);
+            set_number(fd.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 0);
+            return fd;
+        }
+        fd = tcp_socket(domain);
+    }
+    set_number(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+    if (bind(fd.get(), from.get(), from.size()) != 0 ||
+        (connect(fd.get(), to.get(), to.size()) != 0 && errno != EINPROGRESS)) {
+        const int why = errno;
+        fd.reset();
+        errno = why;
+    }
+    return fd;
+}
+
+// Somebody else may come first, as to any server that has just begun, and finds that it does not
+// serve yet.
+Result<Fd> Connections::answer(const std::vector<int> &listeners, int caller, const Address &from)
+{
+    const Clock::time_point end = Clock::now() + patience;
+    std::vector<pollfd> wait;
+    wait.reserve(listeners.size());
+    for (const int fd : listeners)
+        wait.push_back({fd, POLLIN, 0});
+    while (Clock::now() < end) {
+        poll(wait.data(), wait.size(), 20);
+        for (const pollfd &one : wait) {
+            if ((one.revents & POLLIN) == 0)
+                continue;
+            Fd accepted(accept4(one.fd, nullptr, nullptr, SOCK_CLOEXEC));
+            if (accepted && Address::of_peer(accepted.get()).same(from))
+                return accepted;
+        }
+        int refused = 0;
+        socklen_t size = sizeof(refused);
+        if (getsockopt(caller, SOL_SOCKET, SO_ERROR, &refused, &size) == 0 && refused != 0)
+            return Error(refused,
+                         fmt::format("connecting from {}: {}", from.text(), strerror(refused)));
+    }
+    return Error(ETIMEDOUT, fmt::format("connecting from {}: nothing comes", from.text()));
+}
+
+uint32_t number(int fd, int level, int name)
+{
+    uint32_t value = 0;
+    socklen_t size = sizeof(value);
+    return getsockopt(fd, level, name, &value, &size) == 0 ? value : 0;
+}
+
+// Room for what waited there, which a fresh connection would leave with its sender, as it would
+// a last small piece. What the program has set itself is set last; what it has not the kernel may
+// choose again then.
+void make_room(int fd, uint64_t size)
+{
+    if (number(fd, SOL_SOCKET, SO_RCVBUF) < size * 4)
+        set_number(fd, SOL_SOCKET, SO_RCVBUF, static_cast<uint32_t>(size * 2));
+    set_number(fd, SOL_SOCKET, SO_BUF_LOCK, 0);
+    set_number(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+}
+
+// What was sent again, and the end behind it, is there: usually at once. Where it does not go in as
+// a whole, the rest comes when the program reads.
+void await_arrival(int fd, const image::Socket &saved, bool ended)
+{
+    uint64_t before = 0;
+    for (Clock::time_point since = Clock::now();;) {
+        int waits = 0;
+        pollfd end = {fd, POLLRDHUP, 0};
+        const bool has_end = poll(&end, 1, 0) == 1;
+        if (ioctl(fd, FIONREAD, &waits) != 0)
+            return;
+        const auto now = static_cast<uint64_t>(waits);
+        if (now >= saved.size && (has_end || !ended))
+            return;
+        if (now != before) {
+            before = now;
+            since = Clock::now();
+        } else if (Clock::now() - since > std::chrono::milliseconds(500)) {
+            return;
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+}
+
+Result<void> Connections::open(const image::Socket *accepted, const image::Socket *caller)
+{
+    for (const image::Socket *end : {accepted, caller}) {
+        if (!Address(end->local).is_of(end->domain) || !Address(end->peer).is_of(end->domain))
+            return Error(EINVAL, "a connection without addresses");
+    }
+    std::vector<int> listeners;
+    if (Result<void> done = await_listener(accepted, caller, listeners); !done)
+        return done;
+    const Address from(caller->local), calls(caller->peer), hears(accepted->peer);
+    // One of the program's own may block, and somebody who has come may be gone again.
+    // Nor may it wait for what the caller says first.
+    struct Before {
+        int fd, flags;
+        uint32_t defer;
+    };
+    std::vector<Before> changed;
+    for (const int fd : listeners) {
+        changed.push_back({fd, fcntl(fd, F_GETFL), number(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT)});
+        fcntl(fd, F_SETFL, changed.back().flags | O_NONBLOCK);
+        set_number(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, 0);
+    }
+    Result<Fd> two = when_free(from, [&] { return begin_call(from, calls, caller->domain); });
+    Result<Fd> one = two ? answer(listeners, two->get(), hears) : Result<Fd>(two.error());
+    for (const auto &[fd, flags, defer] : changed) {
+        fcntl(fd, F_SETFL, flags);
+        set_number(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, defer);
+    }
+    if (!one)
+        return one.error();
+    fcntl(two->get(), F_SETFL, 0);
+    for (const auto &[fd, saved] :
+         {std::pair(one->get(), accepted), std::pair(two->get(), caller)}) {
+        set_number(fd, SOL_SOCKET, SO_REUSEADDR, 1); // until all are made
+        make_room(fd, saved->size);
+    }
+    if (Result<void> done = keep(std::move(*one), *accepted); !done)
+        return done;
+    return keep(std::move(*two), *caller);
+}
+
+// An end that something else stands for, by request, is closed when it has said its last.
+Result<void> Connections::keep(Fd fd, const image::Socket &end)
+{
+    if (p_.redirected.count(end.open_file) != 0) {
+        p_.unfilled.push_back({end.peer_open_file, 0, std::move(fd)});
+        return {};
+    }
+    if (p_.redirected.count(end.peer_open_file) == 0)
+        p_.unfilled.push_back({end.open_file, end.peer_open_file, {}});
+    return keep_socket(p_, std::move(fd), end);
+}
+
+// SO_BUF_LOCK: 1 the size of what is sent, 2 of what is received. An image has the others not.
+uint32_t sizes_of_program(const image::Socket &saved)
+{
+    uint32_t all = 0;
+    for (size_t i = 0; i + 2 < saved.options.size(); i += 3) {
+        if (saved.options[i] == SOL_SOCKET)
+            all |= saved.options[i + 1] == SO_SNDBUF   ? 1
+                   : saved.options[i + 1] == SO_RCVBUF ? 2
+                                                       : 0;
+    }
+    return all;
+}
+
+bool is_end(const Planning &p, uint32_t id, uint32_t other)
+{
+    const auto found = p.saved.sockets.find(id);
+    return found != p.saved.sockets.end() && found->second.state == SocketState::pair &&
+           found->second.peer_open_file == other && found->second.kind == SOCK_STREAM &&
+           (found->second.domain == AF_INET || found->second.domain == AF_INET6);
+}
+
+} // namespace
+
+void free_addresses(const Planning &p)
+{
+    std::vector<TcpEnd> ends;
+    for (const image::Connection &one : p.saved.connections) {
+        for (const uint32_t id : {one.accepted, one.caller}) {
+            const auto end = p.saved.sockets.find(id);
+            if (end != p.saved.sockets.end() && Address(end->second.local).is_of(AF_INET6) ==
+                                                    Address(end->second.peer).is_of(AF_INET6))
+                ends.push_back({Address(end->second.local), Address(end->second.peer)});
+        }
+    }
+    end_lingering(ends);
+}
+
+Result<void> open_connections(Planning &p)
+{
+    Connections connections(p);
+    for (const image::Connection &one : p.saved.connections) {
+        const bool stands[] = {p.redirected.count(one.accepted) != 0,
+                               p.redirected.count(one.caller) != 0};
+        if (!is_end(p, one.accepted, one.caller) || !is_end(p, one.caller, one.accepted) ||
+            is_opened(p, one.accepted) != stands[0] || is_opened(p, one.caller) != stands[1])
+            return Error(EINVAL, "a connection has no two ends");
+        if (stands[0] && stands[1])
+            continue;
+        Result<void> done =
+            connections.open(&p.saved.sockets.at(one.accepted), &p.saved.sockets.at(one.caller));
+        if (!done)
+            return done.error().within(fmt::format("descriptor {}", descriptor_of(p, one.caller)));
+    }
+    return {};
+}
+
+Result<void> finish_connections(Planning &p)
+{
+    for (const image::Connection &one : p.saved.connections) {
+        for (const uint32_t id : {one.accepted, one.caller}) {
+            if (p.redirected.count(id) != 0)
+                continue;
+            const int fd = p.open_fds.at(id);
+            const image::Socket &saved = p.saved.sockets.at(id);
+            const uint32_t peer = saved.peer_open_file;
+            await_arrival(fd, saved,
+                          p.redirected.count(peer) == 0 &&
+                              (p.saved.sockets.at(peer).shutdown & 2) != 0);
+            if (Result<void> set = set_socket_options(fd, saved); !set)
+                return set;
+            set_number(fd, SOL_SOCKET, SO_BUF_LOCK, sizes_of_program(saved));
+        }
+    }
+    return {};
+}
+
+} // namespace cryo::restore
