@@ -103,6 +103,8 @@ const char *stand_in_for(const std::string &program)
         if (begins_with_one_of(name, {"libmpi.so.40", "libmpi_mpifh.so.40", "libmpi_usempi",
                                       "libmpi_cxx.so.40", "libopen-rte.so.40", "libprrte.so"}))
             return for_open_mpi;
+        if (name == "libpmix.so.2" && cryo::coord::is_launcher(path))
+            return for_open_mpi; // mpirun of 5.0, which becomes prterun
         if (begins_with_one_of(name, {"libmpich"}))
             return for_mpich;
         if (begins_with_one_of(name, {"libmpi.so.12", "libmpifort.so.12"}))

@@ -129,6 +129,11 @@ std::vector<std::string> split_words(const std::string &text)
     return words;
 }
 
+bool can_run(const std::string &program)
+{
+    return access(cryo::coord::whole_path(program).c_str(), X_OK) == 0;
+}
+
 std::string launcher_of(const Snapshot &snapshot, const Options &options)
 {
     if (!options.mpirun.empty())
@@ -139,6 +144,9 @@ std::string launcher_of(const Snapshot &snapshot, const Options &options)
         snapshot.command.empty()
             ? ""
             : std::filesystem::path(snapshot.command.front()).filename().string();
+    // mpirun of 5.0 becomes it; it is not there where a release before is installed.
+    if (name == "prterun" && !can_run(snapshot.command.front()))
+        return can_run("mpirun.openmpi") ? "mpirun.openmpi" : "mpirun";
     return name.find("mpi") != std::string::npos || name.find("run") != std::string::npos
                ? snapshot.command.front()
                : "mpirun";

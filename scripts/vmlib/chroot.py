@@ -1,50 +1,73 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A compiler of another Debian release, for kernels whose build tools need its libc.
+"""Trees of another Debian release: a compiler, for kernels whose build tools need its libc, and
+Open MPI 5.0, which this release does not have.
 
-The tree is unpacked, never configured: it only has to run make and gcc. The cache is visible
-inside at its own path, so that the same make command works here and there.
+A tree is unpacked, never configured: it only has to run make and gcc, or mpirun. In the compiler's,
+the cache is visible inside at its own path, so that the same make command works here and there.
 
     host.run(chroot.inside("trixie", ["make", …]), "…")
+    place = chroot.get("trixie-openmpi")
 """
 
 import os
+import re
+from dataclasses import dataclass
 
 from . import archive, host, manifest
 
-# What kbuild calls. The kernel's headers name the compiler with its version.
-_PACKAGES = ["base-files", "bash", "coreutils", "dash", "diffutils", "findutils", "gawk", "grep",
-             "gzip", "kmod", "libc-bin", "make", "mawk", "pahole", "perl-base", "sed", "tar",
-             "xz-utils"]
-_COMPILER = {"trixie": "gcc-14"}
+
+@dataclass(frozen=True)
+class Tree:
+    suite: str
+    packages: list
+    left_out: str = ""  # a pattern of names: packages that nothing here loads
+
+
+_TREES = {
+    # What kbuild calls. The kernel's headers name the compiler with its version.
+    "trixie": Tree("trixie", [
+        "base-files", "bash", "coreutils", "dash", "diffutils", "findutils", "gawk", "grep",
+        "gzip", "kmod", "libc-bin", "make", "mawk", "pahole", "perl-base", "sed", "tar",
+        "xz-utils", "gcc-14"]),
+    # What libfabric and hwloc would load for graphics cards is three quarters of it.
+    "trixie-openmpi": Tree("trixie", [
+        "base-files", "coreutils", "dash", "libc-bin", "libstdc++6", "openmpi-bin",
+        "libxxhash0", "liblz4-1"],
+        r"libamd.*|libhsa.*|libllvm.*|libz3-.*|libdrm.*|hwloc-plugins|libhwloc-plugins|libx.*|"
+        r"libze1|ocl-icd.*|libpam.*|passwd|adduser|debconf|perl.*|dpkg|tar|libdb5.*|libsemanage.*"),
+}
+NAMES = [*_TREES]
 _LINKS = {"usr/bin/awk": "mawk", "usr/bin/sh": "dash"}
 
 
-def get(suite_name):
+def get(name):
     """The tree's path; made when missing or damaged."""
-    place = host.cache() / "chroots" / suite_name
+    place = host.cache() / "chroots" / name
     if manifest.read(place) is None:
-        with host.lock(f"chroot-{suite_name}"):
+        with host.lock(f"chroot-{name}"):
             if manifest.read(place) is None:
-                _make(suite_name, place)
+                _make(name, _TREES[name], place)
     return place
 
 
-def _make(suite_name, place):
-    host.say(f"unpacking a {suite_name} toolchain")
-    with host.lock(f"apt-{suite_name}"), host.work_dir() as tmp:
-        suite = archive.Suite(suite_name)
+def _make(name, tree, place):
+    host.say(f"unpacking the tree {name}")
+    with host.lock(f"apt-{tree.suite}"), host.work_dir() as tmp:
+        suite = archive.Suite(tree.suite)
         suite.refresh()
-        packages = suite.closure_of_everything([*_PACKAGES, _COMPILER[suite_name]])
+        packages = {package: version
+                    for package, version in suite.closure_of_everything(tree.packages).items()
+                    if not re.fullmatch(tree.left_out, package)}
         (tmp / "debs").mkdir()
         debs = suite.download(packages, tmp / "debs")
         # base-files brings the links /bin -> usr/bin that the others rely on.
         archive.unpack([deb for deb in debs if deb.name.startswith("base-files_")], tmp / "root")
         archive.unpack(debs, tmp / "root")
-        for name, target in _LINKS.items():
-            if not (tmp / "root" / name).exists():
-                (tmp / "root" / name).symlink_to(target)
-        for name in ("dev", "proc", "tmp"):
-            (tmp / "root" / name).mkdir(exist_ok=True)
+        for link, target in _LINKS.items():
+            if not (tmp / "root" / link).exists():
+                (tmp / "root" / link).symlink_to(target)
+        for directory in ("dev", "proc", "sys", "tmp"):
+            (tmp / "root" / directory).mkdir(exist_ok=True)
         (tmp / "root" / str(host.cache()).lstrip("/")).mkdir(parents=True, exist_ok=True)
         manifest.seal(tmp / "root", packages=packages)
         host.replace(tmp / "root", place)

@@ -6,7 +6,7 @@ import pathlib
 import signal
 import sys
 
-from . import host, kernels, module, qemu, run, source
+from . import chroot, host, kernels, module, qemu, run, source
 
 
 def _parser():
@@ -67,6 +67,12 @@ def _parser():
                           help="take the archive's newest, also when one is cached")
     fetching.set_defaults(function=_fetch)
 
+    unpacking = commands.add_parser(
+        "tree", help="put a tree of another Debian release into the cache, print its path")
+    unpacking.add_argument("name", choices=chroot.NAMES)
+    unpacking.add_argument("--verbose", "-v", action="store_true", help="show steps and times")
+    unpacking.set_defaults(function=_tree)
+
     listing = commands.add_parser("list", help="show the kernels in the cache")
     listing.set_defaults(function=_list, verbose=False)
 
@@ -95,6 +101,11 @@ def _fetch(options):
 def _list(_options):
     for name, flavour, release in kernels.available():
         print(f"{name:6} {flavour:8} {release or 'damaged; will be made again'}")
+    return 0
+
+
+def _tree(options):
+    print(chroot.get(options.name))
     return 0
 
 

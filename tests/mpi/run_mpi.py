@@ -5,7 +5,8 @@
     run_mpi.py --preload libcryo_openmpi.so --ranks 4 --transport vader -- ./program ARGUMENT ...
 
 Lines that begin with '#' may differ. --once runs it under the capsule only. A job that hangs is
-shown, rank by rank, with the place where each waits, and killed.
+shown, rank by rank, with the place where each waits, and killed. --build BUILD runs it with Open MPI 5.0,
+in a tree of another release (inside.py).
 """
 import argparse
 import os
@@ -15,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+import inside
 
 # Open MPI's, and MPICH's: its own shared memory, or what it has between nodes (UCX).
 TRANSPORTS = {"vader": {"OMPI_MCA_btl": "self,vader"}, "tcp": {"OMPI_MCA_btl": "self,tcp"},
@@ -33,6 +36,11 @@ def environment(directory, transport):
         OMPI_MCA_pml="ob1", OMPI_MCA_osc="^ucx",
         OMPI_MCA_btl_vader_single_copy_mechanism="none",
         OMPI_MCA_btl_vader_backing_directory=str(directory),
+        # The same in 5.0, whose launcher is PRTE.
+        PRTE_ALLOW_RUN_AS_ROOT="1", PRTE_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+        PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe",
+        PRTE_MCA_hwloc_default_binding_policy="none",
+        OMPI_MCA_btl_sm_backing_directory=str(directory),
         OMPI_MCA_btl_tcp_if_include="lo", OMPI_MCA_oob_tcp_if_include="lo",
         PMIX_MCA_gds="hash", UCX_NET_DEVICES="lo")
     settings.update(TRANSPORTS[transport])
@@ -103,6 +111,9 @@ def run_program(options, preload):
     with tempfile.TemporaryDirectory(prefix="cryo-mpi-", dir=options.scratch) as directory:
         settings = environment(directory, options.transport)
         command = [options.mpirun, "-n", str(options.ranks)]
+        if options.build:
+            command = inside.prefix(options.build) + command
+            settings.update(inside.environment(options.build, directory))
         settings.update(setting.split("=", 1) for setting in options.set)
         if not preload: # the capsule keeps the library's crash handlers out anyway
             settings["OMPI_MCA_opal_signal"] = ""
@@ -125,6 +136,7 @@ def main():
     parser.add_argument("--transport", choices=TRANSPORTS, default="vader")
     parser.add_argument("--patience", type=int, default=150, help="seconds until a job hangs")
     parser.add_argument("--expect", type=int, default=0, help="the job's exit code")
+    parser.add_argument("--build", help="run it with Open MPI 5.0, and this build of Cryo")
     parser.add_argument("--once", action="store_true")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE",
                         help="a variable of the job's environment")

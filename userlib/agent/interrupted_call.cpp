@@ -21,7 +21,8 @@
 //
 // The number of the call is no longer in the frame (rax has the result). It is taken from the
 // instruction before the `syscall`: compilers load it as a constant there. Our own syscall(2) keeps
-// it in a register.
+// it in a register. glibc 2.41 makes calls that can be cancelled in two functions that are told the
+// number, and there it is found on the stack.
 #include "agent/agent.hpp"
 #include "agent/timed_wait.hpp"
 #include "sys/raw.hpp"
@@ -49,6 +50,46 @@ struct Call {
     }
 };
 
+long word_at(greg_t address)
+{
+    long word;
+    memcpy(&word, reinterpret_cast<const void *>(address), sizeof(word));
+    return word;
+}
+
+// glibc's __syscall_cancel_arch, whose stack pointer this is, overwrites the number it was told.
+// What calls it has it from its own caller, by stack:
+//     48 8b 74 24 NN            mov N(%rsp), %rsi
+//     (4d|4c|49|48) 89 XX …     mov %register, %register
+//     e8 NN NN NN NN            call
+long number_of_caller(greg_t stack)
+{
+    constexpr unsigned char load[] = {0x48, 0x8b, 0x74, 0x24};
+    const auto *at = reinterpret_cast<const unsigned char *>(word_at(stack)) - 5;
+    if (at[0] != 0xe8)
+        return -1;
+    for (int moves = 0; moves < 5 && at[-2] == 0x89 && (at[-3] & 0xfa) == 0x48; moves++)
+        at -= 3;
+    at -= 5;
+    if (memcmp(at, load, sizeof(load)) != 0)
+        return -1;
+    return word_at(stack + static_cast<greg_t>(sizeof(void *)) + at[4]);
+}
+
+// As above; −1: it is not made in either of glibc's two functions.
+long number_on_stack(const unsigned char *syscall, greg_t stack)
+{
+    constexpr unsigned char load[] = {0x48, 0x8b, 0x44, 0x24};        // mov N(%rsp), %rax
+    constexpr unsigned char store[] = {0x4c, 0x89, 0x5c, 0x24, 0x08}; // mov %r11, 8(%rsp)
+    constexpr long most = 1024;
+    long number = -1;
+    if (memcmp(syscall - 5, load, sizeof(load)) == 0)
+        number = word_at(stack + syscall[-1]);
+    else if (memcmp(syscall - 5, store, sizeof(store)) == 0)
+        number = number_of_caller(stack);
+    return number < most ? number : -1;
+}
+
 // The number of the interrupted call, or −1 when the code is not of a known form:
 //     b8 NN NN NN NN      mov $NN, %eax
 //     [48] 8b XX 24 XX    mov N(%rsp), %register     (or nothing)
@@ -61,6 +102,8 @@ long number_before(const greg_t *regs)
     const auto *end = reinterpret_cast<const unsigned char *>(rip) - 2;
     if (end[0] != 0x0f || end[1] != 0x05)
         return -1;
+    if (const long number = number_on_stack(end, regs[REG_RSP]); number >= 0)
+        return number;
     const bool load = end[-4] == 0x8b && end[-2] == 0x24;
     const bool wide = load && (end[-5] & 0xf8) == 0x48;
     for (const int gap : {0, load ? 4 : 0, wide ? 5 : 0}) {

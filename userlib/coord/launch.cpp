@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
+#include <elf.h>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <unistd.h>
 
@@ -16,10 +19,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
+bool is_elf(const fs::path &path)
+{
+    std::ifstream file(path, std::ios::binary);
+    char magic[SELFMAG] = {};
+    return file.read(magic, SELFMAG) && memcmp(magic, ELFMAG, SELFMAG) == 0;
+}
+
 bool is_open_mpi(const std::string &launcher)
 {
-    const std::string name = fs::path(whole_path(launcher)).filename();
-    return name == "orterun" || name == "prterun" || name.ends_with(".openmpi");
+    const fs::path path = whole_path(launcher);
+    const std::string name = path.filename();
+    // mpirun is a program of its own since 5.0; before, and in other families, it is a link or a
+    // script.
+    return (name == "mpirun" && is_elf(path)) || name == "orterun" || name == "prte" ||
+           name == "prterun" || name.ends_with(".openmpi");
 }
 
 } // namespace

@@ -149,7 +149,7 @@ def compute(options, subject, directory, natively):
             jobs.start(mpirun)
             options.duration = None
         else:
-            jobs.start([jobs.command("cr_run"), *mpirun])
+            jobs.start([*jobs.command("cr_run"), *mpirun])
             for number in range(options.generations):
                 time.sleep(random.uniform(0, options.duration / options.generations))
                 reference = jobs.save("--term")
@@ -158,7 +158,7 @@ def compute(options, subject, directory, natively):
                 saved += 1
                 jobs.settings.update(
                     run_mpi.TRANSPORTS[TRANSPORTS[number % len(TRANSPORTS)]])
-                jobs.start([jobs.command("ompi-restart"), reference])
+                jobs.start([*jobs.command("ompi-restart"), reference])
         if jobs.wait() != 0:
             jobs.fail("natively, the job fails" if natively else "the job fails")
         if natively:

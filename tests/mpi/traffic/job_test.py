@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import inside  # noqa: E402
 import run_mpi  # noqa: E402
 
 
@@ -31,16 +32,31 @@ class Jobs:
             CRYO_RUNTIME_DIR=f"{directory}/run", CRYO_LISTEN="127.0.0.1",
             OMPI_MCA_snapc_base_global_snapshot_dir=f"{directory}/snapshots",
             CRYO_TRAFFIC_REPORT=f"{directory}/report", CRYO_SCRATCH=str(directory))
+        self.build = getattr(options, "build", None)
+        self.prefix = [] # of commands in the tree of another release, with Open MPI 5.0
+        self.others = inside.environment(self.build, directory) if self.build else {}
+        self.go_there(bool(self.build))
+        self.asking = f"{options.bin}/ompi-checkpoint" # of this release, wherever the job is
         self.settings.pop("PMIX_MCA_gds") # for libraries that are opened again in one job
         self.job = None
 
+    def go_there(self, there):
+        """From now on jobs run with Open MPI 5.0, or no longer."""
+        self.prefix = inside.prefix(self.build) if there else []
+
+    def environment(self):
+        return self.settings | (self.others if self.prefix else {})
+
     def command(self, name):
-        return f"{self.options.bin}/{name}"
+        return [*self.prefix, f"{self.options.bin}/{name}"]
 
     def start(self, words):
         with open(self.directory / "output", "w", encoding="utf-8") as output:
-            self.job = subprocess.Popen(words, env=self.settings, stdin=subprocess.DEVNULL,
+            self.job = subprocess.Popen(words, env=self.environment(), stdin=subprocess.DEVNULL,
                                         stdout=output, stderr=output, process_group=0)
+        # Not before can it be asked; here it is not seen who it is meanwhile.
+        while self.prefix and self.job.poll() is None and not inside.is_job(self.job.pid):
+            time.sleep(0.01)
 
     def text(self):
         return (self.directory / "output").read_text()
@@ -54,7 +70,7 @@ class Jobs:
     def save(self, *how):
         """The reference of a snapshot; None when the job came to its end before."""
         try:
-            done = subprocess.run([self.command("ompi-checkpoint"), "-v", *how, str(self.job.pid)],
+            done = subprocess.run([self.asking, "-v", *how, str(self.job.pid)],
                                   env=self.settings, text=True, capture_output=True, check=False,
                                   timeout=self.options.patience, stdin=subprocess.DEVNULL)
         except subprocess.TimeoutExpired as over: # what the job waits for is still to be seen
@@ -116,6 +132,9 @@ def main():
     parser.add_argument("--generations", type=int, default=1, help="times it is saved, at most")
     parser.add_argument("--pass", type=int, default=0, dest="passing",
                         help="times it is saved and goes on, in each generation")
+    parser.add_argument("--build", help="with Open MPI 5.0, and this build of Cryo")
+    parser.add_argument("--alternate", action="store_true",
+                        help="each generation with the other release's Open MPI, the first with 5.0")
     parser.add_argument("--automatic", action="store_true",
                         help="it is saved by cr_run --interval, and killed")
     parser.add_argument("--seed", type=int, default=1)
@@ -127,13 +146,13 @@ def main():
     with tempfile.TemporaryDirectory(prefix="cryo-j-", dir="/tmp") as directory:
         jobs = Jobs(options, directory)
         try:
-            jobs.start([*mpirun, *options.command])
+            jobs.start([*jobs.prefix, *mpirun, *options.command])
             if jobs.wait() != 0:
                 jobs.fail("natively, the job fails")
             natively = result(jobs.text())
             automatic = ["--interval", "200ms", "--into", f"{directory}/snapshots"]
             automatic = automatic if options.automatic else []
-            jobs.start([jobs.command("cr_run"), *automatic, *mpirun, *options.command])
+            jobs.start([*jobs.command("cr_run"), *automatic, *mpirun, *options.command])
             saved = 0
             for _ in range(options.generations):
                 time.sleep(random.uniform(0, 0.3)) # any moment will do
@@ -143,7 +162,9 @@ def main():
                 if reference is None:
                     break
                 saved += 1
-                jobs.start([jobs.command("ompi-restart"), *automatic, reference])
+                if options.alternate:
+                    jobs.go_there(not jobs.prefix)
+                jobs.start([*jobs.command("ompi-restart"), *automatic, reference])
             if jobs.wait() != 0:
                 jobs.fail("the job fails")
             if result(jobs.text()) != natively or not natively:

@@ -34,7 +34,7 @@ class VersionsTest(unittest.TestCase):
                  *how]
         if cryo and must:
             self.jobs.settings["VERSIONS_MUST"] = "1"
-        self.jobs.start(([self.jobs.command("cr_run")] if cryo else []) + words)
+        self.jobs.start((self.jobs.command("cr_run") if cryo else []) + words)
 
     def await_end(self):
         if self.jobs.wait() != 0:
@@ -85,7 +85,7 @@ class VersionsTest(unittest.TestCase):
         # Nothing but the snapshot says where the next ones go.
         del self.jobs.settings["OMPI_MCA_snapc_base_global_snapshot_dir"]
         self.jobs.settings["HOME"] = self.directory.name
-        self.jobs.start([self.jobs.command("ompi-restart"),
+        self.jobs.start([*self.jobs.command("ompi-restart"),
                          str(self.snapshots / f"ompi_global_snapshot_{first}.ckpt")])
         second = self.jobs.job.pid
         self.assertEqual(self.await_end(), natively)
@@ -107,7 +107,7 @@ class VersionsTest(unittest.TestCase):
         self.await_snapshots(1)
         first = self.jobs.job.pid
         self.jobs.kill()
-        self.jobs.start([self.jobs.command("ompi-restart"),
+        self.jobs.start([*self.jobs.command("ompi-restart"),
                          str(self.snapshots / f"ompi_global_snapshot_{first}.ckpt")])
         self.assertEqual(self.await_end(), natively)
         self.assertIn("# restarts 1", self.jobs.text())
@@ -128,7 +128,7 @@ class VersionsTest(unittest.TestCase):
         first = self.jobs.job.pid
         self.assertEqual(self.await_end(), natively)
         self.assert_finished(first, list(range(VERSIONS)))
-        self.jobs.start([self.jobs.command("ompi-restart"), "--seq", "1",
+        self.jobs.start([*self.jobs.command("ompi-restart"), "--seq", "1",
                          str(self.snapshots / f"ompi_global_snapshot_{first}.ckpt")])
         self.assertEqual(self.await_end(), natively)
         self.assertIn("# restarts 1", self.jobs.text())
@@ -138,7 +138,7 @@ class VersionsTest(unittest.TestCase):
         natively = self.natively()
         self.start()
         while self.jobs.job.poll() is None:
-            subprocess.run([self.jobs.command("ompi-checkpoint"), str(self.jobs.job.pid)],
+            subprocess.run([self.jobs.asking, str(self.jobs.job.pid)],
                            env=self.jobs.settings, capture_output=True, check=False, timeout=100,
                            stdin=subprocess.DEVNULL)
         self.assertEqual(self.await_end(), natively)

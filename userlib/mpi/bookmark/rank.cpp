@@ -358,6 +358,13 @@ void Rank::saved(bool ok)
     send(m);
 }
 
+void Rank::decline()
+{
+    Message no = message(MessageType::abandon);
+    no.state = {.rank = self_, .doing = Doing::failed};
+    send(no);
+}
+
 void Rank::restarted()
 {
     for (auto &[id, comm] : comms_)

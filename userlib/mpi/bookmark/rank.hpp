@@ -131,6 +131,7 @@ class Rank
     bool must_hold() const;
     void serve();
     void saved(bool ok); // in phase drained
+    void decline();      // there will be nothing to save; the tree says when it is over
     void restarted();    // in the restored copy, when the library and its communicators are anew
 
     // A message from the tree. Never calls Mpi.

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <cstring>
 #include <sys/mman.h>
 
 extern "C" void cryo_capsule_hook() __attribute__((visibility("hidden")));
@@ -22,13 +23,17 @@ constexpr short hooked_calls[] = {
     SYS_epoll_create,  SYS_eventfd2,  SYS_epoll_create1, SYS_memfd_create, SYS_timerfd_create,
     SYS_inotify_init1, SYS_signalfd4, SYS_eventfd,       SYS_rt_sigaction,
 };
-constexpr size_t most_numbers = 512;
+constexpr size_t most_numbers = any_call + 1;
 
 unsigned found[most_numbers];
 
-// mov $number, %eax; then instructions that only set registers, usually none; then syscall.
+// An instruction that says the number; then ones that only set registers, usually none; then
+// syscall. The first one is
+//     mov $number, %eax          of a call that is hooked
+//     mov 8(%rsp), %rax          whatever the number: glibc 2.41 makes all its system calls that
+//     mov %r11, 8(%rsp)          can be cancelled in two places, this being what stands before
 struct Site {
-    long number = -1; // of a hooked call, or -1: not a site
+    long number = -1; // of a hooked call, or any_call; -1: not a site
     size_t between = 0;
     size_t bytes() const { return mov_bytes + between + syscall_bytes; }
 
@@ -58,13 +63,25 @@ size_t movable_instruction(const unsigned char *code)
     return (to_rm ? rm : reg) == 0 ? 0 : prefix + 2;
 }
 
+// The number of a site that may begin here, or -1.
+long number_at(const unsigned char *code)
+{
+    constexpr unsigned char load[] = {0x48, 0x8b, 0x44, 0x24};
+    constexpr unsigned char store[] = {0x4c, 0x89, 0x5c, 0x24, 8, 0x0f, 0x05};
+    if (memcmp(code, load, sizeof(load)) == 0 || memcmp(code, store, sizeof(store)) == 0)
+        return any_call;
+    if (code[0] != 0xb8 || code[3] != 0 || code[4] != 0)
+        return -1;
+    const long number = code[1] | code[2] << 8;
+    return is_hooked(number) ? number : -1;
+}
+
 Site site_at(const unsigned char *code, size_t room)
 {
-    if (room < Site::mov_bytes + Site::most_between + Site::syscall_bytes || code[0] != 0xb8 ||
-        code[3] != 0 || code[4] != 0)
+    if (room < Site::mov_bytes + Site::most_between + Site::syscall_bytes)
         return {};
-    const long number = code[1] | code[2] << 8;
-    if (!is_hooked(number))
+    const long number = number_at(code);
+    if (number < 0)
         return {};
     const unsigned char *at = code + Site::mov_bytes;
     size_t between = 0;
@@ -97,9 +114,8 @@ unsigned char *put_word(unsigned char *at, long value)
 void write_springboard(unsigned char *at, unsigned char *hook, const unsigned char *code,
                        const Site &site)
 {
-    at = put_word(put(at, 0xb8), site.number); // mov $number, %eax
-    for (size_t i = 0; i < site.between; i++)
-        at = put(at, code[Site::mov_bytes + i]);
+    for (size_t i = 0; i < Site::mov_bytes + site.between; i++)
+        at = put(at, code[i]);
     at = put(at, 0x48, 0x8d, 0x64, 0x24, 0x80); // lea -128(%rsp), %rsp: over the red zone
     at = put(at, 0xff, 0x15);                   // call *hook(%rip)
     at = put_word(at, hook - (at + 4));

@@ -18,6 +18,9 @@ long hook_sites(char *code, size_t bytes);
 
 bool is_hooked(long number);
 
+// Stands for the number at a site that makes whatever system call it is told to.
+constexpr long any_call = 511;
+
 // How many sites of this system call were hooked since the capsule was opened.
 unsigned sites_found(long number);
 void forget_sites();

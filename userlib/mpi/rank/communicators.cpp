@@ -172,15 +172,37 @@ using namespace cryo;
 using namespace cryo::mpi;
 using cryo::capsule::call;
 
-EXPORTED int PMPI_Comm_idup(MPI_Comm comm, MPI_Comm *copy, MPI_Request *request)
+namespace {
+
+template <class Copy, class... Info>
+int begin_copy(Copy idup, MPI_Comm comm, Info... info, MPI_Comm *copy, MPI_Request *request)
 {
-    const Inside inside;
     Made made_copy(copy);
     Made made_request(request);
     const uint64_t ordinal = rank::started(comm);
     const int result =
-        done(call(stock.Comm_idup, mpi::real_of(comm), made_copy.place(), made_request.place()),
+        done(call(idup, mpi::real_of(comm), info..., made_copy.place(), made_request.place()),
              made_copy, made_request);
     return rank::copied(result, comm, ordinal, copy, request);
 }
+
+} // namespace
+
+EXPORTED int PMPI_Comm_idup(MPI_Comm comm, MPI_Comm *copy, MPI_Request *request)
+{
+    const Inside inside;
+    return begin_copy(stock.Comm_idup, comm, copy, request);
+}
 ALIAS(MPI_Comm_idup, PMPI_Comm_idup)
+
+EXPORTED int PMPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *copy,
+                                      MPI_Request *request)
+{
+    const Inside inside;
+    constexpr char name[] = "PMPI_Comm_idup_with_info";
+    const auto idup =
+        capsule::function<int (*)(MPI_Comm, MPI_Info, MPI_Comm *, MPI_Request *)>(name);
+    must_have(idup, name + 1);
+    return begin_copy<decltype(idup), MPI_Info>(idup, comm, mpi::real_of(info), copy, request);
+}
+ALIAS(MPI_Comm_idup_with_info, PMPI_Comm_idup_with_info)

@@ -129,8 +129,10 @@ void Engine::hear()
     const bool heard = lost_ || hooks_.channel->receive(rank_);
     if (rank_.pending())
         attention = true; // stand_still() may have found nothing just before, and said so
-    if (heard)
+    if (heard) {
+        decline();
         return;
+    }
     // No tree, no checkpoint: as if it had been abandoned.
     lost_ = true;
     const bookmark::Message gone(bookmark::MessageType::abandon, rank_.epoch(), &memory());
@@ -215,6 +217,7 @@ void Engine::serve_once()
 {
     {
         const Busy busy(*this);
+        decline();
         rank_.serve();
         // What the tree waits for may be under way still, as a buffered send.
         if (rank_.phase() >= bookmark::Rank::Phase::drained)
@@ -424,25 +427,6 @@ uint64_t start(bookmark::Comm *comm)
     return comm->clock;
 }
 
-namespace {
-
-const char *lasting;
-
-} // namespace
-
-const char *hindrance()
-{
-    return lasting;
-}
-
-int uncounted(int result, const MPI_Comm *place, const char *function)
-{
-    if (on && result == MPI_SUCCESS && place != nullptr && *place != nullptr &&
-        object_of(*place) != null_object(Kind::Comm))
-        lasting = function;
-    return result;
-}
-
 int track(int result, MPI_Request *place, Use use)
 {
     if (result != MPI_SUCCESS || is_null(*place))
@@ -459,7 +443,7 @@ int track(int result, MPI_Request *place, Use use)
 
 void describe(Request &request, bookmark::Comm *comm)
 {
-    lasting = "it has persistent collectives";
+    hinder("it has persistent collectives");
     request.use = Use::other;
     request.persistent = true;
     refer(request, comm);

@@ -72,6 +72,7 @@ class Engine
     void give_back();
     void hear();
     void serve_once();
+    void decline();
     void take_image();
     void park();
     bool others_run() const;
@@ -86,6 +87,7 @@ class Engine
     std::atomic<bool> standing_{false}; // some thread serves
     std::atomic<uint32_t> released_{0}; // counts; parked threads wait for it to change
     bool lost_ = false;
+    uint32_t declined_ = 0; // the checkpoint that was declined last
     uint64_t drained_ = 0;
     uint64_t images_ = 0;
 };
@@ -207,6 +209,8 @@ inline int tracked(int result, MPI_Request *place, Use use = Use::other)
 
 // A communicator whose messages are not counted: from here on this rank cannot be saved.
 int uncounted(int result, const MPI_Comm *place, const char *function);
+// The same, because of anything.
+void hinder(const char *what);
 // Null, or what keeps this rank from being saved now.
 const char *hindrance();
 

@@ -24,6 +24,10 @@ EXPORTED_DATA int mpi_fortran_status_ignore_[2];
 EXPORTED_DATA int mpi_fortran_statuses_ignore_[2];
 EXPORTED_DATA MPI_Fint *MPI_F_STATUS_IGNORE = mpi_fortran_status_ignore_;
 EXPORTED_DATA MPI_Fint *MPI_F_STATUSES_IGNORE = mpi_fortran_statuses_ignore_;
+EXPORTED_DATA extern MPI_Fint *MPI_F08_STATUS_IGNORE;
+EXPORTED_DATA extern MPI_Fint *MPI_F08_STATUSES_IGNORE;
+MPI_Fint *MPI_F08_STATUS_IGNORE = mpi_fortran_status_ignore_;
+MPI_Fint *MPI_F08_STATUSES_IGNORE = mpi_fortran_statuses_ignore_;
 
 EXPORTED_DATA bool ompi_mpi_param_check = true;
 EXPORTED_DATA int ompi_mpi_state;
@@ -120,6 +124,8 @@ int make_argv(const char *array, int count, int length, int advance, char ***arg
 template <class Handle>
 void number(Object *object, MPI_Fint (*number_of)(Handle))
 {
+    if (object->real == nullptr)
+        return; // this release does not have it
     const MPI_Fint found = call(number_of, static_cast<Handle>(object->real));
     if (found >= 0)
         number_predefined(object, found);

@@ -12,6 +12,8 @@
 namespace cryo::mpi {
 
 void fortran_state_changed();
+// Ends the program if it uses a release of them that is not known here.
+void refuse_unknown_fortran();
 
 // MPI_ALLTOALLW looks into a communicator for its size.
 void mirror_communicator(Object *object);

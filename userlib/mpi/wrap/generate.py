@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the wrappers of an MPI library from functions.txt and objects.txt.
 
-    generate.py functions.txt objects.txt OUTPUT-DIRECTORY
+    generate.py functions.txt openmpi/functions.txt objects.txt OUTPUT-DIRECTORY
 
 writes functions.gen.hpp (the table of the stock library's functions), functions.gen.cpp (its loading
 and one wrapper a function), objects.gen.S and objects.gen.cpp (the predefined objects).
@@ -26,6 +26,9 @@ Collectives tell the rank engine of themselves, and so does what makes requests:
 And so do operations on windows:
 
         rank::access(win, target_rank);
+
+What not every release has (openmpi/functions.txt) ends the program by name where it is missing.
+Persistent collectives have two names, MPIX_Bcast_init and MPI_Bcast_init.
 """
 import re
 import sys
@@ -34,6 +37,7 @@ from pathlib import Path
 
 HANDLES = ("MPI_Comm", "MPI_Datatype", "MPI_Errhandler", "MPI_File", "MPI_Group", "MPI_Info",
            "MPI_Op", "MPI_Request", "MPI_Message", "MPI_Win")
+MARKS = ("fortran", "watched", "collective", "access")
 NOTICE = "SPDX-License-Identifier: Apache-2.0"
 MADE_BY = "Made by generate.py from functions.txt and objects.txt."
 
@@ -96,13 +100,14 @@ class Function:
     watched: bool = False
     collective: bool = False
     access: bool = False
+    newer: bool = False
 
     @staticmethod
     def parse(line):
         head, _, rest = line.partition("(")
         words = head.split(" ")
         by_hand = words[:2] == ["by", "hand"]
-        mark = words[0] if words[0] in ("fortran", "watched", "collective", "access") else ""
+        mark = words[0] if words[0] in MARKS else ""
         words = words[2:] if by_hand else words[1:] if mark else words
         texts = [text for text in rest.rstrip(")").split(", ") if text]
         if texts[-1:] == ["..."]:
@@ -118,13 +123,27 @@ class Function:
             return prefix + self.name.removeprefix("MPI")
         return f"{prefix}_{self.name}"
 
+    def other_name(self, prefix="PMPI"):
+        """PMPI_Barrier_init for MPIX_Barrier_init, or ""."""
+        return f"{prefix}_{self.name.removeprefix('MPIX_')}" if self.name.startswith("MPIX_") else ""
+
     def field(self):
         return self.name
 
+    def declared(self):
+        """For headers that are older, or newer."""
+        if not self.newer and not self.other_name():
+            return []
+        return [f'extern "C" {self.returns} {self.full_name()}({self.parameter_list()});']
+
+    def parameter_list(self):
+        return ", ".join(p.declaration for p in self.parameters) or "void"
+
     def wrapper(self):
-        declared = ", ".join(p.declaration for p in self.parameters) or "void"
-        lines = [f"EXPORTED {self.returns} {self.full_name()}({declared})", "{",
+        lines = [f"EXPORTED {self.returns} {self.full_name()}({self.parameter_list()})", "{",
                  "    const Inside inside;"]
+        if self.newer:
+            lines.append(f'    must_have(stock.{self.field()}, "{self.full_name("MPI")}");')
         if self.fortran:
             lines.append("    " + self.conversion())
         else:
@@ -200,7 +219,11 @@ class Function:
         return f"return from_fortran<{self.returns}>({parameter.name});"
 
     def alias(self):
-        return f"ALIAS({self.full_name('MPI')}, {self.full_name()})"
+        aliases = f"ALIAS({self.full_name('MPI')}, {self.full_name()})"
+        if self.other_name():
+            aliases += "".join(f"\nALIAS({self.other_name(prefix)}, {self.full_name()})"
+                               for prefix in ("PMPI", "MPI"))
+        return aliases
 
 
 @dataclass
@@ -208,6 +231,7 @@ class Objects:
     handle: str
     size: int
     symbols: list
+    rare: list          # those that not every release has
 
 
 def statements(path):
@@ -221,13 +245,17 @@ def read_objects(path):
     found = []
     for line in statements(path):
         handle, size, *symbols = line.split()
-        found.append(Objects(handle, int(size), symbols))
+        found.append(Objects(handle, int(size), [symbol.rstrip("?") for symbol in symbols],
+                             [symbol[:-1] for symbol in symbols if symbol.endswith("?")]))
     return found
 
 
 def functions_header(functions):
     return [f"// {NOTICE}", "//", f"// {MADE_BY} The stock library's functions, in the capsule.",
-            "#pragma once", "", '#include "mpi/wrap/stock.hpp"', "", "namespace cryo::mpi {", "",
+            "#pragma once", "", '#include "mpi/wrap/stock.hpp"', "",
+            "// NOLINTBEGIN(readability-redundant-declaration): other releases' headers lack them.",
+            *(line for f in functions for line in f.declared()),
+            "// NOLINTEND(readability-redundant-declaration)", "", "namespace cryo::mpi {", "",
             "struct Functions {",
             *(f"    decltype(&{f.full_name()}) {f.field()};" for f in functions),
             "};", "", "extern Functions stock;", "",
@@ -245,14 +273,27 @@ def functions_source(functions):
     for function in functions:
         name = function.full_name()
         lines += [f"    stock.{function.field()} = "
-                  f'capsule::function<decltype(&{name})>("{name}");',
-                  f"    if (stock.{function.field()} == nullptr)", f'        return "{name}";']
+                  f'capsule::function<decltype(&{name})>("{name}");']
+        if function.newer:
+            continue
+        if other := function.other_name():
+            lines += [f"    if (stock.{function.field()} == nullptr)",
+                      f"        stock.{function.field()} = "
+                      f'capsule::function<decltype(&{name})>("{other}");']
+        lines += [f"    if (stock.{function.field()} == nullptr)", f'        return "{name}";']
     lines += ["    return nullptr;", "}", "", "} // namespace cryo::mpi", "",
               "using namespace cryo::mpi;", "using cryo::capsule::call;"]
     for function in functions:
         if not function.by_hand:
             lines += ["", *function.wrapper()]
     return lines
+
+
+def read_functions(path, newer):
+    functions = [Function.parse(line) for line in statements(Path(path))]
+    for function in functions:
+        function.newer = newer
+    return functions
 
 
 def objects_assembly(kinds):
@@ -272,14 +313,15 @@ def objects_source(kinds):
             *(f"extern cryo::mpi::Object {symbol};" for symbol, _ in symbols), "}", "",
             "namespace cryo::mpi {", "", "const Predefined predefined[] = {",
             *(f'    {{&{symbol}, "{symbol}", 0, Kind::{kind.handle.removeprefix("MPI_")}, '
-              f"{'true' if symbol == kind.symbols[0] else 'false'}}}," for symbol, kind in symbols),
+              f"{'true' if symbol == kind.symbols[0] else 'false'}, "
+              f"{'true' if symbol in kind.rare else 'false'}}}," for symbol, kind in symbols),
             "};", "",
             "const size_t predefined_count = sizeof(predefined) / sizeof(predefined[0]);", "",
             "} // namespace cryo::mpi"]
 
 
-def main(functions_path, objects_path, output):
-    functions = [Function.parse(line) for line in statements(Path(functions_path))]
+def main(functions_path, newer_path, objects_path, output):
+    functions = read_functions(functions_path, False) + read_functions(newer_path, True)
     kinds = read_objects(Path(objects_path))
     for name, lines in (("functions.gen.hpp", functions_header(functions)),
                         ("functions.gen.cpp", functions_source(functions)),
@@ -289,6 +331,6 @@ def main(functions_path, objects_path, output):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4:
+    if len(sys.argv) != 5:
         raise SystemExit(__doc__)
     main(*sys.argv[1:])

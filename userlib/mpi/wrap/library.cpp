@@ -29,6 +29,11 @@ void fatal(const char *format, ...)
     _exit(1);
 }
 
+void lacks(const char *name)
+{
+    fatal("the MPI library that is installed here has no %s, which the program calls", name);
+}
+
 namespace {
 
 void load()
@@ -46,6 +51,7 @@ void load()
         fatal("%s has no function %s: it is not an MPI library that Cryo knows", library, missing);
     if (const char *missing = bind_predefined())
         fatal("%s has no object %s: it is not an MPI library that Cryo knows", library, missing);
+    refuse_unknown_fortran();
     begin_lodging();
     if (is_to_revive() && !revive(why))
         fatal("%s", why.text);
@@ -171,6 +177,7 @@ ALIAS(MPI_Init_thread, PMPI_Init_thread)
 
 EXPORTED int PMPI_Finalize(void)
 {
+    finish_copies();
     const Inside inside;
     const bool counted = rank::on;
     rank::Collective turn(MPI_COMM_WORLD);

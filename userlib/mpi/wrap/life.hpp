@@ -12,6 +12,7 @@ struct Life {
     int level;
     int provided;
     bool finalized;
+    bool has_sessions; // or had
 };
 
 extern Life life;

@@ -428,7 +428,7 @@ const char *bind_predefined()
         const Predefined &entry = predefined[i];
         void *real = is_by_name(entry) ? capsule::symbol(entry.symbol)
                                        : reinterpret_cast<void *>(uintptr_t{entry.handle});
-        if (real == nullptr && is_by_name(entry))
+        if (real == nullptr && is_by_name(entry) && !entry.is_rare)
             return entry.symbol;
         Hold hold(lock);
         if (entry.object->real != nullptr)

@@ -113,6 +113,7 @@ struct Predefined {
     uint32_t handle;
     Kind kind;
     bool is_null;
+    bool is_rare; // not every release of the library has it
 };
 extern const Predefined predefined[];
 extern const size_t predefined_count;

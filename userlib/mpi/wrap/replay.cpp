@@ -150,6 +150,11 @@ bool describe_handles(capsule::Refusal &why)
 static bool may_be_saved_alone(agent::LodgerRefusal &why)
 {
     char *const *environment = job_environment();
+    if (life.has_sessions) {
+        snprintf(why.what, sizeof(why.what), "MPI sessions (MPI_Session_init)");
+        snprintf(why.way_out, sizeof(why.way_out), "use MPI_Init instead");
+        return false;
+    }
     if (!life.initialized || life.finalized ||
         capsule::variable(environment, "CRYO_RANK_ALONE") != nullptr)
         return true;

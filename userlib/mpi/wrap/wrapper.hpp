@@ -28,6 +28,18 @@ namespace cryo::mpi {
 // Fortran's numbers of the predefined handles, once the library is initialized.
 void number_predefined_objects();
 
+// A function that not every release of the library has: ends the program where it is missing.
+[[noreturn]] void lacks(const char *name);
+template <class Function>
+void must_have(Function function, const char *name)
+{
+    if (function == nullptr)
+        lacks(name);
+}
+
+// Waits for what MPI_Isendrecv still sends.
+void finish_copies();
+
 // Lengths of arrays of handles that only the communicator tells.
 int peers(MPI_Comm comm);   // of an array for alltoallw
 int sources(MPI_Comm comm); // neighbours that send to this process

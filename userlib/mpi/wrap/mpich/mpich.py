@@ -45,7 +45,7 @@ def objects_source(header):
     for i, (name, kind, number) in enumerate(found):
         is_null = "true" if name.endswith("_NULL") else "false"
         lines.append(f'    {{&objects[{i}], "{name}", {number}, '
-                     f'Kind::{kind.removeprefix("MPI_")}, {is_null}}},')
+                     f'Kind::{kind.removeprefix("MPI_")}, {is_null}, false}},')
     return lines + ["};", "", f"const size_t predefined_count = {len(found)};", "",
                     "} // namespace cryo::mpi"]
 

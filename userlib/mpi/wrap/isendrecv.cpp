@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// MPI_Isendrecv and MPI_Isendrecv_replace, of other MPI functions: the request is the receive's. So
+// that its end is the end of both, what is sent is a copy, which lives until it is gone.
+#include "mpi/capsule/lock.hpp"
+#include "mpi/wrap/wrapper.hpp"
+
+#include <utility>
+
+namespace cryo::mpi {
+
+namespace {
+
+struct Copy {
+    Copy *next;
+    MPI_Request request;
+    size_t bytes; // with this
+    char *data() { return reinterpret_cast<char *>(this + 1); }
+};
+
+capsule::Lock lock;
+Copy *copies; // under way
+
+void add(Copy *copy)
+{
+    const capsule::Hold hold(lock);
+    copy->next = std::exchange(copies, copy);
+}
+
+Copy *take_all()
+{
+    const capsule::Hold hold(lock);
+    return std::exchange(copies, nullptr);
+}
+
+// Nothing is held meanwhile: a checkpoint may come.
+void drop_sent(bool wait)
+{
+    Copy *next = nullptr;
+    for (Copy *copy = take_all(); copy != nullptr; copy = next) {
+        next = copy->next;
+        int flag = 1;
+        if (wait)
+            PMPI_Wait(&copy->request, MPI_STATUS_IGNORE);
+        else
+            PMPI_Test(&copy->request, &flag, MPI_STATUS_IGNORE);
+        if (flag != 0)
+            capsule::unkeep(copy, copy->bytes);
+        else
+            add(copy);
+    }
+}
+
+int send_copy(const void *buffer, int count, MPI_Datatype type, int target, int tag, MPI_Comm comm)
+{
+    drop_sent(false);
+    int size = 0;
+    int used = 0;
+    int result = PMPI_Pack_size(count, type, comm, &size);
+    if (result != MPI_SUCCESS)
+        return result;
+    const size_t bytes = sizeof(Copy) + static_cast<size_t>(size);
+    auto *copy = static_cast<Copy *>(capsule::keep(bytes));
+    if (copy == nullptr)
+        return MPI_ERR_NO_MEM;
+    copy->bytes = bytes;
+    result = PMPI_Pack(buffer, count, type, copy->data(), size, &used, comm);
+    if (result == MPI_SUCCESS)
+        result = PMPI_Isend(copy->data(), used, MPI_PACKED, target, tag, comm, &copy->request);
+    if (result == MPI_SUCCESS)
+        add(copy);
+    else
+        capsule::unkeep(copy, bytes);
+    return result;
+}
+
+} // namespace
+
+void finish_copies()
+{
+    drop_sent(true);
+}
+
+} // namespace cryo::mpi
+
+using namespace cryo::mpi;
+
+// What is sent is read before anything is received: the buffers may be one.
+EXPORTED int PMPI_Isendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest,
+                            int sendtag, void *recvbuf, int recvcount, MPI_Datatype recvtype,
+                            int source, int recvtag, MPI_Comm comm, MPI_Request *request)
+{
+    const int result = send_copy(sendbuf, sendcount, sendtype, dest, sendtag, comm);
+    return result != MPI_SUCCESS
+               ? result
+               : PMPI_Irecv(recvbuf, recvcount, recvtype, source, recvtag, comm, request);
+}
+ALIAS(MPI_Isendrecv, PMPI_Isendrecv)
+
+EXPORTED int PMPI_Isendrecv_replace(void *buffer, int count, MPI_Datatype type, int dest,
+                                    int sendtag, int source, int recvtag, MPI_Comm comm,
+                                    MPI_Request *request)
+{
+    return PMPI_Isendrecv(buffer, count, type, dest, sendtag, buffer, count, type, source, recvtag,
+                          comm, request);
+}
+ALIAS(MPI_Isendrecv_replace, PMPI_Isendrecv_replace)
