@@ -134,7 +134,10 @@ void look_at_tcp(int fd, SocketLook &look)
     } else {
         look.connected = info.tcpi_state != TCP_CLOSE;
         // It has a name still, which is nobody's any more. Being at its end it is always readable.
-        look.ended = !look.connected && info.segments_out > 0;
+        // Brought back, it never had a connection: it is one that was shut down.
+        pollfd end = {fd, POLLRDHUP, 0};
+        look.ended = !look.connected && (info.segments_out > 0 ||
+                                         (poll(&end, 1, 0) == 1 && (end.revents & POLLRDHUP) != 0));
         int waiting = 0;
         if (look.ended)
             look.unread = ioctl(fd, FIONREAD, &waiting) == 0 && waiting > 0;

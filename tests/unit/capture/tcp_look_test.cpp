@@ -129,6 +129,15 @@ TEST(TcpLook, HalvesThatWereClosed)
     EXPECT_FALSE(tcp_shutdown(one.caller.get())); // nothing is open any more
 }
 
+TEST(TcpLook, OneThatWasShutDownHasEnded)
+{
+    const Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_FALSE(look_at(fd).ended);
+    EXPECT_EQ(-1, shutdown(fd.get(), SHUT_RDWR)); // ENOTCONN, and it is done
+    EXPECT_TRUE(look_at(fd).ended);
+    EXPECT_FALSE(look_at(fd).unread);
+}
+
 TEST(TcpLook, WhatCannotBeSeenIsSaid)
 {
     const Connection full(AF_INET);

@@ -16,7 +16,7 @@ import sys
 # By the module, as whoever this is: original ids, registers, memory of every kind, locks held.
 MODULE = ["life", "counting_8", "heap_malloc", "sse", "x87", "private_file", "protections",
           "sparse_terabyte", "thp", "hugetlb", "process_ids", "mutex_robust", "log_rollback",
-          "pipe_contents", "passed_in_stream", "passed_in_packets"]
+          "pipe_contents", "passed_in_stream", "passed_in_packets", "tcp_members"]
 # Without it: a plain user gets new ids.
 USER = ["life", "counting_1", "heap_brk", "protections", "shared_description", "passed_in_stream",
         "passed_in_packets"]
