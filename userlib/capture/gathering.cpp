@@ -470,11 +470,14 @@ Result<void> Gathering::gather()
                 members_.erase(members_.begin() + static_cast<ptrdiff_t>(i));
             }
         }
-        for (const auto &member : members_) {
-            if (to_stop_.erase(member->relation().pid) == 0)
+        for (size_t i = members_.size(); i-- > 0;) {
+            if (to_stop_.erase(members_[i]->relation().pid) == 0)
                 continue;
-            if (Result<void> stopped = member->await_stop(); !stopped)
+            Result<void> stopped = members_[i]->await_stop();
+            if (!stopped && !went_away(stopped.error()))
                 return stopped;
+            if (!stopped)
+                members_.erase(members_.begin() + static_cast<ptrdiff_t>(i));
         }
     }
     return {};

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Children that leave while the checkpointer asks them to prepare: one ends, and takes its time
-// with that; one executes another program, which is to be saved like any other.
+// with that; one executes another program, which is to be saved like any other. A third one ends
+// when it is told to stop.
 #include "probe.h"
 
 #include <poll.h>
 
 static const size_t burden = 256 << 20;
 static uint64_t mask;
+static volatile int blocked;
 
 // Waits for the checkpointer's signal, which is not let in, or for the parent's word.
 static void await_leave(int words)
@@ -18,16 +20,41 @@ static void await_leave(int words)
     }
 }
 
+// Ends the process when the checkpointer's signal waits for this very thread, or at the parent's
+// word.
+static void *end_at_stop(void *words)
+{
+    uint64_t pending = 0;
+    struct pollfd told = {*(int *)words, POLLIN, 0};
+    PROBE_TRY(syscall(SYS_rt_sigprocmask, SIG_BLOCK, &mask, NULL, sizeof mask));
+    blocked = 1;
+    while ((pending & mask) == 0 && poll(&told, 1, 1) == 0) {
+        char *status = (char *)probe_read_text("/proc/thread-self/status");
+        const char *line = strstr(status, "SigPnd:");
+        pending = line != NULL ? strtoull(line + strlen("SigPnd:"), NULL, 16) : 0;
+        free(status);
+    }
+    _exit(8);
+}
+
 static pid_t make(int words[2], const char *role)
 {
     PROBE_TRY(pipe(words));
     const pid_t child = PROBE_TRY(fork());
     if (child != 0) {
         PROBE_TRY(close(words[0]));
-        probe_await_blocked(child, SYS_poll);
+        probe_await_blocked(child, strcmp(role, "stops") == 0 ? SYS_pause : SYS_poll);
         return child;
     }
     PROBE_TRY(close(words[1]));
+    if (strcmp(role, "stops") == 0) {
+        pthread_t thread;
+        PROBE_ZERO(pthread_create(&thread, NULL, end_at_stop, &words[0]));
+        probe_await("blocked signal", &blocked);
+        for (;;) {
+            pause();
+        }
+    }
     PROBE_TRY(syscall(SYS_rt_sigprocmask, SIG_BLOCK, &mask, NULL, sizeof mask));
     if (strcmp(role, "ends") == 0) {
         // Its memory is given back long after its other descriptors are closed.
@@ -63,16 +90,20 @@ int main(int argc, char **argv)
     }
     probe_start(argc, argv);
     do {
-        int words[2][2];
-        // In this order: the one that ends first may have both pipes.
+        int words[3][2];
+        // In this order: those that end first may have the pipes of the others.
         const pid_t executes = make(words[1], "executes");
+        const pid_t stops = make(words[2], "stops");
         const pid_t ends = make(words[0], "ends");
         probe_ready();
-        PROBE_SABOTAGE("ends", (kill(ends, SIGKILL), kill(executes, SIGKILL)));
+        PROBE_SABOTAGE("ends", (kill(ends, SIGKILL), kill(stops, SIGKILL)));
         int status = 0;
         PROBE_TRY(close(words[0][1]));
         PROBE_TRY(waitpid(ends, &status, 0));
         probe_equal("status of the one that ends", 5 << 8, status);
+        PROBE_TRY(close(words[2][1]));
+        PROBE_TRY(waitpid(stops, &status, 0));
+        probe_equal("status of the one that is to stop", 8 << 8, status);
         PROBE_TRY(close(words[1][1]));
         PROBE_TRY(waitpid(executes, &status, 0));
         probe_equal("status of the one that executes", 6 << 8, status);
