@@ -38,6 +38,7 @@ class Jobs:
         self.go_there(bool(self.build))
         self.asking = f"{options.bin}/ompi-checkpoint" # of this release, wherever the job is
         self.settings.pop("PMIX_MCA_gds") # for libraries that are opened again in one job
+        self.stops_ms = [] # the slowest rank's, of each snapshot
         self.job = None
 
     def go_there(self, there):
@@ -75,6 +76,8 @@ class Jobs:
                                   timeout=self.options.patience, stdin=subprocess.DEVNULL)
         except subprocess.TimeoutExpired as over: # what the job waits for is still to be seen
             self.fail(f"ompi-checkpoint does not end:\n{(over.stdout or b'').decode()}")
+        if told := re.search(r"stood still for at most ([\d.]+) (ms|s)", done.stdout):
+            self.stops_ms.append(float(told[1]) * (1000 if told[2] == "s" else 1))
         if found := re.search(r"^Snapshot Ref\.: +(\d+) (\S+)$", done.stdout, re.M):
             if "--term" in how:
                 self.wait()
