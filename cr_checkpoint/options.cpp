@@ -92,33 +92,6 @@ void add_replacement(CLI::App &app, Options &options)
     policy("--noclobber", Existing::refuse, false, "Refuse");
 }
 
-void add_contents(CLI::App &app, Options &options)
-{
-    constexpr const char *group = "Memory of files that is saved (more than one may be given)";
-    cryo::capture::FileOptions &files = options.capture.files;
-    const auto save = [&](const char *name, bool exe, bool libraries, bool shared,
-                          const char *help) {
-        app.add_flag_callback(
-               name,
-               [&files, exe, libraries, shared] {
-                   const bool none = !exe && !libraries && !shared;
-                   files.save_exe = !none && (files.save_exe || exe);
-                   files.save_private = !none && (files.save_private || libraries);
-                   files.save_shared = !none && (files.save_shared || shared);
-               },
-               help)
-            ->trigger_on_parse()
-            ->group(group);
-    };
-    save("--save-none", false, false, false, "None of these (default)");
-    save("--save-exe", true, false, false, "Every page of the program file");
-    save("--save-private", false, true, false,
-         "Every page of files that are mapped privately (libraries)");
-    save("--save-shared", false, false, true,
-         "The contents of files that are mapped shared; a restart rolls them back");
-    save("--save-all", true, true, true, "All of these");
-}
-
 void add_traced(CLI::App &app, Options &options)
 {
     constexpr const char *group = "Processes that are traced (by a debugger), or trace";
@@ -161,7 +134,7 @@ void add_options(CLI::App &app, Options &options)
     add_replacement(app, options);
     cryo::cli::add_signal_options(app, options.capture.then_signal, "when the image is complete");
     app.add_flag("--nosync,!--sync", options.nosync, "Do not wait until the image is on the disk");
-    add_contents(app, options);
+    cryo::cli::add_contents_options(app, options.capture.files);
     app.add_option("--snapshot", options.snapshot,
                    "fork: the program goes on while a frozen copy is written; stop: it waits")
         ->check(CLI::IsMember({"fork", "stop"}))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ompi-checkpoint, mpi-checkpoint: saves a running MPI job into a global snapshot.
 #include "cli/command.hpp"
+#include "cli/file_options.hpp"
 #include "cli/text.hpp"
 #include "coord/client.hpp"
 #include "coord/parameters.hpp"
@@ -44,6 +45,7 @@ struct Options {
     std::string backend; // "": what the job's parameters say
     int64_t patience = 600;
     unsigned keep = 0;
+    cryo::capture::FileOptions files;
 };
 
 volatile sig_atomic_t interrupts;
@@ -205,6 +207,9 @@ json request(const Options &options)
                     {"fork", options.snapshot == "fork"},
                     {"compress", options.compress},
                     {"backend", options.backend},
+                    {"save_exe", options.files.save_exe},
+                    {"save_private", options.files.save_private},
+                    {"save_shared", options.files.save_shared},
                     {"follow", options.status}};
     if (!options.reference.empty())
         message["reference"] = options.reference;
@@ -336,6 +341,7 @@ int main(int argc, char **argv)
         ->capture_default_str();
     app.add_option("--backend", options.backend,
                    "Who saves the ranks, as for cr_checkpoint (default: auto)");
+    cryo::cli::add_contents_options(app, options.files);
     app.add_flag("--json", options.as_json, "One JSON object a line instead of text");
     int level = 0;
     app.add_option("-V", level, "Accepted for old scripts, as --verbose");

@@ -31,6 +31,32 @@ void add_file_options(CLI::App &app, capture::FileOptions &files)
         ->group(group);
 }
 
+void add_contents_options(CLI::App &app, capture::FileOptions &files)
+{
+    constexpr const char *contents = "Memory of files that is saved (more than one may be given)";
+    const auto save = [&](const char *name, bool exe, bool libraries, bool shared,
+                          const char *help) {
+        app.add_flag_callback(
+               name,
+               [&files, exe, libraries, shared] {
+                   const bool none = !exe && !libraries && !shared;
+                   files.save_exe = !none && (files.save_exe || exe);
+                   files.save_private = !none && (files.save_private || libraries);
+                   files.save_shared = !none && (files.save_shared || shared);
+               },
+               help)
+            ->trigger_on_parse()
+            ->group(contents);
+    };
+    save("--save-none", false, false, false, "None of these (default)");
+    save("--save-exe", true, false, false, "Every page of the program file");
+    save("--save-private", false, true, false,
+         "Every page of files that are mapped privately (libraries)");
+    save("--save-shared", false, false, true,
+         "The contents of files that are mapped shared; a restart rolls them back");
+    save("--save-all", true, true, true, "All of these");
+}
+
 void add_file_options(CLI::App &app, restore::FileOptions &files)
 {
     app.add_option_function<std::vector<std::string>>(

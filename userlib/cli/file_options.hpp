@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options of cr_checkpoint and cr_restart that are about descriptors and files.
+// The options of cr_checkpoint, ompi-checkpoint and cr_restart that are about descriptors and
+// files.
 //
 //     capture::FileOptions files;
 //     cli::add_file_options(app, files);
@@ -14,6 +15,7 @@
 namespace cryo::cli {
 
 void add_file_options(CLI::App &app, capture::FileOptions &files);
+void add_contents_options(CLI::App &app, capture::FileOptions &files); // --save-exe and its kin
 void add_file_options(CLI::App &app, restore::FileOptions &files);
 
 } // namespace cryo::cli

@@ -43,6 +43,7 @@ json take(pid_t pid, const std::string &file, const ImageOptions &options)
     how.snapshot = options.fork ? capture::Snapshot::fork : capture::Snapshot::stop;
     how.packing = options.compress == "auto" ? image::Packing::automatic : image::Packing::raw;
     how.sync = options.sync;
+    how.files = options.files;
     how.phase = [](std::string_view name) { say({{"phase", name}}); };
     Result<std::unique_ptr<backend::Backend>> chosen =
         backend::choose(options.backend, backend::Purpose::checkpoint, {});
@@ -86,6 +87,9 @@ ImageOptions image_options(const json &from)
     options.compress = from.value("compress", "none");
     options.backend = from.value("backend", "auto");
     options.sync = from.value("sync", true);
+    options.files.save_exe = from.value("save_exe", false);
+    options.files.save_private = from.value("save_private", false);
+    options.files.save_shared = from.value("save_shared", false);
     return options;
 }
 
@@ -94,7 +98,10 @@ json to_json(const ImageOptions &options)
     return {{"fork", options.fork},
             {"compress", options.compress},
             {"backend", options.backend},
-            {"sync", options.sync}};
+            {"sync", options.sync},
+            {"save_exe", options.files.save_exe},
+            {"save_private", options.files.save_private},
+            {"save_shared", options.files.save_shared}};
 }
 
 Imager::~Imager()

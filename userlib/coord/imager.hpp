@@ -11,6 +11,7 @@
 
 #include "base/fd.hpp"
 #include "base/result.hpp"
+#include "capture/file_options.hpp"
 #include "coord/loop.hpp"
 
 #include <functional>
@@ -26,6 +27,7 @@ struct ImageOptions {
     std::string compress = "none";
     std::string backend = "auto";
     bool sync = true;
+    capture::FileOptions files; // whose contents are saved
 };
 ImageOptions image_options(const nlohmann::json &from);
 nlohmann::json to_json(const ImageOptions &options);

@@ -157,11 +157,13 @@ def main():
             automatic = automatic if options.automatic else []
             jobs.start([*jobs.command("cr_run"), *automatic, *mpirun, *options.command])
             saved = 0
+            # The other release has another C library: the program takes its own along.
+            ending = ["--term", *(["--save-all"] if options.alternate else [])]
             for _ in range(options.generations):
                 time.sleep(random.uniform(0, 0.3)) # any moment will do
                 for _ in range(options.passing):
                     jobs.save()
-                reference = jobs.save_automatically() if options.automatic else jobs.save("--term")
+                reference = jobs.save_automatically() if options.automatic else jobs.save(*ending)
                 if reference is None:
                     break
                 saved += 1
