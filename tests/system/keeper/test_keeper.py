@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -266,12 +267,13 @@ class Keeper(unittest.TestCase):
         self.assertIn("alone", with_keeper)
 
     def test_what_cannot_be_saved_is_told_once(self):
+        outside = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(outside.close)
         self.spawn(tool("cr_run"), "--interval", "100ms", "--into", "one", sys.executable, "-c",
-                   "import socket, sys\n"
-                   "listener = socket.create_server(('127.0.0.1', 0))\n"
-                   "client = socket.create_connection(listener.getsockname())\n"
+                   "import socket\n"
+                   f"client = socket.create_connection(('127.0.0.1', {outside.getsockname()[1]}))\n"
                    "print(1, flush=True)\n"
-                   "listener.accept()[0].recv(1)")
+                   "client.recv(1)")
         wait_until("an attempt", lambda: "127.0.0.1" in self.log())
         before = self.images()  # of the time before the connection was there
         wait_until("three attempts", lambda: self.log().count("127.0.0.1") >= 3)
