@@ -25,6 +25,7 @@ from vmlib import chroot, host  # noqa: E402
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWNET = 0x00020000, 0x10000000, 0x40000000
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 TREE = "trixie-openmpi"
+FORTRAN = ("libgfortran.so.5", "libquadmath.so.0") # what programs in Fortran need
 SKIPPED = 77 # as the tests' CMakeLists says
 
 
@@ -55,8 +56,9 @@ def environment(build, scratch):
     borrowed = Path(scratch) / "libraries"
     borrowed.mkdir(exist_ok=True)
     root = tree()
-    for path in needed_libraries(Path(build)):
-        if not (root / "usr/lib/x86_64-linux-gnu" / path.name).exists():
+    fortran = [Path("/usr/lib/x86_64-linux-gnu") / name for name in FORTRAN]
+    for path in [*needed_libraries(Path(build)), *fortran]:
+        if path.exists() and not (root / "usr/lib/x86_64-linux-gnu" / path.name).exists():
             (borrowed / path.name).write_bytes(path.read_bytes())
     return {"PATH": "/usr/bin:/usr/sbin", "LD_LIBRARY_PATH": str(borrowed)}
 

@@ -12,7 +12,7 @@ contains
         integer :: length
         type(MPI_Datatype) :: kind
         integer, pointer :: one(:), other(:)
-        if (kind /= MPI_INTEGER) call MPI_Abort(MPI_COMM_WORLD, 3)
+        if (kind%MPI_VAL /= MPI_INTEGER%MPI_VAL) call MPI_Abort(MPI_COMM_WORLD, 3)
         call c_f_pointer(in, one, [length])
         call c_f_pointer(inout, other, [length])
         other = max(mod(one, 10), mod(other, 10))

@@ -62,8 +62,6 @@ inline void use_copy(Request &request)
     request.copy = nullptr;
 }
 
-constexpr size_t behind_object = 0xd0;
-static_assert(sizeof(Object) <= behind_object);
 static_assert(behind_object + sizeof(Request) <= large_object);
 static_assert(behind_object + sizeof(Message) <= large_object);
 

@@ -182,9 +182,13 @@ using namespace cryo::mpi;
 // Called by the Fortran and C++ libraries in place of the three functions below.
 EXPORTED MPI_Errhandler ompi_errhandler_create(int type, void *function, int language)
 {
-    enum { communicator = 1, window, file };
+    enum { communicator = 1, window, file, session };
     enum { cxx = 1, fortran };
     const Inside inside;
+    if (type == session)
+        fatal("MPI_Session_create_errhandler is not supported; use MPI_ERRORS_RETURN");
+    if (fortran_is_newer()) // C and Fortran are all the languages there
+        language = language != 0 ? fortran : 0;
     if (language == cxx)
         fatal("error handlers of the removed C++ bindings are not supported; use the C functions");
     const bool is_fortran = language == fortran;

@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <dlfcn.h>
 
 #define EXPORTED_DATA [[gnu::visibility("default")]]
 
@@ -31,6 +32,8 @@ MPI_Fint *MPI_F08_STATUSES_IGNORE = mpi_fortran_statuses_ignore_;
 
 EXPORTED_DATA bool ompi_mpi_param_check = true;
 EXPORTED_DATA int ompi_mpi_state;
+EXPORTED_DATA extern int ompi_instance_count;
+int ompi_instance_count; // since 5.0, instead
 EXPORTED_DATA MPI_Status ompi_status_empty;
 
 // Internal error codes: the wrappers return none, so there is nothing to translate.
@@ -64,6 +67,24 @@ using capsule::call;
 namespace {
 
 constexpr int out_of_resource = -2; // OMPI_ERR_OUT_OF_RESOURCE
+
+// Where a communicator has what the Fortran library reads of it.
+struct Places {
+    size_t flags;  // the lowest bit: between two groups
+    size_t groups; // local, then remote
+};
+constexpr Places places(bool is_newer)
+{
+    return is_newer ? Places{0xe0, 0x108} : Places{0xe8, 0xf8};
+}
+constexpr size_t group_size = 0x10;
+
+struct Release {
+    bool is_known;
+    bool is_newer;
+};
+Release library; // in the capsule
+Release fortran; // in the program's world, where it stays through a restart
 
 template <class Value>
 void refresh(Value &ours, const char *symbol)
@@ -121,6 +142,24 @@ int make_argv(const char *array, int count, int length, int advance, char ***arg
     return MPI_SUCCESS;
 }
 
+// Of other releases than those the places are known of, the Fortran library is not served: in
+// MPI_COMM_WORLD both groups are one, of so many members.
+void check_places()
+{
+    if (!fortran.is_known)
+        return;
+    int members = 0;
+    call(stock.Comm_size, real_of(MPI_COMM_WORLD), &members);
+    const auto *world = reinterpret_cast<const char *>(real_of(MPI_COMM_WORLD));
+    const char *groups[2];
+    memcpy(static_cast<void *>(groups), world + places(library.is_newer).groups, sizeof(groups));
+    int size = 0;
+    if (groups[0] != nullptr && groups[0] == groups[1])
+        memcpy(&size, groups[0] + group_size, sizeof(size));
+    if (size != members)
+        fatal("this release of Open MPI is not supported for Fortran programs");
+}
+
 template <class Handle>
 void number(Object *object, MPI_Fint (*number_of)(Handle))
 {
@@ -136,6 +175,7 @@ void number(Object *object, MPI_Fint (*number_of)(Handle))
 // Fortran's numbers of the predefined handles; the library tells them once it is initialized.
 void number_predefined_objects()
 {
+    check_places();
     for (size_t i = 0; i < predefined_count; i++) {
         Object *object = predefined[i].object;
         switch (predefined[i].kind) {
@@ -173,23 +213,47 @@ void number_predefined_objects()
     }
 }
 
+void know_releases()
+{
+    library = {true, capsule::symbol("ompi_instance_count") != nullptr};
+    if (fortran.is_known)
+        return;
+    // The library of mpif.h, on which the others stand. Sessions came with 5.0.
+    if (void *found = dlopen("libmpi_mpifh.so.40", RTLD_LAZY | RTLD_NOLOAD)) {
+        fortran = {true, dlsym(found, "ompi_session_init_f") != nullptr};
+        dlclose(found);
+    }
+}
+
+bool library_is_newer()
+{
+    return library.is_newer;
+}
+
+// One that is loaded later is taken for the library's own.
+bool fortran_is_newer()
+{
+    return fortran.is_known ? fortran.is_newer : library.is_newer;
+}
+
 void fortran_state_changed()
 {
     refresh(ompi_mpi_state, "ompi_mpi_state");
+    refresh(ompi_instance_count, "ompi_instance_count");
     refresh(ompi_mpi_param_check, "ompi_mpi_param_check");
     refresh(ompi_status_empty, "ompi_status_empty");
 }
 
 void mirror_communicator(Object *object)
 {
-    constexpr size_t flags = 0xe8;
-    constexpr size_t groups = 0xf8; // local, then remote
     if (object == nullptr || object->real == nullptr)
         return;
+    const Places from = places(library_is_newer());
+    const Places to = places(fortran_is_newer());
     auto *ours = reinterpret_cast<char *>(object);
     const auto *real = static_cast<const char *>(object->real);
-    memcpy(ours + flags, real + flags, sizeof(uint32_t));
-    memcpy(ours + groups, real + groups, 2 * sizeof(void *));
+    memcpy(ours + to.flags, real + from.flags, sizeof(uint32_t));
+    memcpy(ours + to.groups, real + from.groups, 2 * sizeof(void *));
 }
 
 } // namespace cryo::mpi
@@ -260,12 +324,14 @@ EXPORTED MPI_Datatype ompi_datatype_match_size(int size, unsigned short kind,
     return adopt(cryo::capsule::call(match, size, kind, language));
 }
 
-// Errors that the binding library finds itself. What it read as the error handler is not one.
-EXPORTED int ompi_errhandler_invoke(void * /*handler*/, Object *object, int /*type*/, int code,
+// Errors that the binding library finds itself. What it read as the error handler is not one, and a
+// session is not an object of ours.
+EXPORTED int ompi_errhandler_invoke(void * /*handler*/, Object *object, int type, int code,
                                     const char * /*message*/)
 {
+    constexpr int session = 4;
     const Inside inside;
-    if (object == nullptr)
+    if (object == nullptr || type == session)
         return PMPI_Comm_call_errhandler(MPI_COMM_WORLD, code);
     switch (object->kind) {
     case Kind::Win:

@@ -113,7 +113,7 @@ int make_keyval(Keyval *record, int *keyval)
 void **real_attributes(const Object *object)
 {
     return reinterpret_cast<void **>(static_cast<char *>(object->real) +
-                                     attributes_offset(object->kind));
+                                     attributes_offset(object->kind, library_is_newer()));
 }
 
 template <class Value>

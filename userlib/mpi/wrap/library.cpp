@@ -51,7 +51,7 @@ void load()
         fatal("%s has no function %s: it is not an MPI library that Cryo knows", library, missing);
     if (const char *missing = bind_predefined())
         fatal("%s has no object %s: it is not an MPI library that Cryo knows", library, missing);
-    refuse_unknown_fortran();
+    know_releases();
     begin_lodging();
     if (is_to_revive() && !revive(why))
         fatal("%s", why.text);

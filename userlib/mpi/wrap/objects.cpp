@@ -201,7 +201,7 @@ bool is_listed(Kind kind)
 
 bool has_attributes(Kind kind)
 {
-    return attributes_offset(kind) != 0;
+    return attributes_offset(kind, false) != 0;
 }
 
 bool is_large(Kind kind)
@@ -231,8 +231,11 @@ void add_free_objects(Kind kind)
 
 void mark_attributes(Object *object)
 {
-    if (const size_t offset = attributes_offset(object->kind))
-        *reinterpret_cast<Object **>(reinterpret_cast<char *>(object) + offset) = object;
+    if (!has_attributes(object->kind))
+        return;
+    auto *ours = reinterpret_cast<char *>(object);
+    for (size_t release = 0; release < 2; release++)
+        *reinterpret_cast<Object **>(ours + attributes_offset(object->kind, release != 0)) = object;
 }
 
 void set_number(Object *object, int number)
@@ -255,6 +258,7 @@ Object *new_object(Kind kind, void *real)
     object->made = ++objects_made;
     object->fortran = -1;
     object->callbacks_are_c = true;
+    object->is_completed = kind == Kind::Request ? 1 : 0;
     mark_attributes(object);
     if (const uint32_t first = abi::first_handle(index_of(kind))) {
         set_number(object, numbers[index_of(kind)].add(object));

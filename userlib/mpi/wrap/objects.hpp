@@ -31,7 +31,8 @@ enum class Kind : uint32_t {
 constexpr size_t kind_count = 10;
 
 // Open MPI's Fortran library reads and writes a few members of the C library's objects without
-// asking it. They are here at the places where it looks for them (release 4.1).
+// asking it. They are here at the places where it looks for them (releases 4.1 and 5.0; where these
+// differ: fortran.hpp).
 struct Object {
     void *real; // the stock library's handle, which translation loads from here
     Kind kind;
@@ -45,7 +46,10 @@ struct Object {
     size_t window_bytes;
     uint32_t unused;
     uint32_t operation_flags; // says that the operation's function is written in Fortran
-    uint32_t unused_too[4];
+    // Of a request: 5.0's takes a 1 for the library's being done with it, and then frees at once
+    // the arrays that it made for the call. Ours are copies (kept).
+    uint64_t is_completed;
+    uint32_t unused_too[2];
     int fortran;        // its Fortran number, or -1
     long attributes[4]; // what predefined attributes of a window point to
     // For the rank engine: a communicator's (file's, window's) bookmark::Comm; of a datatype, one
@@ -65,21 +69,25 @@ struct Object {
 static_assert(offsetof(Object, real) == 0);
 static_assert(offsetof(Object, group_number) == 0x18);
 static_assert(offsetof(Object, operation_flags) == 0x54);
+static_assert(offsetof(Object, is_completed) == 0x58);
 static_assert(offsetof(Object, fortran) == 0x68);
 static_assert(offsetof(Object, callbacks_are_c) == 0xc0);
 
 // Objects with attributes, requests and messages; behind the last two's the rank engine has its
-// own.
+// own. Between the members and that one, up to behind_object, 5.0's Fortran library writes down in
+// a request what is to be freed with it, and nobody reads it.
 constexpr size_t large_object = 512;
+constexpr size_t behind_object = 0xf0;
+static_assert(sizeof(Object) <= 0xc8);
 constexpr uint32_t operation_is_fortran = 2;
 
 // Open MPI's Fortran library finds an object's attributes by a pointer inside it, which is ours to
-// fill: it holds the object itself. 0: such objects have no attributes.
-constexpr size_t attributes_offset(Kind kind)
+// fill: it holds the object itself. 0: such objects have no attributes. Newer: since 5.0.
+constexpr size_t attributes_offset(Kind kind, bool is_newer)
 {
     switch (kind) {
     case Kind::Comm:
-        return 0x110;
+        return is_newer ? 0x120 : 0x110;
     case Kind::Datatype:
         return 0xd0;
     case Kind::Win:

@@ -37,7 +37,7 @@ const int *abi::library_weights(const int *weights)
 // A Fortran number is the handle itself.
 void number_predefined_objects() {}
 void fortran_state_changed() {}
-void refuse_unknown_fortran() {}
+void know_releases() {}
 void mirror_communicator(Object * /*object*/) {}
 
 } // namespace cryo::mpi

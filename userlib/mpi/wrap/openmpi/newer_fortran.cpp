@@ -1,33 +1,101 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Open MPI's Fortran libraries have needed since 5.0. Of these, what they look for inside the
-// C library's objects is not known here, so a program that uses them is refused.
-#include "mpi/wrap/fatal.hpp"
-#include "mpi/wrap/fortran.hpp"
+// What Open MPI's Fortran libraries have taken from the C library since 5.0.
 #include "mpi/wrap/wrapper.hpp"
 
+#include <cstddef>
+#include <cstdlib>
 #include <cstring>
-#include <dlfcn.h>
 
-namespace cryo::mpi {
+using namespace cryo::mpi;
 
-void refuse_unknown_fortran()
+namespace {
+
+// What the Fortran library releases a string by: what is called before its memory is freed.
+struct Class {
+    void *unused[6];
+    void *const *functions; // up to a null pointer
+};
+static_assert(offsetof(Class, functions) == 0x30);
+
+// A string of which the Fortran library knows the places of the members. It drops the reference
+// that it is given here, and with that frees it, in the program's world.
+struct String {
+    const Class *its_class;
+    int references;
+    size_t length;
+    char ignored;
+    char text[7]; // and more
+};
+static_assert(offsetof(String, references) == 0x8);
+static_assert(offsetof(String, length) == 0x10);
+static_assert(offsetof(String, text) == 0x19);
+
+String *make_string(size_t length)
 {
-    if (capsule::symbol("ompi_instance_count") == nullptr)
-        return; // 4.1
-    // The library of mpif.h, on which the others stand.
-    if (void *found = dlopen("libmpi_mpifh.so.40", RTLD_LAZY | RTLD_NOLOAD)) {
-        dlclose(found);
-        fatal("Fortran programs are not supported with Open MPI 5.0; run without Cryo, or with "
-              "Open MPI 4.1");
+    static void *const nothing = nullptr;
+    static const Class its_class = {{}, &nothing};
+    auto *made = static_cast<String *>(malloc(sizeof(String) + length));
+    if (made != nullptr) {
+        made->its_class = &its_class;
+        made->references = 1;
+        made->length = length;
+        made->text[0] = 0;
     }
+    return made;
 }
 
-} // namespace cryo::mpi
+// From Fortran, what cannot be in there is not found, and is no error.
+bool may_be_in(MPI_Info info, const char *key)
+{
+    return info != MPI_INFO_NULL && *key != 0 && strlen(key) < MPI_MAX_INFO_KEY;
+}
 
-// So that it can be loaded, and refused.
-extern "C" {
-[[gnu::visibility("default")]] extern int ompi_instance_count;
-int ompi_instance_count;
+} // namespace
+
+EXPORTED int ompi_info_get_valuelen(MPI_Info info, const char *key, int *length, int *flag)
+{
+    if (may_be_in(info, key))
+        return PMPI_Info_get_valuelen(info, key, length, flag);
+    *flag = 0;
+    return MPI_SUCCESS;
+}
+
+EXPORTED int ompi_info_get(MPI_Info info, const char *key, String **value, int *flag)
+{
+    int length = 0;
+    int result = ompi_info_get_valuelen(info, key, &length, flag);
+    if (result != MPI_SUCCESS || *flag == 0)
+        return result;
+    String *made = make_string(static_cast<size_t>(length));
+    if (made == nullptr)
+        return MPI_ERR_NO_MEM;
+    result = PMPI_Info_get(info, key, length, made->text, flag);
+    if (result == MPI_SUCCESS && *flag != 0)
+        *value = made;
+    else
+        free(made);
+    return result;
+}
+
+EXPORTED int ompi_info_get_nthkey(MPI_Info info, int n, String **key)
+{
+    *key = nullptr;
+    int keys = 0;
+    if (info != MPI_INFO_NULL && PMPI_Info_get_nkeys(info, &keys) != MPI_SUCCESS)
+        return MPI_ERR_INFO;
+    if (n < 0 || n >= keys)
+        return MPI_ERR_ARG;
+    String *made = make_string(MPI_MAX_INFO_KEY);
+    if (made == nullptr)
+        return MPI_ERR_NO_MEM;
+    const int result = PMPI_Info_get_nthkey(info, n, made->text);
+    if (result == MPI_SUCCESS) {
+        made->length = strlen(made->text);
+        *key = made;
+    } else {
+        free(made);
+    }
+    return result;
 }
 
 // Statuses of mpi_f08: the same six words in every language.

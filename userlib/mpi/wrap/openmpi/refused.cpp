@@ -9,11 +9,6 @@
         cryo::mpi::fatal("%s is not supported; run without Cryo", #name);                          \
     }
 
-// What the Fortran libraries call (newer_fortran.cpp).
-REFUSED(ompi_info_get)
-REFUSED(ompi_info_get_nthkey)
-REFUSED(ompi_info_get_valuelen)
-
 // For jobs that go on after a process has failed.
 REFUSED(PMPIX_Comm_ack_failed)
 REFUSED(PMPIX_Comm_agree)

@@ -61,6 +61,7 @@ EXPORTED int PMPI_Session_init(MPI_Info info, MPI_Errhandler handler, Session *s
     if (result == MPI_SUCCESS) {
         life.has_sessions = true;
         rank::hinder("it has MPI sessions");
+        fortran_state_changed();
     }
     *session = known_session(*session);
     return result;
@@ -72,6 +73,7 @@ EXPORTED int PMPI_Session_finalize(Session *session)
     const Inside inside;
     Session real = real_of(*session);
     const int result = call_by_name("PMPI_Session_finalize", &real);
+    fortran_state_changed();
     *session = known_session(real);
     return result;
 }
