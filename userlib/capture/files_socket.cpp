@@ -6,6 +6,7 @@
 #include "capture/socket_look.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -37,6 +38,17 @@ bool is_known(const SocketLook &look)
         return (stream && look.protocol == IPPROTO_TCP) ||
                (datagram && look.protocol == IPPROTO_UDP);
     return look.domain == AF_UNIX && (stream || datagram || look.kind == SOCK_SEQPACKET);
+}
+
+// The kernel tells of each message which process has sent it. Only that process could do so again.
+bool tells_sender(int fd)
+{
+    constexpr int pass_handle = 76; // SO_PASSPIDFD, since Linux 6.5
+    return std::ranges::any_of(std::array{SO_PASSCRED, SO_PASSSEC, pass_handle}, [fd](int name) {
+        int value = 0;
+        socklen_t size = sizeof(value);
+        return getsockopt(fd, SOL_SOCKET, name, &value, &size) == 0 && value != 0;
+    });
 }
 
 // The socket file that a bound UNIX socket made is where a restart would make it again.
@@ -121,6 +133,13 @@ Result<void> Files::read_sockets()
             // That would have shut down both directions.
             if (look.shutdown != 3 && !options_.close_sockets)
                 refuse(*seen, name + ", which nobody has accepted yet", way_out);
+        } else if (look.kind == SOCK_DGRAM && socket.contents) {
+            record.state = SocketState::closed; // what is left of a pair
+            if (socket.queue && !socket.queue->packets.empty() && tells_sender(seen->shared.get()))
+                refuse(*seen,
+                       name + ", with datagrams of which it is told who has sent them "
+                              "(SO_PASSCRED): that socket is closed",
+                       "read them before the checkpoint");
         } else if (connected) {
             record.state = SocketState::closed;
             if (!options_.close_sockets)

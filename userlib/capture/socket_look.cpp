@@ -260,7 +260,8 @@ class Peeking
     struct Part {
         ssize_t size = 0; // −1: see `error`
         int error = 0;
-        bool cut = false; // not all descriptors could be had
+        bool cut = false;    // not all descriptors could be had
+        bool sender = false; // it is told who has sent it
         std::vector<Fd> descriptors;
     };
     Part look(char *to, size_t size, int flags) const;
@@ -288,6 +289,7 @@ Peeking::Part Peeking::look(char *to, size_t size, int flags) const
     for (cmsghdr *head = CMSG_FIRSTHDR(&message); head != nullptr;
          head = CMSG_NXTHDR(&message, head)) {
         const bool passed = head->cmsg_type == SCM_RIGHTS;
+        part.sender |= head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_CREDENTIALS;
         if (head->cmsg_level != SOL_SOCKET || (!passed && head->cmsg_type != scm_pidfd))
             continue;
         const size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -301,6 +303,30 @@ Peeking::Part Peeking::look(char *to, size_t size, int flags) const
     }
     return part;
 }
+
+// Has the kernel tell who has sent a packet, while it is there: so an empty one is known from the
+// end behind the last one.
+class TellingSenders
+{
+  public:
+    TellingSenders(int fd, bool wanted)
+        : fd_(fd), before_(wanted ? option(fd, SOL_SOCKET, SO_PASSCRED) : 1)
+    {
+        if (before_ == 0)
+            set(1);
+    }
+    ~TellingSenders()
+    {
+        if (before_ == 0)
+            set(0);
+    }
+    TellingSenders(const TellingSenders &) = delete;
+    TellingSenders &operator=(const TellingSenders &) = delete;
+
+  private:
+    void set(int value) const { setsockopt(fd_, SOL_SOCKET, SO_PASSCRED, &value, sizeof(value)); }
+    int fd_, before_;
+};
 
 // Room for what is looked at, and behind it a page that cannot be written.
 class Room
@@ -359,6 +385,8 @@ Result<SocketQueue> peek_queue(int fd, const SocketLook &look)
         return Error::from_errno("room to look into a socket", ENOMEM);
     const Peeking peeking(fd);
     peeking.go_to(0);
+    const bool may_end = !stream && (look.shutdown & 1) != 0;
+    const TellingSenders telling(fd, may_end);
     for (;;) {
         Peeking::Part part = peeking.look(room.get(), most, stream ? 0 : MSG_TRUNC);
         if (part.size < 0 && part.error == EAGAIN)
@@ -373,7 +401,7 @@ Result<SocketQueue> peek_queue(int fd, const SocketLook &look)
         if (size > most || start + size > most)
             return Error(ENOTSUP, "more waits in it than can be saved");
         // The end of a stream, or of packets after the last one.
-        if (size == 0 && (stream || (look.shutdown & 1) != 0) && part.descriptors.empty())
+        if (size == 0 && (stream || (may_end && !part.sender)) && part.descriptors.empty())
             return queue;
         queue.bytes.append(room.get(), size);
         if (!part.descriptors.empty()) {

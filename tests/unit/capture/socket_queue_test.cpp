@@ -112,4 +112,22 @@ TEST(SocketQueue, AMessageThatWasBegunHasNone)
     EXPECT_EQ(2U, queue->passed[0].size);
 }
 
+// Nor is an empty packet the end of them.
+TEST(SocketQueue, EmptyPacketsOfWhoIsGoneAreThere)
+{
+    for (const int kind : {SOCK_SEQPACKET, SOCK_DGRAM}) {
+        Pair pair(kind);
+        for (const char *text : {"a", "", "bc", "", ""})
+            pair.send(text, {});
+        pair.from.reset();
+        Result<SocketQueue> queue = pair.peek();
+        ASSERT_TRUE(queue) << queue.error().text();
+        EXPECT_EQ((std::vector<uint32_t>{1, 0, 2, 0, 0}), queue->packets) << kind;
+        int told = -1;
+        socklen_t size = sizeof(told);
+        ASSERT_EQ(0, getsockopt(pair.to.get(), SOL_SOCKET, SO_PASSCRED, &told, &size));
+        EXPECT_EQ(0, told);
+    }
+}
+
 } // namespace cryo::capture
