@@ -163,6 +163,12 @@ Result<void> Files::read_sockets()
                 refuse(*seen, fmt::format("{}: {}", name, socket.queue.error().text()),
                        is_internet(look) ? way_out : "read them before the checkpoint");
             } else {
+                const bool waits = !socket.queue->packets.empty() || !socket.queue->bytes.empty();
+                if (waits && look.domain == AF_UNIX && tells_sender(seen->shared.get()))
+                    notices_.push_back(fmt::format("descriptor {}: {}: of what waits in it, a "
+                                                   "restarted program is told that cr_restart has "
+                                                   "sent it (SO_PASSCRED)",
+                                                   seen->fd, name));
                 record.size = socket.queue->bytes.size();
                 record.packets = strings_.keep_list(socket.queue->packets);
                 record.object =

@@ -379,6 +379,11 @@ Result<size_t> begin_of_message(const Peeking &peeking, size_t start, size_t siz
 Result<SocketQueue> peek_queue(int fd, const SocketLook &look)
 {
     const bool stream = look.kind == SOCK_STREAM;
+    pollfd error = {fd, POLLERR, 0};
+    if (poll(&error, 1, 0) == 1 && (error.revents & POLLERR) != 0)
+        return Error(ENOTSUP,
+                     "an error waits in it that is told once, and a look would take it away "
+                     "(ECONNRESET: the other end was closed with something unread)");
     SocketQueue queue;
     const Room room;
     if (!room)

@@ -169,6 +169,14 @@ class Files(unittest.TestCase):
     def test_redirection_of_one_end(self):
         self.check_redirection_of_one_end("a, b = socket.socketpair()")
 
+    def test_who_has_sent_what_waits_is_said_to_be_another(self):
+        for option, waits in ((1, "a.send(b'it')"), (1, "pass"), (0, "a.send(b'it')")):
+            self.start("import socket; a, b = socket.socketpair()\n"
+                       f"b.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, {option}); {waits}")
+            told = self.save("--clobber")
+            self.assertEqual(bool(option) and waits != "pass", "SO_PASSCRED" in told, told)
+            os.unlink(self.path("ready"))
+
     def check_redirection_of_tcp(self, ends):
         self.check_redirection_of_one_end(
             "l = socket.create_server(('127.0.0.1', 0))\n"
