@@ -78,7 +78,7 @@ class Melt:
     command = ["lmp", "-in", "input", "-log", "log"]
 
     def prepare(self, options):
-        return {"input": MELT.format(size=options.size or 6) + ENDING.format(steps=options.steps or 1500)}
+        return {"input": MELT.format(size=getattr(options, "size", 0) or 6) + ENDING.format(steps=options.steps or 1500)}
 
     def result(self, directory):
         steps = re.findall(r"^ +\d+(?: +-?[\d.e+-]+){5} *$", (directory / "log").read_text(), re.M)
