@@ -3,6 +3,7 @@
 #include "agent/interface.hpp"
 #include "agent/lodger.hpp"
 #include "mpi/capsule/capsule.hpp"
+#include "mpi/wrap/clock.hpp"
 #include "mpi/wrap/fatal.hpp"
 #include "mpi/wrap/objects.hpp"
 #include "mpi/wrap/replay.hpp"
@@ -58,6 +59,7 @@ void read_environment(int file)
 
 bool stopped(agent::LodgerRefusal *why)
 {
+    hold_clock();
     return !capsule::is_open() || describe_stopped(*why);
 }
 
@@ -72,6 +74,7 @@ void restarted(int environment)
         capsule::unkeep(environment_here, environment_bytes);
     environment_here = nullptr;
     read_environment(environment);
+    let_clock_go_on();
     capsule::forget();
     forget_library_handles();
     restored = true;

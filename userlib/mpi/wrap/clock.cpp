@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/wrap/clock.hpp"
+
+#include "mpi/wrap/wrapper.hpp"
+#include "sys/raw.hpp"
+
+#include <atomic>
+#include <time.h>
+
+namespace cryo::mpi {
+
+namespace {
+
+int64_t held;                         // nanoseconds, where the clock stood
+constinit std::atomic<int64_t> shift; // what the clock of this machine is behind
+
+int64_t nanoseconds(const timespec &time)
+{
+    return time.tv_sec * int64_t(1'000'000'000) + time.tv_nsec;
+}
+
+int64_t now_raw()
+{
+    timespec time = {};
+    sys::call(SYS_clock_gettime, CLOCK_MONOTONIC, &time);
+    return nanoseconds(time) + shift.load();
+}
+
+} // namespace
+
+void hold_clock()
+{
+    held = now_raw();
+}
+
+void let_clock_go_on()
+{
+    shift.fetch_add(held - now_raw());
+}
+
+} // namespace cryo::mpi
+
+using namespace cryo::mpi;
+
+EXPORTED double PMPI_Wtime()
+{
+    timespec time = {};
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    const int64_t now = nanoseconds(time) + shift.load(std::memory_order_relaxed);
+    return static_cast<double>(now) / 1e9;
+}
+ALIAS(MPI_Wtime, PMPI_Wtime)
