@@ -4,12 +4,13 @@
 
     run_mpi.py --preload libcryo_openmpi.so --ranks 4 --transport vader -- ./program ARGUMENT ...
 
-Lines that begin with '#' may differ. --once runs it under the capsule only. A job that hangs is
-shown, rank by rank, with the place where each waits, and killed. --build BUILD runs it with Open MPI 5.0,
-in a tree of another release (inside.py).
+Lines that begin with '#' may differ; with --said, all that do not begin like it. --once runs it
+under the capsule only. A job that hangs is shown, rank by rank, with the place where each waits, and
+killed. --build BUILD runs it with Open MPI 5.0, in a tree of another release (inside.py).
 """
 import argparse
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -90,7 +91,7 @@ def show_where_they_wait(pid):
 def run_job(command, settings, patience):
     """Exit code and output of the job; None when it hung."""
     with subprocess.Popen(command, env=settings, stdin=subprocess.DEVNULL, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          errors="replace", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           process_group=0) as job:
         try:
             output, errors = job.communicate(timeout=patience)
@@ -122,10 +123,13 @@ def run_program(options, preload):
         settings["CRYO_SCRATCH"] = directory
         command += options.command
         code, output, errors = run_job(command, settings, options.patience)
-    if code != options.expect:
+    if code is None or (code == 0 if options.expect == "failure" else code != int(options.expect)):
         sys.exit(f"{'under the capsule' if preload else 'natively'}: exit code {code}, not "
                  f"{options.expect}\n{output}\n{errors}")
-    return sorted(line for line in output.splitlines() if not line.startswith("#"))
+    if not options.said:
+        return sorted(line for line in output.splitlines() if not line.startswith("#"))
+    said = sorted(line for line in output.splitlines() if re.match(options.said, line))
+    return said or sys.exit(f"the job said nothing of what was asked for\n{output}\n{errors}")
 
 
 def main():
@@ -135,7 +139,9 @@ def main():
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--transport", choices=TRANSPORTS, default="vader")
     parser.add_argument("--patience", type=int, default=150, help="seconds until a job hangs")
-    parser.add_argument("--expect", type=int, default=0, help="the job's exit code")
+    parser.add_argument("--expect", default="0", help="the job's exit code, or failure: any but 0")
+    parser.add_argument("--said", metavar="REGEX",
+                        help="compare the lines that begin like this, and want some")
     parser.add_argument("--build", help="run it with Open MPI 5.0, and this build of Cryo")
     parser.add_argument("--once", action="store_true")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE",

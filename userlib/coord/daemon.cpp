@@ -168,6 +168,15 @@ void Daemon::answer(Rank &rank, bool saved)
     rank.channel->send(FrameKind::image_end, std::string_view(&yes, 1));
 }
 
+// Its image has all that it will have.
+void Daemon::let_go_on(Rank &rank)
+{
+    if (!task_->hold)
+        answer(rank, true);
+    else if (rank.waits)
+        rank.channel->send(FrameKind::image_cut, "");
+}
+
 void Daemon::fail_image(Rank &rank, const std::string &why, int code)
 {
     rank.imager.reset();
@@ -201,8 +210,7 @@ void Daemon::take_image(Rank &rank)
         if (at == ranks_.end() || !task_)
             return;
         at->second.frozen = true;
-        if (!task_->hold)
-            answer(at->second, true);
+        let_go_on(at->second);
         report_({{"type", "cut"}, {"checkpoint", task_->number}, {"rank", number}});
     };
     rank.imager = std::make_unique<Imager>(loop_);
@@ -225,8 +233,8 @@ void Daemon::image_ended(uint32_t number, const std::string &file, const Taken &
         return;
     }
     rank.imager.reset();
-    if (!task_->hold)
-        answer(rank, true);
+    if (at != orphan)
+        let_go_on(rank);
     report_({{"type", "image"},
              {"checkpoint", task_->number},
              {"rank", number},

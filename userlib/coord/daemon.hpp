@@ -69,6 +69,7 @@ class Daemon final : private bookmark::Node::Output
     void rank_frame(Rank &rank, FrameKind kind, std::string_view body);
     void rank_ended(uint32_t number);
     void take_image(Rank &rank);
+    void let_go_on(Rank &rank);
     void image_ended(uint32_t number, const std::string &file, const Taken &taken);
     void answer(Rank &rank, bool saved);
     void fail_image(Rank &rank, const std::string &why, int code);

@@ -22,6 +22,7 @@ enum class FrameKind : uint8_t {
     image = 5,     // from a rank: it stands still, its image may be taken
     image_end = 6, // to the rank: one byte, 1 if it may go on as saved
     json = 7,      // daemons and commands
+    image_cut = 8, // to a rank that is to stay where it is: its image has all that it will have
 };
 
 struct FrameHeader {

@@ -195,6 +195,9 @@ bool RankSide::take_frame(FrameKind kind, const char *body, size_t length)
         why_[n] = 0;
         return false;
     }
+    case FrameKind::image_cut:
+        cut_ = true;
+        return true;
     case FrameKind::image_end:
         answered_ = true;
         may_go_ = length > 0 && body[0] == 1;
@@ -297,13 +300,14 @@ int RankSide::wait(int milliseconds)
     return result > 0 ? 0 : result == 0 ? -ETIMEDOUT : static_cast<int>(result);
 }
 
-TookImage RankSide::take_image()
+TookImage RankSide::take_image(void (*meanwhile)())
 {
     const uint32_t before = restarts_of_process();
     const Inside inside(*this);
     if (!is_ours())
         return TookImage::failed;
     answered_ = false;
+    cut_ = false;
     put(FrameKind::image, nullptr, 0);
     while (fd_ >= 0 && flush()) {
         if (restarts_of_process() != before)
@@ -312,7 +316,10 @@ TookImage RankSide::take_image()
             break;
         if (answered_)
             return may_go_ ? TookImage::saved : TookImage::failed;
-        wait(-1); // the image is taken in here
+        const bool helps = cut_ && meanwhile != nullptr;
+        if (helps)
+            meanwhile();
+        wait(helps ? 1 : -1); // the image is taken in here
     }
     if (restarts_of_process() == before)
         return TookImage::failed; // receive() tells the rest

@@ -88,8 +88,10 @@ class RankSide final : public bookmark::Link
     int wait(int milliseconds);
 
     // In phase drained, from the thread that serves: returns when the image has been taken (with a
-    // fork snapshot: when the frozen copy is made), or could not be.
-    TookImage take_image();
+    // fork snapshot: when the frozen copy is made), or could not be; or, where all stay until the
+    // checkpoint is through, then. In that case `meanwhile` is called again and again once the rank
+    // is frozen: others may need something of it to come so far.
+    TookImage take_image(void (*meanwhile)() = nullptr);
 
     // Ends the connection: MPI_Finalize.
     void disconnect();
@@ -136,6 +138,7 @@ class RankSide final : public bookmark::Link
     std::atomic<bool> missed_{false};
     bool welcome_ = false;
     bool answered_ = false;
+    bool cut_ = false;
     bool may_go_ = false;
     uint32_t epoch_ = 0; // of the checkpoint that was asked for last
     bool asked_ = false; // and is not over

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks at MPI_Wtime all the time while it is saved and brought back: it never runs backwards, and
- * does not count the time in which the program was not there. */
+/* Looks at MPI_Wtime all the time while it is saved and brought back: it never runs backwards, nor
+ * leaps. */
 #include "check.h"
 
 #include <unistd.h>

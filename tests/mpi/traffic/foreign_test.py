@@ -5,7 +5,6 @@ another transport each time; what it has computed in the end is what it computes
 
     foreign_test.py --bin DIRECTORY --ranks 4 hpcc | melt | peptide
 """
-import argparse
 import os
 import random
 import sys
@@ -14,7 +13,7 @@ import time
 from pathlib import Path
 
 from foreign_programs import SUBJECTS, make_directory
-from job_test import Jobs
+from job_test import Jobs, options_of_jobs
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import run_mpi  # noqa: E402
@@ -54,15 +53,8 @@ def compute(options, subject, directory, natively):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bin", required=True)
-    parser.add_argument("--mpirun", default="mpirun")
-    parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--transport", choices=run_mpi.TRANSPORTS, default="vader")
-    parser.add_argument("--patience", type=int, default=100)
-    parser.add_argument("--generations", type=int, default=3, help="times it is saved, at most")
+    parser = options_of_jobs(__doc__, patience=100, generations=3)
     parser.add_argument("--steps", type=int, default=0, help="how much it computes")
-    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("subject", choices=SUBJECTS)
     options = parser.parse_args()
     options.bin = os.path.abspath(options.bin)

@@ -125,14 +125,21 @@ def result(text):
     return sorted(re.findall(r"^\d+: [0-9A-Fa-f]{16}$", text, re.M))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+def options_of_jobs(description, patience, generations):
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--bin", required=True)
     parser.add_argument("--mpirun", default="mpirun")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--transport", choices=run_mpi.TRANSPORTS, default="vader")
-    parser.add_argument("--patience", type=int, default=60)
-    parser.add_argument("--generations", type=int, default=1, help="times it is saved, at most")
+    parser.add_argument("--patience", type=int, default=patience)
+    parser.add_argument("--generations", type=int, default=generations,
+                        help="times it is saved, at most")
+    parser.add_argument("--seed", type=int, default=1)
+    return parser
+
+
+def main():
+    parser = options_of_jobs(__doc__, patience=60, generations=1)
     parser.add_argument("--pass", type=int, default=0, dest="passing",
                         help="times it is saved and goes on, in each generation")
     parser.add_argument("--build", help="with Open MPI 5.0, and this build of Cryo")
@@ -140,7 +147,6 @@ def main():
                         help="each generation with the other release's Open MPI, the first with 5.0")
     parser.add_argument("--automatic", action="store_true",
                         help="it is saved by cr_run --interval, and killed")
-    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
     random.seed(options.seed)

@@ -48,7 +48,7 @@ volatile bool busy = true;
 volatile bool missed;
 uint32_t self;
 uint32_t size_of_job;
-std::atomic<long> step;
+std::atomic<long> step; // collectives that this rank has been in
 std::vector<char> parent_environment;
 std::vector<const char *> parent_variables;
 
@@ -155,10 +155,12 @@ int main(int argc, char **argv)
     const size_t ballast = size_t(number("FAKE_MEGABYTES")) << 20;
     std::vector<char> memory(ballast, static_cast<char>(self + 1));
     unsigned long sum = self;
-    for (step = 0; step < steps; step++) {
+    while (step < steps) {
         stand_still();
         rank.enter(world);
-        sum = sum * 6364136223846793005UL + static_cast<unsigned long>(step.load());
+        // In here, as it is what a cut is about: one who stands still before the next has done as
+        // much as one who still computes after this one.
+        sum = sum * 6364136223846793005UL + static_cast<unsigned long>(step++);
         rank.leave();
         stand_still();
         compute(150 + 100L * (self % 3));

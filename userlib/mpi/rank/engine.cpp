@@ -167,12 +167,14 @@ void Engine::signalled()
     }
     if (!capsule::entered() && depth > 0)
         return; // on its way in: the wrapper looks when it is there
-    if (!capsule::entered())
-        ready(); // it has not called since a restart
-    if (depth == 0 && !standing_ && !others_run())
-        stand_still();
-    else
-        attend();
+    if (depth == 0 && !standing_ && !others_run()) {
+        // As in a function of MPI, which windows may have to be flushed in: what comes meanwhile is
+        // heard there, and nobody stands still within that.
+        const Inside inside;
+        return;
+    }
+    ready(); // it may not have called since a restart
+    attend();
 }
 
 void Engine::stand_still()
@@ -219,9 +221,12 @@ void Engine::serve_once()
         const Busy busy(*this);
         decline();
         rank_.serve();
-        // What the tree waits for may be under way still, as a buffered send.
-        if (rank_.phase() >= bookmark::Rank::Phase::drained)
+        // What the tree waits for may be under way still: a send whose request we hold, or one of
+        // which only the library knows, as a buffered one.
+        if (rank_.phase() >= bookmark::Rank::Phase::drained) {
             mpi_.settled();
+            mpi_.progress();
+        }
     }
     if (rank_.phase() == bookmark::Rank::Phase::drained)
         take_image();

@@ -43,7 +43,10 @@ class Engine
     void stand_still();
     bool wants_to_stand();
     void report() const;
-    void progress();                       // of the library: what is under way goes on
+    void progress(); // of the library: what is under way goes on
+    // While an image is waited for: a rank that is not drained yet may need what only the library
+    // here knows of, as a buffered send.
+    void help_others() { mpi_.progress(); }
     void rest(unsigned rounds) const;      // a moment, in a loop that waits
     bool is_lost() const { return lost_; } // the tree is gone
 

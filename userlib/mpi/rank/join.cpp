@@ -44,7 +44,7 @@ TookImage take_image(void * /*data*/)
         say(why.text);
         return TookImage::failed;
     }
-    switch (tree().take_image()) {
+    switch (tree().take_image([] { engine->help_others(); })) {
     case coord::TookImage::restarted:
         return TookImage::restored;
     case coord::TookImage::saved:

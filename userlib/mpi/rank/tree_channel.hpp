@@ -19,7 +19,7 @@ class TreeChannel : public Channel
         return side_.connect(environment, rank, ranks);
     }
     const char *why() const { return side_.why(); }
-    coord::TookImage take_image() { return side_.take_image(); }
+    coord::TookImage take_image(void (*meanwhile)()) { return side_.take_image(meanwhile); }
 
     void listen(Arrived arrived) override
     {

@@ -461,12 +461,15 @@ int Cancel(MPI_Request *request)
 {
     MPI_Request none = real_null_request();
     Request *r = request_of(*request);
-    if (r == nullptr || r->use != Use::receive)
-        return call(stock.Cancel, r == nullptr ? &none : real_place(*r));
-    if (!r->active)
-        return MPI_SUCCESS;
+    if (r == nullptr)
+        return call(stock.Cancel, &none);
     const Engine::Busy busy(*engine);
-    engine->receives().cancel(*r);
+    if (r->complete) // at a cut, maybe: the library does not know it any more, and it is too late
+        return MPI_SUCCESS;
+    if (r->use != Use::receive)
+        return call(stock.Cancel, real_place(*r));
+    if (r->active)
+        engine->receives().cancel(*r);
     return MPI_SUCCESS;
 }
 

@@ -216,8 +216,12 @@ void number_predefined_objects()
 void know_releases()
 {
     library = {true, capsule::symbol("ompi_instance_count") != nullptr};
-    if (fortran.is_known)
+    // The first time only: a library that is opened again may be so in a signal's handler, in the
+    // middle of the program's malloc, which dlopen calls too.
+    static bool has_looked;
+    if (has_looked)
         return;
+    has_looked = true;
     // The library of mpif.h, on which the others stand. Sessions came with 5.0.
     if (void *found = dlopen("libmpi_mpifh.so.40", RTLD_LAZY | RTLD_NOLOAD)) {
         fortran = {true, dlsym(found, "ompi_session_init_f") != nullptr};
