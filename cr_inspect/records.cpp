@@ -37,6 +37,8 @@ std::string label_of(const StoredRecord &record)
             label = fmt::format("{} of open file {}", name_of(R::type), r.open_file);
         else if constexpr (std::is_same_v<R, Passed>)
             label = fmt::format("descriptors in the socket of open file {}", r.socket);
+        else if constexpr (std::is_same_v<R, Senders>)
+            label = fmt::format("senders to the socket of open file {}", r.socket);
         else if constexpr (std::is_same_v<R, Connection>)
             label = fmt::format("connection of open files {} and {}", r.caller, r.accepted);
         else if constexpr (std::is_same_v<R, Waiting>)

@@ -110,7 +110,8 @@ void forget_watch_lock(); // in a child, which may have inherited it locked
 // ipc.cpp: which System V objects the process uses.
 void remember_ipc(IpcKind kind, int id, bool undo);
 bool send_ipc(int connection, const Command &command);
-bool send_queue(int connection, const Command &command); // queues.cpp
+bool send_queue(int connection, const Command &command);   // queues.cpp
+void send_touched(int connection, const Command &command); // touched.cpp
 
 // tracker.cpp: watches for changes of memory, between one checkpoint and the next.
 bool send_tracker(int connection, const Command &command);

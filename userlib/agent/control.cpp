@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The control socket and the checkpoint signal: how a request reaches the program.
 #include "agent/callbacks.hpp"
+#include "agent/inherited.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -72,6 +73,7 @@ void answer(int self, void *frame)
         uint32_t idle = 0;
         if (!state.active.compare_exchange_strong(idle, 1))
             return;
+        expect_connections();
         const auto connection = static_cast<int>(
             sys::call(SYS_accept4, state.listener, nullptr, nullptr, SOCK_CLOEXEC));
         if (connection >= 0 && peer_allowed(connection)) {

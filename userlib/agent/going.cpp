@@ -3,6 +3,7 @@
 // enters it again; until it has, a signal that it would have been interrupted by finds it awake, is
 // handled, and the call then sleeps on. Whoever knew the thread to be asleep would wait for ever.
 #include "agent/agent.hpp"
+#include "agent/inherited.hpp"
 #include "sys/raw.hpp"
 
 #include <fcntl.h>
@@ -84,7 +85,7 @@ long read_task(int tid, const char *name, char *to, size_t size)
     while (*name != 0)
         *end++ = *name++;
     *end = 0;
-    const long file = sys::call(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+    const long file = open_briefly(path);
     if (sys::failed(file))
         return file;
     const long got = sys::call(SYS_read, file, to, size - 1);

@@ -3,6 +3,7 @@
 #include "agent/init.hpp"
 
 #include "agent/callbacks.hpp"
+#include "agent/inherited.hpp"
 #include "restore/enter.hpp"
 #include "sys/raw.hpp"
 
@@ -39,6 +40,7 @@ const char *variable(char **environment, const char *name)
 
 void after_fork_in_child()
 {
+    close_inherited();
     forget_control();
     forget_round();
     forget_watch_lock();

@@ -3,7 +3,9 @@
 // nothing tells afterwards which call it was. Ours does (cryo_syscall), and makes the waits to be
 // of those whose remaining time is known, as interposed_waits.cpp does for the functions with a
 // name.
+#include "agent/advice.hpp"
 #include "agent/interposed.hpp"
+#include "agent/socket_wait.hpp"
 #include "agent/timed_wait.hpp"
 #include "sys/raw.hpp"
 
@@ -20,13 +22,46 @@ namespace {
 
 constexpr long epoll_pwait2_number = 441; // for headers that are older
 
-// Those that wait; and exec, for the reason that interposed_exec.cpp gives.
-constexpr std::array<long, 21> taken = {
-    SYS_poll,         SYS_select,      SYS_pause,           SYS_nanosleep,       SYS_semop,
-    SYS_msgsnd,       SYS_msgrcv,      SYS_rt_sigtimedwait, SYS_futex,           SYS_rt_sigsuspend,
-    SYS_io_getevents, SYS_semtimedop,  SYS_clock_nanosleep, SYS_epoll_wait,      SYS_pselect6,
-    SYS_ppoll,        SYS_epoll_pwait, SYS_io_pgetevents,   epoll_pwait2_number, SYS_execve,
+// Those that wait; what tells that sockets have limits; madvise, which is noted; and
+// exec, for the reason that interposed_exec.cpp gives.
+constexpr std::array<long, 37> taken = {
+    SYS_poll,
+    SYS_select,
+    SYS_pause,
+    SYS_nanosleep,
+    SYS_semop,
+    SYS_msgsnd,
+    SYS_msgrcv,
+    SYS_rt_sigtimedwait,
+    SYS_futex,
+    SYS_rt_sigsuspend,
+    SYS_io_getevents,
+    SYS_semtimedop,
+    SYS_clock_nanosleep,
+    SYS_epoll_wait,
+    SYS_pselect6,
+    SYS_ppoll,
+    SYS_epoll_pwait,
+    SYS_io_pgetevents,
+    epoll_pwait2_number,
+    SYS_execve,
     SYS_execveat,
+    SYS_setsockopt,
+    SYS_read,
+    SYS_readv,
+    SYS_recvfrom,
+    SYS_recvmsg,
+    SYS_recvmmsg,
+    SYS_accept,
+    SYS_accept4,
+    SYS_write,
+    SYS_writev,
+    SYS_sendto,
+    SYS_sendmsg,
+    SYS_sendmmsg,
+    SYS_connect,
+    SYS_sendfile,
+    SYS_madvise,
 };
 
 constexpr std::array<uint64_t, 8> bits()
@@ -111,6 +146,30 @@ long epoll_for(const long (&a)[6], int64_t left, long mask)
     return found;
 }
 
+int told(long result)
+{
+    if (!sys::failed(result))
+        return static_cast<int>(result);
+    errno = static_cast<int>(-result);
+    return -1;
+}
+
+// A call on what may be a socket with a limit: as the functions of interposed_sockets.cpp.
+long on_socket(long number, const long (&a)[6], const SocketUse &use)
+{
+    if (!any_socket_limits.load(std::memory_order_relaxed))
+        return plain(number, a);
+    const auto wait = [](pollfd *waited, nfds_t count, timespec *limit, const sigset_t *mask) {
+        return told(cryo_syscall(SYS_ppoll, as_argument(waited), static_cast<long>(count),
+                                 as_argument(limit), as_argument(mask), mask_size, 0));
+    };
+    const long result = socket_call(static_cast<int>(a[0]), use, wait, [&]() -> long {
+        const long answer = plain(number, a);
+        return sys::failed(answer) ? told(answer) : answer;
+    });
+    return result == -1 ? -errno : result;
+}
+
 int64_t from_ms(long timeout)
 {
     constexpr int64_t ms = 1'000'000;
@@ -142,6 +201,27 @@ long do_call(long number, const long (&a)[6])
     case SYS_io_getevents:
     case SYS_io_pgetevents:
         return noted(number, a, 4);
+    case SYS_setsockopt:
+        if (sets_socket_limit(static_cast<int>(a[1]), static_cast<int>(a[2])))
+            any_socket_limits.store(true);
+        return plain(number, a);
+    case SYS_read:
+    case SYS_readv:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_recvmmsg:
+    case SYS_accept:
+    case SYS_accept4:
+        return on_socket(number, a, receives);
+    case SYS_write:
+    case SYS_writev:
+    case SYS_sendto:
+    case SYS_sendmsg:
+    case SYS_sendmmsg:
+    case SYS_sendfile:
+        return on_socket(number, a, sends);
+    case SYS_connect:
+        return on_socket(number, a, connects);
     case SYS_execve:
         return execve(text(a[0]), texts(a[1]), texts(a[2])) == 0 ? 0 : -errno;
     case SYS_execveat:
@@ -149,6 +229,10 @@ long do_call(long number, const long (&a)[6])
                         static_cast<int>(a[4])) == 0
                    ? 0
                    : -errno;
+    case SYS_madvise: {
+        const Advising noticed(static_cast<int>(a[2]));
+        return plain(number, a);
+    }
     case SYS_futex: // of the commands, this one has a span of time
         return (a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT ? noted(number, a, 3) : plain(number, a);
     default:

@@ -9,10 +9,12 @@
 //   time left:   select pselect ppoll (the kernel updates their timeout), nanosleep and
 //                clock_nanosleep where the caller takes the remaining time
 //   time noted:  sigtimedwait semtimedop futex io_getevents, where a TimedWait tells
+//   anew:        calls on sockets with a time limit, but where a SocketWait tells: there the caller
+//                goes on with the time that is left
 //
-// The rest (sockets with a timeout, …) returns EINTR as after any handled signal: the time that is
-// left is nowhere to be found. Where the agent is preloaded, what the program calls is made to be
-// of those that have it (interposed_waits.cpp).
+// The rest returns EINTR as after any handled signal: the time that is left is nowhere to be found.
+// Where the agent is preloaded, what the program calls is made to be of those that have it
+// (interposed_waits.cpp).
 //
 // A call that is to be restarted has a gap of its own: a signal of the program's that comes between
 // the cut and the return from the handler is delivered before the call is entered again, and a
@@ -24,6 +26,7 @@
 // it in a register. glibc 2.41 makes calls that can be cancelled in two functions that are told the
 // number, and there it is found on the stack.
 #include "agent/agent.hpp"
+#include "agent/socket_wait.hpp"
 #include "agent/timed_wait.hpp"
 #include "sys/raw.hpp"
 
@@ -35,6 +38,8 @@
 #include <ucontext.h>
 
 namespace cryo::agent {
+
+constinit std::atomic<bool> any_socket_limits;
 
 namespace {
 
@@ -91,7 +96,7 @@ long number_on_stack(const unsigned char *syscall, greg_t stack)
 }
 
 // The number of the interrupted call, or −1 when the code is not of a known form:
-//     b8 NN NN NN NN      mov $NN, %eax
+//     b8 NN NN NN NN      mov $NN, %eax              (or 31 c0, xor %eax, %eax, for read)
 //     [48] 8b XX 24 XX    mov N(%rsp), %register     (or nothing)
 //     0f 05               syscall
 long number_before(const greg_t *regs)
@@ -110,6 +115,8 @@ long number_before(const greg_t *regs)
         const unsigned char *move = end - gap - 5;
         if (move[0] == 0xb8 && move[3] == 0 && move[4] == 0)
             return move[1] | move[2] << 8;
+        if (move[3] == 0x31 && move[4] == 0xc0)
+            return SYS_read;
     }
     return -1;
 }
@@ -134,6 +141,38 @@ TimedWait *noted(const Call &call)
         return nullptr;
     }
     return TimedWait::of(call.arg(where), call.regs[REG_RSP]);
+}
+
+// Which of a socket's limits holds for the call; 0: none.
+int socket_option(long number)
+{
+    switch (number) {
+    case SYS_read:
+    case SYS_readv:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_recvmmsg:
+    case SYS_accept:
+    case SYS_accept4:
+        return SO_RCVTIMEO;
+    case SYS_write:
+    case SYS_writev:
+    case SYS_sendto:
+    case SYS_sendmsg:
+    case SYS_sendmmsg:
+    case SYS_sendfile:
+    case SYS_connect:
+        return SO_SNDTIMEO;
+    default:
+        return 0;
+    }
+}
+
+SocketWait *noted_socket(const Call &call)
+{
+    if (socket_option(call.number) == 0 || !any_socket_limits.load())
+        return nullptr;
+    return SocketWait::of(static_cast<int>(call.arg(0)), call.regs[REG_RSP]);
 }
 
 int64_t now()
@@ -177,8 +216,10 @@ bool can_enter_again(const Call &call)
         return call.arg(1) != 0;
     case SYS_clock_nanosleep:
         return (call.arg(1) & TIMER_ABSTIME) != 0 || call.arg(3) != 0;
-    default:
-        return false;
+    default: {
+        const int option = socket_option(call.number);
+        return option != 0 && socket_limit(static_cast<int>(call.arg(0)), option) > 0;
+    }
     }
 }
 
@@ -306,8 +347,11 @@ void keep_time_left(void *frame)
     greg_t *regs = static_cast<ucontext_t *>(frame)->uc_mcontext.gregs;
     if (regs[REG_RAX] != interrupted)
         return;
-    if (TimedWait *wait = noted({regs, number_before(regs)}); wait != nullptr)
+    const Call call = {regs, number_before(regs)};
+    if (TimedWait *wait = noted(call); wait != nullptr)
         wait->keep_left(now());
+    else if (SocketWait *of_socket = noted_socket(call); of_socket != nullptr)
+        of_socket->note_interruption();
 }
 
 bool resume_call(void *frame)
@@ -326,6 +370,10 @@ bool resume_call(void *frame)
     const Call call = {regs, number_before(regs)};
     if (call.number < 0 || !can_enter_again(call) || handler_waits(context))
         return false;
+    if (SocketWait *wait = noted_socket(call); wait != nullptr) {
+        wait->let_go_on();
+        return false;
+    }
     take_time_left(call);
     regs[REG_RAX] = call.number;
     regs[REG_RIP] -= 2;

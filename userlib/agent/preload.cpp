@@ -34,8 +34,10 @@ namespace {
     cryo::agent::find_real_signal_functions();
     cryo::agent::find_real_descriptor_functions();
     cryo::agent::find_real_wait_functions();
+    cryo::agent::find_real_socket_functions();
     cryo::agent::find_real_exec_functions();
     cryo::agent::find_real_ipc_functions();
+    cryo::agent::find_real_memory_functions();
     cryo::agent::find_real_syscall();
     cryo::agent::find_real_clone();
     cryo::agent::begin_agent(environment);

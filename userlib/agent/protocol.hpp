@@ -30,7 +30,7 @@
 namespace cryo::agent {
 
 constexpr uint32_t protocol_magic = 0x6f797243; // "Cryo"
-constexpr uint16_t protocol_version = 10;
+constexpr uint16_t protocol_version = 12;
 constexpr int max_signals = 64;
 constexpr const char *copy_name = "cryo copy"; // of the process that is a frozen copy
 
@@ -82,7 +82,12 @@ enum class Op : uint16_t {
     // memory is written into the file from arg[1] on, one after the other. value: bytes; −EFAULT:
     // not all of it can be read. From protocol 10 on.
     stage = 28,
+    // arg[0] address, arg[1] up to touched_at_once pages: a packet with a bit for each of them that
+    // is in memory, as mincore(2) tells. From protocol 12 on.
+    touched = 29,
 };
+
+constexpr uint64_t touched_at_once = 32768;
 
 struct StagedRun {
     uint64_t start, end; // addresses
@@ -191,6 +196,8 @@ struct ProcessFacts {
     // Of protocol 7:
     int32_t memory_merge;     // PR_GET_MEMORY_MERGE
     uint32_t protection_keys; // a bit for each that pkey_alloc gave out
+    // Of protocol 11:
+    uint64_t since_advice; // agent/advice.hpp
 };
 
 // What timer_gettime tells.

@@ -480,8 +480,6 @@ int client_status()
 
 void forget_round()
 {
-    if (round.connection >= 0 && state.active.load() != 0)
-        sys::call(SYS_close, round.connection);
     round.connection = no_connection;
     round.number.fetch_add(1);
     round.stage.store(0);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Answering one checkpointer, from Stop to Resume. When it dies, the program goes on.
+#include "agent/advice.hpp"
 #include "agent/callbacks.hpp"
 #include "sys/raw.hpp"
 
@@ -139,6 +140,7 @@ ProcessFacts process_facts(int connection)
     facts.membarrier = membarrier_registrations();
     facts.memory_merge = static_cast<int>(prctl_value(get_memory_merge));
     facts.protection_keys = allocated_protection_keys();
+    facts.since_advice = since_last_advice();
     facts.control_fd = state.listener;
     facts.signal = state.signal;
     facts.connection_fd = connection;
@@ -281,6 +283,9 @@ void serve(int connection)
             reply(connection, command, result, copied);
             break;
         }
+        case Op::touched:
+            send_touched(connection, command);
+            break;
         case Op::policies:
             if (!send_policies(connection, command))
                 return;

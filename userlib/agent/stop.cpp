@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stopping: every thread of the program is brought into the signal handler and parks there.
 #include "agent/callbacks.hpp"
+#include "agent/directory.hpp"
+#include "agent/inherited.hpp"
 #include "sys/raw.hpp"
 #include "sys/rseq_area.hpp"
 
@@ -39,28 +41,6 @@ void futex_wake(std::atomic<uint32_t> &word)
     sys::call(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 0x7fffffff, 0, 0, 0);
 }
 
-struct Dirent64 { // as getdents64 fills it
-    uint64_t ino;
-    int64_t off;
-    uint16_t length;
-    uint8_t type;
-    char name[];
-};
-
-// Parses a decimal name; −1 when it is none.
-int number(const char *s)
-{
-    int n = 0;
-    if (*s == 0)
-        return -1;
-    for (; *s != 0; s++) {
-        if (*s < '0' || *s > '9')
-            return -1;
-        n = n * 10 + (*s - '0');
-    }
-    return n;
-}
-
 alignas(8) char task_buffer[32768];
 
 Slot *slot_of(int tid, size_t &hint)
@@ -76,56 +56,54 @@ Slot *slot_of(int tid, size_t &hint)
     return nullptr;
 }
 
+// A thread that was not there yet; −errno, or 0.
+long knock(long pid, int tid)
+{
+    if (state.threads == max_threads)
+        return -E2BIG;
+    Slot &slot = state.slots[state.threads];
+    slot.facts.tid = tid;
+    slot.knocked = false;
+    slot.back.store(0, std::memory_order_relaxed);
+    slot.arrived.store(0, std::memory_order_relaxed);
+    // The slot must be findable before the thread can look for it.
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    __atomic_store_n(&state.threads, state.threads + 1, __ATOMIC_RELEASE);
+    const long sent = sys::call(SYS_tgkill, pid, tid, state.signal);
+    if (sent == -ESRCH) {
+        slot.arrived.store(2, std::memory_order_relaxed); // gone already
+        return 0;
+    }
+    return sys::failed(sent) ? sent : 0; // the user's queue of signals is full
+}
+
 // One look at the list of threads: signals those that are new. Returns how many are not parked
 // yet, or −errno.
 long look(int self, int *blamed)
 {
-    const long dir = sys::call(SYS_openat, AT_FDCWD, "/proc/self/task", O_RDONLY | O_CLOEXEC);
+    const long dir = open_briefly("/proc/self/task");
     if (sys::failed(dir))
         return dir;
     const long pid = sys::call(SYS_getpid);
     long missing = 0;
     size_t hint = 0;
-    for (;;) {
-        const long n = sys::call(SYS_getdents64, dir, task_buffer, sizeof(task_buffer));
-        if (n <= 0) {
-            sys::call(SYS_close, dir);
-            return n < 0 ? n : missing;
+    const long result = each_number(dir, task_buffer, [&](int tid) -> long {
+        if (tid == self || is_lodgers_thread(tid))
+            return 0;
+        const Slot *slot = slot_of(tid, hint);
+        if (slot == nullptr) {
+            slot = &state.slots[state.threads];
+            if (const long knocked = knock(pid, tid); knocked < 0)
+                return knocked;
         }
-        for (long at = 0; at < n;) {
-            const auto *entry = reinterpret_cast<const Dirent64 *>(task_buffer + at);
-            at += entry->length;
-            const int tid = number(entry->name);
-            if (tid < 0 || tid == self || is_lodgers_thread(tid))
-                continue;
-            Slot *slot = slot_of(tid, hint);
-            if (slot == nullptr) {
-                if (state.threads == max_threads) {
-                    sys::call(SYS_close, dir);
-                    return -E2BIG;
-                }
-                slot = &state.slots[state.threads];
-                slot->facts.tid = tid;
-                slot->knocked = false;
-                slot->back.store(0, std::memory_order_relaxed);
-                slot->arrived.store(0, std::memory_order_relaxed);
-                // The slot must be findable before the thread can look for it.
-                std::atomic_signal_fence(std::memory_order_seq_cst);
-                __atomic_store_n(&state.threads, state.threads + 1, __ATOMIC_RELEASE);
-                const long sent = sys::call(SYS_tgkill, pid, tid, state.signal);
-                if (sent == -ESRCH) {
-                    slot->arrived.store(2, std::memory_order_relaxed); // gone already
-                } else if (sys::failed(sent)) {
-                    sys::call(SYS_close, dir);
-                    return sent; // the user's queue of signals is full
-                }
-            }
-            if (slot->arrived.load(std::memory_order_acquire) == 0) {
-                *blamed = tid;
-                missing++;
-            }
+        if (slot->arrived.load(std::memory_order_acquire) == 0) {
+            *blamed = tid;
+            missing++;
         }
-    }
+        return 0;
+    });
+    sys::call(SYS_close, dir);
+    return result < 0 ? result : missing;
 }
 
 // A thread that was signalled and then exited without reaching the handler: its slot is dropped.

@@ -7,7 +7,8 @@
 
 namespace cryo {
 
-ssize_t send_with(int to, std::span<const char> bytes, std::span<const int> fds, int flags)
+ssize_t send_with(int to, std::span<const char> bytes, std::span<const int> fds, int flags,
+                  std::span<const char> address)
 {
     if (fds.size() > most_passed) {
         errno = EINVAL;
@@ -18,6 +19,10 @@ ssize_t send_with(int to, std::span<const char> bytes, std::span<const int> fds,
     msghdr message = {};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
+    if (!address.empty()) {
+        message.msg_name = const_cast<char *>(address.data());
+        message.msg_namelen = static_cast<socklen_t>(address.size());
+    }
     if (!fds.empty()) {
         message.msg_control = control;
         message.msg_controllen = CMSG_SPACE(fds.size_bytes());

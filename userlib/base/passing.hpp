@@ -20,8 +20,10 @@ namespace cryo {
 
 constexpr size_t most_passed = 253; // by one message: the kernel's SCM_MAX_FD
 
-// Never raises SIGPIPE. EINVAL: more descriptors than one message can bring.
-ssize_t send_with(int to, std::span<const char> bytes, std::span<const int> fds, int flags = 0);
+// Never raises SIGPIPE. EINVAL: more descriptors than one message can bring. `address`: of whom a
+// datagram is for, as sendto(2) takes it; empty: whom `to` is connected to.
+ssize_t send_with(int to, std::span<const char> bytes, std::span<const int> fds, int flags = 0,
+                  std::span<const char> address = {});
 // Appends to `fds`.
 ssize_t receive_with(int from, std::span<char> room, std::vector<Fd> &fds, int flags = 0);
 

@@ -40,6 +40,14 @@ bool executes(const Proc &proc, std::string_view command)
     return exe && exe->substr(exe->rfind('/') + 1) == command;
 }
 
+// That brings something back, and is not to be saved itself.
+bool is_restart(const Relation &relation)
+{
+    const Proc proc(relation.pid);
+    return relation.comm == "cr_restart" && executes(proc, "cr_restart") &&
+           wants_to_be_left_out(proc);
+}
+
 pid_t tracer_of(const Proc &proc)
 {
     Result<std::string> status = proc.read("status");
@@ -69,7 +77,7 @@ pid_t Bystanders::traced_by(pid_t tracer)
 Result<std::string> Bystanders::why(const Relation &relation)
 {
     const Proc proc(relation.pid);
-    if (relation.comm == "cr_restart" && executes(proc, "cr_restart") && wants_to_be_left_out(proc))
+    if (is_restart(relation))
         return fmt::format("process {} is a cr_restart, and is left out", relation.pid);
     // Of another request: that may be made by one of those who are saved.
     if (relation.comm == "cr_checkpoint" && executes(proc, "cr_checkpoint") &&
@@ -93,6 +101,21 @@ Result<std::string> Bystanders::why(const Relation &relation)
         return fmt::format("process {} traces process {}, and is left out", relation.pid, tracee);
     }
     return std::string();
+}
+
+std::string Bystanders::instead_of(pid_t pid)
+{
+    Result<std::vector<Relation>> tree = members_of(image::Scope::tree, pid);
+    if (!tree || !is_restart(tree->front()))
+        return std::string();
+    if (tree->size() > 1)
+        return fmt::format("process {} is a cr_restart, which is left out; save process {}, which "
+                           "it has brought back",
+                           pid, (*tree)[1].pid);
+    return fmt::format("process {} is a cr_restart that has not brought back anybody yet: it may "
+                       "be waiting for an id or an address that is still in use; try again when "
+                       "the program runs",
+                       pid);
 }
 
 } // namespace cryo::capture

@@ -25,6 +25,9 @@ class Bystanders
     // An error: it may neither be saved nor be left out.
     Result<std::string> why(const Relation &relation);
 
+    // What to do instead where nobody was found and the process is a cr_restart; else empty.
+    static std::string instead_of(pid_t pid);
+
   private:
     pid_t traced_by(pid_t tracer);
 

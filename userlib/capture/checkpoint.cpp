@@ -13,6 +13,7 @@
 #include <csignal>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <future>
 #include <set>
 #include <unistd.h>
 
@@ -56,7 +57,7 @@ class Checkpoint
     Result<void> go_on();
     Result<void> end_stop();
     Result<void> callbacks_done();
-    Result<void> check_early_look(const Member &member);
+    Result<void> check_early_look(const Member &member, const Result<bool> &held);
     Result<void> save_member(Member &member, image::ImageWriter &writer);
     Result<image::Committed> save_alone(std::unique_ptr<image::ImageWriter> writer);
     Result<image::Committed> save_archive(std::unique_ptr<image::ImageWriter> first);
@@ -323,9 +324,8 @@ Result<void> Checkpoint::end_stop()
     return tells ? callbacks_done() : Result<void>();
 }
 
-Result<void> Checkpoint::check_early_look(const Member &member)
+Result<void> Checkpoint::check_early_look(const Member &member, const Result<bool> &held)
 {
-    Result<bool> held = member.early_look_held();
     if (!held)
         return held.error();
     deceived_ = !*held;
@@ -338,7 +338,12 @@ Result<void> Checkpoint::check_early_look(const Member &member)
 
 Result<void> Checkpoint::save_member(Member &member, image::ImageWriter &writer)
 {
-    if (Result<void> same = check_early_look(member); !same)
+    // What was copied in the stop can be written meanwhile; a copy of the process tells only as
+    // long as it is there.
+    std::future<Result<bool>> look;
+    if (member.is_staged())
+        look = std::async(std::launch::async, [&member] { return member.early_look_held(); });
+    else if (Result<void> same = check_early_look(member, member.early_look_held()); !same)
         return same;
     if (!by_copy_) {
         if (&member != members_.front().get()) {
@@ -353,6 +358,10 @@ Result<void> Checkpoint::save_member(Member &member, image::ImageWriter &writer)
                               begun_};
     if (Result<void> saved = member.save(writer, facts); !saved)
         return saved;
+    if (look.valid()) {
+        if (Result<void> same = check_early_look(member, look.get()); !same)
+            return same;
+    }
     outcome_.pages += member.pages();
     phase(member.about_changes());
     return by_copy_ ? Result<void>() : member.served();

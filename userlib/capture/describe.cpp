@@ -398,6 +398,7 @@ Result<void> describe(Description &d, AgentSession &session)
         return facts.error();
     d.agent.protocol = agent::protocol_version;
     d.agent.resume_info = facts->resume_info;
+    d.early.hear(facts->since_advice);
     Result<std::vector<agent::ThreadFacts>> threads = session.threads();
     if (!threads)
         return threads.error();

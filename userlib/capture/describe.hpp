@@ -26,6 +26,7 @@ struct SharedPart {
     uint64_t page; // of the object, at start
     uint64_t start, end;
     int protection; // of the mapping
+    bool is_memory; // and of no file, so that what was never touched is a hole
 };
 
 // What the processes of a tree have in common.

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <span>
+#include <time.h>
 
 namespace cryo::capture {
 
@@ -107,6 +109,27 @@ bool others_watch(std::string_view smaps, const std::vector<Run> &watched)
     return has_any(smaps, of_userfaultfd) || !std::ranges::all_of(watched_mappings(smaps), is_ours);
 }
 
+uint64_t monotonic_ns()
+{
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// By its first line, the others.
+std::map<std::string_view, std::string_view> by_head(std::string_view text)
+{
+    std::map<std::string_view, std::string_view> all;
+    while (!text.empty()) {
+        const std::string_view head = take_line(text);
+        const std::string_view rest = text;
+        while (!text.empty() && !is_head(text))
+            take_line(text);
+        all.emplace(head, rest.substr(0, rest.size() - text.size()));
+    }
+    return all;
+}
+
 uint64_t kib(std::string_view status, std::string_view key)
 {
     std::string_view text = field(status, key);
@@ -128,9 +151,19 @@ std::string maps_part(std::string_view smaps)
     return lines_of(smaps, is_head);
 }
 
+bool agree(std::string_view before, std::string_view after)
+{
+    const std::map<std::string_view, std::string_view> then = by_head(before);
+    return std::ranges::all_of(by_head(after), [&](const auto &now) {
+        const auto found = then.find(now.first);
+        return found == then.end() || found->second == now.second;
+    });
+}
+
 EarlyLook EarlyLook::at(const Proc &proc)
 {
     EarlyLook look;
+    look.begun_ = monotonic_ns();
     const Result<std::string> status = proc.read("status");
     if (!status || kib(*status, "VmRSS") + kib(*status, "VmSwap") < worth_it_kib)
         return look;
@@ -187,6 +220,21 @@ Result<bool> EarlyLook::held_in_stop(const Proc &proc, const std::vector<Run> &w
         return smaps.error();
     return !others_watch(*smaps, watched) &&
            joined(unwatched(lasting_part(*smaps))) == joined(unwatched(early_));
+}
+
+// Both clocks are the same or not, but run alike; the agent has looked at its own before we do.
+void EarlyLook::hear(uint64_t since_advice)
+{
+    unadvised_ = !early_.empty() && since_advice > monotonic_ns() - begun_;
+}
+
+Result<bool> EarlyLook::held_afterwards(const Proc &proc, const std::vector<Run> &watched) const
+{
+    const Result<std::string> smaps = proc.read("smaps");
+    if (!smaps || smaps->empty())
+        return true; // it has ended meanwhile
+    return !others_watch(*smaps, watched) &&
+           agree(joined(unwatched(early_)), joined(unwatched(lasting_part(*smaps))));
 }
 
 } // namespace cryo::capture

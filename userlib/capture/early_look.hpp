@@ -16,6 +16,11 @@
 // since the early look still is when the program runs again. What we have registered ourselves
 // (capture/tracker) is none of this.
 //
+// Where there is no copy, all is read once more in the stop; unless the program's agent says that
+// since the early look the program has called madvise by no function of the C library, which an
+// agent that is preloaded knows. Then it is enough to look again when the program goes on, for what
+// it may have said to the kernel itself.
+//
 // Where anything of this kind is there early, nothing is taken from before the stop.
 #pragma once
 
@@ -43,12 +48,19 @@ class EarlyLook
                       const std::vector<Run> &watched = {}) const;
     // The same of a program that stands still, and of which no copy will be made.
     Result<bool> held_in_stop(const Proc &proc, const std::vector<Run> &watched) const;
+    // How long ago the program's last advice was, in the stop: nanoseconds.
+    void hear(uint64_t since_advice);
+    bool can_wait() const { return used_ && unadvised_; }
+    // The same when it runs again, if it can wait.
+    Result<bool> held_afterwards(const Proc &proc, const std::vector<Run> &watched) const;
     bool was_used() const { return used_; }
     uint64_t huge_pages() const { return huge_pages_; } // as AddressSpace's
 
   private:
-    std::string early_; // empty: nothing was seen
+    std::string early_;  // empty: nothing was seen
+    uint64_t begun_ = 0; // of the monotonic clock
     bool used_ = false;
+    bool unadvised_ = false;
     uint64_t huge_pages_ = 0;
 };
 
@@ -57,5 +69,7 @@ class EarlyLook
 std::string lasting_part(std::string_view smaps);
 // The lines that /proc/PID/maps has too.
 std::string maps_part(std::string_view smaps);
+// No mapping that is in both (as lasting_part) has other flags.
+bool agree(std::string_view before, std::string_view after);
 
 } // namespace cryo::capture

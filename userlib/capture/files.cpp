@@ -468,6 +468,7 @@ Result<void> Files::write_records(image::ImageWriter &writer, size_t holder,
     all(terminal_records_, any);
     all(sockets_, any);
     all(passed_, any);
+    all(senders_, any);
     all(connections_, any);
     all(waiting_, any);
     all(queues_, any);

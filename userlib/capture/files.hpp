@@ -172,6 +172,14 @@ class Files
     Result<void> read_passed();
     // files_socket.cpp
     Result<void> read_sockets();
+    // files_datagrams.cpp: who has sent the packets that wait in a socket.
+    std::string read_senders(const SeenSocket &socket, const image::Socket &record,
+                             const std::string &cwd);
+    void keep_senders(const std::vector<std::string> &senders, const image::Socket &record);
+    bool is_taken(const std::string &sender, const std::string &cwd) const;
+    // files_udp.cpp
+    bool reaches_member(const SocketLook &look) const;
+    std::string udp_problem(const SeenSocket &socket) const;
     // files_connection.cpp: TCP connections whose both ends are here, and UNIX connections that
     // nobody has accepted yet.
     void look_at_connections();
@@ -210,6 +218,7 @@ class Files
     std::vector<image::Terminal> terminal_records_;
     std::vector<image::Socket> sockets_;
     std::vector<image::Passed> passed_;
+    std::vector<image::Senders> senders_;
     std::vector<image::Connection> connections_;
     std::vector<image::Waiting> waiting_;
     std::vector<image::PosixQueue> queues_;

@@ -38,7 +38,7 @@ void Files::look_at_connections()
                 continue;
             }
             shut[i] = *shutdown;
-            ends[i]->queue = SocketQueue{std::move(*bytes), {}, {}};
+            ends[i]->queue = SocketQueue{std::move(*bytes), {}, {}, {}, false};
         }
         if (!possible && options_.close_sockets)
             continue; // closed, as one to somebody outside

@@ -44,11 +44,12 @@ Result<bool> Files::look_at_new_sockets()
         // Connected to each other; many datagram sockets may send to one that has a name.
         socket.in_pair = is_unix && look.peer_inode != 0 && look.peer_inode != inode &&
                          peer != looked_at_.end() && peer->second.look.peer_inode == inode;
-        // Of datagram sockets only what is left of a socketpair: no name, so nobody else has sent.
-        const bool only_peer =
-            look.kind != SOCK_DGRAM || (look.local_is_unnamed && look.peer_is_unnamed);
-        const bool left_alone = is_unix && look.connected && look.peer_inode == 0 && only_peer;
-        socket.contents = (socket.in_pair || left_alone) && !look.has_filter;
+        const bool left_alone =
+            is_unix && look.connected && look.peer_inode == 0 && look.kind != SOCK_DGRAM;
+        // Whoever has sent them, and whether that is still there.
+        const bool datagrams =
+            ((is_unix && look.kind == SOCK_DGRAM) || is_udp(look)) && look.unread;
+        socket.contents = (socket.in_pair || left_alone || datagrams) && !look.has_filter;
     }
     return fresh;
 }

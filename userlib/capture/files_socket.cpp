@@ -6,7 +6,6 @@
 #include "capture/socket_look.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -38,17 +37,6 @@ bool is_known(const SocketLook &look)
         return (stream && look.protocol == IPPROTO_TCP) ||
                (datagram && look.protocol == IPPROTO_UDP);
     return look.domain == AF_UNIX && (stream || datagram || look.kind == SOCK_SEQPACKET);
-}
-
-// The kernel tells of each message which process has sent it. Only that process could do so again.
-bool tells_sender(int fd)
-{
-    constexpr int pass_handle = 76; // SO_PASSPIDFD, since Linux 6.5
-    return std::ranges::any_of(std::array{SO_PASSCRED, SO_PASSSEC, pass_handle}, [fd](int name) {
-        int value = 0;
-        socklen_t size = sizeof(value);
-        return getsockopt(fd, SOL_SOCKET, name, &value, &size) == 0 && value != 0;
-    });
 }
 
 // The socket file that a bound UNIX socket made is where a restart would make it again.
@@ -125,6 +113,8 @@ Result<void> Files::read_sockets()
         } else if (look.domain == AF_UNIX && look.kind == SOCK_DGRAM && connected &&
                    !look.peer_is_unnamed) {
             record.state = SocketState::connected_datagram;
+        } else if (connected && is_udp(look) && !look.failed && reaches_member(look)) {
+            record.state = SocketState::connected_datagram;
         } else if (socket.waits) { // is connected once more when it is there
             record.state = look.bound ? SocketState::bound : SocketState::fresh;
         } else if (look.domain == AF_UNIX && connected && look.peer_inode == 0 &&
@@ -133,13 +123,9 @@ Result<void> Files::read_sockets()
             // That would have shut down both directions.
             if (look.shutdown != 3 && !options_.close_sockets)
                 refuse(*seen, name + ", which nobody has accepted yet", way_out);
-        } else if (look.kind == SOCK_DGRAM && socket.contents) {
+        } else if (look.domain == AF_UNIX && look.kind == SOCK_DGRAM && connected &&
+                   look.peer_inode == 0 && look.local_is_unnamed) {
             record.state = SocketState::closed; // what is left of a pair
-            if (socket.queue && !socket.queue->packets.empty() && tells_sender(seen->shared.get()))
-                refuse(*seen,
-                       name + ", with datagrams of which it is told who has sent them "
-                              "(SO_PASSCRED): that socket is closed",
-                       "read them before the checkpoint");
         } else if (connected) {
             record.state = SocketState::closed;
             if (!options_.close_sockets)
@@ -159,16 +145,22 @@ Result<void> Files::read_sockets()
             refuse(*seen, name + ", whose name does not lead to it any more",
                    "close it before the checkpoint");
         if (socket.contents) {
+            const bool may_drop =
+                options_.close_sockets && look.kind == SOCK_DGRAM && !pair && socket.passed.empty();
+            const std::string problem =
+                socket.queue ? read_senders(socket, record, *cwd) : socket.queue.error().text();
+            if (!problem.empty() && may_drop) {
+                notices_.push_back(fmt::format("descriptor {}: {}, {}; what waits in it is dropped",
+                                               seen->fd, name, problem));
+                socket.queue = SocketQueue();
+            }
             if (!socket.queue) {
                 refuse(*seen, fmt::format("{}: {}", name, socket.queue.error().text()),
                        is_internet(look) ? way_out : "read them before the checkpoint");
             } else {
-                const bool waits = !socket.queue->packets.empty() || !socket.queue->bytes.empty();
-                if (waits && look.domain == AF_UNIX && tells_sender(seen->shared.get()))
-                    notices_.push_back(fmt::format("descriptor {}: {}: of what waits in it, a "
-                                                   "restarted program is told that cr_restart has "
-                                                   "sent it (SO_PASSCRED)",
-                                                   seen->fd, name));
+                if (!problem.empty() && !may_drop)
+                    refuse(*seen, fmt::format("{}, {}", name, problem),
+                           "read them before the checkpoint");
                 record.size = socket.queue->bytes.size();
                 record.packets = strings_.keep_list(socket.queue->packets);
                 record.object =
@@ -177,6 +169,9 @@ Result<void> Files::read_sockets()
         } else if (look.kind == SOCK_DGRAM && look.unread && !options_.close_sockets) {
             refuse(*seen, name + ", with datagrams that were not read yet",
                    "read them before the checkpoint, or let --sockets=close drop them");
+        } else if (is_udp(look) && look.failed && !connected && !options_.close_sockets) {
+            refuse(*seen, name + ", with an error that it was not told yet",
+                   "let it read that before the checkpoint, or let --sockets=close drop it");
         }
         sockets_.push_back(record);
     }

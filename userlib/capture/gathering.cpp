@@ -436,6 +436,8 @@ Result<void> Gathering::stop_everybody()
     });
     if (!members_.empty())
         return {};
+    if (std::string instead = Bystanders::instead_of(id_); !instead.empty())
+        return Error(ESRCH, std::move(instead));
     return Error(ESRCH, left_out_.empty()
                             ? fmt::format("process {} has ended; nobody has waited for it", id_)
                             : "nothing is left to save: " + left_out_.front());

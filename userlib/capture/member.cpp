@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/member.hpp"
 
+#include "capture/holes.hpp"
 #include "capture/identity.hpp"
 
 #include <algorithm>
@@ -296,8 +297,8 @@ Result<void> Member::save_common(image::ImageWriter &writer, int device)
         if (Result<void> added = writer.add(object); !added)
             return added;
     }
-    if (d_.shared.empty())
-        return {};
+    if (Result<void> left = leave_out_holes(*session_, d_.shared); !left || d_.shared.empty())
+        return left;
     return while_served(device, [&](Frozen &source) -> Result<void> {
         for (const SharedPart &part : d_.shared) {
             const std::vector<Run> all = {{part.start, part.end}};
@@ -319,9 +320,8 @@ Result<void> Member::while_served(int device, const std::function<Result<void>(F
         return source.error();
     if (Result<void> saved = save(**source); !saved)
         return saved;
-    if (Result<void> done = (*source)->finish(); !done)
-        return done;
-    return session_->served();
+    Result<void> done = (*source)->finish();
+    return done ? session_->served() : done;
 }
 
 // Of the address space: page numbers are addresses.

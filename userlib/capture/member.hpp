@@ -48,7 +48,7 @@ class Member
     Result<bool> early_look_held() const
     {
         if (is_staged())
-            return true; // that was seen in the stop
+            return staged_unseen_ ? d_.early.held_afterwards(d_.proc, d_.watched) : true;
         return d_.early.held(d_.proc, frozen_ ? Proc(frozen_->pid()) : d_.proc, d_.watched);
     }
     // Among all members, when all are known.
@@ -153,6 +153,7 @@ class Member
     uint64_t threads_ = 0;
     uint64_t pages_ = 0;
     uint64_t staged_pages_ = 0;
+    bool staged_unseen_ = false; // the early look is checked when the program runs again
 };
 
 // Those whose session cannot be made again, for its leader has ended.

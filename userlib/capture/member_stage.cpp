@@ -109,10 +109,13 @@ bool Member::stage(Tracker &tracker)
     // Other members look for theirs at the same time, so none is taken out of the map.
     Stage stage = std::move(room->second);
     // There will be no copy in which what was seen before the stop could be checked.
-    std::future<Result<bool>> look = std::async(
-        std::launch::async, [this] { return d_.early.held_in_stop(d_.proc, d_.watched); });
+    std::future<Result<bool>> look;
+    if (!d_.early.can_wait())
+        look = std::async(std::launch::async,
+                          [this] { return d_.early.held_in_stop(d_.proc, d_.watched); });
     Result<std::vector<Run>> kept = copy_changed(tracker, stage, all, std::move(unchanged));
-    const Result<bool> held_still = look.get();
+    staged_unseen_ = !look.valid();
+    const Result<bool> held_still = look.valid() ? look.get() : true;
     if (!kept || !held_still || !*held_still)
         return false;
     unchanged_.runs = std::move(*kept);

@@ -118,6 +118,7 @@ Result<PageTable> PageTable::of(Image &image)
     // Only what an extent says is there: a digest without a page, or a page of the base that this
     // image does not have any more, is no page.
     std::vector<PageDigest> pages;
+    pages.reserve(own.size() + below.pages_.size());
     const auto copy = [&](const std::vector<PageDigest> &from, uint64_t first, uint64_t count,
                           uint64_t to) {
         for (auto at = first_from(from, first); at != from.end() && at->page < first + count; at++)
@@ -138,7 +139,9 @@ Result<PageTable> PageTable::of(Image &image)
             break;
         }
     }
-    std::sort(pages.begin(), pages.end(), by_page);
+    // Extents are written in this order as a rule; sorting what is sorted takes long.
+    if (!std::is_sorted(pages.begin(), pages.end(), by_page))
+        std::sort(pages.begin(), pages.end(), by_page);
     return PageTable(std::move(pages));
 }
 

@@ -207,7 +207,12 @@ Result<AgentSession> AgentSession::connect(pid_t pid)
 
 Error AgentSession::lost(int err) const
 {
-    return Error::from_errno(fmt::format("process {} ended or refused the request", pid_),
+    // A process that has ended is a zombie, or gone.
+    const Result<Relation> now = relation_of(pid_);
+    if (!now || now->zombie)
+        return Error(ESRCH, fmt::format("process {} has ended meanwhile", pid_));
+    return Error::from_errno(fmt::format("process {} goes on, but has hung up (after request {})",
+                                         pid_, static_cast<int>(asked_)),
                              err == 0 ? ECONNRESET : err);
 }
 
@@ -215,11 +220,12 @@ Result<void> AgentSession::send(Op op, std::span<const int> fds, uint64_t argume
 {
     const Command command = {
         agent::protocol_magic, agent::protocol_version, op, {argument, 0, 0, 0}};
-    return send_command(connection_.get(), command, fds);
+    return send(command, fds);
 }
 
 Result<void> AgentSession::send(const Command &command, std::span<const int> fds)
 {
+    asked_ = command.op;
     return send_command(connection_.get(), command, fds);
 }
 

@@ -143,6 +143,8 @@ class AgentSession
     Result<void> stop_watching();
     // Copies this memory into a file, from `offset` on, one run after the other; all or an error.
     Result<void> stage(int file, uint64_t offset, const std::vector<Run> &runs);
+    // Which of these pages are in memory (mincore); EOPNOTSUPP where the agent is too old to tell.
+    Result<std::vector<Run>> touched(uint64_t start, uint64_t end);
     // What in the process is not the program's; nothing where nothing is.
     Result<std::unique_ptr<agent::LodgerFacts>> lodger();
     // The program goes on. `why`: the errno for which there will be no image, or 0.
@@ -175,6 +177,7 @@ class AgentSession
     pid_t pid_;
     uint64_t deadline_ = 0;
     bool heard_ = false;   // the agent has said anything
+    agent::Op asked_ = agent::Op::accepted; // what it was asked last
     uint16_t version_ = 0; // of the protocol that the agent speaks
     std::deque<agent::Op> asked_ahead_;
 };

@@ -2,10 +2,13 @@
 // The part of a session that asks the stopped program for what only it can tell.
 #include "capture/session.hpp"
 
+#include <algorithm>
+#include <cerrno>
 #include <cstddef>
 
 namespace cryo::capture {
 
+using agent::Command;
 using agent::Op;
 using agent::Reply;
 
@@ -65,6 +68,38 @@ Result<agent::TimerFacts> AgentSession::timer(int id)
     if (Result<void> got = packet(&facts, sizeof(facts)); !got)
         return got.error();
     return facts;
+}
+
+Result<std::vector<Run>> AgentSession::touched(uint64_t start, uint64_t end)
+{
+    constexpr uint16_t first_with_touched = 12;
+    if (version_ < first_with_touched)
+        return Error(EOPNOTSUPP, "the program's agent is of an earlier release");
+    std::vector<Run> found;
+    for (uint64_t at = start; at < end;) {
+        const uint64_t count = std::min((end - at) / 4096, agent::touched_at_once);
+        const Command command = {
+            agent::protocol_magic, agent::protocol_version, Op::touched, {at, count}};
+        if (Result<void> sent = send(command); !sent)
+            return sent.error();
+        Result<Reply> answer = reply(Op::touched);
+        if (!answer)
+            return answer.error();
+        if (answer->result < 0)
+            return Error::from_errno("mincore", static_cast<int>(-answer->result));
+        std::vector<uint8_t> bits((count + 7) / 8);
+        if (Result<void> got = packet(bits.data(), bits.size()); !got)
+            return got.error();
+        for (uint64_t i = 0; i < count; i++, at += 4096) {
+            if ((bits[i / 8] >> (i % 8) & 1) == 0)
+                continue;
+            if (!found.empty() && found.back().end == at)
+                found.back().end = at + 4096;
+            else
+                found.push_back({at, at + 4096});
+        }
+    }
+    return found;
 }
 
 } // namespace cryo::capture

@@ -33,8 +33,9 @@ void SharedMappings::add_part(const Mapping &m, Contents &contents, uint64_t pag
     contents.size = std::max(contents.size, end_page * 4096);
     for (const auto &[from, to] : SharedContents::take(contents, page, end_page)) {
         const uint64_t start = m.start + (from - page) * 4096;
-        d_.shared.push_back(
-            {contents.object, from, start, start + (to - from) * 4096, static_cast<int>(m.prot)});
+        d_.shared.push_back({contents.object, from, start, start + (to - from) * 4096,
+                             static_cast<int>(m.prot),
+                             m.kind == RegionKind::shared_anonymous && m.huge_page_size == 0});
     }
 }
 

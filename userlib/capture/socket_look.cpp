@@ -2,6 +2,7 @@
 #include "capture/socket_look.hpp"
 
 #include "base/fd.hpp"
+#include "capture/udp_look.hpp"
 #include "image/socket_options.hpp"
 
 #include <algorithm>
@@ -206,7 +207,9 @@ Result<SocketLook> look_at_socket(int fd, uint64_t inode)
     look.peer = address(fd, getpeername, look.connected);
     look.peer_is_unnamed = is_unnamed(look.peer);
     pollfd ready = {fd, POLLIN, 0};
-    look.unread = poll(&ready, 1, 0) == 1 && (ready.revents & POLLIN) != 0;
+    const bool some = poll(&ready, 1, 0) == 1;
+    look.unread = some && (ready.revents & POLLIN) != 0;
+    look.failed = some && (ready.revents & POLLERR) != 0;
     socklen_t filter = 0;
     look.has_filter =
         getsockopt(fd, SOL_SOCKET, SO_GET_FILTER, nullptr, &filter) == 0 && filter > 0;
@@ -214,8 +217,16 @@ Result<SocketLook> look_at_socket(int fd, uint64_t inode)
         diagnose(look, inode);
     else if (look.kind == SOCK_STREAM)
         look_at_tcp(fd, look);
+    else if (is_udp(look))
+        look.shutdown = udp_shutdown(fd, look.local, inode);
     look.options = image::read_socket_options(fd, look.domain, look.kind);
     return look;
+}
+
+bool is_udp(const SocketLook &look)
+{
+    return (look.domain == AF_INET || look.domain == AF_INET6) && look.kind == SOCK_DGRAM &&
+           look.protocol == IPPROTO_UDP;
 }
 
 std::string describe_socket(const SocketLook &look)
@@ -243,6 +254,9 @@ namespace {
 
 constexpr size_t most = 8 << 20;
 constexpr int scm_pidfd = 4; // SCM_PIDFD, since Linux 6.5
+// In SO_PEEK_OFF, where the kernel takes any negative number for none: an empty packet was looked
+// at here. It is shown no more to who looks at an offset.
+constexpr int empty_was_seen = -2;
 
 // Peeks where it is told to; puts the socket's own offset for that back in the end.
 class Peeking
@@ -253,6 +267,12 @@ class Peeking
     Peeking(const Peeking &) = delete;
     Peeking &operator=(const Peeking &) = delete;
 
+    bool empty_seen() const { return before_ == empty_was_seen; }
+    void note_empty(bool seen)
+    {
+        if (seen || empty_seen())
+            before_ = seen ? empty_was_seen : -1;
+    }
     void go_to(int offset) const
     {
         setsockopt(fd_, SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof(offset));
@@ -260,8 +280,10 @@ class Peeking
     struct Part {
         ssize_t size = 0; // −1: see `error`
         int error = 0;
-        bool cut = false;    // not all descriptors could be had
-        bool sender = false; // it is told who has sent it
+        bool cut = false;   // not all descriptors could be had
+        bool told = false;  // who has sent it
+        bool way = false;   // how it came
+        std::string sender; // the name of a packet's
         std::vector<Fd> descriptors;
     };
     Part look(char *to, size_t size, int flags) const;
@@ -279,17 +301,23 @@ Peeking::Part Peeking::look(char *to, size_t size, int flags) const
     message.msg_iovlen = 1;
     message.msg_control = control;
     message.msg_controllen = sizeof(control);
+    sockaddr_storage name = {};
+    message.msg_name = &name;
+    message.msg_namelen = sizeof(name);
     Part part;
     part.size = recvmsg(fd_, &message, MSG_CMSG_CLOEXEC | MSG_PEEK | MSG_DONTWAIT | flags);
     if (part.size < 0) {
         part.error = errno;
         return part;
     }
+    part.sender.assign(reinterpret_cast<const char *>(&name),
+                       std::min<size_t>(message.msg_namelen, sizeof(name)));
     part.cut = (message.msg_flags & MSG_CTRUNC) != 0;
     for (cmsghdr *head = CMSG_FIRSTHDR(&message); head != nullptr;
          head = CMSG_NXTHDR(&message, head)) {
         const bool passed = head->cmsg_type == SCM_RIGHTS;
-        part.sender |= head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_CREDENTIALS;
+        part.way |= head->cmsg_level != SOL_SOCKET;
+        part.told |= head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_CREDENTIALS;
         if (head->cmsg_level != SOL_SOCKET || (!passed && head->cmsg_type != scm_pidfd))
             continue;
         const size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -381,17 +409,25 @@ Result<SocketQueue> peek_queue(int fd, const SocketLook &look)
     const bool stream = look.kind == SOCK_STREAM;
     pollfd error = {fd, POLLERR, 0};
     if (poll(&error, 1, 0) == 1 && (error.revents & POLLERR) != 0)
-        return Error(ENOTSUP,
-                     "an error waits in it that is told once, and a look would take it away "
-                     "(ECONNRESET: the other end was closed with something unread)");
+        return Error(
+            ENOTSUP,
+            "an error waits in it that is told once, and a look would take it away "
+            "(of a connection ECONNRESET: the other end was closed with something unread)");
     SocketQueue queue;
     const Room room;
     if (!room)
         return Error::from_errno("room to look into a socket", ENOMEM);
-    const Peeking peeking(fd);
-    peeking.go_to(0);
-    const bool may_end = !stream && (look.shutdown & 1) != 0;
+    Peeking peeking(fd);
+    const bool may_end = look.domain == AF_UNIX && !stream && (look.shutdown & 1) != 0;
     const TellingSenders telling(fd, may_end);
+    if (!stream && peeking.empty_seen()) {
+        const Peeking::Part first = peeking.look(room.get(), most, MSG_TRUNC);
+        if (first.size > 0 || (first.size == 0 && (!may_end || first.told)))
+            return Error(ENOTSUP, "an empty packet may wait in it that an earlier checkpoint has "
+                                  "looked at, and the kernel does not show it again");
+        peeking.note_empty(false);
+    }
+    peeking.go_to(0);
     for (;;) {
         Peeking::Part part = peeking.look(room.get(), most, stream ? 0 : MSG_TRUNC);
         if (part.size < 0 && part.error == EAGAIN)
@@ -406,9 +442,12 @@ Result<SocketQueue> peek_queue(int fd, const SocketLook &look)
         if (size > most || start + size > most)
             return Error(ENOTSUP, "more waits in it than can be saved");
         // The end of a stream, or of packets after the last one.
-        if (size == 0 && (stream || (may_end && !part.sender)) && part.descriptors.empty())
+        if (size == 0 && (stream || (may_end && !part.told)) && part.descriptors.empty())
             return queue;
         queue.bytes.append(room.get(), size);
+        queue.way_told |= part.way;
+        if (size == 0)
+            peeking.note_empty(true);
         if (!part.descriptors.empty()) {
             PassedDescriptors passed;
             passed.position = start;
@@ -423,8 +462,10 @@ Result<SocketQueue> peek_queue(int fd, const SocketLook &look)
             passed.descriptors = std::move(part.descriptors);
             queue.passed.push_back(std::move(passed));
         }
-        if (!stream)
+        if (!stream) {
             queue.packets.push_back(static_cast<uint32_t>(size));
+            queue.senders.push_back(is_unnamed(part.sender) ? std::string() : part.sender);
+        }
     }
 }
 

@@ -22,6 +22,7 @@ struct SocketLook {
     bool local_is_unnamed = true, peer_is_unnamed = true;
     bool ended = false;      // TCP: was a connection, and is none any more
     bool unread = false;     // something waits in it
+    bool failed = false;     // an error waits in it
     bool has_filter = false; // SO_ATTACH_FILTER
     uint32_t backlog = 0;
     uint32_t waiting = 0;  // connections that were not accepted yet
@@ -38,6 +39,7 @@ Result<SocketLook> look_at_socket(int fd, uint64_t inode);
 // it has closed its end.
 std::vector<uint64_t> waiting_callers(uint64_t listener);
 std::string describe_socket(const SocketLook &look);
+bool is_udp(const SocketLook &look);
 // "127.0.0.1:80", "[::1]:80", a path, "@abstract".
 std::string printable_address(const std::string &address);
 // The file name in a UNIX address; empty where there is none.
@@ -53,11 +55,13 @@ struct PassedDescriptors {
 
 struct SocketQueue {
     std::string bytes;
-    std::vector<uint32_t> packets; // their sizes, where the socket keeps them apart
+    std::vector<uint32_t> packets;    // their sizes, where the socket keeps them apart
+    std::vector<std::string> senders; // of each packet: the name, as bind(2) takes it, or nothing
     std::vector<PassedDescriptors> passed;
+    bool way_told = false; // of packets: where they were sent to, or how far they came
 };
 
-// What waits in a UNIX socket, left there; ENOTSUP: something that cannot be saved.
+// What waits in a UNIX or UDP socket, left there; ENOTSUP: something that cannot be saved.
 Result<SocketQueue> peek_queue(int fd, const SocketLook &look);
 
 } // namespace cryo::capture

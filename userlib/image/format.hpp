@@ -109,6 +109,7 @@ enum class RecordType : uint32_t {
     posix_queue = 50,
     page_tracker = 51,
     passed = 52,
+    senders = 54,
     connection = 55,
     waiting = 56,
 

@@ -35,7 +35,7 @@ const char *name_of(RecordType type)
         "EVENTFD",    "SIGNALFD",    "EPOLL_ITEM",   "INOTIFY_WATCH",  "LOCK",    "RLIMIT",
         "CPU",        "NOTICE",      "SOCKET",       "TERMINAL",       "OBJECT",  "ATTACHMENT",
         "TREE",       "MEMBER",      "AGENT",        "PAGE_DIGESTS",   "FOREIGN", "IPC",
-        "GUARD",      "POSIX_QUEUE", "PAGE_TRACKER", "PASSED",         nullptr,   nullptr,
+        "GUARD",      "POSIX_QUEUE", "PAGE_TRACKER", "PASSED",         nullptr,   "SENDERS",
         "CONNECTION", "WAITING"};
     static constexpr const char *file_names[] = {"DELTA", "DELTA_SERVICE", "DELTA_VERSION"};
     size_t i = static_cast<size_t>(type) - 1;

@@ -355,6 +355,26 @@ struct Passed {
     }
 };
 
+// Of packets that wait in a socket without a partner: who has sent them. Their names as bind(2)
+// takes them, one behind the other; who had none has a size of 0.
+struct Senders {
+    static constexpr RecordType type = RecordType::senders;
+    static constexpr uint16_t version = 1;
+    static constexpr bool required = true;
+
+    uint32_t socket = 0;       // OPEN_FILE id of the one that they wait in
+    List<uint32_t> sizes = {}; // of each packet's sender's name
+    Bytes names = {};
+
+    template <class Self, class V>
+    static void fields(Self &s, V &&v)
+    {
+        v("socket", s.socket);
+        v("sizes", s.sizes);
+        v("names", s.names);
+    }
+};
+
 // A TCP connection whose both ends are in the image: SOCKETs of the state pair.
 struct Connection {
     static constexpr RecordType type = RecordType::connection;

@@ -93,6 +93,9 @@ Result<void> fill_packets(Planning &p, const image::Socket &to, std::string_view
             return some.error();
         descriptors[passed->packet] = std::move(*some);
     }
+    const auto senders = p.saved.senders.find(to.open_file);
+    if (senders != p.saved.senders.end())
+        return send_datagrams(p, to, senders->second, bytes, descriptors);
     for (size_t i = 0; i < to.packets.size(); i++) {
         const size_t part = std::min<size_t>(to.packets[i], bytes.size());
         const ssize_t n = send_one(from, bytes.substr(0, part), descriptors[i]);
@@ -112,6 +115,16 @@ Result<void> fill(Planning &p, const image::Socket &to, int from)
                                   : fill_packets(p, to, *bytes, from);
 }
 
+// The kernel does it for a UDP socket that is not connected, and says that it is not.
+Result<void> shut_down(int fd, const image::Socket &socket)
+{
+    const bool internet = socket.domain != AF_UNIX;
+    if (socket.shutdown != 0 && shutdown(fd, static_cast<int>(socket.shutdown) - 1) != 0 &&
+        !(internet && errno == ENOTCONN))
+        return Error::from_errno("shutting a socket down", errno);
+    return {};
+}
+
 } // namespace
 
 Result<void> fill_sockets(Planning &p)
@@ -122,9 +135,24 @@ Result<void> fill_sockets(Planning &p)
             return done.error().within(fmt::format("descriptor {}", descriptor_of(p, one.socket)));
     }
     for (const Unfilled &one : p.unfilled) {
-        const uint32_t how = p.saved.sockets.at(one.socket).shutdown;
-        if (how != 0 && shutdown(p.open_fds.at(one.socket), static_cast<int>(how) - 1) != 0)
-            return Error::from_errno("shutting a socket down", errno);
+        const image::Socket &socket = p.saved.sockets.at(one.socket);
+        if (socket.state == image::SocketState::connected_datagram) {
+            if (Result<void> done = connect_datagram(p, p.open_fds.at(one.socket), socket); !done)
+                return done;
+        }
+        if (Result<void> done = shut_down(p.open_fds.at(one.socket), socket); !done)
+            return done;
+    }
+    // Of those without a partner, too: until now they may have been needed to send.
+    for (const auto &[id, socket] : p.saved.sockets) {
+        const bool lone =
+            socket.kind == SOCK_DGRAM && (socket.state == image::SocketState::bound ||
+                                          socket.state == image::SocketState::fresh ||
+                                          socket.state == image::SocketState::connected_datagram);
+        if (!lone || !is_opened(p, id) || p.redirected.count(id) != 0)
+            continue;
+        if (Result<void> done = shut_down(p.open_fds.at(id), socket); !done)
+            return done;
     }
     if (Result<void> done = finish_connections(p); !done)
         return done;

@@ -56,6 +56,7 @@ Result<int> open_other_end(Planning &p, int fd, const image::Terminal &saved);
 Result<void> open_sockets(Planning &p);
 Result<void> set_socket_options(int fd, const image::Socket &saved);
 Result<void> keep_socket(Planning &p, Fd fd, const image::Socket &saved);
+Result<void> connect_datagram(Planning &p, int fd, const image::Socket &saved);
 // open_tcp.cpp: TCP connections whose both ends are in the image. Before anything is bound: ended
 // ones that still have their addresses.
 void free_addresses(const Planning &p);
@@ -65,6 +66,13 @@ Result<void> finish_connections(Planning &p);
 void plan_listeners(Planning &p);
 // fill_socket.cpp: what waited in sockets, when everything is open that may be on its way there.
 Result<void> fill_sockets(Planning &p);
+// fill_udp.cpp
+Result<void> send_udp(Planning &p, const image::Socket &to, const image::Senders &senders,
+                      std::string_view bytes);
+// fill_datagrams.cpp: under their names, with the descriptors that each brings.
+Result<void> send_datagrams(Planning &p, const image::Socket &to, const image::Senders &senders,
+                            std::string_view bytes,
+                            const std::vector<std::vector<int>> &descriptors);
 // plan_locks.cpp
 void plan_locks(Planning &p);
 

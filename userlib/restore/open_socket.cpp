@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sockets: made anew, named, connected in pairs, and filled with what was in them.
-#include "capture/socket_look.hpp"
 #include "image/socket_options.hpp"
 #include "restore/open_parts.hpp"
+#include "restore/socket_name.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -49,68 +49,7 @@ Result<void> keep_socket(Planning &p, Fd fd, const image::Socket &saved)
 
 namespace {
 
-struct Address {
-    sockaddr_storage storage = {};
-    socklen_t size = 0;
-
-    explicit Address(image::Bytes bytes)
-        : size(static_cast<socklen_t>(std::min(bytes.size(), sizeof(storage))))
-    {
-        memcpy(&storage, bytes.data(), size);
-    }
-    std::string text() const
-    {
-        return capture::printable_address(
-            std::string(reinterpret_cast<const char *>(&storage), size));
-    }
-    const sockaddr *get() const { return reinterpret_cast<const sockaddr *>(&storage); }
-    // The file name of a UNIX address; nullptr where there is none.
-    const char *path() const
-    {
-        const auto &local = reinterpret_cast<const sockaddr_un &>(storage);
-        if (storage.ss_family != AF_UNIX || size <= offsetof(sockaddr_un, sun_path) ||
-            local.sun_path[0] == 0)
-            return nullptr;
-        return local.sun_path;
-    }
-};
-
-// UNIX names may count from the program's working directory.
-class InDirectory
-{
-  public:
-    explicit InDirectory(const std::string &path)
-        : before_(open(".", O_PATH | O_DIRECTORY | O_CLOEXEC)), there_(chdir(path.c_str()) == 0)
-    {}
-    ~InDirectory()
-    {
-        if (there_ && fchdir(before_.get()) != 0)
-            there_ = false;
-    }
-    InDirectory(const InDirectory &) = delete;
-    InDirectory &operator=(const InDirectory &) = delete;
-
-  private:
-    Fd before_;
-    bool there_;
-};
-
-// A socket file whose socket is gone is in the way.
-Result<void> remove_stale(const Address &address, int kind)
-{
-    const char *path = address.path();
-    struct stat now;
-    if (path == nullptr || lstat(path, &now) != 0)
-        return {};
-    if (!S_ISSOCK(now.st_mode))
-        return Error(EEXIST, fmt::format("{} stands where a socket was; remove it", path));
-    const Fd caller(socket(AF_UNIX, kind | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (connect(caller.get(), address.get(), address.size) == 0 || errno != ECONNREFUSED)
-        return Error(EADDRINUSE, fmt::format("somebody uses the socket {}", path));
-    if (unlink(path) != 0)
-        return Error::from_errno(fmt::format("removing the old socket {}", path), errno);
-    return {};
-}
+using Address = SocketName;
 
 Result<void> name_it(Planning &p, int fd, const image::Socket &saved)
 {
@@ -325,14 +264,14 @@ Result<void> open_one(Planning &p, const image::Socket &saved)
         if (listen(made->get(), static_cast<int>(saved.backlog)) != 0)
             return Error::from_errno("listening again", errno);
     } else if (saved.state == SocketState::connected_datagram) {
-        const Address peer(saved.peer);
-        const InDirectory inside{std::string(p.saved.process.cwd)};
-        // As when its receiver went away while the program ran: it finds out when it sends.
-        if (connect(made->get(), peer.get(), peer.size) != 0)
-            p.plan.notices.push_back(
-                fmt::format("descriptor {}: nobody is there at {} ({}); it is not connected",
-                            descriptor_of(p, saved.open_file), peer.text(), strerror(errno)));
+        // Once connected, it would take nothing of others than its peer.
+        if (p.saved.senders.count(saved.open_file) == 0) {
+            if (Result<void> done = connect_datagram(p, made->get(), saved); !done)
+                return done;
+        }
     }
+    if (p.saved.senders.count(saved.open_file) != 0)
+        p.unfilled.push_back({saved.open_file, 0, {}});
     return keep_socket(p, std::move(*made), saved);
 }
 
@@ -379,6 +318,21 @@ Result<void> connect_waiting(Planning &p)
 }
 
 } // namespace
+
+Result<void> connect_datagram(Planning &p, int fd, const image::Socket &saved)
+{
+    const Address peer(saved.peer);
+    const InDirectory inside{std::string(p.saved.process.cwd)};
+    // As when its receiver went away while the program ran: it finds out when it sends.
+    if (connect(fd, peer.get(), peer.size) == 0)
+        return {};
+    if (saved.domain != AF_UNIX) // needs nobody to be there
+        return Error::from_errno("connecting to " + peer.text(), errno);
+    p.plan.notices.push_back(
+        fmt::format("descriptor {}: nobody is there at {} ({}); it is not connected",
+                    descriptor_of(p, saved.open_file), peer.text(), strerror(errno)));
+    return {};
+}
 
 Result<void> open_sockets(Planning &p)
 {

@@ -214,6 +214,7 @@ Saved Planner::distribute()
     common.terminals = first.terminals;
     common.sockets = first.sockets;
     common.passed = first.passed;
+    common.senders = first.senders;
     common.connections = first.connections;
     common.waiting = first.waiting;
     common.timers = first.timers;

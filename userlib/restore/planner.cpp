@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -27,6 +28,57 @@ std::vector<std::string> split(const std::string &block)
     return parts;
 }
 
+// Programs that show a title write it over their arguments and their environment (setproctitle).
+bool is_environment(const std::vector<std::string> &variables)
+{
+    return std::ranges::all_of(variables, [](const std::string &variable) {
+        const size_t name = variable.find('=');
+        return name != 0 && name != std::string::npos;
+    });
+}
+
+// Where the libraries lie that were mapped, but for the places in which they are looked for anyway.
+std::vector<std::string> library_directories(const Saved &saved)
+{
+    std::vector<std::string> found;
+    for (const image::Region &region : saved.regions) {
+        const auto file = saved.files.find(region.file);
+        if ((region.prot & PROT_EXEC) == 0 || file == saved.files.end() ||
+            file->second.path == saved.process.exe)
+            continue;
+        std::string directory = std::filesystem::path(file->second.path).parent_path();
+        const bool is_standard = directory == "/lib" || directory == "/usr/lib" ||
+                                 directory == "/lib64" || directory == "/lib/x86_64-linux-gnu" ||
+                                 directory == "/usr/lib/x86_64-linux-gnu";
+        if (!is_standard && std::ranges::find(found, directory) == found.end())
+            found.push_back(std::move(directory));
+    }
+    return found;
+}
+
+// LD_LIBRARY_PATH as the program had it, or as good as that: what is left of it may have been
+// written over, and a relative directory in it was one of the place where the program was started.
+std::string library_path(const Saved &saved, const std::vector<std::string> &variables)
+{
+    constexpr std::string_view name = "LD_LIBRARY_PATH=";
+    std::string path;
+    for (const std::string &variable : variables) {
+        if (variable.starts_with(name))
+            path = variable.substr(name.size());
+    }
+    bool is_absolute = true;
+    for (size_t at = 0; at < path.size(); at = path.find_first_of(":;", at) + 1) {
+        is_absolute = is_absolute && path[at] == '/';
+        if (path.find_first_of(":;", at) == std::string::npos)
+            break;
+    }
+    if (is_environment(variables) && is_absolute)
+        return path;
+    for (const std::string &directory : library_directories(saved))
+        path += (path.empty() ? "" : ":") + directory;
+    return path;
+}
+
 void plan_exec(Planning &p)
 {
     p.plan.exe = std::string(p.saved.process.exe);
@@ -35,10 +87,13 @@ void plan_exec(Planning &p)
         p.plan.arguments.push_back(p.plan.exe);
     // The restored program has its own environment, in its memory. The fresh one needs what its
     // dynamic linker would look at, to start at all.
-    for (const std::string &variable : split(p.saved.environment)) {
-        if (variable.rfind("LD_LIBRARY_PATH=", 0) == 0 || variable.rfind("GLIBC_TUNABLES=", 0) == 0)
+    const std::vector<std::string> variables = split(p.saved.environment);
+    for (const std::string &variable : variables) {
+        if (variable.starts_with("GLIBC_TUNABLES="))
             p.plan.environment.push_back(variable);
     }
+    if (const std::string path = library_path(p.saved, variables); !path.empty())
+        p.plan.environment.push_back("LD_LIBRARY_PATH=" + path);
 }
 
 // The restored program may ask where it came from (cr_get_restart_info).

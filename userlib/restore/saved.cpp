@@ -97,6 +97,8 @@ bool take(Saved &s, image::RecordType type, image::Bytes payload, bool &known)
         return put(payload, s.queues, &image::PosixQueue::file);
     case RecordType::passed:
         return append(payload, s.passed);
+    case RecordType::senders:
+        return put(payload, s.senders, &image::Senders::socket);
     case RecordType::connection:
         return append(payload, s.connections);
     case RecordType::waiting:

@@ -33,6 +33,7 @@ struct Saved {
     std::map<uint32_t, image::PosixQueue> queues;  // by FILE
     std::map<uint32_t, image::Socket> sockets;
     std::vector<image::Passed> passed;
+    std::map<uint32_t, image::Senders> senders; // by the SOCKET's OPEN_FILE
     std::vector<image::Connection> connections;
     std::vector<image::Waiting> waiting;
     std::set<uint32_t> only_passed; // open files that no process has

@@ -1,22 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A TCP connection that is full: what its reader has no room for, nobody can look at.
-#include "probe.h"
-
-#include <netinet/in.h>
-#include <sys/socket.h>
+#include "tcp_pair.h"
 
 int main(int argc, char **argv)
 {
     probe_start(argc, argv);
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    const int listener = PROBE_TRY(socket(AF_INET, SOCK_STREAM, 0));
-    PROBE_TRY(bind(listener, (struct sockaddr *)&address, size));
-    PROBE_TRY(listen(listener, 1));
-    PROBE_TRY(getsockname(listener, (struct sockaddr *)&address, &size));
-    const int client = PROBE_TRY(socket(AF_INET, SOCK_STREAM, 0));
-    PROBE_TRY(connect(client, (struct sockaddr *)&address, size));
-    const int server = PROBE_TRY(accept(listener, NULL, NULL));
+    int client, server;
+    probe_connect_tcp(&client, &server);
     static char bytes[65536];
     do {
         long long sent = 0, got = 0;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 foreach(name pipeline shared_offset shared_memory shared_forms zombie relations orphan socketpair
         passed_descriptor passed_between unix_connection
-        unix_names unix_waiting tcp_members
+        unix_names unix_waiting tcp_members udp_members
         terminal_shell member_locks waiting_parent executed_child member_signals
         fork_storm leaving listener controlling_terminal cloned)
     cryo_test_program(trees/${name})

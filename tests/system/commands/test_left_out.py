@@ -4,6 +4,8 @@
 back."""
 import errno
 import os
+import signal
+import subprocess
 
 import case
 
@@ -64,6 +66,24 @@ class LeftOut(case.Case):
         self.end(restarted)
         self.assert_good("again")
         self.assert_good("tree")
+
+    def test_restart_that_waits(self):
+        """For an id that somebody holds who has ended: us, who do not wait for the program yet."""
+        program = self.start()
+        self.save("--nosync", "--kill", "-f", "image", program.pid)
+        case.wait_until("its end", lambda: case.state(program.pid) == "Z")
+        restarted = self.spawn(case.command("cr_restart"), "-q", "--restore-pid", "image",
+                               stderr=subprocess.PIPE)
+        case.wait_until("cr_restart", lambda: case.status(restarted.pid, "Name") == "cr_restart")
+        os.kill(restarted.pid, signal.SIGSTOP)  # it would give up after a while
+        said = self.refuse(errno.ESRCH, "-f", "again", restarted.pid)
+        self.assertIn("has not brought back anybody yet", said)
+
+    def test_only_the_restart(self):
+        restarted = self.restarted()
+        said = self.refuse(errno.ESRCH, "-p", "-f", "again", restarted.pid)
+        self.assertIn(f"process {restarted.pid} is a cr_restart", said)
+        self.assertIn("save process", said)
 
     def test_restart_that_is_not_left_out(self):
         restarted = self.restarted("--omit-never")

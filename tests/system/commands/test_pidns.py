@@ -85,9 +85,10 @@ class PidNamespace(case.Case):
         program.wait()
         restarted = self.back("image")
         self.assertEqual("0", self.ask(restarted, "0"))
+        pid, first = self.inside(restarted)
+        self.await_read(pid)
         restarted.send_signal(signal.SIGUSR1)
         self.assertEqual("usr1\n", restarted.stdout.readline())
-        _, first = self.inside(restarted)
         restarted.communicate("os._exit(42)\n")
         self.assertEqual(42, restarted.returncode)
         self.await_gone(first)
@@ -117,8 +118,9 @@ class PidNamespace(case.Case):
         said = json.loads(restarted.stderr.readline())
         pid, first = self.inside(restarted)
         self.assertEqual((pid, program.pid, 2), (said["pid"], said["own_pid"], said["processes"]))
-        self.assertEqual("['State:', 'S', '(sleeping)']", self.ask(
-            restarted, f"open('/proc/{child}/status').read().splitlines()[2].split()"))
+        case.wait_until("the sleep of its child", lambda: self.ask(
+            restarted, f"open('/proc/{child}/status').read().splitlines()[2].split()") ==
+            "['State:', 'S', '(sleeping)']")
         left = self.child_of(pid)
         restarted.stdin.write("os._exit(3)\n")
         restarted.stdin.close()
@@ -133,6 +135,11 @@ class PidNamespace(case.Case):
     def reads_input(pid):
         with open(f"/proc/{pid}/syscall", encoding="ascii") as file:
             return file.read().split()[:2] == ["0", "0x0"]
+
+    def await_read(self, pid):
+        """Of the next line: Python does not hear of what comes just before a read until that has
+        read something."""
+        case.wait_until("the read of the next line", lambda: self.reads_input(pid))
 
     def test_a_terminal(self):
         program = self.asked()
@@ -149,9 +156,7 @@ class PidNamespace(case.Case):
                 seen = b""
                 while not seen.endswith(b"0\r\n0\r\n"):
                     seen += screen.read(1)
-                # Python does not hear of what comes just before a read until that has read something.
-                program = self.child_of(self.child_of(pid))
-                case.wait_until("the read of the next line", lambda: self.reads_input(program))
+                self.await_read(self.child_of(self.child_of(pid)))
                 os.write(terminal, b"\x03")
                 while b"KeyboardInterrupt" not in seen and not seen.endswith(b"^C"):
                     seen += screen.read(1)

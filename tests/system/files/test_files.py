@@ -177,6 +177,85 @@ class Files(unittest.TestCase):
             self.assertEqual(bool(option) and waits != "pass", "SO_PASSCRED" in told, told)
             os.unlink(self.path("ready"))
 
+    # Where `waits` is a socket with datagrams of `sender`, which is closed.
+    DATAGRAMS = ("import socket; new = lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+                 "waits, sender = new(), new(); waits.bind('waits')\n")
+
+    def test_datagrams_whose_sender_has_its_name_no_more(self):
+        abstract = f"\0files.{os.getpid()}"
+        for name in ("sender", abstract):
+            for file in ("waits", "sender", "ready"):
+                if os.path.exists(self.path(file)):
+                    os.unlink(self.path(file))
+            self.start(self.DATAGRAMS + f"sender.bind({name!r}); sender.sendto(b'text', 'waits')\n"
+                       "sender.close()", "print(waits.recvfrom(9), flush=True)")
+            self.save("--clobber")
+            if name == "sender":
+                os.unlink(self.path(name))
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+                other.bind(self.path(name) if name == "sender" else name)
+                status, printed = self.restart()
+                self.assertNotEqual(0, status)
+                self.assertIn("sender" if name == "sender" else "@" + name[1:], printed)
+            os.unlink(self.path("go"))
+            self.back()
+            self.assertIn("(b'text', ", self.read(self.log.name).splitlines()[-1])
+            os.unlink(self.path("go"))
+
+    def test_datagrams_of_somebody_outside(self):
+        self.start(self.DATAGRAMS + "sender.bind('sender'); sender.sendto(b'first', 'waits')",
+                   "waits.setblocking(False)\n"
+                   "try: print(waits.recv(9), flush=True)\n"
+                   "except BlockingIOError: print('nothing', flush=True)")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+            other.bind(self.path("outside"))
+            other.sendto(b"text", self.path("waits"))
+            self.assertIn(self.path("outside"), self.refused())
+            self.assertIn(self.path("outside"), self.save("--sockets=close"))
+            self.back()
+        self.assertIn("nothing", self.read(self.log.name))
+
+    # Where `waits` is a UDP socket, and `sender` another one; their addresses are in "ready".
+    UDP = ("import socket; new = lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+           "waits, sender = new(), new()\n"
+           "for one in (waits, sender): one.bind(('127.0.0.1', 0))\n"
+           "with open('named', 'w') as file:\n"
+           "    print(waits.getsockname()[1], sender.getsockname()[1], file=file)\n"
+           "def send():\n"
+           "    sender.sendto(b'text', waits.getsockname())\n"
+           "    waits.recv(9, socket.MSG_PEEK)\n")
+
+    def ports(self):
+        return [int(word) for word in self.read(self.path("named")).split()]
+
+    def test_udp_of_an_address_that_another_has(self):
+        self.start(self.UDP + "send(); sender.close()", "print(waits.recvfrom(9), flush=True)")
+        address = ("127.0.0.1", self.ports()[1])
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+            other.bind(address)
+            self.assertIn(f"127.0.0.1:{address[1]}", self.refused())
+        self.save()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+            other.bind(address)
+            status, printed = self.restart()
+            self.assertNotEqual(0, status)
+            self.assertIn(f"127.0.0.1:{address[1]}", printed)
+        os.unlink(self.path("go"))
+        self.back()
+        self.assertIn(f"(b'text', {address!r})", self.read(self.log.name))
+
+    def test_udp_to_outside(self):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+            other.bind(("127.0.0.1", 0))
+            port = other.getsockname()[1]
+            self.start(self.UDP + f"send(); sender.connect(('127.0.0.1', {port}))",
+                       "try: sender.send(b'x'); print('sent', flush=True)\n"
+                       "except OSError as error: print(error.errno, flush=True)")
+            self.assertIn(f"127.0.0.1:{port}", self.refused())
+            self.save("--sockets=close")
+        self.back()
+        self.assertNotIn("sent", self.read(self.log.name))
+
     def check_redirection_of_tcp(self, ends):
         self.check_redirection_of_one_end(
             "l = socket.create_server(('127.0.0.1', 0))\n"

@@ -62,12 +62,13 @@ class Keeper(unittest.TestCase):
         self.addCleanup(self.end_all)
 
     def end_all(self):
+        # What a keeper does begins before it has written down who it is.
+        keepers = [self.keeper_of(program.pid) for program in self.programs]
         for program in self.programs:
             self.kill(program)
-        for directory in ("one", "two"):  # nothing writes into them when they are removed
-            keeper = self.state(directory).get("keeper")
-            if keeper:
-                wait_until("the end of the keeper", lambda pid=keeper: not exists(pid))
+        keepers += [self.state(directory).get("keeper") for directory in ("one", "two")]
+        for keeper in filter(None, keepers):  # nothing writes into a directory, or removes it
+            wait_until("the end of the keeper", lambda pid=keeper: not exists(pid))
 
     def path(self, *names):
         return os.path.join(self.top, *names)

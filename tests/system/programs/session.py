@@ -237,6 +237,10 @@ class Session:
         except (Failed, tools.ToolFailed) as failure:
             text = str(failure)
             lacks = text.startswith("LACKS: ")
+            if isinstance(failure, tools.ToolFailed) and self.started:
+                ended = self.started.poll()
+                text += ("; the program goes on" if ended is None else
+                         f"; the program ended with status {ended}") + f": {self._printed()}"
             outcome = Outcome("LACKS" if lacks else "FAIL", text.removeprefix("FAIL: "))
         finally:
             processes.kill_family(os.getpid())

@@ -206,6 +206,77 @@ TEST(EarlyLook, NoticesLockedMemory)
     EXPECT_TRUE(seen.again);
 }
 
+namespace {
+
+// Of a program that changes its memory after the early look, and says that it has not.
+bool held_afterwards(Program::Change change)
+{
+    Program program(nothing, change);
+    const Proc proc = program.proc();
+    EarlyLook look = EarlyLook::at(proc);
+    EXPECT_TRUE(look.smaps(proc));
+    look.hear(UINT64_MAX);
+    EXPECT_TRUE(look.can_wait());
+    program.change();
+    const Result<bool> held = look.held_afterwards(proc, {});
+    EXPECT_TRUE(held);
+    return *held;
+}
+
+} // namespace
+
+TEST(EarlyLook, CanWaitIfThereWasNoAdviceSince)
+{
+    constexpr uint64_t second = 1'000'000'000;
+    Program program(nothing, nothing);
+    EarlyLook look = EarlyLook::at(program.proc());
+    look.hear(3600 * second);
+    EXPECT_FALSE(look.can_wait()); // it is not used yet
+    ASSERT_TRUE(look.smaps(program.proc()));
+    EXPECT_TRUE(look.can_wait());
+    look.hear(0);
+    EXPECT_FALSE(look.can_wait());
+    look.hear(1000); // much was read since
+    EXPECT_FALSE(look.can_wait());
+    EarlyLook none;
+    none.hear(3600 * second);
+    EXPECT_FALSE(none.can_wait());
+}
+
+TEST(EarlyLook, IsCheckedWhenTheProgramRunsAgain)
+{
+    EXPECT_TRUE(held_afterwards(nothing));
+    for (const int advice : {MADV_DONTDUMP, MADV_SEQUENTIAL, MADV_NOHUGEPAGE, MADV_DONTFORK}) {
+        static int chosen;
+        chosen = advice;
+        EXPECT_FALSE(held_afterwards([](char *memory) { madvise(memory, size, chosen); }));
+    }
+}
+
+TEST(EarlyLook, MappingsMayComeAndGoWhenTheProgramRunsAgain)
+{
+    EXPECT_TRUE(held_afterwards([](char *memory) {
+        munmap(memory, 7 * page);
+        if (mmap(nullptr, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)
+            _exit(2);
+    }));
+}
+
+TEST(EarlyLook, AgreesOnMappingsThatAreInBoth)
+{
+    const std::string one = "1000-2000 rw-p 00000000 00:00 0\nVmFlags: rd wr mr mw me ac\n";
+    const std::string advised = "1000-2000 rw-p 00000000 00:00 0\nVmFlags: rd wr mr mw me dd ac\n";
+    const std::string other = "3000-4000 rw-p 00000000 00:00 0\nVmFlags: rd wr mr mw me ac\n";
+    EXPECT_TRUE(agree(one, one));
+    EXPECT_FALSE(agree(one, advised));
+    EXPECT_FALSE(agree(one + other, advised + other));
+    EXPECT_FALSE(agree(other + one, advised));
+    EXPECT_TRUE(agree(one, other));
+    EXPECT_TRUE(agree(one, one + other));
+    EXPECT_TRUE(agree(one, ""));
+    EXPECT_TRUE(agree("", advised));
+}
+
 TEST(EarlyLook, IsNotUsedWhereCopiesLackSomething)
 {
     for (const int advice : {MADV_DONTFORK, MADV_WIPEONFORK}) {

@@ -8,6 +8,8 @@
 #include <random>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 namespace cryo::capture {
 
@@ -128,6 +130,67 @@ TEST(SocketQueue, EmptyPacketsOfWhoIsGoneAreThere)
         ASSERT_EQ(0, getsockopt(pair.to.get(), SOL_SOCKET, SO_PASSCRED, &told, &size));
         EXPECT_EQ(0, told);
     }
+}
+
+// The kernel shows an empty packet once to who looks at an offset.
+TEST(SocketQueue, AnEmptyPacketIsNotTakenForNoneLater)
+{
+    int ends[2];
+    ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends));
+    const Fd one(ends[0]), other(ends[1]);
+    for (const char *text : {"a", "", "b"})
+        ASSERT_EQ(static_cast<ssize_t>(strlen(text)), send(one.get(), text, strlen(text), 0));
+    const auto peek = [&other] {
+        Result<SocketLook> look = look_at_socket(other.get(), inode(other.get()));
+        return look ? peek_queue(other.get(), *look) : Result<SocketQueue>(look.error());
+    };
+    Result<SocketQueue> first = peek();
+    ASSERT_TRUE(first) << first.error().text();
+    EXPECT_EQ((std::vector<uint32_t>{1, 0, 1}), first->packets);
+    Result<SocketQueue> second = peek();
+    ASSERT_FALSE(second);
+    EXPECT_EQ(ENOTSUP, second.error().code());
+    char byte;
+    for (const ssize_t size : {1, 0, 1})
+        ASSERT_EQ(size, recv(other.get(), &byte, 1, MSG_DONTWAIT));
+    Result<SocketQueue> empty = peek();
+    ASSERT_TRUE(empty) << empty.error().text();
+    EXPECT_TRUE(empty->packets.empty());
+    ASSERT_EQ(1, send(one.get(), "c", 1, 0));
+    for (int i = 0; i < 2; i++) {
+        Result<SocketQueue> again = peek();
+        ASSERT_TRUE(again) << again.error().text();
+        EXPECT_EQ((std::vector<uint32_t>{1}), again->packets);
+    }
+}
+
+// Also when they are gone.
+TEST(SocketQueue, SendersAreToldByTheirNames)
+{
+    const auto named = [](const char *name, sockaddr_un &address, socklen_t &size) {
+        const std::string whole = std::string(1, '\0') + name + std::to_string(getpid());
+        address = {};
+        address.sun_family = AF_UNIX;
+        memcpy(address.sun_path, whole.data(), whole.size());
+        size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + whole.size());
+        Fd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+        EXPECT_EQ(0, bind(fd.get(), reinterpret_cast<const sockaddr *>(&address), size));
+        return fd;
+    };
+    sockaddr_un to, from;
+    socklen_t to_size, from_size;
+    const Fd receiver = named("receiver", to, to_size);
+    Fd sender = named("sender", from, from_size);
+    const Fd nobody(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    for (const int fd : {sender.get(), nobody.get(), sender.get()})
+        EXPECT_EQ(1, sendto(fd, "x", 1, 0, reinterpret_cast<const sockaddr *>(&to), to_size));
+    sender.reset();
+    Result<SocketLook> look = look_at_socket(receiver.get(), inode(receiver.get()));
+    ASSERT_TRUE(look);
+    Result<SocketQueue> queue = peek_queue(receiver.get(), *look);
+    ASSERT_TRUE(queue) << queue.error().text();
+    const std::string name(reinterpret_cast<const char *>(&from), from_size);
+    EXPECT_EQ((std::vector<std::string>{name, "", name}), queue->senders);
 }
 
 } // namespace cryo::capture

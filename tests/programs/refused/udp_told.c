@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// A UDP datagram that waits, and of which its receiver is told where it was sent to.
+#include "probe.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+int main(int argc, char **argv)
+{
+    probe_start(argc, argv);
+    do {
+        struct sockaddr_in to = {.sin_family = AF_INET};
+        const int fd = (int)PROBE_TRY(socket(AF_INET, SOCK_DGRAM, 0));
+        PROBE_TRY(bind(fd, (struct sockaddr *)&to, sizeof to));
+        PROBE_TRY(getsockname(fd, (struct sockaddr *)&to, &(socklen_t){sizeof to}));
+        PROBE_TRY(setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &(int){1}, sizeof(int)));
+        to.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 6);
+        PROBE_TRY(sendto(fd, "mine", 4, 0, (struct sockaddr *)&to, sizeof to));
+        PROBE_TRY(recv(fd, (char[4]){0}, 4, MSG_PEEK)); // it has come
+        probe_ready();
+        PROBE_SABOTAGE("datagram", recv(fd, (char[4]){0}, 4, 0));
+        char text[8] = "";
+        union {
+            struct cmsghdr header;
+            char room[CMSG_SPACE(sizeof(struct in_pktinfo))];
+        } control = {0};
+        struct iovec part = {.iov_base = text, .iov_len = sizeof text - 1};
+        struct msghdr message = {.msg_iov = &part,
+                                 .msg_iovlen = 1,
+                                 .msg_control = &control,
+                                 .msg_controllen = sizeof control};
+        probe_equal("bytes of the datagram", 4, recvmsg(fd, &message, MSG_DONTWAIT));
+        struct in_pktinfo how;
+        memcpy(&how, CMSG_DATA(&control.header), sizeof how);
+        probe_equal("where it was sent to", to.sin_addr.s_addr, how.ipi_addr.s_addr);
+        PROBE_TRY(close(fd));
+    } while (probe_more());
+    return probe_pass();
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/advice.hpp"
+
+#include "sys/raw.hpp"
+
+#include <atomic>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+namespace cryo::agent {
+
+namespace {
+
+std::atomic<bool> noticed;
+// More than none in the child of a fork in the middle of a call: then nothing is ever known.
+std::atomic<uint32_t> under_way;
+// Of the monotonic clock. After a restart, and in another time namespace, that may be ahead.
+std::atomic<int64_t> last;
+
+int64_t now()
+{
+    constexpr int64_t second = 1'000'000'000;
+    timespec time = {};
+    sys::call(SYS_clock_gettime, CLOCK_MONOTONIC, &time);
+    return time.tv_sec * second + time.tv_nsec;
+}
+
+// What concerns pages, and not what their mapping is from now on.
+bool is_lasting(int advice)
+{
+    constexpr int cold = 20, pageout = 21, populate_read = 22, populate_write = 23,
+                  dontneed_locked = 24, collapse = 25; // for headers that are older
+    switch (advice) {
+    case MADV_WILLNEED:
+    case MADV_DONTNEED:
+    case MADV_FREE:
+    case MADV_REMOVE:
+    case MADV_HWPOISON:
+    case cold:
+    case pageout:
+    case populate_read:
+    case populate_write:
+    case dontneed_locked:
+    case collapse:
+        return false;
+    default:
+        return true;
+    }
+}
+
+} // namespace
+
+void notice_advice()
+{
+    noticed.store(true);
+}
+
+Advising::Advising(int advice) : lasting_(is_lasting(advice))
+{
+    if (lasting_)
+        under_way.fetch_add(1);
+}
+
+Advising::~Advising()
+{
+    if (!lasting_)
+        return;
+    last.store(now());
+    under_way.fetch_sub(1);
+}
+
+uint64_t since_last_advice()
+{
+    if (!noticed.load() || under_way.load() != 0)
+        return 0;
+    const int64_t span = now() - last.load();
+    return span > 0 ? static_cast<uint64_t>(span) : 0;
+}
+
+} // namespace cryo::agent

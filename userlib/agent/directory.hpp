@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Directories of /proc whose entries are numbers: of threads, of descriptors.
+#pragma once
+
+#include "sys/raw.hpp"
+
+#include <cstdint>
+#include <sys/syscall.h>
+
+namespace cryo::agent {
+
+struct Dirent64 { // as getdents64 fills it
+    uint64_t ino;
+    int64_t off;
+    uint16_t length;
+    uint8_t type;
+    char name[];
+};
+
+// Parses a decimal name; −1 when it is none.
+inline int number(const char *s)
+{
+    int n = 0;
+    if (*s == 0)
+        return -1;
+    for (; *s != 0; s++) {
+        if (*s < '0' || *s > '9')
+            return -1;
+        n = n * 10 + (*s - '0');
+    }
+    return n;
+}
+
+// use(N) of each; what it says below zero ends it, and is the result, as is an error of the kernel.
+template <size_t N, class Use>
+long each_number(long dir, char (&buffer)[N], const Use &use)
+{
+    for (;;) {
+        const long n = sys::call(SYS_getdents64, dir, buffer, N);
+        if (n <= 0)
+            return n;
+        for (long at = 0; at < n;) {
+            const auto *entry = reinterpret_cast<const Dirent64 *>(buffer + at);
+            at += entry->length;
+            const int found = number(entry->name);
+            if (const long said = found >= 0 ? use(found) : 0; said < 0)
+                return said;
+        }
+    }
+}
+
+} // namespace cryo::agent

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who has sent the packets that wait in a socket. The kernel keeps the name of a sender for as long
+// as one of its packets waits, and tells it to who looks; a restart sends them from that name
+// again.
+#include "capture/files.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+namespace cryo::capture {
+
+namespace {
+
+#ifndef SO_PASSPIDFD
+#define SO_PASSPIDFD 76 // since Linux 6.5; libc's headers may be older
+#endif
+
+// An option that has the kernel tell of each message who has sent it; nullptr: none.
+const char *tells_sender(int fd)
+{
+    constexpr std::pair<int, const char *> options[] = {
+        {SO_PASSCRED, "SO_PASSCRED"}, {SO_PASSPIDFD, "SO_PASSPIDFD"}, {SO_PASSSEC, "SO_PASSSEC"}};
+    for (const auto &[name, text] : options) {
+        int value = 0;
+        socklen_t size = sizeof(value);
+        if (getsockopt(fd, SOL_SOCKET, name, &value, &size) == 0 && value != 0)
+            return text;
+    }
+    return nullptr;
+}
+
+} // namespace
+
+// Somebody who is none of ours has the name, or its file is something else now: a restart could not
+// take it, as long as that is so.
+bool Files::is_taken(const std::string &sender, const std::string &cwd) const
+{
+    if (std::ranges::any_of(looked_at_, [&sender](const auto &one) {
+            const SocketLook &look = one.second.look;
+            return look.domain == AF_UNIX && look.kind == SOCK_DGRAM && look.local == sender;
+        }))
+        return false;
+    sockaddr_un name = {};
+    size_t size = std::min(sender.size(), sizeof(name));
+    memcpy(&name, sender.data(), size);
+    if (std::string path = unix_path(sender); !path.empty()) {
+        if (path.front() != '/')
+            path = cwd + "/" + path;
+        struct stat now;
+        if (lstat(path.c_str(), &now) != 0)
+            return false;
+        if (!S_ISSOCK(now.st_mode))
+            return true;
+        if (path.size() >= sizeof(name.sun_path))
+            return false; // the restart finds out, from that directory
+        memcpy(name.sun_path, path.c_str(), path.size() + 1);
+        size = offsetof(sockaddr_un, sun_path) + path.size() + 1;
+    }
+    const Fd caller(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    return connect(caller.get(), reinterpret_cast<const sockaddr *>(&name),
+                   static_cast<socklen_t>(size)) == 0 ||
+           errno != ECONNREFUSED;
+}
+
+// Empty; or why what waits in it could not be sent again as it was.
+std::string Files::read_senders(const SeenSocket &socket, const image::Socket &record,
+                                const std::string &cwd)
+{
+    const Seen &seen = seen_[socket.seen];
+    const SocketLook &look = socket.look;
+    if ((look.domain != AF_UNIX && !is_udp(look)) ||
+        (socket.queue->packets.empty() && socket.queue->bytes.empty()))
+        return {};
+    const std::vector<std::string> &senders = socket.queue->senders;
+    if (is_udp(look)) {
+        std::string problem = record.state == image::SocketState::closed
+                                  ? "with datagrams of a connection that will be closed"
+                                  : udp_problem(socket);
+        if (problem.empty())
+            keep_senders(senders, record);
+        return problem;
+    }
+    if (const char *option = tells_sender(seen.shared.get()); option != nullptr) {
+        // Only the sender itself could say so again, and it is gone, or elsewhere.
+        if (look.kind == SOCK_DGRAM && !socket.in_pair)
+            return fmt::format("with datagrams of which it is told who has sent them ({})", option);
+        notices_.push_back(
+            fmt::format("descriptor {}: a socket, {}: of what waits in it, a restarted program is "
+                        "told that cr_restart has sent it ({})",
+                        seen.fd, describe_socket(look), option));
+    }
+    if (look.kind != SOCK_DGRAM)
+        return {}; // from who is, or was, at the other end
+    if (socket.in_pair || record.state == image::SocketState::closed) {
+        // What had come before the two were connected stays where it is.
+        const SocketLook *peer = socket.in_pair ? &looked_at_.at(look.peer_inode).look : nullptr;
+        const std::string expected =
+            peer == nullptr || peer->local_is_unnamed ? std::string() : peer->local;
+        if (std::ranges::any_of(senders, [&](const auto &one) { return one != expected; }))
+            return "with datagrams of somebody else than its peer";
+        return {};
+    }
+    if (look.local_is_unnamed)
+        return "with datagrams that nobody could send to it now";
+    for (const std::string &sender : senders) {
+        if (!sender.empty() && is_taken(sender, cwd))
+            return fmt::format("with datagrams of {}, a name that somebody outside has",
+                               printable_address(sender));
+    }
+    keep_senders(senders, record);
+    return {};
+}
+
+void Files::keep_senders(const std::vector<std::string> &senders, const image::Socket &record)
+{
+    std::vector<uint32_t> sizes;
+    std::string names;
+    for (const std::string &sender : senders) {
+        sizes.push_back(static_cast<uint32_t>(sender.size()));
+        names += sender;
+    }
+    image::Senders all;
+    all.socket = record.open_file;
+    all.sizes = strings_.keep_list(sizes);
+    all.names = image::as_bytes(strings_.keep(std::move(names)));
+    senders_.push_back(all);
+}
+
+} // namespace cryo::capture

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Datagrams that waited in a socket without a partner: sent again under the names of those who had
+// sent them, most of whom are gone.
+#include "base/passing.hpp"
+#include "restore/open_parts.hpp"
+#include "restore/socket_name.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace cryo::restore {
+
+namespace {
+
+// A sender that is there for as long as it takes.
+Result<Fd> new_sender()
+{
+    Fd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (!fd)
+        return Error::from_errno("making a socket", errno);
+    // The old one may have had room for more than a fresh one. Only root may have it beyond the
+    // system's limit; where that is in the way, sending says so.
+    const int room = 16 << 20;
+    if (setsockopt(fd.get(), SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room)) != 0)
+        setsockopt(fd.get(), SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+    return fd;
+}
+
+// A closed one, or an end of a pair, may have come back without.
+bool has_name(int fd, image::Bytes name)
+{
+    sockaddr_storage now = {};
+    socklen_t size = sizeof(now);
+    return getsockname(fd, reinterpret_cast<sockaddr *>(&now), &size) == 0 && size == name.size() &&
+           std::equal(name.begin(), name.end(), reinterpret_cast<const uint8_t *>(&now));
+}
+
+class FormerSenders
+{
+  public:
+    explicit FormerSenders(const Planning &p) : p_(p) {}
+    ~FormerSenders()
+    {
+        for (const Named &one : named_) {
+            if (one.remove)
+                unlink(one.name.path());
+        }
+    }
+    FormerSenders(const FormerSenders &) = delete;
+    FormerSenders &operator=(const FormerSenders &) = delete;
+
+    // One with this name, to send from.
+    Result<int> find(image::Bytes name);
+
+  private:
+    struct Named {
+        SocketName name;
+        Fd fd;
+        bool remove; // its file was not there before
+    };
+    int restored(image::Bytes name) const;
+    Result<Named> make(image::Bytes name) const;
+
+    const Planning &p_;
+    std::vector<Named> named_;
+    Fd unnamed_;
+};
+
+// The program's own socket that has this name, or −1.
+int FormerSenders::restored(image::Bytes name) const
+{
+    for (const auto &[id, socket] : p_.saved.sockets) {
+        const auto fd = p_.open_fds.find(id);
+        if (socket.domain == AF_UNIX && socket.kind == SOCK_DGRAM &&
+            std::ranges::equal(socket.local, name) && fd != p_.open_fds.end() &&
+            p_.redirected.count(id) == 0 && has_name(fd->second, name))
+            return fd->second;
+    }
+    return -1;
+}
+
+// The file that a dead socket has left keeps its place: afterwards this one's stands there, with
+// the same mode, as dead as the other.
+Result<FormerSenders::Named> FormerSenders::make(image::Bytes bytes) const
+{
+    Result<Fd> fd = new_sender();
+    if (!fd)
+        return fd.error();
+    Named made = {SocketName(bytes), std::move(*fd), false};
+    const char *path = made.name.path();
+    struct stat before;
+    const bool was_there = path != nullptr && lstat(path, &before) == 0;
+    if (Result<void> removed = remove_stale(made.name, SOCK_DGRAM); !removed)
+        return removed.error();
+    if (bind(made.fd.get(), made.name.get(), made.name.size) != 0)
+        return Error::from_errno("taking it", errno);
+    made.remove = path != nullptr && !was_there;
+    if (was_there && chmod(path, before.st_mode & 07777) != 0)
+        return Error::from_errno("giving its file its mode", errno);
+    return made;
+}
+
+Result<int> FormerSenders::find(image::Bytes name)
+{
+    if (name.empty()) {
+        // Each its own: none has more on its way than one datagram.
+        Result<Fd> fresh = new_sender();
+        if (!fresh)
+            return fresh.error();
+        unnamed_ = std::move(*fresh);
+        return unnamed_.get();
+    }
+    if (const int fd = restored(name); fd >= 0)
+        return fd;
+    for (const Named &one : named_) {
+        if (one.name.size == name.size() &&
+            std::equal(name.begin(), name.end(),
+                       reinterpret_cast<const uint8_t *>(&one.name.storage)))
+            return one.fd.get();
+    }
+    Result<Named> made = make(name);
+    if (!made)
+        return made.error().within("the name of who has sent a datagram, " +
+                                   SocketName(name).text());
+    return named_.emplace_back(std::move(*made)).fd.get();
+}
+
+} // namespace
+
+Result<void> send_datagrams(Planning &p, const image::Socket &to, const image::Senders &senders,
+                            std::string_view bytes,
+                            const std::vector<std::vector<int>> &descriptors)
+{
+    if (to.domain == AF_INET || to.domain == AF_INET6)
+        return send_udp(p, to, senders, bytes);
+    if (to.domain != AF_UNIX || to.kind != SOCK_DGRAM || senders.sizes.size() != to.packets.size())
+        return Error(EINVAL, "senders that do not belong to datagrams");
+    const InDirectory inside{std::string(p.saved.process.cwd)};
+    const SocketName address(to.local);
+    FormerSenders former(p);
+    image::Bytes names = senders.names;
+    for (size_t i = 0; i < to.packets.size(); i++) {
+        const size_t part = to.packets[i], name = senders.sizes[i];
+        if (part > bytes.size() || name > names.size() || name > sizeof(sockaddr_storage))
+            return Error(EINVAL, "a datagram, or its sender, is not whole");
+        Result<int> from = former.find(names.first(name));
+        if (!from)
+            return from.error();
+        const ssize_t n = send_with(*from, bytes.substr(0, part), descriptors[i], MSG_DONTWAIT,
+                                    {reinterpret_cast<const char *>(address.get()), address.size});
+        if (n != static_cast<ssize_t>(part))
+            return Error::from_errno(fmt::format("sending a datagram to {} again", address.text()),
+                                     n < 0 ? errno : EIO);
+        bytes.remove_prefix(part);
+        names = names.subspan(name);
+    }
+    return {};
+}
+
+} // namespace cryo::restore

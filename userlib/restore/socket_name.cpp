@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "restore/socket_name.hpp"
+
+#include "capture/socket_look.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace cryo::restore {
+
+SocketName::SocketName(image::Bytes bytes)
+    : size(static_cast<socklen_t>(std::min(bytes.size(), sizeof(storage))))
+{
+    memcpy(&storage, bytes.data(), size);
+}
+
+std::string SocketName::text() const
+{
+    return capture::printable_address(std::string(reinterpret_cast<const char *>(&storage), size));
+}
+
+const char *SocketName::path() const
+{
+    const auto &local = reinterpret_cast<const sockaddr_un &>(storage);
+    if (storage.ss_family != AF_UNIX || size <= offsetof(sockaddr_un, sun_path) ||
+        local.sun_path[0] == 0)
+        return nullptr;
+    return local.sun_path;
+}
+
+InDirectory::InDirectory(const std::string &path)
+    : before_(open(".", O_PATH | O_DIRECTORY | O_CLOEXEC)), there_(chdir(path.c_str()) == 0)
+{}
+
+InDirectory::~InDirectory()
+{
+    if (there_ && fchdir(before_.get()) != 0)
+        there_ = false;
+}
+
+Result<void> remove_stale(const SocketName &name, int kind)
+{
+    const char *path = name.path();
+    struct stat now;
+    if (path == nullptr || lstat(path, &now) != 0)
+        return {};
+    if (!S_ISSOCK(now.st_mode))
+        return Error(EEXIST, fmt::format("{} stands where a socket was; remove it", path));
+    const Fd caller(socket(AF_UNIX, kind | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (connect(caller.get(), name.get(), name.size) == 0 || errno != ECONNREFUSED)
+        return Error(EADDRINUSE, fmt::format("somebody uses the socket {}", path));
+    if (unlink(path) != 0)
+        return Error::from_errno(fmt::format("removing the old socket {}", path), errno);
+    return {};
+}
+
+} // namespace cryo::restore

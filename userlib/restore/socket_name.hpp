@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The name of a socket, as an image has it.
+//
+//     const SocketName name(saved.local);
+//     const InDirectory inside(cwd); // a name may count from there
+//     Result<void> free = remove_stale(name, SOCK_DGRAM);
+//     bind(fd, name.get(), name.size);
+#pragma once
+
+#include "base/fd.hpp"
+#include "base/result.hpp"
+#include "image/format.hpp"
+
+#include <string>
+#include <sys/socket.h>
+
+namespace cryo::restore {
+
+struct SocketName {
+    sockaddr_storage storage = {};
+    socklen_t size = 0;
+
+    explicit SocketName(image::Bytes bytes);
+    std::string text() const;
+    const sockaddr *get() const { return reinterpret_cast<const sockaddr *>(&storage); }
+    // The file name of a UNIX address; nullptr where there is none.
+    const char *path() const;
+};
+
+// UNIX names may count from the program's working directory.
+class InDirectory
+{
+  public:
+    explicit InDirectory(const std::string &path);
+    ~InDirectory();
+    InDirectory(const InDirectory &) = delete;
+    InDirectory &operator=(const InDirectory &) = delete;
+
+  private:
+    Fd before_;
+    bool there_;
+};
+
+// A socket file whose socket is gone is in the way.
+Result<void> remove_stale(const SocketName &name, int kind);
+
+} // namespace cryo::restore
