@@ -327,6 +327,8 @@ void describe_regions(Description &d, SharedContents &common, bool is_first)
         if (images.has(m)) {
             region.kind = RegionKind::anonymous;
             region.flags |= image::kRegionAllSaved;
+        } else if (m.kind == RegionKind::hugetlb && m.path != huge_anonymous) {
+            region.flags |= image::kRegionAllSaved; // private memory of a file
         } else if (m.kind == RegionKind::private_file || m.kind == RegionKind::shared_file ||
                    m.kind == RegionKind::memfd) {
             const uint32_t file = d.files.mapped(m.path, m.device, m.inode);

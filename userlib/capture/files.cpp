@@ -198,12 +198,6 @@ std::string_view Files::refusal(const Seen &seen) const
         return ends_with(seen.link, gone) ? "a device without a name," : "";
     case FileKind::directory:
         return ends_with(seen.link, gone) ? "a directory without a name," : "";
-    case FileKind::memfd: {
-        struct statfs system;
-        if (fstatfs(seen.shared.get(), &system) != 0 || system.f_type != TMPFS_MAGIC)
-            return "memory of huge pages,";
-        return "";
-    }
     default:
         return "";
     }

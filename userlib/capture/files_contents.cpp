@@ -9,7 +9,9 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <memory>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 namespace cryo::capture {
@@ -87,6 +89,11 @@ Result<void> Files::note_contents(const Seen &seen)
         if (seals < 0)
             return Error::from_errno("asking for the seals of " + seen.link, errno);
         file.seals = static_cast<uint32_t>(seals);
+        struct statfs system;
+        if (fstatfs(seen.shared.get(), &system) != 0)
+            return Error::from_errno("asking where " + seen.link + " is", errno);
+        if (system.f_type == HUGETLBFS_MAGIC)
+            file.huge_page_size = static_cast<uint64_t>(system.f_bsize);
     }
     file.flags |= image::kFileContentsSaved;
     file.object = objects_.take();

@@ -95,15 +95,30 @@ uint32_t parse_flags(std::string_view words, const std::vector<Run> &watched, Pr
     return flags;
 }
 
+// Pages of hugetlb. All memory of them belongs to a file, which shows only where it is shared.
+void classify_huge(Mapping &m, uint64_t page_size, Problems &problems)
+{
+    m.huge_page_size = page_size;
+    if (!m.shared) {
+        m.kind = RegionKind::hugetlb;
+    } else if (starts_with(m.path, "/SYSV")) {
+        m.kind = RegionKind::hugetlb;
+        problems.add(
+            fmt::format("memory at {:x}: a System V segment of {} KiB huge pages (hugetlb)",
+                        m.start, page_size / 1024),
+            "use shared memory by mmap or memfd_create instead, or ordinary pages");
+    } else if (m.deleted && m.path == huge_anonymous) {
+        m.kind = RegionKind::memfd;
+        m.path = "/memfd:shared memory";
+    } else {
+        m.kind = starts_with(m.path, "/memfd:") ? RegionKind::memfd : RegionKind::shared_file;
+    }
+}
+
 void classify(Mapping &m, uint64_t page_size, bool device, Problems &problems)
 {
     if (page_size > 4096) {
-        m.kind = RegionKind::hugetlb;
-        m.huge_page_size = page_size;
-        if (m.shared || m.path != "/anon_hugepage")
-            problems.add(fmt::format("memory at {:x}: {} KiB huge pages of hugetlbfs", m.start,
-                                     page_size / 1024),
-                         "use private memory (MAP_HUGETLB) or transparent huge pages instead");
+        classify_huge(m, page_size, problems);
     } else if (m.path == "[heap]") {
         m.kind = RegionKind::heap;
     } else if (m.path == "[stack]") {

@@ -27,6 +27,9 @@ struct Mapping {
     uint64_t pages() const { return (end - start) / 4096; }
 };
 
+// What /proc shows as the file of MAP_ANONYMOUS | MAP_HUGETLB.
+inline constexpr std::string_view huge_anonymous = "/anon_hugepage";
+
 struct AddressSpace {
     std::vector<Mapping> mappings; // ascending; without vsyscall
     uint64_t vdso_start = 0, vdso_end = 0;

@@ -15,12 +15,13 @@ using Contents = SharedContents::Contents;
 
 namespace {
 
-// POSIX shared memory and semaphores: files with a name, and memory all the same.
-bool is_in_memory(const std::string &path)
+// POSIX shared memory and semaphores, and files of hugetlbfs: with a name, and memory all the same.
+bool is_in_memory(const Mapping &m)
 {
     struct statfs system;
-    return path.rfind("/dev/shm/", 0) == 0 && statfs(path.c_str(), &system) == 0 &&
-           system.f_type == TMPFS_MAGIC;
+    return m.huge_page_size != 0 ||
+           (m.path.rfind("/dev/shm/", 0) == 0 && statfs(m.path.c_str(), &system) == 0 &&
+            system.f_type == TMPFS_MAGIC);
 }
 
 } // namespace
@@ -34,8 +35,7 @@ void SharedMappings::add_part(const Mapping &m, Contents &contents, uint64_t pag
     for (const auto &[from, to] : SharedContents::take(contents, page, end_page)) {
         const uint64_t start = m.start + (from - page) * 4096;
         d_.shared.push_back({contents.object, from, start, start + (to - from) * 4096,
-                             static_cast<int>(m.prot),
-                             m.kind == RegionKind::shared_anonymous && m.huge_page_size == 0});
+                             static_cast<int>(m.prot), m.kind == RegionKind::shared_anonymous});
     }
 }
 
@@ -65,9 +65,16 @@ void SharedMappings::add(const Mapping &m, image::Region &region)
     if (region.file == 0)
         return;
     image::File &file = d_.files.files()[region.file - 1];
+    file.huge_page_size = m.huge_page_size;
     if (file.object != 0 && common_.find(m) == nullptr)
         return; // its contents are saved by a descriptor or a name
     const bool gone = m.deleted || (file.flags & image::kFileUnlinked) != 0;
+    if (gone && m.huge_page_size != 0 && (m.flags & image::kRegionNoReserve) != 0)
+        d_.problems.add(fmt::format("memory at {:x}: shared huge pages (hugetlb) without a "
+                                    "descriptor and without a reservation (MAP_NORESERVE), which "
+                                    "would come into being by being read",
+                                    m.start),
+                        "map them without MAP_NORESERVE, or keep the descriptor open");
     if (gone) {
         Contents &contents = common_.of(m);
         contents.file = region.file;
@@ -81,7 +88,7 @@ void SharedMappings::add(const Mapping &m, image::Region &region)
 
 void SharedMappings::add_named(const Mapping &m, image::Region &region)
 {
-    if (is_in_memory(m.path)) {
+    if (is_in_memory(m)) {
         d_.files.save_by_name(region.file);
     } else if (d_.options.save_shared && is_first_) {
         add_part(m, common_.of(m), m.offset / 4096);

@@ -44,7 +44,7 @@ inline constexpr uint32_t kFileContentsSaved = 8; // object holds them
 // is, or without one its size and content hash.
 struct File {
     static constexpr RecordType type = RecordType::file;
-    static constexpr uint16_t version = 1;
+    static constexpr uint16_t version = 2;
     static constexpr bool required = true;
 
     uint32_t id = 0;
@@ -62,10 +62,11 @@ struct File {
     int64_t modified = 0;       // nanoseconds since the epoch
     uint64_t device_number = 0; // of a device node
     Bytes build_id = {};
-    Bytes content_hash = {}; // XXH3-128 of the contents
-    uint32_t object = 0;     // with the contents; 0: not saved
-    uint32_t seals = 0;      // of a memfd
-    uint64_t filesystem = 0; // f_type of statfs
+    Bytes content_hash = {};     // XXH3-128 of the contents
+    uint32_t object = 0;         // with the contents; 0: not saved
+    uint32_t seals = 0;          // of a memfd
+    uint64_t filesystem = 0;     // f_type of statfs
+    uint64_t huge_page_size = 0; // of memory that consists of hugetlb's pages; else 0
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)
@@ -89,6 +90,7 @@ struct File {
         v("object", s.object);
         v("seals", s.seals, Show::hex);
         v("filesystem", s.filesystem, Show::hex);
+        v("huge_page_size", s.huge_page_size);
     }
 };
 

@@ -39,6 +39,10 @@ Result<std::string> small_contents(Planning &p, uint32_t object, uint64_t size);
 // open_regular.cpp: files, directories, devices; what has a name, or contents in the image.
 Result<void> open_contents(Planning &p);
 Result<void> open_by_name(Planning &p, const image::File &file, const image::OpenFile &open_file);
+// open_huge.cpp: the same for what consists of hugetlb's pages; memfd_create's flags.
+bool has_huge_pages(int fd);
+Result<void> fill_huge(Planning &p, const image::File &file, int fd);
+Result<Fd> huge_memory_file(Planning &p, const image::File &file, unsigned flags);
 // open_pipe.cpp
 Result<void> open_pipes(Planning &p);
 // open_queue.cpp

@@ -57,7 +57,7 @@ Result<Fd> nameless(const image::File &file)
                                   path, strerror(why)));
 }
 
-Result<Fd> memory_file(const image::File &file)
+Result<Fd> memory_file(Planning &p, const image::File &file)
 {
     const std::string name(file.link);
     // The seals come after the contents; one that forbids all sealing is there from the beginning.
@@ -67,6 +67,8 @@ Result<Fd> memory_file(const image::File &file)
     constexpr uint32_t execution_seal = 0x20;
     if ((file.seals & execution_seal) != 0)
         flags |= no_execution;
+    if (file.huge_page_size != 0)
+        return huge_memory_file(p, file, flags);
     Fd made(memfd_create(name.c_str(), flags));
     if (!made)
         return Error::from_errno(fmt::format("making memory file {}", name), errno);
@@ -75,6 +77,8 @@ Result<Fd> memory_file(const image::File &file)
 
 Result<void> fill(Planning &p, const image::File &file, int fd)
 {
+    if (has_huge_pages(fd))
+        return fill_huge(p, file, fd);
     if (ftruncate(fd, static_cast<off_t>(file.size)) != 0)
         return Error::from_errno(fmt::format("making {} as large as it was", file.path), errno);
     constexpr uint64_t most = (1 << 20) / 4096;
@@ -163,7 +167,7 @@ uint32_t maker_of(const Planning &p, const image::File &file)
 
 Result<void> open_nameless(Planning &p, const image::File &file)
 {
-    Result<Fd> made = file.kind == FileKind::memfd ? memory_file(file) : nameless(file);
+    Result<Fd> made = file.kind == FileKind::memfd ? memory_file(p, file) : nameless(file);
     if (!made)
         return made.error();
     if (Result<void> filled = fill(p, file, made->get()); !filled)

@@ -21,8 +21,9 @@ int64_t number_in(const std::string &path)
     return file >> number ? number : 0;
 }
 
-// Free and not promised to anybody, or allowed beyond those that are set aside.
-int64_t available(uint64_t page_size)
+} // namespace
+
+int64_t free_huge_pages(uint64_t page_size)
 {
     const auto of = [&](const char *what) {
         return number_in(
@@ -31,8 +32,6 @@ int64_t available(uint64_t page_size)
     return of("free_hugepages") - of("resv_hugepages") + of("nr_overcommit_hugepages") -
            of("surplus_hugepages");
 }
-
-} // namespace
 
 int huge_page_flags(Planning &p, const image::Region &region)
 {
@@ -47,7 +46,7 @@ int huge_page_flags(Planning &p, const image::Region &region)
             first = std::min(first, other.start);
         }
     }
-    const int64_t free = available(size);
+    const int64_t free = free_huge_pages(size);
     if (free > 0 && static_cast<uint64_t>(free) >= bytes / size)
         return MAP_HUGETLB | std::countr_zero(size) << MAP_HUGE_SHIFT;
     if (region.start == first) // once

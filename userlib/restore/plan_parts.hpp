@@ -65,6 +65,8 @@ void plan_lock(Planning &p, const image::Region &region);
 
 // plan_huge.cpp: what mmap is told of a region of hugetlb; 0 where no pages are free, as is said.
 int huge_page_flags(Planning &p, const image::Region &region);
+// Free and not promised to anybody, or allowed beyond those that are set aside.
+int64_t free_huge_pages(uint64_t page_size);
 
 // plan_lazy.cpp: memory that is mapped from the image instead of filled.
 bool is_lazy(const Planning &p, const image::Region &region);

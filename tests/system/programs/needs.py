@@ -34,7 +34,13 @@ def _huge_pages():
     values = dict(line.split(":", 1) for line in _read("/proc/meminfo").splitlines() if ":" in line)
     free = int(values.get("HugePages_Free", "0").split()[0])
     extra = _read("/proc/sys/vm/nr_overcommit_hugepages").strip()
-    return free >= 2 or int(extra or 0) >= 2
+    return free >= 5 or int(extra or 0) >= 5
+
+
+def _huge_files():
+    return any(line.split()[1:3] == ["/dev/hugepages", "hugetlbfs"]
+               for line in _read("/proc/mounts").splitlines()) and \
+        os.access("/dev/hugepages", os.W_OK)
 
 
 def _thp():
@@ -91,6 +97,7 @@ CHECKS = {
     "pku": lambda: _cpu_flag("ospke"),
     "amx": lambda: _cpu_flag("amx_tile"),
     "hugetlb": _huge_pages,
+    "hugetlbfs": lambda: _huge_pages() and _huge_files(),
     "thp": _thp,
     "ksm": _ksm,
     "memory-merge": lambda: _accepted(157, 67, 0, 0, 0, 0),

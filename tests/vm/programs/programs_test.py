@@ -15,8 +15,8 @@ import sys
 
 # By the module, as whoever this is: original ids, registers, memory of every kind, locks held.
 MODULE = ["life", "counting_8", "heap_malloc", "sse", "x87", "private_file", "protections",
-          "sparse_terabyte", "thp", "hugetlb", "process_ids", "mutex_robust", "log_rollback",
-          "pipe_contents", "passed_in_stream", "passed_in_packets", "tcp_members"]
+          "sparse_terabyte", "thp", "hugetlb", "hugetlb_shared", "hugetlbfs", "process_ids",
+          "mutex_robust", "log_rollback", "pipe_contents", "passed_in_stream", "passed_in_packets", "tcp_members"]
 # Without it: a plain user gets new ids.
 USER = ["life", "counting_1", "heap_brk", "protections", "shared_description", "passed_in_stream",
         "passed_in_packets"]
@@ -34,10 +34,12 @@ def choose(everything, tool, new_ids, options):
 
 
 def set_huge_pages_aside():
-    """For the program hugetlb, which is left out where there are none."""
+    """For the programs about them, which are left out where there are none."""
     if os.getuid() == 0:
         with open("/proc/sys/vm/nr_hugepages", "w", encoding="ascii") as file:
-            file.write("8")
+            file.write("12")
+        os.makedirs("/dev/hugepages", exist_ok=True)
+        subprocess.run(["mount", "-t", "hugetlbfs", "none", "/dev/hugepages"], check=True)
 
 
 def main():
