@@ -178,6 +178,11 @@ void Keeper::warn(const std::string &sentence)
     if (sentence == warned_)
         return;
     warned_ = sentence;
+    tell(sentence);
+}
+
+void Keeper::tell(const std::string &sentence)
+{
     fmt::print(stderr, "cryo: automatic checkpoint: {}\n", sentence);
     fflush(stderr);
 }
@@ -286,9 +291,15 @@ void Keeper::flushed()
 {
     const Result<double> took = flusher_->end();
     if (!took) {
-        warn(took.error().within("copying to " + settings_.second).text());
+        // The checkpoints themselves go on, and what is wrong names another file each time.
+        const std::string text = took.error().within("copying to " + settings_.second).text();
+        note(text);
+        if (!copying_fails_)
+            tell(text);
+        copying_fails_ = true;
         return;
     }
+    copying_fails_ = false;
     schedule_.flushed(*took);
     note(fmt::format("{}: {} is complete after {:.2f} s", settings_.second, second_->newest(),
                      *took));

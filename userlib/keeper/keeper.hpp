@@ -43,6 +43,7 @@ class Keeper
     double next_due(double begun, double ended) const;
     void note(const std::string &sentence) const;
     void warn(const std::string &sentence);
+    static void tell(const std::string &sentence);
     void remember();
     Result<void> check_second();
     Result<void> check_images() const;
@@ -58,7 +59,8 @@ class Keeper
     std::optional<State> state_;
     std::optional<State> second_state_;
     std::string warned_;
-    std::string base_; // the image that the program came from, or the last one made
+    bool copying_fails_ = false; // and that was told
+    std::string base_;           // the image that the program came from, or the last one made
     double born_;
     double ran_before_ = 0;
     bool last_made_ = false; // the one before the deadline

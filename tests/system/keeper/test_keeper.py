@@ -54,6 +54,11 @@ def exists(pid):
         return False
 
 
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return [int(word) for word in file.read().split()]
+
+
 class Keeper(unittest.TestCase):
     def setUp(self):
         self.top = tempfile.mkdtemp(prefix="cryo-keeper.")
@@ -185,6 +190,73 @@ class Keeper(unittest.TestCase):
         numbers = self.numbers()
         self.assertEqual(numbers, list(range(1, len(numbers) + 1)))
         self.assertEqual(self.errors(), "")
+
+    def committed(self):
+        """How many images were completed in the first directory."""
+        return self.log().count("on the disk")
+
+    def assert_complete(self, directory):
+        """Every image that has its name there, with all that it needs."""
+        for name in self.images(directory):
+            done = subprocess.run([tool("cr_inspect"), "--verify", self.path(directory, name)],
+                                  capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_second_directory_fails_and_comes_back(self):
+        program = self.start("--interval", "100ms", "--into", "one", "--second", "two",
+                             "--delta=incremental")
+        before = wait_until("a copy", lambda: self.images("two"))[-1]
+        os.rename(self.path("two"), self.path("away"))
+        with open(self.path("two"), "wb"):
+            pass  # so that nobody makes it again
+        wait_until("that it is told", lambda: "two" in self.errors())
+        committed = self.committed()
+        wait_until("three more images in the first", lambda: self.committed() >= committed + 3)
+        self.assertEqual(len(self.errors().splitlines()), 1)  # once
+        os.unlink(self.path("two"))
+        os.rename(self.path("away"), self.path("two"))
+        newest = self.images()[-1]
+        self.assertGreater(newest, before)
+        wait_until("newer copies", lambda: self.images("two")[-1] >= newest)
+        self.kill_program(program)
+        wait_until("the end of the keeper", lambda: not exists(self.state()["keeper"]))
+        self.assert_complete("one")
+        self.assert_complete("two")
+
+    def test_slow_second_directory_delays_nothing(self):
+        # An image of nine MiB and more takes ten seconds to copy.
+        program = self.start("--interval", "100ms", "--into", "one", "--second", "two",
+                             "--bandwidth", "1M")
+        wait_until("a copy that has begun", lambda: self.hidden("two"))
+        committed = self.committed()
+        wait_until("three more images in the first", lambda: self.committed() >= committed + 3)
+        self.assertEqual(self.images("two"), [])  # what is not complete has no name
+        keeper = self.state()["keeper"]
+        copier = children_of(keeper)
+        for pid in (keeper, *copier):
+            os.kill(pid, signal.SIGKILL)
+        for pid in (keeper, *copier):
+            wait_until("its end", lambda p=pid: not exists(p))
+        self.assertEqual(self.images("two"), [])
+        self.assert_complete("one")
+        self.kill_program(program)
+        # Another keeper completes what that one has begun.
+        program = self.spawn(tool("cr_restart"), "-q", "--no-restore-pid", "--interval",
+                             "200ms", "--second", "two", "--bandwidth", "100M",
+                             self.path("one", "latest"))
+        wait_until("numbers", lambda w=len(self.numbers()): len(self.numbers()) > w)
+        wait_until("a copy", lambda: self.images("two"))
+        self.kill_program(program)
+        wait_until("the end of the keeper", lambda: not exists(self.state()["keeper"]))
+        self.assert_complete("two")
+        numbers = self.numbers()
+        self.assertEqual(numbers, list(range(1, len(numbers) + 1)))
+
+    def hidden(self, directory):
+        try:
+            return [name for name in os.listdir(self.path(directory)) if name.startswith(".context")]
+        except FileNotFoundError:
+            return []
 
     def test_second_directory_of_another_series(self):
         self.start("--interval", "100ms", "--into", "one", "--second", "two")
