@@ -79,6 +79,7 @@ void tell(Options &options, const cryo::capture::Outcome &done)
                          {"processes", done.processes},
                          {"threads", done.threads},
                          {"pages", done.pages},
+                         {"snapshot", done.snapshot},
                          {"bytes", done.image.size},
                          {"stopped_ns", done.stopped_ns},
                          {"total_ns", done.total_ns}},

@@ -122,6 +122,15 @@ void add_traced(CLI::App &app, Options &options)
         ->group(group);
 }
 
+cryo::capture::Snapshot snapshot_of(std::string_view word)
+{
+    using cryo::capture::Snapshot;
+    return word == "fork"     ? Snapshot::fork
+           : word == "staged" ? Snapshot::staged
+           : word == "stop"   ? Snapshot::stop
+                              : Snapshot::automatic;
+}
+
 } // namespace
 
 void add_options(CLI::App &app, Options &options)
@@ -135,9 +144,12 @@ void add_options(CLI::App &app, Options &options)
     cryo::cli::add_signal_options(app, options.capture.then_signal, "when the image is complete");
     app.add_flag("--nosync,!--sync", options.nosync, "Do not wait until the image is on the disk");
     cryo::cli::add_contents_options(app, options.capture.files);
-    app.add_option("--snapshot", options.snapshot,
-                   "fork: the program goes on while a frozen copy is written; stop: it waits")
-        ->check(CLI::IsMember({"fork", "stop"}))
+    app.add_option(
+           "--snapshot", options.snapshot,
+           "auto: what stops the program for the shortest time; fork: a frozen copy of it "
+           "is written; staged: what has changed is copied in the stop (with --delta); stop: "
+           "the program waits until all is written")
+        ->check(CLI::IsMember({"auto", "fork", "staged", "stop"}))
         ->capture_default_str();
     app.add_option("--compress", options.compress, "How pages are stored: none or auto")
         ->check(CLI::IsMember({"none", "auto"}))
@@ -172,8 +184,7 @@ void add_options(CLI::App &app, Options &options)
 cryo::Result<void> complete(Options &options)
 {
     cryo::capture::CheckpointOptions &capture = options.capture;
-    capture.snapshot =
-        options.snapshot == "fork" ? cryo::capture::Snapshot::fork : cryo::capture::Snapshot::stop;
+    capture.snapshot = snapshot_of(options.snapshot);
     capture.packing =
         options.compress == "auto" ? cryo::image::Packing::automatic : cryo::image::Packing::raw;
     capture.sync = !options.nosync;

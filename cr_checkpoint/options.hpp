@@ -29,7 +29,7 @@ struct Options {
     bool nosync = false;
     bool may_write_into = false; // --clobber: a FIFO or a device is no reason to refuse
     std::string backup;
-    std::string snapshot = "fork";
+    std::string snapshot = "auto";
     std::string compress = "none";
     std::string delta = "none";
 };

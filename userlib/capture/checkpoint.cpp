@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/checkpoint.hpp"
 
+#include "capture/everybody.hpp"
 #include "capture/gathering.hpp"
 #include "capture/proc.hpp"
 #include "capture/shared_memory.hpp"
-#include "capture/together.hpp"
 #include "image/sink.hpp"
 #include "image/snapshot.hpp"
 
@@ -47,20 +47,21 @@ class Checkpoint
 
   private:
     Result<void> open_sink();
-    void expect_memory();
-    Result<void> for_all(const std::function<Result<void>(Member &)> &work) const;
     Result<void> describe_everybody();
     Result<std::unique_ptr<image::ImageWriter>> begin_image(Member &member);
     bool has_unfrozen() const;
     Result<void> save_unfrozen(image::ImageWriter &first);
     Result<std::unique_ptr<image::ImageWriter>> freeze_everybody();
     Result<void> go_on();
+    Result<void> all_read();
     Result<void> end_stop();
     Result<void> callbacks_done();
     Result<void> check_early_look(const Member &member, const Result<bool> &held);
     Result<void> save_member(Member &member, image::ImageWriter &writer);
     Result<image::Committed> save_alone(std::unique_ptr<image::ImageWriter> writer);
     Result<image::Committed> save_archive(std::unique_ptr<image::ImageWriter> first);
+    // They stand still until the image is committed.
+    bool waits() const { return options_.snapshot == Snapshot::stop || options_.then_signal != 0; }
     bool single() const { return members_.size() == 1 && zombies_.empty(); }
     void phase(std::string_view name)
     {
@@ -79,7 +80,7 @@ class Checkpoint
     uint64_t expected_ = 0; // about so many in all
     uint64_t stop_begun_ = 0;
     bool deceived_ = false;
-    bool by_copy_ = false; // the program goes on while a frozen copy is written
+    bool by_copy_ = false; // the program goes on before it is read
     Outcome outcome_;
     std::unique_ptr<image::Sink> sink_;
     std::unique_ptr<image::TreeWriter> archive_;
@@ -101,7 +102,7 @@ Result<void> Checkpoint::open_sink()
     delta_ = std::move(*delta);
     common_.delta = &delta_;
     phase(delta_.notice());
-    if (options_.snapshot == Snapshot::fork && options_.then_signal == 0)
+    if (!waits() && options_.snapshot != Snapshot::fork)
         common_.stages = stages_for(delta_, options_.delta.stage_memory);
     if (options_.directory) {
         Result<std::unique_ptr<image::TreeWriter>> made =
@@ -134,36 +135,9 @@ Result<void> Checkpoint::callbacks_done()
     return {};
 }
 
-// For somebody who waits: what is in memory now, or has been.
-void Checkpoint::expect_memory()
-{
-    if (!options_.progress)
-        return;
-    for (const auto &member : members_) {
-        Result<std::string> status = Proc(member->relation().pid).read("status");
-        for (const char *name : {"RssAnon", "RssShmem", "VmSwap"}) {
-            std::string_view kib = status ? field(*status, name) : std::string_view();
-            expected_ += take_number(kib) * 1024;
-        }
-    }
-}
-
-// Who was stopped by a signal is traced by this thread, so that no other can work at it.
-Result<void> Checkpoint::for_all(const std::function<Result<void>(Member &)> &work) const
-{
-    Result<void> done = together(members_.size(), [&](size_t i) {
-        return members_[i]->is_stopped() ? Result<void>() : work(*members_[i]);
-    });
-    for (size_t i = 0; done && i < members_.size(); i++) {
-        if (members_[i]->is_stopped())
-            done = work(*members_[i]);
-    }
-    return done;
-}
-
 Result<void> Checkpoint::describe_everybody()
 {
-    Result<void> described = for_all([](Member &member) { return member.describe(); });
+    Result<void> described = for_all(members_, [](Member &member) { return member.describe(); });
     if (!described)
         return described;
     std::vector<Holder> holders;
@@ -171,8 +145,9 @@ Result<void> Checkpoint::describe_everybody()
         holders.push_back(member->holder());
     if (Result<void> read = common_.files.read_descriptors(std::move(holders)); !read)
         return read;
-    Result<void> seen = for_all(
-        [](Member &member) { return look_at_memory(member.description(), member.session()); });
+    Result<void> seen = for_all(members_, [](Member &member) {
+        return look_at_memory(member.description(), member.session());
+    });
     for (const auto &member : members_) {
         Description &d = member->description();
         if (seen)
@@ -250,10 +225,7 @@ Result<void> Checkpoint::save_unfrozen(image::ImageWriter &first)
 // still where there is nothing to be written yet.
 Result<std::unique_ptr<image::ImageWriter>> Checkpoint::freeze_everybody()
 {
-    const bool can_fork = std::none_of(members_.begin(), members_.end(), [&](const auto &m) {
-        return m->cannot_be_copied() || (m != members_.front() && m->has_unforkable());
-    });
-    by_copy_ = options_.snapshot == Snapshot::fork && options_.then_signal == 0 && can_fork;
+    by_copy_ = !waits() && can_be_copied(members_);
     std::unique_ptr<image::ImageWriter> first;
     const auto begin = [&]() -> Result<void> {
         Result<std::unique_ptr<image::ImageWriter>> begun = begin_image(*members_.front());
@@ -268,8 +240,12 @@ Result<std::unique_ptr<image::ImageWriter>> Checkpoint::freeze_everybody()
         if (done)
             done = save_unfrozen(*first);
     }
-    if (done && by_copy_)
-        done = for_all([this](Member &member) { return member.freeze(true, options_.device); });
+    if (done && by_copy_) {
+        Result<bool> frozen = freeze_all(members_, options_.snapshot, single(), options_.device);
+        if (!frozen)
+            return frozen.error();
+        by_copy_ = *frozen;
+    }
     if (done && by_copy_)
         done = go_on();
     if (done && !first)
@@ -292,11 +268,21 @@ Result<void> Checkpoint::go_on()
         if (Result<void> gone = member->await_go_on(); !gone && options_.then_signal == 0)
             return gone;
     }
-    if (by_copy_) {
+    if (!waits()) {
         outcome_.stopped_ns = now_ns() - stop_begun_;
         phase(phase_frozen);
     }
     return {};
+}
+
+// Who only stood still to be read goes on.
+Result<void> Checkpoint::all_read()
+{
+    phase("memory written");
+    Result<void> gone = by_copy_ || waits() ? Result<void>() : go_on();
+    if (gone && !waits())
+        gone = callbacks_done();
+    return gone ? check_deadline(common_.deadline) : gone;
 }
 
 // The image is there; now the signal, if one is wanted, and on.
@@ -338,10 +324,9 @@ Result<void> Checkpoint::check_early_look(const Member &member, const Result<boo
 
 Result<void> Checkpoint::save_member(Member &member, image::ImageWriter &writer)
 {
-    // What was copied in the stop can be written meanwhile; a copy of the process tells only as
-    // long as it is there.
+    // A copy of the process tells only as long as it is there; else it can be written meanwhile.
     std::future<Result<bool>> look;
-    if (member.is_staged())
+    if (member.method() != Method::fork)
         look = std::async(std::launch::async, [&member] { return member.early_look_held(); });
     else if (Result<void> same = check_early_look(member, member.early_look_held()); !same)
         return same;
@@ -350,10 +335,12 @@ Result<void> Checkpoint::save_member(Member &member, image::ImageWriter &writer)
             if (Result<void> saved = member.save_unfrozen(writer, options_.device); !saved)
                 return saved;
         }
-        if (Result<void> frozen = member.freeze(false, options_.device); !frozen)
+        if (Result<void> frozen = member.freeze_itself(options_.device); !frozen)
             return frozen;
     }
-    const std::string_view how = !by_copy_ ? "stop" : member.is_staged() ? "staged" : "fork";
+    const std::string_view how = name_of(member.method());
+    if (outcome_.snapshot.empty())
+        outcome_.snapshot = how;
     const ImageFacts facts = {options_.device >= 0 ? "kmod" : "user", how, outcome_.stopped_ns,
                               begun_};
     if (Result<void> saved = member.save(writer, facts); !saved)
@@ -363,6 +350,7 @@ Result<void> Checkpoint::save_member(Member &member, image::ImageWriter &writer)
             return same;
     }
     outcome_.pages += member.pages();
+    phase(member.about_method());
     phase(member.about_changes());
     return by_copy_ ? Result<void>() : member.served();
 }
@@ -371,11 +359,8 @@ Result<image::Committed> Checkpoint::save_alone(std::unique_ptr<image::ImageWrit
 {
     if (Result<void> saved = save_member(*members_.front(), *writer); !saved)
         return saved.error();
-    phase("memory written");
-    if (Result<void> done = by_copy_ ? callbacks_done() : Result<void>(); !done)
+    if (Result<void> done = all_read(); !done)
         return done.error();
-    if (Result<void> early = check_deadline(common_.deadline); !early)
-        return early.error();
     return writer->commit();
 }
 
@@ -412,11 +397,8 @@ Result<image::Committed> Checkpoint::save_archive(std::unique_ptr<image::ImageWr
         record.wait_status = zombie.wait_status;
         archive_->add_without_image(record);
     }
-    phase("memory written");
-    if (Result<void> done = by_copy_ ? callbacks_done() : Result<void>(); !done)
+    if (Result<void> done = all_read(); !done)
         return done.error();
-    if (Result<void> early = check_deadline(common_.deadline); !early)
-        return early.error();
     image::Tree tree;
     tree.scope = options_.scope;
     tree.root_pid = static_cast<uint32_t>(gathering_.root());
@@ -440,7 +422,8 @@ Result<Outcome> Checkpoint::run()
     }
     outcome_.processes = members_.size();
     phase("stopped");
-    expect_memory();
+    if (options_.progress)
+        expected_ = memory_of(members_);
     if (Result<void> described = describe_everybody(); !described)
         return described.error();
     phase("described");
@@ -455,7 +438,7 @@ Result<Outcome> Checkpoint::run()
         return committed.error();
     outcome_.image = *committed;
     phase("committed");
-    if (!by_copy_) {
+    if (waits()) {
         if (Result<void> ended = end_stop(); !ended)
             return ended.error();
         outcome_.stopped_ns = now_ns() - stop_begun_;
@@ -475,7 +458,7 @@ Result<Outcome> checkpoint(pid_t id, const CheckpointOptions &options)
     // What goes down a pipe cannot be taken back, and what stands still all the time is looked at
     // once.
     now.early_look = options.early_look && options.fd < 0 && options.then_signal == 0 &&
-                     options.snapshot == Snapshot::fork;
+                     options.snapshot != Snapshot::stop;
     for (;;) {
         Checkpoint whole(id, now);
         Result<Outcome> done = whole.run();

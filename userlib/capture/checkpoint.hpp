@@ -23,11 +23,13 @@
 namespace cryo::capture {
 
 enum class Snapshot {
-    fork, // the program goes on while a frozen copy of it is written
-    stop, // it stands still until the image is committed
+    automatic, // as it stands still for the shortest time, out of these:
+    fork,      // the program goes on while a frozen copy of it is written
+    staged,    // what has changed is copied in the stop, where that can be; else as fork
+    stop,      // it stands still until the image is committed
 };
 
-// The phase of a fork snapshot after which the program runs again.
+// The phase after which the program runs again, unless it waits for the commit.
 inline constexpr std::string_view phase_frozen = "frozen; the program goes on";
 
 enum class Ptraced { error, skip, allow }; // a process that somebody traces
@@ -37,7 +39,7 @@ struct CheckpointOptions {
     std::string file;
     bool directory = false; // `file` is one, with an image of each process
     int fd = -1;            // an open file that is written to instead; `file` is for messages then
-    Snapshot snapshot = Snapshot::fork;
+    Snapshot snapshot = Snapshot::automatic;
     image::Existing existing = image::Existing::refuse;
     image::Backup backup;
     bool sync = true;
@@ -65,6 +67,7 @@ struct Outcome {
     uint64_t pages = 0;
     uint64_t stopped_ns = 0;
     uint64_t total_ns = 0;
+    std::string snapshot;             // as IMAGE_INFO of the first process has it
     std::vector<std::string> notices; // what a person should know of this image
 };
 

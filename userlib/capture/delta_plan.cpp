@@ -104,6 +104,21 @@ Result<std::array<uint8_t, 16>> token_of(Image &image)
     return token;
 }
 
+// Bytes in a second that were written while the program ran again; 0: not known.
+Result<uint64_t> rate_of(Image &image)
+{
+    uint64_t took = 0;
+    Result<void> read = image.for_each<ImageInfo>(
+        [&](const ImageInfo &info) { took = info.total_ns - info.stopped_ns; });
+    if (!read)
+        return read.error();
+    struct stat file;
+    if (took == 0 || fstat(image.fd(), &file) != 0)
+        return 0;
+    return static_cast<uint64_t>(static_cast<double>(file.st_size) * 1e9 /
+                                 static_cast<double>(took));
+}
+
 } // namespace
 
 const DeltaPlan::Base *DeltaPlan::base_of(pid_t pid) const
@@ -148,8 +163,10 @@ Result<void> DeltaPlan::choose_base(const DeltaOptions &options, const Snapshot 
     base.previous = (*previous)->header().id;
     Result<std::array<uint8_t, 16>> token = token_of(image);
     Result<std::array<uint8_t, 16>> previous_token = token_of(**previous);
-    if (!token || !previous_token)
-        return token ? previous_token.error() : token.error();
+    Result<uint64_t> rate = rate_of(**previous);
+    if (!token || !previous_token || !rate)
+        return !token ? token.error() : !rate ? rate.error() : previous_token.error();
+    base.writes_per_s = *rate;
     base.token = *token;
     base.previous_token = *previous_token;
     base.name = image.name();

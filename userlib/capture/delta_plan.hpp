@@ -52,8 +52,9 @@ class DeltaPlan
         uint32_t images = 0; // that the new image will need, itself included
         // Memory that is left to the base where it has not changed since it, or since `previous`.
         std::vector<Run> left_by_base, left_by_previous;
-        uint64_t expected =
-            0; // pages that will have changed, if as many do as before; 0: not known
+        // Pages that will have changed, if as many do as before; 0: not known.
+        uint64_t expected = 0;
+        uint64_t writes_per_s = 0; // bytes, as the image before was written; 0: not known
     };
 
     // `target`: where the new image goes; it is never based on what it replaces.

@@ -199,30 +199,6 @@ bool Member::cannot_be_copied() const
            });
 }
 
-Result<std::unique_ptr<Frozen>> Member::served(Result<PageSource> source) const
-{
-    if (!source)
-        return source.error();
-    source->tell(common_.moved);
-    source->set_deadline(common_.deadline);
-    return Served::open(std::move(*source));
-}
-
-Result<void> Member::freeze(bool by_copy, int device)
-{
-    std::unique_ptr<Tracker> tracker = by_copy ? begin_watching() : nullptr;
-    if (tracker && stage(*tracker))
-        return {};
-    Result<std::unique_ptr<Frozen>> frozen =
-        served(by_copy ? session_->fork(device) : session_->serve(device));
-    if (!frozen)
-        return frozen.error();
-    frozen_ = std::move(*frozen);
-    if (tracker)
-        look_for_changes(*tracker);
-    return {};
-}
-
 // The first process of a pid namespace gets no signals but those that it handles; SIGKILL and
 // SIGSTOP only from outside. It is 1 to us where we are inside.
 Result<void> Member::check_takes(int signal) const

@@ -5,13 +5,14 @@
 //
 //     Result<std::unique_ptr<Member>> one = Member::find(relation, common, options);
 //     one->ask_to_stop(); … one->stopped(); one->describe(); …
-//     one->save_unfrozen(writer); one->freeze(true); one->go_on(); one->save(writer, facts);
+//     one->save_unfrozen(writer); one->freeze(Snapshot::automatic, true, -1); one->go_on(); …
 #pragma once
 
 #include "capture/checkpoint.hpp"
 #include "capture/describe.hpp"
 #include "capture/frozen.hpp"
 #include "capture/members.hpp"
+#include "capture/method.hpp"
 #include "capture/pages.hpp"
 #include "capture/stopped.hpp"
 #include "capture/tracker.hpp"
@@ -47,9 +48,15 @@ class Member
     // Whether what was seen before the stop was so in the stop; when it is frozen.
     Result<bool> early_look_held() const
     {
-        if (is_staged())
+        switch (method_) {
+        case Method::fork:
+            return d_.early.held(d_.proc, Proc(frozen_->pid()), d_.watched);
+        case Method::staged:
             return staged_unseen_ ? d_.early.held_afterwards(d_.proc, d_.watched) : true;
-        return d_.early.held(d_.proc, frozen_ ? Proc(frozen_->pid()) : d_.proc, d_.watched);
+        default:
+            return d_.early.can_wait() ? d_.early.held_afterwards(d_.proc, d_.watched)
+                                       : d_.early.held_in_stop(d_.proc, d_.watched);
+        }
     }
     // Among all members, when all are known.
     void set_number(size_t number) { number_ = number; }
@@ -82,11 +89,18 @@ class Member
     // its own. While it stands still.
     Result<void> save_common(image::ImageWriter &writer, int device);
     Result<void> save_unfrozen(image::ImageWriter &writer, int device);
-    // From now on its memory is served: by a copy, or by the stopped process itself. `device`: of
-    // the kernel module, or −1.
-    Result<void> freeze(bool by_copy, int device);
+    // From now on its memory is as it is now, so that it may go on; unless the answer is
+    // Method::stop, because that is best or nothing else can be done: then it has to be thawed, and
+    // to freeze itself. `alone`: there is no other member. `device`: of the kernel module, or −1.
+    Result<Method> freeze(Snapshot wanted, bool alone, int device);
+    void thaw();
+    // It serves its own memory, and stands still as long as that is read.
+    Result<void> freeze_itself(int device);
+    Method method() const { return method_; }
     // Whether what has changed was copied in the stop, and nothing else is needed.
-    bool is_staged() const { return staged_pages_ != 0; }
+    bool is_staged() const { return method_ == Method::staged; }
+    // By what it was frozen and why, for a person.
+    std::string about_method() const;
     // How changed pages were found, for a person; nothing where that was not asked.
     std::string about_changes() const;
     // Its address space becomes one of a chain of deltas. Before anything is saved.
@@ -126,7 +140,7 @@ class Member
     Result<Contents> look_at_contents(const Tracker &tracker, const std::vector<Run> &clean) const;
     Result<std::vector<Run>> copy_changed(Tracker &tracker, Stage &stage,
                                           const std::vector<Run> &all, std::vector<Run> unchanged);
-    bool stage(Tracker &tracker);
+    bool stage(Tracker &tracker, bool whatever_it_costs);
     Result<std::unique_ptr<Frozen>> served(Result<PageSource> source) const;
     Result<void> while_served(int device, const std::function<Result<void>(Frozen &)> &save);
     Result<void> save_region(image::Region &region, Frozen &source, image::ImageWriter &writer);
@@ -152,6 +166,9 @@ class Member
     bool has_callbacks_ = false;
     uint64_t threads_ = 0;
     uint64_t pages_ = 0;
+    Method method_ = Method::stop;
+    Costs costs_;     // as they were estimated
+    std::string why_; // it is not what would have been chosen
     uint64_t staged_pages_ = 0;
     bool staged_unseen_ = false; // the early look is checked when the program runs again
 };

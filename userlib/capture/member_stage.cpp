@@ -85,10 +85,9 @@ Result<std::vector<Run>> Member::copy_changed(Tracker &tracker, Stage &stage,
     return Error(EBUSY, "memory changes while the program stands still");
 }
 
-bool Member::stage(Tracker &tracker)
+bool Member::stage(Tracker &tracker, bool whatever_it_costs)
 {
-    const auto room = common_.stages.find(relation_.pid);
-    if (room == common_.stages.end() || !unchanged_.since || unchanged_.audit)
+    if (!unchanged_.since || unchanged_.audit)
         return false;
     const DeltaPlan::Base &base = *common_.delta->base_of(relation_.pid);
     Result<std::vector<Run>> clean = tracker.clean();
@@ -103,8 +102,15 @@ bool Member::stage(Tracker &tracker)
     std::ranges::sort(all, {}, &Run::start);
     std::vector<Run> unchanged = common_part(common_part(all, *clean), in_base);
     const std::vector<Run> changed = without(all, unchanged);
-    const Held held = {.pages = size_of(all) / 4096, .huge = d_.huge_pages()};
-    if (size_of(changed) > room->second.room() || time_to_stage(changed) > time_to_fork(held))
+    const auto room = common_.stages.find(relation_.pid);
+    const bool has_room = room != common_.stages.end();
+    costs_ = estimate({.pages = size_of(all) / 4096,
+                       .huge = d_.huge_pages(),
+                       .changed = changed,
+                       .room = has_room ? room->second.room() : 0,
+                       .writes_per_s = base.writes_per_s});
+    const bool best = costs_.best() == Method::staged;
+    if (!has_room || (!best && (!whatever_it_costs || costs_.staged == Costs::cannot)))
         return false;
     // Other members look for theirs at the same time, so none is taken out of the map.
     Stage stage = std::move(room->second);
@@ -121,6 +127,7 @@ bool Member::stage(Tracker &tracker)
     unchanged_.runs = std::move(*kept);
     frozen_ = std::make_unique<Staged>(std::move(stage), std::move(contents->own),
                                        std::move(contents->guards), relation_.pid, common_.moved);
+    method_ = Method::staged;
     staged_pages_ = (size_of(all) - size_of(unchanged_.runs)) / 4096;
     return true;
 }

@@ -61,25 +61,6 @@ Result<void> Stage::read(uint64_t address, std::span<char> to) const
     return {};
 }
 
-// Measured, in nanoseconds: the kernel's way to one run of pages, a page that is not in the cache;
-// an entry of a page table, and a process with all that is to be done for it. Only which is the
-// larger one matters.
-uint64_t time_to_stage(const std::vector<Run> &runs)
-{
-    constexpr uint64_t run = 1200;
-    constexpr uint64_t page = 1000;
-    return runs.size() * run + size_of(runs) / 4096 * page;
-}
-
-uint64_t time_to_fork(const Held &held)
-{
-    constexpr uint64_t process = 1'000'000;
-    constexpr uint64_t entry = 60;
-    constexpr uint64_t pages_of_huge = 512;
-    const uint64_t small = held.pages - std::min(held.pages, held.huge);
-    return process + (small + held.huge / pages_of_huge) * entry;
-}
-
 std::map<pid_t, Stage> stages_for(const DeltaPlan &plan, std::optional<uint64_t> most)
 {
     constexpr uint64_t least = 16 << 20;

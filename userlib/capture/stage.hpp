@@ -41,15 +41,6 @@ class Stage
     std::vector<Piece> pieces_; // ascending
 };
 
-// What copying these pages, or forking their process, makes it stand still for, as far as that can
-// be known: nanoseconds.
-struct Held {
-    uint64_t pages = 0; // of its own
-    uint64_t huge = 0;  // of these, that lie in huge pages
-};
-uint64_t time_to_stage(const std::vector<Run> &runs);
-uint64_t time_to_fork(const Held &held);
-
 // Room for what the processes of the plan have probably changed: where that is little, copying it
 // is quicker than a copy of the process, and no page has to be copied when it runs on. `most`:
 // bytes of one process; none: a tenth of its memory, and 16 MiB at least.

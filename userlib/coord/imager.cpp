@@ -40,7 +40,7 @@ json take(pid_t pid, const std::string &file, const ImageOptions &options)
 {
     capture::CheckpointOptions how;
     how.scope = image::Scope::tree;
-    how.snapshot = options.fork ? capture::Snapshot::fork : capture::Snapshot::stop;
+    how.snapshot = options.fork ? capture::Snapshot::automatic : capture::Snapshot::stop;
     how.packing = options.compress == "auto" ? image::Packing::automatic : image::Packing::raw;
     how.sync = options.sync;
     how.files = options.files;

@@ -9,36 +9,7 @@ namespace {
 
 constexpr uint64_t page = 4096;
 
-std::vector<Run> scattered(uint64_t pages)
-{
-    std::vector<Run> runs;
-    for (uint64_t i = 0; i < pages; i++)
-        runs.push_back({i * 100 * page, (i * 100 + 1) * page});
-    return runs;
-}
-
 } // namespace
-
-TEST(Stage, FewPagesOfManyAreCopied)
-{
-    const Held large = {.pages = 131072, .huge = 0};
-    EXPECT_LT(time_to_stage(scattered(131)), time_to_fork(large));
-    EXPECT_LT(time_to_stage(scattered(1311)), time_to_fork(large));
-    EXPECT_GT(time_to_stage(scattered(13107)), time_to_fork(large));
-    // Pages in a row need the kernel's way to them once.
-    EXPECT_LT(time_to_stage({{0, 1000 * page}}), time_to_stage(scattered(1000)));
-}
-
-TEST(Stage, HugePagesAreForkedSooner)
-{
-    const Held small = {.pages = 131072, .huge = 0};
-    const Held huge = {.pages = 131072, .huge = 131072};
-    const Held some = {.pages = 131072, .huge = 65536};
-    EXPECT_LT(time_to_fork(huge), time_to_fork(some));
-    EXPECT_LT(time_to_fork(some), time_to_fork(small));
-    // What smaps says of huge pages may be more than what is there by then.
-    EXPECT_GT(time_to_fork({.pages = 10, .huge = 512}), 0U);
-}
 
 TEST(Stage, NothingIsThereThatWasNotTaken)
 {

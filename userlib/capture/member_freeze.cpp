@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Freezing a member: by what, and from where its memory is read then.
+#include "capture/member.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fmt/format.h>
+
+namespace cryo::capture {
+
+namespace {
+
+// Pages of its own, without asking for each mapping.
+uint64_t own_pages_of(const Proc &proc)
+{
+    const Result<std::string> text = proc.read("statm");
+    std::string_view rest = text ? *text : std::string_view();
+    take_number(rest); // what is mapped
+    const uint64_t resident = take_number(rest), shared = take_number(rest);
+    return resident - std::min(resident, shared);
+}
+
+// The kernel has no room for another process, or its administrator allows none.
+bool is_refused(const Error &error)
+{
+    return error.code() == EAGAIN || error.code() == ENOMEM;
+}
+
+} // namespace
+
+Result<std::unique_ptr<Frozen>> Member::served(Result<PageSource> source) const
+{
+    if (!source)
+        return source.error();
+    source->tell(common_.moved);
+    source->set_deadline(common_.deadline);
+    return Served::open(std::move(*source));
+}
+
+Result<void> Member::freeze_itself(int device)
+{
+    Result<std::unique_ptr<Frozen>> frozen = served(session_->serve(device));
+    if (!frozen)
+        return frozen.error();
+    frozen_ = std::move(*frozen);
+    method_ = Method::stop;
+    return {};
+}
+
+Result<Method> Member::freeze(Snapshot wanted, bool alone, int device)
+{
+    std::unique_ptr<Tracker> tracker = begin_watching();
+    if (tracker && wanted != Snapshot::fork && stage(*tracker, wanted == Snapshot::staged))
+        return method_;
+    if (costs_.fork == Costs::cannot)
+        costs_ = estimate({.pages = own_pages_of(d_.proc), .huge = d_.huge_pages()});
+    method_ = Method::fork;
+    if (wanted == Snapshot::automatic && costs_.best() == Method::staged)
+        why_ = ", because what has changed could not be copied as a whole";
+    if (alone && wanted == Snapshot::automatic && costs_.best() == Method::stop)
+        method_ = Method::stop;
+    if (method_ == Method::fork) {
+        Result<std::unique_ptr<Frozen>> frozen = served(session_->fork(device));
+        if (frozen) {
+            frozen_ = std::move(*frozen);
+        } else if (!is_refused(frozen.error())) {
+            return frozen.error();
+        } else if (wanted == Snapshot::fork) {
+            return frozen.error().within("--snapshot=fork, and no copy can be made: without that "
+                                         "option the program stands still while it is read");
+        } else {
+            method_ = Method::stop;
+            why_ = ", because no copy could be made: " + frozen.error().text();
+        }
+    }
+    if (tracker)
+        look_for_changes(*tracker);
+    // The agent writes to its stack while it serves: an audit would find that.
+    if (unchanged_.audit && method_ == Method::stop)
+        unchanged_.since.reset();
+    return method_;
+}
+
+// What is known to be unchanged stays so, for it stands still.
+void Member::thaw()
+{
+    frozen_.reset();
+    if (method_ != Method::stop)
+        why_ = ", because another process of the tree is";
+    method_ = Method::stop;
+    staged_pages_ = 0;
+    staged_unseen_ = false;
+}
+
+std::string Member::about_method() const
+{
+    const std::string_view how = method_ == Method::fork     ? "frozen by a copy"
+                                 : method_ == Method::staged ? "what has changed copied in the stop"
+                                                             : "read while it stood still";
+    const std::string costs = costs_.fork == Costs::cannot ? std::string() : "; " + costs_.text();
+    return fmt::format("process {}: {}{}{}", relation_.pid, how, why_, costs);
+}
+
+} // namespace cryo::capture

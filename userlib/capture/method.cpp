@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/method.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace cryo::capture {
+
+namespace {
+
+constexpr uint64_t page_size = 4096;
+
+// Measured, in nanoseconds; only which sum is the larger one matters.
+
+uint64_t time_to_fork(const Held &held)
+{
+    constexpr uint64_t process = 1'000'000; // with all that is to be done for it
+    constexpr uint64_t entry = 60;          // of a page table
+    constexpr uint64_t pages_of_huge = 512;
+    const uint64_t small = held.pages - std::min(held.pages, held.huge);
+    return process + (small + held.huge / pages_of_huge) * entry;
+}
+
+uint64_t time_to_stage(const std::vector<Run> &runs)
+{
+    constexpr uint64_t run = 1200;  // the kernel's way to it
+    constexpr uint64_t page = 1000; // that is not in the cache
+    return runs.size() * run + size_of(runs) / page_size * page;
+}
+
+// What the writer has no memory for must be on its way to the disk before the last page is read.
+uint64_t time_to_read(const Held &held)
+{
+    constexpr uint64_t writer = 5'000'000; // to begin an image, and all that is beside pages
+    constexpr uint64_t run = 50'000;       // asked for, and waited for
+    constexpr uint64_t page = 1300;        // through a pipe, with its checksum
+    constexpr uint64_t buffers = 16 << 20;
+    const uint64_t bytes = held.changed ? size_of(*held.changed) : held.pages * page_size;
+    uint64_t waiting = 0;
+    if (held.writes_per_s != 0 && bytes > buffers)
+        waiting = static_cast<uint64_t>(static_cast<double>(bytes - buffers) * 1e9 /
+                                        static_cast<double>(held.writes_per_s));
+    const uint64_t runs = held.changed ? held.changed->size() : 1;
+    return writer + runs * run + std::max(bytes / page_size * page, waiting);
+}
+
+std::string milliseconds(uint64_t ns)
+{
+    return ns == Costs::cannot ? "cannot be"
+                               : fmt::format("{:.1f} ms", static_cast<double>(ns) / 1e6);
+}
+
+} // namespace
+
+Costs estimate(const Held &held)
+{
+    Costs costs;
+    costs.fork = time_to_fork(held);
+    costs.stop = time_to_read(held);
+    if (held.changed && size_of(*held.changed) <= held.room)
+        costs.staged = time_to_stage(*held.changed);
+    return costs;
+}
+
+Method Costs::best() const
+{
+    if (staged <= fork && staged <= stop)
+        return Method::staged;
+    return stop < fork ? Method::stop : Method::fork;
+}
+
+std::string Costs::text() const
+{
+    return fmt::format("estimated: by a copy {}, staged {}, read in the stop {}",
+                       milliseconds(fork), milliseconds(staged), milliseconds(stop));
+}
+
+std::string_view name_of(Method method)
+{
+    switch (method) {
+    case Method::fork:
+        return "fork";
+    case Method::staged:
+        return "staged";
+    default:
+        return "stop";
+    }
+}
+
+} // namespace cryo::capture
