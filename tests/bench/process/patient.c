@@ -10,7 +10,8 @@
  *     f  nanoseconds that fork() took
  *     s  0: a thread of it spins from now on
  *     g  the longest time in nanoseconds that it did not spin; it spins no more
- *     1, 2, 3  0: a word of each 1000th, 100th, 20th page is another one now
+ *     e  0: a word of each page, or of each Nth one, is another one now; N follows, and a newline
+ *     m  nanoseconds that a copy of its memory takes, to memory that is there
  *     c  how many words of its memory are wrong, and of its children's
  *     q  ends
  *
@@ -75,6 +76,29 @@ static void fill(size_t mib, int advice)
     madvise(memory, size, advice);
     for (size_t i = 0; i < words; i++)
         memory[i] = word(i);
+}
+
+static uint64_t time_copy(void)
+{
+    const size_t size = words * sizeof(*memory);
+    void *copy = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (copy == MAP_FAILED)
+        exit(2);
+    memset(copy, 1, size);
+    const uint64_t before = now();
+    memcpy(copy, memory, size);
+    const uint64_t took = now() - before;
+    munmap(copy, size);
+    return took;
+}
+
+static size_t read_number(void)
+{
+    size_t number = 0;
+    char digit;
+    while (read(STDIN_FILENO, &digit, 1) == 1 && digit >= '0' && digit <= '9')
+        number = number * 10 + (size_t)(digit - '0');
+    return number != 0 ? number : 1;
 }
 
 static uint64_t wrong_words(void)
@@ -193,8 +217,10 @@ int main(int argc, char **argv)
             answer = time_fork();
         else if (command == 's')
             set_spinning(1);
-        else if (command >= '1' && command <= '3')
-            change(command == '1' ? 1000 : command == '2' ? 100 : 20);
+        else if (command == 'e')
+            change(read_number());
+        else if (command == 'm')
+            answer = time_copy();
         else if (command == 'c')
             answer = all_wrong_words();
         else if (command == 'g') {

@@ -38,6 +38,10 @@ class Patient:
             raise Wrong(f"the program did not answer {letter}: status {self.process.wait()}")
         return int(line)
 
+    def change(self, every):
+        """A word of each so-many-th page."""
+        self.ask(f"e{every}\n")
+
     def check(self):
         wrong = self.ask("c")
         if wrong:
@@ -103,6 +107,21 @@ def reap():
             pass
     except ChildProcessError:
         pass
+
+
+def children():
+    """Of this process: programs, and frozen copies of them."""
+    with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as text:
+        return {int(word) for word in text.read().split()}
+
+
+def await_copies(but):
+    """Until the frozen copies have ended, so that what they used is known; their page faults."""
+    faults = 0
+    while left := children() - set(but):
+        for pid in left:
+            faults += os.wait4(pid, 0)[2].ru_minflt
+    return faults
 
 
 def remove(path):

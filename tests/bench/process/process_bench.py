@@ -3,6 +3,7 @@
 """What checkpoints and restarts of whole processes cost, beside what they are made of.
 
     process_bench [--full] [--backend NAME] [PART]...
+    process_bench [--full] --report FILE.html [--picture FILE.svg]
 
 Parts: idle tiny stop delta write restart lazy tree. Images are written to the current directory.
 """
@@ -15,7 +16,9 @@ import tempfile
 import time
 
 sys.path.insert(0, "@CMAKE_CURRENT_SOURCE_DIR@")
-from patients import Copy, Cryo, Wrong, forget, reap, remove  # noqa: E402 (needs the path above)
+import report  # noqa: E402 (needs the path above)
+from patients import Copy, Cryo, Wrong, forget, reap, remove  # noqa: E402
+from sweep import Sweep  # noqa: E402
 from table import Samples, Table  # noqa: E402
 
 BIN = "@PROJECT_BINARY_DIR@/bin"
@@ -113,8 +116,8 @@ class Bench:
         for pages in ("small", "huge"):
             with self.cryo.start(mib, pages) as program:
                 whole = self.durable(program)
-            for letter, share, target in (("1", 0.1, 0.05), ("2", 1, 0.1), ("3", 5, 0.4)):
-                self.delta_of(mib, pages, letter, share, target if pages == "small" else None, whole)
+            for every, share, target in ((1000, 0.1, 0.05), (100, 1, 0.1), (20, 5, 0.4)):
+                self.delta_of(mib, pages, every, share, target if pages == "small" else None, whole)
 
     def durable(self, program):
         samples = Samples()
@@ -122,14 +125,14 @@ class Bench:
             samples.add("took", self.cryo.checkpoint(program, IMAGE)["wall_ns"] / 1e6)
         return samples.median("took")
 
-    def delta_of(self, mib, pages, letter, share, target, whole):
+    def delta_of(self, mib, pages, every, share, target, whole):
         samples = Samples()
         images = [f"delta.{number}" for number in range(len(self.rounds(9)) + 2)]
         with self.cryo.start(mib, pages) as program:
             for number, image in enumerate(images):
                 base = ["--base", images[number - 1]] if number else []
                 samples.add("fork", program.ask("f") / 1e6)
-                program.ask(letter)
+                program.change(every)
                 program.ask("s")
                 done = self.cryo.checkpoint(program, image, "--delta=incremental", *base)
                 felt = program.ask("g") / 1e6
@@ -258,6 +261,22 @@ class Bench:
         back.check()
         back.end()
 
+    # The page
+
+    def show(self, page, picture):
+        mib = self.size(512)
+        sweep = Sweep(self.cryo, self.full)
+        results = report.measure(sweep, mib)
+        report.write_page(results, page, mib, self.full, sweep.restarts)
+        if picture:
+            report.write_picture(results, picture, mib)
+        for what, ratio, most in report.targets(results):
+            self.table.line(what, ratio, at_most=most)
+        with open(page, encoding="utf-8") as text:
+            lacks = report.complaints(text.read())
+        if lacks:
+            raise Wrong("; ".join(lacks))
+
 
 def seconds(work):
     before = time.monotonic()
@@ -295,13 +314,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--full", action="store_true", help="measure; otherwise only see that it is right")
     parser.add_argument("--backend", help="as cr_checkpoint's")
+    parser.add_argument("--report", metavar="FILE", help="measure what that page shows, and write it")
+    parser.add_argument("--picture", metavar="FILE", help="with --report: an SVG with some of it")
     parser.add_argument("part", nargs="*", help=" ".join(PARTS))
     words = parser.parse_args()
     bench = Bench(words.full, words.backend)
+    page, picture = (path and os.path.abspath(path) for path in (words.report, words.picture))
     with tempfile.TemporaryDirectory(prefix="cryo-process-", dir=".") as directory:
         os.chdir(directory)
         try:
-            for part in words.part or PARTS:
+            if page:
+                bench.show(page, picture)
+            for part in words.part or ([] if page else PARTS):
                 getattr(bench, part)()
             bench.table.finish()
         except Wrong as wrong:
