@@ -5,6 +5,8 @@
 #include "cli/place.hpp"
 #include "coord/launch.hpp"
 #include "coord/parameters.hpp"
+#include "coord/place.hpp"
+#include "coord/within.hpp"
 #include "keeper/launch.hpp"
 #include "mpi_family.hpp"
 
@@ -29,17 +31,16 @@ void warn_if_setuid(const std::string &program)
         fmt::print(stderr, "cr_run: {} is setuid or setgid: it cannot be saved\n", program);
 }
 
-// Automatic checkpoints. The exit code, when they cannot be.
-std::optional<int> keep(cryo::keeper::Settings &settings, bool omit)
+// Automatic checkpoints, of a program or of a launcher's job. The exit code, when they cannot be.
+std::optional<int> keep(cryo::keeper::Settings &settings, bool omit, pid_t pid)
 {
     if (omit) {
         fmt::print(stderr, "cr_run: --interval and --omit exclude each other\n");
         return cryo::cli::usage_exit;
     }
-    cryo::Result<void> good =
-        cryo::keeper::complete(settings, fmt::format("context.{}.d", getpid()));
+    cryo::Result<void> good = cryo::keeper::complete(settings, fmt::format("context.{}.d", pid));
     if (good)
-        good = cryo::keeper::launch(settings, getpid());
+        good = cryo::keeper::launch(settings, pid);
     if (good)
         return {};
     return cryo::cli::fail("cr_run", good.error());
@@ -56,6 +57,24 @@ void follow_parameters(const std::vector<std::string> &words, cryo::keeper::Sett
         settings.directory = wanted.directory;
     if (!wanted.backend.empty())
         settings.backend = wanted.backend;
+}
+
+// A rank whose launcher is not under cr_run. Nothing is wrong with a job that cannot be saved, so
+// it is only told. The launcher, when this one has made it a job.
+pid_t join_job()
+{
+    const cryo::coord::Variables environment = cryo::coord::own_variables();
+    const cryo::Result<cryo::coord::Within> job = cryo::coord::job_from_within();
+    if (!job) {
+        if (cryo::coord::is_first_of_node(environment))
+            fmt::print(stderr,
+                       "cr_run: {}: the job cannot be saved; start it as `cr_run mpirun ...`\n",
+                       job.error().text());
+        return 0;
+    }
+    for (const auto &[name, value] : job->variables)
+        setenv(name.c_str(), value.c_str(), 1);
+    return job->is_new ? job->launcher : 0;
 }
 
 } // namespace
@@ -96,11 +115,17 @@ int main(int argc, char **argv)
     }
 
     const bool is_job = mpi || (!no_mpi && !omit && cryo::coord::is_launcher(words.front()));
+    const char *stand_in = omit ? nullptr : stand_in_for(words);
+    const bool is_rank = !is_job && !no_mpi && stand_in != nullptr &&
+                         cryo::coord::is_rank(cryo::coord::own_variables());
+    pid_t whole = getpid(); // what automatic checkpoints are made of; 0: others see to them
     if (is_job)
         follow_parameters(words, keeping);
-    if (keeping.wanted()) {
-        keeping.mpi = is_job;
-        if (const std::optional<int> code = keep(keeping, omit))
+    if (is_rank)
+        whole = getenv(cryo::coord::job_variable) == nullptr ? join_job() : 0;
+    if (keeping.wanted() && whole != 0) {
+        keeping.mpi = is_job || is_rank;
+        if (const std::optional<int> code = keep(keeping, omit, whole))
             return *code;
     }
     const std::string library = cryo::cli::library(omit ? "libcr_omit.so" : "libcr_run.so");
@@ -110,7 +135,6 @@ int main(int argc, char **argv)
             Error::from_errno(library, errno).within("the installation of Cryo is not complete"));
     std::string preload = library;
     // What is missing here is told when an MPI program is to be saved.
-    const char *stand_in = omit ? nullptr : stand_in_for(words.front());
     if (stand_in != nullptr && access(cryo::cli::library(stand_in).c_str(), R_OK) == 0)
         preload += ":" + cryo::cli::library(stand_in);
     if (const char *present = getenv("LD_PRELOAD"); present != nullptr && *present != 0)

@@ -21,7 +21,11 @@ class Elf
     explicit Elf(const std::string &path)
     {
         std::ifstream file(path, std::ios::binary);
-        bytes_.assign(std::istreambuf_iterator<char>(file), {});
+        char magic[SELFMAG] = {}; // what is none may be somebody's data, and large
+        if (!file.read(magic, SELFMAG) || memcmp(magic, ELFMAG, SELFMAG) != 0)
+            return;
+        bytes_.assign(magic, magic + SELFMAG);
+        bytes_.insert(bytes_.end(), std::istreambuf_iterator<char>(file), {});
     }
 
     // The libraries that it names as needed; nothing of what is no ELF file.
@@ -93,12 +97,11 @@ bool begins_with_one_of(const std::string &name, const std::vector<std::string_v
 
 constexpr const char *for_open_mpi = "libcryo_openmpi.so";
 constexpr const char *for_mpich = "libcryo_mpich.so";
+constexpr const char *none = ""; // and no other reason gives one
 
-} // namespace
-
-const char *stand_in_for(const std::string &program)
+// By the libraries that a program's file names.
+const char *needed_by(const std::string &path)
 {
-    const std::string path = cryo::coord::whole_path(program);
     for (const std::string &name : Elf(path).needed()) {
         if (begins_with_one_of(name, {"libmpi.so.40", "libmpi_mpifh.so.40", "libmpi_usempi",
                                       "libmpi_cxx.so.40", "libopen-rte.so.40", "libprrte.so"}))
@@ -108,11 +111,46 @@ const char *stand_in_for(const std::string &program)
         if (begins_with_one_of(name, {"libmpich"}))
             return for_mpich;
         if (begins_with_one_of(name, {"libmpi.so.12", "libmpifort.so.12"}))
-            return nullptr; // MPICH by names that its library here does not have
+            return none; // MPICH by names that its library here does not have
     }
+    return nullptr;
+}
+
+const char *started_by_slurm(const std::vector<std::string> &words)
+{
+    const char *type = getenv("SLURM_MPI_TYPE");
+    bool pmix = type != nullptr && std::string_view(type).starts_with("pmix");
+    for (size_t i = 1; i < words.size(); i++) {
+        if (words[i].starts_with("-")) {
+            const bool apart = words[i] == "--mpi" && i + 1 < words.size();
+            pmix = pmix || words[i].starts_with("--mpi=pmix") ||
+                   (apart && words[i + 1].starts_with("pmix"));
+        } else if (const char *found = needed_by(cryo::coord::whole_path(words[i]));
+                   found != nullptr) {
+            return found;
+        }
+    }
+    return pmix ? for_open_mpi : nullptr;
+}
+
+const char *found_for(const std::vector<std::string> &words)
+{
+    const std::string path = cryo::coord::whole_path(words.front());
+    if (const char *found = needed_by(path); found != nullptr)
+        return found;
     if (cryo::coord::is_hydra(path))
         return for_mpich;
+    if (cryo::coord::is_srun(path))
+        return started_by_slurm(words);
     if (getenv("OMPI_COMM_WORLD_SIZE") != nullptr)
         return for_open_mpi;
     return getenv("HYDI_CONTROL_FD") != nullptr ? for_mpich : nullptr;
+}
+
+} // namespace
+
+const char *stand_in_for(const std::vector<std::string> &words)
+{
+    const char *found = found_for(words);
+    return found == none ? nullptr : found;
 }

@@ -179,15 +179,33 @@ Result<std::string> write_appfile(const SnapshotStore &store, const Snapshot &sn
     return path;
 }
 
+// The option by which srun was told how its ranks find it. There is no restart without it.
+std::vector<std::string> kind_of_mpi(const std::vector<std::string> &words)
+{
+    for (size_t i = 0; i < words.size(); i++) {
+        if (words[i].starts_with("--mpi="))
+            return {words[i]};
+        if (words[i] == "--mpi" && i + 1 < words.size())
+            return {words[i], words[i + 1]};
+    }
+    return {};
+}
+
 std::vector<std::string> mpirun_words(const SnapshotStore &store, const Snapshot &snapshot,
                                       const Options &options)
 {
     std::vector<std::string> words = {launcher_of(snapshot, options)};
     for (const std::string &word : split_words(options.mpirun_opts))
         words.push_back(word);
+    const bool is_srun = cryo::coord::is_srun(words.front());
+    if (is_srun && options.mpirun_opts.find("--mpi") == std::string::npos) {
+        for (const std::string &word : kind_of_mpi(snapshot.command))
+            words.push_back(word);
+    }
     if (!options.hostfile.empty()) {
-        words.emplace_back("--hostfile");
-        words.push_back(options.hostfile);
+        words.emplace_back(is_srun ? "--nodelist" : "--hostfile");
+        words.push_back(is_srun ? std::filesystem::absolute(options.hostfile).string()
+                                : options.hostfile);
     }
     // The rank's way to the launcher: an address, because a descriptor would be in the way of what
     // the image holds.

@@ -99,7 +99,8 @@ int main(int argc, char **argv)
     if (!context)
         return cryo::cli::fail(command, context.error());
     start_daemon();
-    if (getenv("PMI_ID") != nullptr) // hydra leaves its own pipes and sockets open
+    // hydra and slurmstepd leave their own pipes and sockets open.
+    if (getenv("PMI_ID") != nullptr || getenv("SLURM_STEP_ID") != nullptr)
         close_range(STDERR_FILENO + 1, ~0U, 0);
 
     std::error_code ignored;

@@ -176,9 +176,9 @@ class AgentSession
     Fd connection_;
     pid_t pid_;
     uint64_t deadline_ = 0;
-    bool heard_ = false;   // the agent has said anything
+    bool heard_ = false;                    // the agent has said anything
     agent::Op asked_ = agent::Op::accepted; // what it was asked last
-    uint16_t version_ = 0; // of the protocol that the agent speaks
+    uint16_t version_ = 0;                  // of the protocol that the agent speaks
     std::deque<agent::Op> asked_ahead_;
 };
 

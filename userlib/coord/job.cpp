@@ -3,6 +3,7 @@
 
 #include "cli/place.hpp"
 #include "coord/place.hpp"
+#include "coord/within.hpp"
 
 #include <cerrno>
 #include <climits>
@@ -53,24 +54,6 @@ std::vector<const char *> as_list(const std::vector<std::string> &words)
         list.push_back(word.c_str());
     list.push_back(nullptr);
     return list;
-}
-
-// A directory that nobody else may look into or change.
-Result<void> make_private(const std::string &path)
-{
-    if (mkdir(path.c_str(), 0700) == 0)
-        return {};
-    if (errno != EEXIST)
-        return Error::from_errno(path, errno);
-    struct stat status = {};
-    if (lstat(path.c_str(), &status) != 0)
-        return Error::from_errno(path, errno);
-    if (!S_ISDIR(status.st_mode) || status.st_uid != geteuid() || (status.st_mode & 077) != 0)
-        return Error(EACCES,
-                     fmt::format("{}: is not a directory of yours alone (mode 0700); remove "
-                                 "it, or name another one in CRYO_RUNTIME_DIR",
-                                 path));
-    return {};
 }
 
 Result<sockaddr_un> address_of(const std::string &path)
@@ -164,6 +147,10 @@ Result<Job> job_of(pid_t pid)
             variables["CRYO_RUNTIME_DIR"] = fmt::format("/tmp/cryo-{}", status.st_uid);
     }
     Result<Job> job = job_from(variables);
+    if (!job) { // its ranks may have made it one
+        if (Result<Variables> left = left_by_ranks(pid, variables["CRYO_RUNTIME_DIR"]))
+            job = job_from(*left);
+    }
     if (!job && becomes)
         return Error(EAGAIN, fmt::format("process {} has not become mpirun yet", pid));
     if (!job)
@@ -171,6 +158,23 @@ Result<Job> job_of(pid_t pid)
                      fmt::format("process {}: {}; start the job as `cr_run mpirun ...`", pid,
                                  job.error().text()));
     return job;
+}
+
+Result<void> make_private(const std::string &path)
+{
+    if (mkdir(path.c_str(), 0700) == 0)
+        return {};
+    if (errno != EEXIST)
+        return Error::from_errno(path, errno);
+    struct stat status = {};
+    if (lstat(path.c_str(), &status) != 0)
+        return Error::from_errno(path, errno);
+    if (!S_ISDIR(status.st_mode) || status.st_uid != geteuid() || (status.st_mode & 077) != 0)
+        return Error(EACCES,
+                     fmt::format("{}: is not a directory of yours alone (mode 0700); remove "
+                                 "it, or name another one in CRYO_RUNTIME_DIR",
+                                 path));
+    return {};
 }
 
 Result<void> make_directories(const std::string &runtime, const std::string &job)

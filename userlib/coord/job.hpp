@@ -39,6 +39,8 @@ Result<Variables> variables_of(pid_t pid);
 Result<Job> job_of(pid_t pid);
 Variables own_variables();
 
+// A directory that nobody else may look into or change: ours alone, made if it is not there.
+Result<void> make_private(const std::string &path);
 // Makes the runtime directory and the job's, which must be ours alone.
 Result<void> make_directories(const std::string &runtime, const std::string &job);
 // Removes what jobs of launchers that are no more have left there.

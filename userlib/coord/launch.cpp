@@ -66,6 +66,11 @@ bool is_hydra(const std::string &launcher)
     return fs::path(whole_path(launcher)).filename() == "mpiexec.hydra";
 }
 
+bool is_srun(const std::string &launcher)
+{
+    return fs::path(whole_path(launcher)).filename() == "srun";
+}
+
 std::vector<std::string> export_options(const std::string &launcher)
 {
     std::vector<std::string> options;

@@ -22,6 +22,9 @@ bool is_launcher(const std::string &program);
 // MPICH's.
 bool is_hydra(const std::string &launcher);
 
+// Slurm's.
+bool is_srun(const std::string &launcher);
+
 // Starts the job's first daemon for this process, which is going to be the launcher, and puts what
 // ranks must know into its environment. Open MPI's launcher gets options that take these variables
 // (and the preloaded libraries) to other nodes, by name: values do not belong on a command line.

@@ -191,6 +191,8 @@ int main(int argc, char **argv)
     if (std::optional<int> done = cryo::cli::parse(app, argc, argv))
         return *done;
     umask(077);
+    // Of who has started us: a launcher may wait for the end of what a rank has from it.
+    close_range(STDERR_FILENO + 1, ~0U, 0);
     const Result<void> done = as_node ? node() : root(launcher);
     return done ? 0 : cryo::cli::fail("mpi-daemon", done.error());
 }

@@ -59,6 +59,9 @@ class Jobs:
         while self.prefix and self.job.poll() is None and not inside.is_job(self.job.pid):
             time.sleep(0.01)
 
+    def is_made_by_ranks(self):
+        return any(Path(f"{self.directory}/run").glob(f"{self.job.pid}-*/.variables"))
+
     def text(self):
         return (self.directory / "output").read_text()
 
@@ -128,7 +131,7 @@ def result(text):
 def options_of_jobs(description, patience, generations):
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--bin", required=True)
-    parser.add_argument("--mpirun", default="mpirun")
+    parser.add_argument("--mpirun", default="mpirun", help="the launcher, with options of its own")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--transport", choices=run_mpi.TRANSPORTS, default="vader")
     parser.add_argument("--patience", type=int, default=patience)
@@ -147,11 +150,13 @@ def main():
                         help="each generation with the other release's Open MPI, the first with 5.0")
     parser.add_argument("--automatic", action="store_true",
                         help="it is saved by cr_run --interval, and killed")
+    parser.add_argument("--within", action="store_true",
+                        help="not the launcher is under cr_run, but each rank")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
     random.seed(options.seed)
 
-    mpirun = [options.mpirun, "-n", str(options.ranks)]
+    mpirun = [*options.mpirun.split(), "-n", str(options.ranks)]
     with tempfile.TemporaryDirectory(prefix="cryo-j-", dir="/tmp") as directory:
         jobs = Jobs(options, directory)
         try:
@@ -161,7 +166,12 @@ def main():
             natively = result(jobs.text())
             automatic = ["--interval", "200ms", "--into", f"{directory}/snapshots"]
             automatic = automatic if options.automatic else []
-            jobs.start([*jobs.command("cr_run"), *automatic, *mpirun, *options.command])
+            under_cr_run = [*jobs.command("cr_run"), *automatic]
+            jobs.start([*mpirun, *under_cr_run, *options.command] if options.within else
+                       [*under_cr_run, *mpirun, *options.command])
+            # Before that, nothing tells that Cryo has to do with this launcher.
+            while options.within and jobs.job.poll() is None and not jobs.is_made_by_ranks():
+                time.sleep(0.01)
             saved = 0
             # The other release has another C library: the program takes its own along.
             ending = ["--term", *(["--save-all"] if options.alternate else [])]

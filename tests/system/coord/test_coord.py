@@ -182,9 +182,12 @@ class OpenMpi(jobs.Case):
                         OMPI_MCA_hwloc_base_binding_policy="none", OMPI_MCA_oob_tcp_if_include="lo",
                         OMPI_MCA_plm_rsh_agent=str(jobs.HERE / "fake_ssh"))
 
-    def run_and_back(self, ranks, options, daemons):
-        job = jobs.Job(self, [jobs.OPTIONS.bin + "/cr_run", jobs.OPTIONS.open_mpi, *options,
-                              "-n", str(ranks), jobs.OPTIONS.rank, "4000", self.scratch],
+    def run_and_back(self, ranks, options, daemons, within=False):
+        """Within: not mpirun is under cr_run, but each rank."""
+        cr_run = [jobs.OPTIONS.bin + "/cr_run"]
+        job = jobs.Job(self, [*([] if within else cr_run), jobs.OPTIONS.open_mpi, *options,
+                              "-n", str(ranks), *(cr_run if within else []), jobs.OPTIONS.rank,
+                              "4000", self.scratch],
                        self.settings(**self.mpi))
         jobs.wait_for(lambda: len(list(Path(self.scratch).glob("started.*"))) == ranks or
                  job.process.poll() is not None, "the ranks")
@@ -203,6 +206,9 @@ class OpenMpi(jobs.Case):
     def test_three_nodes(self):
         self.run_and_back(4, ["--host", "one:2,two:2"], 3)
 
+    def test_one_node_from_within(self):
+        self.run_and_back(3, [], 1, within=True)
+
 
 class Refused(jobs.Case):
     def test_who_is_no_job(self):
@@ -212,6 +218,16 @@ class Refused(jobs.Case):
                                                              code=3).stderr)
         self.assertIn("is no global snapshot", self.tool("ompi-restart", "nothing", code=2).stderr)
         self.tool("ompi-checkpoint", code=255)
+
+    def test_ranks_of_a_launcher_elsewhere(self):
+        """They run without Cryo's daemons, and the first on a node says so."""
+        for local, times in (0, 1), (1, 0):
+            done = self.tool("cr_run", "/bin/echo", "ran", OMPI_COMM_WORLD_RANK="7",
+                             OMPI_COMM_WORLD_SIZE="8", OMPI_COMM_WORLD_LOCAL_RANK=str(local))
+            self.assertEqual(done.stdout, "ran\n")
+            self.assertEqual(done.stderr.count(
+                "the launcher is not on this node: the job cannot be saved; start it as "
+                "`cr_run mpirun ...`"), times, done.stderr)
 
     def test_ranks_that_are_late(self):
         go = Path(self.scratch, "go")

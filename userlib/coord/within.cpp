@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coord/within.hpp"
+
+#include "coord/launch.hpp"
+#include "coord/place.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace cryo::coord {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char *left_name = ".variables";
+
+// 0: there is none, or it may not be seen.
+pid_t parent_of(pid_t pid)
+{
+    std::ifstream in(fmt::format("/proc/{}/stat", pid));
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    const size_t name = text.rfind(')'); // a name may have anything in it
+    if (name == std::string::npos)
+        return 0;
+    std::istringstream rest(text.substr(name + 1));
+    char state = 0;
+    pid_t parent = 0;
+    rest >> state >> parent;
+    return parent;
+}
+
+pid_t launcher_above()
+{
+    std::error_code ignored;
+    for (pid_t pid = getppid(); pid > 1; pid = parent_of(pid)) {
+        if (is_launcher(fs::read_symlink(fmt::format("/proc/{}/exe", pid), ignored)))
+            return pid;
+    }
+    return 0;
+}
+
+Result<Fd> lock_runtime(const std::string &runtime)
+{
+    if (Result<void> made = make_private(runtime); !made)
+        return made.error();
+    const std::string name = runtime + "/.lock";
+    Fd lock(open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!lock)
+        return Error::from_errno(name, errno);
+    while (flock(lock.get(), LOCK_EX) != 0) {
+        if (errno != EINTR)
+            return Error::from_errno(name, errno);
+    }
+    return lock;
+}
+
+// Nobody sees half of it, and nobody else may see any of it: the secret is there.
+Result<void> leave(const Variables &variables)
+{
+    const Result<Job> job = job_from(variables);
+    if (!job)
+        return job.error();
+    const std::string path = job->directory + "/" + left_name, fresh = path + ".tmp";
+    std::string text;
+    for (const auto &[name, value] : variables)
+        text += fmt::format("{}={}\n", name, value);
+    const Fd file(open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    if (!file || write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+        rename(fresh.c_str(), path.c_str()) != 0)
+        return Error::from_errno(path, errno);
+    return {};
+}
+
+} // namespace
+
+bool is_rank(const Variables &environment)
+{
+    constexpr const char *names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
+    return std::ranges::any_of(names, [&](const char *name) { return environment.contains(name); });
+}
+
+bool is_first_of_node(const Variables &environment)
+{
+    for (const char *name : {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}) {
+        if (const auto found = environment.find(name); found != environment.end())
+            return found->second == "0";
+    }
+    return true;
+}
+
+Result<Within> job_from_within()
+{
+    Within job;
+    job.launcher = launcher_above();
+    if (job.launcher == 0)
+        return Error(ENOENT, "the launcher is not on this node");
+    char runtime[PATH_MAX];
+    if (!runtime_directory(environ, runtime, sizeof(runtime)))
+        return Error(ENAMETOOLONG, "CRYO_RUNTIME_DIR is too long");
+    const Result<Fd> lock = lock_runtime(runtime); // one of the ranks is the first
+    if (!lock)
+        return lock.error();
+    if (Result<Variables> left = left_by_ranks(job.launcher, runtime)) {
+        job.variables = std::move(*left);
+        return job;
+    }
+    Result<Variables> made = start_job(job.launcher);
+    if (!made)
+        return made.error();
+    job.variables = std::move(*made);
+    job.variables["CRYO_RUNTIME_DIR"] = runtime;
+    job.is_new = true;
+    Result<void> told = leave(job.variables);
+    return told ? Result<Within>(std::move(job)) : told.error();
+}
+
+Result<Variables> left_by_ranks(pid_t launcher, const std::string &runtime)
+{
+    // Anybody may have made a directory of this name in /tmp.
+    struct stat process = {}, directory = {};
+    if (stat(fmt::format("/proc/{}", launcher).c_str(), &process) != 0 ||
+        lstat(runtime.c_str(), &directory) != 0 || !S_ISDIR(directory.st_mode) ||
+        directory.st_uid != process.st_uid || (directory.st_mode & 077) != 0)
+        return Error(ENOENT, "no directory of its owner's");
+    std::error_code ignored;
+    for (const auto &entry : fs::directory_iterator(runtime, ignored)) {
+        const std::string name = entry.path().filename();
+        if (!name.starts_with(fmt::format("{}-", launcher)))
+            continue;
+        std::ifstream in(entry.path() / left_name);
+        Variables variables;
+        for (std::string line; std::getline(in, line);) {
+            if (const size_t equals = line.find('='); equals != std::string::npos)
+                variables.emplace(line.substr(0, equals), line.substr(equals + 1));
+        }
+        // The daemon watches the launcher: one that answers is not another process's of this
+        // number.
+        variables["CRYO_RUNTIME_DIR"] = runtime;
+        if (const Result<Job> job = job_from(variables); job && connect_root(*job))
+            return variables;
+    }
+    return Error(ENOENT, "no rank of it was started under cr_run");
+}
+
+} // namespace cryo::coord

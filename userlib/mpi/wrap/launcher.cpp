@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// What launchers leave open in the ranks that they start: their own pipes and sockets, which no
+// rank needs and no image could hold. They are closed before the program begins.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace {
+
+bool is_started_by_hydra()
+{
+    char path[64];
+    char name[32] = "";
+    snprintf(path, sizeof(path), "/proc/%d/comm", getppid());
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    const ssize_t bytes = read(fd, name, sizeof(name) - 1);
+    close(fd);
+    constexpr char hydra[] = "hydra_pmi_proxy";
+    return bytes > 0 && strncmp(name, hydra, sizeof(hydra) - 1) == 0;
+}
+
+bool is_pipe_or_socket(int fd)
+{
+    struct stat status;
+    return fstat(fd, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
+}
+
+// Where slurmstepd's plugin for PMIx takes connections. What else a program may have been given in
+// that way says so by LISTEN_FDS.
+bool is_listener(int fd)
+{
+    int listens = 0;
+    socklen_t size = sizeof(listens);
+    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0;
+}
+
+void close_each(bool (*is_left_open)(int))
+{
+    const char *needed = getenv("PMI_FD"); // the rank's own way to the launcher
+    constexpr int most = 256;              // of its first ranks' descriptors none is so high
+    for (int fd = STDERR_FILENO + 1; fd < most; fd++) {
+        if ((needed == nullptr || fd != atoi(needed)) && is_left_open(fd))
+            close(fd);
+    }
+}
+
+[[gnu::constructor]] void close_what_is_left_open()
+{
+    if (is_started_by_hydra())
+        close_each(is_pipe_or_socket);
+    else if (getenv("SLURM_STEP_ID") != nullptr && getenv("LISTEN_FDS") == nullptr)
+        close_each(is_listener);
+}
+
+} // namespace
