@@ -74,8 +74,8 @@ class Lab:
         return program.pid
 
     def restart(self, *options):
-        """A running cr_restart. Without privileges there are no old pids to be had."""
-        if os.geteuid() != 0:
+        """A running cr_restart. Without old pids where there are none to be had."""
+        if not keeps_ids():
             options = ("--no-restore-pid", *options)
         return subprocess.Popen(self.command("cr_restart", *options, self.image),
                                 cwd=self.directory, stderr=subprocess.PIPE, text=True)
@@ -121,6 +121,11 @@ class Lab:
         """SIGKILL, and gone."""
         os.kill(self.pid_of(program), signal.SIGKILL)
         program.wait(PATIENCE)
+
+
+def keeps_ids():
+    """Whether old pids are to be had: by a privilege, or from the module."""
+    return os.geteuid() == 0 or os.access("/dev/cryo", os.W_OK)
 
 
 def stage(uid):

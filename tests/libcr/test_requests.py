@@ -109,7 +109,7 @@ class Requests(unittest.TestCase):
         self.lab.kill(client)
         log = self.lab.path
         self.lab.path += ".requester"
-        newids = os.geteuid() != 0
+        newids = not lab.keeps_ids()
         program = self.ask("restart", "newids" if newids else "")
         self.lab.await_line("restarted", program)
         if not newids:
@@ -126,7 +126,7 @@ class Requests(unittest.TestCase):
         self.assertEqual(self.lab.checkpoint(client).returncode, 0)
         self.lab.kill(client)
         self.lab.path += ".requester"
-        program = self.ask("restart", "newids" if os.geteuid() != 0 else "")
+        program = self.ask("restart", "newids" if not lab.keeps_ids() else "")
         self.lab.await_line("restarted", program)
         self.assertEqual(self.lab.log()[0], f"restarted {-2 * 10000 - 2362}")
 

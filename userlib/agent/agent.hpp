@@ -112,6 +112,7 @@ void remember_ipc(IpcKind kind, int id, bool undo);
 bool send_ipc(int connection, const Command &command);
 bool send_queue(int connection, const Command &command);   // queues.cpp
 void send_touched(int connection, const Command &command); // touched.cpp
+void send_undo(int connection, const Command &command);    // undo.cpp
 
 // tracker.cpp: watches for changes of memory, between one checkpoint and the next.
 bool send_tracker(int connection, const Command &command);
@@ -132,7 +133,11 @@ void forget_watched();
 
 // lodging.cpp: what in the process is not the program's (lodger.hpp).
 void set_lodger(const Lodger *whose);
-bool has_lodger();
+extern std::atomic<const Lodger *> lodger;
+inline bool has_lodger()
+{
+    return lodger.load(std::memory_order_acquire) != nullptr;
+}
 bool is_lodgers_thread(int tid);
 bool is_lodgers_address(uint64_t address);
 bool send_lodger(int connection, const Command &command);

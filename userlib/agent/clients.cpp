@@ -10,14 +10,13 @@
 
 namespace cryo::agent {
 
+[[gnu::tls_model("initial-exec")]] __thread Client *this_client;
+
 namespace {
 
 constinit std::atomic<Client *> clients;
 constinit std::atomic<int32_t> next_id;
 constinit CallbackList of_process;
-
-// Initial-exec: a plain load relative to the thread's base, no call and no memory to be had.
-[[gnu::tls_model("initial-exec")]] constinit thread_local Client *self;
 
 template <class T>
 T *map_pages(size_t size)
@@ -53,16 +52,11 @@ Client *add_page(int32_t tid)
 } // namespace
 
 // A thread that was made by a raw clone may share the base of another one.
-Client *self_client()
+bool has_lodgers_storage()
 {
-    if (has_lodger()) { // this thread may run with its thread-local storage
-        uint64_t base = 0;
-        sys::call(SYS_arch_prctl, ARCH_GET_FS, &base);
-        if (is_lodgers_address(base))
-            return nullptr;
-    }
-    Client *client = self;
-    return client != nullptr && client->tid.load(std::memory_order_relaxed) != 0 ? client : nullptr;
+    uint64_t base = 0;
+    sys::call(SYS_arch_prctl, ARCH_GET_FS, &base);
+    return is_lodgers_address(base);
 }
 
 Client *first_client()
@@ -92,7 +86,7 @@ Client *take_client()
     client->callbacks.count = 0;
     client->running = client->called = client->leads = false;
     client->depth.store(0);
-    self = client;
+    this_client = client;
     return client;
 }
 
@@ -102,15 +96,15 @@ void drop_client(Client &client)
     client.called_up.store(0);
     client.waiting.store(0);
     client.depth.store(0);
-    if (self == &client)
-        self = nullptr;
+    if (this_client == &client)
+        this_client = nullptr;
     client.tid.store(0, std::memory_order_release);
 }
 
 void renew_client()
 {
-    if (self != nullptr && self->tid.load() != 0)
-        self->tid.store(gettid());
+    if (this_client != nullptr && this_client->tid.load() != 0)
+        this_client->tid.store(gettid());
 }
 
 void keep_only_self()

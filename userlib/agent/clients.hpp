@@ -5,6 +5,7 @@
 // whose thread has ended is given to the next.
 #pragma once
 
+#include "agent/agent.hpp"
 #include "libcr.h"
 
 #include <atomic>
@@ -50,8 +51,19 @@ struct alignas(64) Client {
     cr_restart_info restart;
 };
 
-// The calling thread's record, or null.
-Client *self_client();
+// The calling thread's record, or null. Initial-exec: a plain load relative to the thread's base,
+// no call and no memory to be had.
+extern __thread Client *this_client [[gnu::tls_model("initial-exec")]];
+// As long as there is a lodger: this thread may run with its thread-local storage.
+bool has_lodgers_storage();
+
+inline Client *self_client()
+{
+    if (__builtin_expect(has_lodger(), 0) && has_lodgers_storage())
+        return nullptr;
+    Client *client = this_client;
+    return client != nullptr && client->tid.load(std::memory_order_relaxed) != 0 ? client : nullptr;
+}
 
 Client *first_client();
 

@@ -60,7 +60,8 @@ inline void leave(Client &client)
         leave_for_checkpoint();
 }
 
-// 0: may be entered or left. > 0: in a callback, where it is nothing. < 0: −errno.
+// For all that is not usual. 0: may be entered or left. > 0: in a callback, where it
+// is nothing. < 0: −errno.
 int check(const Client *client, int id)
 {
     if (client == nullptr)
@@ -70,11 +71,10 @@ int check(const Client *client, int id)
     return id == client->id ? 0 : -EINVAL;
 }
 
-int enter(Client &client, bool only_if_at_once)
+// The gate is closed: waits, or gives up.
+[[gnu::noinline]] int enter_closed(Client &client, bool only_if_at_once)
 {
     for (;;) {
-        if (add_depth(client, 1) != 0)
-            return 0;
         const uint32_t closed = round.gate.load(std::memory_order_acquire);
         if (closed == 0)
             return 0;
@@ -82,7 +82,21 @@ int enter(Client &client, bool only_if_at_once)
         if (only_if_at_once)
             return 1;
         wait_while(round.gate, closed);
+        if (add_depth(client, 1) != 0)
+            return 0;
     }
+}
+
+inline int enter(Client &client, bool only_if_at_once)
+{
+    if (add_depth(client, 1) != 0 || round.gate.load(std::memory_order_acquire) == 0)
+        return 0;
+    return enter_closed(client, only_if_at_once);
+}
+
+inline bool is_usual(const Client *client, int id)
+{
+    return __builtin_expect(client != nullptr && !client->running && id == client->id, 1);
 }
 
 } // namespace
@@ -125,16 +139,19 @@ bool may_go_on()
 int enter_cs(int id, bool only_if_at_once)
 {
     Client *client = self_client();
-    if (const int checked = check(client, id); checked != 0)
-        return checked < 0 ? checked : 0;
-    return enter(*client, only_if_at_once);
+    if (is_usual(client, id))
+        return enter(*client, only_if_at_once);
+    const int checked = check(client, id);
+    return checked < 0 ? checked : 0;
 }
 
 int leave_cs(int id)
 {
     Client *client = self_client();
-    if (const int checked = check(client, id); checked != 0)
+    if (!is_usual(client, id)) {
+        const int checked = check(client, id);
         return checked < 0 ? checked : 0;
+    }
     if (client->depth.load(std::memory_order_relaxed) == 0)
         return -EINVAL;
     leave(*client);

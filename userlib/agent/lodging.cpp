@@ -8,9 +8,10 @@
 
 namespace cryo::agent {
 
+constinit std::atomic<const Lodger *> lodger;
+
 namespace {
 
-constinit std::atomic<const Lodger *> lodger;
 constinit bool was_told_to_stop;
 
 // Static: the handler's stack may be small. Only the leader uses it.
@@ -50,11 +51,6 @@ bool is_lodgers_address(uint64_t address)
             return true;
     }
     return false;
-}
-
-bool has_lodger()
-{
-    return lodger.load() != nullptr;
 }
 
 bool send_lodger(int connection, const Command &command)

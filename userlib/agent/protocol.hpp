@@ -30,7 +30,7 @@
 namespace cryo::agent {
 
 constexpr uint32_t protocol_magic = 0x6f797243; // "Cryo"
-constexpr uint16_t protocol_version = 12;
+constexpr uint16_t protocol_version = 13;
 constexpr int max_signals = 64;
 constexpr const char *copy_name = "cryo copy"; // of the process that is a frozen copy
 
@@ -85,7 +85,13 @@ enum class Op : uint16_t {
     // arg[0] address, arg[1] up to touched_at_once pages: a packet with a bit for each of them that
     // is in memory, as mincore(2) tells. From protocol 12 on.
     touched = 29,
+    // arg[0] a set of System V semaphores, of which arg[2] (up to undo_at_once) from arg[1] on:
+    // what the kernel adds to each of them when the process ends (SEM_UNDO), an int16_t each.
+    // result −errno; −EXDEV: not all threads have the same. From protocol 13 on.
+    undo = 30,
 };
+
+constexpr uint64_t undo_at_once = 1024;
 
 constexpr uint64_t touched_at_once = 32768;
 

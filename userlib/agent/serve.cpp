@@ -286,6 +286,9 @@ void serve(int connection)
         case Op::touched:
             send_touched(connection, command);
             break;
+        case Op::undo:
+            send_undo(connection, command);
+            break;
         case Op::policies:
             if (!send_policies(connection, command))
                 return;

@@ -156,6 +156,10 @@ Result<void> Checkpoint::describe_everybody()
             return seen;
         common_.shared.count(d.space);
     }
+    for (const auto &member : members_) {
+        Description &d = member->description();
+        common_.ipc.look_undo(d.proc, member->session(), d.problems);
+    }
     refuse_lost_sessions(members_, zombies_);
     std::string problems;
     const std::set<pid_t> everybody = gathering_.known();

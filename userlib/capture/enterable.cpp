@@ -3,6 +3,7 @@
 
 #include "capture/identity.hpp"
 #include "capture/members.hpp"
+#include "libcr.h"
 
 #include <cerrno>
 #include <fmt/format.h>
@@ -15,7 +16,8 @@ namespace cryo::capture {
 Result<void> check_enterable(const Proc &proc)
 {
     if (const std::string why = why_not_preloadable(proc.path("exe")); !why.empty())
-        return Error(ENOTSUP, fmt::format("process {} {}: Cryo cannot enter it", proc.pid(), why));
+        return Error(CR_ENOSUPPORT,
+                     fmt::format("process {} {}: Cryo cannot enter it", proc.pid(), why));
     if (Result<std::string> root = proc.link("root"); root && *root != "/")
         return Error(ENOTSUP, fmt::format("process {} has another root directory, {}: run "
                                           "cr_checkpoint inside it",

@@ -9,17 +9,20 @@
 #include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
+#include <linux/kcmp.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
 #include <sys/shm.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace cryo::capture {
 
 using image::Ipc;
 using image::IpcKind;
+using image::SemaphoreUndo;
 
 namespace {
 
@@ -136,6 +139,7 @@ Result<bool> IpcObjects::describe_semaphores(Ipc &ipc)
         return is_gone() ? Result<bool>(false) : unreadable(ipc);
     take_permissions(ipc, status.sem_perm);
     ipc.size = status.sem_nsems;
+    ipc.flags |= status.sem_otime != 0 ? image::kIpcOperated : 0;
     std::vector<unsigned short> values(ipc.size);
     if (semctl(ipc.id, 0, GETALL, values.data()) != 0)
         return unreadable(ipc);
@@ -196,6 +200,48 @@ Result<bool> IpcObjects::describe(const Key &key)
     return there;
 }
 
+// Of every set that any process uses: one that has executed another program does not know any more
+// what it has done before, but the kernel does.
+void IpcObjects::look_undo(const Proc &proc, AgentSession &session, Problems &problems)
+{
+    for (const auto &[key, ipc] : all_) {
+        if (ipc.kind != IpcKind::semaphores || (ipc.flags & image::kIpcOperated) == 0)
+            continue;
+        Result<void> told = describe_undo(ipc, proc, session);
+        const bool needed = undoes_.count({proc.pid(), ipc.id}) != 0;
+        if (!told &&
+            (needed || (told.error().code() != EOPNOTSUPP && told.error().code() != EACCES)))
+            problems.add(fmt::format("{}: operations to be undone (SEM_UNDO): {}", what(ipc),
+                                     told.error().text()),
+                         "do without SEM_UNDO, or remove the set before the checkpoint");
+    }
+}
+
+// Processes that clone(2) has given one list (CLONE_SYSVSEM) would get one each.
+Result<void> IpcObjects::describe_undo(const Ipc &ipc, const Proc &proc, AgentSession &session)
+{
+    Result<std::vector<int16_t>> amounts = session.undo(ipc.id, ipc.size);
+    if (!amounts)
+        return amounts.error();
+    std::vector<uint32_t> numbers;
+    std::vector<uint32_t> additions;
+    for (size_t i = 0; i < amounts->size(); i++) {
+        if ((*amounts)[i] == 0)
+            continue;
+        numbers.push_back(static_cast<uint32_t>(i));
+        additions.push_back(static_cast<uint16_t>((*amounts)[i]));
+    }
+    if (numbers.empty())
+        return {};
+    for (const SemaphoreUndo &other : undo_) {
+        if (other.id == ipc.id && syscall(SYS_kcmp, proc.pid(), other.pid, KCMP_SYSVSEM, 0, 0) == 0)
+            return Error(EXDEV, fmt::format("process {} shares them (CLONE_SYSVSEM)", other.pid));
+    }
+    undo_.push_back({ipc.id, static_cast<uint32_t>(proc.pid()), strings_.keep_list(numbers),
+                     strings_.keep_list(additions)});
+    return {};
+}
+
 Result<void> IpcObjects::look(const Proc &proc, AgentSession &session, const AddressSpace &space,
                               Problems &problems)
 {
@@ -225,9 +271,7 @@ Result<void> IpcObjects::look(const Proc &proc, AgentSession &session, const Add
         if (!there)
             problems.add(there.error().text(), "remove it before the checkpoint, or let root save");
         else if (*there && undo)
-            problems.add(fmt::format("{}: operations to be undone (SEM_UNDO), which nothing tells",
-                                     what(all_.at(key))),
-                         "do without SEM_UNDO, or remove the set before the checkpoint");
+            undoes_.emplace(proc.pid(), key.second);
     }
     return {};
 }
@@ -264,6 +308,10 @@ Result<void> IpcObjects::write_records(image::ImageWriter &writer) const
 {
     for (const auto &[key, ipc] : all_) {
         if (Result<void> added = writer.add(ipc); !added)
+            return added;
+    }
+    for (const SemaphoreUndo &undo : undo_) {
+        if (Result<void> added = writer.add(undo); !added)
             return added;
     }
     return {};

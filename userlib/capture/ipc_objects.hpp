@@ -5,6 +5,7 @@
 //
 //     IpcObjects ipc(strings, objects);
 //     ipc.look(proc, session, space, problems);    // each process, while all stand still
+//     ipc.look_undo(proc, session, problems);      // then each once more
 //     ipc.object_of(mapping.inode);                // of a mapped segment
 //     ipc.save_contents(writer);                   // the same: nothing else freezes them
 //     ipc.write_records(writer);                   // of the first process
@@ -21,6 +22,7 @@
 #include "image/writer.hpp"
 
 #include <map>
+#include <set>
 
 namespace cryo::capture {
 
@@ -34,6 +36,8 @@ class IpcObjects
 
     Result<void> look(const Proc &proc, AgentSession &session, const AddressSpace &space,
                       Problems &problems);
+    // What their ends will do to semaphores: each process, when all have been looked at.
+    void look_undo(const Proc &proc, AgentSession &session, Problems &problems);
     // The object that has the contents of a segment; 0: there is none.
     uint32_t object_of(uint64_t segment) const;
     Result<void> save_contents(image::ImageWriter &writer) const;
@@ -48,11 +52,14 @@ class IpcObjects
     Result<bool> describe_segment(image::Ipc &ipc);
     Result<bool> describe_semaphores(image::Ipc &ipc);
     Result<bool> describe_queue(image::Ipc &ipc);
+    Result<void> describe_undo(const image::Ipc &ipc, const Proc &proc, AgentSession &session);
 
     Strings &strings_;
     Objects &objects_;
     std::map<Key, image::Ipc> all_;
     std::vector<CopiedContents> messages_;
+    std::set<std::pair<pid_t, int>> undoes_; // who has operated with SEM_UNDO on which set
+    std::vector<image::SemaphoreUndo> undo_;
 };
 
 } // namespace cryo::capture

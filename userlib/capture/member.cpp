@@ -3,6 +3,7 @@
 
 #include "capture/holes.hpp"
 #include "capture/identity.hpp"
+#include "libcr.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -95,10 +96,9 @@ Result<std::unique_ptr<Member>> Member::find(const Relation &relation, Turn turn
             continue;
         if (session.error().code() != ESRCH || now_ns() - begun > patience_ns ||
             !will_listen(made->d_.proc))
-            return Error(session.error().code() == ESRCH ? ENOTSUP : session.error().code(),
+            return Error(session.error().code() == ESRCH ? CR_ENOSUPPORT : session.error().code(),
                          session.error().text());
-        const timespec pause = {0, 1'000'000};
-        nanosleep(&pause, nullptr);
+        usleep(1000);
     }
 }
 

@@ -62,9 +62,10 @@ Result<void> check_doorbell(const Proc &proc, std::string_view status)
     std::string_view caught = field(status, "SigCgt");
     const bool catches = (take_number(caught, 16) >> (signal - 1) & 1) != 0;
     if (!catches && gained_privileges(proc))
-        return Error(ENOTSUP, fmt::format("process {} runs a setuid or setgid program, or one with "
-                                          "capabilities of its own: Cryo cannot enter it",
-                                          proc.pid()));
+        return Error(CR_ENOSUPPORT,
+                     fmt::format("process {} runs a setuid or setgid program, or one with "
+                                 "capabilities of its own: Cryo cannot enter it",
+                                 proc.pid()));
     if (!catches)
         return Error(ESRCH,
                      fmt::format("process {} does not catch the checkpoint signal {}: it was "
@@ -284,9 +285,10 @@ Result<Reply> AgentSession::reply(Op op)
         return got.error();
     version_ = answer.version;
     if (answer.magic != agent::protocol_magic || answer.op != op)
-        return Error(EPROTO, fmt::format("process {}: its agent answers in another protocol; it "
-                                         "runs under another release of Cryo",
-                                         pid_));
+        return Error(CR_EVERSION,
+                     fmt::format("process {}: its agent answers in another protocol; it "
+                                 "runs under another release of Cryo",
+                                 pid_));
     return answer;
 }
 

@@ -136,6 +136,8 @@ class AgentSession
     Result<std::vector<agent::Policy>> policies(const std::vector<uint64_t> &addresses);
     // System V objects that its functions have named; none where the agent is too old to tell.
     Result<std::vector<agent::IpcUse>> ipc();
+    // What its end would do to a set of semaphores. EOPNOTSUPP: the agent cannot tell.
+    Result<std::vector<int16_t>> undo(int id, uint64_t semaphores);
     Result<agent::OwnFacts> own();
     // `make`: one is made where there is none; an error where there can be none.
     Result<TrackerLink> tracker(bool make);

@@ -3,6 +3,7 @@
 // tells what in the process is not the program's.
 #include "base/passing.hpp"
 #include "capture/session.hpp"
+#include "libcr.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -39,7 +40,7 @@ Result<void> receive_some(int from, std::vector<Fd> &to, size_t expected)
     expected -= std::min(to.size() - before, expected);
     if (n != sizeof(answer) || answer.magic != agent::protocol_magic ||
         answer.op != Op::descriptors)
-        return Error(EPROTO, "the program's agent answers in another protocol");
+        return Error(CR_EVERSION, "the program's agent answers in another protocol");
     if (answer.result < 0)
         return Error::from_errno("looking at the program's descriptors",
                                  static_cast<int>(-answer.result));
@@ -164,6 +165,34 @@ Result<std::vector<agent::IpcUse>> AgentSession::ipc()
                                             "remembers; it cannot be saved",
                                             pid_));
     return all;
+}
+
+Result<std::vector<int16_t>> AgentSession::undo(int id, uint64_t semaphores)
+{
+    constexpr uint16_t first_with_undo = 13;
+    if (version_ < first_with_undo)
+        return Error(EOPNOTSUPP, "the program's agent is of an earlier release");
+    std::vector<int16_t> amounts(semaphores);
+    for (uint64_t at = 0; at < semaphores;) {
+        const uint64_t count = std::min(semaphores - at, agent::undo_at_once);
+        const Command command = {agent::protocol_magic,
+                                 agent::protocol_version,
+                                 Op::undo,
+                                 {static_cast<uint64_t>(id), at, count}};
+        if (Result<void> sent = send(command); !sent)
+            return sent.error();
+        Result<Reply> answer = reply(Op::undo);
+        if (!answer)
+            return answer.error();
+        if (answer->result == -EXDEV)
+            return Error(EXDEV, "threads of the process were made without CLONE_SYSVSEM");
+        if (answer->result < 0)
+            return Error::from_errno("trying what they are", static_cast<int>(-answer->result));
+        if (Result<void> got = packet(&amounts[at], count * sizeof(amounts[0])); !got)
+            return got.error();
+        at += count;
+    }
+    return amounts;
 }
 
 Result<agent::OwnFacts> AgentSession::own()

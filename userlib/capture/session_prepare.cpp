@@ -54,7 +54,7 @@ Result<AgentSession::Prepared> AgentSession::prepared()
             fmt::format("process {} ended, or executed another program, before it could be saved",
                         pid_));
     if (answer.magic != agent::protocol_magic)
-        return Error(EPROTO,
+        return Error(CR_EVERSION,
                      fmt::format("process {}: its agent answers in another protocol", pid_));
     switch (answer.op) {
     case Op::accepted:
@@ -72,7 +72,7 @@ Result<AgentSession::Prepared> AgentSession::prepared()
         return failure(pid_, static_cast<int>(answer.value & 0xff),
                        static_cast<int>(-answer.result));
     default:
-        return Error(EPROTO,
+        return Error(CR_EVERSION,
                      fmt::format("process {}: its agent answers in another protocol", pid_));
     }
 }

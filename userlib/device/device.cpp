@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/device.hpp"
 
+#include "libcr.h"
+
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/ioctl.h>
@@ -71,10 +73,10 @@ Result<Device> Device::open(Access access)
     cryo_features features = {};
     features.size = sizeof(features);
     if (int rc = call(fd.get(), CRYO_IOC_FEATURES, &features); rc < 0)
-        return Error(-rc, std::string(path) +
-                              ": is not Cryo's device, or the module is older than "
-                              "this program; load the module that came with it (" +
-                              strerror(-rc) + ")");
+        return Error(CR_EVERSION, std::string(path) +
+                                      ": is not Cryo's device, or the module is older than "
+                                      "this program; load the module that came with it (" +
+                                      strerror(-rc) + ")");
     return Device(std::move(fd), features);
 }
 

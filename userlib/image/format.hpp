@@ -112,6 +112,7 @@ enum class RecordType : uint32_t {
     senders = 54,
     connection = 55,
     waiting = 56,
+    semaphore_undo = 57,
 
     // Files, of any kind, in versions.
     delta = 64,

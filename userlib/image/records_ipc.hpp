@@ -15,8 +15,9 @@ enum class IpcKind : uint32_t {
 };
 
 // Bits of Ipc::flags.
-inline constexpr uint32_t kIpcRemoved = 1; // a segment that lives on while it is attached
-inline constexpr uint32_t kIpcLocked = 2;  // a segment, in memory (SHM_LOCK)
+inline constexpr uint32_t kIpcRemoved = 1;  // a segment that lives on while it is attached
+inline constexpr uint32_t kIpcLocked = 2;   // a segment, in memory (SHM_LOCK)
+inline constexpr uint32_t kIpcOperated = 4; // semaphores: there was an operation (sem_otime)
 
 struct Ipc {
     static constexpr RecordType type = RecordType::ipc;
@@ -53,6 +54,27 @@ struct Ipc {
         v("object", s.object);
         v("values", s.values);
         v("pids", s.pids);
+    }
+};
+
+// What the kernel does to semaphores of a set when a process ends (SEM_UNDO).
+struct SemaphoreUndo {
+    static constexpr RecordType type = RecordType::semaphore_undo;
+    static constexpr uint16_t version = 1;
+    static constexpr bool required = true;
+
+    int32_t id = 0;                // of the set, an IPC
+    uint32_t pid = 0;              // the process
+    List<uint32_t> numbers = {};   // semaphores
+    List<uint32_t> additions = {}; // what is added to the value of each, as an int16_t
+
+    template <class Self, class V>
+    static void fields(Self &s, V &&v)
+    {
+        v("id", s.id);
+        v("pid", s.pid);
+        v("numbers", s.numbers);
+        v("additions", s.additions);
     }
 };
 

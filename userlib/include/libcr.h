@@ -51,7 +51,7 @@ enum {
     CR_ETEMPFAIL = 2354,  /* a process asked to be checkpointed later; all go on */
     CR_EPERMFAIL = 2355,  /* a process cannot be checkpointed any more; all are killed */
     CR_ENOSUPPORT = 2356, /* a process runs without libcr */
-    CR_EVERSION = 2357,   /* library and kernel module do not speak the same version */
+    CR_EVERSION = 2357,   /* library, commands and module do not speak the same version */
     CR_EOMITTED = 2358,   /* a callback left this process out of the checkpoint */
     CR_EBADARCH = 2359,   /* the image was taken on another architecture */
     CR_EPTRACED = 2360,   /* a process is being traced by a debugger */

@@ -10,23 +10,14 @@
 #include <sched.h>
 #include <unistd.h>
 
-using cryo::agent::Interface;
 using cryo::libcr::agent;
 using cryo::libcr::edge;
 
 namespace cryo::libcr {
 
-const Interface &agent()
+int fail(int error)
 {
-    return &cryo::agent::cryo_agent_interface != nullptr ? *cryo::agent::cryo_agent_interface
-                                                         : cryo::agent::own_interface;
-}
-
-int edge(int result)
-{
-    if (result >= 0)
-        return result;
-    errno = -result;
+    errno = error;
     return -1;
 }
 

@@ -7,8 +7,17 @@
 
 namespace cryo::libcr {
 
-const agent::Interface &agent(); // the one of this process
+inline const agent::Interface &agent() // the one of this process
+{
+    return &agent::cryo_agent_interface != nullptr ? *agent::cryo_agent_interface
+                                                   : agent::own_interface;
+}
 
-int edge(int result); // −errno becomes −1 and errno
+int fail(int error); // −1, and errno
+
+inline int edge(int result) // −errno becomes −1 and errno
+{
+    return __builtin_expect(result >= 0, 1) ? result : fail(-result);
+}
 
 } // namespace cryo::libcr

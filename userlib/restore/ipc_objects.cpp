@@ -340,6 +340,22 @@ Result<void> IpcObjects::fill_queue(const One &one)
     return {};
 }
 
+Result<void> IpcObjects::fill_semaphores(One &one)
+{
+    constexpr short highest = 32767;
+    if (semctl(one.id, 0, SETALL, one.values.data()) != 0)
+        return failed(one.saved, "setting its values");
+    if ((one.saved.flags & image::kIpcOperated) == 0)
+        return {};
+    // Programs take a set without an operation (sem_otime) for one that is not ready.
+    const short change = one.values[0] < highest ? 1 : -1;
+    sembuf there_and_back[] = {{0, change, IPC_NOWAIT},
+                               {0, static_cast<short>(-change), IPC_NOWAIT}};
+    if (semop(one.id, there_and_back, 2) != 0)
+        return failed(one.saved, "an operation on it");
+    return {};
+}
+
 Result<void> IpcObjects::fill()
 {
     for (One &one : all_) {
@@ -348,8 +364,8 @@ Result<void> IpcObjects::fill()
             filled = fill_segment(one);
         else if (one.saved.kind == IpcKind::queue)
             filled = fill_queue(one);
-        else if (semctl(one.id, 0, SETALL, one.values.data()) != 0)
-            filled = failed(one.saved, "setting its values");
+        else
+            filled = fill_semaphores(one);
         if (!filled)
             return filled;
     }

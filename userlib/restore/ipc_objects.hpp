@@ -59,6 +59,7 @@ class IpcObjects
     static Result<void> make_again(One &one, std::vector<std::string> &notices);
     Result<void> fill_segment(One &one);
     Result<void> fill_queue(const One &one);
+    static Result<void> fill_semaphores(One &one);
 
     image::Image &image_;
     std::vector<One> all_;

@@ -2,6 +2,7 @@
 // Whether this CPU has what the program found where it was started: its libraries have chosen code
 // by it, and its registers lie in the signal frames.
 #include "capture/cpu.hpp"
+#include "libcr.h"
 #include "restore/plan_parts.hpp"
 
 #include <cerrno>
@@ -9,8 +10,19 @@
 
 namespace cryo::restore {
 
+Result<void> check_machine(const image::Header &header)
+{
+    if (header.machine == image::kMachineX86_64)
+        return {};
+    return Error(CR_EBADARCH, fmt::format("taken on another architecture (ELF machine {}); restart "
+                                          "it on one of those",
+                                          header.machine));
+}
+
 Result<void> check_cpu(Planning &p)
 {
+    if (Result<void> same = check_machine(p.image.header()); !same)
+        return same;
     const std::string missing = capture::missing_in_cpu(p.saved.cpu, capture::present_cpu());
     if (missing.empty() || p.options.force)
         return {};

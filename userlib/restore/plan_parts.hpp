@@ -73,9 +73,12 @@ bool is_lazy(const Planning &p, const image::Region &region);
 Result<void> plan_lazy_region(Planning &p, const image::Region &region);
 void note_lazy(Planning &p);
 
-// plan_segments.cpp: System V shared memory; who has changed semaphores.
+// plan_segments.cpp: System V shared memory.
 bool is_segment(const image::Region &region);
 Result<void> plan_segments(Planning &p);
+
+// plan_semaphores.cpp: what System V semaphores know of the process.
+Result<void> plan_semaphore_undo(Planning &p);
 void plan_semaphore_pids(Planning &p);
 
 // plan_vdso.cpp: the kernel's own pages.

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/sem.h>
 #include <sys/shm.h>
 #include <sys/syscall.h>
 
@@ -69,22 +68,6 @@ Result<void> plan_segments(Planning &p)
         detach(end);
     }
     return {};
-}
-
-// Who has changed a semaphore last is seen by semctl(GETPID): as far as that are we, we do it
-// again. The values are there already.
-void plan_semaphore_pids(Planning &p)
-{
-    if (!p.options.restore_pid)
-        return;
-    for (const image::Ipc &ipc : p.saved.ipc) {
-        for (size_t i = 0; i < std::min(ipc.pids.size(), ipc.values.size()); i++) {
-            if (ipc.pids[i] == p.saved.process.pid)
-                p.plan.program.try_call(
-                    "telling who has changed a semaphore", SYS_semctl,
-                    {value(ipc.id), value(i), value(SETVAL), value(ipc.values[i])});
-        }
-    }
 }
 
 } // namespace cryo::restore

@@ -232,6 +232,7 @@ Saved Planner::distribute()
         one->saved.terminals = first.terminals;
         one->saved.sockets = first.sockets;
         one->saved.ipc = first.ipc;
+        one->saved.undo = first.undo;
     }
     for (const image::Passed &passed : first.passed) {
         for (size_t i = 0; i < passed.open_files.size(); i++) {
@@ -348,6 +349,7 @@ Result<std::unique_ptr<TreePlan>> Planner::plan()
     const Saved &first = all_.front()->saved;
     tree_->meets = tree_->planned > 1 || tree_->then_signal != 0 || first.process.stopped ||
                    !first.ipc.empty();
+    tree_->undo = !first.undo.empty();
     const Saved common = distribute();
     Planning opening{*root.image, common, options_, *root.plan, {}, {}, {}, {}, {}};
     if (Result<void> opened = open_files(opening); !opened)

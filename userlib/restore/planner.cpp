@@ -169,6 +169,10 @@ Result<void> plan_process_whole(Planning &p, bool alone)
     if (!alone)
         plan_rendezvous(p, says_ready);
     plan_truncation(p);
+    if (Result<void> undone = plan_semaphore_undo(p); !undone)
+        return undone.error().within(p.image.name());
+    if (!p.saved.undo.empty())
+        plan_rendezvous(p, says_undo);
     plan_semaphore_pids(p);
     for (const Step step : {Step(plan_process_signals), Step(plan_timers)}) {
         if (Result<void> done = step(p); !done)

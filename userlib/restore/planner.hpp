@@ -105,6 +105,7 @@ struct TreePlan {
     bool for_requester = false; // see RestartOptions
     int then_signal = 0;
     bool meets = false; // the processes wait for each other and for us before they go on
+    bool undo = false;  // ... also when what their ends do to semaphores is as it was
     pid_t *lost = nullptr;
     std::vector<std::string> notices;
 };
@@ -120,9 +121,14 @@ constexpr int device_fd_offset = 5;
 constexpr int first_free_offset = 6;
 
 // What a process says on its status descriptor, as it comes along.
-constexpr uint32_t says_alive = 1;    // the last thing it says
-constexpr uint32_t says_ready = 2;    // nothing can fail any more but what the others do
+constexpr uint32_t says_alive = 1; // the last thing it says
+constexpr uint32_t says_ready = 2; // nothing can fail any more but what the others do
+// Where there is any: what its end will do to semaphores is as it was.
+constexpr uint32_t says_undo = 4;
 constexpr uint32_t says_complete = 3; // files are cut back; only the others keep it from going on
+
+// CR_EBADARCH: no program of this machine's.
+Result<void> check_machine(const image::Header &header);
 
 Result<std::unique_ptr<TreePlan>> plan_restart(const image::Snapshot &snapshot,
                                                const RestartOptions &options);

@@ -362,7 +362,9 @@ Result<void> Restart::bring_up()
             return sent;
     }
     if (tree_.meets) {
-        for (const uint32_t word : {says_ready, says_complete}) {
+        for (const uint32_t word : {says_ready, says_undo, says_complete}) {
+            if (word == says_undo && !tree_.undo)
+                continue;
             if (Result<void> met = meet(word); !met)
                 return met;
         }

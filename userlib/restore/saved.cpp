@@ -105,6 +105,8 @@ bool take(Saved &s, image::RecordType type, image::Bytes payload, bool &known)
         return append(payload, s.waiting);
     case RecordType::ipc:
         return append(payload, s.ipc);
+    case RecordType::semaphore_undo:
+        return append(payload, s.undo);
     case RecordType::sigaction:
         return append(payload, s.actions);
     case RecordType::pending_signal:

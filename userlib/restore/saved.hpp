@@ -40,6 +40,7 @@ struct Saved {
     std::set<uint32_t>
         listeners; // of these, those that this process is the one to listen on     // by OPEN_FILE
     std::vector<image::Ipc> ipc;
+    std::vector<image::SemaphoreUndo> undo; // of all processes
     std::vector<image::Sigaction> actions;
     std::vector<image::Timer> timers;
     std::vector<image::PendingSignal> pending;

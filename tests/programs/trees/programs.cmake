@@ -8,6 +8,7 @@ foreach(name pipeline shared_offset shared_memory shared_forms zombie relations 
 endforeach()
 cryo_test_program(trees/system_v TAGS sysv NEEDS sysvipc)
 cryo_test_program(trees/system_v_forms TAGS sysv NEEDS sysvipc)
+cryo_test_program(trees/semaphore_undo TAGS sysv NEEDS sysvipc)
 cryo_test_program(trees/posix_ipc NEEDS mqueue)
 cryo_test_program(trees/posix_queues NEEDS mqueue)
 target_link_libraries(program_terminal_shell PRIVATE util)

@@ -9,7 +9,7 @@ import subprocess
 
 import case
 
-EPTRACED, EPTRACER = 2360 & 0xff, 2361 & 0xff
+ENOSUPPORT, EPTRACED, EPTRACER = 2356 & 0xff, 2360 & 0xff, 2361 & 0xff
 TRACE = """
 import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
@@ -87,7 +87,7 @@ class LeftOut(case.Case):
 
     def test_restart_that_is_not_left_out(self):
         restarted = self.restarted("--omit-never")
-        said = self.refuse(errno.ENOTSUP, "-s", "-f", "again", restarted.pid)
+        said = self.refuse(ENOSUPPORT, "-s", "-f", "again", restarted.pid)
         self.assertIn("not started under cr_run", said)
         restarted = self.restarted("--omit-never", "--omit-always")
         self.save("-s", "-f", "again", restarted.pid)

@@ -271,14 +271,19 @@ class SystemV(case.Case):
         self.end(restarted)
         case.wait_until("its end", lambda: not self.made())
 
-    def test_undo_is_refused(self):
+    def test_undo_of_threads_that_do_not_share_it(self):
         program = self.saved()
         semaphores = self.ask(program, "get('semget', 0, 1, 0o600)")
         self.ask(program, f"operate({semaphores}, 1, {SEM_UNDO})")
-        self.assertIn("SEM_UNDO", self.refuse(errno.ENOTSUP, "-f", "image", program.pid))
-        self.assertNotIn("image", self.files())
-        self.ask(program, f"get('semctl', {semaphores}, 0, {IPC_RMID})")
         self.save("-f", "image", program.pid)
+        clone_sysvsem = 0x40000
+        self.ask(program, f"later(lambda: (get('unshare', {clone_sysvsem}), "
+                          "globals().__setitem__('apart', 1), __import__('time').sleep(1000)))")
+        case.wait_until("the thread", lambda: self.ask(program, "'apart' in globals()") == "True")
+        self.assertIn("SEM_UNDO", self.refuse(errno.ENOTSUP, "-f", "another", program.pid))
+        self.assertNotIn("another", self.files())
+        self.ask(program, f"get('semctl', {semaphores}, 0, {IPC_RMID})")
+        self.save("-f", "another", program.pid)
 
 
 if __name__ == "__main__":

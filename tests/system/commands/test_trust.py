@@ -10,7 +10,9 @@ import subprocess
 import unittest
 
 import case
+import processes
 
+ENOSUPPORT = 2356 & 0xff  # CR_ENOSUPPORT
 BIG = "memory = bytearray(b'x' * (24 << 20))"
 LIBC = "import ctypes; libc = ctypes.CDLL(None, use_errno=True)\n"
 
@@ -21,6 +23,15 @@ def program_of_32_bits():
     return (b"\x7fELF\1\1\1" + bytes(9) +
             struct.pack("<HHIIIIIHHHHHH", 2, 3, 1, base + 84, 52, 0, 0, 52, 32, 1, 0, 0, 0) +
             struct.pack("<IIIIIIII", 1, 0, base, base, size, size, 5, 4096) + code)
+
+
+def static_program():
+    """The same of 64 bits, without a dynamic loader."""
+    code = b"\xb8\x22\0\0\0\x0f\x05\xeb\xf7"
+    base, size = 0x400000, 120 + len(code)
+    return (b"\x7fELF\2\1\1" + bytes(9) +
+            struct.pack("<HHIQQQIHHHHHH", 2, 62, 1, base + 120, 64, 0, 0, 64, 56, 1, 0, 0, 0) +
+            struct.pack("<IIQQQQQQ", 1, 5, 0, base, base, size, size, 4096) + code)
 
 
 class Disk(case.Case):
@@ -148,7 +159,7 @@ assert libc.prctl(22, 2, ctypes.byref(Program(1, allow)), 0, 0) == 0
 
     def test_not_under_cr_run(self):
         program = self.spawn("sleep", "1000")
-        said = self.refuse(errno.ENOTSUP, "-f", "image", program.pid)
+        said = self.refuse(ENOSUPPORT, "-f", "image", program.pid)
         self.assertIn("not started under cr_run", said)
         self.assertIsNone(program.poll())
         gone = self.spawn("true")
@@ -173,10 +184,25 @@ assert libc.prctl(22, 2, ctypes.byref(Program(1, allow)), 0, 0) == 0
         program = self.run_file("privileged", 0o6755)
         if case.status(program.pid, "Uid").split()[:2] != ["0", "1000"]:
             return  # our own: executing it gained nothing, or this file system does not allow it
-        said = self.refuse(errno.ENOTSUP, "-f", "image", program.pid)
+        said = self.refuse(ENOSUPPORT, "-f", "image", program.pid)
         self.assertIn("setuid", said)
         self.assertEqual("S", case.state(program.pid))
         self.assertIn("setuid", program.stderr.readline())
+
+    def test_static_child(self):
+        with open(self.path("static"), "wb") as file:
+            file.write(static_program())
+        os.chmod(self.path("static"), 0o755)
+        program = self.start("import subprocess\n"
+                             f"child = subprocess.Popen([{self.path('static')!r}])")
+        child = processes.children(program.pid)[0]
+        said = self.refuse(ENOSUPPORT, "-f", "image", program.pid)
+        self.assertIn(f"process {child} is statically linked", said)
+        self.assert_alive(program)
+        self.assertEqual("S", case.state(child))
+        os.kill(child, signal.SIGKILL)
+        case.wait_until("its end", lambda: case.state(child) == "Z")
+        self.save("-f", "image", program.pid)
 
     def test_32_bits(self):
         with open(self.path("small"), "wb") as file:
@@ -187,7 +213,7 @@ assert libc.prctl(22, 2, ctypes.byref(Program(1, allow)), 0, 0) == 0
             return  # gone: this kernel runs none
         if program.poll() is not None:
             return
-        said = self.refuse(errno.ENOTSUP, "-f", "image", program.pid)
+        said = self.refuse(ENOSUPPORT, "-f", "image", program.pid)
         self.assertIn("32-bit", said)
         self.assertEqual("S", case.state(program.pid))
 

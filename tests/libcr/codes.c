@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Flags and error codes of requests for a checkpoint, each by what it does to a child:
+ *
+ *     codes LOG IMAGE WORD
+ *
+ * WORD is one of those below. It ends with 0, or names the lines that are wrong in its log.
+ */
+#include "codes.h"
+
+static int slow(void *arg)
+{
+    (void)arg;
+    make("called");
+    while (!there("go"))
+        nanosleep(&moment, NULL);
+    cr_checkpoint(CR_CHECKPOINT_READY);
+    return 0;
+}
+
+static void traced(void)
+{
+    const pid_t pid = child(NULL);
+    CHECK(ptrace(PTRACE_SEIZE, pid, 0, 0) == 0);
+    CHECK(result_of(arguments(pid, 0), pid) == CR_EPTRACED);
+    CHECK(result_of(arguments(pid, CR_CHKPT_PTRACED_SKIP), pid) == ESRCH);
+    CHECK(result_of(arguments(pid, CR_CHKPT_PTRACED_ALLOW), pid) == 0);
+    CHECK(result_of(arguments(getpid(), 0), pid) == CR_EPTRACER);
+    CHECK(result_of(arguments(getpid(), CR_CHKPT_PTRACER_SKIP), pid) == ESRCH);
+    end(pid);
+    CHECK(result_of(arguments(getpid(), 0), 0) == 0);
+}
+
+static long size_with(pid_t pid, unsigned flags)
+{
+    struct stat status;
+    CHECK(save(pid, flags, 0) == 0);
+    CHECK(stat(image, &status) == 0);
+    return (long)status.st_size;
+}
+
+/* What is in files is in the image, too: each flag adds to it. */
+static void contents(void)
+{
+    const pid_t pid = child(NULL);
+    const long without = size_with(pid, 0);
+    const long executable = size_with(pid, CR_CHKPT_DUMP_EXEC);
+    const long mapped = size_with(pid, CR_CHKPT_DUMP_PRIVATE);
+    CHECK(executable > without && mapped > executable);
+    CHECK(size_with(pid, CR_CHKPT_DUMP_SHARED) >= without);
+    CHECK(size_with(pid, CR_CHKPT_DUMP_ALL) > mapped);
+    end(pid);
+}
+
+static void place(void)
+{
+    char name[64];
+    cr_checkpoint_args_t args;
+    const pid_t pid = child(NULL);
+    cr_initialize_checkpoint_args_t(&args);
+    CHECK(args.cr_fd == CR_DEST_CWD && args.cr_timeout == 0 && args.cr_signal == 0);
+    args.cr_target = pid;
+    CHECK(result_of(args, 0) == 0);
+    snprintf(name, sizeof(name), "context.%d", (int)pid);
+    CHECK(access(name, R_OK) == 0);
+    end(pid);
+}
+
+static void slow_before(void)
+{
+    if (cr_init() < 0 || cr_register_callback(slow, NULL, CR_THREAD_CONTEXT) < 0)
+        _exit(1);
+}
+
+static void timed(void)
+{
+    const pid_t pid = child(slow_before);
+    cr_checkpoint_args_t args = arguments(pid, 0);
+    args.cr_timeout = 1;
+    CHECK(result_of(args, 0) == ETIME);
+    CHECK(kill(pid, 0) == 0);
+    make("go");
+    CHECK(save(pid, 0, 0) == 0);
+    end(pid);
+}
+
+/* A request that is not complete, which its target sees to. */
+static void waits(void)
+{
+    cr_checkpoint_handle_t handle;
+    const pid_t pid = child(slow_before);
+    cr_checkpoint_args_t args = arguments(pid, 0);
+    struct timeval none = {0, 0};
+    struct timeval some = {0, 20000};
+    struct timeval bad = {-1, 0};
+    char *text = image != NULL ? "untouched" : NULL;
+    CHECK(cr_request_checkpoint(&args, &handle) == 0);
+    await("called");
+    CHECK(cr_wait_checkpoint(&handle, &none) == 0);
+    CHECK(cr_wait_checkpoint(&handle, &some) == 0 && some.tv_sec == 0 && some.tv_usec == 0);
+    FAILS(cr_wait_checkpoint(&handle, &bad), EINVAL);
+    FAILS(cr_reap_checkpoint(&handle), EAGAIN);
+    CHECK(cr_poll_checkpoint(&handle, &none) == 0);
+    CHECK(cr_poll_checkpoint_msg(&handle, &none, &text) == 0);
+    CHECK(strcmp(text, "untouched") == 0);
+    interrupt_soon();
+    FAILS(cr_wait_checkpoint(&handle, NULL), EINTR);
+    errno = 0;
+    CHECK(cr_poll_checkpoint(&handle, NULL) == CR_POLL_CHKPT_ERR_PRE && errno == EINTR);
+    interrupt_no_more();
+    make("go");
+    struct timeval long_time = {1000, 0};
+    CHECK(cr_wait_checkpoint(&handle, &long_time) > 0 && long_time.tv_sec > 800);
+    CHECK(cr_reap_checkpoint(&handle) > 0);
+    FAILS(cr_wait_checkpoint(&handle, &none), EINVAL);
+    FAILS(cr_log_checkpoint(&handle, 0, NULL), EINVAL);
+    close(args.cr_fd);
+    end(pid);
+}
+
+static void execute_without(void)
+{
+    char *const arguments_of[] = {"sleep", "1000", NULL};
+    char *const nothing[] = {NULL};
+    make("ready");
+    execve("/bin/sleep", arguments_of, nothing);
+    _exit(1);
+}
+
+/* Who is not to be saved: without libcr, somebody else's; and the log that says why. */
+static void strangers(void)
+{
+    char *const unreachable = (char *)16;
+    cr_checkpoint_handle_t handle;
+    const pid_t pid = child(execute_without);
+    CHECK(save(pid, 0, 0) == CR_ENOSUPPORT);
+    cr_checkpoint_args_t args = arguments(pid, 0);
+    CHECK(cr_request_checkpoint(&args, &handle) == 0);
+    CHECK(cr_wait_checkpoint(&handle, NULL) > 0);
+    CHECK(cr_log_checkpoint(&handle, 0, NULL) > 1);
+    FAILS(cr_log_checkpoint(&handle, 100, unreachable), EFAULT);
+    char *text = NULL;
+    errno = 0;
+    CHECK(cr_poll_checkpoint_msg(&handle, NULL, &text) == CR_POLL_CHKPT_ERR_POST &&
+          errno == CR_ENOSUPPORT);
+    CHECK(text != NULL && strstr(text, "cr_run") != NULL);
+    free(text);
+    close(args.cr_fd);
+    end(pid);
+    if (geteuid() != 0)
+        CHECK(save(1, 0, 0) == EPERM);
+    CHECK(save(0x3fffffff, 0, 0) == ESRCH);
+}
+
+static void full(void)
+{
+    struct rlimit usual;
+    cr_checkpoint_args_t args = arguments(getpid(), 0);
+    cr_checkpoint_handle_t handle;
+    CHECK(getrlimit(RLIMIT_NOFILE, &usual) == 0);
+    struct rlimit low = {3, usual.rlim_max};
+    CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
+    FAILS(cr_request_checkpoint(&args, &handle), EMFILE);
+    CHECK(setrlimit(RLIMIT_NOFILE, &usual) == 0);
+    CHECK(result_of(args, 0) == 0);
+}
+
+static void by_descriptor(void)
+{
+    struct stat status;
+    remove(image);
+    const int fd = open(image, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    cr_request_fd(fd);
+    CHECK(stat(image, &status) == 0 && status.st_size > 4096);
+    cr_request_file("/nowhere/at/all"); /* nothing is said, and nothing happens */
+    cr_request_fd(-1);
+    close(fd);
+}
+
+static void nowhere(void)
+{
+    cr_checkpoint_handle_t handle;
+    cr_checkpoint_args_t args = arguments(getpid(), 0);
+    cr_restart_args_t restart;
+    FAILS(cr_request_checkpoint(&args, &handle), ENOENT);
+    cr_initialize_restart_args_t(&restart);
+    restart.cr_fd = open(image, O_RDONLY);
+    FAILS(cr_request_restart(&restart, &handle), ENOENT);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct subject all[] = {
+        {"traced", traced}, {"contents", contents}, {"place", place},
+        {"time", timed},    {"wait", waits},        {"strangers", strangers},
+        {"full", full},     {"fd", by_descriptor},  {"nowhere", nowhere}};
+    return argc < 4 ? 2 : judge(argv, all, sizeof(all) / sizeof(all[0]));
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernel will do to System V semaphores when this process ends (SEM_UNDO). It shows that
+// to nobody, and it hangs on what others do (SETVAL clears it), so it cannot be counted along. But
+// it keeps the amount within 16 bits, and says ERANGE to an operation that would take it out of
+// them. Operations of one semop(2) happen together or not at all; so the amount is found by trying
+// how far it can be moved, in front of an operation that can never happen. Nothing is changed, and
+// nobody is woken.
+#include "agent/agent.hpp"
+#include "sys/raw.hpp"
+
+#include <cerrno>
+#include <linux/kcmp.h>
+#include <sys/sem.h>
+#include <sys/socket.h>
+
+namespace cryo::agent {
+
+namespace {
+
+constexpr int highest = 32767; // of a value (SEMVMX), and of an amount, whose lowest is −32768
+constexpr int impossible = -32768;
+constexpr int none = highest + 1; // an amount of 0 can be lowered by this
+
+// Static: the handler's stack may be small. Only the leader uses it.
+int16_t amounts[undo_at_once];
+
+struct Semaphore {
+    int id;
+    uint16_t number;
+    int value;
+};
+
+// 1: the amount minus `by` (0 to 65535) is not below −32768. 0: it is. < 0: −errno.
+long can_be_lowered(const Semaphore &s, int by)
+{
+    constexpr int most = 9;
+    sembuf steps[most];
+    unsigned count = 0;
+    const auto add = [&](int change, int flags) {
+        if (change != 0)
+            steps[count++] = {s.number, static_cast<short>(change),
+                              static_cast<short>(flags | IPC_NOWAIT)};
+    };
+    add(-s.value, 0); // the value has nothing to do with it
+    for (int left = by; left > 0;) {
+        const int part = left < highest ? left : highest;
+        add(part, SEM_UNDO);
+        add(-part, 0);
+        left -= part;
+    }
+    steps[count++] = {s.number, impossible, IPC_NOWAIT};
+    const long result = sys::call(SYS_semop, s.id, steps, count);
+    if (result == -EAGAIN)
+        return 1;
+    if (result == -ERANGE)
+        return 0;
+    return sys::failed(result) ? result : -EIO;
+}
+
+// The value must be known, and somebody outside of the checkpoint could change it meanwhile.
+long find_amount(int id, uint16_t number, int16_t &amount)
+{
+    constexpr int patience = 100;
+    for (int turn = 0; turn < patience; turn++) {
+        const long value = sys::call(SYS_semctl, id, number, GETVAL, 0);
+        if (sys::failed(value))
+            return value;
+        const Semaphore it = {id, number, static_cast<int>(value)};
+        int low = 0;        // can be lowered by this,
+        int end = 2 * none; // and not by this
+        const auto ask = [&](int by) {
+            const long can = can_be_lowered(it, by);
+            (can == 1 ? low : end) = by;
+            return can;
+        };
+        // Most often there is nothing to be undone.
+        long result = ask(none);
+        if (result >= 0 && low == none)
+            result = ask(none + 1);
+        while (result >= 0 && end - low > 1)
+            result = ask((low + end) / 2);
+        if (result < 0)
+            return result;
+        amount = static_cast<int16_t>(low - none);
+        if (sys::call(SYS_semctl, id, number, GETVAL, 0) == value)
+            return 0;
+    }
+    return -EAGAIN;
+}
+
+// A thread that was made by clone(2) without CLONE_SYSVSEM has its own, which we cannot try.
+bool have_all_the_same()
+{
+    const long self = sys::call(SYS_gettid);
+    for (size_t i = 0; i < state.threads; i++) {
+        const int other = state.slots[i].facts.tid;
+        if (other != self && sys::call(SYS_kcmp, self, other, KCMP_SYSVSEM, 0, 0) != 0)
+            return false;
+    }
+    return true;
+}
+
+long find_amounts(const Command &command)
+{
+    if (command.arg[2] == 0 || command.arg[2] > undo_at_once)
+        return -EINVAL;
+    if (!have_all_the_same())
+        return -EXDEV;
+    for (uint64_t i = 0; i < command.arg[2]; i++) {
+        if (const long result = find_amount(static_cast<int>(command.arg[0]),
+                                            static_cast<uint16_t>(command.arg[1] + i), amounts[i]);
+            result < 0)
+            return result;
+    }
+    return 0;
+}
+
+} // namespace
+
+void send_undo(int connection, const Command &command)
+{
+    const long result = find_amounts(command);
+    const Reply answer = {protocol_magic, protocol_version, Op::undo, result, 0, 0};
+    sys::call(SYS_sendto, connection, &answer, sizeof(answer), MSG_NOSIGNAL, nullptr, 0);
+    if (!sys::failed(result))
+        sys::call(SYS_sendto, connection, amounts, command.arg[2] * sizeof(amounts[0]),
+                  MSG_NOSIGNAL, nullptr, 0);
+}
+
+} // namespace cryo::agent
