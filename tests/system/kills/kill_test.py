@@ -6,8 +6,12 @@ After each, the last committed image must be whole and restart, and a program th
 victim must not have noticed: what it prints is that of an undisturbed run, to the last bit.
 
     kill_test.py --bin build/release/bin --program build/release/examples/heat [--rounds N] [--seed S]
+
+With --tree the program is one of four processes, of which the others hand on what it prints; a
+victim may then be any one of them, too.
 """
 import argparse
+import json
 import os
 import random
 import shutil
@@ -60,6 +64,15 @@ class Reference:
 class Run:
     """One program with its image, and what happens to them."""
 
+    options_of_restart = ["-q", "--no-restore-pid"]
+
+    def command(self):
+        return [self.options.program, *ARGUMENTS]
+
+    def processes(self):
+        """All that the program consists of, its root first."""
+        return [self.pid]
+
     def __init__(self, options, directory, reference):
         self.options = options
         self.image = os.path.join(directory, "context")
@@ -68,7 +81,7 @@ class Run:
         self.random = random.Random(options.seed)
         with open(self.output, "wb") as out:
             self.started = subprocess.Popen(
-                [self.tool("cr_run"), options.program, *ARGUMENTS], stdout=out,
+                [self.tool("cr_run"), *self.command()], stdout=out,
                 stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.pid = self.started.pid
         wait_until("the program's first line", lambda: self.lines() > 0)
@@ -118,6 +131,10 @@ class Run:
         self.started.wait(PATIENCE)
         self.reap_orphans()
 
+    def victims(self):
+        return [self.victim_checkpointer, self.victim_copy, self.victim_program,
+                self.victim_restart]
+
     def own_children(self):
         """Processes that came to us because their parent was killed."""
         ours = (self.started.pid, self.reference.process.pid)
@@ -129,7 +146,7 @@ class Run:
                 os.waitpid(pid, 0)
 
     def start_restart(self):
-        return subprocess.Popen([self.tool("cr_restart"), "-q", "--no-restore-pid", self.image],
+        return subprocess.Popen([self.tool("cr_restart"), *self.options_of_restart, self.image],
                                 stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
     def restart(self):
@@ -140,13 +157,15 @@ class Run:
                              f"{self.started.stderr.read().decode()}")
             return processes.children(self.started.pid)
         self.pid = next(iter(wait_until("the restored process", alive)))
-        wait_until("the restored program to be at work", lambda: not self.being_restored())
+        wait_until("the restored program to be at work",
+                   lambda: not any(map(self.being_restored, self.processes())))
         self.check_goes_on()
 
-    def being_restored(self):
+    @staticmethod
+    def being_restored(pid):
         """A process that is still being put together does not listen on the control socket."""
         try:
-            names = os.listdir(f"/proc/{self.pid}/fd")
+            names = os.listdir(f"/proc/{pid}/fd")
         except OSError:
             return True
         return "960" not in names
@@ -198,8 +217,7 @@ class Run:
         self.restart()
 
     def round(self):
-        victim = self.random.choice([self.victim_checkpointer, self.victim_copy,
-                                     self.victim_program, self.victim_restart])
+        victim = self.random.choice(self.victims())
         try:
             victim()
             self.reap_orphans()
@@ -208,10 +226,80 @@ class Run:
             raise Failed(f"{victim.__name__}: {failure}") from failure
 
 
+class TreeRun(Run):
+    """A shell, the program, and two that hand on what it prints."""
+
+    def command(self):
+        return ["sh", "-c", f"'{self.options.program}' {' '.join(ARGUMENTS)} | cat | cat"]
+
+    def processes(self):
+        return [self.pid, *processes.family(self.pid)]
+
+    def kill_program(self):
+        """All of them. Those whose parent is dead become our children."""
+        alive = set(self.processes()) if self.started.poll() is None else set()
+        for pid in alive:
+            processes.kill(pid, os.getpid())
+        self.started.wait(PATIENCE)
+        self.end_orphans()
+
+    def end_orphans(self):
+        def all_gone():
+            for pid in self.own_children():
+                processes.kill(pid, os.getpid())
+            self.reap_orphans()
+            return not self.own_children()
+        wait_until("the end of those that are left", all_gone)
+
+    def victims(self):
+        return [*super().victims(), self.victim_member]
+
+    def killed_while_saved(self, kill):
+        """An image in which some have ended already is good, but nothing to go on from."""
+        shutil.copy(self.image, self.image + ".before")
+        checkpointer = self.start_checkpoint()
+        self.pause(0.03)
+        kill()
+        checkpointer.communicate(timeout=PATIENCE)
+        self.kill_program()
+        self.check_image()
+        done = subprocess.run([self.tool("cr_inspect"), "--json", self.image],
+                              capture_output=True, text=True, check=True, timeout=PATIENCE)
+        found = json.loads(done.stdout)["snapshots"][0]["members"]
+        if sum(one["state"] == "saved" for one in found) < 4:
+            os.replace(self.image + ".before", self.image)
+        self.restart()
+        self.check_members()
+
+    def victim_member(self):
+        self.killed_while_saved(lambda: processes.kill(self.random.choice(self.processes()),
+                                                       os.getpid()))
+
+    def victim_program(self):
+        self.killed_while_saved(self.kill_program)
+
+    def victim_restart(self):
+        self.kill_program()
+        victim = self.start_restart()
+        self.pause(0.1)
+        victim.kill()
+        victim.communicate()
+        self.end_orphans()
+        self.check_image()
+        self.restart()
+        self.check_members()
+
+    def check_members(self):
+        count = len(self.processes())
+        if count != 4:
+            raise Failed(f"{count} processes came back instead of 4")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bin", required=True)
     parser.add_argument("--program", required=True)
+    parser.add_argument("--tree", action="store_true")
     parser.add_argument("--rounds", type=int,
                         default=1000 if os.environ.get("CRYO_SOAK") else 60)
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(3), "little"))
@@ -220,7 +308,7 @@ def main():
     processes.adopt_orphans()
     directory = tempfile.mkdtemp(prefix="cryo-kills.")
     reference = Reference(options.program)
-    run = Run(options, directory, reference)
+    run = (TreeRun if options.tree else Run)(options, directory, reference)
     number = 0
     try:
         run.checkpoint()
