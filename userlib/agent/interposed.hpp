@@ -22,4 +22,21 @@ void find_real_memory_functions();
 void find_real_syscall();
 void find_real_clone();
 
+// interposed_environment.cpp: what cr_run has put into the environment, once; and whether one lacks
+// it (then there is room to be had), and gets it.
+struct EnvironmentRoom {
+    size_t pointers, bytes; // 0: nothing is to be added
+};
+void remember_environment(char *const *environment);
+EnvironmentRoom room_for_environment(char *const *environment);
+char *const *add_to_environment(char *const *environment, char **pointers, char *text);
+
 } // namespace cryo::agent
+
+// In a function that executes a program: `environment`, with what cr_run has put there.
+#define CRYO_KEPT_ENVIRONMENT(room, environment)                                                   \
+    ((room).pointers == 0                                                                          \
+         ? (environment)                                                                           \
+         : add_to_environment((environment),                                                       \
+                              static_cast<char **>(alloca((room).pointers * sizeof(char *))),      \
+                              static_cast<char *>(alloca((room).bytes))))

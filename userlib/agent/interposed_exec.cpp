@@ -2,7 +2,8 @@
 // Functions of the C library that execute another program, in front of which Cryo stands: a
 // checkpoint signal that is under way when the kernel sets all actions back to their defaults would
 // end the process. It is blocked from before the call on; the agent of the new program unblocks it.
-// A program in which there is none keeps it blocked.
+// A program in which there is none keeps it blocked. And what cr_run has put into the environment
+// goes along (interposed_environment.cpp).
 #include "agent/interposed.hpp"
 #include "sys/raw.hpp"
 
@@ -11,6 +12,7 @@
 #include <cstdarg>
 #include <cstdint>
 #include <dlfcn.h>
+#include <spawn.h>
 #include <unistd.h>
 
 namespace cryo::agent {
@@ -21,6 +23,9 @@ int (*real_execve)(const char *, char *const *, char *const *);
 int (*real_execvpe)(const char *, char *const *, char *const *);
 int (*real_fexecve)(int, char *const *, char *const *);
 int (*real_execveat)(int, const char *, char *const *, char *const *, int);
+using Spawn = int (*)(pid_t *, const char *, const posix_spawn_file_actions_t *,
+                      const posix_spawnattr_t *, char *const *, char *const *);
+Spawn real_posix_spawn, real_posix_spawnp;
 
 // While this lives no checkpoint signal is delivered to the calling thread. Nobody asks a child of
 // vfork, which shares our memory, for anything.
@@ -57,6 +62,8 @@ void find_real_exec_functions()
     real_execvpe = reinterpret_cast<decltype(real_execvpe)>(dlsym(RTLD_NEXT, "execvpe"));
     real_fexecve = reinterpret_cast<decltype(real_fexecve)>(dlsym(RTLD_NEXT, "fexecve"));
     real_execveat = reinterpret_cast<decltype(real_execveat)>(dlsym(RTLD_NEXT, "execveat"));
+    real_posix_spawn = reinterpret_cast<Spawn>(dlsym(RTLD_NEXT, "posix_spawn"));
+    real_posix_spawnp = reinterpret_cast<Spawn>(dlsym(RTLD_NEXT, "posix_spawnp"));
 }
 
 } // namespace cryo::agent
@@ -82,42 +89,54 @@ extern "C" {
 
 CRYO_INTERPOSED int execve(const char *path, char *const argv[], char *const envp[])
 {
+    const EnvironmentRoom room = room_for_environment(envp);
+    envp = CRYO_KEPT_ENVIRONMENT(room, envp);
     const Deaf deaf;
     return real_execve(path, argv, envp);
 }
 
 CRYO_INTERPOSED int execv(const char *path, char *const argv[])
 {
+    const EnvironmentRoom room = room_for_environment(environ);
+    char *const *envp = CRYO_KEPT_ENVIRONMENT(room, environ);
     const Deaf deaf;
-    return real_execve(path, argv, environ);
+    return real_execve(path, argv, envp);
 }
 
 CRYO_INTERPOSED int execvpe(const char *file, char *const argv[], char *const envp[])
 {
+    const EnvironmentRoom room = room_for_environment(envp);
+    envp = CRYO_KEPT_ENVIRONMENT(room, envp);
     const Deaf deaf;
     return real_execvpe(file, argv, envp);
 }
 
 CRYO_INTERPOSED int execvp(const char *file, char *const argv[])
 {
+    const EnvironmentRoom room = room_for_environment(environ);
+    char *const *envp = CRYO_KEPT_ENVIRONMENT(room, environ);
     const Deaf deaf;
-    return real_execvpe(file, argv, environ);
+    return real_execvpe(file, argv, envp);
 }
 
 CRYO_INTERPOSED int execl(const char *path, const char *first, ...)
 {
     COLLECT_ARGUMENTS(first);
     va_end(list);
+    const EnvironmentRoom room = room_for_environment(environ);
+    char *const *envp = CRYO_KEPT_ENVIRONMENT(room, environ);
     const Deaf deaf;
-    return real_execve(path, argv, environ);
+    return real_execve(path, argv, envp);
 }
 
 CRYO_INTERPOSED int execlp(const char *file, const char *first, ...)
 {
     COLLECT_ARGUMENTS(first);
     va_end(list);
+    const EnvironmentRoom room = room_for_environment(environ);
+    char *const *envp = CRYO_KEPT_ENVIRONMENT(room, environ);
     const Deaf deaf;
-    return real_execvpe(file, argv, environ);
+    return real_execvpe(file, argv, envp);
 }
 
 CRYO_INTERPOSED int execle(const char *path, const char *first, ...)
@@ -125,12 +144,16 @@ CRYO_INTERPOSED int execle(const char *path, const char *first, ...)
     COLLECT_ARGUMENTS(first);
     char *const *envp = va_arg(list, char *const *);
     va_end(list);
+    const EnvironmentRoom room = room_for_environment(envp);
+    envp = CRYO_KEPT_ENVIRONMENT(room, envp);
     const Deaf deaf;
     return real_execve(path, argv, envp);
 }
 
 CRYO_INTERPOSED int fexecve(int fd, char *const argv[], char *const envp[])
 {
+    const EnvironmentRoom room = room_for_environment(envp);
+    envp = CRYO_KEPT_ENVIRONMENT(room, envp);
     const Deaf deaf;
     return real_fexecve(fd, argv, envp);
 }
@@ -138,7 +161,33 @@ CRYO_INTERPOSED int fexecve(int fd, char *const argv[], char *const envp[])
 CRYO_INTERPOSED int execveat(int fd, const char *path, char *const argv[], char *const envp[],
                              int flags)
 {
+    const EnvironmentRoom room = room_for_environment(envp);
+    envp = CRYO_KEPT_ENVIRONMENT(room, envp);
     const Deaf deaf;
     return real_execveat(fd, path, argv, envp, flags);
+}
+
+CRYO_INTERPOSED int posix_spawn(pid_t *pid, const char *path,
+                                const posix_spawn_file_actions_t *actions,
+                                const posix_spawnattr_t *attributes, char *const argv[],
+                                char *const envp[])
+{
+    const EnvironmentRoom room = room_for_environment(envp);
+    envp = CRYO_KEPT_ENVIRONMENT(room, envp);
+    if (real_posix_spawn == nullptr)
+        find_real_exec_functions();
+    return real_posix_spawn(pid, path, actions, attributes, argv, envp);
+}
+
+CRYO_INTERPOSED int posix_spawnp(pid_t *pid, const char *file,
+                                 const posix_spawn_file_actions_t *actions,
+                                 const posix_spawnattr_t *attributes, char *const argv[],
+                                 char *const envp[])
+{
+    const EnvironmentRoom room = room_for_environment(envp);
+    envp = CRYO_KEPT_ENVIRONMENT(room, envp);
+    if (real_posix_spawnp == nullptr)
+        find_real_exec_functions();
+    return real_posix_spawnp(pid, file, actions, attributes, argv, envp);
 }
 }

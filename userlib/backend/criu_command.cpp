@@ -50,6 +50,7 @@ void become_ordinary(Group group)
             sigaddset(&held, signal);
     }
     sigprocmask(SIG_SETMASK, &held, nullptr);
+    setenv("CRYO_OUTSIDE", "1", 1);
     unsetenv("LD_PRELOAD"); // Cryo's own library, where we run under cr_run ourselves
 }
 

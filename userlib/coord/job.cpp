@@ -217,6 +217,8 @@ Result<Variables> start_job(pid_t launcher)
         if (strncmp(*one, "LD_PRELOAD=", 11) != 0)
             environment.push_back(*one);
     }
+    char outside[] = "CRYO_OUTSIDE=1";
+    environment.push_back(outside);
     environment.push_back(nullptr);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);

@@ -56,6 +56,7 @@ Result<Pipe> make_pipe()
     close_range(program_fd + 1, ~0U, 0);
     setsid();
     unsetenv("LD_PRELOAD");
+    setenv("CRYO_OUTSIDE", "1", 1);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -5,6 +5,7 @@ then, whichever way it does it."""
 import subprocess
 
 import case
+import processes
 
 TIMES = 300
 # Executes itself with a smaller number, by exec or by the number of the system call.
@@ -34,6 +35,61 @@ class Exec(case.Case):
 
     def test_by_number(self):
         self.run_through(BY_NUMBER)
+
+
+# Programs that are executed without the variables that cr_run has set.
+CLEANED = {
+    "execve": "os.execve(CAT, ['cat'], {})",
+    "execv": "os.environ.clear(); os.execv(CAT, ['cat'])",
+    "execvp": "os.environ.clear(); os.environ['PATH'] = '/usr/bin'; os.execvp('cat', ['cat'])",
+    "fexecve": "os.execve(os.open(CAT, os.O_RDONLY), ['cat'], {})",
+    "env -i": "os.execvp('env', ['env', '-i', CAT])",
+    "posix_spawn": "os.waitpid(os.posix_spawn(CAT, ['cat'], {}), 0)",
+    "posix_spawnp": "os.waitpid(os.posix_spawnp('cat', ['cat'], {}), 0)",
+    "vfork": "subprocess.run(['cat'], env={})",
+    "another library": "os.execve(CAT, ['cat'], {'LD_PRELOAD': '/lib/x86_64-linux-gnu/libm.so.6'})",
+}
+
+
+def environment_of(pid):
+    with open(f"/proc/{pid}/environ", "rb") as file:
+        return file.read().split(b"\0")[:-1]
+
+
+class Cleaned(case.Case):
+    """They stay under cr_run."""
+
+    def cat(self, how, *options):
+        """A program under cr_run that has come to be `cat`, and the pid of that."""
+        program = self.spawn(case.command("cr_run"), *options, "/usr/bin/python3", "-S", "-c",
+                             f"import os, subprocess; CAT = '/usr/bin/cat'; {how}",
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        program.stdin.write("there\n")
+        program.stdin.flush()
+        self.assertEqual("there\n", program.stdout.readline())
+        family = [program.pid, *processes.family(program.pid)]
+        return program, next(pid for pid in family if case.status(pid, "Name") == "cat")
+
+    def test_each_way(self):
+        for name, how in CLEANED.items():
+            with self.subTest(name):
+                program, pid = self.cat(how)
+                self.save("--clobber", "-f", "image", program.pid)
+                preloaded = [one for one in environment_of(pid) if one.startswith(b"LD_PRELOAD=")]
+                self.assertEqual(1, len(preloaded))
+                self.assertIn(b"libcr_run.so", preloaded[0])
+                self.end(program)
+
+    def test_nothing_else_is_added(self):
+        program, pid = self.cat("os.execve(CAT, ['cat'], {'A': '1', 'B': '2'})", "--signal", "40")
+        self.assertEqual([b"CRYO_SIGNAL=40", b"A=1", b"B=2"], environment_of(pid)[1:])
+        self.save("-f", "image", program.pid)
+        self.end(program)
+
+    def test_its_own_commands_are_left_alone(self):
+        program, pid = self.cat("os.execve(CAT, ['cat'], {'CRYO_OUTSIDE': '1'})")
+        self.assertEqual([b"CRYO_OUTSIDE=1"], environment_of(pid))
+        self.end(program)
 
 
 if __name__ == "__main__":

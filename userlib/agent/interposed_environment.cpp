@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// What cr_run has put into the environment goes along to programs that are executed with another
+// one, or with none: env -i, a login, a daemon that cleans up. May be called by a child of vfork
+// and in signal handlers: what is made lies on the stack of the function that executes.
+#include "agent/interposed.hpp"
+
+#include <cstring>
+
+namespace cryo::agent {
+
+namespace {
+
+constexpr const char *preload = "LD_PRELOAD=";
+constexpr const char *signal_number = "CRYO_SIGNAL=";
+constexpr const char *outside = "CRYO_OUTSIDE="; // of Cryo's own commands: nothing is to be added
+
+// Copies: the program may overwrite what it was started with. Empty: there was none.
+char library[4096];
+char signal_variable[32];
+
+bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+const char *find(char *const *environment, const char *name)
+{
+    for (; environment != nullptr && *environment != nullptr; environment++) {
+        if (begins(*environment, name))
+            return *environment;
+    }
+    return nullptr;
+}
+
+size_t count_of(char *const *environment)
+{
+    size_t count = 0;
+    while (environment != nullptr && environment[count] != nullptr)
+        count++;
+    return count;
+}
+
+} // namespace
+
+// Of the libraries that are preloaded, the one that is the agent.
+void remember_environment(char *const *environment)
+{
+    const char *all = find(environment, preload);
+    for (const char *at = all != nullptr ? all + strlen(preload) : ""; *at != 0;) {
+        const size_t length = strcspn(at, ": ");
+        const char *const name = static_cast<const char *>(memrchr(at, '/', length));
+        if (name != nullptr && begins(name, "/libcr_") && length < sizeof(library) && *library == 0)
+            memcpy(library, at, length);
+        at += length + strspn(at + length, ": ");
+    }
+    const char *number = find(environment, signal_number);
+    if (number != nullptr && strlen(number) < sizeof(signal_variable))
+        memcpy(signal_variable, number, strlen(number) + 1);
+}
+
+EnvironmentRoom room_for_environment(char *const *environment)
+{
+    const char *present = find(environment, preload);
+    if (*library == 0 || (present != nullptr && strstr(present, library) != nullptr) ||
+        find(environment, outside) != nullptr)
+        return {};
+    const size_t others = present != nullptr ? strlen(present) : 0;
+    return {count_of(environment) + 3, strlen(preload) + strlen(library) + others + 2};
+}
+
+char *const *add_to_environment(char *const *environment, char **pointers, char *text)
+{
+    const char *present = find(environment, preload);
+    char *end = stpcpy(stpcpy(text, preload), library);
+    if (present != nullptr && present[strlen(preload)] != 0)
+        stpcpy(stpcpy(end, ":"), present + strlen(preload));
+    char **to = pointers;
+    *to++ = text;
+    if (*signal_variable != 0 && find(environment, signal_number) == nullptr)
+        *to++ = signal_variable;
+    for (size_t i = 0; i < count_of(environment); i++) {
+        if (!begins(environment[i], preload))
+            *to++ = environment[i];
+    }
+    *to = nullptr;
+    return pointers;
+}
+
+} // namespace cryo::agent
