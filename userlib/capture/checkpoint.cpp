@@ -328,6 +328,8 @@ Result<void> Checkpoint::check_early_look(const Member &member, const Result<boo
 
 Result<void> Checkpoint::save_member(Member &member, image::ImageWriter &writer)
 {
+    if (!by_copy_)
+        member.watch_itself();
     // A copy of the process tells only as long as it is there; else it can be written meanwhile.
     std::future<Result<bool>> look;
     if (member.method() != Method::fork)

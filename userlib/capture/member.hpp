@@ -94,6 +94,8 @@ class Member
     // to freeze itself. `alone`: there is no other member. `device`: of the kernel module, or −1.
     Result<Method> freeze(Snapshot wanted, bool alone, int device);
     void thaw();
+    // Before that, and before anybody asks early_look_held(): what it has changed.
+    void watch_itself();
     // It serves its own memory, and stands still as long as that is read.
     Result<void> freeze_itself(int device);
     Method method() const { return method_; }
@@ -132,6 +134,7 @@ class Member
     std::vector<Run> watchable() const;
     std::unique_ptr<Tracker> begin_watching();
     void look_for_changes(Tracker &tracker);
+    void look_while_it_stands(Tracker &tracker);
     // Of the mappings that are frozen.
     struct Contents {
         std::vector<Run> own, guards;
@@ -163,6 +166,7 @@ class Member
     std::unique_ptr<Frozen> frozen_;
     std::optional<PageDelta> delta_;
     Unchanged unchanged_;
+    bool is_watched_ = false; // or that was tried
     bool has_callbacks_ = false;
     uint64_t threads_ = 0;
     uint64_t pages_ = 0;

@@ -37,6 +37,22 @@ Result<std::unique_ptr<Frozen>> Member::served(Result<PageSource> source) const
     return Served::open(std::move(*source));
 }
 
+// The agent writes to its stack while it serves: an audit would find that.
+void Member::look_while_it_stands(Tracker &tracker)
+{
+    look_for_changes(tracker);
+    if (unchanged_.audit)
+        unchanged_.since.reset();
+}
+
+void Member::watch_itself()
+{
+    if (is_watched_)
+        return;
+    if (const std::unique_ptr<Tracker> tracker = begin_watching(); tracker)
+        look_while_it_stands(*tracker);
+}
+
 Result<void> Member::freeze_itself(int device)
 {
     Result<std::unique_ptr<Frozen>> frozen = served(session_->serve(device));
@@ -73,11 +89,10 @@ Result<Method> Member::freeze(Snapshot wanted, bool alone, int device)
             why_ = ", because no copy could be made: " + frozen.error().text();
         }
     }
-    if (tracker)
+    if (tracker && method_ == Method::stop)
+        look_while_it_stands(*tracker);
+    else if (tracker)
         look_for_changes(*tracker);
-    // The agent writes to its stack while it serves: an audit would find that.
-    if (unchanged_.audit && method_ == Method::stop)
-        unchanged_.since.reset();
     return method_;
 }
 

@@ -46,6 +46,7 @@ std::vector<Run> Member::watchable() const
 // Null: no more than hashing.
 std::unique_ptr<Tracker> Member::begin_watching()
 {
+    is_watched_ = true;
     if (common_.delta == nullptr || !common_.delta->wanted())
         return nullptr;
     const char *audit = getenv("CRYO_AUDIT");

@@ -245,14 +245,20 @@ class Changes(unittest.TestCase):
         self.check("v15", answer)
 
     def test_stopped_in_between(self):
-        program, _ = self.start()
-        self.checkpoint(program, "v0", "--delta=incremental")
-        program.change("store", 1)
-        self.checkpoint(program, "v1", "--delta=incremental", "--snapshot=stop")
-        answer = program.change("store", 2)
-        self.checkpoint(program, "v2", "--delta=incremental")
-        program.kill()
-        self.check("v2", answer)
+        for audit in (True, False):
+            program, answer = self.start()
+            answers = {}
+            for number, how in enumerate(("auto", "stop", "auto", "stop", "stop")):
+                name = f"{'audited' if audit else 'v'}{number}"
+                answers[name] = answer
+                said = self.checkpoint(program, name, "--delta=incremental", f"--snapshot={how}",
+                                       audit=audit)
+                if self.watches(name) and how == "stop" and not audit:
+                    self.assertGreater(self.tracker(name)["clean"], 0, said)
+                answer = program.change("store", number)
+            program.kill()
+            for name, answer in answers.items():
+                self.check(name, answer)
 
     def test_the_program_closes_what_it_does_not_know(self):
         program, _ = self.start()
