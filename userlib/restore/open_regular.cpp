@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -26,7 +27,8 @@ Result<void> check_regular(const image::File &file)
                                         strerror(errno)));
     if (!S_ISREG(now.st_mode))
         return Error(EINVAL, fmt::format("file {} is no regular file any more", path));
-    if (static_cast<uint64_t>(now.st_size) < file.size)
+    if (static_cast<uint64_t>(now.st_size) < file.size &&
+        (file.flags & image::kFileContentsSaved) == 0)
         return Error(EINVAL, fmt::format("file {} has shrunk: {} bytes, {} when it was saved", path,
                                          now.st_size, file.size));
     return {};
@@ -219,9 +221,26 @@ Result<bool> is_as_saved(Planning &p, const image::File &file)
     return true;
 }
 
+// The same file is there, and may be written to. A program may know it by its inode number, as
+// SQLite does. Memory that has a name (/dev/shm, hugetlbfs) is others' too, who go on with the old.
+bool is_still_there(const Planning &p, const image::File &file, int made)
+{
+    constexpr uint64_t most = 1 << 30;
+    const bool little_room = std::ranges::any_of(p.saved.limits, [](const image::Rlimit &limit) {
+        return limit.resource == RLIMIT_AS && limit.soft != RLIM_INFINITY;
+    });
+    if (file.size > most || little_room || p.saved.memory.mlockall != 0)
+        return false; // it could not be mapped for a moment
+    struct stat now;
+    const std::string path(file.path);
+    return !has_huge_pages(made) && path.rfind("/dev/shm/", 0) != 0 &&
+           lstat(path.c_str(), &now) == 0 && S_ISREG(now.st_mode) && now.st_ino == file.inode &&
+           now.st_dev == file.device && access(path.c_str(), R_OK | W_OK) == 0;
+}
+
 // A file with a name whose contents were saved (--save-files) and that is not as it was: made
-// beside it, and renamed by the restored process at the very end; so a restart that fails leaves
-// all as it was.
+// beside it, and renamed, or copied to where it is, by the restored process at the very end; so a
+// restart that fails leaves all as it was.
 Result<void> open_replacement(Planning &p, const image::File &file)
 {
     const std::string path(file.path);
@@ -231,8 +250,11 @@ Result<void> open_replacement(Planning &p, const image::File &file)
         return Error(errno, fmt::format("file {} is not as it was saved, and cannot be written "
                                         "back: {}",
                                         path, strerror(errno)));
-    p.plan.replacements.add(beside, path);
+    const bool in_place = is_still_there(p, file, made.get());
+    p.plan.replacements.add({beside, path, in_place, file.size, file.modified, 0});
     Result<void> done = fill(p, file, made.get());
+    if (in_place)
+        return done; // it is opened by its name
     if (done)
         done = open_all(p, file, made.get());
     if (done)

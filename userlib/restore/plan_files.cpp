@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -246,10 +247,30 @@ void plan_owners(Planning &p)
     }
 }
 
+// A file that is written back in its place: mapped, for its descriptor may not outlast the moment
+// before locks are taken.
+void reach(Program &program, Replacement &one)
+{
+    if (!one.in_place || one.size == 0)
+        return;
+    const std::string what = fmt::format("reaching {}", one.path);
+    const uint16_t fd = program.slot();
+    one.mapped = program.slot();
+    program.call(what, SYS_openat,
+                 {value(AT_FDCWD), program.text(one.path), value(O_RDWR | O_CLOEXEC)}, fd);
+    program.call(what, SYS_mmap,
+                 {value(0), value(one.size), value(PROT_READ | PROT_WRITE), value(MAP_SHARED),
+                  result(fd), value(0)},
+                 one.mapped);
+    program.call(what, SYS_close, {result(fd)});
+}
+
 } // namespace
 
 void plan_last_descriptor_work(Planning &p)
 {
+    for (Replacement &one : p.plan.replacements.all())
+        reach(p.plan.program, one);
     // Closing any descriptor of a file gives up the process's locks on it: so they come after this.
     p.plan.program.call("closing", SYS_close_range,
                         {value(p.plan.header.status_fd + 1), value(~0U), value(0)});
@@ -271,13 +292,39 @@ void keep_time(Planning &p, const image::File &file, int fd)
         {value(fd), value(0), p.plan.program.data(times, sizeof(times)), value(0)});
 }
 
+// The copy that lies beside it is complete: what can fail has been done.
+void put_back(Program &program, const Replacement &one)
+{
+    const std::string what = fmt::format("putting {} back", one.path);
+    const Operand beside = program.text(one.beside);
+    const Operand path = program.text(one.path);
+    if (!one.in_place) {
+        program.call(what, SYS_rename, {beside, path});
+        return;
+    }
+    const uint16_t from = program.slot();
+    program.call(what, SYS_truncate, {path, value(one.size)});
+    if (one.size != 0) {
+        program.call(what, SYS_openat, {value(AT_FDCWD), beside, value(O_RDONLY | O_CLOEXEC)},
+                     from);
+        program.call_exact(what, SYS_read, one.size,
+                           {result(from), result(one.mapped), value(one.size)});
+        program.call(what, SYS_close, {result(from)});
+        program.call(what, SYS_munmap, {result(one.mapped), value(one.size)});
+    }
+    constexpr int64_t second = 1'000'000'000;
+    const timespec times[2] = {{0, UTIME_OMIT}, {one.modified / second, one.modified % second}};
+    program.try_call(what, SYS_utimensat,
+                     {value(AT_FDCWD), path, program.data(times, sizeof(times)), value(0)});
+    program.call(what, SYS_unlink, {beside});
+}
+
 } // namespace
 
 void plan_truncation(Planning &p)
 {
-    for (const auto &[beside, path] : p.plan.replacements.all())
-        p.plan.program.call(fmt::format("putting {} back", path), SYS_rename,
-                            {p.plan.program.text(beside), p.plan.program.text(path)});
+    for (const Replacement &one : p.plan.replacements.all())
+        put_back(p.plan.program, one);
     std::map<uint32_t, bool> done;
     for (const auto &[id, open_file] : p.saved.open_files) {
         const image::File &file = p.saved.files.at(open_file.file);

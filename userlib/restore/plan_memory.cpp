@@ -57,10 +57,12 @@ Result<void> check_shared_file(const image::File &file)
 {
     struct stat now;
     const std::string path(file.path);
-    if ((file.flags & image::kFileUnlinked) != 0)
+    // What the image has the contents of is made again where it is gone.
+    if ((file.flags & (image::kFileUnlinked | image::kFileContentsSaved)) != 0)
         return {};
     if (stat(path.c_str(), &now) != 0)
-        return Error::from_errno(fmt::format("the mapped file {}", path), errno);
+        return Error(errno,
+                     fmt::format("the mapped file {}: {}; put it back", path, strerror(errno)));
     if (static_cast<uint64_t>(now.st_size) < file.size)
         return Error(EINVAL, fmt::format("the mapped file {} has shrunk: {} bytes, {} when the "
                                          "image was taken",

@@ -45,8 +45,16 @@ struct Fill {
     uint64_t page, count;
 };
 
-// Files that stand beside what they replace, until the restored process renames them. What it did
-// not rename goes away.
+struct Replacement {
+    std::string beside, path;
+    bool in_place = false; // copied into the file that is there, not renamed
+    uint64_t size = 0;
+    int64_t modified = 0;
+    uint16_t mapped = 0; // where the process has mapped that file
+};
+
+// Files that stand beside what they replace, until the restored process renames or copies them.
+// What it did not take goes away.
 class Replacements
 {
   public:
@@ -55,17 +63,14 @@ class Replacements
     Replacements &operator=(const Replacements &) = delete;
     ~Replacements()
     {
-        for (const auto &[beside, path] : all_)
-            unlink(beside.c_str());
+        for (const Replacement &one : all_)
+            unlink(one.beside.c_str());
     }
-    void add(const std::string &beside, const std::string &path)
-    {
-        all_.emplace_back(beside, path);
-    }
-    const std::vector<std::pair<std::string, std::string>> &all() const { return all_; }
+    void add(Replacement one) { all_.push_back(std::move(one)); }
+    std::vector<Replacement> &all() { return all_; }
 
   private:
-    std::vector<std::pair<std::string, std::string>> all_;
+    std::vector<Replacement> all_;
 };
 
 struct RestartPlan {

@@ -357,6 +357,40 @@ class Files(unittest.TestCase):
             os.unlink(out)
             os.unlink(self.path("go"))
 
+    def test_saved_file_that_is_there_stays_the_same_file(self):
+        # As SQLite looks: by inode number. Its POSIX lock must outlast the writing.
+        self.start("import fcntl; f = open('data', 'w+'); f.write('saved'); f.flush()\n"
+                   "fcntl.lockf(f, fcntl.LOCK_EX); number = os.stat('data').st_ino",
+                   "print(number == os.stat('data').st_ino == os.fstat(f.fileno()).st_ino)\n"
+                   "if os.fork() == 0:\n"
+                   "    try: fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
+                   "    except OSError: print('locked', flush=True)\n"
+                   "    os._exit(0)\n"
+                   "os.wait(); f.seek(0); print(f.read(), flush=True)")
+        self.save("--save-files")
+        out = os.path.join(self.top, "out")
+        for spoiled in ("something longer", "x", ""):
+            with open(self.path("data"), "w", encoding="ascii") as file:
+                file.write(spoiled)
+            before = set(os.listdir(self.directory))
+            self.back("--stdout", out)
+            self.assertEqual("True\nlocked\nsaved\n", self.read(out))
+            self.assertEqual(before | {"go", "done"}, set(os.listdir(self.directory)))
+            os.unlink(out)
+            os.unlink(self.path("go"))
+
+    def test_shared_memory_that_is_gone(self):
+        name = f"/dev/shm/cryo.{os.getpid()}"
+        self.addCleanup(lambda: os.path.exists(name) and os.unlink(name))
+        self.start(f"import mmap; f = open({name!r}, 'w+b'); f.truncate(4096)\n"
+                   "m = mmap.mmap(f.fileno(), 4096); m[0:5] = b'saved'",
+                   f"print(m[0:5].decode(), open({name!r}).read(5), flush=True)")
+        self.save()
+        os.unlink(name)
+        out = os.path.join(self.top, "out")
+        self.back("--stdout", out)
+        self.assertEqual("saved saved\n", self.read(out))
+
     def test_failed_restart_leaves_saved_files_alone(self):
         self.start("import fcntl; g = open('whole', 'w'); fcntl.flock(g, fcntl.LOCK_EX)\n"
                    "f = open('data', 'w+'); f.write('saved'); f.flush()")
