@@ -34,7 +34,8 @@ struct Slot {
 struct State {
     int listener = 0; // the control socket, close-on-exec
     uint64_t listener_inode = 0;
-    int signal = 0; // the checkpoint signal
+    int signal = 0;                  // the checkpoint signal
+    bool on_alternate_stack = false; // its handler takes that of the thread, where there is one
     int pid = 0;
     std::atomic<uint32_t> restarts; // this is a restored copy of a restored copy ...
     std::atomic<uint32_t> active;
@@ -64,6 +65,8 @@ void forget_control(); // in a child that inherited it
 void on_signal(int signal, siginfo_t *info, void *frame);
 // The kernel's own rt_sigaction; with everything blocked while the handler runs.
 long set_handler(int signal, void (*handler)(int, siginfo_t *, void *), SignalAction *old);
+// The program wants handlers of the checkpoint signal to be on the alternate stack, or not.
+void move_handler(bool to_alternate_stack);
 // Stops the program and lets it go on; round.outcome says how it went.
 void lead(int self, void *frame);
 

@@ -136,8 +136,13 @@ CRYO_INTERPOSED int sigaction(int number, const struct sigaction *action,
 {
     if (is_ours(number)) {
         const struct sigaction before = believed;
-        if (action != nullptr)
+        if (action != nullptr) {
             believed = *action;
+            // Who installs handlers of all signals so runs code on stacks that have room for none,
+            // as Go does. Else ours stays off it: it may be as small as the program's own need.
+            move_handler(action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN &&
+                         (action->sa_flags & SA_ONSTACK) != 0);
+        }
         if (old != nullptr)
             *old = before;
         return 0;

@@ -133,10 +133,19 @@ void knock_again()
 long set_handler(int signal, void (*handler)(int, siginfo_t *, void *), SignalAction *old)
 {
     constexpr uint64_t sa_restorer = 0x04000000;
+    const uint64_t stack = state.on_alternate_stack ? SA_ONSTACK : 0;
     const SignalAction action = {reinterpret_cast<uint64_t>(handler),
-                                 SA_SIGINFO | SA_RESTART | sa_restorer,
+                                 SA_SIGINFO | SA_RESTART | sa_restorer | stack,
                                  reinterpret_cast<uint64_t>(cryo_signal_return), ~0UL};
     return sys::call(SYS_rt_sigaction, signal, &action, old, sizeof(action.mask));
+}
+
+void move_handler(bool to_alternate_stack)
+{
+    if (state.on_alternate_stack == to_alternate_stack)
+        return;
+    state.on_alternate_stack = to_alternate_stack;
+    set_handler(state.signal, on_signal, nullptr);
 }
 
 namespace {
