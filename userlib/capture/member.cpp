@@ -42,9 +42,8 @@ bool will_listen(const Proc &proc)
     // One that is about to end has no memory any more: that will be seen.
     if (!maps || maps->empty() || maps->find("/libcr") != std::string::npos)
         return true;
-    // cr_run itself, which is about to execute the program.
-    constexpr std::string_view starter = "/cr_run";
-    if (Result<std::string> exe = proc.link("exe"); exe && exe->ends_with(starter))
+    // cr_run itself, which is about to execute the program; what cr_restart is bringing back.
+    if (runs_program(proc, "/cr_run") || is_being_restarted(proc))
         return true;
     Result<std::string> environment = proc.read("environ");
     if (environment && environment->empty()) {

@@ -120,6 +120,18 @@ class Forest
 
 } // namespace
 
+bool runs_program(const Proc &proc, std::string_view name)
+{
+    const Result<std::string> exe = proc.link("exe");
+    return exe && exe->ends_with(name);
+}
+
+bool is_being_restarted(const Proc &proc)
+{
+    const Result<Relation> now = relation_of(proc.pid());
+    return now && runs_program(Proc(now->ppid), "/cr_restart");
+}
+
 Result<Relation> relation_of(pid_t pid)
 {
     Result<std::string> stat = Proc(pid).read("stat");

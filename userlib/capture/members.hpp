@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "capture/proc.hpp"
 #include "image/records.hpp"
 
 #include <string>
@@ -35,6 +36,10 @@ struct Relation {
 
 // ESRCH if there is no such process.
 Result<Relation> relation_of(pid_t pid);
+// Whether the path of its program ends so.
+bool runs_program(const Proc &proc, std::string_view name);
+// Or has been: it is a child of cr_restart.
+bool is_being_restarted(const Proc &proc);
 
 // `id`: of the process, group or session. The caller itself is never among them.
 Result<std::vector<Relation>> members_of(image::Scope scope, pid_t id);

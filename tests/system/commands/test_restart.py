@@ -57,6 +57,14 @@ class Restart(case.Case):
         seventeen = [word for i in range(17) for word in ("--relocate", f"/a{i}=/b")]
         self.fails(255, *seventeen, "image")
 
+    def test_checkpoint_while_it_is_brought_back(self):
+        self.saved(setup="memory = b'x' * (64 << 20)")
+        restarted = self.restart("-q", "image")
+        self.save("-f", "again", self.child_of(restarted))
+        self.assert_alive(restarted)
+        self.end(restarted)
+        self.assert_good("again")
+
     def test_signal_before_it_goes_on(self):
         self.saved(setup="""
 import signal
