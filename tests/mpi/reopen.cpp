@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <dirent.h>
 #include <fstream>
 #include <iostream>
@@ -14,6 +16,7 @@
 #include <sstream>
 #include <string>
 #include <sys/prctl.h>
+#include <sys/shm.h>
 #include <unistd.h>
 #include <vector>
 
@@ -127,6 +130,29 @@ void look_from_outside(const Process &before)
              now.dispositions);
 }
 
+// Segments of System V, of which some are of huge pages: there they can only be attached where such
+// a page begins, and as many whole ones as there are.
+void attach_segments()
+{
+    auto get = capsule::function<int (*)(key_t, size_t, int)>("shmget");
+    auto attach = capsule::function<void *(*)(int, const void *, int)>("shmat");
+    auto detach = capsule::function<int (*)(const void *)>("shmdt");
+    auto control = capsule::function<int (*)(int, int, void *)>("shmctl");
+    constexpr size_t huge_page = size_t{2} << 20;
+    for (const int huge : {0, SHM_HUGETLB}) {
+        const int segment = call(get, IPC_PRIVATE, 3 * size_t{4096}, IPC_CREAT | 0600 | huge);
+        if (segment < 0 && huge != 0)
+            continue; // none are set aside here, or not for us
+        void *place = call(attach, segment, nullptr, 0);
+        call(control, segment, IPC_RMID, nullptr);
+        if (!capsule::owns(place) || reinterpret_cast<uintptr_t>(place) % huge_page != 0)
+            fail("a segment is not where one of huge pages could be");
+        memset(place, 1, 3 * size_t{4096});
+        if (call(detach, place) != 0)
+            fail("detaching a segment");
+    }
+}
+
 void run_once(const Process &before)
 {
     capsule::Refusal why;
@@ -147,6 +173,7 @@ void run_once(const Process &before)
         sum != size)
         fail("MPI in the capsule does not work");
     look_from_outside(before);
+    attach_segments();
     if (call(finalize) != 0)
         fail("MPI_Finalize");
     if (!capsule::discard(why))

@@ -75,6 +75,7 @@ void lead(int self, void *frame);
 long stop_threads(int self, int *blamed);
 void release_threads();
 bool park(int tid, void *frame, uint32_t generation);
+void pass_over(int tid); // this thread: it is the lodger's, and goes on
 void fill_facts(ThreadFacts &facts, int tid, void *frame);
 void get_policy(Policy &policy, uint64_t address, unsigned flags); // get_mempolicy's MPOL_F_…
 

@@ -55,6 +55,13 @@ void on_knock(int signal, siginfo_t *info, void *frame)
     sys::call(SYS_rt_sigtimedwait, &ours, nullptr, &now, sizeof(ours));
     const uint32_t generation = state.generation.load(std::memory_order_acquire);
     const auto self = static_cast<int>(sys::call(SYS_gettid));
+    // The lodger has a C library of its own, which has such threads, too: what runs on a stack
+    // there is no thread of the program's that is inside.
+    if (is_lodgers_address(reinterpret_cast<uint64_t>(frame))) {
+        pass_over(self);
+        resume_call(frame);
+        return;
+    }
     const bool parked = state.active.load(std::memory_order_acquire) != 0 && may_park() &&
                         park(self, frame, generation);
     const bool enters_call = resume_call(frame);

@@ -207,14 +207,33 @@ void get_policy(Policy &policy, uint64_t address, unsigned flags)
         policy = {}; // the kernel has none
 }
 
+namespace {
+
+Slot *slot_for(int tid)
+{
+    const size_t threads = __atomic_load_n(&state.threads, __ATOMIC_ACQUIRE);
+    for (size_t i = 0; i < threads; i++) {
+        if (state.slots[i].facts.tid == tid)
+            return &state.slots[i];
+    }
+    return nullptr;
+}
+
+} // namespace
+
+void pass_over(int tid)
+{
+    Slot *slot = slot_for(tid);
+    if (slot == nullptr)
+        return;
+    slot->arrived.store(2, std::memory_order_release);
+    state.arrivals.fetch_add(1, std::memory_order_release);
+    futex_wake(state.arrivals);
+}
+
 bool park(int tid, void *frame, uint32_t generation)
 {
-    Slot *slot = nullptr;
-    const size_t threads = __atomic_load_n(&state.threads, __ATOMIC_ACQUIRE);
-    for (size_t i = 0; i < threads && slot == nullptr; i++) {
-        if (state.slots[i].facts.tid == tid)
-            slot = &state.slots[i];
-    }
+    Slot *slot = slot_for(tid);
     if (slot == nullptr)
         return false; // not asked for: a stray signal
     fill_facts(slot->facts, tid, frame);

@@ -11,6 +11,7 @@
 #define CELLS 64
 
 static int rank, size, left, right, keyval, errors;
+static int near, near_size; /* among those that share memory */
 static unsigned long long sum = 14695981039346656037ULL;
 static int created_cells[CELLS], dynamic_cells[CELLS], *allocated_cells, *shared_cells;
 static MPI_Win created, allocated, shared, dynamic;
@@ -41,11 +42,13 @@ static void make(void)
                         &allocated_cells, &allocated));
     memset(allocated_cells, 0, CELLS * sizeof(int));
     /* Over a communicator that is gone when it is used. */
-    OK(MPI_Comm_dup(MPI_COMM_WORLD, &half));
-    OK(MPI_Win_allocate_shared((CELLS + rank) * (MPI_Aint)sizeof(int), sizeof(int), MPI_INFO_NULL,
+    OK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &half));
+    OK(MPI_Comm_rank(half, &near));
+    OK(MPI_Comm_size(half, &near_size));
+    OK(MPI_Win_allocate_shared((CELLS + near) * (MPI_Aint)sizeof(int), sizeof(int), MPI_INFO_NULL,
                                half, &shared_cells, &shared));
     OK(MPI_Comm_free(&half));
-    memset(shared_cells, 0, (size_t)(CELLS + rank) * sizeof(int));
+    memset(shared_cells, 0, (size_t)(CELLS + near) * sizeof(int));
     OK(MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &dynamic));
     OK(MPI_Win_attach(dynamic, dynamic_cells, sizeof(dynamic_cells)));
     MPI_Aint place;
@@ -185,14 +188,15 @@ static void in_shared_memory(int round)
 {
     MPI_Aint bytes;
     int unit, *theirs;
-    OK(MPI_Win_shared_query(shared, right, &bytes, &unit, &theirs));
-    CHECK(bytes == (CELLS + right) * (MPI_Aint)sizeof(int) && unit == sizeof(int));
+    const int next = (near + 1) % near_size;
+    OK(MPI_Win_shared_query(shared, next, &bytes, &unit, &theirs));
+    CHECK(bytes == (CELLS + next) * (MPI_Aint)sizeof(int) && unit == sizeof(int));
     OK(MPI_Win_fence(0, shared));
     theirs[9] = theirs[9] * 5 + rank + round;
-    theirs[CELLS + right - 1]++;
+    theirs[CELLS + next - 1]++;
     usleep(200);
     OK(MPI_Win_fence(0, shared));
-    sum = mix(sum, shared_cells, (size_t)(CELLS + rank) * sizeof(int));
+    sum = mix(sum, shared_cells, (size_t)(CELLS + near) * sizeof(int));
 }
 
 static void go_round(int round)

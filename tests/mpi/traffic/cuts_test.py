@@ -53,7 +53,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="cryo-") as directory:
         settings = run_mpi.environment(directory, options.transport)
         settings["CRYO_SCRATCH"] = directory
-        preloaded = [*mpirun, "-x", f"LD_PRELOAD={options.preload}", *options.command]
+        preloaded = [*mpirun, *run_mpi.exporting(options.mpirun, "LD_PRELOAD", options.preload),
+                     *options.command]
         undisturbed = run(options, settings, preloaded)
         socket, report = Path(directory, "tree"), Path(directory, "report")
         with subprocess.Popen([options.daemon, socket, str(options.ranks), str(options.seed),

@@ -88,6 +88,11 @@ char *address(long value)
 
 constexpr size_t huge_page = size_t{2} << 20;
 
+size_t whole_huge_pages(size_t bytes)
+{
+    return (bytes + huge_page - 1) & ~(huge_page - 1);
+}
+
 arena::Zone zone_for(long flags, long fd)
 {
     const bool private_file = fd >= 0 && (flags & MAP_ANONYMOUS) == 0 && (flags & MAP_PRIVATE) != 0;
@@ -180,13 +185,16 @@ long map(const long *a)
         if (!sys::failed(got))
             sys::call(SYS_munmap, got, bytes);
     }
-    const size_t alignment = bytes >= huge_page ? huge_page : arena::page;
-    char *place = arena::take(bytes, zone_for(flags, a[4]), alignment);
+    // Of huge pages that are set aside, the kernel maps whole ones, whatever was asked for.
+    const bool set_aside = (flags & MAP_HUGETLB) != 0;
+    const size_t taken = set_aside ? whole_huge_pages(bytes) : bytes;
+    const size_t alignment = taken >= huge_page ? huge_page : arena::page;
+    char *place = arena::take(taken, zone_for(flags, a[4]), alignment);
     if (place == nullptr)
         return -ENOMEM;
     const long got = map_at(sys::word(place), a, flags | MAP_FIXED);
     if (sys::failed(got))
-        arena::give_back(place, bytes);
+        arena::give_back(place, taken);
     return got;
 }
 
@@ -235,14 +243,16 @@ long attach(const long *a)
     const long error = sys::call(SYS_shmctl, a[0], IPC_STAT, &segment);
     if (a[1] != 0 || sys::failed(error))
         return sys::call(SYS_shmat, a[0], a[1], a[2]);
-    char *place = arena::take(segment.shm_segsz, arena::Zone::Far);
+    // It may be of huge pages, which nobody tells of.
+    const size_t bytes = whole_huge_pages(segment.shm_segsz);
+    char *place = arena::take(bytes, arena::Zone::Far, huge_page);
     if (place == nullptr)
         return -ENOMEM;
     const long got = sys::call(SYS_shmat, a[0], place, a[2] | SHM_REMAP);
     if (sys::failed(got))
-        arena::give_back(place, segment.shm_segsz);
+        arena::give_back(place, bytes);
     else
-        segments.add(static_cast<uintptr_t>(got), segment.shm_segsz);
+        segments.add(static_cast<uintptr_t>(got), bytes);
     return got;
 }
 

@@ -105,9 +105,10 @@ struct TypeNote {
     Object *object;     // null: only part of others
     Object *predefined; // one of the library's own
     int combiner;
-    int integer_count, address_count, type_count;
+    int integer_count, address_count, large_count, type_count;
     int *integers;
     MPI_Aint *addresses;
+    long long *larges; // of a function with large counts
     TypeNote **types;
     Trimmings trimmings;
     void *real;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Derived datatypes across a restart: the library tells how each was made, down to its own types.
 #include "mpi/capsule/refuse.hpp"
+#include "mpi/wrap/large_types.hpp"
 #include "mpi/wrap/replay_kinds.hpp"
 #include "mpi/wrap/wrapper.hpp"
 
@@ -32,6 +33,8 @@ bool can_make(int combiner)
     return is_f90(combiner);
 }
 
+constexpr int no_combiner = -1;
+
 bool describe_contents(Story &story, MPI_Datatype real, TypeNote &note, Why &why)
 {
     const auto types = static_cast<size_t>(note.type_count);
@@ -39,12 +42,11 @@ bool describe_contents(Story &story, MPI_Datatype real, TypeNote &note, Why &why
     note.addresses = story.notes.make<MPI_Aint>(static_cast<size_t>(note.address_count) + 1);
     note.types = story.notes.make<TypeNote *>(types + 1);
     auto *parts = story.notes.make<MPI_Datatype>(types + 1);
+    note.larges = story.notes.make<long long>(static_cast<size_t>(note.large_count) + 1);
     if (note.integers == nullptr || note.addresses == nullptr || note.types == nullptr ||
-        parts == nullptr)
+        note.larges == nullptr || parts == nullptr)
         return no_memory(why);
-    if (!worked(call(stock.Type_get_contents, real, note.integer_count, note.address_count,
-                     note.type_count, note.integers, note.addresses, parts),
-                "a datatype", why))
+    if (!worked(contents_of_type(real, note, parts), "a datatype", why))
         return false;
     bool done = true;
     for (size_t i = 0; i < types; i++) {
@@ -70,7 +72,10 @@ int make(const TypeNote &note, MPI_Datatype *made)
     const MPI_Aint *a = note.addresses;
     MPI_Datatype first = count > 0 ? types[0] : nullptr;
     int result = MPI_ERR_TYPE;
-    switch (note.combiner) {
+    switch (note.large_count > 0 ? no_combiner : note.combiner) {
+    case no_combiner:
+        result = make_large_type(note, types, made);
+        break;
     case MPI_COMBINER_DUP:
         result = call(stock.Type_dup, first, made);
         break;
@@ -172,9 +177,7 @@ bool describe_type(Story &story, MPI_Datatype real, bool is_part, TypeNote *&not
         story.types.add(note);
         return true;
     }
-    if (!worked(call(stock.Type_get_envelope, real, &note->integer_count, &note->address_count,
-                     &note->type_count, &note->combiner),
-                "a datatype", why))
+    if (!worked(envelope_of_type(real, *note), "a datatype", why))
         return false;
     if (!can_make(note->combiner))
         return refuse(why, "a datatype of a kind that Cryo does not know (combiner %d)",

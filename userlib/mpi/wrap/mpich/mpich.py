@@ -7,6 +7,15 @@
 writes what generate.py writes (but objects.gen.S: MPICH's handles are no objects), of those functions
 that the headers declare; mpi.h: MPICH's own, with a type for each kind of handle (handle.hpp); and
 missing.gen.S: what is not covered.
+
+Functions with large counts (MPI_Send_c) are in no table: their prototypes are the headers', and what
+is particular to them is that of the function without _c. Where messages are counted, they lead there:
+
+    int PMPI_Send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, ...)
+    {
+        const Elements counted_count(count, datatype);      // large.hpp
+        return PMPI_Send(buf, counted_count.count(), counted_count.type(), ...);
+    }
 """
 import re
 import sys
@@ -33,6 +42,65 @@ def chosen(functions, headers):
         if function.full_name() not in declared:
             function.name = function.name.removeprefix("MPIX_")
     return [f for f in functions if f.full_name() in declared]
+
+
+class Large(generate.Function):
+    """One with large counts whose messages are counted: it leads to the one without."""
+
+    def wrapper(self):
+        lines, arguments = [], []
+        for count, following in zip(self.parameters, [*self.parameters[1:], None]):
+            if count.declaration.startswith("MPI_Count "):
+                lines.append(f"    const Elements counted_{count.name}({count.name}, {following.name});")
+                arguments.append(f"counted_{count.name}.count()")
+            elif arguments and arguments[-1].endswith(".count()"):
+                arguments.append(arguments[-1].replace(".count()", ".type()"))
+            else:
+                arguments.append(count.name)
+        short = self.full_name().removesuffix("_c")
+        return [f"EXPORTED int {self.full_name()}({self.parameter_list()})", "{", *lines,
+                f"    return {short}({', '.join(arguments)});", "}", self.alias()]
+
+
+# Written by hand (large.cpp). Persistent collectives and MPI_Register_datarep_c are not covered.
+LARGE_BY_HAND = ("Buffer_attach", "Buffer_detach", "Op_create", "Type_get_contents", "Win_allocate",
+                 "Win_allocate_shared", "Win_create", "Win_shared_query")
+LARGE_ABSENT = ("Register_datarep",)
+
+
+def with_large_counts(functions, headers):
+    """The functions with large counts: those that are the library's, and those that are made of others."""
+    found = re.findall(r"^int PMPI_(\w+)_c\((.*?)\)", headers, re.MULTILINE | re.DOTALL)
+    prototypes = {name: [" ".join(text.split()) for text in parameters.split(",")]
+                  for name, parameters in found}
+    own, led = [], []
+    for function in functions:
+        persistent = function.collective and function.name.endswith("_init")
+        if function.name not in prototypes or function.name in LARGE_ABSENT or persistent:
+            continue
+        if function.by_hand:
+            if function.name in LARGE_BY_HAND:
+                own.append(generate.Function(f"{function.name}_c", by_hand=True))
+            continue
+        parameters = [large_parameter(text, short)
+                      for text, short in zip(prototypes[function.name], function.parameters)]
+        if function.name == "Type_get_envelope": # it tells one number more
+            parameters = [generate.Parameter.parse(text) for text in prototypes[function.name]]
+        elif len(prototypes[function.name]) != len(function.parameters):
+            raise SystemExit(f"MPI_{function.name}_c has other parameters than MPI_{function.name}")
+        large = Large if function.watched else generate.Function
+        (led if function.watched else own).append(
+            large(f"{function.name}_c", "int", parameters, collective=function.collective,
+                  access=function.access))
+    return own, led
+
+
+def large_parameter(text, short):
+    """As the headers have it, with the name and the marks that the table has."""
+    if short.handle:
+        return short
+    declared = re.fullmatch(r"(.*?)(\w+)((?:\[.*\])*)", text)
+    return generate.Parameter(short.mark, declared[1] + short.name + declared[3], short.name)
 
 
 def objects_source(header):
@@ -80,11 +148,16 @@ def main(functions_path, more_functions_path, include, output):
                  for path in (functions_path, more_functions_path)
                  for line in generate.statements(Path(path))]
     functions = chosen(functions, others)
+    own, led = with_large_counts(functions, others)
+    functions += own
+    source = generate.functions_source(functions)
+    source.insert(source.index('#include "mpi/wrap/wrapper.hpp"'), '#include "mpi/wrap/mpich/large.hpp"')
+    source += [line for function in led for line in ["", *function.wrapper()]]
     for name, text in (("mpi.h", with_types(header)),
                        ("functions.gen.hpp", generate.functions_header(functions)),
-                       ("functions.gen.cpp", generate.functions_source(functions)),
+                       ("functions.gen.cpp", source),
                        ("objects.gen.cpp", objects_source(header)),
-                       ("missing.gen.S", missing_source(functions, others))):
+                       ("missing.gen.S", missing_source(functions + led, others))):
         lines = text if isinstance(text, list) else [text]
         Path(output, name).write_text("\n".join(lines) + "\n")
 

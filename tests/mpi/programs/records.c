@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files of MPI in all their ways of reading and writing, for as many rounds as the first argument
+ * says: views, positions of one's own and of all, one call and two, waited for at once and later.
+ * Prints a checksum of what each rank has read. */
+#include "check.h"
+
+#include <string.h>
+#include <unistd.h>
+
+enum { BLOCK = 6, ROUNDS_KEPT = 8 };
+
+static int rank, size, errors;
+static unsigned long long sum = 14695981039346656037ULL;
+static MPI_File striped, common, own, doomed;
+static MPI_Datatype stripes;
+
+static void count_error(MPI_File *file, int *code, ...)
+{
+    (void)file;
+    (void)code;
+    errors++;
+}
+
+static void open_file(MPI_Comm comm, const char *which, int number, int mode, MPI_File *file)
+{
+    char name[4096];
+    snprintf(name, sizeof(name), "%s/%s.%d", getenv("CRYO_SCRATCH"), which, number);
+    OK(MPI_File_open(comm, name, mode | MPI_MODE_CREATE, MPI_INFO_NULL, file));
+    OK(MPI_File_set_size(*file, 0));
+}
+
+static void make(void)
+{
+    MPI_Info info;
+    MPI_Errhandler handler;
+    open_file(MPI_COMM_WORLD, "striped", 0, MPI_MODE_RDWR, &striped);
+    open_file(MPI_COMM_WORLD, "common", 0, MPI_MODE_RDWR, &common);
+    open_file(MPI_COMM_SELF, "own", rank, MPI_MODE_RDWR | MPI_MODE_UNIQUE_OPEN, &own);
+    open_file(MPI_COMM_SELF, "doomed", rank, MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, &doomed);
+    /* Every size-th block of integers is a rank's; a hole is at the end of each row. */
+    OK(MPI_Type_vector(2, BLOCK / 2, size * BLOCK / 2, MPI_INT, &stripes));
+    OK(MPI_Type_create_resized(stripes, 0, (MPI_Aint)sizeof(int) * size * BLOCK + 8, &stripes));
+    OK(MPI_Type_commit(&stripes));
+    OK(MPI_Info_create(&info));
+    OK(MPI_Info_set(info, "cb_nodes", "1"));
+    OK(MPI_File_set_view(striped, 16 + (MPI_Offset)sizeof(int) * rank * BLOCK / 2, MPI_INT, stripes,
+                         "native", info));
+    OK(MPI_Info_free(&info));
+    OK(MPI_File_set_atomicity(own, 1));
+    OK(MPI_File_create_errhandler(count_error, &handler));
+    OK(MPI_File_set_errhandler(own, handler));
+    OK(MPI_Errhandler_free(&handler));
+}
+
+static void add(const void *data, size_t bytes)
+{
+    sum = mix(sum, data, bytes);
+}
+
+/* What the library is to know, whichever it is by now. */
+static void look(int round)
+{
+    MPI_Offset at, displacement;
+    MPI_Datatype etype, filetype;
+    char representation[MPI_MAX_DATAREP_STRING + 1];
+    MPI_Aint lower, extent;
+    int flag, mode;
+    OK(MPI_File_get_position(striped, &at));
+    CHECK(at == (MPI_Offset)(round % ROUNDS_KEPT) * 2 * BLOCK);
+    OK(MPI_File_get_view(striped, &displacement, &etype, &filetype, representation));
+    CHECK(displacement == 16 + (MPI_Offset)sizeof(int) * rank * BLOCK / 2 && etype == MPI_INT);
+    CHECK(strcmp(representation, "native") == 0);
+    OK(MPI_Type_get_extent(filetype, &lower, &extent));
+    CHECK(extent == (MPI_Aint)sizeof(int) * size * BLOCK + 8);
+    OK(MPI_Type_free(&filetype));
+    OK(MPI_File_get_atomicity(own, &flag));
+    CHECK(flag);
+    OK(MPI_File_get_amode(doomed, &mode));
+    CHECK((mode & MPI_MODE_DELETE_ON_CLOSE) && (mode & MPI_MODE_RDWR));
+    const int before = errors;
+    MPI_File_call_errhandler(own, MPI_ERR_OTHER);
+    CHECK(errors == before + 1);
+}
+
+/* From now on all see what all have written. */
+static void settle(MPI_File file)
+{
+    OK(MPI_File_sync(file));
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    OK(MPI_File_sync(file));
+}
+
+static void by_view(int round)
+{
+    int numbers[2 * BLOCK], back[2 * BLOCK];
+    MPI_Status status;
+    for (int i = 0; i < 2 * BLOCK; i++)
+        numbers[i] = round * 1000 + rank * 100 + i;
+    OK(MPI_File_write_all(striped, numbers, BLOCK, MPI_INT, &status));
+    usleep(200);
+    OK(MPI_File_write_all_begin(striped, numbers + BLOCK, BLOCK, MPI_INT));
+    OK(MPI_File_write_all_end(striped, numbers + BLOCK, &status));
+    settle(striped);
+    OK(MPI_File_seek(striped, -2 * BLOCK, MPI_SEEK_CUR));
+    OK(MPI_File_read(striped, back, BLOCK, MPI_INT, &status));
+    usleep(200);
+    OK(MPI_File_read_all(striped, back + BLOCK, BLOCK, MPI_INT, &status));
+    CHECK(memcmp(numbers, back, sizeof(back)) == 0);
+    add(back, sizeof(back));
+    if (round % ROUNDS_KEPT == ROUNDS_KEPT - 1)
+        OK(MPI_File_seek(striped, 0, MPI_SEEK_SET));
+}
+
+static void by_common_position(int round)
+{
+    int number = round * 100 + rank, *back = malloc(sizeof(int) * (size_t)size);
+    MPI_Offset at;
+    OK(MPI_File_write_ordered(common, &number, sizeof(number), MPI_BYTE, MPI_STATUS_IGNORE));
+    usleep(200);
+    OK(MPI_File_get_position_shared(common, &at));
+    CHECK(at == (MPI_Offset)sizeof(int) * size * (2 * (round % ROUNDS_KEPT) + 1));
+    settle(common);
+    OK(MPI_File_read_at_all(common, at - (MPI_Offset)sizeof(int) * size, back,
+                            (int)sizeof(int) * size, MPI_BYTE, MPI_STATUS_IGNORE));
+    for (int i = 0; i < size; i++)
+        CHECK(back[i] == round * 100 + i);
+    add(back, sizeof(int) * (size_t)size);
+    /* In whatever order. */
+    OK(MPI_File_write_shared(common, &number, sizeof(number), MPI_BYTE, MPI_STATUS_IGNORE));
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    if (round % ROUNDS_KEPT == ROUNDS_KEPT - 1)
+        OK(MPI_File_seek_shared(common, 0, MPI_SEEK_SET));
+    free(back);
+}
+
+static void later(int round)
+{
+    int numbers[BLOCK], back[BLOCK] = {0};
+    const MPI_Offset at = (MPI_Offset)(round % ROUNDS_KEPT) * (MPI_Offset)sizeof(numbers);
+    MPI_Request request;
+    MPI_Status status;
+    int count, done = 0;
+    MPI_Offset reached;
+    for (int i = 0; i < BLOCK; i++)
+        numbers[i] = round * 7 + rank + i;
+    OK(MPI_File_iwrite_at(own, at, numbers, BLOCK, MPI_INT, &request));
+    usleep(200);
+    OK(MPI_Wait(&request, &status));
+    OK(MPI_Get_count(&status, MPI_INT, &count));
+    CHECK(count == BLOCK);
+    OK(MPI_File_iread_at(own, at, back, BLOCK, MPI_INT, &request));
+    while (!done) {
+        usleep(100);
+        OK(MPI_Test(&request, &done, &status));
+    }
+    CHECK(memcmp(numbers, back, sizeof(back)) == 0);
+    add(back, sizeof(back));
+    OK(MPI_File_iwrite(doomed, numbers, BLOCK, MPI_INT, &request));
+    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    OK(MPI_File_get_position(doomed, &reached));
+    add(&reached, sizeof(reached));
+    if (round % 100 == 99)
+        OK(MPI_File_seek(doomed, 0, MPI_SEEK_SET));
+}
+
+int main(int argc, char **argv)
+{
+    const int rounds = argc > 1 ? atoi(argv[1]) : 20;
+    OK(MPI_Init(&argc, &argv));
+    OK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
+    OK(MPI_Comm_size(MPI_COMM_WORLD, &size));
+    make();
+    for (int round = 0; round < rounds; round++) {
+        look(round);
+        by_view(round);
+        by_common_position(round);
+        later(round);
+    }
+    OK(MPI_File_close(&doomed));
+    OK(MPI_File_close(&own));
+    OK(MPI_File_close(&common));
+    OK(MPI_File_close(&striped));
+    OK(MPI_Type_free(&stripes));
+    char name[4096];
+    snprintf(name, sizeof(name), "%s/doomed.%d", getenv("CRYO_SCRATCH"), rank);
+    CHECK(access(name, F_OK) != 0);
+    printf("%d: %016llx\n", rank, sum);
+    OK(MPI_Finalize());
+    return 0;
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a datatype was made, as the library tells; by functions with large counts, too, where it has
+// them.
+#pragma once
+
+#include "mpi/wrap/replay_kinds.hpp"
+
+namespace cryo::mpi {
+
+int envelope_of_type(MPI_Datatype real, TypeNote &note);
+int contents_of_type(MPI_Datatype real, TypeNote &note, MPI_Datatype *parts);
+int make_large_type(const TypeNote &note, const MPI_Datatype *parts, MPI_Datatype *made);
+
+} // namespace cryo::mpi
