@@ -277,9 +277,8 @@ int start(const SnapshotStore &store, const Snapshot &snapshot, Options &options
     const Result<cryo::coord::Variables> variables = cryo::coord::start_job(getpid());
     if (!variables)
         return cryo::cli::fail(command, variables.error());
-    for (const auto &[name, value] : *variables)
-        setenv(name.c_str(), value.c_str(), 1);
     unsetenv("LD_PRELOAD"); // what the ranks need, their images have
+    cryo::coord::set_variables(*variables, launcher_of(snapshot, options));
     const std::vector<std::string> words = mpirun_words(store, snapshot, options);
     if (options.verbose > 0)
         fmt::print(stderr, "{}: {}\n", command, fmt::join(words, " "));

@@ -83,13 +83,20 @@ std::vector<std::string> export_options(const std::string &launcher)
     return options;
 }
 
+void set_variables(const Variables &variables, const std::string &launcher)
+{
+    for (const auto &[name, value] : variables)
+        setenv(name.c_str(), value.c_str(), 1);
+    if (is_hydra(launcher))
+        unsetenv("CRYO_LISTEN");
+}
+
 Result<void> make_job(std::vector<std::string> &words)
 {
     const Result<Variables> variables = start_job(getpid());
     if (!variables)
         return variables.error();
-    for (const auto &[name, value] : *variables)
-        setenv(name.c_str(), value.c_str(), 1);
+    set_variables(*variables, words.front());
     const std::vector<std::string> options = export_options(words.front());
     words.insert(words.begin() + 1, options.begin(), options.end());
     return {};

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "coord/job.hpp"
 
 #include <string>
 #include <vector>
@@ -29,6 +30,9 @@ bool is_srun(const std::string &launcher);
 // ranks must know into its environment. Open MPI's launcher gets options that take these variables
 // (and the preloaded libraries) to other nodes, by name: values do not belong on a command line.
 Result<void> make_job(std::vector<std::string> &words);
+// Puts what a job's first daemon told into the environment of the process that becomes the
+// launcher. An address to listen at is this node's: MPICH's launcher would take it to the others.
+void set_variables(const Variables &variables, const std::string &launcher);
 // The names of those variables, as options. MPICH's launcher takes its whole environment along.
 std::vector<std::string> export_options(const std::string &launcher);
 
