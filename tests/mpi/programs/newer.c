@@ -97,13 +97,25 @@ static void information(void)
     CHECK(MPI_Comm_free(&copy) == 0 && MPI_Info_free(&info) == 0);
 }
 
-/* Cryo refuses it. */
+/* Whose other end never comes. */
 static void partitions(void)
 {
-    int value = 0;
-    MPI_Request request;
+    static int value;
+    static MPI_Request request;
     CHECK(New_Psend_init(&value, 1, 1, MPI_INT, right, 7, MPI_COMM_WORLD, MPI_INFO_NULL,
                          &request) == 0);
+}
+
+/* Cannot be made again after a restart. */
+static void freed(void)
+{
+    static int value, sum;
+    static MPI_Request request;
+    MPI_Comm copy;
+    CHECK(MPI_Comm_dup(MPI_COMM_WORLD, &copy) == 0);
+    CHECK(New_Allreduce_init(&value, &sum, 1, MPI_INT, MPI_SUM, copy, MPI_INFO_NULL, &request) ==
+          0);
+    CHECK(MPI_Comm_free(&copy) == 0);
 }
 
 static void collective(void)
@@ -120,7 +132,6 @@ static void collective(void)
     CHECK(MPI_Request_free(&request) == 0);
 }
 
-/* From here on the rank cannot be saved. */
 static void sessions(void)
 {
     Session session;
@@ -152,6 +163,8 @@ int main(int argc, char **argv)
         sessions();
     } else if (strcmp(argv[2], "partitions") == 0)
         partitions();
+    else if (strcmp(argv[2], "freed") == 0)
+        freed();
     else if (strcmp(argv[2], "sessions") == 0)
         sessions();
     for (int round = 0, stop = 0; argc > 1 && !stop; round++) {

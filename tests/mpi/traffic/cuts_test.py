@@ -5,6 +5,7 @@ each goes to the point where the image would be taken and on from there. Both mu
 
     cuts_test.py --preload libcryo_openmpi.so --daemon cut_daemon --ranks 2 -- ./program ARGUMENT ...
 
+--build BUILD runs it with Open MPI 5.0, in a tree of another release (inside.py).
 --drains: messages must have been drained and receives withdrawn on the way.
 """
 import argparse
@@ -14,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import inside  # noqa: E402
 import run_mpi  # noqa: E402
 
 
@@ -46,6 +48,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--least", type=int, default=10, help="cuts that there must be")
     parser.add_argument("--drains", action="store_true")
+    parser.add_argument("--build", help="run it with Open MPI 5.0, and this build of Cryo")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
 
@@ -53,6 +56,9 @@ def main():
     with tempfile.TemporaryDirectory(prefix="cryo-") as directory:
         settings = run_mpi.environment(directory, options.transport)
         settings["CRYO_SCRATCH"] = directory
+        if options.build:
+            mpirun = inside.prefix(options.build) + mpirun
+            settings.update(inside.environment(options.build, directory))
         preloaded = [*mpirun, *run_mpi.exporting(options.mpirun, "LD_PRELOAD", options.preload),
                      *options.command]
         undisturbed = run(options, settings, preloaded)

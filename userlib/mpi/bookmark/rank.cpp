@@ -30,6 +30,11 @@ Comm &Rank::made(CommId id, uint32_t peer_count, std::span<const WorldRank> peer
 void Rank::freed(Comm &comm)
 {
     tick(comm);
+    dropped(comm);
+}
+
+void Rank::dropped(Comm &comm)
+{
     comm.freed = true;
     lingering_++;
     forget_freed();

@@ -92,6 +92,8 @@ class Rank
     // that nobody waits in. The Comm goes when nothing refers to it any more.
     Comm &made(CommId id, uint32_t peer_count, std::span<const WorldRank> peers, uint32_t members);
     void freed(Comm &comm);
+    // The same for what is no collective: other members may keep theirs.
+    void dropped(Comm &comm);
     Receives &receives() { return receives_; }
 
     bool pending() const { return pending_.load(std::memory_order_relaxed); }

@@ -56,7 +56,11 @@ uint64_t agreed(MPI_Comm real, uint64_t mine)
     return bookmark::derive_comm_id(std::min(ours, theirs), std::max(ours, theirs), 1);
 }
 
-void add(Object *object, bookmark::CommId parent, uint64_t ordinal)
+constexpr uint64_t of_copies = uint64_t{1} << 40; // no world rank
+
+} // namespace
+
+void count_made(Object *object, bookmark::CommId id)
 {
     const auto real = static_cast<MPI_Comm>(object->real);
     int is_inter = 0;
@@ -64,9 +68,7 @@ void add(Object *object, bookmark::CommId parent, uint64_t ordinal)
     call(stock.Comm_test_inter, real, &is_inter);
     call(stock.Comm_group, real, &group);
     WorldRanks peers = world_ranks(group);
-    const auto discriminator = static_cast<uint64_t>(peers.front());
     auto members = static_cast<uint32_t>(peers.size());
-    bookmark::CommId id = bookmark::derive_comm_id(parent, ordinal, discriminator);
     if (is_inter != 0) {
         id = agreed(real, id);
         call(stock.Comm_remote_group, real, &group);
@@ -76,9 +78,14 @@ void add(Object *object, bookmark::CommId parent, uint64_t ordinal)
     count(object, id, peers, members);
 }
 
-constexpr uint64_t of_copies = uint64_t{1} << 40; // no world rank
-
-} // namespace
+void count_made(Object *object, bookmark::CommId parent, uint64_t ordinal)
+{
+    MPI_Group group = nullptr;
+    call(stock.Comm_group, static_cast<MPI_Comm>(object->real), &group);
+    const WorldRanks members = world_ranks(group);
+    count_made(object,
+               bookmark::derive_comm_id(parent, ordinal, static_cast<uint64_t>(members.front())));
+}
 
 int copied(int result, MPI_Comm comm, uint64_t ordinal, const MPI_Comm *place, MPI_Request *request)
 {
@@ -101,7 +108,7 @@ int Collective::made(int result, MPI_Comm *place)
 {
     if (result == MPI_SUCCESS && comm_ != nullptr && *place != nullptr &&
         object_of(*place) != null_object(Kind::Comm))
-        add(object_of(*place), comm_->id(), ordinal_);
+        count_made(object_of(*place), comm_->id(), ordinal_);
     return result;
 }
 
@@ -139,6 +146,20 @@ int free_communicator(Free free, MPI_Comm *comm)
     return done(result, changed);
 }
 
+// What a request needs is freed with the last one that needs it.
+template <class Free, class Handle>
+int free_unless_pinned(Free free, Handle *handle)
+{
+    Object *object = handle != nullptr ? object_of(*handle) : nullptr;
+    if (object == nullptr || __atomic_load_n(&object->pins, __ATOMIC_RELAXED) == 0) {
+        Changed changed(handle);
+        return done(call(free, changed.place()), changed);
+    }
+    object->doomed = true;
+    *handle = handle_of<Handle>(null_object(kind_of<Handle>));
+    return MPI_SUCCESS;
+}
+
 } // namespace
 
 int Comm_free(MPI_Comm *comm)
@@ -154,14 +175,12 @@ int Comm_disconnect(MPI_Comm *comm)
 
 int Type_free(MPI_Datatype *type)
 {
-    Object *object = type != nullptr ? object_of(*type) : nullptr;
-    if (object == nullptr || __atomic_load_n(&object->pins, __ATOMIC_RELAXED) == 0) {
-        Changed changed(type);
-        return done(call(stock.Type_free, changed.place()), changed);
-    }
-    object->doomed = true; // the last request that needs it frees it
-    *type = handle_of<MPI_Datatype>(null_object(Kind::Datatype));
-    return MPI_SUCCESS;
+    return free_unless_pinned(stock.Type_free, type);
+}
+
+int Op_free(MPI_Op *operation)
+{
+    return free_unless_pinned(stock.Op_free, operation);
 }
 
 } // namespace traffic

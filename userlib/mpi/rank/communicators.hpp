@@ -19,4 +19,9 @@ WorldRanks world_ranks(MPI_Group group);
 bookmark::Comm &count(Object *object, bookmark::CommId id, const WorldRanks &peers,
                       uint32_t members);
 
+// A communicator that has just been made, by all its members: of one parent, in a collective; or
+// with an id that these have agreed on, those of both sides of an inter-communicator by themselves.
+void count_made(Object *object, bookmark::CommId parent, uint64_t ordinal);
+void count_made(Object *object, bookmark::CommId id);
+
 } // namespace cryo::mpi::rank

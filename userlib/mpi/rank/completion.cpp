@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi/rank/completion.hpp"
 #include "functions.gen.hpp"
+#include "mpi/rank/collectives.hpp"
+#include "mpi/rank/partitioned.hpp"
 #include "mpi/rank/spin.hpp"
 
 #include <utility>
@@ -115,6 +117,8 @@ bool poll(Request &r)
 {
     if (!r.active || r.complete)
         return true;
+    if (r.use == Use::partitioned)
+        return poll_partitioned(r);
     if (r.use == Use::receive) {
         const Engine::Busy busy(*engine);
         if (engine->receives().test(r))
@@ -141,7 +145,9 @@ void pause_for(bookmark::Comm &comm, int source)
 
 void pause_for(Request &r)
 {
-    if (r.use == Use::receive && r.active && !r.complete)
+    if (r.use == Use::partitioned)
+        pause_for_partitioned(r);
+    else if (r.use == Use::receive && r.active && !r.complete)
         pause_for(*r.comm, r.source);
     else if (attention)
         engine->stand_still();
@@ -209,6 +215,14 @@ int hand_over(MPI_Request *place, MPI_Status *status)
     return error;
 }
 
+void forget_persistent(Request &r)
+{
+    if (r.partitioned != nullptr)
+        forget_partitioned(r);
+    else if (r.persistent && r.use == Use::other)
+        forget_collective(r);
+}
+
 void make_orphan(Request &r)
 {
     const Guard guard;
@@ -229,6 +243,7 @@ void drop_orphans()
             make_orphan(*r);
             continue;
         }
+        forget_persistent(*r);
         r->persistent = false;
         MPI_Request handle = handle_of_request(*r);
         release(&handle);

@@ -13,8 +13,8 @@ namespace cryo::mpi::rank {
 // it.)
 inline bool is_native(const Request &r)
 {
-    return !r.active ||
-           (!r.complete && (r.use != Use::receive || r.state == bookmark::Receive::State::posted));
+    return !r.active || (!r.complete && r.use != Use::partitioned &&
+                         (r.use != Use::receive || r.state == bookmark::Receive::State::posted));
 }
 
 // A request may be waited for in a loop of the library while nothing is wanted; with several
@@ -69,6 +69,9 @@ void release(MPI_Request *place);
 
 void set_empty(MPI_Status *status);
 void set_status(MPI_Status *status, const MPI_Status &from);
+
+// What only a persistent request has, which is not active and will not be again.
+void forget_persistent(Request &request);
 
 // Requests that the program has freed while they were active.
 void make_orphan(Request &request);

@@ -19,6 +19,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <unistd.h>
+#include <utility>
 
 namespace cryo::mpi {
 
@@ -446,31 +447,35 @@ int track(int result, MPI_Request *place, Use use)
     return result;
 }
 
-void describe(Request &request, bookmark::Comm *comm)
+void pin(Object *object)
 {
-    hinder("it has persistent collectives");
-    request.use = Use::other;
-    request.persistent = true;
-    refer(request, comm);
+    if (object != nullptr && !is_predefined(object))
+        __atomic_add_fetch(&object->pins, 1, __ATOMIC_RELAXED);
+}
+
+void unpin(Object *object)
+{
+    if (object == nullptr || is_predefined(object) ||
+        __atomic_sub_fetch(&object->pins, 1, __ATOMIC_RELAXED) > 0 || !object->doomed)
+        return;
+    auto type = static_cast<MPI_Datatype>(object->real);
+    auto operation = static_cast<MPI_Op>(object->real);
+    if (object->kind == Kind::Op)
+        call(stock.Op_free, &operation);
+    else
+        call(stock.Type_free, &type);
+    drop_object(object);
 }
 
 void pin(Request &request, MPI_Datatype type)
 {
     request.datatype = object_of(type);
-    if (request.datatype->references != UINT32_MAX)
-        __atomic_add_fetch(&request.datatype->pins, 1, __ATOMIC_RELAXED);
+    pin(request.datatype);
 }
 
 void unpin(Request &request)
 {
-    Object *type = request.datatype;
-    request.datatype = nullptr;
-    if (type == nullptr || type->references == UINT32_MAX ||
-        __atomic_sub_fetch(&type->pins, 1, __ATOMIC_RELAXED) > 0 || !type->doomed)
-        return;
-    auto real = static_cast<MPI_Datatype>(type->real);
-    call(stock.Type_free, &real);
-    drop_object(type);
+    unpin(std::exchange(request.datatype, nullptr));
 }
 
 } // namespace rank

@@ -187,6 +187,12 @@ class Collective
         return result;
     }
 
+    // The persistent collective (collectives.hpp). `make` makes it again with a new library, from
+    // what its arguments have become; these are the types and operations among them.
+    template <class Make, class... Needed>
+    int described(int result, MPI_Request *place, MPI_Comm comm, const Make &make,
+                  Needed... needed);
+
   private:
     void enter(bookmark::Comm *comm);
     static void leave();
@@ -194,6 +200,57 @@ class Collective
     bookmark::Comm *comm_ = nullptr;
     uint64_t ordinal_ = 0;
 };
+
+// What makes a persistent collective again; in memory of the engine's.
+class Maker
+{
+  public:
+    Maker() = default;
+    Maker(const Maker &) = delete;
+    Maker &operator=(const Maker &) = delete;
+    virtual int make(Object *made, MPI_Request *real) const = 0;
+    virtual size_t bytes() const = 0;
+
+    Maker *next = nullptr;
+    Object *request = nullptr;
+    bookmark::Comm *parent = nullptr; // the communicator's
+    Object *comm = nullptr;
+    static constexpr size_t most_needed = 3;
+    Object *needed[most_needed] = {};
+
+  protected:
+    ~Maker() = default;
+};
+
+template <class Make>
+class MakerBy final : public Maker
+{
+  public:
+    explicit MakerBy(const Make &make) : make_(make) {}
+    int make(Object *made, MPI_Request *real) const override { return make_(made, real); }
+    size_t bytes() const override { return sizeof(*this); }
+
+  private:
+    Make make_;
+};
+
+void *maker_memory(size_t bytes);
+void describe(Object *request, Maker &maker, uint64_t ordinal);
+
+template <class Make, class... Needed>
+int Collective::described(int result, MPI_Request *place, MPI_Comm comm, const Make &make,
+                          Needed... needed)
+{
+    if (!on || result != MPI_SUCCESS)
+        return result;
+    auto *maker = new (maker_memory(sizeof(MakerBy<Make>))) MakerBy<Make>(make);
+    maker->parent = comm_;
+    maker->comm = object_of(comm);
+    size_t i = 0;
+    ((maker->needed[i++] = object_of(needed)), ...);
+    describe(object_of(*place), *maker, ordinal_);
+    return result;
+}
 
 // A non-blocking collective begins: the how-manieth.
 uint64_t start(bookmark::Comm *comm);
@@ -221,16 +278,9 @@ const char *hindrance();
 int copied(int result, MPI_Comm comm, uint64_t ordinal, const MPI_Comm *place,
            MPI_Request *request);
 
-// A persistent collective.
-void describe(Request &request, bookmark::Comm *comm);
-inline int described(int result, MPI_Request *place, MPI_Comm comm)
-{
-    if (on && result == MPI_SUCCESS)
-        describe(*begin_record<Request>(object_of(*place)), counted(comm));
-    return result;
-}
-
-// Types that a request needs, also when the program frees them.
+// Types and operations that a request needs, also when the program frees them.
+void pin(Object *object);
+void unpin(Object *object);
 void pin(Request &request, MPI_Datatype type);
 void unpin(Request &request);
 

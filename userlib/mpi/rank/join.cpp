@@ -4,6 +4,7 @@
 #include "mpi/rank/engine.hpp"
 #include "mpi/rank/meetings.hpp"
 #include "mpi/rank/packet_link.hpp"
+#include "mpi/rank/partitioned.hpp"
 #include "mpi/rank/tree_channel.hpp"
 #include "mpi/wrap/fatal.hpp"
 #include "mpi/wrap/replay.hpp"
@@ -99,6 +100,7 @@ void join_job()
         else
             begin({.channel = &tree(), .take_image = take_image, .revive = bring_back});
     }
+    prepare_partitioned();
     prepare_meetings(); // also where this rank could not join: the others do
 }
 

@@ -74,61 +74,69 @@ int own_world_rank()
     return self;
 }
 
-// All others tell the first, who tells them.
-void meet(const WorldRanks &members, int tag)
+// All others tell the first, who tells them; also the id of what they are about to make.
+bookmark::CommId meet(const WorldRanks &members, int tag)
 {
+    static std::atomic<uint64_t> meetings{0};
     const int self = own_world_rank();
     const int first = members.front();
+    unsigned long id = 0;
     if (self != first) {
         PMPI_Send(nullptr, 0, MPI_BYTE, first, tag, meeting_place);
-        PMPI_Recv(nullptr, 0, MPI_BYTE, first, tag, meeting_place, MPI_STATUS_IGNORE);
-        return;
+        PMPI_Recv(&id, 1, MPI_UNSIGNED_LONG, first, tag, meeting_place, MPI_STATUS_IGNORE);
+        return id;
     }
+    if (on)
+        id = bookmark::derive_comm_id(counted(MPI_COMM_WORLD)->id(), ++meetings,
+                                      of_meetings | static_cast<uint64_t>(first));
     for (const int other : members) {
         if (other != self)
             PMPI_Recv(nullptr, 0, MPI_BYTE, other, tag, meeting_place, MPI_STATUS_IGNORE);
     }
     for (const int other : members) {
         if (other != self)
-            PMPI_Send(nullptr, 0, MPI_BYTE, other, tag, meeting_place);
+            PMPI_Send(&id, 1, MPI_UNSIGNED_LONG, other, tag, meeting_place);
     }
+    return id;
 }
 
-// The communicator gets the error handler that it would have got, and is counted; the first member
-// gives the number.
-void count_met(MPI_Comm parent, MPI_Comm made, const WorldRanks &members)
+// The communicator gets the error handler that it would have got.
+void give_handler_of(MPI_Comm parent, MPI_Comm made)
 {
-    static std::atomic<uint64_t> meetings{0};
-    Object *object = object_of(made);
-    const auto real = static_cast<MPI_Comm>(object->real);
     MPI_Errhandler handler = nullptr;
-    if (call(stock.Comm_get_errhandler, mpi::real_of(parent), &handler) == MPI_SUCCESS) {
-        call(stock.Comm_set_errhandler, real, handler);
-        call(stock.Errhandler_free, &handler);
-    }
-    const bookmark::Comm *counters = on ? counted(parent) : nullptr;
-    unsigned long id = 0;
-    if (counters != nullptr)
-        id = bookmark::derive_comm_id(counters->id(), ++meetings,
-                                      of_meetings | static_cast<uint64_t>(members.front()));
-    call(stock.Bcast, static_cast<void *>(&id), 1,
-         static_cast<MPI_Datatype>(object_of(MPI_UNSIGNED_LONG)->real), 0, real);
-    if (on && id != 0)
-        count(object, id, members, static_cast<uint32_t>(members.size()));
+    if (call(stock.Comm_get_errhandler, mpi::real_of(parent), &handler) != MPI_SUCCESS)
+        return;
+    call(stock.Comm_set_errhandler, mpi::real_of(made), handler);
+    call(stock.Errhandler_free, &handler);
 }
 
 int create_group(const WorldRanks &members, MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *made)
 {
     Made created(made);
     open_epoch();
-    meet(members, tag);
+    const bookmark::CommId id = meet(members, tag);
     const int result = done(
         call(stock.Comm_create_group, bridge, mpi::real_of(group), tag, created.place()), created);
-    if (result == MPI_SUCCESS)
-        count_met(comm, *made, members);
+    if (result == MPI_SUCCESS) {
+        give_handler_of(comm, *made);
+        if (id != 0)
+            count_made(object_of(*made), id);
+    }
     close_epoch();
     return result == MPI_SUCCESS ? result
                                  : call(stock.Comm_call_errhandler, mpi::real_of(comm), result);
+}
+
+void meet_leader(int other, int tag)
+{
+    PMPI_Sendrecv(nullptr, 0, MPI_BYTE, other, tag, nullptr, 0, MPI_BYTE, other, tag, meeting_place,
+                  MPI_STATUS_IGNORE);
+}
+
+[[maybe_unused]] void meet_leader(const WorldRanks &members, int leader, int tag)
+{
+    if (leader >= 0 && static_cast<size_t>(leader) < members.size())
+        meet_leader(members[static_cast<size_t>(leader)], tag);
 }
 
 // `other`: the world rank of the other leader, where this rank is one.
@@ -137,8 +145,7 @@ int create_intercomm(MPI_Comm comm, int leader, MPI_Comm peer, int remote, int t
 {
     if (other != MPI_UNDEFINED) {
         open_epoch();
-        PMPI_Sendrecv(nullptr, 0, MPI_BYTE, other, tag, nullptr, 0, MPI_BYTE, other, tag,
-                      meeting_place, MPI_STATUS_IGNORE);
+        meet_leader(other, tag);
     }
     int result = MPI_SUCCESS;
     {
@@ -202,3 +209,79 @@ EXPORTED int PMPI_Intercomm_create(MPI_Comm comm, int leader, MPI_Comm peer, int
     return rank::create_intercomm(comm, leader, peer, remote, tag, other, made);
 }
 ALIAS(MPI_Intercomm_create, PMPI_Intercomm_create)
+
+#ifdef OPEN_MPI
+
+// Since 5.0: the same without a communicator that they come from, told apart by strings. The
+// library does it by its launcher, so there are no messages of its own that could be mistaken.
+namespace {
+
+constexpr char create_name[] = "PMPI_Comm_create_from_group";
+using Create = int (*)(MPI_Group, const char *, MPI_Info, MPI_Errhandler, MPI_Comm *);
+
+constexpr char inter_name[] = "PMPI_Intercomm_create_from_groups";
+using CreateInter = int (*)(MPI_Group, int, MPI_Group, int, const char *, MPI_Info, MPI_Errhandler,
+                            MPI_Comm *);
+
+int number_of(const char *text)
+{
+    uint32_t sum = 2166136261U;
+    for (; *text != 0; text++)
+        sum = (sum ^ static_cast<unsigned char>(*text)) * 16777619U;
+    return static_cast<int>(sum >> 1 & 0x3fffffff);
+}
+
+rank::WorldRanks members_of(MPI_Group group)
+{
+    return rank::members_of(group != nullptr ? real_of(group) : nullptr);
+}
+
+} // namespace
+
+EXPORTED int PMPI_Comm_create_from_group(MPI_Group group, const char *tag, MPI_Info info,
+                                         MPI_Errhandler handler, MPI_Comm *made)
+{
+    const Inside inside;
+    const auto create = cryo::capsule::function<Create>(create_name);
+    must_have(create, create_name + 1);
+    const rank::WorldRanks members = members_of(group);
+    const bool meet = !members.empty() && tag != nullptr;
+    Made created(made);
+    rank::open_epoch();
+    const bookmark::CommId id = meet ? rank::meet(members, number_of(tag)) : 0;
+    const int result =
+        done(call(create, real_of(group), tag, real_of(info), real_of(handler), created.place()),
+             created);
+    if (result == MPI_SUCCESS && id != 0)
+        rank::count_made(object_of(*made), id);
+    rank::close_epoch();
+    return meet ? result : rank::uncounted(result, made, "MPI_Comm_create_from_group");
+}
+ALIAS(MPI_Comm_create_from_group, PMPI_Comm_create_from_group)
+
+EXPORTED int PMPI_Intercomm_create_from_groups(MPI_Group local, int leader, MPI_Group remote,
+                                               int remote_leader, const char *tag, MPI_Info info,
+                                               MPI_Errhandler handler, MPI_Comm *made)
+{
+    const Inside inside;
+    const auto create = cryo::capsule::function<CreateInter>(inter_name);
+    must_have(create, inter_name + 1);
+    const rank::WorldRanks members = members_of(local);
+    const bool meet = !members.empty() && tag != nullptr;
+    Made created(made);
+    rank::open_epoch();
+    const bookmark::CommId id = meet ? rank::meet(members, number_of(tag)) : 0;
+    const auto own = static_cast<size_t>(leader);
+    if (meet && leader >= 0 && own < members.size() && members[own] == rank::own_world_rank())
+        rank::meet_leader(members_of(remote), remote_leader, number_of(tag));
+    const int result = done(call(create, real_of(local), leader, real_of(remote), remote_leader,
+                                 tag, real_of(info), real_of(handler), created.place()),
+                            created);
+    if (result == MPI_SUCCESS && id != 0)
+        rank::count_made(object_of(*made), id);
+    rank::close_epoch();
+    return meet ? result : rank::uncounted(result, made, "MPI_Intercomm_create_from_groups");
+}
+ALIAS(MPI_Intercomm_create_from_groups, PMPI_Intercomm_create_from_groups)
+
+#endif

@@ -2,7 +2,7 @@
 // Persistent requests are only described here; each start is a message as any other. So there is
 // nothing of them in the library between two messages, and nothing to make again after a restart.
 #include "functions.gen.hpp"
-#include "mpi/rank/completion.hpp"
+#include "mpi/rank/partitioned.hpp"
 
 namespace cryo::mpi::traffic {
 
@@ -96,6 +96,8 @@ int Start(MPI_Request *request)
 {
     Request *r = request_of(*request);
     if (r != nullptr && r->persistent && !r->active) {
+        if (r->use == Use::partitioned)
+            return start_partitioned(*r);
         if (r->comm != nullptr && r->comm->user == nullptr && r->use != Use::other)
             return call(stock.Comm_call_errhandler, mpi::real_of(MPI_COMM_WORLD), MPI_ERR_COMM);
         if (r->use == Use::send)

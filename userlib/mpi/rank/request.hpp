@@ -18,8 +18,11 @@ enum class Use : uint8_t {
     unknown, // generalized requests: the program completes them
     receive,
     send,
-    other, // must complete before the cut: non-blocking collectives, files
+    other,       // must complete before the cut: non-blocking collectives, files
+    partitioned, // made of such messages (partitioned.hpp)
 };
+
+struct Partitioned;
 
 enum class Mode : uint8_t { standard, buffered, ready, synchronous };
 
@@ -39,6 +42,7 @@ struct Request : bookmark::Receive {
     MPI_Status status = {};
     Request *older = nullptr, *newer = nullptr; // while it is under way, and no receive
     Object *copy = nullptr; // of MPI_Comm_idup: a communicator that is none before it completes
+    Partitioned *partitioned = nullptr;
     Request *next_orphan = nullptr; // freed by the program while it was active
 };
 

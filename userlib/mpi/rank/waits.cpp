@@ -445,8 +445,10 @@ int Request_free(MPI_Request *request)
         return call(stock.Request_free, &none);
     drop_orphans();
     const bool over = r->use != Use::unknown && poll(*r);
-    if (r->use == Use::unknown || (over && r->persistent && r->use == Use::other))
+    if (r->use == Use::unknown)
         call(stock.Request_free, real_place(*r));
+    else if (over)
+        forget_persistent(*r);
     if (over || r->use == Use::unknown) {
         r->persistent = false;
         release(request);

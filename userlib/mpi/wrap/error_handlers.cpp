@@ -144,6 +144,17 @@ bool recreate(Create make, HandlerNote &note, Why &why)
     return true;
 }
 
+#ifdef OPEN_MPI
+// Since 5.0.
+auto create_for_sessions()
+{
+    constexpr char name[] = "PMPI_Session_create_errhandler";
+    const auto create = capsule::function<int (*)(Handler<MPI_Session> *, MPI_Errhandler *)>(name);
+    must_have(create, name + 1);
+    return create;
+}
+#endif
+
 } // namespace
 
 bool find_error_handler(void *real, uint32_t &variant, uint32_t &slot)
@@ -168,6 +179,10 @@ bool replay_error_handler(HandlerNote &note, Why &why)
         return recreate<MPI_Win>(stock.Win_create_errhandler, note, why);
     case Kind::File:
         return recreate<MPI_File>(stock.File_create_errhandler, note, why);
+#ifdef OPEN_MPI
+    case Kind::Session:
+        return recreate<MPI_Session>(create_for_sessions(), note, why);
+#endif
     default:
         return recreate<MPI_Comm>(stock.Comm_create_errhandler, note, why);
     }
@@ -185,8 +200,6 @@ EXPORTED MPI_Errhandler ompi_errhandler_create(int type, void *function, int lan
     enum { communicator = 1, window, file, session };
     enum { cxx = 1, fortran };
     const Inside inside;
-    if (type == session)
-        fatal("MPI_Session_create_errhandler is not supported; use MPI_ERRORS_RETURN");
     if (fortran_is_newer()) // C and Fortran are all the languages there
         language = language != 0 ? fortran : 0;
     if (language == cxx)
@@ -202,8 +215,19 @@ EXPORTED MPI_Errhandler ompi_errhandler_create(int type, void *function, int lan
     else if (type == file)
         create<MPI_File>(stock.File_create_errhandler,
                          reinterpret_cast<Handler<MPI_File> *>(function), &made, is_fortran);
+    else if (type == session)
+        create<MPI_Session>(create_for_sessions(),
+                            reinterpret_cast<Handler<MPI_Session> *>(function), &made, is_fortran);
     return made;
 }
+
+EXPORTED int PMPI_Session_create_errhandler(void (*function)(MPI_Session *, int *, ...),
+                                            MPI_Errhandler *handler)
+{
+    const Inside inside;
+    return create<MPI_Session>(create_for_sessions(), function, handler);
+}
+ALIAS(MPI_Session_create_errhandler, PMPI_Session_create_errhandler)
 
 #endif
 

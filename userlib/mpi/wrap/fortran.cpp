@@ -209,6 +209,10 @@ void number_predefined_objects()
         case Kind::Win:
             number(object, stock.Win_c2f);
             break;
+        case Kind::Session:
+            if (stock.Session_c2f != nullptr)
+                number(object, stock.Session_c2f);
+            break;
         }
     }
 }

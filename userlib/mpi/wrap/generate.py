@@ -36,7 +36,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HANDLES = ("MPI_Comm", "MPI_Datatype", "MPI_Errhandler", "MPI_File", "MPI_Group", "MPI_Info",
-           "MPI_Op", "MPI_Request", "MPI_Message", "MPI_Win")
+           "MPI_Op", "MPI_Request", "MPI_Message", "MPI_Win", "MPI_Session")
 MARKS = ("fortran", "watched", "collective", "access")
 NOTICE = "SPDX-License-Identifier: Apache-2.0"
 MADE_BY = "Made by generate.py from functions.txt and objects.txt."
@@ -186,7 +186,7 @@ class Function:
             return call
         if name := self.made("MPI_Request"):
             if self.name.endswith("_init"):
-                return f"rank::described({call}, {name}, comm)"
+                return f"turn.described({', '.join([call, name, 'comm', self.again()] + self.needed())})"
             call = f"rank::tracked({call}, {name})"
             if not self.made("MPI_Comm"):
                 return call
@@ -198,6 +198,26 @@ class Function:
         if name:
             return f"turn.made({call}, {name})"
         return call
+
+    def again(self):
+        """A function that calls the library with what the arguments have become."""
+        arguments = [f"stock.{self.field()}"]
+        slots = iter(range(2))
+        for parameter in self.parameters:
+            if parameter.mark == "kept":
+                arguments.append(f"kept_again<{parameter.handle}>(made, {next(slots)})")
+            elif parameter.handle == "MPI_Info": # a hint, and perhaps not there any more
+                arguments.append("real_of(MPI_INFO_NULL)")
+            elif parameter.mark == "out":
+                arguments.append("real")
+            else:
+                arguments.append(parameter.argument())
+        return ("[=]([[maybe_unused]] Object *made, MPI_Request *real) "
+                f"{{ return call({', '.join(arguments)}); }}")
+
+    def needed(self):
+        return [p.name for p in self.parameters
+                if p.handle in ("MPI_Datatype", "MPI_Op") and not p.length]
 
     def crossing(self):
         arguments = ", ".join([f"stock.{self.field()}"] + [p.argument() for p in self.parameters])

@@ -41,6 +41,10 @@ template <>
 inline constexpr Kind kind_of<MPI_Message> = Kind::Message;
 template <>
 inline constexpr Kind kind_of<MPI_Win> = Kind::Win;
+#ifdef OPEN_MPI
+template <>
+inline constexpr Kind kind_of<MPI_Session> = Kind::Session;
+#endif
 
 template <class Handle>
 Object *object_of(Handle handle)
@@ -177,7 +181,8 @@ class ChangedArray : public RealArray<Handle>
     Handle *ours_;
 };
 
-// Not freed by its destructor: it goes to the request, or is given back if there is none.
+// Not freed by its destructor: it goes to the request, or is given back if there is none. Behind
+// the library's handles are the program's, from which kept_again() makes the library's again.
 template <class Handle>
 class KeptArray
 {
@@ -186,10 +191,12 @@ class KeptArray
     {
         if (handles == nullptr || count <= 0)
             return;
-        bytes_ = static_cast<size_t>(count) * sizeof(Handle);
+        bytes_ = 2 * static_cast<size_t>(count) * sizeof(Handle);
         real_ = static_cast<Handle *>(capsule::keep(bytes_));
-        for (int i = 0; i < count; i++)
+        for (int i = 0; i < count; i++) {
             real_[i] = real_of(handles[i]);
+            real_[count + i] = handles[i];
+        }
     }
     KeptArray(const KeptArray &) = delete;
     KeptArray &operator=(const KeptArray &) = delete;
@@ -208,6 +215,16 @@ class KeptArray
     Handle *real_ = nullptr;
     size_t bytes_ = 0;
 };
+
+template <class Handle>
+Handle *kept_again(Object *object, size_t slot)
+{
+    auto *kept = static_cast<Handle *>(object->kept[slot]);
+    const size_t count = object->kept_bytes[slot] / sizeof(Handle) / 2;
+    for (size_t i = 0; kept != nullptr && i < count; i++)
+        kept[i] = real_of(kept[count + i]);
+    return kept;
+}
 
 // After a restart the library counts one reference to an object that was handed out several times;
 // the others are given back without it.

@@ -61,18 +61,79 @@ void load()
 
 namespace {
 
+pid_t owner; // not a child of the rank's, which has a copy of all
+
+void begun()
+{
+    life.begun = true;
+    own_world();
+    number_predefined_objects();
+    rank::join_job();
+}
+
 int initialized(int result)
 {
     if (result == MPI_SUCCESS) {
         life.initialized = true;
-        number_predefined_objects();
-        rank::join_job();
+        begun();
     }
     fortran_state_changed();
     return result;
 }
 
+// The library's has been called for a session; with all threads that there may be.
+bool is_begun_for_sessions(int level)
+{
+    if (!life.is_for_sessions || life.initialized || life.finalized)
+        return false;
+    life.initialized = true;
+    life.granted = level;
+    return true;
+}
+
+int finalize()
+{
+    const bool counted = rank::on;
+    rank::Collective turn(MPI_COMM_WORLD);
+    if (counted)
+        rank::engine->mpi().end();
+    const int result = call(stock.Finalize);
+    life.finalized = life.finalized || result == MPI_SUCCESS;
+    life.is_uncounted = life.is_uncounted || life.sessions > 0;
+    if (counted)
+        rank::end();
+    fortran_state_changed();
+    capsule::flush();
+    return result;
+}
+
+// A program with sessions only calls nothing that could do so.
+[[gnu::destructor]] void end_for_sessions()
+{
+    if (!life.is_for_sessions || life.initialized || life.finalized || life.sessions > 0 ||
+        owner != getpid())
+        return;
+    const Inside inside;
+    finalize();
+}
+
 } // namespace
+
+void own_world()
+{
+    owner = getpid();
+}
+
+void begin_for_sessions()
+{
+    if (life.begun)
+        return;
+    life.by_init_thread = life.is_for_sessions = true;
+    life.level = life.provided = MPI_THREAD_MULTIPLE;
+    if (call(stock.Init_thread, nullptr, nullptr, life.level, &life.provided) != MPI_SUCCESS)
+        fatal("MPI_Session_init: the MPI library cannot be initialized");
+    begun();
+}
 
 void ready_slowly()
 {
@@ -157,6 +218,8 @@ using cryo::capsule::call;
 EXPORTED int PMPI_Init(int *argc, char ***argv)
 {
     const Inside inside;
+    if (is_begun_for_sessions(MPI_THREAD_SINGLE))
+        return MPI_SUCCESS;
     return initialized(call(stock.Init, argc, argv));
 }
 ALIAS(MPI_Init, PMPI_Init)
@@ -164,6 +227,11 @@ ALIAS(MPI_Init, PMPI_Init)
 EXPORTED int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
     const Inside inside;
+    if (is_begun_for_sessions(required)) {
+        if (provided != nullptr)
+            *provided = required;
+        return MPI_SUCCESS;
+    }
     int granted = required;
     const int result = call(stock.Init_thread, argc, argv, required, &granted);
     if (provided != nullptr)
@@ -179,19 +247,19 @@ EXPORTED int PMPI_Finalize(void)
 {
     finish_copies();
     const Inside inside;
-    const bool counted = rank::on;
-    rank::Collective turn(MPI_COMM_WORLD);
-    if (counted)
-        rank::engine->mpi().end();
-    const int result = call(stock.Finalize);
-    life.finalized = life.finalized || result == MPI_SUCCESS;
-    if (counted)
-        rank::end();
-    fortran_state_changed();
-    capsule::flush();
-    return result;
+    return finalize();
 }
 ALIAS(MPI_Finalize, PMPI_Finalize)
+
+EXPORTED int PMPI_Query_thread(int *provided)
+{
+    const Inside inside;
+    if (!life.is_for_sessions || !life.initialized)
+        return call(stock.Query_thread, provided);
+    *provided = life.granted;
+    return MPI_SUCCESS;
+}
+ALIAS(MPI_Query_thread, PMPI_Query_thread)
 
 // Asking does not load the library: tools ask in programs that never call MPI.
 EXPORTED int PMPI_Initialized(int *flag)

@@ -27,8 +27,9 @@ enum class Kind : uint32_t {
     Request,
     Message,
     Win,
+    Session,
 };
-constexpr size_t kind_count = 10;
+constexpr size_t kind_count = 11;
 
 // Open MPI's Fortran library reads and writes a few members of the C library's objects without
 // asking it. They are here at the places where it looks for them (releases 4.1 and 5.0; where these

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi/wrap/replay.hpp"
 #include "mpi/capsule/refuse.hpp"
+#include "mpi/rank/collectives.hpp"
 #include "mpi/wrap/life.hpp"
 #include "mpi/wrap/replay_kinds.hpp"
 #include "mpi/wrap/revive.hpp"
@@ -60,6 +61,10 @@ bool describe_object(Object *object, Why &why)
         return describe_file(story, object, why);
     case Kind::Win:
         return describe_window(story, object, why);
+    case Kind::Session:
+#ifdef OPEN_MPI
+        return describe_session(story, object, why);
+#endif
     case Kind::Request:
         break; // those of messages are somebody else's, and are not listed
     }
@@ -95,10 +100,14 @@ bool replay_all(Why &why)
     open_world();
     bool done = tell_again(why) && replay_infos(story, why) && replay_groups(story, why) &&
                 replay_handlers(story, why) && replay_keyvals(why);
+#ifdef OPEN_MPI
+    done = done && replay_sessions(story, why);
+#endif
     for (OperationNote *note = story.operations.first(); done && note != nullptr; note = note->next)
         done = replay_operation(note->object, why);
     done = done && replay_types(story, why) && replay_communicators(story, why) &&
-           replay_windows(story, why) && replay_files(story, why);
+           replay_windows(story, why) && replay_files(story, why) &&
+           rank::make_collectives_again(why);
     close_world();
     if (done)
         drop_nameless(story);
@@ -134,12 +143,12 @@ bool describe_handles(capsule::Refusal &why)
     if (described)
         return true;
     described = true;
-    if (!life.initialized || life.finalized)
+    if (!life.begun || life.finalized)
         return true;
     if (!rank::on && live_requests() != 0)
         return refuse(why, "%zu MPI requests that are not complete, or persistent",
                       live_requests());
-    if (describe_all(why))
+    if (rank::may_make_collectives_again(why) && describe_all(why))
         return true;
     forget_description();
     return false;
@@ -150,12 +159,12 @@ bool describe_handles(capsule::Refusal &why)
 static bool may_be_saved_alone(agent::LodgerRefusal &why)
 {
     char *const *environment = job_environment();
-    if (life.has_sessions) {
-        snprintf(why.what, sizeof(why.what), "MPI sessions (MPI_Session_init)");
-        snprintf(why.way_out, sizeof(why.way_out), "use MPI_Init instead");
+    if (life.is_uncounted) {
+        snprintf(why.what, sizeof(why.what), "an MPI session that lives on after MPI_Finalize");
+        snprintf(why.way_out, sizeof(why.way_out), "finalize sessions first");
         return false;
     }
-    if (!life.initialized || life.finalized ||
+    if (!life.begun || life.finalized ||
         capsule::variable(environment, "CRYO_RANK_ALONE") != nullptr)
         return true;
     snprintf(why.what, sizeof(why.what), "an MPI rank");
@@ -198,10 +207,11 @@ void forget_description()
 bool replay(capsule::Refusal &why)
 {
     described = false;
-    if (!life.initialized || life.finalized)
+    if (!life.begun || life.finalized)
         return true;
     if (!initialize(why))
         return false;
+    own_world();
     number_predefined_objects();
     const bool done = replay_all(why);
     forget_story();

@@ -150,6 +150,13 @@ struct WindowNote {
     Trimmings trimmings;
 };
 
+struct SessionNote {
+    SessionNote *next;
+    Object *object;
+    HandlerNote *handler;
+    InfoNote *info;
+};
+
 struct OperationNote {
     OperationNote *next;
     Object *object;
@@ -161,6 +168,7 @@ struct Story {
     List<InfoNote> infos;
     List<GroupNote> groups;
     List<HandlerNote> handlers;
+    List<SessionNote> sessions;
     List<OperationNote> operations;
     List<TypeNote> types;
     List<CommNote> comms;
@@ -222,6 +230,10 @@ bool replay_windows(Story &story, Why &why);
 // files.cpp
 bool describe_file(Story &story, Object *object, Why &why);
 bool replay_files(Story &story, Why &why);
+
+// openmpi/sessions.cpp
+bool describe_session(Story &story, Object *object, Why &why);
+bool replay_sessions(Story &story, Why &why);
 
 // operations.cpp, error_handlers.cpp: they know their functions.
 bool replay_operation(Object *operation, Why &why);

@@ -13,6 +13,11 @@
 #include <cstdint>
 #include <mpi-ext.h>
 
+#if MPI_VERSION < 4
+struct ompi_instance_t;
+using MPI_Session = ompi_instance_t *;
+#endif
+
 namespace cryo::mpi::abi {
 
 constexpr char library_name[] = "libmpi.so.40";

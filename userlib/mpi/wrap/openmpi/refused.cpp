@@ -28,18 +28,3 @@ REFUSED(MPIX_Comm_iagree)
 REFUSED(MPIX_Comm_is_revoked)
 REFUSED(MPIX_Comm_revoke)
 REFUSED(MPIX_Comm_shrink)
-
-// Partitioned messages find each other by messages on the program's own communicator. A checkpoint
-// that comes between MPI_Psend_init and MPI_Precv_init would take these for the program's.
-REFUSED(PMPI_Parrived)
-REFUSED(PMPI_Pready)
-REFUSED(PMPI_Pready_list)
-REFUSED(PMPI_Pready_range)
-REFUSED(PMPI_Precv_init)
-REFUSED(PMPI_Psend_init)
-REFUSED(MPI_Parrived)
-REFUSED(MPI_Pready)
-REFUSED(MPI_Pready_list)
-REFUSED(MPI_Pready_range)
-REFUSED(MPI_Precv_init)
-REFUSED(MPI_Psend_init)

@@ -1,172 +1,131 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions, which Open MPI has since 5.0, and which are not saved: handles of sessions are the
-// library's own. From the first one on the process cannot be saved, and says why.
-#include "mpi/wrap/fatal.hpp"
+// Sessions, which Open MPI has since 5.0. What the engine and a restart need, MPI_COMM_WORLD, is
+// there behind the first one, whether the program calls MPI_Init or not. A new library gets
+// sessions with the infos and error handlers of the old one's.
+#include "mpi/capsule/refuse.hpp"
 #include "mpi/wrap/life.hpp"
+#include "mpi/wrap/replay_kinds.hpp"
 #include "mpi/wrap/wrapper.hpp"
-
-extern "C" {
-struct ompi_instance_t;
-// MPI_SESSION_NULL is its address.
-[[gnu::visibility("default")]] extern char ompi_mpi_instance_null[512];
-char ompi_mpi_instance_null[512];
-}
 
 namespace cryo::mpi {
 
+using capsule::call;
+using capsule::refuse;
+
 namespace {
 
-using capsule::call;
-using Session = ompi_instance_t *;
+constexpr char init_name[] = "PMPI_Session_init";
+using Init = int (*)(MPI_Info, MPI_Errhandler, MPI_Session *);
 
-Session null_of_library()
-{
-    return static_cast<Session>(capsule::symbol("ompi_mpi_instance_null"));
-}
+constexpr char finalize_name[] = "PMPI_Session_finalize";
+using Finalize = int (*)(MPI_Session *);
 
-Session null_of_program()
+// The library's info, and given back. Where MPI_Init has been called for one thread, counting is
+// no matter of several: then a session provides no more than that, and says so in its own info.
+class InfoForInit
 {
-    return reinterpret_cast<Session>(&ompi_mpi_instance_null);
-}
+  public:
+    explicit InfoForInit(MPI_Info info) : real_(real_of(info))
+    {
+        if (!rank::on || rank::many || info == nullptr ||
+            object_of(info) == null_object(Kind::Info) ||
+            call(stock.Info_dup, real_, &copy_) != MPI_SUCCESS)
+            return;
+        constexpr char key[] = "thread_level";
+        int length = 0;
+        int flag = 0;
+        call(stock.Info_get_valuelen, copy_, key, &length, &flag);
+        if (flag != 0)
+            call(stock.Info_set, copy_, key, "MPI_THREAD_SINGLE");
+        real_ = copy_;
+    }
+    ~InfoForInit()
+    {
+        if (copy_ != nullptr)
+            call(stock.Info_free, &copy_);
+    }
+    InfoForInit(const InfoForInit &) = delete;
+    InfoForInit &operator=(const InfoForInit &) = delete;
+    MPI_Info real() const { return real_; }
 
-Session real_of(Session session)
-{
-    return session == null_of_program() ? null_of_library() : session;
-}
-
-Session known_session(Session real)
-{
-    return real == null_of_library() ? null_of_program() : real;
-}
-
-// Found by name at each call: sessions are made and asked seldom.
-template <class Result = int, class... Arguments>
-Result call_by_name(const char *name, Arguments... arguments)
-{
-    const auto function = capsule::function<Result (*)(Arguments...)>(name);
-    must_have(function, name + 1);
-    return call(function, arguments...);
-}
+  private:
+    MPI_Info real_;
+    MPI_Info copy_ = nullptr;
+};
 
 } // namespace
+
+bool describe_session(Story &story, Object *object, Why &why)
+{
+    const auto real = static_cast<MPI_Session>(object->real);
+    auto *note = story.notes.make<SessionNote>();
+    if (note == nullptr)
+        return no_memory(why);
+    note->object = object;
+    story.sessions.add(note);
+    MPI_Errhandler handler = nullptr;
+    MPI_Info info = nullptr;
+    if (!worked(call(stock.Session_get_errhandler, real, &handler), "a session", why))
+        return false;
+    bool done = describe_handler(story, handler, note->handler, why);
+    call(stock.Errhandler_free, &handler);
+    if (!done || !worked(call(stock.Session_get_info, real, &info), "a session's info", why))
+        return false;
+    done = describe_info(story, info, note->info, why);
+    call(stock.Info_free, &info);
+    return done;
+}
+
+bool replay_sessions(Story &story, Why &why)
+{
+    const auto init = capsule::function<Init>(init_name);
+    for (SessionNote *note = story.sessions.first(); note != nullptr; note = note->next) {
+        if (init == nullptr)
+            return refuse(why, "the MPI library here has no sessions; restart the program with the "
+                               "library that it had");
+        MPI_Session made = nullptr;
+        if (!worked(call(init, static_cast<MPI_Info>(note->info->real),
+                         static_cast<MPI_Errhandler>(note->handler->real), &made),
+                    "beginning a session again", why))
+            return false;
+        bind_object(note->object, made);
+    }
+    return true;
+}
 
 } // namespace cryo::mpi
 
 using namespace cryo::mpi;
+using cryo::capsule::call;
 
-EXPORTED int PMPI_Session_init(MPI_Info info, MPI_Errhandler handler, Session *session)
+EXPORTED int PMPI_Session_init(MPI_Info info, MPI_Errhandler handler, MPI_Session *session)
 {
     const Inside inside;
-    const int result = call_by_name("PMPI_Session_init", real_of(info), real_of(handler), session);
+    const auto init = cryo::capsule::function<Init>(init_name);
+    must_have(init, init_name + 1);
+    begin_for_sessions();
+    const InfoForInit given(info);
+    Made made(session);
+    const int result = done(call(init, given.real(), real_of(handler), made.place()), made);
     if (result == MPI_SUCCESS) {
-        life.has_sessions = true;
-        rank::hinder("it has MPI sessions");
+        life.sessions++;
+        life.is_uncounted = life.is_uncounted || life.finalized;
         fortran_state_changed();
     }
-    *session = known_session(*session);
     return result;
 }
 ALIAS(MPI_Session_init, PMPI_Session_init)
 
-EXPORTED int PMPI_Session_finalize(Session *session)
+EXPORTED int PMPI_Session_finalize(MPI_Session *session)
 {
     const Inside inside;
-    Session real = real_of(*session);
-    const int result = call_by_name("PMPI_Session_finalize", &real);
+    const auto finalize = cryo::capsule::function<Finalize>(finalize_name);
+    must_have(finalize, finalize_name + 1);
+    Changed changed(session);
+    const int result = done(call(finalize, changed.place()), changed);
+    if (result == MPI_SUCCESS)
+        life.sessions--;
     fortran_state_changed();
-    *session = known_session(real);
     return result;
 }
 ALIAS(MPI_Session_finalize, PMPI_Session_finalize)
-
-EXPORTED int PMPI_Session_get_num_psets(Session session, MPI_Info info, int *count)
-{
-    const Inside inside;
-    return call_by_name("PMPI_Session_get_num_psets", real_of(session), real_of(info), count);
-}
-ALIAS(MPI_Session_get_num_psets, PMPI_Session_get_num_psets)
-
-EXPORTED int PMPI_Session_get_nth_pset(Session session, MPI_Info info, int n, int *length,
-                                       char *name)
-{
-    const Inside inside;
-    return call_by_name("PMPI_Session_get_nth_pset", real_of(session), real_of(info), n, length,
-                        name);
-}
-ALIAS(MPI_Session_get_nth_pset, PMPI_Session_get_nth_pset)
-
-EXPORTED int PMPI_Session_get_pset_info(Session session, const char *name, MPI_Info *info)
-{
-    const Inside inside;
-    Made made(info);
-    return done(call_by_name("PMPI_Session_get_pset_info", real_of(session), name, made.place()),
-                made);
-}
-ALIAS(MPI_Session_get_pset_info, PMPI_Session_get_pset_info)
-
-EXPORTED int PMPI_Session_get_info(Session session, MPI_Info *info)
-{
-    const Inside inside;
-    Made made(info);
-    return done(call_by_name("PMPI_Session_get_info", real_of(session), made.place()), made);
-}
-ALIAS(MPI_Session_get_info, PMPI_Session_get_info)
-
-EXPORTED int PMPI_Session_set_info(Session session, MPI_Info info)
-{
-    const Inside inside;
-    return call_by_name("PMPI_Session_set_info", real_of(session), real_of(info));
-}
-ALIAS(MPI_Session_set_info, PMPI_Session_set_info)
-
-EXPORTED int PMPI_Session_get_errhandler(Session session, MPI_Errhandler *handler)
-{
-    const Inside inside;
-    Made made(handler);
-    return done(call_by_name("PMPI_Session_get_errhandler", real_of(session), made.place()), made);
-}
-ALIAS(MPI_Session_get_errhandler, PMPI_Session_get_errhandler)
-
-EXPORTED int PMPI_Session_set_errhandler(Session session, MPI_Errhandler handler)
-{
-    const Inside inside;
-    return call_by_name("PMPI_Session_set_errhandler", real_of(session), real_of(handler));
-}
-ALIAS(MPI_Session_set_errhandler, PMPI_Session_set_errhandler)
-
-EXPORTED int PMPI_Session_call_errhandler(Session session, int error)
-{
-    const Inside inside;
-    return call_by_name("PMPI_Session_call_errhandler", real_of(session), error);
-}
-ALIAS(MPI_Session_call_errhandler, PMPI_Session_call_errhandler)
-
-EXPORTED int PMPI_Session_create_errhandler(void (* /*function*/)(Session *, int *, ...),
-                                            MPI_Errhandler * /*handler*/)
-{
-    fatal("MPI_Session_create_errhandler is not supported; use MPI_ERRORS_RETURN");
-}
-ALIAS(MPI_Session_create_errhandler, PMPI_Session_create_errhandler)
-
-EXPORTED int PMPI_Group_from_session_pset(Session session, const char *name, MPI_Group *group)
-{
-    const Inside inside;
-    Made made(group);
-    return done(call_by_name("PMPI_Group_from_session_pset", real_of(session), name, made.place()),
-                made);
-}
-ALIAS(MPI_Group_from_session_pset, PMPI_Group_from_session_pset)
-
-EXPORTED MPI_Fint PMPI_Session_c2f(Session session)
-{
-    const Inside inside;
-    return call_by_name<MPI_Fint>("PMPI_Session_c2f", real_of(session));
-}
-ALIAS(MPI_Session_c2f, PMPI_Session_c2f)
-
-EXPORTED Session PMPI_Session_f2c(MPI_Fint number)
-{
-    const Inside inside;
-    return known_session(call_by_name<Session>("PMPI_Session_f2c", number));
-}
-ALIAS(MPI_Session_f2c, PMPI_Session_f2c)
