@@ -71,12 +71,12 @@ enum class Op : uint16_t {
     // arg[0] descriptor of a POSIX message queue: what is in it, and stays there. value bytes in
     // count packets of up to queue_part bytes, as in image/messages.hpp. From protocol 8 on.
     queue = 25,
-    // TrackerFacts, and the descriptor with the reply (SCM_RIGHTS) where there is one. arg[0] 1: a
-    // userfaultfd is made where there is none; result −errno where it cannot be. From protocol 9
-    // on.
+    // TrackerFacts, and the descriptor with the reply (SCM_RIGHTS) where there is one. arg[0] a
+    // TrackerKind: one of that kind is made where there is none; result −errno where it cannot be.
+    // From protocol 9 on; soft_dirty, and all of TrackerFacts, from 13 on.
     tracker = 26,
     // arg[0], arg[1]: what is watched from now on has this token; zero: nothing that could be
-    // relied on. arg[2] 1: the descriptor is closed. From protocol 9 on.
+    // relied on. arg[2] 1: the descriptor is closed. arg[3] notes to be kept. From protocol 9 on.
     watched = 27,
     // SCM_RIGHTS {file}, and arg[0] StagedRun in packets of up to staged_at_once: what is in this
     // memory is written into the file from arg[1] on, one after the other. value: bytes; −EFAULT:
@@ -103,10 +103,26 @@ constexpr int staged_at_once = 512;
 
 // Changes of memory are watched by a userfaultfd that the checkpointer made the agent keep
 // (capture/tracker.hpp).
+enum class TrackerKind : int32_t {
+    none = 0,
+    write_protection = 1, // WP_ASYNC
+    soft_dirty = 2,       // only tells mappings that were there from those that are new
+};
+
+// What the agent remembers for checkpointers, also in children of the program.
+constexpr uint32_t note_cleared = 1; // one has cleared the soft-dirty bits
+constexpr uint32_t note_foreign = 2; // somebody else does
+
 struct TrackerFacts {
     uint64_t token[2]; // zero: nothing is watched
     int32_t has_fd;
-    int32_t reserved;
+    // Of protocol 13:
+    TrackerKind kind; // of the descriptor
+    // Address of two pages: the first is written whenever a token of soft_dirty is set, the second
+    // never.
+    uint64_t marks;
+    uint32_t notes;
+    uint32_t reserved;
 };
 
 constexpr uint64_t queue_part = 65536;
@@ -252,6 +268,6 @@ struct ResumeInfo {
 static_assert(sizeof(Command) == 40 && sizeof(Reply) == 32);
 static_assert(sizeof(Context) == 64 && sizeof(ThreadFacts) == 288);
 static_assert(sizeof(SignalAction) == 32 && sizeof(RequestInfo) == 4116);
-static_assert(sizeof(LodgerFacts) == 9736 && sizeof(TrackerFacts) == 24);
+static_assert(sizeof(LodgerFacts) == 9736 && sizeof(TrackerFacts) == 40);
 
 } // namespace cryo::agent

@@ -5,6 +5,13 @@
 //
 // The token says what is watched: everything since the image that has the same one. A checkpointer
 // that dies while it changes what is watched has set it to zero before.
+//
+// Where the kernel has no WP_ASYNC, the checkpointer uses the soft-dirty bits, which anybody may
+// clear. So one page here is written after each clearing of ours, and is clean when there was
+// another. The page behind it is never written: it is not clean when the kernel calls all of the
+// mapping changed, which says nothing about the first then. Both lie in a mapping of a file, with
+// which no other one is ever joined. The userfaultfd is idle: a mapping that has it is the one that
+// had it before.
 #include "agent/agent.hpp"
 #include "sys/raw.hpp"
 
@@ -30,11 +37,15 @@ constexpr int fd_floor = 960; // as that of the control socket
 struct Tracker {
     int32_t fd = 0; // number + 1, 0: none
     int32_t pid = 0;
+    TrackerKind kind = TrackerKind::none;
+    uint32_t notes = 0;
     uint64_t inode = 0;
     uint64_t token[2] = {0, 0};
 };
 
 constinit Tracker tracker;
+constexpr size_t page = 4096;
+alignas(page) constinit volatile unsigned char marks[2 * page] = {1}; // in .data: see above
 alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
 
 uint64_t inode_of(int fd)
@@ -56,14 +67,14 @@ void set_token(uint64_t low, uint64_t high)
     tracker.token[1] = high;
 }
 
-long make()
+long make(TrackerKind kind)
 {
     const long fd = sys::call(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | user_mode_only);
     if (sys::failed(fd))
         return fd;
     uffdio_api api = {};
     api.api = UFFD_API;
-    api.features = wp_unpopulated | wp_async;
+    api.features = kind == TrackerKind::write_protection ? wp_unpopulated | wp_async : 0;
     long result = sys::call(SYS_ioctl, fd, UFFDIO_API, &api);
     long high = -EMFILE;
     if (!sys::failed(result)) {
@@ -83,6 +94,7 @@ long make()
     tracker.inode = inode_of(static_cast<int>(high));
     tracker.pid = static_cast<int32_t>(sys::call(SYS_getpid));
     tracker.fd = static_cast<int32_t>(high) + 1;
+    tracker.kind = kind;
     return 0;
 }
 
@@ -92,13 +104,19 @@ bool send_tracker(int connection, const Command &command)
 {
     if (!is_there())
         forget_tracker(false);
+    const auto wanted = static_cast<TrackerKind>(command.arg[0]);
+    if (wanted != TrackerKind::none && tracker.kind != wanted)
+        forget_tracker(true);
     long result = 0;
-    if (tracker.fd == 0 && command.arg[0] != 0)
-        result = make();
+    if (tracker.fd == 0 && wanted != TrackerKind::none)
+        result = make(wanted);
     TrackerFacts facts = {};
     facts.token[0] = tracker.token[0];
     facts.token[1] = tracker.token[1];
     facts.has_fd = tracker.fd != 0 ? 1 : 0;
+    facts.kind = tracker.kind;
+    facts.marks = reinterpret_cast<uint64_t>(&marks);
+    facts.notes = tracker.notes;
     Reply answer = {protocol_magic, protocol_version, command.op, result, 0, 1};
     iovec part = {&answer, sizeof(answer)};
     msghdr message = {};
@@ -120,6 +138,7 @@ bool send_tracker(int connection, const Command &command)
 
 long set_watched(const Command &command)
 {
+    tracker.notes |= static_cast<uint32_t>(command.arg[3]);
     if (!is_there()) {
         forget_tracker(false);
         return -EBADF;
@@ -129,6 +148,8 @@ long set_watched(const Command &command)
         return 0;
     }
     set_token(command.arg[0], command.arg[1]);
+    if (tracker.kind == TrackerKind::soft_dirty && (command.arg[0] | command.arg[1]) != 0)
+        marks[0] = marks[0];
     return 0;
 }
 
@@ -142,6 +163,7 @@ void forget_tracker(bool close_it)
         sys::call(SYS_close, fd);
     disown_fd(fd);
     tracker.fd = 0;
+    tracker.kind = TrackerKind::none;
 }
 
 } // namespace cryo::agent

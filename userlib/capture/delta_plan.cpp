@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "capture/objects.hpp"
+#include "capture/tracker.hpp"
 #include "delta/adaptive.hpp"
 #include "image/base_finder.hpp"
 
@@ -94,14 +95,27 @@ Result<PageDigests> measured(Image &image)
     return about;
 }
 
-Result<std::array<uint8_t, 16>> token_of(Image &image)
+Result<DeltaPlan::Watched> watched_since(Image &image)
 {
-    std::array<uint8_t, 16> token{};
-    Result<void> read =
-        image.for_each<PageTracker>([&](const PageTracker &found) { token = found.token; });
+    DeltaPlan::Watched watched;
+    bool whole = true;
+    Result<void> read = image.for_each<PageTracker>([&](const PageTracker &found) {
+        watched.token = found.token;
+        watched.needs_copy = found.tracker == soft_dirty_name;
+        uint64_t last = 0;
+        for (size_t i = 0; i + 1 < found.unsure.size(); i += 2) {
+            const Run run = {found.unsure[i], found.unsure[i + 1]};
+            whole = whole && run.start >= last && run.end > run.start;
+            last = run.end;
+            watched.unsure.push_back(run);
+        }
+        whole = whole && found.unsure.size() % 2 == 0;
+    });
     if (!read)
         return read.error();
-    return token;
+    if (!whole)
+        return Error(EBADMSG, image.name() + ": its unsure pages are not in order");
+    return watched;
 }
 
 // Bytes in a second that were written while the program ran again; 0: not known.
@@ -161,14 +175,14 @@ Result<void> DeltaPlan::choose_base(const DeltaOptions &options, const Snapshot 
     Base base;
     base.image = {image.header().id, image.footer().checksum};
     base.previous = (*previous)->header().id;
-    Result<std::array<uint8_t, 16>> token = token_of(image);
-    Result<std::array<uint8_t, 16>> previous_token = token_of(**previous);
+    Result<Watched> watched = watched_since(image);
+    Result<Watched> previous_watched = watched_since(**previous);
     Result<uint64_t> rate = rate_of(**previous);
-    if (!token || !previous_token || !rate)
-        return !token ? token.error() : !rate ? rate.error() : previous_token.error();
+    if (!watched || !previous_watched || !rate)
+        return !watched ? watched.error() : !rate ? rate.error() : previous_watched.error();
     base.writes_per_s = *rate;
-    base.token = *token;
-    base.previous_token = *previous_token;
+    base.watched = std::move(*watched);
+    base.previous_watched = std::move(*previous_watched);
     base.name = image.name();
     base.images = static_cast<uint32_t>(chain->size() - chosen) + 1;
     // The other one is only counted against, for the next choice.

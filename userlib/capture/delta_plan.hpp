@@ -41,13 +41,19 @@ struct DeltaOptions {
 class DeltaPlan
 {
   public:
+    // What is watched since an image (capture/tracker.hpp), and what of it has to be read
+    // nevertheless.
+    struct Watched {
+        std::array<uint8_t, 16> token{};
+        std::vector<Run> unsure;
+        bool needs_copy = false; // to find out what has changed
+    };
     struct Base {
         image::BaseImage image;
         std::shared_ptr<const PageTable> pages; // of that image
         std::shared_ptr<const PageTable> previous_pages;
         image::Digest previous; // the image of the checkpoint before; may be the base itself
-        // Of what is watched since these images (capture/tracker.hpp).
-        std::array<uint8_t, 16> token{}, previous_token{};
+        Watched watched, previous_watched;
         std::string name;
         uint32_t images = 0; // that the new image will need, itself included
         // Memory that is left to the base where it has not changed since it, or since `previous`.

@@ -53,16 +53,20 @@ bool has_any(std::string_view smaps, std::span<const std::string_view> flags)
     return false;
 }
 
-// Without the flags "uw".
+// Without the flags "uw", and "sd", which says that a mapping is new since somebody has cleared its
+// soft-dirty bits.
 std::string unwatched(std::string smaps)
 {
-    constexpr std::string_view flag = " uw";
+    constexpr std::array<std::string_view, 2> flags = {" uw", " sd"};
     for (size_t at = 0; (at = smaps.find("\nVmFlags:", at)) != std::string::npos;) {
-        const size_t end = smaps.find('\n', ++at);
-        // Within the line: there may be many thousand of them.
-        const size_t found = std::string_view(smaps).substr(at, end - at).find(flag);
-        if (found != std::string_view::npos)
-            smaps.erase(at + found, flag.size());
+        ++at;
+        for (const std::string_view flag : flags) {
+            // Within the line: there may be many thousand of them.
+            const size_t end = smaps.find('\n', at);
+            const size_t found = std::string_view(smaps).substr(at, end - at).find(flag);
+            if (found != std::string_view::npos)
+                smaps.erase(at + found, flag.size());
+        }
     }
     return smaps;
 }
@@ -208,7 +212,7 @@ Result<bool> EarlyLook::held(const Proc &proc, const Proc &copy,
     const Result<std::string> now = proc.read("smaps");
     if (now && others_watch(*now, watched))
         return false;
-    return joined(lasting_part(*smaps)) == joined(unwatched(early_));
+    return joined(unwatched(lasting_part(*smaps))) == joined(unwatched(early_));
 }
 
 Result<bool> EarlyLook::held_in_stop(const Proc &proc, const std::vector<Run> &watched) const

@@ -463,8 +463,7 @@ Result<void> Member::write_records(image::ImageWriter &writer, const ImageFacts 
 
 Result<void> Member::save(image::ImageWriter &writer, const ImageFacts &facts)
 {
-    if (delta_)
-        delta_->use(unchanged_);
+    use_changes();
     if (Result<void> saved = save_private(writer); !saved)
         return saved;
     if (Result<void> identified = identify_files(); !identified)

@@ -133,8 +133,11 @@ class Member
     {}
     std::vector<Run> watchable() const;
     std::unique_ptr<Tracker> begin_watching();
+    void stop_watching(Tracker &tracker);
+    void watch_frozen(std::unique_ptr<Tracker> tracker);
     void look_for_changes(Tracker &tracker);
     void look_while_it_stands(Tracker &tracker);
+    void use_changes();
     // Of the mappings that are frozen.
     struct Contents {
         std::vector<Run> own, guards;
@@ -165,8 +168,10 @@ class Member
     std::optional<Stopped> stopped_;
     std::unique_ptr<Frozen> frozen_;
     std::optional<PageDelta> delta_;
+    std::unique_ptr<Tracker> tracker_; // to be asked when the program runs again
     Unchanged unchanged_;
     bool is_watched_ = false; // or that was tried
+    std::vector<Run> unsure_; // pages that are to be read, whatever the tracker says
     bool has_callbacks_ = false;
     uint64_t threads_ = 0;
     uint64_t pages_ = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fmt/format.h>
+#include <utility>
 
 namespace cryo::capture {
 
@@ -40,7 +41,10 @@ Result<std::unique_ptr<Frozen>> Member::served(Result<PageSource> source) const
 // The agent writes to its stack while it serves: an audit would find that.
 void Member::look_while_it_stands(Tracker &tracker)
 {
-    look_for_changes(tracker);
+    if (tracker.needs_copy())
+        stop_watching(tracker);
+    else
+        look_for_changes(tracker);
     if (unchanged_.audit)
         unchanged_.since.reset();
 }
@@ -66,7 +70,8 @@ Result<void> Member::freeze_itself(int device)
 Result<Method> Member::freeze(Snapshot wanted, bool alone, int device)
 {
     std::unique_ptr<Tracker> tracker = begin_watching();
-    if (tracker && wanted != Snapshot::fork && stage(*tracker, wanted == Snapshot::staged))
+    const bool may_stage = tracker && !tracker->needs_copy() && wanted != Snapshot::fork;
+    if (may_stage && stage(*tracker, wanted == Snapshot::staged))
         return method_;
     if (costs_.fork == Costs::cannot)
         costs_ = estimate({.pages = own_pages_of(d_.proc), .huge = d_.huge_pages()});
@@ -92,7 +97,7 @@ Result<Method> Member::freeze(Snapshot wanted, bool alone, int device)
     if (tracker && method_ == Method::stop)
         look_while_it_stands(*tracker);
     else if (tracker)
-        look_for_changes(*tracker);
+        watch_frozen(std::move(tracker));
     return method_;
 }
 
@@ -100,6 +105,8 @@ Result<Method> Member::freeze(Snapshot wanted, bool alone, int device)
 void Member::thaw()
 {
     frozen_.reset();
+    if (tracker_) // which knows from the copy alone
+        stop_watching(*std::exchange(tracker_, nullptr));
     if (method_ != Method::stop)
         why_ = ", because another process of the tree is";
     method_ = Method::stop;

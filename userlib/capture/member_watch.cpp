@@ -55,14 +55,17 @@ std::unique_ptr<Tracker> Member::begin_watching()
     std::unique_ptr<Tracker> tracker = Tracker::probe(*session_, d_.proc);
     const TrackerToken before = tracker->token();
     if (base != nullptr && is_set(before)) {
-        if (before == base->token)
+        if (before == base->watched.token) {
             unchanged_.since = base->pages;
-        else if (before == base->previous_token)
+            unsure_ = base->watched.unsure;
+        } else if (before == base->previous_watched.token) {
             unchanged_.since = base->previous_pages;
+            unsure_ = base->previous_watched.unsure;
+        }
     }
     TrackerToken token;
     const bool random = getrandom(token.data(), token.size(), 0) == ssize_t(token.size());
-    if (!random || !tracker->arm(watchable(), unchanged_.since != nullptr, token)) {
+    if (!random || !tracker->arm(watchable(), d_.watched, unchanged_.since != nullptr, token)) {
         tracker->disarm();
         unchanged_.since.reset();
         return nullptr;
@@ -88,11 +91,39 @@ std::string Member::about_changes() const
     return text;
 }
 
+// All pages are read, and the image will be nobody's to find changes since.
+void Member::stop_watching(Tracker &tracker)
+{
+    tracker.disarm();
+    unchanged_.since.reset();
+    unchanged_.token = tracker.token();
+}
+
+void Member::watch_frozen(std::unique_ptr<Tracker> tracker)
+{
+    if (!tracker->copied(Proc(frozen_->pid())))
+        stop_watching(*tracker);
+    unchanged_.token = tracker->token();
+    unchanged_.unsure = tracker->unsure();
+    if (tracker->needs_copy())
+        tracker_ = std::move(tracker);
+    else
+        look_for_changes(*tracker);
+}
+
+void Member::use_changes()
+{
+    if (tracker_)
+        look_for_changes(*tracker_);
+    if (delta_)
+        delta_->use(unchanged_);
+}
+
 void Member::look_for_changes(Tracker &tracker)
 {
     Result<std::vector<Run>> clean = tracker.clean();
     if (clean)
-        unchanged_.runs = std::move(*clean);
+        unchanged_.runs = without(*clean, unsure_);
     else
         unchanged_.since.reset();
 }

@@ -172,6 +172,10 @@ Result<void> PageDelta::finish(ImageWriter &writer, uint32_t object)
     tracker.clean = left_;
     tracker.read = read_;
     tracker.audited = audited_;
+    std::vector<uint64_t> unsure;
+    for (const Run &run : unchanged_.unsure)
+        unsure.insert(unsure.end(), {run.start, run.end});
+    tracker.unsure = List<uint64_t>::of(unsure);
     if (added)
         added = writer.add(record);
     return added ? writer.add(tracker) : added;

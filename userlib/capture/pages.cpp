@@ -36,6 +36,18 @@ namespace cryo::capture {
 
 namespace {
 
+// Of an entry of the page map.
+constexpr uint64_t is_present = 1ULL << 63;
+constexpr uint64_t is_swapped = 1ULL << 62;
+constexpr uint64_t is_file_or_shared = 1ULL << 61;
+constexpr uint64_t is_exclusive = 1ULL << 56; // no other process has this page
+constexpr uint64_t is_soft_dirty = 1ULL << 55;
+
+bool is_own(uint64_t entry)
+{
+    return (entry & (is_present | is_swapped)) != 0 && (entry & is_file_or_shared) == 0;
+}
+
 void append(std::vector<Run> &runs, uint64_t start, uint64_t end)
 {
     if (!runs.empty() && runs.back().end == start)
@@ -142,11 +154,10 @@ Result<PageMap::Written> PageMap::protect_written(uint64_t start, uint64_t end) 
     return found;
 }
 
-Result<void> PageMap::read(uint64_t start, uint64_t end, std::vector<Run> &runs) const
+template <class Is>
+Result<std::vector<Run>> PageMap::read(uint64_t start, uint64_t end, const Is &is) const
 {
-    constexpr uint64_t present = 1ULL << 63;
-    constexpr uint64_t swapped = 1ULL << 62;
-    constexpr uint64_t file_or_shared = 1ULL << 61;
+    std::vector<Run> runs;
     uint64_t entries[8192];
     while (start < end) {
         const uint64_t want = std::min<uint64_t>((end - start) / 4096, std::size(entries));
@@ -156,12 +167,39 @@ Result<void> PageMap::read(uint64_t start, uint64_t end, std::vector<Run> &runs)
             return Error::from_errno("reading the page map", n < 0 ? errno : EIO);
         const uint64_t got = static_cast<uint64_t>(n) / sizeof(uint64_t);
         for (uint64_t i = 0; i < got; i++) {
-            if ((entries[i] & (present | swapped)) != 0 && (entries[i] & file_or_shared) == 0)
+            if (is(entries[i]))
                 append(runs, start + i * 4096, start + (i + 1) * 4096);
         }
         start += got * 4096;
     }
-    return {};
+    return runs;
+}
+
+Result<PageMap::SoftDirtyBits> PageMap::soft_dirty(uint64_t start, uint64_t end) const
+{
+    SoftDirtyBits found;
+    Result<std::vector<Run>> dirty = read(start, end, [&](uint64_t entry) {
+        found.pages += is_own(entry) ? 1 : 0;
+        return (entry & is_soft_dirty) != 0;
+    });
+    if (!dirty)
+        return dirty.error();
+    found.dirty = std::move(*dirty);
+    return found;
+}
+
+bool PageMap::tells_zeros() const
+{
+    std::vector<Run> none;
+    const Result<bool> scanned = scan(0, 4096, {PAGE_IS_PFNZERO, 0, PAGE_IS_PRESENT}, none);
+    return scanned && *scanned;
+}
+
+Result<std::vector<Run>> PageMap::apart(uint64_t start, uint64_t end) const
+{
+    return read(start, end, [](uint64_t entry) {
+        return (entry & (is_exclusive | is_swapped)) != 0 && (entry & is_soft_dirty) == 0;
+    });
 }
 
 Result<std::vector<Run>> PageMap::own_pages(uint64_t start, uint64_t end) const
@@ -174,11 +212,8 @@ Result<std::vector<Run>> PageMap::own_pages(uint64_t start, uint64_t end) const
         scanned = scan(start, end, {not_its_own, 0, there}, runs);
     if (!scanned)
         return scanned.error();
-    if (!*scanned) {
-        runs.clear();
-        if (Result<void> done = read(start, end, runs); !done)
-            return done.error();
-    }
+    if (!*scanned)
+        return read(start, end, is_own);
     return runs;
 }
 

@@ -34,6 +34,16 @@ class PageMap
         std::vector<Run> all;         // with the zero page where that has been read
     };
     Result<Written> protect_written(uint64_t start, uint64_t end) const;
+    struct SoftDirtyBits {
+        std::vector<Run> dirty; // where the bit is set, holes among them
+        uint64_t pages = 0;     // that are there, or swapped out, dirty or not; as zeros too
+    };
+    Result<SoftDirtyBits> soft_dirty(uint64_t start, uint64_t end) const;
+    // Whether pages of zeros that were only read are told from others.
+    bool tells_zeros() const;
+    // Of the others, those that no other process has too, or that are swapped out: after a fork,
+    // what was written by somebody, or may have been.
+    Result<std::vector<Run>> apart(uint64_t start, uint64_t end) const;
 
   private:
     struct Categories {
@@ -42,7 +52,9 @@ class PageMap
     explicit PageMap(Fd fd) : fd_(std::move(fd)) {}
     Result<bool> scan(uint64_t start, uint64_t end, const Categories &wanted,
                       std::vector<Run> &runs) const;
-    Result<void> read(uint64_t start, uint64_t end, std::vector<Run> &runs) const;
+    // The pages of whose entries that is true.
+    template <class Is>
+    Result<std::vector<Run>> read(uint64_t start, uint64_t end, const Is &is) const;
 
     Fd fd_;
 };

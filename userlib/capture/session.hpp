@@ -64,7 +64,10 @@ Result<void> check_deadline(uint64_t deadline_ns);
 // What the agent watches memory with (capture/tracker.hpp).
 struct TrackerLink {
     Fd fd; // a userfaultfd of the program; none where nothing is watched
+    agent::TrackerKind kind = agent::TrackerKind::none;
     std::array<uint8_t, 16> token{};
+    uint64_t marks = 0; // as in agent::TrackerFacts
+    uint32_t notes = 0;
 };
 
 class AgentSession
@@ -139,10 +142,10 @@ class AgentSession
     // What its end would do to a set of semaphores. EOPNOTSUPP: the agent cannot tell.
     Result<std::vector<int16_t>> undo(int id, uint64_t semaphores);
     Result<agent::OwnFacts> own();
-    // `make`: one is made where there is none; an error where there can be none.
-    Result<TrackerLink> tracker(bool make);
-    Result<void> set_watched(const std::array<uint8_t, 16> &token);
-    Result<void> stop_watching();
+    // Of that kind, if any, one is made where there is none; an error where there can be none.
+    Result<TrackerLink> tracker(agent::TrackerKind wanted);
+    Result<void> set_watched(const std::array<uint8_t, 16> &token, uint32_t notes = 0);
+    Result<void> stop_watching(uint32_t notes = 0);
     // Copies this memory into a file, from `offset` on, one run after the other; all or an error.
     Result<void> stage(int file, uint64_t offset, const std::vector<Run> &runs);
     // Which of these pages are in memory (mincore); EOPNOTSUPP where the agent is too old to tell.

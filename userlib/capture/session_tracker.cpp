@@ -18,6 +18,7 @@ namespace {
 
 constexpr uint16_t first_with_tracker = 9;
 constexpr uint16_t first_with_stage = 10;
+constexpr uint16_t first_with_soft_dirty = 13;
 
 // A reply that may have a descriptor with it.
 Result<Reply> receive(int from, Fd &fd)
@@ -34,38 +35,47 @@ Result<Reply> receive(int from, Fd &fd)
 
 } // namespace
 
-Result<TrackerLink> AgentSession::tracker(bool make)
+Result<TrackerLink> AgentSession::tracker(agent::TrackerKind wanted)
 {
+    using agent::TrackerKind;
+    constexpr size_t size_before = 24; // of TrackerFacts
     TrackerLink link;
-    if (version_ < first_with_tracker)
+    if (version_ < first_with_tracker ||
+        (version_ < first_with_soft_dirty && wanted == TrackerKind::soft_dirty))
         return link;
-    if (Result<void> sent = send(Op::tracker, {}, make ? 1 : 0); !sent)
+    if (Result<void> sent = send(Op::tracker, {}, static_cast<uint64_t>(wanted)); !sent)
         return sent.error();
     Result<Reply> answer = receive(connection_.get(), link.fd);
     if (!answer)
         return answer.error();
     agent::TrackerFacts facts;
-    if (Result<void> got = packet(&facts, sizeof(facts)); !got)
+    if (Result<void> got = packet(&facts, sizeof(facts), size_before); !got)
         return got.error();
     if (answer->result < 0)
         return Error::from_errno("userfaultfd", static_cast<int>(-answer->result));
     memcpy(link.token.data(), facts.token, sizeof(facts.token));
+    if (link.fd)
+        link.kind = version_ < first_with_soft_dirty ? TrackerKind::write_protection : facts.kind;
+    link.marks = facts.marks;
+    link.notes = facts.notes;
     return link;
 }
 
-Result<void> AgentSession::set_watched(const std::array<uint8_t, 16> &token)
+Result<void> AgentSession::set_watched(const std::array<uint8_t, 16> &token, uint32_t notes)
 {
     Command command = {agent::protocol_magic, agent::protocol_version, Op::watched, {}};
+    command.arg[3] = notes;
     memcpy(command.arg, token.data(), token.size());
     return watch(command);
 }
 
-Result<void> AgentSession::stop_watching()
+Result<void> AgentSession::stop_watching(uint32_t notes)
 {
     if (version_ < first_with_tracker)
         return {};
     Command command = {agent::protocol_magic, agent::protocol_version, Op::watched, {}};
     command.arg[2] = 1;
+    command.arg[3] = notes;
     return watch(command);
 }
 

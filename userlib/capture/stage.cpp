@@ -71,8 +71,11 @@ std::map<pid_t, Stage> stages_for(const DeltaPlan &plan, std::optional<uint64_t>
         const Result<std::string> status = Proc(pid).read("status");
         std::string_view kib = status ? field(*status, "VmRSS") : std::string_view();
         const uint64_t room = most.value_or(std::max(take_number(kib) * 1024 / 10, least));
-        const bool is_watched = base.token != nothing || base.previous_token != nothing;
-        if (!is_watched || room == 0 || base.expected * 4096 > room)
+        const auto is_of_use = [&](const DeltaPlan::Watched &watched) {
+            return watched.token != nothing && !watched.needs_copy;
+        };
+        if ((!is_of_use(base.watched) && !is_of_use(base.previous_watched)) || room == 0 ||
+            base.expected * 4096 > room)
             continue;
         if (std::optional<Stage> stage = Stage::make(room))
             stages.emplace(pid, std::move(*stage));

@@ -1,39 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/tracker.hpp"
 
+#include "capture/soft_dirty.hpp"
+#include "capture/userfaultfd.hpp"
+
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
+#include <cstdlib>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
-#include <sys/utsname.h>
 
 namespace cryo::capture {
+
+using agent::TrackerKind;
 
 namespace {
 
 constexpr uint64_t page = 4096;
 // Mappings that hold less are hashed sooner than watched.
 constexpr uint64_t least_pages = 16;
-
-// Linux 6.7 to 6.9 take some swapped pages for clean ones.
-bool kernel_is_right()
-{
-    utsname system = {};
-    unsigned major = 0;
-    unsigned minor = 0;
-    return uname(&system) == 0 && sscanf(system.release, "%u.%u", &major, &minor) == 2 &&
-           (major > 6 || (major == 6 && minor >= 10));
-}
-
-// Registering is refused where somebody else has done it, and changes nothing where we have.
-bool is_watched_by(const Fd &userfaultfd, const Run &mapping)
-{
-    uffdio_register range = {};
-    range.range = {mapping.start, mapping.end - mapping.start};
-    range.mode = UFFDIO_REGISTER_MODE_WP;
-    return ioctl(userfaultfd.get(), UFFDIO_REGISTER, &range) == 0;
-}
 
 // userfaultfd with WP_ASYNC: a page is protected against writing, the first write takes the
 // protection away without asking anybody, and PAGEMAP_SCAN tells which are not protected any more.
@@ -45,14 +30,15 @@ class WriteProtection final : public Tracker
     WriteProtection(AgentSession &session, TrackerLink link, PageMap map)
         : session_(session), uffd_(std::move(link.fd)), token_(link.token), map_(std::move(map))
     {}
+    static std::unique_ptr<Tracker> probe(AgentSession &session, const Proc &proc);
 
-    std::string_view name() const override { return "userfaultfd"; }
+    std::string_view name() const override { return userfaultfd_name; }
     const TrackerToken &token() const override { return token_; }
     const std::vector<Run> &watched() const override { return watched_; }
 
     // Whatever goes wrong on the way leaves a token that no image has.
-    Result<void> arm(const std::vector<Run> &mappings, bool continues,
-                     const TrackerToken &token) override
+    Result<void> arm(const std::vector<Run> &mappings, const std::vector<Run> & /*before*/,
+                     bool continues, const TrackerToken &token) override
     {
         if (Result<void> told = session_.set_watched({}); !told)
             return told;
@@ -149,20 +135,39 @@ bool has_pinned(const Proc &proc)
 
 } // namespace
 
+const std::vector<Run> &Tracker::unsure() const
+{
+    static const std::vector<Run> none;
+    return none;
+}
+
+std::unique_ptr<Tracker> WriteProtection::probe(AgentSession &session, const Proc &proc)
+{
+    // Linux 6.7 to 6.9 take some swapped pages for clean ones.
+    if (!kernel_is_at_least(6, 10))
+        return nullptr;
+    Result<TrackerLink> link = session.tracker(TrackerKind::write_protection);
+    Result<PageMap> map = PageMap::open(proc);
+    if (!link || !link->fd || !map)
+        return nullptr;
+    return std::make_unique<WriteProtection>(session, std::move(*link), std::move(*map));
+}
+
 std::unique_ptr<Tracker> Tracker::probe(AgentSession &session, const Proc &proc)
 {
-    auto none = std::make_unique<Hashing>();
-    if (!kernel_is_right())
-        return none;
-    Result<TrackerLink> link = session.tracker(true);
-    if (!link || !link->fd)
-        return none;
-    Result<PageMap> map = PageMap::open(proc);
-    if (!map || has_pinned(proc)) {
+    const char *variable = getenv("CRYO_TRACKER");
+    const std::string_view wanted = variable != nullptr ? variable : "";
+    const auto may_be = [&](std::string_view name) { return wanted.empty() || wanted == name; };
+    if (has_pinned(proc)) {
         static_cast<void>(session.stop_watching());
-        return none;
+        return std::make_unique<Hashing>();
     }
-    return std::make_unique<WriteProtection>(session, std::move(*link), std::move(*map));
+    std::unique_ptr<Tracker> found;
+    if (may_be(userfaultfd_name))
+        found = WriteProtection::probe(session, proc);
+    if (!found && may_be(soft_dirty_name))
+        found = SoftDirty::probe(session, proc);
+    return found ? std::move(found) : std::make_unique<Hashing>();
 }
 
 std::vector<Run> watched_mappings(std::string_view smaps)
@@ -196,7 +201,7 @@ Result<Watchers> who_watches(AgentSession &session, const Proc &proc, std::strin
     const std::vector<Run> all = watched_mappings(smaps);
     if (all.empty())
         return found;
-    Result<TrackerLink> link = session.tracker(false);
+    Result<TrackerLink> link = session.tracker(TrackerKind::none);
     if (!link)
         return link.error();
     Result<PageMap> map = PageMap::open(proc);
@@ -205,8 +210,10 @@ Result<Watchers> who_watches(AgentSession &session, const Proc &proc, std::strin
     for (const Run &mapping : all) {
         // Another may be there by now. It must not be registered here: before Linux 6.13 pages that
         // mremap has moved there look protected, and arm() would take them for clean.
-        if (link->fd && map->written(mapping.start, mapping.end) &&
-            is_watched_by(link->fd, mapping))
+        const bool registered = link->kind == TrackerKind::soft_dirty
+                                    ? is_registered(link->fd, mapping.start)
+                                    : static_cast<bool>(map->written(mapping.start, mapping.end));
+        if (link->fd && registered && is_watched_by(link->fd, mapping))
             found.ours.push_back(mapping);
     }
     found.others = found.ours.size() != all.size();

@@ -5,9 +5,10 @@
 //
 //     std::unique_ptr<Tracker> tracker = Tracker::probe(session, proc);     // it stands still
 //     const bool counts = tracker->token() == token_of_that_image;
-//     tracker->arm(mappings, counts, token_of_the_new_one);
+//     tracker->arm(mappings, before, counts, token_of_the_new_one);
 //     ... the memory is frozen ...
-//     Result<std::vector<Run>> clean = tracker->clean();                    // it still does
+//     tracker->copied(copy);                                                // it still does
+//     Result<std::vector<Run>> clean = tracker->clean();
 //
 // Every failure means that nothing is known: all pages are read and compared by their digests.
 //
@@ -26,6 +27,11 @@ namespace cryo::capture {
 
 using TrackerToken = std::array<uint8_t, 16>; // zero: none
 
+// Names of trackers, as in an image's PAGE_TRACKER.
+constexpr std::string_view userfaultfd_name = "userfaultfd";
+constexpr std::string_view soft_dirty_name = "soft-dirty";
+constexpr std::string_view hashing_name = "hashing";
+
 class Tracker
 {
   public:
@@ -34,18 +40,27 @@ class Tracker
     Tracker(const Tracker &) = delete;
     Tracker &operator=(const Tracker &) = delete;
 
-    // The best one that works for this process, here and now.
+    // The best one that works for this process, here and now; with CRYO_TRACKER in the environment
+    // only the one of that name, or hashing.
     static std::unique_ptr<Tracker> probe(AgentSession &session, const Proc &proc);
 
     virtual std::string_view name() const = 0;
     // Of what is watched now.
     virtual const TrackerToken &token() const = 0;
     // From now on these mappings (private, anonymous, ascending) are watched. `continues`: what was
-    // found since they were watched last counts.
-    virtual Result<void> arm(const std::vector<Run> &mappings, bool continues,
-                             const TrackerToken &token) = 0;
+    // found since they were watched last counts. `before`: what is registered with the agent's
+    // userfaultfd.
+    virtual Result<void> arm(const std::vector<Run> &mappings, const std::vector<Run> &before,
+                             bool continues, const TrackerToken &token) = 0;
+    // Whether it knows nothing without a copy of the process, made by fork in the stop. Then
+    // clean() may wait until the program runs again; else it may not.
+    virtual bool needs_copy() const { return false; }
+    // The memory is frozen. In the stop, before clean() is asked for the last time.
+    virtual Result<void> copied(const Proc & /*copy*/) { return {}; }
     // The pages that were not written from the time before until now, ascending.
     virtual Result<std::vector<Run>> clean() = 0;
+    // Pages that the next image has to read, whatever clean() says then.
+    virtual const std::vector<Run> &unsure() const;
     // What arm() saw of a mapping that was watched before; null of any other.
     struct Seen {
         Run mapping;
@@ -63,9 +78,13 @@ class Tracker
 class Hashing final : public Tracker
 {
   public:
-    std::string_view name() const override { return "hashing"; }
+    std::string_view name() const override { return hashing_name; }
     const TrackerToken &token() const override { return none_; }
-    Result<void> arm(const std::vector<Run> &, bool, const TrackerToken &) override { return {}; }
+    Result<void> arm(const std::vector<Run> &, const std::vector<Run> &, bool,
+                     const TrackerToken &) override
+    {
+        return {};
+    }
     Result<std::vector<Run>> clean() override { return std::vector<Run>(); }
     const Seen *seen(const Run &) const override { return nullptr; }
     void disarm() override {}

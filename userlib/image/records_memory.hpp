@@ -223,14 +223,15 @@ struct PageDigests {
 // How it was found which pages had changed. Nothing here is needed to restart.
 struct PageTracker {
     static constexpr RecordType type = RecordType::page_tracker;
-    static constexpr uint16_t version = 1;
+    static constexpr uint16_t version = 2;
     static constexpr bool required = false;
 
-    std::string_view tracker = {};   // hashing, userfaultfd, …
+    std::string_view tracker = {};   // hashing, userfaultfd, soft-dirty
     std::array<uint8_t, 16> token{}; // of what is watched since this image; zero: nothing is
     uint64_t clean = 0;              // pages that were not read
     uint64_t read = 0;               // pages that were, to be compared by their digests
     uint64_t audited = 0;            // clean ones that were read and compared nevertheless
+    List<uint64_t> unsure = {};      // of version 2: start and end of what the next image reads
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)
@@ -240,6 +241,7 @@ struct PageTracker {
         v("clean", s.clean);
         v("read", s.read);
         v("audited", s.audited);
+        v("unsure", s.unsure);
     }
 };
 

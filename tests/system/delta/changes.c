@@ -4,7 +4,8 @@
  *     changes
  *
  * Reads lines "WAY SEED" from standard input, changes some pages in that way, and answers each with
- * a checksum of all memory. The last line is "end"; one that is not understood ends it with 2.
+ * a checksum of all memory; "where" with the address of the part that most ways change. The last
+ * line is "end"; one that is not understood ends it with 2.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,6 +23,9 @@
 
 enum { page = 4096, pages = 256, half = pages / 2, huge_pages = 1024, few = 3 };
 
+#ifndef MADV_PAGEOUT
+#define MADV_PAGEOUT 21
+#endif
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
@@ -32,6 +36,7 @@ enum { page = 4096, pages = 256, half = pages / 2, huge_pages = 1024, few = 3 };
 
 static unsigned char *area;    /* pages, the one that most ways change */
 static unsigned char *huge;    /* huge_pages, aligned, transparent huge pages where there are any */
+static unsigned char *tables;  /* huge_pages, aligned, no huge pages */
 static unsigned char *heap;    /* by sbrk */
 static unsigned char *shared;  /* written by children */
 static unsigned char *private; /* of a file */
@@ -85,6 +90,7 @@ static uint64_t sum_of_all(void)
 {
     uint64_t sum = add(1, area, pages);
     sum = add(sum, huge, huge_pages);
+    sum = add(sum, tables, huge_pages);
     sum = add(sum, heap, heap_pages);
     sum = add(sum, shared, few);
     sum = add(sum, private, few);
@@ -176,11 +182,19 @@ static void *by_thread(void *seed)
     return NULL;
 }
 
+/* Where whole tables of pages begin. */
+static unsigned char *map_aligned(size_t count)
+{
+    const size_t to = 512 * (size_t)page;
+    unsigned char *memory = map(count + 512, MAP_PRIVATE | MAP_ANONYMOUS);
+    return memory + (to - (uintptr_t)memory % to);
+}
+
 /* What was at one address is at another now. */
 static void exchange(unsigned char *a, unsigned char *b, size_t count)
 {
     const size_t size = count * page;
-    unsigned char *away = map(count, MAP_PRIVATE | MAP_ANONYMOUS);
+    unsigned char *away = map_aligned(count);
     const int move = MREMAP_MAYMOVE | MREMAP_FIXED;
     need(mremap(a, size, size, move, away) == away, "mremap");
     need(mremap(b, size, size, move, a) == a, "mremap");
@@ -222,6 +236,13 @@ static int obey(const char *way, uint64_t seed)
         exchange(area, area + half * (size_t)page, half);
         area[5 * page]++;
         exchange(area, area + half * (size_t)page, half);
+    } else if (strcmp(way, "exchange_tables") == 0) { /* moved without a look at their entries */
+        exchange(tables, tables + huge_pages / 2 * (size_t)page, huge_pages / 2);
+    } else if (strcmp(way, "exchange_huge") == 0) {
+        exchange(huge, huge + huge_pages / 2 * (size_t)page, huge_pages / 2);
+    } else if (strcmp(way, "page_out") == 0) { /* where there is swap */
+        madvise(area, pages * (size_t)page, MADV_PAGEOUT);
+        at[17] ^= 1;
     } else if (strcmp(way, "grow") == 0) {
         const size_t before = grown_pages;
         grown_pages += 40;
@@ -319,10 +340,10 @@ static int read_line(char *line, size_t size)
     return 0;
 }
 
-static void answer(void)
+static void answer(unsigned long long number)
 {
     char text[32];
-    const int size = snprintf(text, sizeof(text), "%016llx\n", (unsigned long long)sum_of_all());
+    const int size = snprintf(text, sizeof(text), "%016llx\n", number);
     need(write(STDOUT_FILENO, text, (size_t)size) == size, "write");
 }
 
@@ -330,11 +351,11 @@ int main(void)
 {
     unsigned char on_stack[few * page];
     const size_t huge_size = huge_pages * (size_t)page;
-    const size_t aligned_to = 512 * (size_t)page;
     area = map(pages, MAP_PRIVATE | MAP_ANONYMOUS);
-    huge = map(huge_pages * 2, MAP_PRIVATE | MAP_ANONYMOUS);
-    huge += aligned_to - (uintptr_t)huge % aligned_to;
+    huge = map_aligned(huge_pages);
     madvise(huge, huge_size, MADV_HUGEPAGE);
+    tables = map_aligned(huge_pages);
+    madvise(tables, huge_size, MADV_NOHUGEPAGE);
     shared = map(few, MAP_SHARED | MAP_ANONYMOUS);
     int self = open("/proc/self/exe", O_RDONLY);
     private = mmap(NULL, few * (size_t)page, PROT_READ | PROT_WRITE, MAP_PRIVATE, self, 0);
@@ -343,16 +364,20 @@ int main(void)
     stack = on_stack;
     fill(area, pages, 1);
     fill(huge, huge_pages, 2);
+    fill(tables, huge_pages, 5);
     fill(shared, few, 3);
     fill(stack, few, 4);
-    answer();
+    answer(sum_of_all());
     char line[64];
     char way[32];
     unsigned long long seed;
     while (read_line(line, sizeof(line)) && strcmp(line, "end") != 0) {
-        if (sscanf(line, "%31s %llu", way, &seed) != 2 || !obey(way, seed))
+        if (sscanf(line, "%31s %llu", way, &seed) != 2)
             return 2;
-        answer();
+        const int where = strcmp(way, "where") == 0;
+        if (!where && !obey(way, seed))
+            return 2;
+        answer(where ? (uintptr_t)area : sum_of_all());
     }
     return 0;
 }

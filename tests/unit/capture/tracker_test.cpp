@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/tracker.hpp"
 
+#include "capture/soft_dirty.hpp"
+#include "capture/userfaultfd.hpp"
+
+#include <csignal>
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace cryo::capture {
 
@@ -17,6 +25,7 @@ std::vector<std::pair<uint64_t, uint64_t>> pairs(const std::vector<Run> &runs)
 }
 
 using Pairs = std::vector<std::pair<uint64_t, uint64_t>>;
+using RunList = std::vector<Run>; // a test has another Run
 
 } // namespace
 
@@ -49,6 +58,74 @@ TEST(Tracker, FindsWhatIsWatched)
     EXPECT_EQ(pairs(watched_mappings(smaps)),
               (Pairs{{0x1000, 0x3000}, {0x7f0000000000, 0x7f0000002000}}));
     EXPECT_TRUE(watched_mappings("").empty());
+}
+
+// What the soft-dirty tracker relies on between the copy and the clearing of the bits; also where
+// the kernel has no such bits.
+TEST(PageMap, TellsWhatWasWrittenSinceAFork)
+{
+    constexpr uint64_t page = 4096;
+    constexpr uint64_t pages = 1500; // several tables
+    void *memory =
+        mmap(nullptr, pages * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    auto *bytes = static_cast<volatile char *>(memory);
+    for (uint64_t i = 0; i < pages; i++)
+        bytes[i * page] = 1;
+    const pid_t copy = fork();
+    ASSERT_GE(copy, 0);
+    if (copy == 0) {
+        for (;;)
+            pause();
+    }
+    for (const uint64_t changed : {3, 4, 700, 1499})
+        bytes[changed * page] = 2;
+    const int clear = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+    ASSERT_EQ(write(clear, "4", 1), 1);
+    close(clear);
+    const auto at = reinterpret_cast<uint64_t>(memory);
+    Result<PageMap> map = PageMap::open(Proc(getpid()));
+    ASSERT_TRUE(map);
+    const Result<RunList> apart = map->apart(at, at + pages * page);
+    const Result<PageMap::SoftDirtyBits> bits = map->soft_dirty(at, at + pages * page);
+    kill(copy, SIGKILL);
+    waitpid(copy, nullptr, 0);
+    munmap(memory, pages * page);
+    ASSERT_TRUE(apart);
+    EXPECT_EQ(pairs(*apart), (Pairs{{at + 3 * page, at + 5 * page},
+                                    {at + 700 * page, at + 701 * page},
+                                    {at + 1499 * page, at + 1500 * page}}));
+    ASSERT_TRUE(bits);
+    EXPECT_TRUE(bits->dirty.empty());
+    EXPECT_EQ(bits->pages, pages);
+}
+
+TEST(SoftDirty, CountsPagesOfMappings)
+{
+    const std::vector<CountedMapping> found =
+        counted_mappings("1000-3000 rw-p 00000000 00:00 0    [heap]\n"
+                         "Rss: 4 kB\n"
+                         "Anonymous:             4 kB\n"
+                         "AnonHugePages:      2048 kB\n"
+                         "Swap:                  8 kB\n"
+                         "SwapPss:               8 kB\n"
+                         "VmFlags: rd wr mr mw me ac uw\n"
+                         "7f0000000000-7f0000002000 rw-p 00001000 08:01 5    /a file: Swap: - x\n"
+                         "Anonymous:            12 kB\n");
+    ASSERT_EQ(found.size(), 2U);
+    EXPECT_EQ(found[0].mapping.start, 0x1000U);
+    EXPECT_EQ(found[0].mapping.end, 0x3000U);
+    EXPECT_EQ(found[0].pages, 3U);
+    EXPECT_EQ(found[1].mapping.end, 0x7f0000002000U);
+    EXPECT_EQ(found[1].pages, 3U);
+    EXPECT_EQ(counted_mappings("1000-3000 rw-p 00000000 00:00 0 \n").size(), 1U);
+}
+
+TEST(Userfaultfd, KernelVersions)
+{
+    EXPECT_TRUE(kernel_is_at_least(2, 99));
+    EXPECT_TRUE(kernel_is_at_least(5, 0));
+    EXPECT_FALSE(kernel_is_at_least(1000, 0));
 }
 
 } // namespace cryo::capture

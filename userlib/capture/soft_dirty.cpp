@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kernel cannot read and clear the bits in one step, and a mapping's bits say nothing about how
+// its pages came there. So, while the program stands still:
+//
+// 1. arm(): a mapping that is registered with the agent's userfaultfd, which is idle otherwise, is
+//    the one that was registered with it before. mremap moves whole page tables with the bits they
+//    have; what it has moved is not registered, nor is what is new or has been joined with new
+//    memory.
+// 2. The copy of the process is made. It inherits the bits, and nobody writes to it but the copy
+//    itself: they are read from there when the program runs again. All pages of the process are
+//    shared with the copy now, and none may be written to without a fault, also those that are just
+//    being migrated (a page that is migrated while its bit is cleared may come back writable).
+// 3. copied(): the bits are cleared. What somebody has written between 2 and 3 is in no copy, and
+//    its bit is lost. But it is not shared with the copy any more, and its bit is clear: these
+//    pages are looked for, and are noted in the image. The next one reads them.
+//
+// Whether another tool has cleared the bits since the image before, the agent's marks tell.
+#include "capture/soft_dirty.hpp"
+
+#include "capture/userfaultfd.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace cryo::capture {
+
+using agent::TrackerKind;
+
+namespace {
+
+constexpr uint64_t page = 4096;
+constexpr size_t most_unsure = 4096;
+
+enum class Marks {
+    as_left, // by us
+    fresh,   // never cleared since the mapping was made
+    cleared, // by somebody else, later
+};
+
+Result<Marks> look_at(const PageMap &map, uint64_t marks)
+{
+    Result<PageMap::SoftDirtyBits> bits = map.soft_dirty(marks, marks + 2 * page);
+    if (!bits)
+        return bits.error();
+    const auto is_dirty = [&](uint64_t at) {
+        return without({{at, at + page}}, bits->dirty).empty();
+    };
+    if (is_dirty(marks + page))
+        return Marks::fresh;
+    return is_dirty(marks) ? Marks::as_left : Marks::cleared;
+}
+
+// A kernel without CONFIG_MEM_SOFT_DIRTY takes the request and sets no bit.
+bool kernel_has_bits()
+{
+    void *memory = mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return false;
+    *static_cast<volatile char *>(memory) = 1;
+    const auto at = reinterpret_cast<uint64_t>(memory);
+    Result<PageMap> map = PageMap::open(Proc(getpid()));
+    Result<PageMap::SoftDirtyBits> bits = map ? map->soft_dirty(at, at + page) : map.error();
+    munmap(memory, page);
+    return bits && !bits->dirty.empty();
+}
+
+// KSM loses the bit of a page that it has merged. Before it has looked at everything once, it
+// merges nothing.
+bool merges_pages()
+{
+    const Proc kernel(getpid());
+    const std::string memory = "/sys/kernel/mm";
+    if (access((memory + "/ksm").c_str(), F_OK) != 0)
+        return access(memory.c_str(), F_OK) != 0; // no KSM in this kernel; or nothing is known
+    const Result<std::string> scans = kernel.read("../.." + memory + "/ksm/full_scans");
+    return !scans || *scans != "0\n";
+}
+
+} // namespace
+
+std::vector<CountedMapping> counted_mappings(std::string_view smaps)
+{
+    std::vector<CountedMapping> found;
+    while (!smaps.empty()) {
+        std::string_view line = take_line(smaps);
+        const size_t word = line.find(' ');
+        if (word == std::string_view::npos || word == 0)
+            continue;
+        if (line[word - 1] == ':') {
+            const std::string_view key = take_word(line);
+            if (!found.empty() && (key == "Anonymous:" || key == "Swap:"))
+                found.back().pages += take_number(line) * 1024 / page;
+            continue;
+        }
+        const uint64_t start = take_number(line, 16);
+        line.remove_prefix(1);
+        found.push_back({{start, take_number(line, 16)}, 0});
+    }
+    return found;
+}
+
+std::unique_ptr<Tracker> SoftDirty::probe(AgentSession &session, const Proc &proc)
+{
+    if (!kernel_is_at_least(6, 1) || !kernel_has_bits() || merges_pages())
+        return nullptr;
+    Result<TrackerLink> link = session.tracker(TrackerKind::soft_dirty);
+    if (!link || !link->fd || (link->notes & agent::note_foreign) != 0)
+        return nullptr;
+    Result<PageMap> map = PageMap::open(proc);
+    Result<Fd> clear = proc.open("clear_refs", O_WRONLY);
+    Result<Marks> marks = map ? look_at(*map, link->marks) : map.error();
+    if (!marks || !clear)
+        return nullptr;
+    // The bits are somebody else's, who would miss what we clear.
+    const bool is_watched = link->token != TrackerToken{};
+    const bool was_cleared =
+        is_watched ? *marks == Marks::cleared
+                   : (link->notes & agent::note_cleared) == 0 && *marks != Marks::fresh;
+    if (was_cleared) {
+        static_cast<void>(session.stop_watching(agent::note_foreign));
+        return nullptr;
+    }
+    if (*marks != Marks::as_left)
+        link->token = {};
+    return std::unique_ptr<Tracker>(
+        new SoftDirty(session, std::move(*link), std::move(*map), std::move(*clear)));
+}
+
+// `before`: what is registered.
+Result<void> SoftDirty::arm(const std::vector<Run> &mappings, const std::vector<Run> &before,
+                            bool continues, const TrackerToken &token)
+{
+    constexpr uint64_t least_size = 16 * page; // smaller mappings are hashed sooner than watched
+    if (Result<void> told = session_.set_watched({}, agent::note_cleared); !told)
+        return told;
+    token_ = {};
+    next_ = token;
+    for (const Run &mapping : without(before, mappings)) {
+        uffdio_range range = {mapping.start, mapping.end - mapping.start};
+        if (ioctl(uffd_.get(), UFFDIO_UNREGISTER, &range) != 0)
+            return Error::from_errno("watching memory", errno);
+    }
+    for (const Run &mapping : mappings) {
+        if (is_registered(uffd_, mapping.start)) {
+            if (continues)
+                known_.push_back(mapping);
+        } else if (mapping.end - mapping.start < least_size || !is_watched_by(uffd_, mapping)) {
+            continue;
+        }
+        watched_.push_back(mapping);
+    }
+    if (watched_.empty())
+        return Error(ENOENT, "there is no memory that could be watched");
+    return {};
+}
+
+Result<void> SoftDirty::find_unsure()
+{
+    for (const Run &mapping : watched_) {
+        Result<std::vector<Run>> apart = map_.apart(mapping.start, mapping.end);
+        if (!apart)
+            return apart.error();
+        unsure_.insert(unsure_.end(), apart->begin(), apart->end());
+    }
+    if (unsure_.size() > most_unsure)
+        return Error(EBUSY, "memory changes while the program stands still");
+    return {};
+}
+
+Result<void> SoftDirty::copied(const Proc &copy)
+{
+    Result<PageMap> map = PageMap::open(copy);
+    if (!map)
+        return map.error();
+    copy_ = copy;
+    copys_map_.emplace(std::move(*map));
+    if (write(clear_.get(), "4", 1) != 1)
+        return Error::from_errno("clearing soft-dirty bits", errno);
+    // From here on another clearing is seen; what one before took away is found now.
+    if (Result<void> told = session_.set_watched(next_); !told)
+        return told;
+    if (Result<void> found = find_unsure(); !found)
+        return found;
+    token_ = next_;
+    return {};
+}
+
+// A page that was given back (MADV_DONTNEED) and only read since is the page of zeros, without a
+// bit, and looks like any other that the copy and the process share. But smaps counts only the
+// others: a mapping in which it counts as many as there are has none. In this order: a page that
+// the kernel takes away in between (MADV_FREE) makes them fewer.
+Result<std::vector<Run>> SoftDirty::clean_of(const std::vector<Run> &mappings) const
+{
+    std::vector<Run> all;
+    std::vector<uint64_t> pages;
+    std::vector<std::vector<Run>> clean;
+    for (const Run &mapping : mappings) {
+        Result<PageMap::SoftDirtyBits> bits = copys_map_->soft_dirty(mapping.start, mapping.end);
+        if (!bits)
+            return bits.error();
+        pages.push_back(bits->pages);
+        clean.push_back(without({mapping}, bits->dirty));
+    }
+    std::vector<CountedMapping> counted;
+    if (!copys_map_->tells_zeros()) {
+        Result<std::string> smaps = copy_->read("smaps");
+        if (!smaps)
+            return smaps.error();
+        counted = counted_mappings(*smaps);
+    }
+    for (size_t i = 0; i < mappings.size(); i++) {
+        const auto has_no_zeros = [&](const CountedMapping &one) {
+            return one.mapping.start == mappings[i].start && one.mapping.end == mappings[i].end &&
+                   one.pages == pages[i];
+        };
+        if (copys_map_->tells_zeros() || std::ranges::any_of(counted, has_no_zeros))
+            all.insert(all.end(), clean[i].begin(), clean[i].end());
+    }
+    return all;
+}
+
+Result<std::vector<Run>> SoftDirty::clean()
+{
+    if (known_.empty())
+        return std::vector<Run>();
+    Result<Marks> marks = look_at(*copys_map_, marks_);
+    Result<std::string> maps = copy_->read("maps");
+    if (!marks || !maps)
+        return marks ? maps.error() : marks.error();
+    if (*marks != Marks::as_left)
+        return Error(EBUSY, "somebody else clears soft-dirty bits");
+    // Registering may have joined some.
+    std::vector<Run> mappings;
+    for (const CountedMapping &one : counted_mappings(*maps)) {
+        if (!common_part({one.mapping}, known_).empty())
+            mappings.push_back(one.mapping);
+    }
+    Result<std::vector<Run>> clean = clean_of(mappings);
+    if (!clean)
+        return clean;
+    return common_part(*clean, known_);
+}
+
+void SoftDirty::disarm()
+{
+    watched_.clear();
+    known_.clear();
+    unsure_.clear();
+    token_ = {};
+    uffd_.reset();
+    static_cast<void>(session_.stop_watching());
+}
+
+} // namespace cryo::capture

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tracker for kernels without WP_ASYNC: /proc/PID/clear_refs and the soft-dirty bits of
+// /proc/PID/pagemap. docs/delta.md tells what these do not see, and how that is found out.
+#pragma once
+
+#include "capture/tracker.hpp"
+
+#include <optional>
+
+namespace cryo::capture {
+
+// The mappings of `smaps`, ascending, with their anonymous pages and those that are swapped out.
+struct CountedMapping {
+    Run mapping;
+    uint64_t pages;
+};
+std::vector<CountedMapping> counted_mappings(std::string_view smaps);
+
+class SoftDirty final : public Tracker
+{
+  public:
+    // Null where the bits cannot be relied on. The process stands still.
+    static std::unique_ptr<Tracker> probe(AgentSession &session, const Proc &proc);
+
+    std::string_view name() const override { return soft_dirty_name; }
+    const TrackerToken &token() const override { return token_; }
+    const std::vector<Run> &watched() const override { return watched_; }
+    const std::vector<Run> &unsure() const override { return unsure_; }
+    bool needs_copy() const override { return true; }
+    const Seen *seen(const Run &) const override { return nullptr; }
+
+    Result<void> arm(const std::vector<Run> &mappings, const std::vector<Run> &before,
+                     bool continues, const TrackerToken &token) override;
+    Result<void> copied(const Proc &copy) override;
+    Result<std::vector<Run>> clean() override;
+    void disarm() override;
+
+  private:
+    SoftDirty(AgentSession &session, TrackerLink link, PageMap map, Fd clear)
+        : session_(session), uffd_(std::move(link.fd)), marks_(link.marks), token_(link.token),
+          map_(std::move(map)), clear_(std::move(clear))
+    {}
+    Result<void> find_unsure();
+    Result<std::vector<Run>> clean_of(const std::vector<Run> &mappings) const;
+
+    AgentSession &session_;
+    Fd uffd_;
+    uint64_t marks_;
+    TrackerToken token_;
+    TrackerToken next_{};
+    PageMap map_;
+    Fd clear_;
+    std::optional<Proc> copy_;
+    std::optional<PageMap> copys_map_;
+    std::vector<Run> watched_;
+    std::vector<Run> known_; // of these, those that were before
+    std::vector<Run> unsure_;
+};
+
+} // namespace cryo::capture

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/userfaultfd.hpp"
+
+#include <cstdio>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/utsname.h>
+
+namespace cryo::capture {
+
+bool kernel_is_at_least(unsigned major, unsigned minor)
+{
+    utsname system = {};
+    unsigned is_major = 0;
+    unsigned is_minor = 0;
+    return uname(&system) == 0 && sscanf(system.release, "%u.%u", &is_major, &is_minor) == 2 &&
+           (is_major > major || (is_major == major && is_minor >= minor));
+}
+
+bool is_watched_by(const Fd &userfaultfd, const Run &mapping)
+{
+    uffdio_register range = {};
+    range.range = {mapping.start, mapping.end - mapping.start};
+    range.mode = UFFDIO_REGISTER_MODE_WP;
+    return ioctl(userfaultfd.get(), UFFDIO_REGISTER, &range) == 0;
+}
+
+bool is_registered(const Fd &userfaultfd, uint64_t address)
+{
+    constexpr uint64_t page = 4096;
+    uffdio_writeprotect nothing = {}; // takes no protection away where there is none
+    nothing.range = {address, page};
+    return ioctl(userfaultfd.get(), UFFDIO_WRITEPROTECT, &nothing) == 0;
+}
+
+} // namespace cryo::capture
