@@ -121,7 +121,7 @@ static void waits(void)
 static void execute_without(void)
 {
     char *const arguments_of[] = {"sleep", "1000", NULL};
-    char *const nothing[] = {NULL};
+    char *const nothing[] = {"CRYO_OUTSIDE=1", NULL};
     make("ready");
     execve("/bin/sleep", arguments_of, nothing);
     _exit(1);

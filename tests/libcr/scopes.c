@@ -131,7 +131,7 @@ static void make_orphan(void)
 {
     char command[8192];
     char *const arguments[] = {"sh", "-c", command, NULL};
-    char *const environment[] = {NULL};
+    char *const environment[] = {"CRYO_OUTSIDE=1", NULL};
     FILE *order = fopen(name("vfork"), "re");
     if (order == NULL || fgets(command, sizeof(command), order) == NULL)
         abort();
