@@ -203,7 +203,8 @@ class Hook(Case):
         self.assertIn("runs without Cryo", said[0])
 
     def test_without_a_daemon(self):
-        done = self.run_words(OPTIONS.mpirun, "-n", "1", f"{OPTIONS.bin}/cr_run", OPTIONS.hello)
+        done = self.run_words(OPTIONS.mpirun, "-n", "1", f"{OPTIONS.bin}/cr_run", "--no-mpi",
+                              OPTIONS.hello)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("no daemon for ompi-checkpoint", done.stderr)
 
