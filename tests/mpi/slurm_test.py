@@ -85,6 +85,14 @@ class Slurm:
         return asked.stdout.strip() in ("idle", "mix")
 
     def __enter__(self):
+        try:
+            self.begin()
+        except BaseException: # what has begun is not left behind
+            self.__exit__()
+            raise
+        return self
+
+    def begin(self):
         os.environ["PATH"] += ":/usr/sbin"
         for name in ("state", "spool"):
             (self.place / name).mkdir()
@@ -104,7 +112,6 @@ class Slurm:
         self.start("slurmctld", "-D", "-f", str(configuration))
         self.start("slurmd", "-D", "-N", "node1", "-f", str(configuration))
         self.wait_for(self.is_ready, "the node")
-        return self
 
     def __exit__(self, *_):
         for name in ("slurmd", "slurmctld", "munged"):
