@@ -26,6 +26,8 @@ class Frozen
     // As PageSource's.
     virtual Result<void> read(uint64_t address, std::span<char> to, bool zeros_behind_file,
                               int protection) = 0;
+    // As PageSource's.
+    virtual Result<bool> ask(uint64_t, uint64_t, bool, int) { return true; }
     virtual Result<void> finish() = 0;
     // The process that has the mappings of that moment, which is another one if it is a copy.
     virtual pid_t pid() const = 0;
@@ -48,6 +50,11 @@ class Served final : public Frozen
                       int protection) override
     {
         return source_.read(address, to, zeros_behind_file, protection);
+    }
+    Result<bool> ask(uint64_t address, uint64_t size, bool zeros_behind_file,
+                     int protection) override
+    {
+        return source_.ask(address, size, zeros_behind_file, protection);
     }
     Result<void> finish() override { return source_.finish(); }
     pid_t pid() const override { return source_.pid(); }

@@ -146,6 +146,7 @@ class Member
     Result<Contents> look_at_contents(const Tracker &tracker, const std::vector<Run> &clean) const;
     Result<std::vector<Run>> copy_changed(Tracker &tracker, Stage &stage,
                                           const std::vector<Run> &all, std::vector<Run> unchanged);
+    std::vector<Run> not_written_before(const Tracker &tracker) const;
     bool stage(Tracker &tracker, bool whatever_it_costs);
     Result<std::unique_ptr<Frozen>> served(Result<PageSource> source) const;
     Result<void> while_served(int device, const std::function<Result<void>(Frozen &)> &save);

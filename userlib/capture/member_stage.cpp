@@ -85,13 +85,25 @@ Result<std::vector<Run>> Member::copy_changed(Tracker &tracker, Stage &stage,
     return Error(EBUSY, "memory changes while the program stands still");
 }
 
+// What was not written until the tracker was armed; what the agent has written since is found by
+// copy_changed().
+std::vector<Run> Member::not_written_before(const Tracker &tracker) const
+{
+    std::vector<Run> found;
+    for (const image::Region &region : d_.regions) {
+        if (const Tracker::Seen *seen = tracker.seen({region.start, region.end}); seen != nullptr)
+            found.insert(found.end(), seen->written.kept.begin(), seen->written.kept.end());
+    }
+    return found;
+}
+
 bool Member::stage(Tracker &tracker, bool whatever_it_costs)
 {
     if (!unchanged_.since || unchanged_.audit)
         return false;
     const DeltaPlan::Base &base = *common_.delta->base_of(relation_.pid);
-    Result<std::vector<Run>> clean = tracker.clean();
-    Result<Contents> contents = clean ? look_at_contents(tracker, *clean) : clean.error();
+    const std::vector<Run> clean = not_written_before(tracker);
+    Result<Contents> contents = look_at_contents(tracker, clean);
     if (!contents)
         return false;
     const std::vector<Run> &in_base =
@@ -100,7 +112,7 @@ bool Member::stage(Tracker &tracker, bool whatever_it_costs)
     if (d_.memory.vdso_size != 0)
         all.push_back({d_.memory.vdso_start, d_.memory.vdso_start + d_.memory.vdso_size});
     std::ranges::sort(all, {}, &Run::start);
-    std::vector<Run> unchanged = common_part(common_part(all, *clean), in_base);
+    std::vector<Run> unchanged = common_part(common_part(all, clean), in_base);
     const std::vector<Run> changed = without(all, unchanged);
     const auto room = common_.stages.find(relation_.pid);
     const bool has_room = room != common_.stages.end();

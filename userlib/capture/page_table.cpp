@@ -116,30 +116,37 @@ Result<PageTable> PageTable::of(Image &image)
         below = std::move(*table);
     }
     // Only what an extent says is there: a digest without a page, or a page of the base that this
-    // image does not have any more, is no page.
+    // image does not have any more, is no page. Where segments end, extents are not in order.
+    std::sort(extents.begin(), extents.end(),
+              [](const Extent &a, const Extent &b) { return a.page < b.page; });
     std::vector<PageDigest> pages;
     pages.reserve(own.size() + below.pages_.size());
-    const auto copy = [&](const std::vector<PageDigest> &from, uint64_t first, uint64_t count,
-                          uint64_t to) {
-        for (auto at = first_from(from, first); at != from.end() && at->page < first + count; at++)
-            pages.push_back({at->page - first + to, at->digest});
+    const auto copy = [&](const std::vector<PageDigest> &from, size_t &near, const Extent &extent,
+                          uint64_t first) {
+        // As a rule it is where the one before has ended.
+        if (near == from.size() || from[near].page < first ||
+            (near > 0 && from[near - 1].page >= first))
+            near = static_cast<size_t>(first_from(from, first) - from.begin());
+        for (; near < from.size() && from[near].page < first + extent.count; near++)
+            pages.push_back({from[near].page - first + extent.page, from[near].digest});
     };
+    size_t near_below = 0, near_own = 0;
     for (const Extent &extent : extents) {
         switch (extent.kind) {
         case ExtentKind::zero: // never asked for: zeros cost nothing in any image
             break;
         case ExtentKind::base:
-            copy(below.pages_, extent.source, extent.count, extent.page);
+            copy(below.pages_, near_below, extent, extent.source);
             break;
         case ExtentKind::data:
             if (about)
-                copy(own, extent.page, extent.count, extent.page);
+                copy(own, near_own, extent, extent.page);
             else if (Result<void> hashed = hash_pages(image, extent, pages); !hashed)
                 return hashed.error();
             break;
         }
     }
-    // Extents are written in this order as a rule; sorting what is sorted takes long.
+    // It is sorted, if no extent covers another.
     if (!std::is_sorted(pages.begin(), pages.end(), by_page))
         std::sort(pages.begin(), pages.end(), by_page);
     return PageTable(std::move(pages));
@@ -161,9 +168,10 @@ std::vector<Run> PageTable::common_with(const PageTable &other) const
 {
     std::vector<Run> runs;
     size_t near = 0;
+    const Digest &zero = zero_digest();
     for (const PageDigest &one : pages_) {
-        const Digest *there = other.find(one.page, near);
-        if (there == nullptr || *there != one.digest || one.digest == zero_digest())
+        const Digest *there = &other == this ? &one.digest : other.find(one.page, near);
+        if (there == nullptr || *there != one.digest || one.digest == zero)
             continue;
         const uint64_t start = one.page * page_size;
         if (!runs.empty() && runs.back().end == start)

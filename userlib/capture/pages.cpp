@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <deque>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <optional>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -126,12 +128,36 @@ Result<std::vector<Run>> PageMap::written(uint64_t start, uint64_t end) const
     return runs;
 }
 
+// The kernel is quick in looking for written pages and slow in telling what they are, so that only
+// where there are some that is asked.
+Result<PageMap::Written> PageMap::protect_written(uint64_t start, uint64_t end) const
+{
+    constexpr uint64_t looked_through = 256 * 4096; // as quickly as another request begins
+    Result<std::vector<Run>> candidates = written(start, end);
+    if (!candidates)
+        return candidates.error();
+    Written found;
+    Run together = {start, start};
+    for (const Run &run : *candidates) {
+        if (run.start - together.end <= looked_through) {
+            together.end = run.end;
+            continue;
+        }
+        if (Result<void> done = protect_written(together, found); !done)
+            return done.error();
+        together = run;
+    }
+    if (Result<void> done = protect_written(together, found); !done)
+        return done.error();
+    found.kept = without(without({{start, end}}, *candidates), found.all);
+    return found;
+}
+
 // Where nothing is, a mark would be left that tells of protection, and is there for a page. Whether
 // a page is a file's is not asked: to tell, the kernel looks at what it knows of each single page,
 // and only anonymous memory is watched.
-Result<PageMap::Written> PageMap::protect_written(uint64_t start, uint64_t end) const
+Result<void> PageMap::protect_written(const Run &within, Written &found) const
 {
-    Written found;
     const auto take = [&](const page_region &region) {
         append(found.all, region.start, region.end);
         if ((region.categories & PAGE_IS_GUARD) != 0)
@@ -144,14 +170,14 @@ Result<PageMap::Written> PageMap::protect_written(uint64_t start, uint64_t end) 
     arg.category_mask = PAGE_IS_WRITTEN;
     arg.category_anyof_mask = PAGE_IS_PRESENT | PAGE_IS_SWAPPED;
     arg.return_mask = PAGE_IS_WRITTEN | PAGE_IS_PFNZERO | PAGE_IS_GUARD;
-    int error = scan_all(fd_.get(), arg, start, end, take);
+    int error = scan_all(fd_.get(), arg, within.start, within.end, take);
     if (error == EINVAL) { // a kernel that knows no guards, or does not tell
         arg.return_mask &= ~uint64_t(PAGE_IS_GUARD);
-        error = scan_all(fd_.get(), arg, start, end, take);
+        error = scan_all(fd_.get(), arg, within.start, within.end, take);
     }
     if (error != 0)
         return Error::from_errno("watching memory", error);
-    return found;
+    return {};
 }
 
 template <class Is>
@@ -248,47 +274,98 @@ Result<uint64_t> save_runs(const std::vector<Run> &runs, Frozen &source, image::
     return saved;
 }
 
+namespace {
+
+// The parts of runs, each of pages that are known to be as in the base or of none that are.
+class Parts
+{
+  public:
+    struct Part {
+        uint64_t start, pages;
+        bool known;
+    };
+    Parts(const std::vector<Run> &runs, PageDelta &delta) : runs_(runs), delta_(delta) {}
+
+    std::optional<Part> next()
+    {
+        while (run_ < runs_.size() && at_ >= runs_[run_].end)
+            run_++;
+        if (run_ == runs_.size())
+            return std::nullopt;
+        at_ = std::max(at_, runs_[run_].start);
+        const uint64_t most = std::min(largest, runs_[run_].end - at_) / 4096;
+        const uint64_t known = delta_.known(at_ / 4096, most);
+        const Part part = {at_, known > 0 ? known : delta_.unknown(at_ / 4096, most), known > 0};
+        at_ += part.pages * 4096;
+        return part;
+    }
+
+    static constexpr uint64_t largest = 256 * 1024;
+
+  private:
+    const std::vector<Run> &runs_;
+    PageDelta &delta_;
+    size_t run_ = 0;
+    uint64_t at_ = 0;
+};
+
+} // namespace
+
+// Who serves the pages is asked for some ahead: a program changes single ones here and there, and
+// each would have to be waited for.
 Result<uint64_t> save_changed(const std::vector<Run> &runs, Frozen &source,
                               image::ImageWriter &writer, PageDelta &delta, bool zeros_behind_file,
                               int protection)
 {
-    constexpr uint64_t piece = 256 * 1024;
-    std::vector<uint8_t> buffer(piece);
+    std::vector<uint8_t> buffer(Parts::largest);
+    Parts parts(runs, delta);
+    constexpr size_t most_ahead = 4 * PageSource::most_asked;
+    std::deque<Parts::Part> ahead;
+    size_t asked = 0;
+    bool is_full = false; // the last one is not asked for
     uint64_t saved = 0;
-    for (const Run &run : runs) {
-        for (uint64_t at = run.start; at < run.end;) {
-            const uint64_t most = std::min(piece, run.end - at) / 4096;
-            const uint64_t known = delta.known(at / 4096, most);
-            if (known > 0 && !delta.audits()) {
-                if (Result<void> left = delta.leave(writer, at / 4096, known); !left)
-                    return left.error();
-                at += known * 4096;
+    const auto is_read = [&](const Parts::Part &part) { return !part.known || delta.audits(); };
+    for (;;) {
+        const bool refill = !is_full && asked <= PageSource::most_asked / 2; // few wake-ups
+        while (refill && !is_full && asked < PageSource::most_asked && ahead.size() < most_ahead) {
+            const std::optional<Parts::Part> part = parts.next();
+            if (!part)
+                break;
+            ahead.push_back(*part);
+            if (!is_read(*part))
                 continue;
-            }
-            const uint64_t count = known > 0 ? known : delta.unknown(at / 4096, most);
-            const image::MutableBytes bytes(buffer.data(), count * 4096);
-            if (Result<void> got =
-                    source.read(at, {reinterpret_cast<char *>(bytes.data()), bytes.size()},
-                                zeros_behind_file, protection);
-                !got)
-                return got.error();
-            if (known > 0) {
-                Result<void> good = delta.audit(at / 4096, bytes);
-                if (good)
-                    good = delta.leave(writer, at / 4096, known);
-                if (!good)
-                    return good.error();
-                at += bytes.size();
-                continue;
-            }
-            Result<uint64_t> written = delta.write(writer, at / 4096, bytes);
-            if (!written)
-                return written;
-            saved += *written;
-            at += bytes.size();
+            Result<bool> sent =
+                source.ask(part->start, part->pages * 4096, zeros_behind_file, protection);
+            if (!sent)
+                return sent.error();
+            is_full = !*sent;
+            asked += *sent ? 1 : 0;
         }
+        if (ahead.empty())
+            return saved;
+        const Parts::Part part = ahead.front();
+        ahead.pop_front();
+        const image::MutableBytes bytes(buffer.data(), part.pages * 4096);
+        Result<void> done;
+        if (is_read(part)) {
+            is_full = is_full && asked > 0;
+            asked -= asked > 0 ? 1 : 0;
+            done = source.read(part.start, {reinterpret_cast<char *>(bytes.data()), bytes.size()},
+                               zeros_behind_file, protection);
+        }
+        if (done && part.known && delta.audits())
+            done = delta.audit(part.start / 4096, bytes);
+        if (done && part.known)
+            done = delta.leave(writer, part.start / 4096, part.pages);
+        if (!done)
+            return done.error();
+        if (part.known)
+            continue;
+        Result<uint64_t> written = delta.write(writer, part.start / 4096, bytes);
+        if (!written)
+            return written;
+        saved += *written;
     }
-    return saved;
 }
 
 } // namespace cryo::capture

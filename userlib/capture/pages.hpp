@@ -28,10 +28,13 @@ class PageMap
     // Pages that are not protected by a userfaultfd with WP_ASYNC. EPERM: not all of this is
     // registered with one.
     Result<std::vector<Run>> written(uint64_t start, uint64_t end) const;
-    // The same without holes; those that are told of are protected in the same pass.
+    // The same without holes; those that are told of are protected in the same pass. What is kept
+    // was not written before, and is not protected by this: if it is written meanwhile, the next
+    // look tells of it.
     struct Written {
         std::vector<Run> own, guards; // as own_pages() and guards() tell them
         std::vector<Run> all;         // with the zero page where that has been read
+        std::vector<Run> kept;        // of the others those that are there
     };
     Result<Written> protect_written(uint64_t start, uint64_t end) const;
     struct SoftDirtyBits {
@@ -52,6 +55,7 @@ class PageMap
     explicit PageMap(Fd fd) : fd_(std::move(fd)) {}
     Result<bool> scan(uint64_t start, uint64_t end, const Categories &wanted,
                       std::vector<Run> &runs) const;
+    Result<void> protect_written(const Run &within, Written &found) const;
     // The pages of whose entries that is true.
     template <class Is>
     Result<std::vector<Run>> read(uint64_t start, uint64_t end, const Is &is) const;

@@ -94,16 +94,32 @@ PageSource::PageSource(Fd commands, Fd pipe, pid_t pid)
     : commands_(std::move(commands)), pipe_(std::move(pipe)), pid_(pid)
 {}
 
-Result<void> PageSource::read(uint64_t address, std::span<char> to, bool zeros_behind_file,
-                              int protection)
+// Who serves the pages may be waiting for us to read: then we must not wait for it.
+Result<bool> PageSource::ask(uint64_t address, uint64_t size, bool zeros_behind_file,
+                             int protection)
 {
     const Command command = {
         agent::protocol_magic,
         agent::protocol_version,
         Op::pages,
-        {address, to.size(), zeros_behind_file ? 1U : 0U, static_cast<uint64_t>(protection + 1)}};
-    if (Result<void> sent = send_command(commands_.get(), command, {}); !sent)
-        return sent;
+        {address, size, zeros_behind_file ? 1U : 0U, static_cast<uint64_t>(protection + 1)}};
+    const int flags = MSG_NOSIGNAL | (asked_.empty() ? 0 : MSG_DONTWAIT);
+    if (::send(commands_.get(), &command, sizeof(command), flags) != sizeof(command))
+        return errno == EAGAIN ? Result<bool>(false) : Error::from_errno("asking the agent", errno);
+    asked_.push_back({address, address + size});
+    return true;
+}
+
+Result<void> PageSource::read(uint64_t address, std::span<char> to, bool zeros_behind_file,
+                              int protection)
+{
+    if (asked_.empty()) {
+        if (Result<bool> asked = ask(address, to.size(), zeros_behind_file, protection); !asked)
+            return asked.error();
+    }
+    if (asked_.front().start != address || asked_.front().end != address + to.size())
+        return Error(EINVAL, "other pages are read than were asked for");
+    asked_.pop_front();
     while (!to.empty()) {
         const ssize_t n = ::read(pipe_.get(), to.data(), to.size());
         if (n < 0 && errno == EINTR)
@@ -112,7 +128,9 @@ Result<void> PageSource::read(uint64_t address, std::span<char> to, bool zeros_b
             return Error::from_errno("reading pages", errno);
         if (n == 0) {
             Reply bad = {};
-            const ssize_t got = recv(commands_.get(), &bad, sizeof(bad), MSG_DONTWAIT);
+            ssize_t got = recv(commands_.get(), &bad, sizeof(bad), MSG_DONTWAIT);
+            if (got < 0 && errno == ECONNRESET) // it has left what was asked ahead
+                got = recv(commands_.get(), &bad, sizeof(bad), MSG_DONTWAIT);
             const int why = got == sizeof(bad) ? static_cast<int>(-bad.result) : EPIPE;
             return Error::from_errno(fmt::format("the frozen copy of the program ended while "
                                                  "sending {} bytes at {:x}",

@@ -48,11 +48,16 @@ class PageSource
     // known.
     Result<void> read(uint64_t address, std::span<char> to, bool zeros_behind_file,
                       int protection = -1);
+    // Asks for what will be read, in this order, so that it is on its way by then; at most so many
+    // at a time. False: not before something of it has been read.
+    static constexpr size_t most_asked = 64;
+    Result<bool> ask(uint64_t address, uint64_t size, bool zeros_behind_file, int protection = -1);
     // Tells the server that it is no longer needed.
     Result<void> finish();
 
   private:
     Fd commands_, pipe_;
+    std::deque<Run> asked_;
     pid_t pid_;
     uint64_t deadline_ = 0;
     std::function<void(uint64_t)> moved_;

@@ -70,7 +70,11 @@ std::map<pid_t, Stage> stages_for(const DeltaPlan &plan, std::optional<uint64_t>
         const auto pid = static_cast<pid_t>(id);
         const Result<std::string> status = Proc(pid).read("status");
         std::string_view kib = status ? field(*status, "VmRSS") : std::string_view();
-        const uint64_t room = most.value_or(std::max(take_number(kib) * 1024 / 10, least));
+        // Memory that is there takes time: not more than is likely to be of use.
+        uint64_t likely = take_number(kib) * 1024 / 10;
+        if (base.expected != 0)
+            likely = std::min(likely, 2 * base.expected * 4096);
+        const uint64_t room = most.value_or(std::max(likely, least));
         const auto is_of_use = [&](const DeltaPlan::Watched &watched) {
             return watched.token != nothing && !watched.needs_copy;
         };

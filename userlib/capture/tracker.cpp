@@ -62,7 +62,7 @@ class WriteProtection final : public Tracker
             Result<std::vector<Run>> written = map_.written(seen.mapping.start, seen.mapping.end);
             if (!written)
                 return written.error();
-            const std::vector<Run> left = without(seen.not_written, *written);
+            const std::vector<Run> left = without(seen.written.kept, *written);
             all.insert(all.end(), left.begin(), left.end());
         }
         return all;
@@ -95,7 +95,7 @@ class WriteProtection final : public Tracker
             Result<PageMap::Written> written = map_.protect_written(mapping.start, mapping.end);
             if (written) {
                 watched_.push_back(mapping);
-                seen_.push_back({mapping, without({mapping}, written->all), std::move(*written)});
+                seen_.push_back({mapping, std::move(*written)});
                 return {};
             }
             if (written.error().code() != EPERM)
@@ -209,10 +209,12 @@ Result<Watchers> who_watches(AgentSession &session, const Proc &proc, std::strin
         return map.error();
     for (const Run &mapping : all) {
         // Another may be there by now. It must not be registered here: before Linux 6.13 pages that
-        // mremap has moved there look protected, and arm() would take them for clean.
-        const bool registered = link->kind == TrackerKind::soft_dirty
-                                    ? is_registered(link->fd, mapping.start)
-                                    : static_cast<bool>(map->written(mapping.start, mapping.end));
+        // mremap has moved there look protected, and arm() would take them for clean. In the list
+        // of mappings it is one, so that its first page tells.
+        const bool registered =
+            link->kind == TrackerKind::soft_dirty
+                ? is_registered(link->fd, mapping.start)
+                : static_cast<bool>(map->written(mapping.start, mapping.start + page));
         if (link->fd && registered && is_watched_by(link->fd, mapping))
             found.ours.push_back(mapping);
     }

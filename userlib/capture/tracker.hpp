@@ -64,7 +64,6 @@ class Tracker
     // What arm() saw of a mapping that was watched before; null of any other.
     struct Seen {
         Run mapping;
-        std::vector<Run> not_written; // holes that no protection was left in are among them
         PageMap::Written written;
     };
     virtual const Seen *seen(const Run &mapping) const = 0;

@@ -299,6 +299,15 @@ static int obey(const char *way, uint64_t seed)
             heap = more;
         heap_pages += 30;
         fill(heap + (heap_pages - 30) * page, 30, seed);
+    } else if (strcmp(way, "apart") == 0 || strcmp(way, "apart_dropped") == 0) {
+        /* Near each other and far apart, so that they are looked at together and one by one. */
+        static const size_t which[] = {0, 2, 300, 556, 557, 900, 1023};
+        for (size_t i = 0; i < sizeof(which) / sizeof(*which); i++) {
+            if (strcmp(way, "apart_dropped") == 0 && i % 2 == 0)
+                need(madvise(tables + which[i] * page, page, MADV_DONTNEED) == 0, "madvise");
+            else
+                fill(tables + which[i] * page, 1, seed + i);
+        }
     } else if (strcmp(way, "brk_again") == 0) {
         need(brk(heap + 10 * page) == 0 && brk(heap + heap_pages * page) == 0, "brk");
         fill(heap + 10 * page, 5, seed);

@@ -24,7 +24,8 @@ BIN = sys.argv.pop(1)
 PROGRAM = sys.argv.pop(1)
 TRACKER = os.environ.get("CRYO_TRACKER")  # that must be the one that is used
 # Some come early, too: later ones join the mapping with others, of which nothing is known then.
-WAYS = ["none", "drop", "none", "store", "drop", "drop_and_fill", "drop", "zero", "drop",
+WAYS = ["none", "apart", "none", "apart_dropped", "apart", "drop", "none", "store", "drop",
+        "drop_and_fill", "drop", "zero", "drop",
         "free_and_fill", "store", "guard", "none", "fork", "drop", "zero", "read", "direct", "ring", "writev", "mem", "exchange",
         "exchange_back", "store", "exchange_tables", "none", "exchange_tables", "exchange_huge",
         "page_out", "drop", "page_out", "grow", "grow", "shrink", "grow", "drop", "drop_and_fill",
