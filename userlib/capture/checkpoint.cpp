@@ -348,7 +348,7 @@ Result<void> Checkpoint::save_member(Member &member, image::ImageWriter &writer)
     if (outcome_.snapshot.empty())
         outcome_.snapshot = how;
     const ImageFacts facts = {options_.device >= 0 ? "kmod" : "user", how, outcome_.stopped_ns,
-                              begun_};
+                              stop_begun_, begun_};
     if (Result<void> saved = member.save(writer, facts); !saved)
         return saved;
     if (look.valid()) {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include "capture/method.hpp"
 #include "capture/objects.hpp"
 #include "capture/tracker.hpp"
 #include "delta/adaptive.hpp"
@@ -118,12 +119,15 @@ Result<DeltaPlan::Watched> watched_since(Image &image)
     return watched;
 }
 
-// Bytes in a second that were written while the program ran again; 0: not known.
+// Bytes in a second that were written, while the program ran again or while it stood still to be
+// read; 0: not known.
 Result<uint64_t> rate_of(Image &image)
 {
     uint64_t took = 0;
-    Result<void> read = image.for_each<ImageInfo>(
-        [&](const ImageInfo &info) { took = info.total_ns - info.stopped_ns; });
+    Result<void> read = image.for_each<ImageInfo>([&](const ImageInfo &info) {
+        const bool in_stop = info.snapshot == name_of(Method::stop) && info.stopped_ns != 0;
+        took = in_stop ? info.stopped_ns : info.total_ns - info.stopped_ns;
+    });
     if (!read)
         return read.error();
     struct stat file;

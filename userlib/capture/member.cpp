@@ -420,8 +420,9 @@ Result<void> Member::write_records(image::ImageWriter &writer, const ImageFacts 
     info.backend = facts.backend;
     info.snapshot = facts.snapshot;
     info.started = d_.process.cut_realtime;
-    info.stopped_ns = facts.stopped_ns;
-    info.total_ns = now_ns() - facts.begun_ns;
+    const uint64_t now = now_ns();
+    info.stopped_ns = facts.stopped_ns != 0 ? facts.stopped_ns : now - facts.stop_begun_ns;
+    info.total_ns = now - facts.begun_ns;
     std::string boot_id;
     if (Result<std::string> id = d_.proc.read("../sys/kernel/random/boot_id"); id) {
         boot_id = id->substr(0, id->find('\n'));

@@ -29,8 +29,9 @@ namespace cryo::capture {
 struct ImageFacts {
     std::string_view backend;
     std::string_view snapshot;
-    uint64_t stopped_ns = 0;
-    uint64_t begun_ns = 0; // monotonic clock
+    uint64_t stopped_ns = 0;    // 0: it still stands still
+    uint64_t stop_begun_ns = 0; // monotonic clock
+    uint64_t begun_ns = 0;      // the same
 };
 
 uint64_t now_ns();

@@ -41,6 +41,10 @@ class Methods(case.Case):
     def method(self, *words):
         return json.loads(self.save("--json", *words).stdout.splitlines()[-1])["snapshot"]
 
+    def about(self, image):
+        shown = json.loads(self.run_command("cr_inspect", "--json", image).stdout)
+        return shown["snapshots"][0]["images"][0]["records"]["image_info"][0]
+
     def change(self, program, word):
         self.assert_alive(program, word)
         self.assertEqual("right\n", program.stdout.readline())
@@ -54,6 +58,10 @@ class Methods(case.Case):
         program = self.start()
         for word, done in (("auto", "fork"), ("fork", "fork"), ("staged", "fork"), ("stop", "stop")):
             self.assertEqual(done, self.method(f"--snapshot={word}", "-f", word, program.pid))
+            # It is known in every image, and is a part of the whole.
+            about = self.about(word)
+            self.assertLess(0, about["stopped_ns"], about)
+            self.assertLess(about["stopped_ns"], about["total_ns"], about)
         self.end(program)
         for image in ("auto", "fork", "staged", "stop"):
             self.assert_good(image)
