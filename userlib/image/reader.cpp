@@ -58,13 +58,18 @@ Result<void> Image::extents(const std::function<Result<void>(const Extent &)> &f
     return {};
 }
 
+Result<const IndexPart *> Image::part_of_package(uint64_t number)
+{
+    auto above = std::ranges::upper_bound(parts_, number, {}, &PartEntry::first_package);
+    return part(size_t(above - parts_.begin()) - 1);
+}
+
 Result<std::pair<Package, uint64_t>> Image::package_of(uint64_t block)
 {
     if (block >= footer_.blocks)
         return damaged(fmt::format("the index refers to block {} of {}", block, footer_.blocks));
     uint64_t number = block / header_.package_blocks;
-    auto above = std::ranges::upper_bound(parts_, number, {}, &PartEntry::first_package);
-    auto loaded = part(size_t(above - parts_.begin()) - 1);
+    auto loaded = part_of_package(number);
     if (!loaded)
         return loaded.error();
     Package p = (*loaded)->package(size_t(number - (*loaded)->first_package()));
@@ -181,23 +186,29 @@ Result<Mappable> Image::mappable(uint32_t object, uint64_t page)
         return Mappable{};
     Mappable out;
     while (out.count < run->count) {
-        uint64_t block = run->source + out.count;
+        const uint64_t block = run->source + out.count;
         auto found = package_of(block);
         if (!found)
             return failure(found.error());
         const auto &[package, number] = *found;
         if (package.codec != Codec::raw)
             break;
-        uint64_t skip = block % header_.package_blocks;
-        uint64_t offset = start_ + package.offset + skip * kPageSize;
-        if (package.offset % kPageSize || package.stored != package_size(number))
+        const uint64_t size = package_size(number);
+        auto part = part_of_package(number);
+        if (!part)
+            return failure(part.error());
+        const uint64_t row = (*part)->raw_row(size_t(number - (*part)->first_package()), size);
+        if (package.offset % kPageSize || package.stored != size ||
+            row * size > footer_.length - package.offset)
             return failure(
                 damaged(fmt::format("package {} is not where it can be mapped", number)));
+        const uint64_t skip = block % header_.package_blocks;
+        const uint64_t offset = start_ + package.offset + skip * kPageSize;
         if (out.count == 0)
             out.file_offset = offset;
         else if (offset != out.file_offset + out.count * kPageSize)
             break;
-        out.count = std::min(run->count, out.count + package_size(number) / kPageSize - skip);
+        out.count = std::min(run->count, out.count + row * (size / kPageSize) - skip);
     }
     return out;
 }

@@ -138,7 +138,8 @@ class Image
 
     struct LoadedPart {
         size_t number = 0;
-        std::vector<uint8_t> bytes; // empty where mapped
+        std::unique_ptr<uint8_t[]> bytes; // none where mapped
+        Bytes record;                     // whole, with its prefix
         IndexPart view;
     };
 
@@ -149,6 +150,7 @@ class Image
     Result<void> walk(Hasher *covered, const std::function<Result<void>(const RecordView &)> &f);
     Result<const IndexPart *> part(size_t number);
     Result<void> each_segment(const std::function<Result<void>(const IndexPart &, size_t)> &f);
+    Result<const IndexPart *> part_of_package(uint64_t number);
     Result<std::pair<Package, uint64_t>> package_of(uint64_t block); // and its number
     size_t package_size(uint64_t number) const;
     Result<void> load_package(uint64_t number, const Package &package, MutableBytes out);

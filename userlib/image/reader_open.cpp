@@ -174,9 +174,12 @@ Result<const IndexPart *> Image::part(size_t number)
     const ByteRange &record = parts_[number].record;
     auto out = std::make_unique<LoadedPart>();
     out->number = number;
-    if (!source_.mapped())
-        out->bytes.resize(record.length);
-    auto bytes = source_.fetch(start_ + record.offset, record.length, out->bytes);
+    MutableBytes buffer;
+    if (!source_.mapped()) {
+        out->bytes = std::make_unique_for_overwrite<uint8_t[]>(record.length);
+        buffer = {out->bytes.get(), record.length};
+    }
+    auto bytes = source_.fetch(start_ + record.offset, record.length, buffer);
     if (!bytes)
         return bytes.error();
     RecordPrefix prefix = RecordPrefix::decode(bytes->first<kPrefixSize>());
@@ -184,12 +187,15 @@ Result<const IndexPart *> Image::part(size_t number)
     if (prefix.type != RecordType::index_part || prefix.length != payload.size() ||
         !prefix.matches(payload))
         return damaged(fmt::format("part {} of the index is damaged (checksum)", number));
+    if (auto ok = prefix.check(); !ok)
+        return ok.error();
     auto view = IndexPart::parse(payload);
     if (!view)
         return view.error();
     if (PartEntry::describe(record, payload, *view) != parts_[number])
         return damaged(fmt::format("part {} of the index is not what the directory says", number));
     out->view = *view;
+    out->record = *bytes;
     if (loaded_.size() >= (source_.mapped() ? kMappedParts : kLoadedParts))
         loaded_.erase(loaded_.begin());
     loaded_.push_back(std::move(out));
@@ -219,8 +225,26 @@ Result<void> Image::each_segment(const std::function<Result<void>(const IndexPar
 Result<void> Image::walk(Hasher *covered, const std::function<Result<void>(const RecordView &)> &f)
 {
     uint64_t position = kHeaderSize;
+    size_t next_part = 0;
+    // Those are large, and in memory already.
+    auto index_part = [&](uint64_t end) -> Result<void> {
+        if (parts_[next_part].record.end() > end)
+            return damaged(fmt::format("part {} of the index reaches into a segment", next_part));
+        auto loaded = part(next_part);
+        if (!loaded)
+            return loaded.error();
+        if (covered)
+            covered->add(loaded_.back()->record);
+        position = parts_[next_part++].record.end();
+        return {};
+    };
     auto metadata = [&](uint64_t end) -> Result<void> {
         while (position < end) {
+            if (next_part < parts_.size() && parts_[next_part].record.offset == position) {
+                if (auto ok = index_part(end); !ok)
+                    return ok;
+                continue;
+            }
             if (end - position < kPrefixSize)
                 return damaged(fmt::format("a record at {} is cut short", position));
             auto bytes = view(position, kPrefixSize);

@@ -99,7 +99,7 @@ Result<std::unique_ptr<Snapshot>> Snapshot::open(const std::string &path, OpenOp
         Image::open(snapshot->directory_ ? path + "/" + kTreeFile : path, std::move(options));
     if (!image)
         return image.error();
-    if (auto ok = snapshot->take(**image); !ok)
+    if (auto ok = snapshot->take(std::move(*image)); !ok)
         return ok.error();
     return snapshot;
 }
@@ -116,22 +116,22 @@ Result<std::unique_ptr<Snapshot>> Snapshot::open(Fd fd, const std::string &name,
     auto image = Image::open(std::move(fd), name, std::move(options));
     if (!image)
         return image.error();
-    if (auto ok = snapshot->take(**image); !ok)
+    if (auto ok = snapshot->take(std::move(*image)); !ok)
         return ok.error();
     return snapshot;
 }
 
-Result<void> Snapshot::take(Image &image)
+Result<void> Snapshot::take(std::unique_ptr<Image> image)
 {
-    if (image.header().role == Role::tree) {
+    if (image->header().role == Role::tree) {
         tree_ = true;
-        return read_tree(image);
+        return read_tree(*image);
     }
     if (directory_)
         return damaged(path_ + "/" + kTreeFile + ": is an image of a process, not of a tree");
     SnapshotMember only{
-        .place = image.place(), .id = image.header().id, .checksum = image.footer().checksum};
-    auto ok = image.records([&](const RecordView &view) -> Result<void> {
+        .place = image->place(), .id = image->header().id, .checksum = image->footer().checksum};
+    auto ok = image->records([&](const RecordView &view) -> Result<void> {
         Process p;
         Foreign foreign;
         if (view.type == Process::type && decode(view.payload, p)) {
@@ -151,6 +151,7 @@ Result<void> Snapshot::take(Image &image)
         return ok;
     root_pid_ = only.pid;
     members_.push_back(std::move(only));
+    only_ = std::move(image);
     return {};
 }
 
@@ -222,6 +223,8 @@ Result<std::unique_ptr<Image>> Snapshot::open_member(const SnapshotMember &membe
     if (member.state != MemberState::saved)
         return Error(ENOENT, fmt::format("{}: pid {} has no image ({})", path_, member.pid,
                                          name_of(member.state)));
+    if (only_)
+        return std::move(only_);
     OpenOptions options = options_;
     std::string path = path_;
     if (directory_)

@@ -110,7 +110,7 @@ class Snapshot
     Result<std::unique_ptr<Image>> open_member(const SnapshotMember &member) const;
 
   private:
-    Result<void> take(Image &image);
+    Result<void> take(std::unique_ptr<Image> image);
     Result<void> read_tree(Image &tree);
     Result<void> check_places(const Image &tree) const;
 
@@ -123,6 +123,8 @@ class Snapshot
     uint32_t root_pid_ = 0;
     std::string maker_;
     std::vector<SnapshotMember> members_;
+    // A plain image, opened and checked already: for the first who asks for its member.
+    mutable std::unique_ptr<Image> only_;
 };
 
 // The same images in another file, as another request for them would have it: with its scope and

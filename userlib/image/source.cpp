@@ -16,7 +16,7 @@ namespace cryo::image {
 
 namespace {
 
-constexpr uint64_t kReadAhead = 256 * 1024;
+constexpr uint64_t kReadAhead = 64 * 1024;
 static_assert(Source::kMaxView >= kPrefixSize + kMaxRecord);
 
 } // namespace

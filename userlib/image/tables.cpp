@@ -72,15 +72,24 @@ void put_package_tail(ByteWriter &to, const Package &p)
     put_digest(to, p.checksum);
 }
 
-// False: a codec we do not know, or an impossible size.
+// A codec that we know, and a size that can be.
+bool plausible_package(uint32_t stored, uint32_t codec)
+{
+    return codec < kCodecCount && stored > 0 && stored <= kMaxPackageBlocks * kPageSize;
+}
+
 bool get_package_tail(ByteReader &from, Package &p)
 {
     p.stored = from.get<uint32_t>();
     auto codec = from.get<uint32_t>();
     p.codec = static_cast<Codec>(codec);
     p.checksum = get_digest(from);
-    return codec < kCodecCount && p.stored > 0 && p.stored <= kMaxPackageBlocks * kPageSize;
+    return plausible_package(p.stored, codec);
 }
+
+// Where the fields of a package are in its entry of the index.
+constexpr size_t kStoredAt = 8;
+constexpr size_t kCodecAt = 12;
 
 } // namespace
 
@@ -214,11 +223,10 @@ Result<IndexPart> IndexPart::parse(Bytes payload)
     if (!from.ok() || !from.at_end() || zero || out.first_package_ > kMaxPage)
         return damaged("a part of the index has another size than it says");
 
-    ByteReader package_bytes(out.packages_);
-    for (uint64_t i = 0; i < packages; i++) {
-        Package p;
-        package_bytes.get<uint64_t>();
-        if (!get_package_tail(package_bytes, p))
+    for (size_t at = 0; at < out.packages_.size(); at += kPackageEntry) {
+        const uint8_t *entry = out.packages_.data() + at;
+        if (!plausible_package(load_le<uint32_t>(entry + kStoredAt),
+                               load_le<uint32_t>(entry + kCodecAt)))
             return damaged("the index has an impossible package");
     }
     for (uint64_t i = 0; i < extents; i++) {
@@ -249,6 +257,21 @@ Package IndexPart::package(size_t i) const
     p.offset = from.get<uint64_t>();
     get_package_tail(from, p);
     return p;
+}
+
+size_t IndexPart::raw_row(size_t i, uint64_t size) const
+{
+    size_t count = 0;
+    uint64_t expected = 0;
+    for (; i < package_count(); i++, count++) {
+        const uint8_t *entry = packages_.data() + i * kPackageEntry;
+        const auto offset = load_le<uint64_t>(entry);
+        if (load_le<uint32_t>(entry + kCodecAt) != static_cast<uint32_t>(Codec::raw) ||
+            load_le<uint32_t>(entry + kStoredAt) != size || (count != 0 && offset != expected))
+            break;
+        expected = offset + size;
+    }
+    return count;
 }
 
 Extent IndexPart::extent(size_t i) const

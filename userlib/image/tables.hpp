@@ -100,6 +100,8 @@ class IndexPart
     size_t extent_count() const { return extents_.size() / kExtentEntry; }
     ByteRange segment(size_t i) const;
     Package package(size_t i) const;
+    // How many raw packages of `size` bytes lie from the i-th on, one directly behind the other.
+    size_t raw_row(size_t i, uint64_t size) const;
     Extent extent(size_t i) const;
 
     // Index of the first extent of `object` that ends beyond `page`; extent_count() if none does.

@@ -36,6 +36,12 @@ enum class Do : uint16_t {
     // The kernel module (descriptor arg[0]) gives up everything but the restorer's area, maps and
     // fills as the cryo_restore at arg[1] says; arg[2] bytes are to be filled.
     restore = 6,
+    map = 8, // privately, from descriptor arg[3] with protection arg[2]: arg[1] Pieces at arg[0]
+};
+
+struct Piece {
+    uint64_t address, length;
+    uint64_t offset; // in the file
 };
 
 enum class Arg : uint8_t {

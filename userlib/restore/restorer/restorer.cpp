@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <linux/cryo.h>
 #include <linux/futex.h>
+#include <linux/mman.h>
 #include <linux/sched.h>
 
 namespace cryo::restore {
@@ -76,6 +77,20 @@ long unmap_all(const Shared &shared)
     const uint64_t end = shared.area + shared.area_size;
     const long high = sys::call(SYS_munmap, end, task_end - end);
     return sys::failed(low) ? low : high;
+}
+
+// Where nothing is mapped; MAP_FIXED_NOREPLACE would look for that once more, each time.
+long map_pieces(const Piece *piece, uint64_t count, uint64_t protection, uint64_t fd)
+{
+    for (const Piece *end = piece + count; piece != end; piece++) {
+        const long at = sys::call(SYS_mmap, piece->address, piece->length, protection,
+                                  MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd, piece->offset);
+        if (sys::failed(at))
+            return at;
+        if (static_cast<uint64_t>(at) != piece->address)
+            return -EEXIST;
+    }
+    return 0;
 }
 
 // By the kernel module, which returns early when a signal is pending.
@@ -279,6 +294,8 @@ long do_op(Shared &shared, const Op &op)
         return create_timer(arg[0], arg[1], static_cast<int>(arg[2]));
     case Do::restore:
         return restore_memory(shared, arg[0], *reinterpret_cast<cryo_restore *>(arg[1]), arg[2]);
+    case Do::map:
+        return map_pieces(reinterpret_cast<const Piece *>(arg[0]), arg[1], arg[2], arg[3]);
     }
     return -ENOSYS;
 }
