@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BLOCK = 6, ROUNDS_KEPT = 8 };
+enum { BLOCK = 6, ROUNDS_KEPT = 8, REQUESTS = 7 };
 
 static int rank, size, errors;
 static unsigned long long sum = 14695981039346656037ULL;
@@ -163,6 +163,66 @@ static void later(int round)
         OK(MPI_File_seek(doomed, 0, MPI_SEEK_SET));
 }
 
+/* Several requests of a file in one call, and a message, which comes last at rank 0. (Not in
+ * MPI_Testall, which MPICH ends with an assertion then, natively too.) */
+static int wait_for_several(int way, int count, MPI_Request *requests)
+{
+    int done = 0, some, flag, indices[REQUESTS + 1];
+    MPI_Status statuses[REQUESTS + 1];
+    switch (way) {
+    case 0:
+        OK(MPI_Waitall(count, requests, statuses));
+        return count;
+    case 1:
+        do {
+            OK(MPI_Waitany(count, requests, &some, statuses));
+            done += some != MPI_UNDEFINED;
+        } while (some != MPI_UNDEFINED);
+        return done;
+    case 2:
+        do {
+            OK(MPI_Testany(count, requests, &some, &flag, statuses));
+            done += flag && some != MPI_UNDEFINED;
+        } while (!flag || some != MPI_UNDEFINED);
+        return done;
+    default:
+        for (;;) {
+            if (way == 3)
+                OK(MPI_Waitsome(count, requests, &some, indices, statuses));
+            else
+                OK(MPI_Testsome(count, requests, &some, indices, statuses));
+            if (some == MPI_UNDEFINED)
+                return done;
+            done += some;
+        }
+    }
+}
+
+static void several(int round)
+{
+    int numbers[REQUESTS], back[REQUESTS] = {0}, from_before = -1;
+    MPI_Request requests[REQUESTS + 1];
+    for (int way = 0; way < 5; way++) {
+        for (int i = 0; i < REQUESTS; i++) {
+            numbers[i] = round * 31 + way * 7 + rank + i;
+            OK(MPI_File_iwrite_at(doomed, 4 * i, &numbers[i], 1, MPI_INT, &requests[i]));
+        }
+        OK(MPI_Irecv(&from_before, 1, MPI_INT, (rank + size - 1) % size, way, MPI_COMM_WORLD,
+                     &requests[REQUESTS]));
+        if (rank == 0)
+            OK(MPI_Send(&way, 1, MPI_INT, 1 % size, way, MPI_COMM_WORLD));
+        CHECK(wait_for_several(way, REQUESTS + 1, requests) == REQUESTS + 1);
+        if (rank != 0)
+            OK(MPI_Send(&way, 1, MPI_INT, (rank + 1) % size, way, MPI_COMM_WORLD));
+        CHECK(from_before == way);
+        for (int i = 0; i < REQUESTS; i++)
+            OK(MPI_File_iread_at(doomed, 4 * i, &back[i], 1, MPI_INT, &requests[i]));
+        CHECK(wait_for_several(4 - way, REQUESTS, requests) == REQUESTS);
+        CHECK(memcmp(numbers, back, sizeof(back)) == 0);
+        add(back, sizeof(back));
+    }
+}
+
 int main(int argc, char **argv)
 {
     const int rounds = argc > 1 ? atoi(argv[1]) : 20;
@@ -175,6 +235,7 @@ int main(int argc, char **argv)
         by_view(round);
         by_common_position(round);
         later(round);
+        several(round);
     }
     OK(MPI_File_close(&doomed));
     OK(MPI_File_close(&own));

@@ -10,10 +10,12 @@
 namespace cryo::mpi::rank {
 
 // The quick way may be gone: the library knows all of this request. (An inactive one is null to
-// it.)
+// it.) Requests of files are not for a library's loop over several: MPICH's, which are generalized
+// ones of its own, are polled by MPI_Testall and its like once more after they are complete, and an
+// assertion ends the program.
 inline bool is_native(const Request &r)
 {
-    return !r.active || (!r.complete && r.use != Use::partitioned &&
+    return !r.active || (!r.complete && r.use != Use::partitioned && r.use != Use::file &&
                          (r.use != Use::receive || r.state == bookmark::Receive::State::posted));
 }
 

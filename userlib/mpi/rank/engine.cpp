@@ -440,7 +440,7 @@ int track(int result, MPI_Request *place, Use use)
     Request &r = *begin_record<Request>(object_of(*place));
     r.use = use;
     r.active = true;
-    if (use == Use::other) {
+    if (use == Use::other || use == Use::file) {
         const Guard guard;
         engine->mpi().under_way.add(r);
     }

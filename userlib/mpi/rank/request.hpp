@@ -18,7 +18,8 @@ enum class Use : uint8_t {
     unknown, // generalized requests: the program completes them
     receive,
     send,
-    other,       // must complete before the cut: non-blocking collectives, files
+    other,       // must complete before the cut: non-blocking collectives
+    file,        // so must this; the library is asked for each by itself (completion.hpp)
     partitioned, // made of such messages (partitioned.hpp)
 };
 

@@ -187,7 +187,8 @@ class Function:
         if name := self.made("MPI_Request"):
             if self.name.endswith("_init"):
                 return f"turn.described({', '.join([call, name, 'comm', self.again()] + self.needed())})"
-            call = f"rank::tracked({call}, {name})"
+            use = ", rank::Use::file" if self.parameters[0].handle == "MPI_File" else ""
+            call = f"rank::tracked({call}, {name}{use})"
             if not self.made("MPI_Comm"):
                 return call
         name = self.made("MPI_Comm")
