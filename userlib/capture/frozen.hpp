@@ -27,7 +27,7 @@ class Frozen
     virtual Result<void> read(uint64_t address, std::span<char> to, bool zeros_behind_file,
                               int protection) = 0;
     // As PageSource's.
-    virtual Result<bool> ask(uint64_t, uint64_t, bool, int) { return true; }
+    virtual Result<size_t> ask(std::span<const Run> runs, bool, int) { return runs.size(); }
     virtual Result<void> finish() = 0;
     // The process that has the mappings of that moment, which is another one if it is a copy.
     virtual pid_t pid() const = 0;
@@ -51,10 +51,9 @@ class Served final : public Frozen
     {
         return source_.read(address, to, zeros_behind_file, protection);
     }
-    Result<bool> ask(uint64_t address, uint64_t size, bool zeros_behind_file,
-                     int protection) override
+    Result<size_t> ask(std::span<const Run> runs, bool zeros_behind_file, int protection) override
     {
-        return source_.ask(address, size, zeros_behind_file, protection);
+        return source_.ask(runs, zeros_behind_file, protection);
     }
     Result<void> finish() override { return source_.finish(); }
     pid_t pid() const override { return source_.pid(); }

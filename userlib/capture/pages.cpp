@@ -321,25 +321,28 @@ Result<uint64_t> save_changed(const std::vector<Run> &runs, Frozen &source,
     Parts parts(runs, delta);
     constexpr size_t most_ahead = 4 * PageSource::most_asked;
     std::deque<Parts::Part> ahead;
-    size_t asked = 0;
-    bool is_full = false; // the last one is not asked for
+    size_t asked = 0, not_asked = 0; // of those ahead that are to be read
+    std::vector<Run> wanted;
     uint64_t saved = 0;
     const auto is_read = [&](const Parts::Part &part) { return !part.known || delta.audits(); };
     for (;;) {
-        const bool refill = !is_full && asked <= PageSource::most_asked / 2; // few wake-ups
-        while (refill && !is_full && asked < PageSource::most_asked && ahead.size() < most_ahead) {
+        const bool refill = not_asked == 0 && asked <= PageSource::most_asked / 2;
+        wanted.clear();
+        while (refill && asked + wanted.size() < PageSource::most_asked &&
+               ahead.size() < most_ahead) {
             const std::optional<Parts::Part> part = parts.next();
             if (!part)
                 break;
             ahead.push_back(*part);
-            if (!is_read(*part))
-                continue;
-            Result<bool> sent =
-                source.ask(part->start, part->pages * 4096, zeros_behind_file, protection);
-            if (!sent)
-                return sent.error();
-            is_full = !*sent;
-            asked += *sent ? 1 : 0;
+            if (is_read(*part))
+                wanted.push_back({part->start, part->start + part->pages * 4096});
+        }
+        if (!wanted.empty()) {
+            const Result<size_t> taken = source.ask(wanted, zeros_behind_file, protection);
+            if (!taken)
+                return taken.error();
+            asked += *taken;
+            not_asked = wanted.size() - *taken;
         }
         if (ahead.empty())
             return saved;
@@ -348,8 +351,7 @@ Result<uint64_t> save_changed(const std::vector<Run> &runs, Frozen &source,
         const image::MutableBytes bytes(buffer.data(), part.pages * 4096);
         Result<void> done;
         if (is_read(part)) {
-            is_full = is_full && asked > 0;
-            asked -= asked > 0 ? 1 : 0;
+            (asked > 0 ? asked : not_asked)--;
             done = source.read(part.start, {reinterpret_cast<char *>(bytes.data()), bytes.size()},
                                zeros_behind_file, protection);
         }

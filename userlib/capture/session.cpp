@@ -94,27 +94,44 @@ PageSource::PageSource(Fd commands, Fd pipe, pid_t pid)
     : commands_(std::move(commands)), pipe_(std::move(pipe)), pid_(pid)
 {}
 
-// Who serves the pages may be waiting for us to read: then we must not wait for it.
-Result<bool> PageSource::ask(uint64_t address, uint64_t size, bool zeros_behind_file,
-                             int protection)
+// Who serves the pages may be waiting for us to read: then we must not wait for it. All at once,
+// for it is quicker than we are, and would be woken for each.
+Result<size_t> PageSource::ask(std::span<const Run> runs, bool zeros_behind_file, int protection)
 {
-    const Command command = {
-        agent::protocol_magic,
-        agent::protocol_version,
-        Op::pages,
-        {address, size, zeros_behind_file ? 1U : 0U, static_cast<uint64_t>(protection + 1)}};
-    const int flags = MSG_NOSIGNAL | (asked_.empty() ? 0 : MSG_DONTWAIT);
-    if (::send(commands_.get(), &command, sizeof(command), flags) != sizeof(command))
-        return errno == EAGAIN ? Result<bool>(false) : Error::from_errno("asking the agent", errno);
-    asked_.push_back({address, address + size});
-    return true;
+    std::array<Command, most_asked> commands;
+    std::array<iovec, most_asked> parts;
+    std::array<mmsghdr, most_asked> messages = {};
+    const size_t count = std::min(runs.size(), most_asked - std::min(asked_.size(), most_asked));
+    for (size_t i = 0; i < count; i++) {
+        commands[i] = {agent::protocol_magic,
+                       agent::protocol_version,
+                       Op::pages,
+                       {runs[i].start, runs[i].end - runs[i].start, zeros_behind_file ? 1U : 0U,
+                        static_cast<uint64_t>(protection + 1)}};
+        parts[i] = {&commands[i], sizeof(commands[i])};
+        messages[i].msg_hdr.msg_iov = &parts[i];
+        messages[i].msg_hdr.msg_iovlen = 1;
+    }
+    if (count == 0)
+        return size_t(0);
+    const int flags = MSG_NOSIGNAL | (asked_.empty() && count == 1 ? 0 : MSG_DONTWAIT);
+    const int sent =
+        sendmmsg(commands_.get(), messages.data(), static_cast<unsigned>(count), flags);
+    // One that has ended has said why; that is found where what was asked before is read.
+    const bool told = errno == EPIPE && !asked_.empty();
+    if (sent < 0 && errno != EAGAIN && errno != EINTR && !told)
+        return Error::from_errno("asking the agent", errno);
+    const size_t asked = sent < 0 ? 0 : static_cast<size_t>(sent);
+    asked_.insert(asked_.end(), runs.begin(), runs.begin() + static_cast<ptrdiff_t>(asked));
+    return asked;
 }
 
 Result<void> PageSource::read(uint64_t address, std::span<char> to, bool zeros_behind_file,
                               int protection)
 {
-    if (asked_.empty()) {
-        if (Result<bool> asked = ask(address, to.size(), zeros_behind_file, protection); !asked)
+    while (asked_.empty()) {
+        const Run run = {address, address + to.size()};
+        if (Result<size_t> asked = ask({&run, 1}, zeros_behind_file, protection); !asked)
             return asked.error();
     }
     if (asked_.front().start != address || asked_.front().end != address + to.size())

@@ -49,9 +49,9 @@ class PageSource
     Result<void> read(uint64_t address, std::span<char> to, bool zeros_behind_file,
                       int protection = -1);
     // Asks for what will be read, in this order, so that it is on its way by then; at most so many
-    // at a time. False: not before something of it has been read.
+    // at a time. How many of them were asked for; the others cannot be before some have been read.
     static constexpr size_t most_asked = 64;
-    Result<bool> ask(uint64_t address, uint64_t size, bool zeros_behind_file, int protection = -1);
+    Result<size_t> ask(std::span<const Run> runs, bool zeros_behind_file, int protection = -1);
     // Tells the server that it is no longer needed.
     Result<void> finish();
 

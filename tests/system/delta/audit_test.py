@@ -185,10 +185,12 @@ class Failed(Exception):
     pass
 
 
-def record(tools, image):
+def look(tools, image):
+    """Its record about the tracker, and whether it needs no other."""
     text = subprocess.run([tools("cr_inspect"), "--json", image], capture_output=True, text=True,
                           check=True, timeout=PATIENCE).stdout
-    return json.loads(text)["snapshots"][0]["images"][0]["records"]["page_tracker"][0]
+    about = json.loads(text)["snapshots"][0]["images"][0]
+    return about["records"]["page_tracker"][0], about["header"]["base_id"] is None
 
 
 def audit(tools, name, program, scratch, wanted):
@@ -196,7 +198,7 @@ def audit(tools, name, program, scratch, wanted):
     try:
         pid = program.begin(name)
         audited = 0
-        rounds = 0
+        rounds = first = 0
         base = []
         while audited < wanted and rounds < MOST_ROUNDS:
             image = os.path.join(scratch, f"{name}.{rounds}")
@@ -206,7 +208,10 @@ def audit(tools, name, program, scratch, wanted):
                 stdin=subprocess.DEVNULL, env=dict(os.environ, CRYO_AUDIT="1"))
             if done.returncode != 0:
                 raise Failed(f"{name}, checkpoint {rounds}: {done.stderr}")
-            about = record(tools, image)
+            about, is_complete = look(tools, image)
+            for number in range(first, rounds) if is_complete else ():  # nobody needs them any more
+                os.unlink(os.path.join(scratch, f"{name}.{number}"))
+            first = rounds if is_complete else first
             if about["tracker"] == "hashing":
                 return None
             if about["audited"] != about["clean"]:
