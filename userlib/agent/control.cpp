@@ -65,7 +65,7 @@ bool connection_waits()
 
 // Takes connections until there is none. A thread that finds another one at it leaves it to that
 // one, which therefore looks again when it has ended.
-void answer(int self, void *frame)
+void answer(void *frame)
 {
     if (state.listener == 0)
         return; // meant for the program that was here before
@@ -77,7 +77,8 @@ void answer(int self, void *frame)
         const auto connection = static_cast<int>(
             sys::call(SYS_accept4, state.listener, nullptr, nullptr, SOCK_CLOEXEC));
         if (connection >= 0 && peer_allowed(connection)) {
-            begin_round(connection, self, frame);
+            // Asked for each time: after a restart that came back here, it may be another.
+            begin_round(connection, static_cast<int>(sys::call(SYS_gettid)), frame);
             continue;
         }
         if (connection >= 0)
@@ -131,14 +132,14 @@ void on_signal(int, siginfo_t *info, void *frame)
         if (take_part(self, frame, generation))
             parked = true;
         else if (state.active.load(std::memory_order_acquire) == 0)
-            answer(self, frame); // a request that had to wait for the last one
+            answer(frame); // a request that had to wait for the last one
         else if (may_park() && park(self, frame, generation)) {
             parked = true;
             after_park(barrier);
         }
     } else if (info->si_code > 0) { // from the kernel: somebody has connected
         if (!tell_arrival(info->si_fd))
-            answer(self, frame);
+            answer(frame);
     }
     const bool enters_call = resume_call(frame);
     if (parked)

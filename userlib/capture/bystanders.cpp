@@ -41,11 +41,20 @@ bool executes(const Proc &proc, std::string_view command)
 }
 
 // That brings something back, and is not to be saved itself.
+// A child of cr_restart that is about to become what is brought back. (A first process of a pid
+// namespace of its own is a cr_restart that stays one.)
+bool will_be_restarted(const Relation &relation)
+{
+    const Result<std::string> own = Proc(relation.pid).link("ns/pid");
+    const Result<std::string> of_parent = Proc(relation.ppid).link("ns/pid");
+    return own && of_parent && *own == *of_parent && is_being_restarted(Proc(relation.pid));
+}
+
 bool is_restart(const Relation &relation)
 {
     const Proc proc(relation.pid);
     return relation.comm == "cr_restart" && executes(proc, "cr_restart") &&
-           wants_to_be_left_out(proc);
+           wants_to_be_left_out(proc) && !will_be_restarted(relation);
 }
 
 pid_t tracer_of(const Proc &proc)

@@ -60,8 +60,10 @@ class Checkpoint
     Result<void> save_member(Member &member, image::ImageWriter &writer);
     Result<image::Committed> save_alone(std::unique_ptr<image::ImageWriter> writer);
     Result<image::Committed> save_archive(std::unique_ptr<image::ImageWriter> first);
-    // They stand still until the image is committed.
-    bool waits() const { return options_.snapshot == Snapshot::stop || options_.then_signal != 0; }
+    // They stand still until the image is committed, for what comes then must not come without it.
+    bool waits() const { return options_.then_signal != 0; }
+    // They themselves are read, not copies of them.
+    bool reads() const { return options_.snapshot == Snapshot::stop || waits(); }
     bool single() const { return members_.size() == 1 && zombies_.empty(); }
     void phase(std::string_view name)
     {
@@ -102,7 +104,7 @@ Result<void> Checkpoint::open_sink()
     delta_ = std::move(*delta);
     common_.delta = &delta_;
     phase(delta_.notice());
-    if (!waits() && options_.snapshot != Snapshot::fork)
+    if (!reads() && options_.snapshot != Snapshot::fork)
         common_.stages = stages_for(delta_, options_.delta.stage_memory);
     if (options_.directory) {
         Result<std::unique_ptr<image::TreeWriter>> made =
@@ -229,7 +231,7 @@ Result<void> Checkpoint::save_unfrozen(image::ImageWriter &first)
 // still where there is nothing to be written yet.
 Result<std::unique_ptr<image::ImageWriter>> Checkpoint::freeze_everybody()
 {
-    by_copy_ = !waits() && can_be_copied(members_);
+    by_copy_ = !reads() && can_be_copied(members_);
     std::unique_ptr<image::ImageWriter> first;
     const auto begin = [&]() -> Result<void> {
         Result<std::unique_ptr<image::ImageWriter>> begun = begin_image(*members_.front());
@@ -279,7 +281,7 @@ Result<void> Checkpoint::go_on()
     return {};
 }
 
-// Who only stood still to be read goes on.
+// Who only stood still to be read goes on: a commit that fails is no reason to stand still.
 Result<void> Checkpoint::all_read()
 {
     phase("memory written");

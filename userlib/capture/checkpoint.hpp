@@ -26,7 +26,7 @@ enum class Snapshot {
     automatic, // as it stands still for the shortest time, out of these:
     fork,      // the program goes on while a frozen copy of it is written
     staged,    // what has changed is copied in the stop, where that can be; else as fork
-    stop,      // it stands still until the image is committed
+    stop,      // it stands still until it has been read
 };
 
 // The phase after which the program runs again, unless it waits for the commit.

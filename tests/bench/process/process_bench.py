@@ -5,7 +5,8 @@
     process_bench [--full] [--backend NAME] [PART]...
     process_bench [--full] --report FILE.html [--picture FILE.svg]
 
-Parts: idle tiny stop delta write restart lazy tree. Images are written to the current directory.
+Parts: idle tiny stop delta write restart lazy tree; and criu, where that works (Linux 6.1, for root).
+Images are written to the current directory.
 """
 import argparse
 import os
@@ -232,6 +233,30 @@ class Bench:
                         samples.median(large) / samples.median(small), at_most=1.3,
                         remark=f"{samples.median(large) * 1e3:.1f} ms")
 
+    # Beside criu
+
+    def criu(self):
+        samples = Samples()
+        mib = self.size(512)
+        with self.cryo.start(mib) as program:
+            for _ in self.rounds(5):
+                for snapshot in ("stop", "fork"):
+                    program.ask("s")
+                    self.cryo.checkpoint(program, IMAGE, f"--snapshot={snapshot}")
+                    samples.add(snapshot, program.ask("g") / 1e6)
+                os.mkdir("criu")
+                program.ask("s")
+                subprocess.run(["criu", "dump", "-t", str(program.pid), "-D", "criu", "--shell-job",
+                                "--leave-running", "-o", "log"], check=True,
+                               stderr=subprocess.DEVNULL)
+                samples.add("criu", program.ask("g") / 1e6)
+                shutil.rmtree("criu")
+            program.check()
+        for snapshot, target in (("stop", 0.6), ("fork", 0.05)):
+            self.table.line(f"{mib} MiB, --snapshot={snapshot}: stop felt, beside criu's",
+                            samples.median(snapshot) / samples.median("criu"), at_most=target,
+                            remark=f"{samples.median(snapshot):.1f} ms, {samples.median('criu'):.1f} ms")
+
     # Trees
 
     def tree(self):
@@ -316,7 +341,7 @@ def main():
     parser.add_argument("--backend", help="as cr_checkpoint's")
     parser.add_argument("--report", metavar="FILE", help="measure what that page shows, and write it")
     parser.add_argument("--picture", metavar="FILE", help="with --report: an SVG with some of it")
-    parser.add_argument("part", nargs="*", help=" ".join(PARTS))
+    parser.add_argument("part", nargs="*", help=" ".join(PARTS) + " criu")
     words = parser.parse_args()
     bench = Bench(words.full, words.backend)
     page, picture = (path and os.path.abspath(path) for path in (words.report, words.picture))
