@@ -183,6 +183,26 @@ class Scopes(unittest.TestCase):
         self.assertEqual(self.members(), sorted([a.pid, b.pid]))
         self.end(a, b)
 
+    def test_stop_waits_for_the_slowest_not_for_their_sum(self):
+        """No callback of a tree ends before all have begun."""
+        tree = [Process(self.world, "a")]
+        while len(tree) < 12:
+            tree.append(tree[-1].fork())
+        for one in tree:
+            one.tell("wait")
+        tree[0].ask(TREE, 0, self.world.image)
+        for one in tree:
+            one.await_line("enter")
+        for one in tree:
+            self.assertEqual(one.log(), [f"enter {TREE}"])
+        for one in reversed(tree):
+            one.touch("go")
+        tree[0].await_line("reaped 0")
+        self.assertEqual(self.members(), sorted(one.pid for one in tree))
+        for one in tree:
+            one.await_line("callback 0")
+        self.end(*reversed(tree))
+
     def test_requests_at_the_same_time(self):
         a, b = self.pair()
         child = a.fork()

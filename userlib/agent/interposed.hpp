@@ -7,9 +7,27 @@
 
 #include "agent/agent.hpp"
 
+#include <dlfcn.h>
+
 #define CRYO_INTERPOSED [[gnu::visibility("default")]]
 
 namespace cryo::agent {
+
+// What is behind us.
+template <class F>
+void find(F &function, const char *name)
+{
+    function = reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
+}
+
+// Another library's constructor may come before ours after all.
+template <class F>
+F known_by(F &function, void (*find_all)())
+{
+    if (__builtin_expect(function == nullptr, 0))
+        find_all();
+    return function;
+}
 
 // Looks up what is behind us; once, before the program has threads.
 void find_real_signal_functions();
@@ -17,6 +35,7 @@ void find_real_descriptor_functions();
 void find_real_wait_functions();
 void find_real_socket_functions();
 void find_real_exec_functions();
+void find_real_shell_functions();
 void find_real_ipc_functions();
 void find_real_memory_functions();
 void find_real_syscall();

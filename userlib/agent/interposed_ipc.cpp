@@ -5,7 +5,6 @@
 #include "agent/interposed.hpp"
 #include "agent/timed_wait.hpp"
 
-#include <dlfcn.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
@@ -27,17 +26,9 @@ struct {
 } real;
 
 template <class F>
-void find(F &function, const char *name)
-{
-    function = reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
-}
-
-template <class F>
 F known(F &function)
 {
-    if (__builtin_expect(function == nullptr, 0))
-        find_real_ipc_functions();
-    return function;
+    return known_by(function, find_real_ipc_functions);
 }
 
 bool undoes(const sembuf *operations, size_t count)

@@ -13,7 +13,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <dlfcn.h>
 #include <pthread.h>
 #include <sys/signalfd.h>
 
@@ -96,18 +95,9 @@ int set_mask(int how, const sigset_t *set, sigset_t *old)
 }
 
 template <class F>
-void find(F &function, const char *name)
-{
-    function = reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
-}
-
-// Another library's constructor may come before ours after all.
-template <class F>
 F known(F &function)
 {
-    if (function == nullptr)
-        find_real_signal_functions();
-    return function;
+    return known_by(function, find_real_signal_functions);
 }
 
 } // namespace

@@ -7,7 +7,6 @@
 
 #include "agent/interposed.hpp"
 
-#include <dlfcn.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -40,18 +39,9 @@ struct {
 } real;
 
 template <class F>
-void find(F &function, const char *name)
-{
-    function = reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
-}
-
-// Another library's constructor may come before ours after all.
-template <class F>
 F known(F &function)
 {
-    if (__builtin_expect(function == nullptr, 0))
-        find_real_socket_functions();
-    return function;
+    return known_by(function, find_real_socket_functions);
 }
 
 template <class F, class... Args>

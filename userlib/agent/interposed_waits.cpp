@@ -15,7 +15,6 @@
 #include "agent/timed_wait.hpp"
 
 #include <cerrno>
-#include <dlfcn.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <threads.h>
@@ -38,18 +37,9 @@ struct {
 } real;
 
 template <class F>
-void find(F &function, const char *name)
-{
-    function = reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
-}
-
-// Another library's constructor may come before ours after all.
-template <class F>
 F known(F &function)
 {
-    if (__builtin_expect(function == nullptr, 0))
-        find_real_wait_functions();
-    return function;
+    return known_by(function, find_real_wait_functions);
 }
 
 constexpr int64_t ms = 1'000'000;

@@ -36,6 +36,7 @@ namespace {
     cryo::agent::find_real_wait_functions();
     cryo::agent::find_real_socket_functions();
     cryo::agent::find_real_exec_functions();
+    cryo::agent::find_real_shell_functions();
     cryo::agent::remember_environment(environment);
     cryo::agent::find_real_ipc_functions();
     cryo::agent::find_real_memory_functions();

@@ -54,6 +54,11 @@ bool will_listen(const Proc &proc)
     }
     if (environment && environment->find("libcr_run.so") != std::string::npos)
         return true;
+    // The shell of a system() that is about to execute itself (agent/interposed_shell.cpp).
+    const Result<std::string> command = proc.read("cmdline");
+    if (command && command->find("export LD_PRELOAD=") != std::string::npos &&
+        command->find("/libcr_") != std::string::npos)
+        return true;
     // One that has come to its end since has no memory to read that from.
     maps = proc.read("maps");
     return !maps || maps->empty();

@@ -307,8 +307,10 @@ Result<void> AgentSession::packet(void *to, size_t size, size_t least)
             errno = EINTR;
         }
     } while (n < 0 && errno == EINTR);
-    if (n < static_cast<ssize_t>(least == 0 ? size : least))
+    if (n <= 0)
         return lost(n < 0 ? errno : 0);
+    if (n < static_cast<ssize_t>(least == 0 ? size : least))
+        return other_protocol();
     heard_ = true;
     return {};
 }
@@ -320,10 +322,7 @@ Result<Reply> AgentSession::reply(Op op)
         return got.error();
     version_ = answer.version;
     if (answer.magic != agent::protocol_magic || answer.op != op)
-        return Error(CR_EVERSION,
-                     fmt::format("process {}: its agent answers in another protocol; it "
-                                 "runs under another release of Cryo",
-                                 pid_));
+        return other_protocol();
     return answer;
 }
 
@@ -464,6 +463,8 @@ Result<void> AgentSession::served()
 Result<void> AgentSession::await_resumed()
 {
     Reply answer = {};
+    if (!is_understood_)
+        return {}; // it goes on when we hang up
     // One that has not come to its handler yet may be in the kernel for as long as it likes
     // (vfork); it finds then that nobody asks any more.
     if (!heard_) {

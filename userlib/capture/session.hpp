@@ -182,11 +182,13 @@ class AgentSession
     // Of an older agent it may be shorter, but not than `least`; the rest is zero.
     Result<void> packet(void *to, size_t size, size_t least = 0);
     Error lost(int err) const;
+    Error other_protocol();
 
     Fd connection_;
     pid_t pid_;
     uint64_t deadline_ = 0;
     bool heard_ = false;                    // the agent has said anything
+    bool is_understood_ = true;             // what it says
     agent::Op asked_ = agent::Op::accepted; // what it was asked last
     uint16_t version_ = 0;                  // of the protocol that the agent speaks
     std::deque<agent::Op> asked_ahead_;

@@ -36,6 +36,14 @@ Error failure(pid_t pid, int kind, int code)
 
 } // namespace
 
+Error AgentSession::other_protocol()
+{
+    is_understood_ = false;
+    return Error(CR_EVERSION, fmt::format("process {}: its agent answers in another protocol; it "
+                                          "runs under another release of Cryo",
+                                          pid_));
+}
+
 Result<void> AgentSession::ask_to_prepare(const agent::RequestInfo &request)
 {
     if (Result<void> sent = send(Op::prepare); !sent)
@@ -48,14 +56,16 @@ Result<void> AgentSession::ask_to_prepare(const agent::RequestInfo &request)
 Result<AgentSession::Prepared> AgentSession::prepared()
 {
     Reply answer = {};
-    if (!packet(&answer, sizeof(answer)))
+    const Result<void> got = packet(&answer, sizeof(answer));
+    if (!got && got.error().code() == CR_EVERSION)
+        return got.error();
+    if (!got)
         return Error(
             ESRCH,
             fmt::format("process {} ended, or executed another program, before it could be saved",
                         pid_));
     if (answer.magic != agent::protocol_magic)
-        return Error(CR_EVERSION,
-                     fmt::format("process {}: its agent answers in another protocol", pid_));
+        return other_protocol();
     switch (answer.op) {
     case Op::accepted:
         return Prepared{.op = answer.op};
@@ -72,8 +82,7 @@ Result<AgentSession::Prepared> AgentSession::prepared()
         return failure(pid_, static_cast<int>(answer.value & 0xff),
                        static_cast<int>(-answer.result));
     default:
-        return Error(CR_EVERSION,
-                     fmt::format("process {}: its agent answers in another protocol", pid_));
+        return other_protocol();
     }
 }
 

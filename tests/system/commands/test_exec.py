@@ -47,6 +47,10 @@ CLEANED = {
     "posix_spawn": "os.waitpid(os.posix_spawn(CAT, ['cat'], {}), 0)",
     "posix_spawnp": "os.waitpid(os.posix_spawnp('cat', ['cat'], {}), 0)",
     "vfork": "subprocess.run(['cat'], env={})",
+    "system": "os.environ.clear(); os.system('exec cat')",
+    "system, quoted": "os.environ.clear(); os.system('''printf '%s' 'a b'\\\\''c' >quoted; cat; true''')",
+    "clearenv, then system": "LIBC.clearenv(); os.system('exec cat')",
+    "popen": "os.environ.clear(); os.dup2(1, 9); LIBC.pclose(V(LIBC.popen(b'exec cat >&9', b'r')))",
     "another library": "os.execve(CAT, ['cat'], {'LD_PRELOAD': '/lib/x86_64-linux-gnu/libm.so.6'})",
 }
 
@@ -62,7 +66,8 @@ class Cleaned(case.Case):
     def cat(self, how, *options):
         """A program under cr_run that has come to be `cat`, and the pid of that."""
         program = self.spawn(case.command("cr_run"), *options, "/usr/bin/python3", "-S", "-c",
-                             f"import os, subprocess; CAT = '/usr/bin/cat'; {how}",
+                             "import ctypes, os, subprocess; CAT = '/usr/bin/cat'; V = ctypes.c_void_p; "
+                             f"LIBC = ctypes.CDLL(None); LIBC.popen.restype = V; {how}",
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         program.stdin.write("there\n")
         program.stdin.flush()
@@ -79,6 +84,12 @@ class Cleaned(case.Case):
                 self.assertEqual(1, len(preloaded))
                 self.assertIn(b"libcr_run.so", preloaded[0])
                 self.end(program)
+
+    def test_commands_of_shells_stay_as_they_are(self):
+        program = self.cat(CLEANED["system, quoted"])[0]
+        with open(self.path("quoted"), encoding="ascii") as file:
+            self.assertEqual("a b'c", file.read())
+        self.end(program)
 
     def test_nothing_else_is_added(self):
         program, pid = self.cat("os.execve(CAT, ['cat'], {'A': '1', 'B': '2'})", "--signal", "40")

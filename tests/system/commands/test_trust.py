@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whatever goes wrong, the answer is clear, the last image is good, and the program goes on."""
 import errno
+import glob
 import os
 import shutil
 import signal
@@ -16,6 +17,22 @@ import case
 import processes
 
 ENOSUPPORT = 2356 & 0xff  # CR_ENOSUPPORT
+EVERSION = 2357 & 0xff  # CR_EVERSION
+# Listens where an agent would.
+STRANGER = """
+import os, signal, socket, sys
+signal.signal(signal.SIGRTMAX, lambda *_: None)
+place = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+place.bind(f"\\0cryo.{os.readlink('/proc/self/ns/pid')}.{os.getpid()}")
+place.listen()
+print("ready", flush=True)
+while True:
+    peer = place.accept()[0]
+    peer.recv(5000)
+    peer.send(sys.argv[1].encode())
+    while peer.recv(5000):
+        pass
+"""
 BIG = "memory = bytearray(b'x' * (24 << 20))"
 LIBC = "import ctypes; libc = ctypes.CDLL(None, use_errno=True)\n"
 
@@ -191,6 +208,48 @@ assert libc.prctl(22, 2, ctypes.byref(Program(1, allow)), 0, 0) == 0
         self.assertIn("setuid", said)
         self.assertEqual("S", case.state(program.pid))
         self.assertIn("setuid", program.stderr.readline())
+
+    def test_setuid_child(self):
+        """Root's program, executed by a plain user's; where we are one, our own gains nothing."""
+        shutil.copy("/bin/sleep", self.path("privileged"))
+        os.chmod(self.path("privileged"), 0o4755)
+        if os.geteuid() != 0 or os.statvfs(self.directory).f_flag & os.ST_NOSUID:
+            return
+        os.chmod(self.directory, 0o777)
+        build = os.path.dirname(os.path.dirname(case.command("cr_run")))
+        library = glob.glob(os.path.join(build, "lib*", "**", "libcr_run.so"), recursive=True)[0]
+        for file in (case.command("cr_run"), case.command("cr_checkpoint"), library):
+            copy = self.path(os.path.relpath(file, build))
+            os.makedirs(os.path.dirname(copy), exist_ok=True)
+            shutil.copy(file, copy)
+        user = {"user": 1000, "group": 1000, "extra_groups": []}
+        program = self.spawn(self.path("bin/cr_run"), "/usr/bin/python3", "-S", "-c",
+                             "import subprocess; subprocess.run(['./privileged', '1000'])",
+                             stderr=subprocess.DEVNULL, **user)
+        case.wait_until("its child", lambda: [
+            pid for pid in processes.children(program.pid)
+            if os.readlink(f"/proc/{pid}/exe") == self.path("privileged")])
+        child = processes.children(program.pid)[0]
+        self.assertEqual(["1000", "0"], case.status(child, "Uid").split()[:2])
+        done = subprocess.run([self.path("bin/cr_checkpoint"), "-f", "image", str(program.pid)],
+                              cwd=self.directory, capture_output=True, text=True, check=False,
+                              timeout=case.PATIENCE, **user)
+        self.assertIn(done.returncode, (errno.EPERM, ENOSUPPORT), done.stderr)
+        self.assertIn(f"process {child}", done.stderr)
+        self.assertIn("setuid", done.stderr)
+        self.assertFalse(os.path.exists(self.path("image")))
+        self.assertEqual("S", case.state(program.pid))
+        self.assertEqual("S", case.state(child))
+
+    def test_other_protocol(self):
+        """Who answers at an agent's address in words that are none of ours."""
+        for answer in (b"x", b"x" * 64, b"x" * 5000):
+            with self.subTest(len(answer)):
+                program = self.spawn("/usr/bin/python3", "-S", "-c", STRANGER, answer.decode())
+                self.assertEqual("ready\n", program.stdout.readline())
+                said = self.refuse(EVERSION, "-f", "image", program.pid)
+                self.assertIn(f"process {program.pid}: its agent answers in another protocol", said)
+                self.assertIsNone(program.poll())
 
     def test_static_child(self):
         with open(self.path("static"), "wb") as file:
