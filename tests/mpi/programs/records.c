@@ -96,10 +96,15 @@ static void by_view(int round)
     MPI_Status status;
     for (int i = 0; i < 2 * BLOCK; i++)
         numbers[i] = round * 1000 + rank * 100 + i;
+    int count;
     OK(MPI_File_write_all(striped, numbers, BLOCK, MPI_INT, &status));
-    usleep(200);
     OK(MPI_File_write_all_begin(striped, numbers + BLOCK, BLOCK, MPI_INT));
+    usleep(500); /* the library that began it may not be the one that ends it */
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    usleep(500);
     OK(MPI_File_write_all_end(striped, numbers + BLOCK, &status));
+    OK(MPI_Get_count(&status, MPI_INT, &count));
+    CHECK(count == BLOCK);
     settle(striped);
     OK(MPI_File_seek(striped, -2 * BLOCK, MPI_SEEK_CUR));
     OK(MPI_File_read(striped, back, BLOCK, MPI_INT, &status));
@@ -223,6 +228,30 @@ static void several(int round)
     }
 }
 
+/* Several of all ranks in one wait: what the library does for each must come in one order. */
+static void together(int round)
+{
+    int numbers[REQUESTS][BLOCK], back[REQUESTS][BLOCK] = {{0}};
+    MPI_Request requests[REQUESTS];
+    const MPI_Offset behind = ROUNDS_KEPT * 2 * BLOCK;
+    for (int i = 0; i < REQUESTS; i++) {
+        for (int k = 0; k < BLOCK; k++)
+            numbers[i][k] = round * 1000 + rank * 100 + i * BLOCK + k;
+        OK(MPI_File_iwrite_at_all(striped, behind + i * BLOCK, numbers[i], BLOCK, MPI_INT,
+                                  &requests[i]));
+    }
+    if (rank % 2 == round % 2)
+        usleep(200);
+    CHECK(wait_for_several(0, REQUESTS, requests) == REQUESTS);
+    settle(striped);
+    for (int i = 0; i < REQUESTS; i++)
+        OK(MPI_File_iread_at_all(striped, behind + i * BLOCK, back[i], BLOCK, MPI_INT,
+                                 &requests[i]));
+    CHECK(wait_for_several(0, REQUESTS, requests) == REQUESTS);
+    CHECK(memcmp(numbers, back, sizeof(back)) == 0);
+    add(back, sizeof(back));
+}
+
 int main(int argc, char **argv)
 {
     const int rounds = argc > 1 ? atoi(argv[1]) : 20;
@@ -236,6 +265,7 @@ int main(int argc, char **argv)
         by_common_position(round);
         later(round);
         several(round);
+        together(round);
     }
     OK(MPI_File_close(&doomed));
     OK(MPI_File_close(&own));

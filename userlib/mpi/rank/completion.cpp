@@ -34,6 +34,21 @@ void settle_receive(Request &r)
     r.untold = r.error != MPI_SUCCESS;
 }
 
+// A collective function of a file takes steps in which the ranks meet whenever the library is asked
+// for it: where there are several, all ranks must ask for them in the same order, as the library's
+// own MPI_Waitall does.
+bool poll_in_order(const Request &r)
+{
+    const Engine::Busy busy(*engine);
+    StockMpi &mpi = engine->mpi();
+    while (!r.complete) {
+        Request *oldest = mpi.under_way.first_of(r.queue);
+        if (oldest == nullptr || !mpi.ask(*oldest))
+            break;
+    }
+    return r.complete;
+}
+
 } // namespace
 
 MPI_Request handle_of_request(Request &request)
@@ -125,6 +140,8 @@ bool poll(Request &r)
             settle_receive(r);
         return r.complete;
     }
+    if (r.queue != nullptr)
+        return poll_in_order(r);
     spin::One once = {.request = real_place(r), .status = {}, .flag = 0, .error = 0};
     once.error = call(stock.Test, once.request, &once.flag, &once.status);
     if (once.flag != 0 || once.error != MPI_SUCCESS)

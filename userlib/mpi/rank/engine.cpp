@@ -433,12 +433,13 @@ uint64_t start(bookmark::Comm *comm)
     return comm->clock;
 }
 
-int track(int result, MPI_Request *place, Use use)
+int track(int result, MPI_Request *place, Use use, const Object *queue)
 {
     if (result != MPI_SUCCESS || is_null(*place))
         return result;
     Request &r = *begin_record<Request>(object_of(*place));
     r.use = use;
+    r.queue = queue;
     r.active = true;
     if (use == Use::other || use == Use::file) {
         const Guard guard;

@@ -260,11 +260,12 @@ uint64_t started(Handle handle)
     return on ? start(counted(handle)) : 0;
 }
 
-// A request that the library has made for anything but a message. Returns `result`.
-int track(int result, MPI_Request *place, Use use);
-inline int tracked(int result, MPI_Request *place, Use use = Use::other)
+// A request that the library has made for anything but a message; `queue`: the file of a collective
+// function. Returns `result`.
+int track(int result, MPI_Request *place, Use use, const Object *queue);
+inline int tracked(int result, MPI_Request *place, Use use = Use::other, MPI_File queue = nullptr)
 {
-    return on && place != nullptr ? track(result, place, use) : result;
+    return on && place != nullptr ? track(result, place, use, object_of(queue)) : result;
 }
 
 // A communicator whose messages are not counted: from here on this rank cannot be saved.

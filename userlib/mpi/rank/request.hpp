@@ -45,6 +45,7 @@ struct Request : bookmark::Receive {
     Object *copy = nullptr; // of MPI_Comm_idup: a communicator that is none before it completes
     Partitioned *partitioned = nullptr;
     Request *next_orphan = nullptr; // freed by the program while it was active
+    const Object *queue = nullptr;  // a file: such requests end in the order of their beginning
 };
 
 struct Message : bookmark::Matched {};
@@ -125,6 +126,15 @@ class Requests
         (request.older != nullptr ? request.older->newer : first_) = request.newer;
         (request.newer != nullptr ? request.newer->older : last_) = request.older;
         request.older = request.newer = nullptr;
+    }
+
+    // The oldest of a queue.
+    Request *first_of(const Object *queue) const
+    {
+        Request *r = first_;
+        while (r != nullptr && r->queue != queue)
+            r = r->newer;
+        return r;
     }
 
   private:

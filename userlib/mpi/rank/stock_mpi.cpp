@@ -249,21 +249,27 @@ void StockMpi::progress()
     call(stock.Iprobe, MPI_ANY_SOURCE, MPI_ANY_TAG, self_, &flag, &status);
 }
 
+bool StockMpi::ask(Request &r)
+{
+    int flag = 0;
+    const int error = call(stock.Test, real_place(r), &flag, &r.status);
+    if (flag == 0 && error == MPI_SUCCESS)
+        return false;
+    under_way.remove(r);
+    use_copy(r);
+    r.error = error;
+    r.complete = true;
+    return true;
+}
+
 bool StockMpi::settled()
 {
     bool all = true;
     for (Request *r = under_way.first(), *next; r != nullptr; r = next) {
         next = r->newer;
-        int flag = 0;
-        const int error = call(stock.Test, real_place(*r), &flag, &r->status);
-        if (flag == 0 && error == MPI_SUCCESS) {
+        const bool first = r->queue == nullptr || under_way.first_of(r->queue) == r;
+        if (!first || !ask(*r))
             all = false;
-            continue;
-        }
-        under_way.remove(*r);
-        use_copy(*r);
-        r->error = error;
-        r->complete = true;
     }
     return all;
 }

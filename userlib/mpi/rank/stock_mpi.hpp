@@ -28,6 +28,8 @@ class StockMpi : public bookmark::Mpi
     // A communicator of this process alone, over which drained messages are unpacked.
     void begin();
     void end();
+    // Whether the library has completed one that is under way; then it is noted.
+    bool ask(Request &request);
     void progress(); // of the library
 
     uint64_t withdrawn() const { return withdrawn_; }

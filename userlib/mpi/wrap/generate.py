@@ -188,6 +188,8 @@ class Function:
             if self.name.endswith("_init"):
                 return f"turn.described({', '.join([call, name, 'comm', self.again()] + self.needed())})"
             use = ", rank::Use::file" if self.parameters[0].handle == "MPI_File" else ""
+            if use and self.collective:
+                use += f", {self.parameters[0].name}"
             call = f"rank::tracked({call}, {name}{use})"
             if not self.made("MPI_Comm"):
                 return call
@@ -224,6 +226,11 @@ class Function:
         arguments = ", ".join([f"stock.{self.field()}"] + [p.argument() for p in self.parameters])
         settled = [p.local() for p in self.parameters if p.mark in ("out", "inout")]
         kept = [p.local() for p in self.parameters if p.mark == "kept"]
+        if split := re.fullmatch(r"(File_\w+)_(begin|end)(_c)?", self.name):
+            end = f"stock.{split[1]}_end"
+            if split[2] == "begin":
+                return f"return begin_split(fh, {end}, buf, [&] {{ return call({arguments}); }});"
+            return f"return end_split(fh, {end}, buf, status);"
         if kept:
             return self.returning(f"done_keeping(call({arguments}), {', '.join(settled + kept)})")
         if settled:

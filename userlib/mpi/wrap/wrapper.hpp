@@ -15,6 +15,7 @@
 #include "mpi/rank/engine.hpp"
 #include "mpi/rank/windows.hpp"
 #include "mpi/wrap/handles.hpp"
+#include "mpi/wrap/split.hpp"
 
 #define EXPORTED extern "C" [[gnu::visibility("default")]]
 
