@@ -177,4 +177,9 @@ void unkeep(void *memory, size_t bytes)
     arena::kept_free.give(arena::number(memory), bytes);
 }
 
+bool is_keeping()
+{
+    return arena::kept_free.is_busy();
+}
+
 } // namespace cryo::capsule

@@ -109,5 +109,7 @@ void forget();
 // pages. Null when there is none left.
 void *keep(size_t bytes);
 void unkeep(void *memory, size_t bytes);
+// Somebody is in one of these: a signal's handler that finds it so must call neither.
+bool is_keeping();
 
 } // namespace cryo::capsule

@@ -29,6 +29,7 @@ class FreeRanges
 
     // In a restored copy, before reset().
     void forget_lock() { lock_.forget(); }
+    bool is_busy() const { return lock_.is_taken(); }
 
     uintptr_t take(size_t bytes, size_t alignment)
     {

@@ -67,8 +67,8 @@ Engine::Engine(const Hooks &hooks, bookmark::WorldRank self, uint32_t ranks)
 
 bool Engine::try_lock()
 {
-    if (memory().busy())
-        return false;
+    if (memory().busy() || capsule::is_keeping())
+        return false; // this may be a signal's handler, in the thread that is in there
     if (many) {
         uint32_t expected = free;
         return busy_.compare_exchange_strong(expected, held, std::memory_order_acquire);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // MPI_Isendrecv and MPI_Isendrecv_replace, of other MPI functions: the request is the receive's. So
 // that its end is the end of both, what is sent is a copy, which lives until it is gone.
+//
+// RULE: who holds a lock or is in capsule::keep is Inside, where no signal makes it stand still;
+// between the MPI functions it is not, for a checkpoint may come then.
 #include "mpi/capsule/lock.hpp"
 #include "mpi/wrap/wrapper.hpp"
 
@@ -20,14 +23,31 @@ struct Copy {
 capsule::Lock lock;
 Copy *copies; // under way
 
+Copy *make_copy(size_t bytes)
+{
+    const Inside inside;
+    auto *copy = static_cast<Copy *>(capsule::keep(bytes));
+    if (copy != nullptr)
+        copy->bytes = bytes;
+    return copy;
+}
+
+void drop(Copy *copy)
+{
+    const Inside inside;
+    capsule::unkeep(copy, copy->bytes);
+}
+
 void add(Copy *copy)
 {
+    const Inside inside;
     const capsule::Hold hold(lock);
     copy->next = std::exchange(copies, copy);
 }
 
 Copy *take_all()
 {
+    const Inside inside;
     const capsule::Hold hold(lock);
     return std::exchange(copies, nullptr);
 }
@@ -44,7 +64,7 @@ void drop_sent(bool wait)
         else
             PMPI_Test(&copy->request, &flag, MPI_STATUS_IGNORE);
         if (flag != 0)
-            capsule::unkeep(copy, copy->bytes);
+            drop(copy);
         else
             add(copy);
     }
@@ -58,18 +78,16 @@ int send_copy(const void *buffer, int count, MPI_Datatype type, int target, int 
     int result = PMPI_Pack_size(count, type, comm, &size);
     if (result != MPI_SUCCESS)
         return result;
-    const size_t bytes = sizeof(Copy) + static_cast<size_t>(size);
-    auto *copy = static_cast<Copy *>(capsule::keep(bytes));
+    auto *copy = make_copy(sizeof(Copy) + static_cast<size_t>(size));
     if (copy == nullptr)
         return MPI_ERR_NO_MEM;
-    copy->bytes = bytes;
     result = PMPI_Pack(buffer, count, type, copy->data(), size, &used, comm);
     if (result == MPI_SUCCESS)
         result = PMPI_Isend(copy->data(), used, MPI_PACKED, target, tag, comm, &copy->request);
     if (result == MPI_SUCCESS)
         add(copy);
     else
-        capsule::unkeep(copy, bytes);
+        drop(copy);
     return result;
 }
 

@@ -64,6 +64,7 @@ ALIAS(MPI_Alloc_mem, PMPI_Alloc_mem)
 
 EXPORTED int PMPI_Free_mem(void *base)
 {
+    const Inside inside;
     if (base != nullptr) {
         auto *header = reinterpret_cast<Header *>(static_cast<char *>(base) - page);
         capsule::unkeep(header, header->bytes);

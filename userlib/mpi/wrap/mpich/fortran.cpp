@@ -77,6 +77,7 @@ EXPORTED int MPII_Win_set_attr(MPI_Win win, int keyval, void *value, int /*type*
 EXPORTED void MPII_Keyval_set_proxy(int keyval, decltype(KeyvalProxies::copy) copy,
                                     decltype(KeyvalProxies::remove) remove)
 {
+    const Inside inside;
     set_keyval_proxies(keyval, {.copy = copy, .remove = remove});
 }
 
