@@ -8,7 +8,9 @@
 #include "check.h"
 
 #include <dlfcn.h>
+#ifdef OPEN_MPI
 #include <mpi-ext.h>
+#endif
 #include <sched.h>
 #include <stdlib.h>
 
@@ -22,12 +24,21 @@ static int in[2], out[2], word, to[MOST], from[MOST], lengths[MOST], places[MOST
 static MPI_Datatype types[MOST];
 static MPI_Request requests[SEVERAL];
 
-/* 5.0 has them without the X. */
-static __typeof__(&MPIX_Allreduce_init) allreduce_init;
-static __typeof__(&MPIX_Alltoallw_init) alltoallw_init;
-static __typeof__(&MPIX_Barrier_init) barrier_init;
-static __typeof__(&MPIX_Bcast_init) bcast_init;
-static __typeof__(&MPIX_Gather_init) gather_init;
+/* Open MPI 5.0 and MPICH have them without the X. */
+#ifdef OPEN_MPI
+#define TYPE(name) __typeof__(&MPIX_##name)
+#define IS_RIGHT 1
+#else
+#define TYPE(name) __typeof__(&MPI_##name)
+/* MPICH 4.0.2 copies what the root of a gather has itself when the request is made, and
+ * MPI_Waitany finds inactive requests of this kind. */
+#define IS_RIGHT 0
+#endif
+static TYPE(Allreduce_init) allreduce_init;
+static TYPE(Alltoallw_init) alltoallw_init;
+static TYPE(Barrier_init) barrier_init;
+static TYPE(Bcast_init) bcast_init;
+static TYPE(Gather_init) gather_init;
 
 static void *find(const char *name)
 {
@@ -115,7 +126,7 @@ static void compare(int round)
     CHECK(word == 7 * round);
     for (int i = 0; i < size; i++) {
         CHECK(from[i] == 100 * i + rank + round);
-        CHECK(rank != 0 || all[i] == i);
+        CHECK(rank != 0 || all[i] == i || (i == 0 && !IS_RIGHT));
     }
     sum = mix(sum, from, (size_t)size * sizeof(int));
     sum = mix(sum, &out[0], sizeof(out[0]));
@@ -136,7 +147,7 @@ static void between(int round)
 static void finish(int round)
 {
     int index = 0, flag = 0;
-    if (round % 3 == 0) {
+    if (round % 3 == 0 || (round % 3 == 1 && !IS_RIGHT)) {
         OK(MPI_Waitall(SEVERAL, requests, MPI_STATUSES_IGNORE));
     } else if (round % 3 == 1) {
         for (int i = 0; i < SEVERAL; i++) {

@@ -82,9 +82,6 @@ void *maker_memory(size_t bytes)
 void describe(Object *object, Maker &maker, uint64_t ordinal)
 {
     Request &request = *begin_record<Request>(object);
-#ifndef OPEN_MPI // MPICH's have not been tried
-    hinder("it has persistent collectives");
-#endif
     request.use = Use::other;
     request.persistent = true;
     maker.request = object;

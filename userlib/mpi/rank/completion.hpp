@@ -12,10 +12,12 @@ namespace cryo::mpi::rank {
 // The quick way may be gone: the library knows all of this request. (An inactive one is null to
 // it.) Requests of files are not for a library's loop over several: MPICH's, which are generalized
 // ones of its own, are polled by MPI_Testall and its like once more after they are complete, and an
-// assertion ends the program.
+// assertion ends the program. Nor are persistent collectives, which MPICH's MPI_Testall takes for
+// errors.
 inline bool is_native(const Request &r)
 {
-    return !r.active || (!r.complete && r.use != Use::partitioned && r.use != Use::file &&
+    const bool for_one = r.use == Use::file || (r.use == Use::other && r.persistent);
+    return !r.active || (!r.complete && r.use != Use::partitioned && !for_one &&
                          (r.use != Use::receive || r.state == bookmark::Receive::State::posted));
 }
 

@@ -169,6 +169,11 @@ void prepare_meetings()
     build_bridge();
 }
 
+MPI_Comm bridge_of_library()
+{
+    return bridge;
+}
+
 void restore_meetings()
 {
     if (bridge != nullptr)

@@ -10,9 +10,14 @@
 // engine does not look into.
 #pragma once
 
+#include "mpi/wrap/stock.hpp"
+
 namespace cryo::mpi::rank {
 
 void prepare_meetings(); // in MPI_Init, in all ranks, also where nothing is counted
 void restore_meetings(); // after a restart, in all ranks
+
+// The library's handle of the bridge; null before prepare_meetings().
+MPI_Comm bridge_of_library();
 
 } // namespace cryo::mpi::rank

@@ -321,12 +321,7 @@ void describe_receive(Request &r)
 
 void prepare_partitioned()
 {
-#ifdef OPEN_MPI
-    constexpr bool may_be_called = true;
-#else
-    constexpr bool may_be_called = false; // MPICH's are not covered
-#endif
-    if (!may_be_called || capsule::symbol("PMPI_Psend_init") == nullptr)
+    if (capsule::symbol("PMPI_Psend_init") == nullptr)
         return;
     make_companion(MPI_COMM_WORLD, &place);
     if (!on)

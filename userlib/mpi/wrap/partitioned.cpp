@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Partitioned messages, which Open MPI has since 5.0.
+// Partitioned messages, which MPICH has, and Open MPI since 5.0.
 #include "mpi/rank/partitioned.hpp"
 #include "mpi/wrap/wrapper.hpp"
 
