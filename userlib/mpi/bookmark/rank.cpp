@@ -304,6 +304,8 @@ void Rank::serve()
         return;
     case Phase::asked:
         receives_.sweep();
+        // The sender of what a matched probe holds may be unable to stop before it is taken.
+        receives_.absorb();
         drain_all();
         mpi_.settled();
         if (must_hold()) {
