@@ -94,6 +94,19 @@ static int fork_in_callback(const struct callback *cb)
     return status;
 }
 
+/* The child, in which this is 1, goes on after the callback; its parent waits for its end. */
+static int part(const struct callback *cb)
+{
+    const pid_t child = fork();
+    int status = -1;
+    if (child == 0)
+        return 1;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    say(cb->name, status == 0 ? "child has ended" : "?");
+    return 0;
+}
+
 static int checkpoint_flags(const struct callback *cb)
 {
     if (is(cb, "temp"))
@@ -194,7 +207,7 @@ static int callback(void *arg)
     const struct callback *cb = arg;
     say(cb->name, "enter");
     before_image(cb);
-    if (is(cb, "early"))
+    if (is(cb, "early") || (is(cb, "parts") && part(cb)))
         return 0;
     if (is(cb, "fails"))
         return 1;
@@ -231,9 +244,32 @@ static void *other_thread(void *arg)
     if (cr_init() < 0)
         abort();
     add(arg);
+    if (is(arg, "ended"))
+        return NULL;
     pthread_barrier_wait(&barrier);
     await_end();
     return NULL;
+}
+
+static void register_late(void)
+{
+    static struct callback late = {.name = "late", .context = CR_SIGNAL_CONTEXT};
+    await_file(".ask");
+    say("main", "registers");
+    add(&late);
+    say("main", "has registered");
+}
+
+/* The child is the client from now on. */
+static void be_child(void)
+{
+    int status = -1;
+    const pid_t child = fork();
+    if (child == 0)
+        return;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    _exit(WEXITSTATUS(status));
 }
 
 static void *plain_thread(void *arg)
@@ -247,6 +283,8 @@ int main(int argc, char **argv)
     pthread_t thread;
     int with_init = 1;
     int asked = 0;
+    int registers = 0;
+    int is_child = 0;
     log_name = argv[1];
     log_fd = open(argv[1], O_WRONLY | O_CREAT | O_APPEND, 0600);
     pthread_barrier_init(&barrier, NULL, 2);
@@ -267,6 +305,14 @@ int main(int argc, char **argv)
         }
         if (strcmp(argv[i], "asked") == 0) {
             asked = 1;
+            continue;
+        }
+        if (strcmp(argv[i], "registers") == 0) {
+            registers = 1;
+            continue;
+        }
+        if (strcmp(argv[i], "child") == 0) {
+            is_child = 1;
             continue;
         }
         if (strcmp(argv[i], "free") == 0) {
@@ -292,13 +338,20 @@ int main(int argc, char **argv)
         }
         if (pthread_create(&thread, NULL, other_thread, cb) != 0)
             return 1;
-        pthread_barrier_wait(&barrier);
+        if (is(cb, "ended"))
+            pthread_join(thread, NULL);
+        else
+            pthread_barrier_wait(&barrier);
     }
+    if (is_child)
+        be_child();
     say("ready", number(getpid()));
     if (asked) {
         await_file(".ask");
         say("main", "runs");
     }
+    if (registers)
+        register_late();
     await_end();
     say("main", "ends");
     return 9;

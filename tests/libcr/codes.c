@@ -165,6 +165,59 @@ static void full(void)
     CHECK(result_of(args, 0) == 0);
 }
 
+/* Requests that nobody has reaped: there is an end to them. */
+static void many(void)
+{
+    cr_checkpoint_handle_t handles[100];
+    int count = 0;
+    cr_checkpoint_args_t args = arguments(0x3fffffff, CR_CHKPT_ASYNC_ERR);
+    while (count < 100 && cr_request_checkpoint(&args, &handles[count]) == 0)
+        count++;
+    CHECK(count >= 16 && count < 100 && errno == EMFILE);
+    for (int i = 0; i < count; i++)
+        FAILS(cr_reap_checkpoint(&handles[i]), ESRCH);
+    args.cr_target = 0;
+    CHECK(result_of(args, 0) == 0);
+}
+
+/* Two at the same time: the log of each is its own. */
+static void logs(void)
+{
+    char pid[2][32];
+    pid_t of[2];
+    cr_checkpoint_handle_t handles[2];
+    char *text[2] = {NULL, NULL};
+    for (int i = 0; i < 2; i++) {
+        of[i] = child(execute_without);
+        snprintf(pid[i], sizeof(pid[i]), "process %d ", (int)of[i]);
+        cr_checkpoint_args_t args = arguments(of[i], 0);
+        CHECK(cr_request_checkpoint(&args, &handles[i]) == 0);
+        close(args.cr_fd);
+    }
+    for (int i = 0; i < 2; i++) {
+        errno = 0;
+        CHECK(cr_poll_checkpoint_msg(&handles[i], NULL, &text[i]) == CR_POLL_CHKPT_ERR_POST &&
+              errno == CR_ENOSUPPORT);
+    }
+    for (int i = 0; i < 2; i++) {
+        CHECK(strstr(text[i], pid[i]) != NULL && strstr(text[i], pid[1 - i]) == NULL);
+        free(text[i]);
+        end(of[i]);
+    }
+}
+
+/* An image that cannot be written. */
+static void disk(void)
+{
+    const pid_t pid = child(NULL);
+    cr_checkpoint_args_t args = arguments(pid, 0);
+    close(args.cr_fd);
+    args.cr_fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
+    CHECK(result_of(args, 0) == ENOSPC);
+    CHECK(kill(pid, 0) == 0 && save(pid, 0, 0) == 0);
+    end(pid);
+}
+
 static void by_descriptor(void)
 {
     struct stat status;
@@ -191,8 +244,8 @@ static void nowhere(void)
 int main(int argc, char **argv)
 {
     static const struct subject all[] = {
-        {"traced", traced}, {"contents", contents}, {"place", place},
-        {"time", timed},    {"wait", waits},        {"strangers", strangers},
-        {"full", full},     {"fd", by_descriptor},  {"nowhere", nowhere}};
+        {"traced", traced},   {"contents", contents},   {"place", place}, {"time", timed},
+        {"wait", waits},      {"strangers", strangers}, {"full", full},   {"fd", by_descriptor},
+        {"nowhere", nowhere}, {"many", many},           {"logs", logs},   {"disk", disk}};
     return argc < 4 ? 2 : judge(argv, all, sizeof(all) / sizeof(all[0]));
 }

@@ -9,7 +9,8 @@
  * there is LOG.go. LOG.ask: a line "SCOPE TARGET FLAGS IMAGE", for which it requests a checkpoint.
  * LOG.fork: it makes a child, which does the same with LOG.child. LOG.vfork: a line with a shell's
  * command, which it executes without Cryo when there is LOG.exec, as the child of a child that ends
- * then. It ends when LOG.end exists. The log has what came of it all.
+ * then. LOG.leave: it ends without waiting for its child, which has another parent then. It ends
+ * when LOG.end exists. The log has what came of it all.
  */
 #include <libcr.h>
 
@@ -170,6 +171,8 @@ int main(int argc, char **argv)
             child = make_child();
         if (there("vfork"))
             make_orphan();
+        if (there("leave"))
+            return 8;
         pause_shortly();
     }
     if (child > 0 && (waitpid(child, &status, 0) != child || WEXITSTATUS(status) != 9))

@@ -69,6 +69,82 @@ class Order(Case):
         self.goes_on(again)
         again.stderr.close()
 
+    def saver(self, program, *options):
+        """A running cr_checkpoint."""
+        return subprocess.Popen(self.lab.command("cr_checkpoint", "-q", *options, "-f",
+                                                 self.lab.image, str(program.pid)),
+                                cwd=self.lab.directory)
+
+    def test_signal_context_waits_for_all_thread_contexts_and_the_program_does_not(self):
+        program = self.lab.start("s1", "t1:waits", "t2", "o1", "asked")
+        saver = self.saver(program)
+        self.lab.await_line("t1 enter", program)
+        self.lab.touch("ask")
+        self.lab.await_line("main runs", program)
+        self.assertEqual(self.lab.log(), ["t2 enter", "t1 enter", "main runs"])
+        self.lab.touch("go")
+        self.assertEqual(saver.wait(lab.PATIENCE), 0)
+        self.goes_on(program)
+
+    def test_threads_run_their_callbacks_at_the_same_time(self):
+        program = self.lab.start("s1:waits", "o1:waits", "o2:waits")
+        saver = self.saver(program)
+        for name in ("s1", "o1", "o2"):  # none of them goes on before all are there
+            self.lab.await_line(f"{name} enter", program)
+        self.lab.touch("go")
+        self.assertEqual(saver.wait(lab.PATIENCE), 0)
+        self.goes_on(program)
+
+    def test_nobody_goes_on_before_all_have_come_to_their_checkpoint(self):
+        program = self.lab.start("s1", "t1", "o1:waits")
+        saver = self.saver(program)
+        self.lab.await_line("o1 enter", program)
+        self.lab.await_line("s1 enter", program)
+        self.lab.touch("go")
+        self.assertEqual(saver.wait(lab.PATIENCE), 0)
+        for name in ("s1", "t1", "o1"):
+            self.lab.await_line(f"{name} 0", program)
+        log = self.lab.log()
+        self.assertEqual(log[0], "t1 enter")
+        self.assertLess(max(log.index(f"{name} enter") for name in ("s1", "t1", "o1")),
+                        min(log.index(f"{name} 0") for name in ("s1", "t1", "o1")))
+        self.goes_on(program)
+
+    def test_threads_that_have_ended_take_their_callbacks_along(self):
+        program = self.lab.start("s1", "o1:ended", "t1")
+        self.save(program)
+        self.lab.await_line("s1 0", program)
+        self.assertEqual([line for line in self.lab.log() if line.startswith("o1")], [])
+        self.goes_on(program)
+
+    def test_child_has_the_callbacks_of_both_contexts(self):
+        program = self.lab.start("s1", "o1", "t1", "child")
+        child = int(self.lab.lines()[0].split()[1])
+        self.assertNotEqual(child, program.pid)
+        done = self.lab.run("cr_checkpoint", "-f", self.lab.image, str(child))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.lab.await_line("s1 0", program)
+        self.lab.await_line("t1 0", program)
+        self.assertEqual(self.lab.log()[:2], ["t1 enter", "s1 enter"])
+        self.assertEqual(sorted(self.lab.log()[2:]), ["s1 0", "t1 0"])
+        self.assertEqual(self.lab.end(program), 9)
+
+    def test_registration_waits_for_the_end_of_a_checkpoint(self):
+        program = self.lab.start("t1:waits", "registers")
+        saver = self.saver(program)
+        self.lab.await_line("t1 enter", program)
+        self.lab.touch("ask")
+        self.lab.await_line("main registers", program)
+        self.lab.touch("go")
+        self.lab.await_line("main has registered", program)
+        self.assertEqual(saver.wait(lab.PATIENCE), 0)
+        self.assertEqual(self.lab.log(), ["t1 enter", "main registers", "t1 0",
+                                          "main has registered"])
+        self.save(program, "--clobber")
+        self.lab.await_line("late 0", program)
+        self.assertEqual(self.lab.log()[4:6], ["t1 enter", "late enter"])
+        self.goes_on(program)
+
     def test_callbacks_of_several_threads(self):
         program = self.lab.start("s1", "o1", "o2", "o3", "t1", "thread")
         self.save(program)
@@ -159,6 +235,18 @@ class Votes(Case):
                 self.save(program, code=CR_EPERMFAIL)
                 self.assertEqual(program.wait(lab.PATIENCE), -signal.SIGKILL)
 
+    def test_failure_after_the_image_was_committed_leaves_it(self):
+        for word in ("s1:cont_fails", "t1:cont_fails"):
+            with self.subTest(word), lab.Lab() as self.lab:
+                program = self.lab.start(word)
+                done = self.lab.checkpoint(program, "-S", str(int(signal.SIGCONT)))
+                self.assertEqual(done.returncode, CR_EPERMFAIL & 0xff, done.stderr)
+                self.assertEqual(program.wait(lab.PATIENCE), -signal.SIGKILL)
+                again = self.lab.restart("-q")
+                self.lab.await_line(f"{word[:2]} 1", again)
+                self.goes_on(again)
+                again.stderr.close()
+
     def test_failure_in_the_restored_copy(self):
         for word in ("s1:rstrt_fails", "t1:rstrt_fails"):
             with self.subTest(word), lab.Lab() as self.lab:
@@ -203,7 +291,18 @@ class Ends(Case):
             with self.subTest(word), lab.Lab() as self.lab:
                 program = self.lab.start(word, "s1")
                 self.save(program, code=CR_ETEMPFAIL)
+                # A thread of the program's is gone, with its callbacks; the library's comes again.
+                self.save(program, code=0 if word[0] == "o" else CR_ETEMPFAIL)
+                self.assertEqual(self.lab.log().count(f"{word[:2]} enter"), 1 + (word[0] == "t"))
                 self.goes_on(program)
+
+    def test_child_of_a_callback_ends_with_its_thread(self):
+        program = self.lab.start("t1:parts", "t2")
+        self.save(program)
+        self.lab.await_line("t2 0", program)
+        self.assertEqual(self.lab.log(), ["t2 enter", "t1 enter", "t2 -2364", "t1 child has ended",
+                                          "t1 0", "t2 0"])
+        self.goes_on(program)
 
     def test_fork_in_a_callback(self):
         for context in "st":
@@ -226,6 +325,14 @@ class Calls(Case):
             mine = [line.split(" ", 1)[1] for line in self.lab.log() if line.startswith(name)]
             self.assertEqual(mine[:6], ["enter", image, str(int(signal.SIGTERM)), "target",
                                         "requester", "no restart"])
+
+    def test_information_about_no_file(self):
+        program = self.lab.start("s1:info")
+        done = subprocess.run(self.lab.command("cr_checkpoint", "-q", "-F", "1", str(program.pid)),
+                              stdout=subprocess.PIPE, check=False, timeout=lab.PATIENCE)
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(self.lab.log()[1:3], ["s1 ", "s1 0"])
+        self.goes_on(program)
 
     def test_information_of_a_restart(self):
         program = self.lab.start("s1:rinfo")
@@ -263,18 +370,33 @@ class Calls(Case):
                                           "s2 not twice"])
         self.goes_on(program)
 
+    def hooks_come_after_callbacks(self, outcome):
+        log = self.lab.log()
+        for name, event in (("s1", 0), ("t1", 1)):
+            self.assertLess(log.index(f"{name} {outcome}"), log.index(f"hook {event + 3 * outcome}"))
+
+    def test_no_hooks_after_a_failure(self):
+        for word in ("t1:temp", "s1:temp"):
+            with self.subTest(word), lab.Lab() as self.lab:
+                program = self.lab.start("hooks", word, "thread")
+                self.save(program, code=CR_ETEMPFAIL)
+                self.goes_on(program)
+                self.assertNotIn("hook", "".join(self.lab.log()))
+
     def test_hooks(self):
         program = self.lab.start("hooks", "t1", "thread", "s1")
         self.save(program)
         self.lab.await_line("hook", program, 3)
         self.assertEqual(sorted(line for line in self.lab.log() if "hook" in line),
                          ["hook 0", "hook 1", "hook 2"])
+        self.hooks_come_after_callbacks(0)
         self.lab.kill(program)
         again = self.lab.restart("-q")
         for event in (3, 4, 5):
             self.lab.await_line(f"hook {event}", again)
         self.assertEqual(sorted(line for line in self.lab.log() if "hook" in line),
                          ["hook 3", "hook 4", "hook 5"])
+        self.hooks_come_after_callbacks(1)
         self.goes_on(again)
         again.stderr.close()
 

@@ -46,6 +46,18 @@ class Codes(unittest.TestCase):
     def test_no_descriptors_left(self):
         self.good("full")
 
+    def test_no_memory(self):
+        self.good("", "memory")
+
+    def test_many_requests(self):
+        self.good("many")
+
+    def test_logs_of_two_requests(self):
+        self.good("logs")
+
+    def test_full_disk(self):
+        self.good("disk")
+
     def test_deprecated_request_by_descriptor(self):
         self.good("fd")
 

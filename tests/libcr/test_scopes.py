@@ -8,6 +8,7 @@
 import errno
 import json
 import os
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -148,6 +149,11 @@ class Scopes(unittest.TestCase):
         a.await_line("callback 0")
         self.assertEqual(a.log()[1:-1], [f"forward {errno.ESRCH}"] * 4 +
                          [f"forward {errno.EINVAL}"] * 3)
+        if os.geteuid() != 0:
+            a.tell("forward", f"{PROC} 1\n")
+            self.assertEqual(self.save(a, "--clobber").returncode, 0)
+            a.await_line("callback 0", count=2)
+            self.assertEqual(a.log()[-2], f"forward {errno.EPERM}")
         self.end(a, b)
 
     def test_forward_to_what_cannot_be_saved_fails_for_all(self):
@@ -233,6 +239,38 @@ class Scopes(unittest.TestCase):
         self.assertEqual(self.members(), [a.pid, child.pid])
         self.end(child, a)
 
+    def test_member_that_leaves_the_tree_after_it_was_asked(self):
+        """Its parent has ended when all stand still: it has been told, and stays in, as an orphan."""
+        a = Process(self.world, "a")
+        between = a.fork()
+        leaving = between.fork()
+        a.tell("wait")
+        leaving.tell("wait")
+        saving = self.start_saving(a, "--tree")
+        for one in (a, between, leaving):
+            one.await_line("enter", saving)
+        between.tell("leave")
+        self.world.wait_for(lambda: leaving.pid in lab.processes.children(os.getpid()),
+                            "another parent", saving)
+        for one in (a, leaving):
+            one.touch("go")
+        self.assertEqual(saving.wait(lab.PATIENCE), 0)
+        self.assertEqual(self.members(f"{a.path}.image"), sorted([a.pid, leaving.pid]))
+        for one in (a, leaving):
+            one.await_line("callback 0")
+            self.assertEqual(one.log(), [f"enter {TREE}", "callback 0"])
+        for pid in (a.pid, leaving.pid):
+            os.kill(pid, signal.SIGKILL)
+        a.program.wait(lab.PATIENCE)
+        self.world.image = f"{a.path}.image"
+        again = self.world.restart("-q", "--no-restore-pid")  # see below
+        self.addCleanup(again.stderr.close)
+        for one in (a, leaving):
+            one.await_line("callback 1", again)
+        a.touch("end")
+        self.assertEqual(again.wait(lab.PATIENCE), 2)  # what `between` has ended with is no 9
+        leaving.touch("end")
+
     def need_each_other(self, processes, flags=(0, 0, 0)):
         """Each requests a checkpoint of itself, and forwards it to the next one; all go on."""
         for one, flag in zip(processes, flags):
@@ -292,7 +330,7 @@ class Scopes(unittest.TestCase):
         log = tempfile.NamedTemporaryFile("r", dir=self.world.directory)  # pylint: disable=consider-using-with
         self.addCleanup(log.close)
         saving = subprocess.Popen(self.world.command(  # pylint: disable=consider-using-with
-            "cr_checkpoint", "-v", "--pid", *options, "-f", image or f"{process.path}.image",
+            "cr_checkpoint", "-v", *(options or ["--pid"]), "-f", image or f"{process.path}.image",
             str(process.pid)), stdin=subprocess.DEVNULL, stdout=log.fileno(), stderr=log.fileno())
         saving.log = log.name
         return saving

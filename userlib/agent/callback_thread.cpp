@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Libcr's own thread, in ordinary surroundings: it runs the THREAD-context callbacks. It is created
-// when the first of them is registered, and again in a forked child. Also what a thread of the
-// program leaves behind when it ends.
+// when the first of them is registered, again in a forked child, and after a callback has ended it.
+// Also what a thread of the program leaves behind when it ends.
 #include "agent/callbacks.hpp"
 #include "agent/client_calls.hpp"
 
@@ -13,9 +13,18 @@ namespace cryo::agent {
 
 namespace {
 
-constinit std::atomic<uint32_t> thread_exists;
+enum : uint32_t { no_thread, begins, is_there };
+constinit std::atomic<uint32_t> thread_state; // futex
 pthread_key_t key;
 pthread_once_t key_made = PTHREAD_ONCE_INIT;
+
+void set_thread_state(uint32_t to)
+{
+    thread_state.store(to);
+    wake_all(thread_state);
+}
+
+void start_thread();
 
 // A thread ends. The program may want its client to outlive destructors of its own.
 void end_client(void *of_thread)
@@ -25,9 +34,12 @@ void end_client(void *of_thread)
         pthread_setspecific(key, &client);
         return;
     }
+    const bool runs_callbacks = client.thread_context;
     abandon_callbacks(client);
     drop_critical_sections(client);
     drop_client(client);
+    if (runs_callbacks)
+        start_thread(); // the next checkpoint wants one again
 }
 
 void make_key()
@@ -35,15 +47,15 @@ void make_key()
     pthread_key_create(&key, end_client);
 }
 
-long start_thread();
-
-// A callback may end its thread; the next checkpoint wants one again.
 void *callback_thread(void *)
 {
-    if (client_init() < 0)
+    if (client_init() < 0) {
+        set_thread_state(no_thread);
         return nullptr;
+    }
     Client &client = *self_client();
     client.thread_context = true;
+    set_thread_state(is_there);
     for (;;) {
         const uint32_t stage = round.stage.load();
         if (stage != static_cast<uint32_t>(Stage::threads))
@@ -55,8 +67,9 @@ void *callback_thread(void *)
     }
 }
 
-long start_thread()
+void start_thread()
 {
+    thread_state.store(begins);
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
@@ -69,7 +82,8 @@ long start_thread()
     const int error = pthread_create(&thread, &attributes, callback_thread, nullptr);
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return error == 0 ? 0 : -ENOMEM;
+    if (error != 0)
+        set_thread_state(no_thread);
 }
 
 } // namespace
@@ -90,22 +104,28 @@ int client_init()
 
 long need_callback_thread()
 {
-    uint32_t none = 0;
-    if (!thread_exists.compare_exchange_strong(none, 1))
-        return 0;
-    const long started = start_thread();
-    if (started != 0)
-        thread_exists.store(0);
-    return started;
+    uint32_t none = no_thread;
+    if (thread_state.compare_exchange_strong(none, begins))
+        start_thread();
+    wait_while(thread_state, begins);
+    return thread_state.load() == is_there ? 0 : -ENOMEM;
+}
+
+bool has_callback_thread()
+{
+    return thread_state.load() != no_thread;
 }
 
 void callback_thread_after_fork()
 {
-    const Client *client = self_client();
-    if (thread_exists.load() != 0 && (client == nullptr || !client->thread_context))
+    Client *client = self_client();
+    const bool in_callback = client != nullptr && client->thread_context;
+    if (in_callback)
+        client->thread_context = false; // it ends after the callback, and the child with it
+    if (has_callback_thread() && !in_callback)
         start_thread();
     else
-        thread_exists.store(0);
+        thread_state.store(no_thread);
 }
 
 } // namespace cryo::agent

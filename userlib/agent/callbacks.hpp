@@ -93,7 +93,8 @@ void run_hook(const Client *client, int outcome);
 bool is_held(const Client *client, int outcome);
 
 // callback_thread.cpp, in ordinary surroundings
-long need_callback_thread();
+long need_callback_thread(); // waits until there is one
+bool has_callback_thread();  // good in the handler
 void callback_thread_after_fork();
 
 void wait_while(std::atomic<uint32_t> &word, uint32_t value, long ns = 0);

@@ -259,15 +259,18 @@ void go_on(int self, void *frame)
     if (hung_up()) {
         settle(-ECANCELED);
         finish_round();
-        return;
-    }
-    if (thread_callbacks().count == 0) {
+    } else if (thread_callbacks().count == 0) {
         lead_round(self, frame);
-        return;
+    } else if (!has_callback_thread()) {
+        read_request();
+        vote(0, ENOMEM);
+        refuse();
+        finish_round();
+    } else {
+        round.live.store(1);
+        round.callbacks = true;
+        set_stage(Stage::threads);
     }
-    round.live.store(1);
-    round.callbacks = true;
-    set_stage(Stage::threads);
 }
 
 } // namespace

@@ -16,4 +16,7 @@ Result<void> check_enterable(const Proc &proc);
 // Of a process that does not listen: one that another call than fork(2) has made has no agent.
 std::string why_deaf(pid_t pid);
 
+// Of one that does not catch the checkpoint signal.
+std::string why_outside(const Proc &proc, int signal);
+
 } // namespace cryo::capture

@@ -66,7 +66,7 @@ agent::RequestInfo Gathering::request() const
     info.requester = options_.requester != 0 ? options_.requester : getpid();
     info.target = id_;
     const std::string dest = std::filesystem::absolute(options_.file).lexically_normal();
-    if (dest.size() < sizeof(info.dest))
+    if (options_.fd < 0 && dest.size() < sizeof(info.dest))
         memcpy(info.dest, dest.c_str(), dest.size());
     return info;
 }

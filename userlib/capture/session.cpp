@@ -67,10 +67,8 @@ Result<void> check_doorbell(const Proc &proc, std::string_view status)
                                  "capabilities of its own: Cryo cannot enter it",
                                  proc.pid()));
     if (!catches)
-        return Error(ESRCH,
-                     fmt::format("process {} does not catch the checkpoint signal {}: it was "
-                                 "not started under cr_run, or it has reset the action",
-                                 proc.pid(), signal));
+        return Error(ESRCH, fmt::format("process {} does not hear Cryo: {}", proc.pid(),
+                                        why_outside(proc, signal)));
     std::string_view queue = field(status, "SigQ");
     const uint64_t used = take_number(queue);
     queue.remove_prefix(std::min<size_t>(1, queue.size()));

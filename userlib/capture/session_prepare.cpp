@@ -28,6 +28,11 @@ Error failure(pid_t pid, int kind, int code)
                                        "so (error {}); it has been killed",
                                        pid, code));
     default:
+        if (code == ENOMEM)
+            return Error(code, fmt::format("process {} has no thread that could run its callbacks "
+                                           "of THREAD context: there was no memory for one, or it "
+                                           "was forked in such a callback",
+                                           pid));
         return Error(code, fmt::format("process {}: a thread does not begin its callbacks; it "
                                        "blocks the checkpoint signal or waits in the kernel",
                                        pid));

@@ -160,10 +160,11 @@ typedef int cr_callback_id_t;
  *
  * A callback that ends or replaces the process (exit, exec, a crash) before the image is taken: the
  * requester gets ESRCH. Later: the image is good. The program executed by a SIGNAL-context callback
- * starts with all signals blocked. One that ends its thread: CR_ETEMPFAIL. A child made by fork in
- * a callback is in no checkpoint: cr_checkpoint() returns -CR_ENOTCB there, no further callback is
- * called, and it goes on after the callback as the parent does; if it was made in the library's
- * thread, that is its only one, and it ends with it.
+ * starts with all signals blocked. One that ends its thread: CR_ETEMPFAIL, and the library's own
+ * thread is made again. A child made by fork in a callback is in no checkpoint: cr_checkpoint()
+ * returns -CR_ENOTCB there, no further callback is called, and it goes on after the callback as the
+ * parent does; if it was made in the library's thread, that is its only one, and it ends with it.
+ * Until then it cannot be saved (ENOMEM).
  *
  * Errors: CR_ENOINIT; EINVAL, wrong flags; EBUSY, called from a callback; ENOSPC, there are
  * CR_MAX_CALLBACKS; ENOMEM. Waits for the end of a checkpoint that is under way.

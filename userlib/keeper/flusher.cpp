@@ -62,7 +62,7 @@ Result<void> Flusher::copy(const std::string &name) const
 {
     const std::string source = from_.path(name);
     const std::string target = to_.path(name);
-    const std::string made = fmt::format("{}.{}", to_.path("." + name), getpid());
+    const std::string made = to_.temporary(name);
     Fd in(open(source.c_str(), O_RDONLY | O_CLOEXEC));
     if (!in)
         return Error::from_errno(source, errno);
@@ -103,6 +103,7 @@ Result<void> Flusher::copy(const std::string &name) const
 
 Result<void> Flusher::work(unsigned keep) const
 {
+    to_.remove_abandoned();
     const std::string newest = from_.newest();
     if (newest.empty())
         return {};

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <filesystem>
 #include <fmt/format.h>
+#include <fstream>
 #include <set>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -31,6 +33,31 @@ uint64_t number_of(const std::string &name)
     const char *end = name.data() + name.size();
     const auto [stop, error] = std::from_chars(name.data() + prefix.size(), end, number);
     return error == std::errc() && stop == end ? number : 0;
+}
+
+// Whose file this is, by the name that temporary() gives; 0: it is none of those.
+pid_t maker_of(const std::string &name)
+{
+    const size_t dot = name.rfind('.');
+    if (!name.starts_with('.') || dot == 0)
+        return 0;
+    const std::string of = name.substr(1, dot - 1);
+    pid_t pid = 0;
+    const char *end = name.data() + name.size();
+    const auto [stop, error] = std::from_chars(name.data() + dot + 1, end, pid);
+    const bool ours = of == latest_name || number_of(of) != 0;
+    return ours && error == std::errc() && stop == end ? pid : 0;
+}
+
+// It may be that nobody collects what has ended: a zombie has a number still.
+bool has_ended(pid_t pid)
+{
+    std::ifstream file(fmt::format("/proc/{}/stat", pid));
+    std::string text;
+    std::getline(file, text);
+    const size_t name_end = text.rfind(") ");
+    const char state = name_end == std::string::npos ? ' ' : text[name_end + 2];
+    return state == 'Z' || state == 'X' || (kill(pid, 0) != 0 && errno == ESRCH);
 }
 
 using FileId = std::pair<dev_t, ino_t>;
@@ -70,7 +97,7 @@ std::string Series::next() const
 // where they are the same file already.
 Result<void> Series::point_latest() const
 {
-    const std::string made = fmt::format("{}/.{}.{}", directory_, latest_name, getpid());
+    const std::string made = temporary(latest_name);
     unlink(made.c_str());
     if (link(path(newest()).c_str(), made.c_str()) != 0)
         return Error::from_errno(path(latest_name), errno);
@@ -134,6 +161,22 @@ Result<void> Series::prune(unsigned keep) const
             return Error::from_errno(path(name), errno);
     }
     return {};
+}
+
+std::string Series::temporary(const std::string &name) const
+{
+    return fmt::format("{}/.{}.{}", directory_, name, getpid());
+}
+
+void Series::remove_abandoned() const
+{
+    std::error_code error;
+    for (fs::directory_iterator at(directory_, error), end; !error && at != end;
+         at.increment(error)) {
+        const pid_t maker = maker_of(at->path().filename());
+        if (maker > 0 && has_ended(maker))
+            unlink(at->path().c_str());
+    }
 }
 
 } // namespace cryo::keeper

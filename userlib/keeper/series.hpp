@@ -38,6 +38,11 @@ class Series
     // Removes all but the newest and what those need; nothing when that cannot be found out.
     Result<void> prune(unsigned keep) const;
 
+    // Where a process of ours makes what is to get this name.
+    std::string temporary(const std::string &name) const;
+    // Removes those whose process has ended before it could.
+    void remove_abandoned() const;
+
   private:
     std::string directory_;
 };

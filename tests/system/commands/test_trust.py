@@ -186,6 +186,29 @@ assert libc.prctl(22, 2, ctypes.byref(Program(1, allow)), 0, 0) == 0
         gone.wait()
         self.refuse(errno.ESRCH, "-f", "image", gone.pid)
 
+    def test_child_outside(self):
+        """One that was executed without Cryo by one that was not."""
+        program = self.start("import subprocess\n"
+                             "child = subprocess.Popen(['sleep', '1000'], env={'CRYO_OUTSIDE': '1'})")
+        child = processes.children(program.pid)[0]
+        case.wait_until("its execution", lambda: case.status(child, "Name") == "sleep")
+        for pid in (program.pid, child):
+            said = self.refuse(ENOSUPPORT, "-f", "image", pid)
+            self.assertIn(f"process {child} does not hear Cryo: it was not started under cr_run, as "
+                          f"its parent {program.pid} was", said)
+            self.assertIn("CRYO_OUTSIDE", said)
+        self.assert_alive(program)
+        os.kill(child, signal.SIGKILL)
+        case.wait_until("its end", lambda: case.state(child) == "Z")
+        self.save("-f", "image", program.pid)
+
+    def test_action_reset(self):
+        program = self.start(LIBC + "libc.syscall(13, 64, ctypes.c_char_p(bytes(32)), None, 8)")
+        said = self.refuse(ENOSUPPORT, "-f", "image", program.pid)
+        self.assertIn(f"process {program.pid} does not hear Cryo: it has reset the action", said)
+        self.assertIn("cr_run --signal", said)
+        self.assert_alive(program)
+
     def run_file(self, name, mode):
         """Starts the test's own program NAME under cr_run; waits until it runs."""
         os.chmod(self.path(name), mode)

@@ -246,6 +246,8 @@ class Keeper(unittest.TestCase):
                              self.path("one", "latest"))
         wait_until("numbers", lambda w=len(self.numbers()): len(self.numbers()) > w)
         wait_until("a copy", lambda: self.images("two"))
+        for pid in copier:  # what they have begun and cannot end
+            self.assertFalse([name for name in self.hidden("two") if name.endswith(f".{pid}")])
         self.kill_program(program)
         wait_until("the end of the keeper", lambda: not exists(self.state()["keeper"]))
         self.assert_complete("two")
