@@ -20,7 +20,7 @@ from job_test import Jobs  # noqa: E402
 
 RANKS = 2
 # Steps or sizes, and seconds between two checkpoints: in full, and to see that it runs.
-SIZES = {"melt": {True: (30000, 10), False: (1500, 0.3)}, "hpcc": {True: (4000, 10), False: (200, 0.3)}}
+SIZES = {"melt": {True: (30000, 10), False: (4000, 0.1)}, "hpcc": {True: (4000, 10), False: (1500, 0.1)}}
 
 
 class Options:
