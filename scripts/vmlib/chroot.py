@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trees of another Debian release: a compiler, for kernels whose build tools need its libc, and
-Open MPI 5.0, which this release does not have.
+Open MPI 5.0, which this release does not have, with its headers in one of their own.
 
 A tree is unpacked, never configured: it only has to run make and gcc, or mpirun. In the compiler's,
 the cache is visible inside at its own path, so that the same make command works here and there.
@@ -21,6 +21,7 @@ class Tree:
     suite: str
     packages: list
     left_out: str = ""  # a pattern of names: packages that nothing here loads
+    alone: bool = False  # without what the packages depend on
 
 
 _TREES = {
@@ -35,6 +36,10 @@ _TREES = {
         "libxxhash0", "liblz4-1"],
         r"libamd.*|libhsa.*|libllvm.*|libz3-.*|libdrm.*|hwloc-plugins|libhwloc-plugins|libx.*|"
         r"libze1|ocl-icd.*|libpam.*|passwd|adduser|debconf|perl.*|dpkg|tar|libdb5.*|libsemanage.*"),
+    # What a component for it is compiled and linked with.
+    "trixie-openmpi-headers": Tree("trixie", [
+        "base-files", "libopenmpi-dev", "libopenmpi40", "libevent-dev", "libhwloc-dev",
+        "libpmix-dev"], alone=True),
 }
 NAMES = [*_TREES]
 _LINKS = {"usr/bin/awk": "mawk", "usr/bin/sh": "dash"}
@@ -57,7 +62,8 @@ def _make(name, tree, place):
         suite.refresh()
         packages = {package: version
                     for package, version in suite.closure_of_everything(tree.packages).items()
-                    if not re.fullmatch(tree.left_out, package)}
+                    if not re.fullmatch(tree.left_out, package)
+                    and (not tree.alone or package in tree.packages)}
         (tmp / "debs").mkdir()
         debs = suite.download(packages, tmp / "debs")
         # base-files brings the links /bin -> usr/bin that the others rely on.

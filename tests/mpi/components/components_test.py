@@ -5,6 +5,9 @@ does with mca_crs_cryo, what mca_hook_cryo says in a job.
 
     components_test.py --bin DIRECTORY --components DIRECTORY --driver FILE --hello FILE
         --traffic FILE --mpirun FILE
+    components_test.py ... --build DIRECTORY Information Hook
+
+With --build: in Open MPI 5.0, and this build of Cryo.
 """
 import argparse
 import os
@@ -18,6 +21,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TESTS / "mpi"), str(TESTS / "system" / "commands")]
+import inside  # noqa: E402
 import run_mpi  # noqa: E402
 from case import wait_until  # noqa: E402
 
@@ -33,9 +37,18 @@ class Case(unittest.TestCase):
         self.directory = scratch.name
         self.settings = run_mpi.environment(self.directory, "vader")
         self.settings.update(
-            OMPI_MCA_mca_base_component_path=f"{OPTIONS.components}:SYSTEM_DEFAULT:USER_DEFAULT",
             CRYO_RUNTIME_DIR=f"{self.directory}/run", CRYO_LISTEN="127.0.0.1")
         self.settings.pop("PMIX_MCA_gds")
+        self.prefix = [] # of what runs where that Open MPI is
+        if OPTIONS.build:
+            self.settings |= inside.environment(OPTIONS.build, self.directory)
+            self.prefix = inside.prefix(OPTIONS.build)
+            self.settings.update( # docs/components.md
+                OMPI_MCA_mca_base_component_path=OPTIONS.components,
+                PMIX_MCA_mca_base_component_path="/usr/lib/x86_64-linux-gnu/pmix2/lib/pmix")
+        else:
+            self.settings["OMPI_MCA_mca_base_component_path"] = \
+                f"{OPTIONS.components}:SYSTEM_DEFAULT:USER_DEFAULT"
 
     def run_words(self, *words, **more):
         return subprocess.run(words, capture_output=True, text=True, check=False,
@@ -63,14 +76,15 @@ class Case(unittest.TestCase):
 
 
 class Information(Case):
-    def test_ompi_info_shows_both(self):
-        shown = self.run_words("ompi_info", "--all", "--parsable").stdout
-        self.assertRegex(shown, r"mca:crs:cryo:version:\"?mca:2\.1")
-        self.assertRegex(shown, r"mca:hook:cryo:version:\"?mca:2\.1")
-        for name in ("crs_cryo_priority", "crs_cryo_restore_ids", "hook_cryo_directory",
-                     "hook_cryo_interval", "hook_cryo_backend", "hook_cryo_keep",
-                     "hook_cryo_verbose"):
-            self.assertIn(f":param:{name}:", shown)
+    def test_ompi_info_shows_them(self):
+        shown = self.run_words(*self.prefix, "ompi_info", "--all", "--parsable").stdout
+        parameters = {"hook": ("directory", "interval", "backend", "keep", "verbose")}
+        if not OPTIONS.build: # 5.0 has no such framework any more
+            parameters["crs"] = ("priority", "restore_ids")
+        for framework, names in parameters.items():
+            self.assertRegex(shown, rf"mca:{framework}:cryo:version:\"?mca:2\.1")
+            for name in names:
+                self.assertIn(f":param:{framework}_cryo_{name}:", shown)
 
 
 class Crs(Case):
@@ -186,7 +200,7 @@ class Hook(Case):
 
     def job(self, *parameters, cr_run=True, **more):
         before = [f"{OPTIONS.bin}/cr_run"] if cr_run else []
-        done = self.run_words(*before, OPTIONS.mpirun, "-n", "2", *parameters, OPTIONS.hello,
+        done = self.run_words(*self.prefix, *before, OPTIONS.mpirun, "-n", "2", *parameters, OPTIONS.hello,
                               **more)
         self.assertEqual(done.returncode, 0, done.stderr)
         return re.findall(r"\] cryo: (.*)", done.stderr)
@@ -203,7 +217,7 @@ class Hook(Case):
         self.assertIn("runs without Cryo", said[0])
 
     def test_without_a_daemon(self):
-        done = self.run_words(OPTIONS.mpirun, "-n", "1", f"{OPTIONS.bin}/cr_run", "--no-mpi",
+        done = self.run_words(*self.prefix, OPTIONS.mpirun, "-n", "1", f"{OPTIONS.bin}/cr_run", "--no-mpi",
                               OPTIONS.hello)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("no daemon for ompi-checkpoint", done.stderr)
@@ -219,9 +233,10 @@ class Hook(Case):
 
     def test_the_directory_of_the_job(self):
         where = Path(self.directory) / "there"
-        program = self.start(f"{OPTIONS.bin}/cr_run", OPTIONS.mpirun, "-n", "2", "--mca",
+        program = self.start(*self.prefix, f"{OPTIONS.bin}/cr_run", OPTIONS.mpirun, "-n", "2", "--mca",
                              "hook_cryo_directory", str(where), OPTIONS.traffic, "100000000")
         reference = f"ompi_global_snapshot_{program.pid}.ckpt"
+        wait_until("a job", lambda: program.poll() is not None or inside.is_job(program.pid))
         done = self.run_words(f"{OPTIONS.bin}/ompi-checkpoint", str(program.pid))
         while done.returncode != 0 and "has not become mpirun yet" in done.stderr:
             done = self.run_words(f"{OPTIONS.bin}/ompi-checkpoint", str(program.pid))
@@ -230,7 +245,7 @@ class Hook(Case):
 
     def test_the_interval_of_the_job(self):
         where = Path(self.directory) / "there"
-        program = self.start(f"{OPTIONS.bin}/cr_run", OPTIONS.mpirun, "-n", "2", "--mca",
+        program = self.start(*self.prefix, f"{OPTIONS.bin}/cr_run", OPTIONS.mpirun, "-n", "2", "--mca",
                              "hook_cryo_directory", str(where), "--mca", "hook_cryo_interval",
                              "100ms", OPTIONS.traffic, "100000000")
         log = where / "keeper.log"
@@ -241,8 +256,10 @@ class Hook(Case):
 
 def main():
     parser = argparse.ArgumentParser()
-    for name in ("bin", "components", "driver", "hello", "traffic", "mpirun"):
+    for name in ("bin", "components", "hello", "traffic", "mpirun"):
         parser.add_argument(f"--{name}", required=True)
+    for name in ("driver", "build"):
+        parser.add_argument(f"--{name}")
     _, rest = parser.parse_known_args(namespace=OPTIONS)
     unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
 
