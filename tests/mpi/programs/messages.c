@@ -56,6 +56,23 @@ static void blocking_modes(void)
     OK(MPI_Send(&token, 1, MPI_INT, MPI_PROC_NULL, 5, MPI_COMM_WORLD));
 }
 
+/* MPICH takes the null type for no elements. */
+static void nothing(void)
+{
+#ifdef MPICH_VERSION
+    MPI_Request requests[2];
+    MPI_Status status;
+    int count = -1;
+    OK(MPI_Irecv(NULL, 0, MPI_DATATYPE_NULL, left, 6, MPI_COMM_WORLD, &requests[0]));
+    OK(MPI_Isend(NULL, 0, MPI_DATATYPE_NULL, right, 6, MPI_COMM_WORLD, &requests[1]));
+    OK(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
+    OK(MPI_Send(NULL, 0, MPI_DATATYPE_NULL, right, 7, MPI_COMM_WORLD));
+    OK(MPI_Recv(NULL, 0, MPI_DATATYPE_NULL, left, 7, MPI_COMM_WORLD, &status));
+    OK(MPI_Get_count(&status, MPI_BYTE, &count));
+    CHECK(count == 0 && status.MPI_TAG == 7);
+#endif
+}
+
 static void nonblocking(void)
 {
     MPI_Request requests[2 * MANY];
@@ -276,6 +293,7 @@ int main(int argc, char **argv)
     right = (rank + 1) % size;
     for (int round = 0; round < 3; round++) {
         blocking_modes();
+        nothing();
         nonblocking();
         persistent();
         probes();
