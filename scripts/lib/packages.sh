@@ -30,7 +30,7 @@ CRYO_PACKAGES_LINT=(
 CRYO_PACKAGES_TEST=(
     clang libclang-rt-14-dev git perl bash python3-numpy cpio
     criu
-    tmux bsdutils make perl gawk # programs that people run, as trees
+    tmux bsdutils make perl gawk vim # programs that people run, as trees
     libopenmpi-dev openmpi-bin libmpich-dev mpich gfortran python3-mpi4py gdb # MPI programs, and where a hanging one waits
     hpcc lammps lammps-examples # and such as people have
     slurm-wlm munge             # another launcher

@@ -57,6 +57,27 @@ fg %1 > /dev/null
 cat order
 trap 'echo end; exit 7' EXIT
 """
+EDITOR = r"""
+import os, pty, select, signal, sys
+child, terminal = pty.fork()
+if child == 0:
+    os.environ["TERM"] = "xterm"
+    os.execvp("vi", ["vi", "-u", "NONE", "-i", "NONE", "-n", "text"])
+def see(seconds):
+    while select.select([terminal], [], [], seconds)[0]:
+        try:
+            if not os.read(terminal, 4096):
+                return
+        except OSError:
+            return
+for i in range(1, 41):
+    os.write(terminal, b"oline %d\x1b" % i if i % 4 else b"dd:s/line/LINE/\r:put ='expr %d'\r" % i)
+    see(0.03)
+os.write(terminal, b":wq\r")
+see(1)
+status = os.waitpid(child, 0)[1]
+print(open("text").read(), status)
+"""
 SESSION = """
 for i in $(seq 1 15); do echo tick $i; echo tick $i >> ticks; sleep 0.06; done
 mv ticks result
@@ -144,6 +165,7 @@ def subject(name, scratch):
         "make": ({"Makefile": MAKEFILE}, ["make", "-s", "-j4"]),
         "pool": ({"run.py": POOL}, [python, "run.py"]),
         "perl": ({"run.pl": PERL}, ["perl", "run.pl"]),
+        "editor": ({"run.py": EDITOR}, [python, "run.py"]),
         "jobs": ({"run": JOBS}, ["script", "-qec", "bash -i run", "/dev/null"]),
     }
     if name == "tmux":
