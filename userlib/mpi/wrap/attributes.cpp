@@ -3,9 +3,12 @@
 #include "mpi/wrap/attributes.hpp"
 #include "mpi/wrap/callback.hpp"
 #include "mpi/wrap/fatal.hpp"
+#include "mpi/wrap/fortran_values.hpp"
 #include "mpi/wrap/keyvals.hpp"
 #include "mpi/wrap/windows.hpp"
 #include "mpi/wrap/wrapper.hpp"
+
+#include <cstdint>
 
 namespace cryo::mpi {
 
@@ -34,33 +37,61 @@ int number_of(Handle handle)
         return static_cast<int>(handle);
 }
 
+// What a function in Fortran gets for an attribute: the number itself.
+void *in_words(void *value)
+{
+    const FortranValue *number = fortran_value(value);
+    return number != nullptr ? reinterpret_cast<void *>(number->number) : value;
+}
+
+// What the copy of an attribute is, once the program has said so: of one that was set in Fortran a
+// number again, in a record of its own, unless a function in C has given something else.
+int keep_copied(FortranValue *from, bool in_fortran, void **copy)
+{
+    if (from == nullptr || (!in_fortran && *copy != from))
+        return MPI_SUCCESS;
+    FortranValue *made =
+        make_fortran_value(in_fortran ? reinterpret_cast<intptr_t>(*copy) : from->number);
+    *copy = made;
+    return made != nullptr ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+}
+
 // Called by the stock library, in the capsule.
 template <class Handle, class Copy, class Delete>
 int copy_attribute(Handle from, int keyval, void *extra, void *value, void *copy, int *flag)
 {
     const auto *ours = static_cast<Keyval<Copy, Delete> *>(extra);
+    auto **copied = static_cast<void **>(copy);
     if (ours->copy == nullptr) { // one of MPICH's own
         *flag = 0;
         return MPI_SUCCESS;
     }
-    if (ours->proxies.copy != nullptr)
-        return call_home(ours->proxies.copy, reinterpret_cast<void *>(ours->copy),
-                         number_of(known(from)), keyval, ours->extra_state, KeyvalProxies::address,
-                         value, static_cast<void **>(copy), flag);
-    return call_home(ours->copy, known(from), keyval, ours->extra_state, value, copy, flag);
+    FortranValue *number = fortran_value(value);
+    const bool in_fortran = ours->proxies.copy != nullptr;
+    int result = MPI_SUCCESS;
+    if (in_fortran)
+        result = call_home(ours->proxies.copy, reinterpret_cast<void *>(ours->copy),
+                           number_of(known(from)), keyval, ours->extra_state,
+                           KeyvalProxies::address, in_words(value), copied, flag);
+    else
+        result = call_home(ours->copy, known(from), keyval, ours->extra_state, value, copy, flag);
+    return result == MPI_SUCCESS && *flag != 0 ? keep_copied(number, in_fortran, copied) : result;
 }
 
 template <class Handle, class Copy, class Delete>
 int delete_attribute(Handle from, int keyval, void *value, void *extra)
 {
     const auto *ours = static_cast<Keyval<Copy, Delete> *>(extra);
-    if (ours->remove == nullptr)
-        return MPI_SUCCESS;
-    if (ours->proxies.remove != nullptr)
-        return call_home(ours->proxies.remove, reinterpret_cast<void *>(ours->remove),
-                         number_of(known(from)), keyval, KeyvalProxies::address, value,
-                         ours->extra_state);
-    return call_home(ours->remove, known(from), keyval, value, ours->extra_state);
+    int result = MPI_SUCCESS;
+    if (ours->remove != nullptr && ours->proxies.remove != nullptr)
+        result = call_home(ours->proxies.remove, reinterpret_cast<void *>(ours->remove),
+                           number_of(known(from)), keyval, KeyvalProxies::address, in_words(value),
+                           ours->extra_state);
+    else if (ours->remove != nullptr)
+        result = call_home(ours->remove, known(from), keyval, value, ours->extra_state);
+    if (FortranValue *number = fortran_value(value); number != nullptr && result == MPI_SUCCESS)
+        drop_fortran_value(number);
+    return result;
 }
 
 template <class Handle>

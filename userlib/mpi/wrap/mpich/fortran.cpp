@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What MPICH's Fortran library takes from its C library beside the functions of MPI.
 #include "mpi/wrap/fatal.hpp"
+#include "mpi/wrap/fortran_values.hpp"
 #include "mpi/wrap/keyvals.hpp"
 #include "mpi/wrap/wrapper.hpp"
 
@@ -30,16 +31,42 @@ bool is_predefined_keyval(int keyval)
     return (static_cast<uint32_t>(keyval) & 0xc0000000U) == 0x40000000U;
 }
 
+// Of a window these are not default integers.
+MPI_Aint predefined_value(int keyval, void *found)
+{
+    if (keyval == MPI_WIN_BASE)
+        return reinterpret_cast<MPI_Aint>(found);
+    return keyval == MPI_WIN_SIZE ? *static_cast<const MPI_Aint *>(found)
+                                  : *static_cast<const int *>(found);
+}
+
 template <class Get>
 int get_value(int keyval, void *value, int *flag, Get get)
 {
     const bool predefined = is_predefined_keyval(keyval);
+    const int in_c = predefined && keyval % 2 == 0 ? keyval - 1 : keyval;
     void *found = nullptr;
-    const int result = get(predefined && keyval % 2 == 0 ? keyval - 1 : keyval, &found, flag);
+    const int result = get(in_c, &found, flag);
     if (result != MPI_SUCCESS || *flag == 0)
         return result;
-    *static_cast<MPI_Aint *>(value) =
-        predefined ? *static_cast<const int *>(found) : reinterpret_cast<MPI_Aint>(found);
+    const Inside inside;
+    const FortranValue *number = fortran_value(found);
+    *static_cast<MPI_Aint *>(value) = predefined          ? predefined_value(in_c, found)
+                                      : number != nullptr ? number->number
+                                                          : reinterpret_cast<MPI_Aint>(found);
+    return result;
+}
+
+template <class Handle, class Set>
+int set_value(Handle handle, int keyval, void *value, Set set)
+{
+    const Inside inside;
+    FortranValue *number = make_fortran_value(reinterpret_cast<intptr_t>(value));
+    if (number == nullptr)
+        return MPI_ERR_NO_MEM;
+    const int result = set(handle, keyval, static_cast<void *>(number));
+    if (result != MPI_SUCCESS)
+        drop_fortran_value(number);
     return result;
 }
 
@@ -54,7 +81,7 @@ EXPORTED int MPII_Comm_get_attr(MPI_Comm comm, int keyval, void *value, int *fla
 
 EXPORTED int MPII_Comm_set_attr(MPI_Comm comm, int keyval, void *value, int /*type*/)
 {
-    return PMPI_Comm_set_attr(comm, keyval, value);
+    return set_value(comm, keyval, value, PMPI_Comm_set_attr);
 }
 
 EXPORTED int MPII_Type_get_attr(MPI_Datatype type, int keyval, void *value, int *flag, int /*type*/)
@@ -66,12 +93,19 @@ EXPORTED int MPII_Type_get_attr(MPI_Datatype type, int keyval, void *value, int 
 
 EXPORTED int MPII_Type_set_attr(MPI_Datatype type, int keyval, void *value, int /*type*/)
 {
-    return PMPI_Type_set_attr(type, keyval, value);
+    return set_value(type, keyval, value, PMPI_Type_set_attr);
+}
+
+EXPORTED int MPII_Win_get_attr(MPI_Win win, int keyval, void *value, int *flag, int /*type*/)
+{
+    return get_value(keyval, value, flag, [win](int key, void *found, int *is_set) {
+        return PMPI_Win_get_attr(win, key, found, is_set);
+    });
 }
 
 EXPORTED int MPII_Win_set_attr(MPI_Win win, int keyval, void *value, int /*type*/)
 {
-    return PMPI_Win_set_attr(win, keyval, value);
+    return set_value(win, keyval, value, PMPI_Win_set_attr);
 }
 
 EXPORTED void MPII_Keyval_set_proxy(int keyval, decltype(KeyvalProxies::copy) copy,
@@ -79,6 +113,13 @@ EXPORTED void MPII_Keyval_set_proxy(int keyval, decltype(KeyvalProxies::copy) co
 {
     const Inside inside;
     set_keyval_proxies(keyval, {.copy = copy, .remove = remove});
+}
+
+// The request's functions are called as Fortran's.
+EXPORTED void MPII_Grequest_set_lang_f77(MPI_Request request)
+{
+    const Inside inside;
+    object_of(request)->callbacks_are_c = false;
 }
 
 // What the generated table of functions (missing.gen.S) leads to.

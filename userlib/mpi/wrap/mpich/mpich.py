@@ -118,9 +118,8 @@ def objects_source(header):
                     "} // namespace cryo::mpi"]
 
 
-# The internal ones that MPICH's Fortran and C++ libraries call.
-INTERNAL = ("MPII_Win_get_attr", "MPII_Grequest_set_lang_f77", "MPII_Errhandler_set_cxx",
-            "MPII_Op_set_cxx")
+# The internal ones that MPICH's C++ library calls.
+INTERNAL = ("MPII_Errhandler_set_cxx", "MPII_Op_set_cxx")
 
 
 def missing_source(functions, headers):
