@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/bystanders.hpp"
 
+#include "capture/enterable.hpp"
 #include "capture/proc.hpp"
 #include "libcr.h"
 
@@ -11,17 +12,11 @@ namespace cryo::capture {
 
 namespace {
 
-bool runs_under_cr_run(const Proc &proc)
-{
-    Result<std::string> environment = proc.read("environ");
-    return environment && environment->find("libcr_run.so") != std::string::npos;
-}
-
 // As the user told it: the last of its options counts. Under cr_run it can be saved itself.
 bool wants_to_be_left_out(const Proc &proc)
 {
     Result<std::string> words = proc.read("cmdline");
-    bool left_out = !runs_under_cr_run(proc);
+    bool left_out = !was_run_by_cr_run(proc);
     for (size_t at = 0; words && at < words->size();) {
         const std::string word = words->c_str() + at;
         at += word.size() + 1;
@@ -40,7 +35,6 @@ bool executes(const Proc &proc, std::string_view command)
     return exe && exe->substr(exe->rfind('/') + 1) == command;
 }
 
-// That brings something back, and is not to be saved itself.
 // A child of cr_restart that is about to become what is brought back. (A first process of a pid
 // namespace of its own is a cr_restart that stays one.)
 bool will_be_restarted(const Relation &relation)
@@ -50,6 +44,7 @@ bool will_be_restarted(const Relation &relation)
     return own && of_parent && *own == *of_parent && is_being_restarted(Proc(relation.pid));
 }
 
+// That brings something back, and is not to be saved itself.
 bool is_restart(const Relation &relation)
 {
     const Proc proc(relation.pid);
@@ -90,7 +85,7 @@ Result<std::string> Bystanders::why(const Relation &relation)
         return fmt::format("process {} is a cr_restart, and is left out", relation.pid);
     // Of another request: that may be made by one of those who are saved.
     if (relation.comm == "cr_checkpoint" && executes(proc, "cr_checkpoint") &&
-        !runs_under_cr_run(proc))
+        !was_run_by_cr_run(proc))
         return fmt::format("process {} is a cr_checkpoint, and is left out", relation.pid);
     if (const pid_t tracer = tracer_of(proc); tracer != 0 && options_.ptraced != Ptraced::allow) {
         if (options_.ptraced == Ptraced::error)

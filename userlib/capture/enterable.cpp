@@ -39,24 +39,20 @@ Result<void> check_enterable(const Proc &proc)
     return {};
 }
 
-namespace {
-
-bool executed_under_cr_run(const Proc &proc)
+bool was_run_by_cr_run(const Proc &proc)
 {
     const Result<std::string> environment = proc.read("environ");
     return environment && environment->find("libcr_run.so") != std::string::npos;
 }
 
-} // namespace
-
 std::string why_outside(const Proc &proc, int signal)
 {
-    if (executed_under_cr_run(proc))
+    if (was_run_by_cr_run(proc))
         return fmt::format("it has reset the action of the checkpoint signal {}; cr_run --signal "
                            "chooses another one",
                            signal);
     const Result<Relation> now = relation_of(proc.pid());
-    if (now && executed_under_cr_run(Proc(now->ppid)))
+    if (now && was_run_by_cr_run(Proc(now->ppid)))
         return fmt::format("it was not started under cr_run, as its parent {} was: it was executed "
                            "with CRYO_OUTSIDE, or by a system call of the program's own, without "
                            "LD_PRELOAD in its environment; leave that in, or end it first",

@@ -13,6 +13,9 @@ namespace cryo::capture {
 // mode): such a process is not touched.
 Result<void> check_enterable(const Proc &proc);
 
+// By the environment that its program was executed with.
+bool was_run_by_cr_run(const Proc &proc);
+
 // Of a process that does not listen: one that another call than fork(2) has made has no agent.
 std::string why_deaf(pid_t pid);
 

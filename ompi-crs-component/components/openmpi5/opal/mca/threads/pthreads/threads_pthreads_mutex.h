@@ -4,7 +4,6 @@
  */
 #pragma once
 
-#include <errno.h>
 #include <pthread.h>
 
 typedef pthread_mutex_t opal_thread_internal_mutex_t;
