@@ -33,7 +33,8 @@ bool reply(int to, const Command &command, long result, uint64_t value = 0, uint
 constexpr int max_fds = 3;
 constexpr int get_memory_merge = 68; // PR_GET_MEMORY_MERGE, for headers that are older
 
-// Receives one command and up to three descriptors.
+// Receives one command and up to three descriptors. The kernel may say that the connection has
+// ended before it gives the last command (base/passing.hpp).
 bool receive(int from, Command &command, int (&fds)[max_fds])
 {
     iovec part = {&command, sizeof(command)};
@@ -42,10 +43,13 @@ bool receive(int from, Command &command, int (&fds)[max_fds])
     message.msg_iov = &part;
     message.msg_iovlen = 1;
     message.msg_control = control;
-    message.msg_controllen = sizeof(control);
     for (int &fd : fds)
         fd = -1;
-    const long n = sys::call(SYS_recvmsg, from, &message, MSG_CMSG_CLOEXEC);
+    long n = 0;
+    for (int looks = 0; n == 0 && looks < 2; looks++) {
+        message.msg_controllen = sizeof(control);
+        n = sys::call(SYS_recvmsg, from, &message, MSG_CMSG_CLOEXEC);
+    }
     const cmsghdr *head = n > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
     if (head != nullptr && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
         const size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);

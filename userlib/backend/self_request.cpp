@@ -24,10 +24,7 @@ namespace {
 bool receive(int from, uint32_t what, int &result)
 {
     cryo_self_message message = {};
-    ssize_t n;
-    do {
-        n = recv(from, &message, sizeof(message), 0);
-    } while (n < 0 && errno == EINTR);
+    const ssize_t n = receive_packet(from, room_in(message));
     result = message.result;
     return n == sizeof(message) && message.magic == CRYO_SELF_MAGIC && message.what == what;
 }

@@ -7,6 +7,24 @@
 
 namespace cryo {
 
+namespace {
+
+template <class Receive>
+ssize_t until_nothing_is_left(const Receive &receive)
+{
+    bool ended = false;
+    for (;;) {
+        const ssize_t n = receive();
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n > 0 || (n < 0 && errno != ECONNRESET) || ended)
+            return n;
+        ended = true;
+    }
+}
+
+} // namespace
+
 ssize_t send_with(int to, std::span<const char> bytes, std::span<const int> fds, int flags,
                   std::span<const char> address)
 {
@@ -47,11 +65,10 @@ ssize_t receive_with(int from, std::span<char> room, std::vector<Fd> &fds, int f
     message.msg_iov = &part;
     message.msg_iovlen = 1;
     message.msg_control = control;
-    message.msg_controllen = sizeof(control);
-    ssize_t n;
-    do {
-        n = recvmsg(from, &message, flags | MSG_CMSG_CLOEXEC);
-    } while (n < 0 && errno == EINTR);
+    const ssize_t n = until_nothing_is_left([&] {
+        message.msg_controllen = sizeof(control);
+        return recvmsg(from, &message, flags | MSG_CMSG_CLOEXEC);
+    });
     if (n < 0)
         return n;
     for (cmsghdr *head = CMSG_FIRSTHDR(&message); head != nullptr;
@@ -66,6 +83,11 @@ ssize_t receive_with(int from, std::span<char> room, std::vector<Fd> &fds, int f
         }
     }
     return n;
+}
+
+ssize_t receive_packet(int from, std::span<char> room, int flags)
+{
+    return until_nothing_is_left([&] { return recv(from, room.data(), room.size(), flags); });
 }
 
 } // namespace cryo

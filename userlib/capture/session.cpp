@@ -143,9 +143,7 @@ Result<void> PageSource::read(uint64_t address, std::span<char> to, bool zeros_b
             return Error::from_errno("reading pages", errno);
         if (n == 0) {
             Reply bad = {};
-            ssize_t got = recv(commands_.get(), &bad, sizeof(bad), MSG_DONTWAIT);
-            if (got < 0 && errno == ECONNRESET) // it has left what was asked ahead
-                got = recv(commands_.get(), &bad, sizeof(bad), MSG_DONTWAIT);
+            const ssize_t got = receive_packet(commands_.get(), room_in(bad), MSG_DONTWAIT);
             const int why = got == sizeof(bad) ? static_cast<int>(-bad.result) : EPIPE;
             return Error::from_errno(fmt::format("the frozen copy of the program ended while "
                                                  "sending {} bytes at {:x}",
@@ -296,15 +294,12 @@ Result<void> AgentSession::check_running() const
 Result<void> AgentSession::packet(void *to, size_t size, size_t least)
 {
     memset(to, 0, size);
+    const std::span room(static_cast<char *>(to), size);
     ssize_t n;
-    do {
-        n = recv(connection_.get(), to, size, MSG_DONTWAIT);
-        if (n < 0 && errno == EAGAIN) {
-            if (Result<void> arrived = await_packet(); !arrived)
-                return arrived;
-            errno = EINTR;
-        }
-    } while (n < 0 && errno == EINTR);
+    while ((n = receive_packet(connection_.get(), room, MSG_DONTWAIT)) < 0 && errno == EAGAIN) {
+        if (Result<void> arrived = await_packet(); !arrived)
+            return arrived;
+    }
     if (n <= 0)
         return lost(n < 0 ? errno : 0);
     if (n < static_cast<ssize_t>(least == 0 ? size : least))
@@ -429,7 +424,7 @@ Result<PageSource> AgentSession::fork(int device)
     channel->their_pipe.reset();
     // The copy has given up the program's descriptors when it says so.
     Reply ready = {};
-    if (recv(channel->commands.get(), &ready, sizeof(ready), 0) != sizeof(ready))
+    if (receive_packet(channel->commands.get(), room_in(ready)) != sizeof(ready))
         return Error(ECHILD, fmt::format("the frozen copy of process {} died", pid_));
     return PageSource(std::move(channel->commands), std::move(channel->pipe),
                       static_cast<pid_t>(answer->value));
