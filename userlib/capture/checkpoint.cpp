@@ -139,7 +139,10 @@ Result<void> Checkpoint::callbacks_done()
 
 Result<void> Checkpoint::describe_everybody()
 {
-    Result<void> described = for_all(members_, [](Member &member) { return member.describe(); });
+    Result<void> described =
+        for_all(members_, [](Member &member) { return member.ask_to_describe(); });
+    if (described)
+        described = for_all(members_, [](Member &member) { return member.describe(); });
     if (!described)
         return described;
     std::vector<Holder> holders;
@@ -150,12 +153,11 @@ Result<void> Checkpoint::describe_everybody()
     Result<void> seen = for_all(members_, [](Member &member) {
         return look_at_memory(member.description(), member.session());
     });
+    if (!seen)
+        return seen;
     for (const auto &member : members_) {
         Description &d = member->description();
-        if (seen)
-            seen = common_.ipc.look(d.proc, member->session(), d.space, d.problems);
-        if (!seen)
-            return seen;
+        common_.ipc.look(d.proc, d.ipc_uses, d.space, d.problems);
         common_.shared.count(d.space);
     }
     for (const auto &member : members_) {
@@ -164,10 +166,11 @@ Result<void> Checkpoint::describe_everybody()
     }
     refuse_lost_sessions(members_, zombies_);
     std::string problems;
+    MappedImages images;
     const std::set<pid_t> everybody = gathering_.known();
     for (const auto &member : members_) {
         Description &d = member->description();
-        describe_memory(d, common_.shared, member == members_.front());
+        describe_memory(d, common_.shared, images, member == members_.front());
         if (gathering_.is_by_itself(d.proc.pid()))
             describe_children(d, everybody);
         if (!d.problems.empty())

@@ -6,7 +6,6 @@
 #include "capture/shared_memory.hpp"
 #include "capture/signals.hpp"
 #include "capture/tracker.hpp"
-#include "image/base_finder.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -277,29 +276,8 @@ Result<void> describe_limits(Description &d)
     return {};
 }
 
-// Private memory that a lazy restart has mapped from an image: it is the program's own, and all of
-// it is saved. The file may have changed its name, which /proc then says.
-class MappedImages
+void describe_regions(Description &d, SharedContents &common, MappedImages &images, bool is_first)
 {
-  public:
-    bool has(const Mapping &m)
-    {
-        if (m.kind != RegionKind::private_file || m.deleted || (m.prot & PROT_EXEC) != 0)
-            return false;
-        const auto [found, fresh] = known_.emplace(std::pair(m.device, m.inode), false);
-        struct stat now;
-        if (fresh && stat(m.path.c_str(), &now) == 0 && now.st_ino == m.inode)
-            found->second = image::id_of_file(m.path).has_value();
-        return found->second;
-    }
-
-  private:
-    std::map<std::pair<uint64_t, uint64_t>, bool> known_;
-};
-
-void describe_regions(Description &d, SharedContents &common, bool is_first)
-{
-    MappedImages images;
     // Cryo's own libraries are saved whole, so that another release of Cryo can restart the image.
     std::set<std::pair<uint64_t, uint64_t>> own_libraries;
     for (const uint64_t inside : d.own_libraries) {
@@ -388,13 +366,14 @@ void describe_lodger(Description &d, const agent::LodgerFacts *facts)
 
 } // namespace
 
-Result<void> describe(Description &d, AgentSession &session)
+Result<void> ask_to_describe(AgentSession &session)
 {
     using agent::Op;
-    Result<void> asked =
-        session.ask_ahead({Op::process, Op::threads, Op::actions, Op::own, Op::lodger});
-    if (!asked)
-        return asked;
+    return session.ask_ahead({Op::process, Op::threads, Op::actions, Op::own, Op::lodger});
+}
+
+Result<void> describe(Description &d, AgentSession &session)
+{
     Result<agent::ProcessFacts> facts = session.process();
     if (!facts)
         return facts.error();
@@ -458,12 +437,16 @@ Result<void> look_at_memory(Description &d, AgentSession &session)
         return policies.error();
     for (size_t i = 0; i < policies->size(); i++)
         d.space.mappings[i].policy = (*policies)[i];
+    Result<std::vector<agent::IpcUse>> uses = session.ipc();
+    if (!uses)
+        return uses.error();
+    d.ipc_uses = std::move(*uses);
     return {};
 }
 
-void describe_memory(Description &d, SharedContents &shared, bool is_first)
+void describe_memory(Description &d, SharedContents &shared, MappedImages &images, bool is_first)
 {
-    describe_regions(d, shared, is_first);
+    describe_regions(d, shared, images, is_first);
     refuse_guards(d);
 }
 

@@ -9,6 +9,7 @@
 #include "capture/early_look.hpp"
 #include "capture/files.hpp"
 #include "capture/ipc_objects.hpp"
+#include "capture/mapped_images.hpp"
 #include "capture/problems.hpp"
 #include "capture/regions.hpp"
 #include "capture/session.hpp"
@@ -66,9 +67,10 @@ struct Description {
     Problems problems;
     EarlyLook early;
     AddressSpace space;
-    std::set<int> own_descriptors;      // Cryo's, in the program
-    std::vector<AddressRange> left_out; // memory that is not the program's
-    std::vector<Run> watched;           // mappings that the agent watches (capture/tracker.hpp)
+    std::set<int> own_descriptors;       // Cryo's, in the program
+    std::vector<AddressRange> left_out;  // memory that is not the program's
+    std::vector<agent::IpcUse> ipc_uses; // System V objects that its functions have named
+    std::vector<Run> watched;            // mappings that the agent watches (capture/tracker.hpp)
     image::Process process;
     image::Memory memory;
     image::Agent agent;
@@ -91,13 +93,16 @@ struct Description {
     uint64_t huge_pages() const { return early.was_used() ? early.huge_pages() : space.huge_pages; }
 };
 
+// What describe() will want to be answered, asked for in all processes before the first answer is
+// waited for.
+Result<void> ask_to_describe(AgentSession &session);
 // Fill `d`. What cannot be saved is in d.problems afterwards. The memory comes last, when the
 // descriptors of all processes have been read: mapped files are among them. And it is looked at in
 // all processes before the first is described. The first two may run for several processes at a
 // time.
 Result<void> describe(Description &d, AgentSession &session);
 Result<void> look_at_memory(Description &d, AgentSession &session);
-void describe_memory(Description &d, SharedContents &shared, bool is_first);
+void describe_memory(Description &d, SharedContents &shared, MappedImages &images, bool is_first);
 // A process that is saved by itself: children that are not among those who are known are a problem.
 void describe_children(Description &d, const std::set<pid_t> &known);
 

@@ -13,7 +13,7 @@ namespace cryo::capture {
 
 namespace {
 
-constexpr uint64_t worth_it_kib = 16 * 1024;
+constexpr uint64_t worth_it_kib = 4 * 1024;
 
 bool is_head(std::string_view line)
 {

@@ -32,7 +32,12 @@ Result<bool> freeze_all(const Members &members, Snapshot wanted, bool alone, int
 {
     std::atomic<bool> read = false;
     Result<void> done = for_all(members, [&](Member &member) -> Result<void> {
-        const Result<Method> how = member.freeze(wanted, alone, device);
+        return member.begin_freezing(wanted, alone, device);
+    });
+    if (!done)
+        return done.error();
+    done = for_all(members, [&](Member &member) -> Result<void> {
+        const Result<Method> how = member.await_frozen(wanted);
         if (!how)
             return how.error();
         if (*how == Method::stop)

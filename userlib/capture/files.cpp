@@ -205,6 +205,10 @@ std::string_view Files::refusal(const Seen &seen) const
 
 uint32_t Files::mapped(const std::string &path, uint64_t device, uint64_t inode)
 {
+    // Processes have many mappings of the same files.
+    const std::tuple key(path, device, inode);
+    if (const auto known = mapped_.find(key); known != mapped_.end())
+        return known->second;
     Seen seen;
     seen.link = path;
     // What is reached by the name now must be what is mapped; a file that was replaced is treated
@@ -217,7 +221,10 @@ uint32_t Files::mapped(const std::string &path, uint64_t device, uint64_t inode)
         seen.status.st_ino = inode;
     }
     seen.kind = kind_of(seen);
-    return file_of(seen);
+    const uint32_t file = file_of(seen);
+    if (!has_own_file(seen.kind))
+        mapped_.emplace(key, file);
+    return file;
 }
 
 uint32_t Files::file_of(const Seen &seen)

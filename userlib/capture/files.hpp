@@ -26,6 +26,7 @@
 #include <map>
 #include <set>
 #include <sys/stat.h>
+#include <tuple>
 #include <unistd.h>
 
 namespace cryo::capture {
@@ -206,6 +207,7 @@ class Files
 
     std::vector<image::File> files_;
     std::map<std::pair<uint64_t, uint64_t>, uint32_t> by_inode_;
+    std::map<std::tuple<std::string, uint64_t, uint64_t>, uint32_t> mapped_; // path, device, inode
     std::vector<image::OpenFile> open_files_;
     std::vector<std::vector<image::Descriptor>> descriptors_; // of each holder
     std::vector<image::Pipe> pipes_;

@@ -5,11 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <fmt/format.h>
 #include <poll.h>
-#include <unistd.h>
 
 namespace cryo::capture {
 
@@ -17,24 +14,7 @@ namespace {
 
 using image::Scope;
 
-constexpr int most_gone = 1000;                  // processes that went away while they were asked
 constexpr uint64_t patience_ns = 10'000'000'000; // an agent answers quickly, or never
-
-// As libcr.h numbers it.
-int told_scope(Scope scope)
-{
-    switch (scope) {
-    case Scope::process:
-        return CR_SCOPE_PROC;
-    case Scope::group:
-        return CR_SCOPE_PGRP;
-    case Scope::session:
-        return CR_SCOPE_SESS;
-    case Scope::tree:
-        break;
-    }
-    return CR_SCOPE_TREE;
-}
 
 Scope heard_scope(int scope)
 {
@@ -56,20 +36,6 @@ bool is_frozen_copy(const Relation &relation)
 }
 
 } // namespace
-
-// What the programs' callbacks may ask about this request.
-agent::RequestInfo Gathering::request() const
-{
-    agent::RequestInfo info = {};
-    info.signal = options_.then_signal;
-    info.scope = told_scope(options_.scope);
-    info.requester = options_.requester != 0 ? options_.requester : getpid();
-    info.target = id_;
-    const std::string dest = std::filesystem::absolute(options_.file).lexically_normal();
-    if (options_.fd < 0 && dest.size() < sizeof(info.dest))
-        memcpy(info.dest, dest.c_str(), dest.size());
-    return info;
-}
 
 pid_t Gathering::root() const
 {
@@ -246,71 +212,6 @@ Result<void> Gathering::step_back(const std::string &address)
             return early;
     }
     return {};
-}
-
-// While somebody stands still already, nothing is looked at twice.
-std::vector<EarlyLook> Gathering::look_early(const std::vector<Relation> &fresh) const
-{
-    std::vector<EarlyLook> looks(fresh.size());
-    for (size_t i = 0; i < looks.size() && options_.early_look && members_.empty(); i++)
-        looks[i] = EarlyLook::at(Proc(fresh[i].pid));
-    return looks;
-}
-
-Result<void> Gathering::ask(const Relation &relation, Turn turn, EarlyLook look)
-{
-    Result<std::unique_ptr<Member>> member = Member::find(relation, std::move(turn), common_);
-    Result<void> asked = member ? (*member)->ask_to_prepare(request()) : member.error();
-    if (!asked && went_away(asked.error()))
-        return {};
-    if (!asked) {
-        Result<bool> meant = is_meant_still(relation);
-        if (!meant)
-            return meant.error();
-        return *meant ? asked : Result<void>();
-    }
-    (*member)->set_early_look(std::move(look));
-    members_.push_back(std::move(*member));
-    asked_[relation.pid] = {now_ns(), false};
-    return {};
-}
-
-// Everybody who is there and not known yet. False: there is nobody.
-Result<bool> Gathering::ask_fresh()
-{
-    stepped_back_ = false;
-    for (;;) {
-        Result<std::vector<Relation>> found = fresh();
-        if (!found)
-            return found.error();
-        if (found->empty())
-            return false;
-        std::vector<Turn> turns;
-        Result<bool> ours = take_turns(*found, turns);
-        if (!ours)
-            return ours.error();
-        if (!*ours && (stepped_back_ || has_joined()))
-            return false;
-        if (!*ours)
-            continue;
-        std::vector<EarlyLook> looks = look_early(*found);
-        if (members_.empty())
-            begun_ = now_ns();
-        for (size_t i = 0; i < found->size(); i++) {
-            Result<void> asked = ask((*found)[i], std::move(turns[i]), std::move(looks[i]));
-            if (!asked)
-                return asked.error();
-        }
-        return true;
-    }
-}
-
-// It ended, or executed another program, between two words: the next look tells. Until it can be
-// waited for it is neither gone nor known to have ended: one that is on its way there is new again.
-bool Gathering::went_away(const Error &error)
-{
-    const int code = error.code();
-    return (code == ECONNRESET || code == EPIPE || code == ESRCH) && ++gone_ < most_gone;
 }
 
 // One packet of a member that was asked to prepare.

@@ -80,8 +80,9 @@ class Gathering
     Result<bool> await_report();
     Result<void> gather();
     Result<bool> ask_fresh();
-    Result<void> ask(const Relation &relation, Turn turn, EarlyLook look);
-    std::vector<EarlyLook> look_early(const std::vector<Relation> &fresh) const;
+    Result<void> ask(std::unique_ptr<Member> member);
+    std::vector<std::unique_ptr<Member>> find(const std::vector<Relation> &fresh,
+                                              std::vector<Turn> turns) const;
     Result<void> hear(size_t number);
     Result<void> await_prepared();
     Result<void> check_silent(size_t number);

@@ -242,14 +242,11 @@ Result<void> IpcObjects::describe_undo(const Ipc &ipc, const Proc &proc, AgentSe
     return {};
 }
 
-Result<void> IpcObjects::look(const Proc &proc, AgentSession &session, const AddressSpace &space,
-                              Problems &problems)
+void IpcObjects::look(const Proc &proc, const std::vector<agent::IpcUse> &uses,
+                      const AddressSpace &space, Problems &problems)
 {
-    Result<std::vector<agent::IpcUse>> uses = session.ipc();
-    if (!uses)
-        return uses.error();
     std::map<Key, bool> used; // whether there is something to be undone
-    for (const agent::IpcUse &use : *uses) {
+    for (const agent::IpcUse &use : uses) {
         const Key key(static_cast<IpcKind>(use.kind), use.id);
         used[key] = used[key] || use.undo != 0;
     }
@@ -258,13 +255,13 @@ Result<void> IpcObjects::look(const Proc &proc, AgentSession &session, const Add
             used.emplace(Key(IpcKind::segment, static_cast<int>(m.inode)), false);
     }
     if (used.empty())
-        return {};
+        return;
     const Result<std::string> theirs = proc.link("ns/ipc");
     const Result<std::string> ours = Proc(getpid()).link("ns/ipc");
     if (theirs && ours && *theirs != *ours) {
         problems.add("System V objects in another IPC namespace",
                      "cr_checkpoint must run in that namespace");
-        return {};
+        return;
     }
     for (const auto &[key, undo] : used) {
         Result<bool> there = describe(key);
@@ -273,7 +270,6 @@ Result<void> IpcObjects::look(const Proc &proc, AgentSession &session, const Add
         else if (*there && undo)
             undoes_.emplace(proc.pid(), key.second);
     }
-    return {};
 }
 
 uint32_t IpcObjects::object_of(uint64_t segment) const

@@ -4,7 +4,7 @@
 // they have mapped. Each is described once, whoever uses it.
 //
 //     IpcObjects ipc(strings, objects);
-//     ipc.look(proc, session, space, problems);    // each process, while all stand still
+//     ipc.look(proc, uses, space, problems);       // each process, while all stand still
 //     ipc.look_undo(proc, session, problems);      // then each once more
 //     ipc.object_of(mapping.inode);                // of a mapped segment
 //     ipc.save_contents(writer);                   // the same: nothing else freezes them
@@ -14,6 +14,7 @@
 // to be read.
 #pragma once
 
+#include "agent/protocol.hpp"
 #include "capture/objects.hpp"
 #include "capture/problems.hpp"
 #include "capture/proc.hpp"
@@ -34,8 +35,8 @@ class IpcObjects
   public:
     IpcObjects(Strings &strings, Objects &objects) : strings_(strings), objects_(objects) {}
 
-    Result<void> look(const Proc &proc, AgentSession &session, const AddressSpace &space,
-                      Problems &problems);
+    void look(const Proc &proc, const std::vector<agent::IpcUse> &uses, const AddressSpace &space,
+              Problems &problems);
     // What their ends will do to semaphores: each process, when all have been looked at.
     void look_undo(const Proc &proc, AgentSession &session, Problems &problems);
     // The object that has the contents of a segment; 0: there is none.

@@ -66,40 +66,50 @@ bool will_listen(const Proc &proc)
 
 } // namespace
 
-// A process that was made by fork, or that executes another program, a moment ago does not listen
-// yet.
-Result<std::unique_ptr<Member>> Member::find(const Relation &relation, Turn turn, Common &common)
+std::unique_ptr<Member> Member::find(const Relation &relation, Turn turn, Common &common)
 {
     std::unique_ptr<Member> made(new Member(relation, common));
     made->turn_ = std::move(turn);
-    if (!made->process_)
-        return Error::from_errno(fmt::format("a handle of process {}", relation.pid), errno);
+    if (Result<AgentSession::Door> door = AgentSession::door_of(relation.pid); door)
+        made->door_.emplace(std::move(*door));
+    return made;
+}
+
+// A process that was made by fork, or that executes another program, a moment ago does not listen
+// yet.
+Result<void> Member::enter()
+{
+    const pid_t pid = relation_.pid;
+    if (!process_)
+        return Error::from_errno(fmt::format("a handle of process {}", pid), errno);
     const uint64_t begun = now_ns();
     for (;;) {
-        const Result<Relation> now = relation_of(relation.pid);
-        if (!now || now->zombie || now->started != relation.started)
-            return Error(ESRCH, fmt::format("no process {}", relation.pid));
-        if (now->stopped && now->traced && !made->stopped_)
-            return Error(ENOTSUP, fmt::format("process {} is stopped by a debugger: let it go on",
-                                              relation.pid));
-        if (now->stopped && !made->stopped_) {
-            Result<Stopped> held =
-                Stopped::hold(relation.pid, AgentSession::signal_of(made->d_.proc));
+        const Result<Relation> now = relation_of(pid);
+        if (!now || now->zombie || now->started != relation_.started)
+            return Error(ESRCH, fmt::format("no process {}", pid));
+        if (now->stopped && now->traced && !stopped_)
+            return Error(ENOTSUP,
+                         fmt::format("process {} is stopped by a debugger: let it go on", pid));
+        if (now->stopped && !stopped_) {
+            Result<Stopped> held = Stopped::hold(pid, AgentSession::signal_of(d_.proc));
             if (!held)
                 return held.error();
-            made->stopped_.emplace(std::move(*held));
+            stopped_.emplace(std::move(*held));
         }
-        Result<AgentSession> session = AgentSession::connect(relation.pid);
+        Result<AgentSession::Door> door = door_ ? std::move(*door_) : AgentSession::door_of(pid);
+        door_.reset();
+        Result<AgentSession> session =
+            door ? AgentSession::enter(std::move(*door)) : Result<AgentSession>(door.error());
         if (session) {
-            made->session_.emplace(std::move(*session));
-            made->session_->set_deadline(common.deadline);
-            return made;
+            session_.emplace(std::move(*session));
+            session_->set_deadline(common_.deadline);
+            return {};
         }
         // One that has ended meanwhile may not be inspected either.
-        if (const Result<Relation> after = relation_of(relation.pid); !after || after->zombie)
+        if (const Result<Relation> after = relation_of(pid); !after || after->zombie)
             continue;
         if (session.error().code() != ESRCH || now_ns() - begun > patience_ns ||
-            !will_listen(made->d_.proc))
+            !will_listen(d_.proc))
             return Error(session.error().code() == ESRCH ? CR_ENOSUPPORT : session.error().code(),
                          session.error().text());
         usleep(1000);

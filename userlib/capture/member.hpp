@@ -3,9 +3,11 @@
 // One process of a checkpoint: stopped, described, frozen, written into an image of its own. The
 // order in which several of them do so is checkpoint.cpp's.
 //
-//     Result<std::unique_ptr<Member>> one = Member::find(relation, common, options);
-//     one->ask_to_stop(); … one->stopped(); one->describe(); …
-//     one->save_unfrozen(writer); one->freeze(Snapshot::automatic, true, -1); one->go_on(); …
+//     std::unique_ptr<Member> one = Member::find(relation, turn, common);
+//     one->enter(); one->ask_to_prepare(request); one->ask_to_stop(); one->await_stop();
+//     one->describe(); …
+//     one->save_unfrozen(writer); one->begin_freezing(Snapshot::automatic, true, -1);
+//     one->await_frozen(Snapshot::automatic); one->ask_to_go_on(); …
 #pragma once
 
 #include "capture/checkpoint.hpp"
@@ -39,9 +41,10 @@ uint64_t now_ns();
 class Member
 {
   public:
+    // Looks for the way in, as far as that does not disturb it.
+    static std::unique_ptr<Member> find(const Relation &relation, Turn turn, Common &common);
     // Connects to the agent in the process. ESRCH: the process has ended meanwhile.
-    static Result<std::unique_ptr<Member>> find(const Relation &relation, Turn turn,
-                                                Common &common);
+    Result<void> enter();
     // One that another checkpoint has found, and asked.
     static std::unique_ptr<Member> adopt(const Relation &relation, Turn turn, Fd connection,
                                          Common &common);
@@ -79,6 +82,7 @@ class Member
     bool has_callbacks() const { return has_callbacks_; }
     Result<void> ask_to_stop() { return session_->ask_to_stop(); }
     Result<void> await_stop();
+    Result<void> ask_to_describe() { return capture::ask_to_describe(*session_); }
     Result<void> describe();
     // Memory that a copy made by fork lacks: the program said so by madvise.
     bool has_unforkable() const;
@@ -92,8 +96,10 @@ class Member
     Result<void> save_unfrozen(image::ImageWriter &writer, int device);
     // From now on its memory is as it is now, so that it may go on; unless the answer is
     // Method::stop, because that is best or nothing else can be done: then it has to be thawed, and
-    // to freeze itself. `alone`: there is no other member. `device`: of the kernel module, or −1.
-    Result<Method> freeze(Snapshot wanted, bool alone, int device);
+    // to freeze itself. In two steps, so that several make their copies at the same time. `alone`:
+    // there is no other member. `device`: of the kernel module, or −1.
+    Result<void> begin_freezing(Snapshot wanted, bool alone, int device);
+    Result<Method> await_frozen(Snapshot wanted);
     void thaw();
     // Before that, and before anybody asks early_look_held(): what it has changed.
     void watch_itself();
@@ -166,10 +172,12 @@ class Member
     Description d_;
     Turn turn_;  // until it goes on, with all that belongs to it
     Fd process_; // a handle, so that a signal can never reach another process of the same number
+    std::optional<AgentSession::Door> door_;
     std::optional<AgentSession> session_;
     std::optional<Stopped> stopped_;
     std::unique_ptr<Frozen> frozen_;
     std::optional<PageDelta> delta_;
+    std::unique_ptr<Tracker> armed_;   // until it is frozen
     std::unique_ptr<Tracker> tracker_; // to be asked when the program runs again
     Unchanged unchanged_;
     bool is_watched_ = false; // or that was tried

@@ -67,12 +67,12 @@ Result<void> Member::freeze_itself(int device)
     return {};
 }
 
-Result<Method> Member::freeze(Snapshot wanted, bool alone, int device)
+Result<void> Member::begin_freezing(Snapshot wanted, bool alone, int device)
 {
-    std::unique_ptr<Tracker> tracker = begin_watching();
-    const bool may_stage = tracker && !tracker->needs_copy() && wanted != Snapshot::fork;
-    if (may_stage && stage(*tracker, wanted == Snapshot::staged))
-        return method_;
+    armed_ = begin_watching();
+    const bool may_stage = armed_ && !armed_->needs_copy() && wanted != Snapshot::fork;
+    if (may_stage && stage(*armed_, wanted == Snapshot::staged))
+        return {};
     if (costs_.fork == Costs::cannot)
         costs_ = estimate({.pages = own_pages_of(d_.proc), .huge = d_.huge_pages()});
     method_ = Method::fork;
@@ -80,8 +80,14 @@ Result<Method> Member::freeze(Snapshot wanted, bool alone, int device)
         why_ = ", because what has changed could not be copied as a whole";
     if (alone && wanted == Snapshot::automatic && costs_.best() == Method::stop)
         method_ = Method::stop;
+    return method_ == Method::fork ? session_->ask_to_fork(device) : Result<void>();
+}
+
+Result<Method> Member::await_frozen(Snapshot wanted)
+{
+    std::unique_ptr<Tracker> tracker = std::move(armed_);
     if (method_ == Method::fork) {
-        Result<std::unique_ptr<Frozen>> frozen = served(session_->fork(device));
+        Result<std::unique_ptr<Frozen>> frozen = served(session_->forked());
         if (frozen) {
             frozen_ = std::move(*frozen);
         } else if (!is_refused(frozen.error())) {
@@ -96,7 +102,7 @@ Result<Method> Member::freeze(Snapshot wanted, bool alone, int device)
     }
     if (tracker && method_ == Method::stop)
         look_while_it_stands(*tracker);
-    else if (tracker)
+    else if (tracker && method_ == Method::fork)
         watch_frozen(std::move(tracker));
     return method_;
 }

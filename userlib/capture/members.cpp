@@ -2,11 +2,13 @@
 #include "capture/members.hpp"
 
 #include "capture/proc.hpp"
+#include "capture/together.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <fmt/format.h>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -59,33 +61,58 @@ Result<std::set<pid_t>> children_of(pid_t pid)
     }
 }
 
+// A process and its children, as far as they are to be asked for; nothing when it has ended.
+struct Family {
+    std::optional<Relation> parent;
+    std::set<pid_t> children;
+};
+
+Result<Family> family_of(pid_t pid)
+{
+    Result<Relation> parent = relation_of(pid);
+    if (!parent && parent.error().code() == ESRCH)
+        return Family();
+    if (!parent)
+        return parent.error();
+    Family found{std::move(*parent), {}};
+    if (found.parent->zombie || pid == getpid())
+        return found;
+    Result<std::set<pid_t>> children = children_of(pid);
+    if (children)
+        found.children = std::move(*children);
+    else if (access(Proc(pid).path("stat").c_str(), F_OK) == 0)
+        return Error(ENOSYS, "the kernel does not tell who the children of a process are");
+    return found;
+}
+
 // A process and those who come from it, and perhaps more. Where the kernel tells who the children
-// of a process are, this does not ask everybody there is.
+// of a process are, this does not ask everybody there is. It is done in the stop, too: all of a
+// generation at once.
 Result<std::vector<Relation>> everybody_from(pid_t root)
 {
     std::vector<Relation> all;
-    std::vector<pid_t> look = {root};
-    std::set<pid_t> seen; // one that gets another parent meanwhile is the child of two
-    while (!look.empty()) {
-        const pid_t pid = look.back();
-        look.pop_back();
-        if (!seen.insert(pid).second)
-            continue;
-        Result<Relation> one = relation_of(pid);
-        if (!one && one.error().code() == ESRCH)
-            continue; // it has ended
-        if (!one)
-            return one.error();
-        const bool zombie = one->zombie;
-        all.push_back(std::move(*one));
-        if (zombie || pid == getpid())
-            continue;
-        Result<std::set<pid_t>> children = children_of(pid);
-        if (!children && access(Proc(pid).path("stat").c_str(), F_OK) != 0)
-            continue;
-        if (!children)
+    std::vector<pid_t> generation = {root};
+    std::set<pid_t> seen = {root}; // one that gets another parent meanwhile is the child of two
+    while (!generation.empty()) {
+        std::vector<Family> families(generation.size());
+        const Result<void> found = together(generation.size(), [&](size_t i) -> Result<void> {
+            Result<Family> family = family_of(generation[i]);
+            if (!family)
+                return family.error();
+            families[i] = std::move(*family);
+            return {};
+        });
+        if (!found && found.error().code() == ENOSYS)
             return everybody();
-        look.insert(look.end(), children->begin(), children->end());
+        if (!found)
+            return found.error();
+        generation.clear();
+        for (Family &family : families) {
+            if (family.parent)
+                all.push_back(std::move(*family.parent));
+            std::ranges::copy_if(family.children, std::back_inserter(generation),
+                                 [&](pid_t child) { return seen.insert(child).second; });
+        }
     }
     std::ranges::sort(all, {}, &Relation::pid);
     return all;

@@ -2,22 +2,16 @@
 #include "capture/session.hpp"
 
 #include "base/passing.hpp"
-#include "capture/enterable.hpp"
 #include "capture/members.hpp"
-#include "capture/proc.hpp"
 #include "libcr.h"
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
-#include <cstdlib>
 #include <cstring>
-#include <elf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,54 +24,6 @@ using agent::Reply;
 namespace {
 
 constexpr int page_pipe_size = 1 << 20;
-
-// The pid inside the process's own pid namespace is the last of NSpid.
-uint64_t inner_pid(std::string_view status)
-{
-    std::string_view pids = field(status, "NSpid");
-    uint64_t pid = 0;
-    while (!pids.empty())
-        pid = take_number(pids);
-    return pid;
-}
-
-// The dynamic loader preloads nothing into what gains privileges by being executed.
-bool gained_privileges(const Proc &proc)
-{
-    Result<std::string> auxv = proc.read("auxv");
-    uint64_t pair[2];
-    for (size_t at = 0; auxv && at + sizeof(pair) <= auxv->size(); at += sizeof(pair)) {
-        memcpy(pair, &(*auxv)[at], sizeof(pair));
-        if (pair[0] == AT_SECURE)
-            return pair[1] != 0;
-    }
-    return false;
-}
-
-// Connecting raises the checkpoint signal in the process. It must be one that the process catches,
-// and there must be room in the queue of its user: else the signal would end the process.
-Result<void> check_doorbell(const Proc &proc, std::string_view status)
-{
-    const int signal = AgentSession::signal_of(proc);
-    std::string_view caught = field(status, "SigCgt");
-    const bool catches = (take_number(caught, 16) >> (signal - 1) & 1) != 0;
-    if (!catches && gained_privileges(proc))
-        return Error(CR_ENOSUPPORT,
-                     fmt::format("process {} runs a setuid or setgid program, or one with "
-                                 "capabilities of its own: Cryo cannot enter it",
-                                 proc.pid()));
-    if (!catches)
-        return Error(ESRCH, fmt::format("process {} does not hear Cryo: {}", proc.pid(),
-                                        why_outside(proc, signal)));
-    std::string_view queue = field(status, "SigQ");
-    const uint64_t used = take_number(queue);
-    queue.remove_prefix(std::min<size_t>(1, queue.size()));
-    if (used + 64 > take_number(queue))
-        return Error(EAGAIN, fmt::format("process {}: its user's queue of signals is nearly full; "
-                                         "try again later",
-                                         proc.pid()));
-    return {};
-}
 
 Result<void> send_command(int to, const Command &command, std::span<const int> fds)
 {
@@ -179,62 +125,6 @@ Result<void> PageSource::finish()
 {
     const Command command = {agent::protocol_magic, agent::protocol_version, Op::end, {}};
     return send_command(commands_.get(), command, {});
-}
-
-int AgentSession::signal_of(const Proc &proc)
-{
-    Result<std::string> environment = proc.read("environ");
-    const std::string all = '\0' + (environment ? *environment : std::string());
-    const std::string key = std::string("\0CRYO_SIGNAL=", 13);
-    const size_t at = all.find(key);
-    return at != std::string::npos ? atoi(all.c_str() + at + key.size()) : SIGRTMAX;
-}
-
-Result<std::string> AgentSession::address_of(const Proc &proc)
-{
-    Result<std::string> status = proc.read("status");
-    if (!status)
-        return Error(ESRCH, fmt::format("no process {}", proc.pid()));
-    Result<std::string> ns = proc.link("ns/pid");
-    if (!ns)
-        return Error(EPERM, fmt::format("process {} belongs to somebody else, or may not be "
-                                        "inspected (not dumpable, setuid)",
-                                        proc.pid()));
-    return fmt::format("cryo.{}.{}", *ns, inner_pid(*status));
-}
-
-Result<AgentSession> AgentSession::connect(pid_t pid)
-{
-    const Proc proc(pid);
-    Result<std::string> found = address_of(proc);
-    if (!found)
-        return found.error();
-    Result<std::string> status = proc.read("status");
-    if (!status)
-        return Error(ESRCH, fmt::format("no process {}", pid));
-    const std::string &name = *found;
-    sockaddr_un address = {};
-    address.sun_family = AF_UNIX;
-    memcpy(address.sun_path + 1, name.data(), name.size());
-    Fd connection(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-    if (!connection)
-        return Error::from_errno("socket", errno);
-    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-    if (Result<void> open = check_enterable(proc); !open)
-        return open.error();
-    if (Result<void> safe = check_doorbell(proc, *status); !safe)
-        return safe.error();
-    if (::connect(connection.get(), reinterpret_cast<const sockaddr *>(&address), length) != 0) {
-        return Error(ESRCH, fmt::format("process {} does not listen: {}", pid, why_deaf(pid)));
-    }
-    // Somebody else could have taken the name: the listener must be the process that we mean.
-    ucred peer = {};
-    socklen_t size = sizeof(peer);
-    if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid != pid)
-        return Error(EPERM, fmt::format("process {} does not listen: process {} has taken its "
-                                        "address",
-                                        pid, peer.pid));
-    return AgentSession(std::move(connection), pid);
 }
 
 Error AgentSession::lost(int err) const
@@ -405,7 +295,8 @@ Result<Channel> make_channel()
 
 } // namespace
 
-Result<PageSource> AgentSession::fork(int device)
+// The ends that we have sent are closed here: the copy alone has them, and is missed when it dies.
+Result<void> AgentSession::ask_to_fork(int device)
 {
     Result<Channel> channel = make_channel();
     if (!channel)
@@ -413,20 +304,28 @@ Result<PageSource> AgentSession::fork(int device)
     const int fds[3] = {channel->their_commands.get(), channel->their_pipe.get(), device};
     const std::span<const int> sent_fds(fds, device >= 0 ? 3 : 2);
     if (Result<void> sent = send(Op::fork, sent_fds); !sent)
-        return sent.error();
+        return sent;
+    copy_commands_ = std::move(channel->commands);
+    copy_pages_ = std::move(channel->pipe);
+    return {};
+}
+
+Result<PageSource> AgentSession::forked()
+{
     Result<Reply> answer = reply(Op::fork);
     if (!answer)
         return answer.error();
-    if (answer->result < 0)
+    if (answer->result < 0) {
+        copy_commands_.reset();
+        copy_pages_.reset();
         return Error::from_errno(fmt::format("forking process {}", pid_),
                                  static_cast<int>(-answer->result));
-    channel->their_commands.reset();
-    channel->their_pipe.reset();
+    }
     // The copy has given up the program's descriptors when it says so.
     Reply ready = {};
-    if (receive_packet(channel->commands.get(), room_in(ready)) != sizeof(ready))
+    if (receive_packet(copy_commands_.get(), room_in(ready)) != sizeof(ready))
         return Error(ECHILD, fmt::format("the frozen copy of process {} died", pid_));
-    return PageSource(std::move(channel->commands), std::move(channel->pipe),
+    return PageSource(std::move(copy_commands_), std::move(copy_pages_),
                       static_cast<pid_t>(answer->value));
 }
 
@@ -467,9 +366,9 @@ Result<void> AgentSession::await_resumed()
     }
     do {
         // One that was stopped goes on when it is continued.
-        if (Result<void> got = packet(&answer, sizeof(answer)); !got)
+        if (Result<void> got = packet(&answer, sizeof(answer), 1); !got)
             return is_stopped() ? Result<void>() : got;
-    } while (answer.op != Op::resume);
+    } while (answer.magic != agent::protocol_magic || answer.op != Op::resume);
     return {};
 }
 

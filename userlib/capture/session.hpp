@@ -78,7 +78,16 @@ struct TrackerLink {
 class AgentSession
 {
   public:
-    static Result<AgentSession> connect(pid_t pid);
+    // Where to connect, and that this may be done: what takes long enough to be found out for all
+    // before the first of them is disturbed.
+    struct Door {
+        pid_t pid;
+        Fd socket;
+        std::string address;
+    };
+    static Result<Door> door_of(pid_t pid);
+    // The program is interrupted from now on.
+    static Result<AgentSession> enter(Door door);
     // A connection that another checkpoint has made.
     static AgentSession adopt(Fd connection, pid_t pid)
     {
@@ -119,9 +128,11 @@ class AgentSession
     Result<agent::ProcessFacts> process();
     Result<Actions> actions();
     Result<agent::TimerFacts> timer(int id); // a POSIX timer
-    // Pages from a copy: resume() may follow at once. From the stopped program: then finish(),
-    // served(). With a descriptor of /dev/cryo it is the kernel module that moves them.
-    Result<PageSource> fork(int device = -1);
+    // Pages from a copy, which the program makes while others are asked: resume() may follow when
+    // it is there. From the stopped program: then finish(), served(). With a descriptor of
+    // /dev/cryo it is the kernel module that moves them.
+    Result<void> ask_to_fork(int device = -1);
+    Result<PageSource> forked();
     Result<PageSource> serve(int device = -1);
     Result<void> served();
     // The program's own descriptors, shared with us: to be closed before resume(), or the program
@@ -192,6 +203,7 @@ class AgentSession
     agent::Op asked_ = agent::Op::accepted; // what it was asked last
     uint16_t version_ = 0;                  // of the protocol that the agent speaks
     std::deque<agent::Op> asked_ahead_;
+    Fd copy_commands_, copy_pages_; // our ends of what a copy that is being made will serve
 };
 
 } // namespace cryo::capture

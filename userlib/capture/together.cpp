@@ -13,15 +13,16 @@ Result<void> together(size_t count, const std::function<Result<void>(size_t)> &w
 {
     constexpr size_t least = 4; // for fewer, starting threads takes as long
     constexpr size_t most = 16;
+    // They wait for the processes half of the time; who is told how many there are reads a file.
+    static const size_t workers =
+        std::clamp<size_t>(2 * std::thread::hardware_concurrency(), 1, most);
     std::vector<Result<void>> done(count);
     std::atomic<size_t> next = 0;
     const auto take_some = [&] {
         for (size_t i; (i = next.fetch_add(1)) < count;)
             done[i] = work(i);
     };
-    size_t helpers = 0;
-    if (count >= least)
-        helpers = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, most) - 1;
+    const size_t helpers = count >= least ? workers - 1 : 0;
     {
         std::vector<std::jthread> threads;
         try {

@@ -4,10 +4,11 @@
  * what a fork of it costs, and whether its memory is as it was. Commands come by standard input, a
  * letter each, and are answered by a line with a number:
  *
- *     patient MIB small|huge [CHILDREN [MIB-OF-CHILDREN]]
+ *     patient MIB small|huge [CHILDREN [MIB-OF-CHILDREN [at-once]]]
  *
  *     p  0: it is there
  *     f  nanoseconds that fork() took
+ *     a  nanoseconds until it and all its children, at once, had made a fork each; with "at-once"
  *     s  0: a thread of it spins from now on
  *     g  the longest time in nanoseconds that it did not spin; it spins no more
  *     e  0: a word of each page, or of each Nth one, is another one now; N follows, and a newline
@@ -18,6 +19,7 @@
  * Children stand in a row, each reading the pipe from the one before it; c goes through all.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -168,6 +170,66 @@ static void be_member(int in, int out)
 /* The ends of the chain that the first process has. */
 static int first_out = -1, last_in = -1;
 
+/* Of "a": the children, where each tells that it has made its fork, and that it is back; and what
+ * the forks wait for. */
+static pid_t *members;
+static int member_count, told[2], gate[2];
+
+static void tell_or_end(void)
+{
+    if (write(told[1], "", 1) != 1)
+        _exit(2);
+}
+
+static void await_told(int times)
+{
+    char byte;
+    while (times-- > 0) {
+        if (read(told[0], &byte, 1) != 1)
+            exit(2);
+    }
+}
+
+static void fork_that_waits(int signal)
+{
+    const pid_t child = fork();
+    char byte;
+    if (child == 0)
+        _exit(read(gate[0], &byte, 1) != 1);
+    if (child < 0)
+        _exit(2);
+    tell_or_end();
+    if (signal != 0) { /* a member, which has no other children */
+        waitpid(child, NULL, 0);
+        tell_or_end();
+    }
+}
+
+static uint64_t time_forks_at_once(void)
+{
+    const uint64_t before = now();
+    for (int i = 0; i < member_count; i++)
+        kill(members[i], SIGUSR1);
+    fork_that_waits(0);
+    await_told(member_count + 1);
+    const uint64_t took = now() - before;
+    for (int i = 0; i <= member_count; i++) {
+        if (write(gate[1], "", 1) != 1)
+            exit(2);
+    }
+    await_told(member_count);
+    return took;
+}
+
+static void prepare_forks_at_once(int count)
+{
+    struct sigaction action = {.sa_handler = fork_that_waits, .sa_flags = SA_RESTART};
+    members = calloc((size_t)count, sizeof(*members));
+    if (members == NULL || pipe(told) != 0 || pipe(gate) != 0 ||
+        sigaction(SIGUSR1, &action, NULL) != 0)
+        exit(2);
+}
+
 static void make_members(int count, size_t mib, int advice)
 {
     int next[2];
@@ -187,6 +249,8 @@ static void make_members(int count, size_t mib, int advice)
             fill(mib, advice);
             be_member(last_in, next[1]);
         }
+        if (members != NULL)
+            members[member_count++] = child;
         close(last_in);
         close(next[1]);
         last_in = next[0];
@@ -207,6 +271,8 @@ int main(int argc, char **argv)
     if (argc < 3)
         return 2;
     const int advice = strcmp(argv[2], "huge") == 0 ? MADV_HUGEPAGE : MADV_NOHUGEPAGE;
+    if (argc > 5)
+        prepare_forks_at_once(atoi(argv[3]));
     make_members(argc > 3 ? atoi(argv[3]) : 0, argc > 4 ? strtoul(argv[4], NULL, 10) : 0, advice);
     fill(strtoul(argv[1], NULL, 10), advice);
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -215,6 +281,8 @@ int main(int argc, char **argv)
         uint64_t answer = 0;
         if (command == 'f')
             answer = time_fork();
+        else if (command == 'a')
+            answer = time_forks_at_once();
         else if (command == 's')
             set_spinning(1);
         else if (command == 'e')

@@ -76,9 +76,10 @@ class Cryo:
     def command(self, name):
         return os.path.join(self.directory, name)
 
-    def start(self, mib, pages="small", children=0, of_children=0, under_cryo=True):
+    def start(self, mib, pages="small", children=0, of_children=0, under_cryo=True, more=()):
         words = [self.command("cr_run")] if under_cryo else []
-        program = Patient([*words, self.program, str(mib), pages, str(children), str(of_children)])
+        program = Patient([*words, self.program, str(mib), pages, str(children), str(of_children),
+                           *more])
         program.ask("p")
         return program
 

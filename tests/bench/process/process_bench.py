@@ -259,32 +259,57 @@ class Bench:
 
     # Trees
 
+    # All stand still at once: what they wait for is waited for once, and what is worked is shared
+    # among the CPUs. The limit is what they take to make a fork each, all at the same time.
     def tree(self):
         samples = Samples()
         counts = (1, 10, 30, 100) if self.full else (1, 3)
-        for _ in self.rounds(5):
+        large = self.size(512)
+        for _ in self.rounds(7):
             for count in counts:
-                with self.cryo.start(8, children=count - 1, of_children=8) as program:
-                    samples.add("fork", program.ask("f") / 1e6)
-                    program.ask("s")
-                    done = self.cryo.checkpoint(program, IMAGE, "--tree")
-                    samples.add(("felt", count), program.ask("g") / 1e6)
-                    samples.add(("told", count), done["stopped_ns"] / 1e6)
-                    program.check()
-                    if done["processes"] != count:
-                        raise Wrong(f"{done['processes']} processes were saved, not {count}")
-        one, fork = samples.median(("told", 1)), samples.median("fork")
+                self.forks_at_once(samples, count)
+                self.stop_of_tree(samples, count, 8)
+            samples.add("fork of large", self.fork_of(large))
+            self.stop_of_tree(samples, counts[-1], large)
+        one = samples.median(("told", 1, 8))
         for count in counts:
-            told = samples.median(("told", count))
+            told, forks = samples.median(("told", count, 8)), samples.median(("forks", count))
             self.table.line(f"{count} processes of 8 MiB in a row of pipes: stop, ms", told,
-                            remark=f"{told / one:.1f} × one, {told / fork / count:.1f} × as many forks, felt "
-                                   f"{samples.median(('felt', count)):.1f}")
+                            remark=f"{told / one / count:.2f} × the sum of so many alone, {told / forks:.1f} × their "
+                                   f"forks at once ({forks:.1f} ms), felt "
+                                   f"{samples.median(('felt', count, 8)):.1f}")
+        small, mixed = (samples.median(("told", counts[-1], mib)) for mib in (8, large))
+        fork = samples.median("fork of large")
+        self.table.line(f"the same {counts[-1]}, the first of {large} MiB: stop, ms", mixed,
+                        remark=f"{(mixed - small) / fork:.1f} × its own fork more ({fork:.1f} ms)")
         with self.cryo.start(8, children=1, of_children=8) as program:
             self.cryo.checkpoint(program, IMAGE, "--tree")
         reap()
         back = self.cryo.restart(IMAGE)
         back.check()
         back.end()
+
+    def fork_of(self, mib):
+        with self.cryo.start(mib, under_cryo=False) as program:
+            return program.ask("f") / 1e6
+
+    def forks_at_once(self, samples, count):
+        with self.cryo.start(8, children=count - 1, of_children=8, under_cryo=False,
+                             more=["at-once"]) as program:
+            program.check()  # all of them have their memory
+            program.ask("a")
+            samples.add(("forks", count), program.ask("a") / 1e6)
+
+    def stop_of_tree(self, samples, count, mib):
+        with self.cryo.start(mib, children=count - 1, of_children=8) as program:
+            program.check()
+            program.ask("s")
+            done = self.cryo.checkpoint(program, IMAGE, "--tree")
+            samples.add(("felt", count, mib), program.ask("g") / 1e6)
+            samples.add(("told", count, mib), done["stopped_ns"] / 1e6)
+            program.check()
+            if done["processes"] != count:
+                raise Wrong(f"{done['processes']} processes were saved, not {count}")
 
     # The page
 

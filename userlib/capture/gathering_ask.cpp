@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finding who is there, and asking them to prepare.
+#include "capture/gathering.hpp"
+
+#include "capture/together.hpp"
+#include "libcr.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <unistd.h>
+
+namespace cryo::capture {
+
+namespace {
+
+using image::Scope;
+
+constexpr int most_gone = 1000; // processes that went away while they were asked
+
+// As libcr.h numbers it.
+int told_scope(Scope scope)
+{
+    switch (scope) {
+    case Scope::process:
+        return CR_SCOPE_PROC;
+    case Scope::group:
+        return CR_SCOPE_PGRP;
+    case Scope::session:
+        return CR_SCOPE_SESS;
+    case Scope::tree:
+        break;
+    }
+    return CR_SCOPE_TREE;
+}
+
+} // namespace
+
+// What the programs' callbacks may ask about this request.
+agent::RequestInfo Gathering::request() const
+{
+    agent::RequestInfo info = {};
+    info.signal = options_.then_signal;
+    info.scope = told_scope(options_.scope);
+    info.requester = options_.requester != 0 ? options_.requester : getpid();
+    info.target = id_;
+    const std::string dest = std::filesystem::absolute(options_.file).lexically_normal();
+    if (options_.fd < 0 && dest.size() < sizeof(info.dest))
+        memcpy(info.dest, dest.c_str(), dest.size());
+    return info;
+}
+
+// All that can be found out about them while they run. While somebody stands still already, nothing
+// is looked at twice.
+std::vector<std::unique_ptr<Member>> Gathering::find(const std::vector<Relation> &fresh,
+                                                     std::vector<Turn> turns) const
+{
+    const bool early = options_.early_look && members_.empty();
+    std::vector<std::unique_ptr<Member>> found(fresh.size());
+    const Result<void> all = together(fresh.size(), [&](size_t i) -> Result<void> {
+        found[i] = Member::find(fresh[i], std::move(turns[i]), common_);
+        if (early)
+            found[i]->set_early_look(EarlyLook::at(Proc(fresh[i].pid)));
+        return {};
+    });
+    static_cast<void>(all); // what cannot be found is told where it is entered
+    return found;
+}
+
+Result<void> Gathering::ask(std::unique_ptr<Member> member)
+{
+    Result<void> asked = member->enter();
+    if (asked)
+        asked = member->ask_to_prepare(request());
+    if (!asked && went_away(asked.error()))
+        return {};
+    if (!asked) {
+        Result<bool> meant = is_meant_still(member->relation());
+        if (!meant)
+            return meant.error();
+        return *meant ? asked : Result<void>();
+    }
+    asked_[member->relation().pid] = {now_ns(), false};
+    members_.push_back(std::move(member));
+    return {};
+}
+
+// Everybody who is there and not known yet. False: there is nobody.
+Result<bool> Gathering::ask_fresh()
+{
+    stepped_back_ = false;
+    for (;;) {
+        Result<std::vector<Relation>> found = fresh();
+        if (!found)
+            return found.error();
+        if (found->empty())
+            return false;
+        std::vector<Turn> turns;
+        Result<bool> ours = take_turns(*found, turns);
+        if (!ours)
+            return ours.error();
+        if (!*ours && (stepped_back_ || has_joined()))
+            return false;
+        if (!*ours)
+            continue;
+        std::vector<std::unique_ptr<Member>> members = find(*found, std::move(turns));
+        if (members_.empty())
+            begun_ = now_ns();
+        for (std::unique_ptr<Member> &member : members) {
+            if (Result<void> asked = ask(std::move(member)); !asked)
+                return asked.error();
+        }
+        return true;
+    }
+}
+
+// It ended, or executed another program, between two words: the next look tells. Until it can be
+// waited for it is neither gone nor known to have ended: one that is on its way there is new again.
+bool Gathering::went_away(const Error &error)
+{
+    const int code = error.code();
+    return (code == ECONNRESET || code == EPIPE || code == ESRCH) && ++gone_ < most_gone;
+}
+
+} // namespace cryo::capture

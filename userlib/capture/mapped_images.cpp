@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/mapped_images.hpp"
+
+#include "image/base_finder.hpp"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+namespace cryo::capture {
+
+bool MappedImages::has(const Mapping &m)
+{
+    if (m.kind != image::RegionKind::private_file || m.deleted || (m.prot & PROT_EXEC) != 0)
+        return false;
+    const auto [found, fresh] = known_.emplace(std::pair(m.device, m.inode), false);
+    struct stat now;
+    if (fresh && stat(m.path.c_str(), &now) == 0 && now.st_ino == m.inode)
+        found->second = image::id_of_file(m.path).has_value();
+    return found->second;
+}
+
+} // namespace cryo::capture
