@@ -38,7 +38,7 @@ class NoMpi final : public bookmark::Mpi
     void take_matched(bookmark::Matched &, bookmark::Drained &) override {}
     bool taken(bookmark::Drained &) override { return true; }
     void deliver(bookmark::Receive &, const bookmark::Drained &) override {}
-    bool settled() override { return true; }
+    bool settled(bool /*at_cut*/) override { return true; }
 };
 
 coord::RankSide link_side;

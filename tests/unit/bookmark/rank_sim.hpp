@@ -56,7 +56,7 @@ class SimMpi : public Mpi
     void take_matched(Matched &matched, Drained &message) override;
     bool taken(Drained &message) override;
     void deliver(Receive &r, const Drained &message) override;
-    bool settled() override { return shared_.net.settled(self_); }
+    bool settled(bool /*at_cut*/) override { return shared_.net.settled(self_); }
 
   private:
     Shared &shared_;

@@ -90,8 +90,10 @@ class Mpi
     virtual void deliver(Receive &receive, const Drained &message) = 0;
 
     // Makes progress; true when all sends and all non-blocking collectives that this rank has
-    // started are complete inside the library. (The program's requests for them stay valid.)
-    virtual bool settled() = 0;
+    // started are complete inside the library. (The program's requests for them stay valid.) Before
+    // the cut another rank may have started more than this one: what goes on in steps in which the
+    // ranks meet, and would take them in another order than there, is left alone.
+    virtual bool settled(bool at_cut) = 0;
 };
 
 } // namespace cryo::bookmark

@@ -307,7 +307,7 @@ void Rank::serve()
         // The sender of what a matched probe holds may be unable to stop before it is taken.
         receives_.absorb();
         drain_all();
-        mpi_.settled();
+        mpi_.settled(false);
         if (must_hold()) {
             waits_no_more();
             if (ready_for_ != acks_)
@@ -338,7 +338,7 @@ void Rank::serve_cut()
     withdrawn_ = true;
     receives_.sweep();
     drain_all();
-    bool settled = mpi_.settled();
+    bool settled = mpi_.settled(true);
     Tally in = received();
     if (in.messages == expected_.messages)
         receives_.withdraw_freed(); // nothing will come for them any more

@@ -101,6 +101,7 @@ int copied(int result, MPI_Comm comm, uint64_t ordinal, const MPI_Comm *place, M
         .user = nullptr;
     tracked(result, request);
     request_of(*request)->copy = copy;
+    copies_under_way++;
     return result;
 }
 

@@ -166,6 +166,10 @@ void pause_for(Request &r)
         pause_for_partitioned(r);
     else if (r.use == Use::receive && r.active && !r.complete)
         pause_for(*r.comm, r.source);
+    else if (bookmark::Comm *members = r.queue != nullptr && r.active && !r.complete
+                                           ? static_cast<bookmark::Comm *>(r.queue->traffic)
+                                           : nullptr)
+        pause_for(*members, bookmark::kAnySource); // all of them must ask for it, too
     else if (attention)
         engine->stand_still();
 }

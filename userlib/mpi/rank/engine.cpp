@@ -32,6 +32,7 @@ volatile bool attention;
 bool on;
 bool many;
 std::atomic<int> running{0};
+std::atomic<int> copies_under_way{0};
 Engine *engine;
 
 namespace {
@@ -50,6 +51,12 @@ class KeepErrno
   private:
     int kept_;
 };
+
+// Who stands still lets the library make progress, here only where it does natively: in waits.
+bool only_waits_stand()
+{
+    return abi::copies_take_steps && !many && copies_under_way > 0;
+}
 
 } // namespace
 
@@ -149,7 +156,7 @@ bool Engine::others_run() const
 bool Engine::wants_to_stand()
 {
     const Busy busy(*this);
-    return rank_.pending() && rank_.must_hold();
+    return rank_.pending() && rank_.must_hold() && !only_waits_stand();
 }
 
 // In a signal handler, or in a function of the channel.
@@ -225,7 +232,7 @@ void Engine::serve_once()
         // What the tree waits for may be under way still: a send whose request we hold, or one of
         // which only the library knows, as a buffered one.
         if (rank_.phase() >= bookmark::Rank::Phase::drained) {
-            mpi_.settled();
+            mpi_.settled(true);
             mpi_.progress();
         }
     }
@@ -293,7 +300,10 @@ void Engine::park()
 
 void stand_still()
 {
-    engine->stand_still();
+    if (only_waits_stand())
+        engine->attend();
+    else
+        engine->stand_still();
 }
 
 namespace {

@@ -60,12 +60,17 @@ inline void refer(Request &request, bookmark::Comm *comm)
         comm->requests++;
 }
 
+// Requests of MPI_Comm_idup that are not complete.
+extern std::atomic<int> copies_under_way __attribute__((visibility("hidden")));
+
 // The library has completed it: what it made may be asked for messages.
 inline void use_copy(Request &request)
 {
-    if (request.copy != nullptr)
-        static_cast<bookmark::Comm *>(request.copy->traffic)->user = request.copy;
+    if (request.copy == nullptr)
+        return;
+    static_cast<bookmark::Comm *>(request.copy->traffic)->user = request.copy;
     request.copy = nullptr;
+    copies_under_way--;
 }
 
 static_assert(behind_object + sizeof(Request) <= large_object);

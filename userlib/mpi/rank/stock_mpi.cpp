@@ -267,13 +267,13 @@ bool StockMpi::ask(Request &r)
     return true;
 }
 
-bool StockMpi::settled()
+bool StockMpi::settled(bool at_cut)
 {
     bool all = true;
     for (Request *r = under_way.first(), *next; r != nullptr; r = next) {
         next = r->newer;
-        const bool first = r->queue == nullptr || under_way.first_of(r->queue) == r;
-        if (!first || !ask(*r))
+        const bool may_ask = r->queue == nullptr || (at_cut && under_way.first_of(r->queue) == r);
+        if (!may_ask || !ask(*r))
             all = false;
     }
     return all;

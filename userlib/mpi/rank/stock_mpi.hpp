@@ -23,7 +23,7 @@ class StockMpi : public bookmark::Mpi
     void take_matched(bookmark::Matched &matched, bookmark::Drained &message) override;
     bool taken(bookmark::Drained &message) override;
     void deliver(bookmark::Receive &receive, const bookmark::Drained &message) override;
-    bool settled() override;
+    bool settled(bool at_cut) override;
 
     // A communicator of this process alone, over which drained messages are unpacked.
     void begin();

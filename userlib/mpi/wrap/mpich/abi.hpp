@@ -58,6 +58,8 @@ constexpr int peer(int source)
     return source == MPI_PROC_NULL ? MPI_ANY_SOURCE : source;
 }
 
+constexpr bool copies_take_steps = false; // of MPI_Comm_idup (openmpi/abi.hpp)
+
 // Weights of a graph, which may be constants that are no arrays; those are addresses in the
 // library.
 const int *library_weights(const int *weights);

@@ -53,6 +53,11 @@ constexpr int peer(int source)
     return source;
 }
 
+// MPI_Comm_idup takes several steps on the communicator that is copied, each of which begins when
+// the library makes progress: in what order to the collectives that the program begins there,
+// depends on when that is.
+constexpr bool copies_take_steps = true;
+
 // Weights of a graph, which may be constants that are no arrays.
 template <class Weight>
 Weight *real_weights(Weight *weights)
