@@ -2,6 +2,7 @@
 #include "backend/open_image.hpp"
 
 #include "backend/private_directory.hpp"
+#include "base/limits.hpp"
 #include "image/base_finder.hpp"
 
 #include <cerrno>
@@ -62,6 +63,7 @@ Result<std::unique_ptr<image::Snapshot>> open_descriptor(int fd, const std::stri
 Result<std::shared_ptr<image::Snapshot>> open_image(const RestartRequest &request,
                                                     const std::string &file)
 {
+    allow_descriptors();
     const image::BaseFinder bases(request.bases);
     const image::OpenOptions options = {.find_base = bases.beside(file)};
     Result<std::unique_ptr<image::Snapshot>> image =

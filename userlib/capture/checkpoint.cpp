@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/checkpoint.hpp"
 
+#include "base/limits.hpp"
 #include "capture/everybody.hpp"
 #include "capture/gathering.hpp"
 #include "capture/proc.hpp"
@@ -465,6 +466,7 @@ Result<Outcome> Checkpoint::run()
 
 Result<Outcome> checkpoint(pid_t id, const CheckpointOptions &options)
 {
+    allow_descriptors();
     CheckpointOptions now = options;
     // What goes down a pipe cannot be taken back, and what stands still all the time is looked at
     // once.
@@ -475,6 +477,9 @@ Result<Outcome> checkpoint(pid_t id, const CheckpointOptions &options)
         Result<Outcome> done = whole.run();
         if (!done)
             whole.give_up(done.error().code());
+        if (!done && done.error().code() == EMFILE)
+            done = done.error().within("raise the limit of descriptors (ulimit -n), of which each "
+                                       "process takes several");
         if (done || !whole.was_deceived()) {
             whole.tell_guests(done);
             return done;

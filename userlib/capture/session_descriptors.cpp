@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 namespace cryo::capture {
@@ -19,16 +18,6 @@ using agent::Op;
 using agent::Reply;
 
 namespace {
-
-// As many descriptors as the program has must fit in here.
-void allow_descriptors()
-{
-    rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
 
 Result<void> receive_some(int from, std::vector<Fd> &to, size_t expected)
 {
@@ -54,7 +43,6 @@ Result<void> receive_some(int from, std::vector<Fd> &to, size_t expected)
 
 Result<std::vector<Fd>> AgentSession::descriptors(const std::vector<int> &numbers)
 {
-    allow_descriptors();
     std::vector<Fd> all;
     for (size_t at = 0; at < numbers.size();) {
         Command command = {agent::protocol_magic, agent::protocol_version, Op::descriptors, {}};

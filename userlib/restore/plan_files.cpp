@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Descriptors: every open file once (open_*.cpp), then its numbers. They are opened out of the way
 // of all saved numbers, so no order of opening can collide.
+#include "base/limits.hpp"
 #include "restore/open_parts.hpp"
 
 #include <algorithm>
@@ -8,7 +9,6 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,19 +16,6 @@
 namespace cryo::restore {
 
 using image::FileKind;
-
-namespace {
-
-void allow_descriptors()
-{
-    rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
-} // namespace
 
 Result<int> keep_open(Planning &p, Fd fd, uint32_t open_file)
 {

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the system allows a command of ours.
+//
+//     allow_descriptors();     // before a tree is saved or brought back
+#pragma once
+
+namespace cryo {
+
+// As many descriptors as there may ever be: each process of a tree takes several.
+void allow_descriptors();
+
+} // namespace cryo
