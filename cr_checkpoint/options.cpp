@@ -2,6 +2,7 @@
 #include "options.hpp"
 
 #include "cli/file_options.hpp"
+#include "cli/number.hpp"
 #include "cli/signal_options.hpp"
 
 #include <cerrno>
@@ -42,7 +43,7 @@ void add_destination(CLI::App &app, Options &options)
     group->add_flag("-c,--cwd", options.cwd, "context.ID in the working directory (default)");
     group->add_option("-f,--file", options.file, "This file");
     group->add_option("-F,--fd", options.fd, "This open descriptor, which may be a pipe")
-        ->check(CLI::NonNegativeNumber);
+        ->transform(cryo::cli::open_descriptor());
     group->add_option("-d,--dir", options.directory,
                       "This directory: context.PID for each process, and an index");
     group->require_option(0, 1);
@@ -137,7 +138,7 @@ void add_options(CLI::App &app, Options &options)
 {
     app.add_option("ID", options.id, "The process, process group or session")
         ->required()
-        ->check(CLI::PositiveNumber);
+        ->transform(cryo::cli::above_zero());
     add_scope(app, options);
     add_destination(app, options);
     add_replacement(app, options);
@@ -175,7 +176,7 @@ void add_options(CLI::App &app, Options &options)
     app.add_option("-t,--time", options.capture.timeout_s,
                    "Give up after so many seconds; the program goes on")
         ->type_name("SECONDS")
-        ->check(CLI::PositiveNumber);
+        ->transform(cryo::cli::above_zero());
     add_traced(app, options);
     options.talk.add_options(app);
     cryo::cli::add_file_options(app, options.capture.files);

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "cli/command.hpp"
+#include "cli/number.hpp"
 
 namespace cryo::delta {
 
@@ -148,7 +149,7 @@ class Parser
         arguments(sub, "VERSION", "Its image, or its number")->required()->expected(1);
         output(sub, "The new image; else the version's own is replaced");
         sub->add_option("--onto", o_.onto, "Number of the version to be based on")
-            ->check(CLI::PositiveNumber);
+            ->transform(cli::above_zero());
     }
     void prune()
     {
@@ -156,9 +157,9 @@ class Parser
         service(sub)->required();
         sub->add_option("--keep", o_.keep, "How many of the newest versions stay (default: 1)")
             ->required()
-            ->check(CLI::PositiveNumber);
+            ->transform(cli::above_zero());
         sub->add_option("--every", o_.every, "Versions stay whose number is a multiple of this")
-            ->check(CLI::PositiveNumber);
+            ->transform(cli::above_zero());
         sub->add_flag("-n,--dry-run", o_.dry_run, "Only say what would be removed");
     }
     void verify()

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "cli/command.hpp"
+#include "cli/number.hpp"
 
 namespace cryo::inspect {
 
@@ -40,7 +41,8 @@ std::optional<int> parse(int argc, char **argv, Options &options)
                                   "Where --extract writes; - is standard output");
     app.add_option("--base", options.bases,
                    "Images that a delta may be based on; those in the same directory are found");
-    app.add_option("--pid", options.pid, "Only this process of an archive or directory");
+    app.add_option("--pid", options.pid, "Only this process of an archive or directory")
+        ->transform(cli::above_zero());
     app.add_flag("-a,--all", options.all, "Lists in full, however long");
     std::vector<CLI::Option *> views{maps, files, records, verify, diff, extract};
     for (CLI::Option *one : views)

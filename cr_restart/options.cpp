@@ -2,6 +2,7 @@
 #include "options.hpp"
 
 #include "cli/file_options.hpp"
+#include "cli/number.hpp"
 #include "cli/requester.hpp"
 #include "cli/signal_options.hpp"
 
@@ -18,7 +19,7 @@ void add_source(CLI::App &app, Options &options)
     app.add_option("FILE", options.positional, "The image: a file, or a directory");
     app.add_option("-f,--file", options.file, "The same")->group(group);
     app.add_option("-F,--fd", options.request.fd, "This open descriptor, which may be a pipe")
-        ->check(CLI::NonNegativeNumber)
+        ->transform(cryo::cli::open_descriptor())
         ->group(group);
     app.add_option("-d,--dir", options.directory, "This directory")->group(group);
 }

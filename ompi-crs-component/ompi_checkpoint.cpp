@@ -2,6 +2,7 @@
 // ompi-checkpoint, mpi-checkpoint: saves a running MPI job into a global snapshot.
 #include "cli/command.hpp"
 #include "cli/file_options.hpp"
+#include "cli/number.hpp"
 #include "cli/text.hpp"
 #include "coord/client.hpp"
 #include "coord/parameters.hpp"
@@ -308,9 +309,10 @@ int main(int argc, char **argv)
 {
     CLI::App app("Saves a running MPI job, which was started as `cr_run mpirun ...`.", command);
     Options options;
-    app.add_option("PID", options.pid, "The process id of mpirun")->check(CLI::PositiveNumber);
+    app.add_option("PID", options.pid, "The process id of mpirun")
+        ->transform(cryo::cli::above_zero());
     app.add_option("--hnp-pid", options.hnp_pid, "The same, as an option")
-        ->check(CLI::PositiveNumber);
+        ->transform(cryo::cli::above_zero());
     app.add_option("--hnp-jobid", options.hnp_jobid, "Accepted for old scripts; means nothing");
     auto *after = app.add_option_group("after", "What happens to the job then");
     after->add_flag("--term", options.terminate, "It is ended by SIGTERM to mpirun");
@@ -327,10 +329,10 @@ int main(int argc, char **argv)
     app.add_option("--name", options.reference,
                    "The snapshot's reference (default: ompi_global_snapshot_PID.ckpt)");
     app.add_option("--keep", options.keep, "Of this job's snapshots only the last N remain")
-        ->check(CLI::PositiveNumber);
+        ->transform(cryo::cli::above_zero());
     app.add_option("-t,--time", options.patience,
                    "Give up when not all ranks have stopped within so many seconds; 0: never")
-        ->check(CLI::NonNegativeNumber)
+        ->transform(cryo::cli::zero_or_more())
         ->capture_default_str();
     app.add_option("--snapshot", options.snapshot,
                    "fork: ranks go on while frozen copies are written; stop: they wait")

@@ -2,6 +2,7 @@
 // opal-checkpoint: saves one process into a local snapshot, as opal-restart reads it.
 #include "backend/backend.hpp"
 #include "cli/command.hpp"
+#include "cli/number.hpp"
 #include "coord/snapshot.hpp"
 #include "legacy_options.hpp"
 
@@ -66,7 +67,7 @@ int main(int argc, char **argv)
     bool terminate = false;
     std::string name;
     std::string where = ".";
-    app.add_option("PID", pid, "The process")->required()->check(CLI::PositiveNumber);
+    app.add_option("PID", pid, "The process")->required()->transform(cryo::cli::above_zero());
     app.add_flag("--term", terminate, "End it by SIGTERM then");
     app.add_option("-n,--name", name, "The snapshot's name (default: opal_snapshot_PID.ckpt)");
     app.add_option("-w,--where", where, "Directory for it")->capture_default_str();

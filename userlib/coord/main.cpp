@@ -3,6 +3,7 @@
 // one, --root, which prints what belongs into mpirun's environment) and by the first rank of every
 // other node (--node); never by a person.
 #include "cli/command.hpp"
+#include "cli/number.hpp"
 #include "coord/auth.hpp"
 #include "coord/coordinator.hpp"
 #include "coord/place.hpp"
@@ -185,7 +186,7 @@ int main(int argc, char **argv)
     bool as_node = false;
     auto *mode = app.add_option_group("mode");
     mode->add_option("--root", launcher, "Be the first one, of the job of this launcher")
-        ->check(CLI::PositiveNumber);
+        ->transform(cryo::cli::above_zero());
     mode->add_flag("--node", as_node, "Be the one of this node, of the job that CRYO_JOB names");
     mode->require_option(1);
     if (std::optional<int> done = cryo::cli::parse(app, argc, argv))
