@@ -190,6 +190,9 @@ static int after_image(const struct callback *cb, int rc)
     }
     if (is(cb, "twice"))
         say(cb->name, cr_checkpoint(CR_CHECKPOINT_READY) == -CR_ENOTCB ? "not twice" : "?");
+    if (is(cb, "self_after") && rc == cb->value)
+        say(cb->name,
+            cr_replace_self(replacement, (void *)cb, cb->context) == 0 ? "replaced" : "?");
     if (is(cb, "rinfo") && rc > 0) {
         const struct cr_restart_info *info = cr_get_restart_info();
         say(cb->name, info->src);

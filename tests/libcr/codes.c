@@ -8,6 +8,10 @@
  */
 #include "codes.h"
 
+#include <sys/syscall.h>
+
+enum { new_user_namespace = 0x10000000 };
+
 static int slow(void *arg)
 {
     (void)arg;
@@ -165,6 +169,58 @@ static void full(void)
     CHECK(result_of(args, 0) == 0);
 }
 
+static int descriptors(void)
+{
+    int count = 0;
+    for (int fd = 0; fd < 1024; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+/* No further process may be made, or (most: 2) none by the one that is made in between. */
+static void limited(rlim_t most)
+{
+    struct rlimit usual;
+    cr_checkpoint_handle_t handle;
+    cr_restart_handle_t restarted;
+    cr_restart_args_t restart;
+    cr_checkpoint_args_t args = arguments(getpid(), 0);
+    cr_initialize_restart_args_t(&restart);
+    restart.cr_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    CHECK(getrlimit(RLIMIT_NPROC, &usual) == 0);
+    const struct rlimit low = {most, usual.rlim_max};
+    CHECK(setrlimit(RLIMIT_NPROC, &low) == 0);
+    const int before = descriptors();
+    FAILS(cr_request_checkpoint(&args, &handle), EAGAIN);
+    if (most == 1)
+        FAILS(cr_request_restart(&restart, &restarted), EAGAIN);
+    CHECK(descriptors() == before);
+    FAILS(waitpid(-1, NULL, __WALL | WNOHANG), ECHILD);
+    CHECK(setrlimit(RLIMIT_NPROC, &usual) == 0);
+    close(restart.cr_fd);
+    if (most == 1)
+        CHECK(result_of(args, 0) == 0);
+    else
+        close(args.cr_fd);
+}
+
+/* A user namespace counts its own processes. */
+static void processes(void)
+{
+    if (geteuid() == 0)
+        return; /* has no limit */
+    limited(1);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        wrong = 0;
+        if (syscall(SYS_unshare, new_user_namespace) == 0)
+            limited(2);
+        _exit(wrong);
+    }
+    int status = -1;
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
 /* Requests that nobody has reaped: there is an end to them. */
 static void many(void)
 {
@@ -244,8 +300,9 @@ static void nowhere(void)
 int main(int argc, char **argv)
 {
     static const struct subject all[] = {
-        {"traced", traced},   {"contents", contents},   {"place", place}, {"time", timed},
-        {"wait", waits},      {"strangers", strangers}, {"full", full},   {"fd", by_descriptor},
-        {"nowhere", nowhere}, {"many", many},           {"logs", logs},   {"disk", disk}};
+        {"traced", traced},      {"contents", contents},   {"place", place}, {"time", timed},
+        {"wait", waits},         {"strangers", strangers}, {"full", full},   {"fd", by_descriptor},
+        {"nowhere", nowhere},    {"many", many},           {"logs", logs},   {"disk", disk},
+        {"processes", processes}};
     return argc < 4 ? 2 : judge(argv, all, sizeof(all) / sizeof(all[0]));
 }

@@ -5,12 +5,14 @@
  *     sections LOG [WORD]
  *
  * It is "ready" inside, in two threads. It leaves when LOG.leave exists, and ends when LOG.end
- * does. WORD: nested; thread (a THREAD-context callback); exit (the other thread ends inside).
+ * does. WORD: nested; thread (a THREAD-context callback); exit (the other thread ends inside);
+ * blocked, blocked_thread (all signals are, in the main thread, until LOG.unblock exists).
  */
 #include <libcr.h>
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +79,10 @@ int main(int argc, char **argv)
     pthread_t thread;
     const char *word = argc > 2 ? argv[2] : "";
     const cr_client_id_t id = cr_init();
-    const int context = strcmp(word, "thread") == 0 ? CR_THREAD_CONTEXT : CR_SIGNAL_CONTEXT;
+    const int context = strstr(word, "thread") != NULL ? CR_THREAD_CONTEXT : CR_SIGNAL_CONTEXT;
+    const int blocks = strncmp(word, "blocked", 7) == 0;
+    sigset_t all;
+    sigset_t before;
     const int depth = strcmp(word, "nested") == 0 ? 3 : 1;
     ends_inside = strcmp(word, "exit") == 0;
     log_fd = open(argv[1], O_WRONLY | O_CREAT | O_APPEND, 0600);
@@ -88,6 +93,9 @@ int main(int argc, char **argv)
         cr_enter_cs(id);
     pthread_create(&thread, NULL, other, NULL);
     pthread_barrier_wait(&barrier);
+    sigfillset(&all);
+    if (blocks && pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
+        return 1;
     say("ready\n");
     await_file(argv[1], "leave");
     for (int i = 0; i < depth; i++) {
@@ -95,6 +103,11 @@ int main(int argc, char **argv)
         cr_leave_cs(id);
     }
     say("left\n");
+    if (blocks) {
+        await_file(argv[1], "unblock");
+        say("unblocks\n");
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+    }
     pthread_join(thread, NULL);
     await_file(argv[1], "end");
     return cr_status() == CR_STATE_IDLE ? 9 : 8;

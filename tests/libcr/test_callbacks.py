@@ -351,6 +351,37 @@ class Calls(Case):
                                               "s1 replacement"])
         self.goes_on(program)
 
+    def test_replaced_after_the_image(self):
+        """It holds where the call was made: in the program that goes on (0), or in the copy (1)."""
+        for context in "st":
+            for where in (0, 1):
+                with self.subTest(context, where=where), lab.Lab() as self.lab:
+                    self.replaced_in(f"{context}1", where)
+
+    def replaced_in(self, name, where):
+        rounds = [[f"{name} enter", f"{name} {rc}"] + [f"{name} replaced"] * (rc == where)
+                  for rc in (0, 1)]
+        nexts = [[f"{name} replacement"],
+                 [f"{name} enter", f"{name} 0"] + [f"{name} replaced"] * (where == 0)]
+        kept = self.lab.image + ".kept"
+        self.save(program := self.lab.start(f"{name}:self_after={where}"))
+        self.lab.await_line(rounds[0][-1], program)
+        os.rename(self.lab.image, kept)
+        self.save(program)
+        after = rounds[0] + nexts[where]
+        self.lab.wait_for(lambda: len(self.lab.log()) >= len(after), "end", program)
+        self.assertEqual(self.lab.log(), after)
+        self.lab.kill(program)
+        os.replace(kept, self.lab.image)
+        again = self.lab.restart("-q")  # the log is what it was, too
+        self.addCleanup(again.stderr.close)
+        self.lab.await_line(rounds[1][-1], again)
+        self.save(again, "--clobber")
+        after = rounds[1] + nexts[1 - where]
+        self.lab.wait_for(lambda: len(self.lab.log()) >= len(after), "end", again)
+        self.assertEqual(self.lab.log(), after)
+        self.goes_on(again)
+
     def test_misuse(self):
         for context in "st":
             with self.subTest(context), lab.Lab() as self.lab:

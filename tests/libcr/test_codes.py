@@ -46,6 +46,9 @@ class Codes(unittest.TestCase):
     def test_no_descriptors_left(self):
         self.good("full")
 
+    def test_no_processes_left(self):
+        self.good("processes")
+
     def test_no_memory(self):
         self.good("", "memory")
 

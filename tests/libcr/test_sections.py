@@ -55,6 +55,38 @@ class Sections(unittest.TestCase):
     def test_thread_that_ends_inside(self):
         self.held_up("exit", ["pending", "leave"])
 
+    def blocked(self, word):
+        """The last section is left with all signals blocked: the checkpoint is taken when they are
+        not any more. (Under cr_run no program blocks the checkpoint signal: at once.)"""
+        program = self.lab.start(word, client="sections")
+        saver = subprocess.Popen(self.lab.command("cr_checkpoint", "-q", "-f", self.lab.image,
+                                                  str(program.pid)))
+        self.lab.await_line("would wait", program)
+        self.lab.touch("leave")
+        self.lab.await_line("left", program)
+        if not self.lab.with_cr_run:
+            self.assertEqual(self.lab.log(), ["pending", "would wait", "leave", "left"])
+            self.assertIsNone(saver.poll())
+        self.lab.touch("unblock")
+        self.assertEqual(saver.wait(lab.PATIENCE), 0)
+        self.lab.await_line("entered", program)
+        before = ["pending", "would wait", "leave", "left", "unblocks", "callback"]
+        if self.lab.with_cr_run:
+            before = ["pending", "would wait", "leave", "callback"]
+        self.assertEqual(self.lab.log()[:len(before)], before)
+        self.lab.kill(program)
+        again = self.lab.restart("-q")
+        self.addCleanup(again.stderr.close)
+        self.lab.await_line("entered", again)
+        self.assertEqual(self.lab.log()[:len(before)], before)
+        self.assertEqual(self.lab.end(again), 9)
+
+    def test_left_with_all_signals_blocked(self):
+        self.blocked("blocked")
+
+    def test_left_with_all_signals_blocked_thread_context(self):
+        self.blocked("blocked_thread")
+
     def test_requester_that_goes_away(self):
         program = self.lab.start("", client="sections")
         saver = subprocess.Popen(self.lab.command("cr_checkpoint", "-q", "-f", self.lab.image,

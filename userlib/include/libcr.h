@@ -180,9 +180,10 @@ cr_callback_id_t cr_register_callback(cr_callback_t func, void *arg, int flags);
 int cr_replace_callback(cr_callback_id_t id, cr_callback_t func, void *arg, int flags);
 
 /*
- * The same for the callback that calls it, from the next checkpoint on. In the restored copy it
- * holds only if it was called before cr_checkpoint(). Errors: CR_ENOTCB, not called from a
- * callback; EINVAL, wrong flags.
+ * The same for the callback that calls it, from the next checkpoint on. Called before
+ * cr_checkpoint() it holds in the restored copy, too; called after it, only where it was called: in
+ * the program that goes on, or in the copy. Errors: CR_ENOTCB, not called from a callback; EINVAL,
+ * wrong flags.
  */
 int cr_replace_self(cr_callback_t func, void *arg, int flags);
 
@@ -318,7 +319,8 @@ int cr_hold_ctrl(int scope, int flags);
  * cr_enter_cs() waits while a checkpoint is requested or under way, unless the thread is in a
  * critical section already. cr_tryenter_cs() returns 1 instead, and must then not be followed by
  * cr_leave_cs(). Leaving the last critical section of the process takes a checkpoint that waits,
- * before cr_leave_cs() returns (where the thread blocks all signals, as soon as it does not).
+ * before cr_leave_cs() returns (where the thread blocks all signals, as soon as it does not; a
+ * program under cr_run does not block the checkpoint signal).
  *
  * All return 0. Signal-safe. Errors: CR_ENOINIT; EINVAL, not the id, or not in a critical section.
  */
@@ -399,8 +401,8 @@ int cri_init_checkpoint_args_t(cr_version_t version, cr_checkpoint_args_t *args)
  *
  * Errors: CR_ENOINIT; EINVAL, an argument; EBADF, cr_fd is not open for writing; ESRCH, there is no
  * such process; EPERM, it is somebody else's; EDEADLK, see above; ENOENT, Cryo's commands are not
- * where the library is; EMFILE, ENOMEM. With CR_CHKPT_ASYNC_ERR those that concern the target and
- * cr_fd come later.
+ * where the library is; EAGAIN, there may be no further process (RLIMIT_NPROC); EMFILE, ENOMEM.
+ * With CR_CHKPT_ASYNC_ERR those that concern the target and cr_fd come later.
  */
 int cr_request_checkpoint(cr_checkpoint_args_t *args, cr_checkpoint_handle_t *handle);
 
@@ -482,7 +484,8 @@ int cri_init_restart_args_t(cr_version_t version, cr_restart_args_t *args);
  * may find.
  *
  * Errors: EINVAL, an argument; EBADF, cr_fd is not open for reading; ENOENT, Cryo's commands are
- * not where the library is; EMFILE, ENOMEM. With CR_RSTRT_ASYNC_ERR, EBADF comes later.
+ * not where the library is; EAGAIN, there may be no further process (RLIMIT_NPROC); EMFILE,
+ * ENOMEM. With CR_RSTRT_ASYNC_ERR, EBADF comes later.
  */
 int cr_request_restart(cr_restart_args_t *args, cr_restart_handle_t *handle);
 
