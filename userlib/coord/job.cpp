@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
+#include <limits>
 #include <spawn.h>
 #include <sstream>
 #include <sys/socket.h>
@@ -119,6 +120,18 @@ static bool becomes_launcher(pid_t pid)
     return name == "cr_run" || name == "ompi-restart";
 }
 
+// It has just executed a program, and where its environment will be is not known yet.
+static bool is_executing(pid_t pid)
+{
+    constexpr int env_start = 50; // of the fields of /proc/PID/stat; the third follows the name
+    std::ifstream in(fmt::format("/proc/{}/stat", pid));
+    in.ignore(std::numeric_limits<std::streamsize>::max(), ')');
+    std::string word;
+    for (int field = 3; field <= env_start && in >> word; field++) {
+    }
+    return in && word == "0";
+}
+
 Result<Variables> variables_of(pid_t pid)
 {
     std::ifstream in(fmt::format("/proc/{}/environ", pid), std::ios::binary);
@@ -135,7 +148,7 @@ Result<Variables> variables_of(pid_t pid)
 Result<Job> job_of(pid_t pid)
 {
     // Asked before its environment is read: in between it may become mpirun.
-    const bool becomes = becomes_launcher(pid);
+    const bool becomes = becomes_launcher(pid) || is_executing(pid);
     Result<Variables> found = variables_of(pid);
     if (!found)
         return found.error();
