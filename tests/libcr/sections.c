@@ -6,7 +6,9 @@
  *
  * It is "ready" inside, in two threads. It leaves when LOG.leave exists, and ends when LOG.end
  * does. WORD: nested; thread (a THREAD-context callback); exit (the other thread ends inside);
- * blocked, blocked_thread (all signals are, in the main thread, until LOG.unblock exists).
+ * blocked, blocked_thread (all signals are, in the main thread, until LOG.unblock exists);
+ * last_ends, last_enters (the other thread blocks all signals, leaves when LOG.unblock exists, and
+ * then ends, or enters once more).
  */
 #include <libcr.h>
 
@@ -20,7 +22,6 @@
 #include <unistd.h>
 
 static int log_fd;
-static char name[4096];
 
 static void say(const char *line)
 {
@@ -36,6 +37,7 @@ static void nap(void)
 
 static void await_file(const char *path, const char *suffix)
 {
+    char name[4096];
     snprintf(name, sizeof(name), "%s.%s", path, suffix);
     while (access(name, F_OK) != 0)
         nap();
@@ -51,6 +53,30 @@ static int callback(void *arg)
 
 static pthread_barrier_t barrier;
 static int ends_inside;
+static const char *log_name;
+static const char *word = "";
+
+/* The last one to leave, with all signals blocked, does not come out of that any more. */
+static void *leave_last(void *arg, cr_client_id_t id)
+{
+    sigset_t all;
+    sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, NULL) != 0)
+        abort();
+    say("blocks\n");
+    await_file(log_name, "unblock");
+    say("leaves last\n");
+    if (cr_leave_cs(id) != 0)
+        abort();
+    if (strcmp(word, "last_ends") == 0)
+        return arg;
+    if (cr_enter_cs(id) != 0)
+        abort();
+    say("entered\n");
+    if (cr_leave_cs(id) != 0)
+        abort();
+    return arg;
+}
 
 static void *other(void *arg)
 {
@@ -63,6 +89,8 @@ static void *other(void *arg)
     say("pending\n");
     if (ends_inside)
         return arg;
+    if (strncmp(word, "last", 4) == 0)
+        return leave_last(arg, id);
     if (cr_leave_cs(id) != 0 || cr_tryenter_cs(id) != 1)
         abort();
     say("would wait\n");
@@ -77,7 +105,9 @@ static void *other(void *arg)
 int main(int argc, char **argv)
 {
     pthread_t thread;
-    const char *word = argc > 2 ? argv[2] : "";
+    if (argc > 2)
+        word = argv[2];
+    log_name = argv[1];
     const cr_client_id_t id = cr_init();
     const int context = strstr(word, "thread") != NULL ? CR_THREAD_CONTEXT : CR_SIGNAL_CONTEXT;
     const int blocks = strncmp(word, "blocked", 7) == 0;
@@ -98,6 +128,8 @@ int main(int argc, char **argv)
         return 1;
     say("ready\n");
     await_file(argv[1], "leave");
+    if (ends_inside)
+        pthread_join(thread, NULL); /* so that the last one leaves here */
     for (int i = 0; i < depth; i++) {
         say("leave\n");
         cr_leave_cs(id);
@@ -108,7 +140,8 @@ int main(int argc, char **argv)
         say("unblocks\n");
         pthread_sigmask(SIG_SETMASK, &before, NULL);
     }
-    pthread_join(thread, NULL);
+    if (!ends_inside)
+        pthread_join(thread, NULL);
     await_file(argv[1], "end");
     return cr_status() == CR_STATE_IDLE ? 9 : 8;
 }

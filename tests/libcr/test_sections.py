@@ -87,6 +87,33 @@ class Sections(unittest.TestCase):
     def test_left_with_all_signals_blocked_thread_context(self):
         self.blocked("blocked_thread")
 
+    def last(self, word, afterwards):
+        """Who is the last to leave does not unblock the signals again: the checkpoint is taken
+        nevertheless, when it would wait or when it ends."""
+        program = self.lab.start(word, client="sections")
+        saver = subprocess.Popen(self.lab.command("cr_checkpoint", "-q", "-f", self.lab.image,
+                                                  str(program.pid)))
+        self.lab.await_line("blocks", program)
+        self.lab.touch("leave")
+        self.lab.await_line("left", program)
+        self.lab.touch("unblock")
+        self.assertEqual(saver.wait(lab.PATIENCE), 0)
+        self.lab.await_line("continued", program)
+        for line in afterwards:
+            self.lab.await_line(line, program)
+        self.lab.kill(program)
+        again = self.lab.restart("-q")
+        self.addCleanup(again.stderr.close)
+        for line in ["restarted", *afterwards]:
+            self.lab.await_line(line, again)
+        self.assertEqual(self.lab.end(again), 9)
+
+    def test_last_one_ends_with_all_signals_blocked(self):
+        self.last("last_ends", [])
+
+    def test_last_one_enters_again_with_all_signals_blocked(self):
+        self.last("last_enters", ["entered"])
+
     def test_requester_that_goes_away(self):
         program = self.lab.start("", client="sections")
         saver = subprocess.Popen(self.lab.command("cr_checkpoint", "-q", "-f", self.lab.image,

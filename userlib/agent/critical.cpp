@@ -60,6 +60,19 @@ inline void leave(Client &client)
         leave_for_checkpoint();
 }
 
+// It was called to take the round on, and has blocked the signal that calls it: whoever waits now,
+// or ends, would let the checkpoint, and all who want to enter, wait for ever. The handler runs
+// here.
+void obey_blocked_call()
+{
+    if (round.kicked.load() != static_cast<int32_t>(sys::call(SYS_gettid)))
+        return;
+    const uint64_t call = uint64_t(1) << (state.signal - 1);
+    uint64_t before = 0;
+    sys::call(SYS_rt_sigprocmask, SIG_UNBLOCK, &call, &before, sizeof(before));
+    sys::call(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof(before));
+}
+
 // For all that is not usual. 0: may be entered or left. > 0: in a callback, where it
 // is nothing. < 0: −errno.
 int check(const Client *client, int id)
@@ -81,6 +94,7 @@ int check(const Client *client, int id)
         leave(client);
         if (only_if_at_once)
             return 1;
+        obey_blocked_call();
         wait_while(round.gate, closed);
         if (add_depth(client, 1) != 0)
             return 0;
@@ -173,11 +187,12 @@ void leave_change(Client &client)
     leave(client);
 }
 
-// A thread ends inside one: whoever waited for it goes on.
+// A thread ends, inside one perhaps: whoever waited for it goes on.
 void drop_critical_sections(Client &client)
 {
     while (client.depth.load() > 0)
         leave(client);
+    obey_blocked_call();
 }
 
 } // namespace cryo::agent
