@@ -131,6 +131,13 @@ static void execute_without(void)
     _exit(1);
 }
 
+static void execute_stranger(void)
+{
+    unsetenv("LD_PRELOAD"); /* under cr_run its agent would listen there */
+    setenv("CRYO_OUTSIDE", "1", 1);
+    execute_beside("stranger", path("ready"));
+}
+
 /* Who is not to be saved: without libcr, somebody else's; and the log that says why. */
 static void strangers(void)
 {
@@ -151,6 +158,9 @@ static void strangers(void)
     free(text);
     close(args.cr_fd);
     end(pid);
+    const pid_t other = child(execute_stranger);
+    CHECK(save(other, 0, 0) == CR_EVERSION);
+    end(other);
     if (geteuid() != 0)
         CHECK(save(1, 0, 0) == EPERM);
     CHECK(save(0x3fffffff, 0, 0) == ESRCH);
@@ -236,6 +246,26 @@ static void many(void)
     CHECK(result_of(args, 0) == 0);
 }
 
+/* As many callbacks as one context may have: 512 MiB of them. The contexts do not share them. */
+static int do_nothing(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static void callbacks(void)
+{
+    for (int i = 0; i < CR_MAX_CALLBACKS; i++) {
+        if (cr_register_callback(do_nothing, NULL, CR_SIGNAL_CONTEXT) < 0) {
+            CHECK(!"registered");
+            return;
+        }
+    }
+    FAILS(cr_register_callback(do_nothing, NULL, CR_SIGNAL_CONTEXT), ENOSPC);
+    FAILS(cr_register_callback(do_nothing, NULL, CR_SIGNAL_CONTEXT), ENOSPC);
+    CHECK(cr_register_callback(do_nothing, NULL, CR_THREAD_CONTEXT) >= 0);
+}
+
 /* Two at the same time: the log of each is its own. */
 static void logs(void)
 {
@@ -300,9 +330,9 @@ static void nowhere(void)
 int main(int argc, char **argv)
 {
     static const struct subject all[] = {
-        {"traced", traced},      {"contents", contents},   {"place", place}, {"time", timed},
-        {"wait", waits},         {"strangers", strangers}, {"full", full},   {"fd", by_descriptor},
-        {"nowhere", nowhere},    {"many", many},           {"logs", logs},   {"disk", disk},
-        {"processes", processes}};
+        {"traced", traced},       {"contents", contents},   {"place", place}, {"time", timed},
+        {"wait", waits},          {"strangers", strangers}, {"full", full},   {"fd", by_descriptor},
+        {"nowhere", nowhere},     {"many", many},           {"logs", logs},   {"disk", disk},
+        {"processes", processes}, {"callbacks", callbacks}};
     return argc < 4 ? 2 : judge(argv, all, sizeof(all) / sizeof(all[0]));
 }

@@ -73,6 +73,19 @@ static void await(const char *suffix)
         nanosleep(&moment, NULL);
 }
 
+/* A program that lies beside this one, with one word; it gives up its process. */
+static void execute_beside(const char *program, const char *word)
+{
+    char name[4096 + 32];
+    const ssize_t size = readlink("/proc/self/exe", name, 4096);
+    if (size <= 0)
+        _exit(127);
+    name[size] = '\0';
+    strcpy(strrchr(name, '/') + 1, program);
+    execl(name, program, word, NULL);
+    _exit(127);
+}
+
 /* A child that waits for its end; `before` is called in it first. */
 static pid_t child(void (*before)(void))
 {

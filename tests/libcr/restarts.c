@@ -141,6 +141,19 @@ static void signalled(void)
     CHECK(save(getpid(), 0, -1) == EINVAL && save(getpid(), 0, 65) == EINVAL);
 }
 
+static void machine(void)
+{
+    const pid_t pid = child(NULL);
+    CHECK(save(pid, 0, SIGKILL) == 0);
+    CHECK(waitpid(pid, NULL, 0) == pid);
+    const pid_t changes = fork();
+    if (changes == 0)
+        execute_beside("other_machine", image);
+    int status = -1;
+    CHECK(waitpid(changes, &status, 0) == changes && status == 0);
+    CHECK(bring_back(ids(), 0, NULL) == -CR_EBADARCH);
+}
+
 /* Errors that come by the handle, and a request that is not complete. */
 static void later(void)
 {
@@ -175,11 +188,9 @@ static void later(void)
 
 int main(int argc, char **argv)
 {
-    static const struct subject all[] = {{"ids", ids_in_use},
-                                         {"groups", groups},
-                                         {"relocate", relocate},
-                                         {"signal", signalled},
-                                         {"later", later}};
+    static const struct subject all[] = {{"ids", ids_in_use},    {"groups", groups},
+                                         {"relocate", relocate}, {"signal", signalled},
+                                         {"machine", machine},   {"later", later}};
     keeps_ids = argc > 4 && strcmp(argv[4], "ids") == 0;
     return argc < 4 ? 2 : judge(argv, all, sizeof(all) / sizeof(all[0]));
 }

@@ -55,6 +55,12 @@ class Codes(unittest.TestCase):
     def test_many_requests(self):
         self.good("many")
 
+    def test_most_callbacks(self):
+        self.good("callbacks")
+
+    def test_image_of_another_architecture(self):
+        self.good("machine", "restarts")
+
     def test_logs_of_two_requests(self):
         self.good("logs")
 

@@ -9,6 +9,8 @@ import errno
 import json
 import os
 import signal
+import socket
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -154,6 +156,23 @@ class Scopes(unittest.TestCase):
             self.assertEqual(self.save(a, "--clobber").returncode, 0)
             a.await_line("callback 0", count=2)
             self.assertEqual(a.log()[-2], f"forward {errno.EPERM}")
+        self.end(a, b)
+
+    def test_forward_to_an_older_requester(self):
+        """One that speaks the protocol as it was when there was no forwarding."""
+        magic, version, prepare = 0x6f797243, 3, 10
+        a, b = self.pair()
+        a.tell("forward", f"{PROC} {b.pid}\n")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as older:
+            older.settimeout(lab.PATIENCE)
+            older.connect(f"\0cryo.{os.readlink(f'/proc/{a.pid}/ns/pid')}.{a.pid}")
+            older.send(struct.pack("<IHH4Q", magic, version, prepare, 0, 0, 0, 0))
+            older.send(bytes(5 * 4 + 4096))  # no signal, and no file
+            while struct.unpack_from("<IHH", older.recv(64))[2] != prepare:
+                pass
+        a.await_line("callback -")  # it has gone away
+        self.assertEqual(a.log()[1], f"forward {errno.EOPNOTSUPP}")
+        self.assertEqual(self.save(a, "--clobber").returncode, 0)
         self.end(a, b)
 
     def test_forward_to_what_cannot_be_saved_fails_for_all(self):

@@ -16,7 +16,8 @@ namespace {
 bool wants_to_be_left_out(const Proc &proc)
 {
     Result<std::string> words = proc.read("cmdline");
-    bool left_out = !was_run_by_cr_run(proc);
+    const bool maybe = !was_run_by_cr_run(proc);
+    bool left_out = maybe;
     for (size_t at = 0; words && at < words->size();) {
         const std::string word = words->c_str() + at;
         at += word.size() + 1;
@@ -24,6 +25,8 @@ bool wants_to_be_left_out(const Proc &proc)
             left_out = true;
         else if (word == "--omit-never")
             left_out = false;
+        else if (word == "--omit-maybe")
+            left_out = maybe;
     }
     return left_out;
 }

@@ -20,10 +20,12 @@ using image::FileKind;
 Result<int> keep_open(Planning &p, Fd fd, uint32_t open_file)
 {
     const int number = fcntl(fd.get(), F_DUPFD_CLOEXEC, p.plan.floor + first_free_offset);
-    if (number < 0)
-        return Error(errno, fmt::format("more descriptors than may be open here: {}; raise the "
-                                        "limit (ulimit -n)",
-                                        strerror(errno)));
+    if (number < 0) {
+        const int why = errno == EINVAL ? EMFILE : errno; // the first of them is beyond the limit
+        return Error(why, fmt::format("more descriptors than may be open here: {}; raise the "
+                                      "limit (ulimit -n)",
+                                      strerror(why)));
+    }
     p.plan.inherited.emplace_back(number);
     if (open_file != 0)
         p.open_fds[open_file] = number;

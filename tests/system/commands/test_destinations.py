@@ -5,8 +5,11 @@
 import errno
 import os
 import subprocess
+import sys
 
 import case
+
+COUNTER = os.path.abspath(sys.argv.pop())  # sync_counter.c
 
 
 class Destinations(case.Case):
@@ -53,6 +56,50 @@ class Destinations(case.Case):
         self.assertEqual(["before", "image", "image.~2~", "image.~3~"], self.files())
         self.end(program)
         self.assert_good("image.~2~")
+
+    def test_whether_the_disk_is_waited_for(self):
+        """By the calls that wait for it."""
+        program = self.start()
+
+        def waits(*words):
+            counts = self.path("counts")
+            self.assertEqual(0, self.checkpoint(*words, program.pid, env={
+                **os.environ, "LD_PRELOAD": COUNTER, "COUNT_SYNCS": counts}).returncode)
+            if not os.path.exists(counts):
+                return 0
+            size = os.path.getsize(counts)
+            os.unlink(counts)
+            return size
+        # The file, and the directory that has its name now; of a directory of images, each file.
+        for where, least in ((["-f", "image"], 2), (["-d", "place"], 3)):
+            for options in ([], ["--sync"], ["--nosync", "--sync"]):
+                self.assertGreaterEqual(waits(*options, *where), least, (options, where))
+            for options in (["--nosync"], ["--sync", "--nosync"]):
+                self.assertEqual(0, waits(*options, *where), (options, where))
+        with open(self.path("open"), "wb") as out:
+            for option, expected in (("--sync", 1), ("--nosync", 0)):
+                os.ftruncate(out.fileno(), 0)
+                done = self.checkpoint(option, "-F", out.fileno(), program.pid, env={
+                    **os.environ, "LD_PRELOAD": COUNTER, "COUNT_SYNCS": self.path(option)},
+                    pass_fds=[out.fileno()])
+                self.assertEqual(0, done.returncode, done.stderr)
+                self.assertEqual(expected == 1, os.path.exists(self.path(option)))
+        self.end(program)
+        self.assert_good("image")
+
+    def test_contents_of_files(self):
+        """--save-none takes back what was said before it."""
+        program = self.start()
+        sizes = {}
+        for options in ((), ("--save-all",), ("--save-all", "--save-none"),
+                        ("--save-none", "--save-exe"), ("--save-exe",)):
+            self.save("--nosync", *options, "-f", "image", program.pid)
+            sizes[options] = os.path.getsize(self.path("image"))
+        some = 1 << 20  # what the program writes meanwhile is less
+        self.assertGreater(sizes["--save-all",], sizes[()] + some)
+        self.assertLess(sizes["--save-all", "--save-none"], sizes[()] + some)
+        self.assertGreater(sizes["--save-none", "--save-exe"], sizes[()] + some)
+        self.assertLess(abs(sizes["--save-none", "--save-exe"] - sizes["--save-exe",]), some)
 
     def test_descriptor(self):
         program = self.start()

@@ -34,6 +34,7 @@ class LeftOut(case.Case):
         program = self.start(TRACE.format(pid=other.pid))
         said = self.refuse(EPTRACER, "-f", "image", program.pid)
         self.assertIn(f"traces process {other.pid}", said)
+        self.refuse(EPTRACER, "--ptracer-skip", "--ptracer-error", "-f", "image", program.pid)
         said = self.refuse(errno.ESRCH, "--ptracer-skip", "-f", "image", program.pid)
         self.assertIn("nothing is left to save", said)
 
@@ -66,6 +67,14 @@ class LeftOut(case.Case):
         self.end(restarted)
         self.assert_good("again")
         self.assert_good("tree")
+
+    def test_restart_that_is_left_out_maybe(self):
+        """The last option counts; this one is the default, which leaves it out in a session."""
+        restarted = self.restarted("--omit-never", "--omit-maybe")
+        done = self.save("--json", "-s", "-f", "again", restarted.pid)
+        self.assertIn("is a cr_restart, and is left out", done.stdout)
+        self.end(restarted)
+        self.assert_good("again")
 
     def test_restart_that_waits(self):
         """For an id that somebody holds who has ended: us, who do not wait for the program yet."""

@@ -3,6 +3,7 @@
 """cr_restart's own options: where the image is, ids, signals before and after, what is run then."""
 import errno
 import os
+import resource
 import signal
 import subprocess
 
@@ -106,7 +107,8 @@ signal.signal(signal.SIGUSR1, lambda *_: print('handled', flush=True))""")
         self.saved()
         for options, group, session in (([], False, False), (["--restore-pgid"], True, False),
                                         (["--restore-sid"], True, True),
-                                        (["--restore-pgid", "--no-restore-pgid"], False, False)):
+                                        (["--restore-pgid", "--no-restore-pgid"], False, False),
+                                        (["--restore-sid", "--no-restore-sid"], False, False)):
             restarted = self.restart("-q", *options, "image")
             self.assert_alive(restarted)
             child = self.child_of(restarted)
@@ -127,10 +129,10 @@ signal.signal(signal.SIGUSR1, lambda *_: print('handled', flush=True))""")
         restarted.communicate("end\n")
         self.assertEqual(3, restarted.returncode)
 
-        def said(code, *words):
+        def said(code, *words, **how):
             hooks = [f"--run-on-fail-{kind}=echo {kind} $CRYO_ERROR >> said"
                      for kind in ("args", "temp", "env", "perm")]
-            self.fails(code, *hooks, "--run-on-failure=echo any >> said", *words)
+            self.fails(code, *hooks, "--run-on-failure=echo any >> said", *words, **how)
             with open(self.path("said"), encoding="ascii") as file:
                 text = file.read()
             os.unlink(self.path("said"))
@@ -138,6 +140,8 @@ signal.signal(signal.SIGUSR1, lambda *_: print('handled', flush=True))""")
         self.assertEqual("args 0\n", said(255, "--no-such-option", "image"))
         self.assertEqual("args 0\n", said(255))
         self.assertEqual(f"env {errno.ENOENT}\n", said(errno.ENOENT, "absent"))
+        few = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (12, 12))}
+        self.assertEqual(f"temp {errno.EMFILE}\n", said(errno.EMFILE, "image", **few))
         with open(self.path("damaged"), "wb") as file:
             file.write(b"x" * 20000)
         self.assertEqual(f"perm {errno.EBADMSG}\n", said(errno.EBADMSG, "damaged"))
