@@ -242,7 +242,7 @@ EXPORTED int PMPI_Win_get_attr(MPI_Win win, int keyval, void *value, int *flag)
         return result;
     }
     copy_out_of_capsule(object, keyval, value);
-    if (keyval == MPI_WIN_CREATE_FLAVOR)
+    if (keyval == MPI_WIN_CREATE_FLAVOR || keyval == MPI_WIN_SIZE)
         translate_window_attribute(object, keyval, *static_cast<long **>(value));
     return result;
 }

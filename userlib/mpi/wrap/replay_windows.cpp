@@ -66,6 +66,37 @@ bool make_shared(Window &window, MPI_Info info, MPI_Comm comm, MPI_Win *made, Wh
     return worked(call(stock.Barrier, comm), "making a shared window again", why);
 }
 
+// In the library's memory again, if all members are on one node and it begins in a page where it
+// did. `done`: it is.
+bool make_in_library(Window &window, MPI_Info info, MPI_Comm comm, MPI_Win *made, bool &done,
+                     Why &why)
+{
+    constexpr const char *what = "making a window again";
+    void *base = nullptr;
+    done = shares_memory(comm);
+    if (!done)
+        return true;
+    if (!worked(allocate_window(window.size, window.unit, info, comm, &base, made), what, why))
+        return false;
+    const int fits = starts_alike(base, window.base) ? 1 : 0;
+    int all_fit = 0;
+    if (!worked(call(stock.Allreduce, static_cast<const void *>(&fits),
+                     static_cast<void *>(&all_fit), 1,
+                     static_cast<MPI_Datatype>(object_of(MPI_INT)->real),
+                     static_cast<MPI_Op>(object_of(MPI_MIN)->real), comm),
+                what, why))
+        return false;
+    done = all_fit != 0;
+    if (!done)
+        return worked(call(stock.Win_free, made), what, why);
+    if (window.size > 0)
+        memcpy(base, window.base, static_cast<size_t>(window.size));
+    bind_object(window.object, *made);
+    if (!map_own(window, base))
+        return refuse(why, "no memory for a window of the MPI library");
+    return worked(call(stock.Barrier, comm), what, why); // before others may write there
+}
+
 bool remake(const WindowNote &note, Why &why)
 {
     Window &window = window_in(note);
@@ -74,6 +105,13 @@ bool remake(const WindowNote &note, Why &why)
     MPI_Win made = nullptr;
     if (window.flavor == MPI_WIN_FLAVOR_SHARED && window.peers > 1)
         return make_shared(window, info, comm, &made, why);
+    if (window.alias != nullptr && needs_library_memory()) {
+        bool done = false;
+        if (!make_in_library(window, info, comm, &made, done, why))
+            return false;
+        if (done)
+            return true;
+    }
     const int result =
         window.flavor == MPI_WIN_FLAVOR_DYNAMIC
             ? call(stock.Win_create_dynamic, info, comm, &made)

@@ -4,20 +4,16 @@
 #include "mpi/rank/memory.hpp"
 #include "mpi/rank/windows.hpp"
 #include "mpi/wrap/wrapper.hpp"
-#include "sys/raw.hpp"
 
-#include <algorithm>
 #include <new>
-#include <sys/mman.h>
 
 namespace cryo::mpi {
 
 using capsule::call;
 using rank::Window;
+using rank::window_of;
 
 namespace {
-
-constexpr uintptr_t page = 4096;
 
 struct Made_window {
     int flavor;
@@ -57,10 +53,35 @@ bool is_alone(MPI_Comm comm)
     return call(stock.Comm_size, real_of(comm), &size) == MPI_SUCCESS && size == 1;
 }
 
-// Memory of Cryo's own under a window of the library's.
+bool is_near(MPI_Comm comm)
+{
+    const rank::Collective turn(comm);
+    return shares_memory(real_of(comm));
+}
+
+// Only this process' part of a window in the library's memory.
+int make_in_library(MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void *place,
+                    MPI_Win *win, int flavor)
+{
+    void *base = nullptr;
+    const int result = make_window(comm, win, {flavor, nullptr, size, unit}, [&](MPI_Win *real) {
+        return allocate_window(size, unit, real_of(info), real_of(comm), &base, real);
+    });
+    if (result != MPI_SUCCESS)
+        return result;
+    Window &window = *window_of(*win);
+    if (!map_own(window, base))
+        return MPI_ERR_NO_MEM;
+    *static_cast<void **>(place) = window.base = in_alias(window, base);
+    return result;
+}
+
+// Memory of Cryo's own under a window of the library's, where that can be.
 int make_over_memory(MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void *place,
                      MPI_Win *win, int flavor)
 {
+    if (needs_library_memory() && is_near(comm))
+        return make_in_library(size, unit, info, comm, place, win, flavor);
     const size_t bytes = size > 0 ? static_cast<size_t>(size) : 1;
     void *memory = capsule::keep(bytes);
     if (memory == nullptr)
@@ -79,52 +100,6 @@ int make_over_memory(MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void
 }
 
 } // namespace
-
-bool map_alias(Window &window)
-{
-    auto real = static_cast<MPI_Win>(window.object->real);
-    uintptr_t first = UINTPTR_MAX;
-    uintptr_t last = 0;
-    for (int i = 0; i < window.peers; i++) {
-        MPI_Aint size = 0;
-        int unit = 0;
-        void *base = nullptr;
-        call(stock.Win_shared_query, real, i, &size, &unit, static_cast<void *>(&base));
-        if (size <= 0)
-            continue;
-        const auto at = reinterpret_cast<uintptr_t>(base);
-        first = std::min(first, at);
-        last = std::max(last, at + static_cast<uintptr_t>(size));
-    }
-    if (last == 0)
-        return true; // nobody has any memory
-    window.segment = first & ~(page - 1);
-    const size_t bytes = (last - window.segment + page - 1) & ~(page - 1);
-    if (window.alias == nullptr) {
-        window.alias = static_cast<char *>(capsule::keep(bytes));
-        window.alias_bytes = bytes;
-    }
-    // An old length of 0: the pages appear at a second place. So they need be shared ones.
-    return window.alias != nullptr && window.alias_bytes == bytes &&
-           !sys::failed(sys::call(SYS_mremap, window.segment, 0, bytes,
-                                  MREMAP_MAYMOVE | MREMAP_FIXED, window.alias));
-}
-
-void *in_alias(const Window &window, const void *real)
-{
-    return window.alias + (reinterpret_cast<uintptr_t>(real) - window.segment);
-}
-
-void translate_window_attribute(const Object *object, int keyval, long *value)
-{
-    const auto *window = static_cast<const Window *>(object->state);
-    if (window == nullptr)
-        return;
-    if (keyval == MPI_WIN_BASE && window->alias != nullptr)
-        *value = static_cast<long>(reinterpret_cast<uintptr_t>(window->base));
-    else if (keyval == MPI_WIN_CREATE_FLAVOR)
-        *value = window->flavor;
-}
 
 } // namespace cryo::mpi
 

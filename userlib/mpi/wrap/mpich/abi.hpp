@@ -58,7 +58,9 @@ constexpr int peer(int source)
     return source == MPI_PROC_NULL ? MPI_ANY_SOURCE : source;
 }
 
-constexpr bool copies_take_steps = false; // of MPI_Comm_idup (openmpi/abi.hpp)
+// openmpi/abi.hpp
+constexpr bool copies_take_steps = false;
+constexpr bool threads_need_shared_windows = false;
 
 // Weights of a graph, which may be constants that are no arrays; those are addresses in the
 // library.

@@ -58,6 +58,10 @@ constexpr int peer(int source)
 // depends on when that is.
 constexpr bool copies_take_steps = true;
 
+// With MPI_THREAD_MULTIPLE 4.1 has windows of all kinds only over a network for them; others must
+// be shared memory of the library's.
+constexpr bool threads_need_shared_windows = true;
+
 // Weights of a graph, which may be constants that are no arrays.
 template <class Weight>
 Weight *real_weights(Weight *weights)
