@@ -4,7 +4,7 @@
  * and is not in MPI: an MPI library that were to go on there would take these steps in another
  * order than the others, and all would wait for ever.
  *
- *     overlapping ROUNDS
+ *     overlapping ROUNDS [threads]      // with MPI_THREAD_MULTIPLE
  */
 #include "check.h"
 
@@ -88,11 +88,13 @@ static void copies(int round, int rank, int size)
 int main(int argc, char **argv)
 {
     const int rounds = argc > 1 ? atoi(argv[1]) : 100;
-    int rank, size;
+    const int level = argc > 2 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
+    int rank, size, provided;
     char name[4096];
     MPI_Info hints;
     MPI_File file;
-    OK(MPI_Init(&argc, &argv));
+    OK(MPI_Init_thread(&argc, &argv, level, &provided));
+    CHECK(provided >= level);
     OK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
     OK(MPI_Comm_size(MPI_COMM_WORLD, &size));
     seed = (unsigned)rank + 1;

@@ -19,7 +19,6 @@
 #include <poll.h>
 #include <sched.h>
 #include <unistd.h>
-#include <utility>
 
 namespace cryo::mpi {
 
@@ -55,7 +54,7 @@ class KeepErrno
 // Who stands still lets the library make progress, here only where it does natively: in waits.
 bool only_waits_stand()
 {
-    return abi::copies_take_steps && !many && copies_under_way > 0;
+    return abi::copies_take_steps && copies_under_way > 0;
 }
 
 } // namespace
@@ -298,10 +297,18 @@ void Engine::park()
     ready();             // in a restored copy the library is another one
 }
 
+// Does not stand still itself.
+void Engine::let_serve()
+{
+    attend();
+    if (many && standing_)
+        park();
+}
+
 void stand_still()
 {
     if (only_waits_stand())
-        engine->attend();
+        engine->let_serve();
     else
         engine->stand_still();
 }
@@ -402,91 +409,6 @@ void end()
     attention = false;
     engine->close();
     engine->report();
-}
-
-uint64_t bytes_of(int count, MPI_Datatype type)
-{
-    if (type == nullptr || count == 0) // MPICH takes any type for no elements, the null one too
-        return 0;
-    Object *object = object_of(type);
-    auto known = reinterpret_cast<uint64_t>(object->traffic);
-    if (__builtin_expect(known == 0, 0)) {
-        MPI_Count size = 0;
-        call(stock.Type_size_x, static_cast<MPI_Datatype>(object->real), &size);
-        known = size > 0 ? static_cast<uint64_t>(size) + 1 : 1;
-        object->traffic = reinterpret_cast<void *>(known);
-    }
-    return static_cast<uint64_t>(count) * (known - 1);
-}
-
-void Collective::enter(bookmark::Comm *comm)
-{
-    if (comm == nullptr)
-        return; // the library will say what is wrong with it
-    comm_ = comm;
-    const Engine::Busy busy(*engine);
-    engine->rank().enter(*comm);
-    ordinal_ = comm->clock;
-}
-
-void Collective::leave()
-{
-    engine->rank().leave();
-}
-
-uint64_t start(bookmark::Comm *comm)
-{
-    if (comm == nullptr)
-        return 0;
-    const Engine::Busy busy(*engine);
-    engine->rank().start(*comm);
-    return comm->clock;
-}
-
-int track(int result, MPI_Request *place, Use use, const Object *queue)
-{
-    if (result != MPI_SUCCESS || is_null(*place))
-        return result;
-    Request &r = *begin_record<Request>(object_of(*place));
-    r.use = use;
-    r.queue = queue;
-    r.active = true;
-    if (use == Use::other || use == Use::file) {
-        const Guard guard;
-        engine->mpi().under_way.add(r);
-    }
-    return result;
-}
-
-void pin(Object *object)
-{
-    if (object != nullptr && !is_predefined(object))
-        __atomic_add_fetch(&object->pins, 1, __ATOMIC_RELAXED);
-}
-
-void unpin(Object *object)
-{
-    if (object == nullptr || is_predefined(object) ||
-        __atomic_sub_fetch(&object->pins, 1, __ATOMIC_RELAXED) > 0 || !object->doomed)
-        return;
-    auto type = static_cast<MPI_Datatype>(object->real);
-    auto operation = static_cast<MPI_Op>(object->real);
-    if (object->kind == Kind::Op)
-        call(stock.Op_free, &operation);
-    else
-        call(stock.Type_free, &type);
-    drop_object(object);
-}
-
-void pin(Request &request, MPI_Datatype type)
-{
-    request.datatype = object_of(type);
-    pin(request.datatype);
-}
-
-void unpin(Request &request)
-{
-    unpin(std::exchange(request.datatype, nullptr));
 }
 
 } // namespace rank

@@ -42,6 +42,7 @@ class Engine
     void signalled();
     void stand_still();
     bool wants_to_stand();
+    void let_serve(); // another thread that stands, in a wrapper of a thread that does not
     void report() const;
     void progress(); // of the library: what is under way goes on
     // While an image is waited for: a rank that is not drained yet may need what only the library
