@@ -83,7 +83,7 @@ class Checkpoint
     uint64_t expected_ = 0; // about so many in all
     uint64_t stop_begun_ = 0;
     bool deceived_ = false;
-    bool by_copy_ = false; // the program goes on before it is read
+    bool by_copy_ = false; // the program goes on before the image is made of what was copied
     Outcome outcome_;
     std::unique_ptr<image::Sink> sink_;
     std::unique_ptr<image::TreeWriter> archive_;
@@ -122,6 +122,10 @@ Result<void> Checkpoint::open_sink()
         sink_ = std::make_unique<image::StreamSink>(std::move(own), options_.file, options_.sync);
         return {};
     }
+    // Without the module it is more important that the whole of it does not take longer.
+    if (options_.device >= 0 && reads() && !waits() && !delta_.wanted() &&
+        options_.packing == image::Packing::raw)
+        file.placed = memory_of(id_);
     Result<std::unique_ptr<image::Sink>> sink = image::FileSink::create(options_.file, file);
     if (!sink)
         return sink.error();
@@ -250,7 +254,10 @@ Result<std::unique_ptr<image::ImageWriter>> Checkpoint::freeze_everybody()
         if (done)
             done = save_unfrozen(*first);
     }
-    if (done && by_copy_) {
+    if (done && reads() && !waits() && first->place() != nullptr) {
+        done = members_.front()->place_itself(*first);
+        by_copy_ = true;
+    } else if (done && by_copy_) {
         Result<bool> frozen = freeze_all(members_, options_.snapshot, single(), options_.device);
         if (!frozen)
             return frozen.error();

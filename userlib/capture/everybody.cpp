@@ -53,16 +53,22 @@ Result<bool> freeze_all(const Members &members, Snapshot wanted, bool alone, int
     return !read;
 }
 
+uint64_t memory_of(pid_t pid)
+{
+    uint64_t bytes = 0;
+    Result<std::string> status = Proc(pid).read("status");
+    for (const char *name : {"RssAnon", "RssShmem", "VmSwap"}) {
+        std::string_view kib = status ? field(*status, name) : std::string_view();
+        bytes += take_number(kib) * 1024;
+    }
+    return bytes;
+}
+
 uint64_t memory_of(const Members &members)
 {
     uint64_t bytes = 0;
-    for (const auto &member : members) {
-        Result<std::string> status = Proc(member->relation().pid).read("status");
-        for (const char *name : {"RssAnon", "RssShmem", "VmSwap"}) {
-            std::string_view kib = status ? field(*status, name) : std::string_view();
-            bytes += take_number(kib) * 1024;
-        }
-    }
+    for (const auto &member : members)
+        bytes += memory_of(member->relation().pid);
     return bytes;
 }
 

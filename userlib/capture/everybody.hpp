@@ -27,5 +27,6 @@ Result<bool> freeze_all(const Members &members, Snapshot wanted, bool alone, int
 
 // Bytes that are in memory now, or have been.
 uint64_t memory_of(const Members &members);
+uint64_t memory_of(pid_t pid);
 
 } // namespace cryo::capture

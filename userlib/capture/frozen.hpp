@@ -8,6 +8,7 @@
 #include "capture/pages.hpp"
 #include "capture/session.hpp"
 
+#include <cerrno>
 #include <memory>
 
 namespace cryo::capture {
@@ -28,6 +29,11 @@ class Frozen
                               int protection) = 0;
     // As PageSource's.
     virtual Result<size_t> ask(std::span<const Run> runs, bool, int) { return runs.size(); }
+    // As PageSource's, where there is one.
+    virtual Result<void> put(std::span<const PageSource::Part>, const PageSource::Target &)
+    {
+        return Error(EOPNOTSUPP, "these pages are no longer in the program");
+    }
     virtual Result<void> finish() = 0;
     // The process that has the mappings of that moment, which is another one if it is a copy.
     virtual pid_t pid() const = 0;
@@ -54,6 +60,10 @@ class Served final : public Frozen
     Result<size_t> ask(std::span<const Run> runs, bool zeros_behind_file, int protection) override
     {
         return source_.ask(runs, zeros_behind_file, protection);
+    }
+    Result<void> put(std::span<const PageSource::Part> parts, const PageSource::Target &to) override
+    {
+        return source_.put(parts, to);
     }
     Result<void> finish() override { return source_.finish(); }
     pid_t pid() const override { return source_.pid(); }

@@ -324,7 +324,8 @@ Result<uint64_t> Member::save_pages(const std::vector<Run> &runs, Frozen &source
     return save_runs(runs, source, writer, memory_object, 0, zeros_behind_file, protection);
 }
 
-Result<void> Member::save_region(image::Region &region, Frozen &source, image::ImageWriter &writer)
+// What of it has contents, and what may not be touched.
+Result<std::vector<Run>> Member::look_at_region(const image::Region &region, Frozen &source)
 {
     std::vector<Run> runs = {{region.start, region.end}};
     if ((region.flags & image::kRegionAllSaved) == 0) {
@@ -338,9 +339,17 @@ Result<void> Member::save_region(image::Region &region, Frozen &source, image::I
         return guards.error();
     for (const Run &run : *guards)
         d_.guards.push_back({run.start, run.end});
+    return runs;
+}
+
+Result<void> Member::save_region(image::Region &region, Frozen &source, image::ImageWriter &writer)
+{
+    Result<std::vector<Run>> runs = look_at_region(region, source);
+    if (!runs)
+        return runs.error();
     const bool whole_file = (region.flags & image::kRegionAllSaved) != 0;
     Result<uint64_t> saved =
-        save_pages(runs, source, writer, whole_file, static_cast<int>(region.prot));
+        save_pages(*runs, source, writer, whole_file, static_cast<int>(region.prot));
     if (!saved)
         return saved.error();
     region.saved = *saved;
@@ -480,7 +489,8 @@ Result<void> Member::write_records(image::ImageWriter &writer, const ImageFacts 
 Result<void> Member::save(image::ImageWriter &writer, const ImageFacts &facts)
 {
     use_changes();
-    if (Result<void> saved = save_private(writer); !saved)
+    Result<void> saved = is_placed_ ? writer.check_placed() : save_private(writer);
+    if (!saved)
         return saved;
     if (Result<void> identified = identify_files(); !identified)
         return identified;

@@ -105,6 +105,9 @@ class Member
     void watch_itself();
     // It serves its own memory, and stands still as long as that is read.
     Result<void> freeze_itself(int device);
+    // The same, and its memory goes into the image's file (ImageWriter::place()): then it may go
+    // on. Shared memory has been saved before.
+    Result<void> place_itself(image::ImageWriter &writer);
     Method method() const { return method_; }
     // Whether what has changed was copied in the stop, and nothing else is needed.
     bool is_staged() const { return method_ == Method::staged; }
@@ -158,6 +161,8 @@ class Member
     Result<std::unique_ptr<Frozen>> served(Result<PageSource> source) const;
     Result<void> while_served(int device, const std::function<Result<void>(Frozen &)> &save);
     Result<void> save_region(image::Region &region, Frozen &source, image::ImageWriter &writer);
+    Result<std::vector<Run>> look_at_region(const image::Region &region, Frozen &source);
+    Result<std::vector<PageSource::Part>> parts_to_place();
     Result<uint64_t> save_pages(const std::vector<Run> &runs, Frozen &source,
                                 image::ImageWriter &writer, bool zeros_behind_file = false,
                                 int protection = -1);
@@ -189,6 +194,7 @@ class Member
     Costs costs_;     // as they were estimated
     std::string why_; // it is not what would have been chosen
     uint64_t staged_pages_ = 0;
+    bool is_placed_ = false;     // its memory is in the image's file already
     bool staged_unseen_ = false; // the early look is checked when the program runs again
 };
 

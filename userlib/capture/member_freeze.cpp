@@ -124,7 +124,8 @@ std::string Member::about_method() const
 {
     const std::string_view how = method_ == Method::fork     ? "frozen by a copy"
                                  : method_ == Method::staged ? "what has changed copied in the stop"
-                                                             : "read while it stood still";
+                                 : is_placed_ ? "copied into the image while it stood still"
+                                              : "read while it stood still";
     const std::string costs = costs_.fork == Costs::cannot ? std::string() : "; " + costs_.text();
     return fmt::format("process {}: {}{}{}", relation_.pid, how, why_, costs);
 }

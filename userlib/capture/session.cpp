@@ -25,86 +25,6 @@ namespace {
 
 constexpr int page_pipe_size = 1 << 20;
 
-Result<void> send_command(int to, const Command &command, std::span<const int> fds)
-{
-    if (send_with(to, bytes_of(command), fds) != sizeof(command))
-        return Error::from_errno("asking the agent", errno);
-    return {};
-}
-
-} // namespace
-
-PageSource::PageSource(Fd commands, Fd pipe, pid_t pid)
-    : commands_(std::move(commands)), pipe_(std::move(pipe)), pid_(pid)
-{}
-
-// Who serves the pages may be waiting for us to read: then we must not wait for it. All at once,
-// for it is quicker than we are, and would be woken for each.
-Result<size_t> PageSource::ask(std::span<const Run> runs, bool zeros_behind_file, int protection)
-{
-    std::array<Command, most_asked> commands;
-    std::array<iovec, most_asked> parts;
-    std::array<mmsghdr, most_asked> messages = {};
-    const size_t count = std::min(runs.size(), most_asked - std::min(asked_.size(), most_asked));
-    for (size_t i = 0; i < count; i++) {
-        commands[i] = {agent::protocol_magic,
-                       agent::protocol_version,
-                       Op::pages,
-                       {runs[i].start, runs[i].end - runs[i].start, zeros_behind_file ? 1U : 0U,
-                        static_cast<uint64_t>(protection + 1)}};
-        parts[i] = {&commands[i], sizeof(commands[i])};
-        messages[i].msg_hdr.msg_iov = &parts[i];
-        messages[i].msg_hdr.msg_iovlen = 1;
-    }
-    if (count == 0)
-        return size_t(0);
-    const int flags = MSG_NOSIGNAL | (asked_.empty() && count == 1 ? 0 : MSG_DONTWAIT);
-    const int sent =
-        sendmmsg(commands_.get(), messages.data(), static_cast<unsigned>(count), flags);
-    // One that has ended has said why; that is found where what was asked before is read.
-    const bool told = errno == EPIPE && !asked_.empty();
-    if (sent < 0 && errno != EAGAIN && errno != EINTR && !told)
-        return Error::from_errno("asking the agent", errno);
-    const size_t asked = sent < 0 ? 0 : static_cast<size_t>(sent);
-    asked_.insert(asked_.end(), runs.begin(), runs.begin() + static_cast<ptrdiff_t>(asked));
-    return asked;
-}
-
-Result<void> PageSource::read(uint64_t address, std::span<char> to, bool zeros_behind_file,
-                              int protection)
-{
-    while (asked_.empty()) {
-        const Run run = {address, address + to.size()};
-        if (Result<size_t> asked = ask({&run, 1}, zeros_behind_file, protection); !asked)
-            return asked.error();
-    }
-    if (asked_.front().start != address || asked_.front().end != address + to.size())
-        return Error(EINVAL, "other pages are read than were asked for");
-    asked_.pop_front();
-    while (!to.empty()) {
-        const ssize_t n = ::read(pipe_.get(), to.data(), to.size());
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return Error::from_errno("reading pages", errno);
-        if (n == 0) {
-            Reply bad = {};
-            const ssize_t got = receive_packet(commands_.get(), room_in(bad), MSG_DONTWAIT);
-            const int why = got == sizeof(bad) ? static_cast<int>(-bad.result) : EPIPE;
-            return Error::from_errno(fmt::format("the frozen copy of the program ended while "
-                                                 "sending {} bytes at {:x}",
-                                                 to.size(), address),
-                                     why);
-        }
-        to = to.subspan(static_cast<size_t>(n));
-        if (moved_)
-            moved_(static_cast<uint64_t>(n));
-    }
-    return check_deadline(deadline_);
-}
-
-namespace {
-
 uint64_t monotonic_ns()
 {
     timespec now;
@@ -119,12 +39,6 @@ Result<void> check_deadline(uint64_t deadline_ns)
     if (deadline_ns != 0 && monotonic_ns() >= deadline_ns)
         return Error(ETIME, "the checkpoint took longer than --time allows; the program goes on");
     return {};
-}
-
-Result<void> PageSource::finish()
-{
-    const Command command = {agent::protocol_magic, agent::protocol_version, Op::end, {}};
-    return send_command(commands_.get(), command, {});
 }
 
 Error AgentSession::lost(int err) const
@@ -148,7 +62,11 @@ Result<void> AgentSession::send(Op op, std::span<const int> fds, uint64_t argume
 Result<void> AgentSession::send(const Command &command, std::span<const int> fds)
 {
     asked_ = command.op;
-    return send_command(connection_.get(), command, fds);
+    if (send_with(connection_.get(), bytes_of(command), fds) == sizeof(command))
+        return {};
+    if (errno == EPIPE || errno == ECONNRESET)
+        return lost(errno);
+    return Error::from_errno(fmt::format("asking process {}", pid_), errno);
 }
 
 bool AgentSession::is_stopped() const

@@ -52,10 +52,31 @@ class PageSource
     // at a time. How many of them were asked for; the others cannot be before some have been read.
     static constexpr size_t most_asked = 64;
     Result<size_t> ask(std::span<const Run> runs, bool zeros_behind_file, int protection = -1);
+    // What is asked for here goes into a file at once, one part behind the other from an offset on:
+    // by reference, where the server sends it so and the file takes it, so that it is copied once.
+    struct Part {
+        Run run;
+        bool zeros_behind_file;
+        int protection;
+        bool is_alike(const Part &other) const
+        {
+            return zeros_behind_file == other.zeros_behind_file && protection == other.protection;
+        }
+    };
+    struct Target {
+        int file;
+        std::string name; // for messages
+        uint64_t offset;
+    };
+    Result<void> put(std::span<const Part> parts, Target to);
     // Tells the server that it is no longer needed.
     Result<void> finish();
 
   private:
+    Result<size_t> ask_alike(std::span<const Part> parts);
+    Result<uint64_t> move(const Target &to, uint64_t most);
+    Error ended(uint64_t bytes, uint64_t address) const;
+
     Fd commands_, pipe_;
     std::deque<Run> asked_;
     pid_t pid_;

@@ -5,10 +5,13 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 
 #include "image/format.hpp"
 
@@ -113,6 +116,8 @@ Result<std::unique_ptr<Sink>> FileSink::create(const std::string &path, const Fi
     }
     if (auto ok = sink->open_temporary(); !ok)
         return ok.error();
+    if (options.placed != 0)
+        sink->prepare_to_place();
     return std::unique_ptr<Sink>(std::move(sink));
 }
 
@@ -121,15 +126,18 @@ Result<std::unique_ptr<Sink>> FileSink::create(const std::string &path, const Fi
 Result<void> FileSink::open_temporary()
 {
     int direct = options_.direct ? O_DIRECT : 0;
+    const int access_mode = options_.placed != 0 ? O_RDWR : O_WRONLY;
     for (;;) {
-        file_ = Fd(openat(directory_.get(), ".", O_TMPFILE | O_WRONLY | O_CLOEXEC | direct, 0600));
+        file_ =
+            Fd(openat(directory_.get(), ".", O_TMPFILE | access_mode | O_CLOEXEC | direct, 0600));
         if (file_ && access(proc_path(file_.get()).c_str(), F_OK) == 0)
             return {};
         int err = file_ ? EOPNOTSUPP : errno;
         if (err == EOPNOTSUPP || err == EISDIR || err == ENOENT || (err == EINVAL && !direct)) {
             std::string name = random_name(name_);
-            file_ = Fd(openat(directory_.get(), name.c_str(),
-                              O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC | direct, 0600));
+            file_ =
+                Fd(openat(directory_.get(), name.c_str(),
+                          O_CREAT | O_EXCL | O_NOFOLLOW | access_mode | O_CLOEXEC | direct, 0600));
             if (file_) {
                 temporary_ = name;
                 return {};
@@ -143,6 +151,82 @@ Result<void> FileSink::open_temporary()
             return failure("cannot create a temporary file beside it", err);
         direct = 0; // no O_DIRECT on this file system
     }
+}
+
+// Where there is no room for all of it, pages of zeros had better be found before they are written.
+// And where only fsync tells that the disk has failed, what is read back need not be what was
+// written, unless that is asked for.
+void FileSink::prepare_to_place()
+{
+    struct statfs system;
+    const bool is_memory = fstatfs(file_.get(), &system) == 0 &&
+                           (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC);
+    if (is_memory) {
+        rlimit limit = {};
+        if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < options_.placed)
+            return; // SIGXFSZ would end us
+        clear_flag(file_.get(), O_DIRECT);
+        if (fallocate(file_.get(), FALLOC_FL_KEEP_SIZE, 0, off_t(options_.placed)) != 0)
+            return;
+        taken_ = options_.placed;
+    }
+    may_place_ = is_memory || options_.sync;
+}
+
+void FileSink::begin()
+{
+    clear_flag(file_.get(), O_DIRECT);
+}
+
+// Memory that was taken and not needed.
+void FileSink::give_back_rest() const
+{
+    struct stat st;
+    if (taken_ == 0 || fstat(file_.get(), &st) != 0 || uint64_t(st.st_size) >= taken_)
+        return;
+    fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, st.st_size,
+              off_t(taken_) - st.st_size);
+}
+
+Result<void> FileSink::read_at(uint64_t offset, MutableBytes to) const
+{
+    while (!to.empty()) {
+        const ssize_t n = pread(file_.get(), to.data(), to.size(), off_t(offset));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return failure("reading what was written", n == 0 ? ENODATA : errno);
+        to = to.subspan(size_t(n));
+        offset += uint64_t(n);
+    }
+    return {};
+}
+
+Result<void> FileSink::write_at(uint64_t offset, Bytes bytes) const
+{
+    while (!bytes.empty()) {
+        const ssize_t n = pwrite(file_.get(), bytes.data(), bytes.size(), off_t(offset));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return failure("writing", n == 0 ? EIO : errno);
+        bytes = bytes.subspan(size_t(n));
+        offset += uint64_t(n);
+    }
+    return {};
+}
+
+// A disk writes what it has not written yet before it makes a hole.
+uint64_t FileSink::least_hole() const
+{
+    return taken_ != 0 ? kPageSize : 64 * kPageSize;
+}
+
+Result<void> FileSink::go_to(uint64_t offset) const
+{
+    if (lseek(file_.get(), off_t(offset), SEEK_SET) < 0)
+        return failure("writing", errno);
+    return {};
 }
 
 Result<void> FileSink::write(std::span<iovec> pieces)
@@ -186,6 +270,7 @@ Result<void> FileSink::publish()
 
 Result<void> FileSink::commit()
 {
+    give_back_rest();
     if (fchmod(file_.get(), options_.mode))
         return failure("setting its mode", errno);
     if (options_.sync && fsync(file_.get()))

@@ -20,6 +20,23 @@
 
 namespace cryo::image {
 
+// A file that can be written at any place besides, and read: what somebody else is to put into it
+// need not come through us.
+class PlaceableFile
+{
+  public:
+    virtual ~PlaceableFile() = default;
+    virtual int fd() const = 0;
+    virtual const std::string &name() const = 0; // for messages
+    // Before anything else: from here on the page cache is used.
+    virtual void begin() = 0;
+    virtual Result<void> read_at(uint64_t offset, MutableBytes to) const = 0;
+    virtual Result<void> write_at(uint64_t offset, Bytes bytes) const = 0;
+    virtual Result<void> go_to(uint64_t offset) const = 0; // where the next write() goes
+    // Bytes of zeros that are worth a hole.
+    virtual uint64_t least_hole() const = 0;
+};
+
 class Sink
 {
   public:
@@ -31,6 +48,9 @@ class Sink
 
     // Makes what was written durable and visible.
     virtual Result<void> commit() = 0;
+
+    // None: everything has to come by write(), in order.
+    virtual PlaceableFile *placeable() { return nullptr; }
 };
 
 enum class Existing {
@@ -52,9 +72,13 @@ struct FileOptions {
     bool direct = true; // bypass the page cache where the file system allows
     bool sync = true;   // fsync file and directory (--sync)
     mode_t mode = 0400; // of the committed file; before, it is 0600
+    // About so many bytes are to be placed in it (PlaceableFile), for which the page cache is used;
+    // 0: none. In a file system of memory that is taken at once, so that it is there when it is
+    // needed.
+    uint64_t placed = 0;
 };
 
-class FileSink : public Sink
+class FileSink : public Sink, private PlaceableFile
 {
   public:
     static Result<std::unique_ptr<Sink>> create(const std::string &path,
@@ -65,10 +89,20 @@ class FileSink : public Sink
 
     Result<void> write(std::span<iovec> pieces) override;
     Result<void> commit() override;
+    PlaceableFile *placeable() override { return may_place_ ? this : nullptr; }
 
   private:
     FileSink(std::string path, const FileOptions &options);
+    int fd() const override { return file_.get(); }
+    const std::string &name() const override { return path_; }
+    void begin() override;
+    Result<void> read_at(uint64_t offset, MutableBytes to) const override;
+    Result<void> write_at(uint64_t offset, Bytes bytes) const override;
+    Result<void> go_to(uint64_t offset) const override;
+    uint64_t least_hole() const override;
     Result<void> open_temporary();
+    void prepare_to_place();
+    void give_back_rest() const;
     Result<void> publish();
     Error failure(std::string_view doing, int err) const;
 
@@ -78,6 +112,8 @@ class FileSink : public Sink
     FileOptions options_;
     Fd directory_;
     Fd file_;
+    bool may_place_ = false;
+    uint64_t taken_ = 0; // bytes of memory at its beginning
 };
 
 // A pipe, a socket, or a file that somebody else opened. Nothing can be taken back: a reader sees

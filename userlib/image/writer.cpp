@@ -45,13 +45,13 @@ std::string kernel_release()
     return uname(&u) == 0 ? u.release : "";
 }
 
-bool is_zero(const uint8_t *page)
+} // namespace
+
+bool is_zero_page(const uint8_t *page)
 {
     // Equal to itself one byte further on, and the first byte is zero.
     return page[0] == 0 && memcmp(page, page + 1, kPageSize - 1) == 0;
 }
-
-} // namespace
 
 ImageWriter::ImageWriter(std::unique_ptr<Sink> sink, const WriterOptions &options)
     : sink_(std::move(sink)), options_(options), index_(options.index_part)
@@ -134,6 +134,8 @@ Result<void> ImageWriter::flush_metadata()
 {
     if (metadata_.empty())
         return {};
+    if (auto ok = check_placed(); !ok)
+        return ok;
     auto ok = pipeline_->submit({.metadata = std::exchange(metadata_, {})});
     if (!ok)
         failed_ = ok.error();
@@ -214,10 +216,9 @@ Result<MutableBytes> ImageWriter::page_space(uint64_t want)
         }
         memory_ = std::move(*memory);
     }
-    size_t capacity = kSegmentData / header_.package_bytes() * header_.package_blocks;
     // Each page may need an extent of its own, if every other one is zero.
-    size_t pages = std::min({capacity - blocks_, kMaxSegmentExtents - extents_.size(),
-                             size_t(std::min<uint64_t>(want, capacity))});
+    size_t pages = std::min({capacity() - blocks_, kMaxSegmentExtents - extents_.size(),
+                             size_t(std::min<uint64_t>(want, capacity()))});
     return memory_->data().subspan(blocks_ * kPageSize, pages * kPageSize);
 }
 
@@ -225,13 +226,12 @@ Result<void> ImageWriter::take_pages(uint32_t object, uint64_t first_page, uint6
 {
     if (auto ok = ready(first_page, count); !ok)
         return ok;
-    size_t capacity = kSegmentData / header_.package_bytes() * header_.package_blocks;
-    assert(memory_ && count <= capacity - blocks_);
+    assert(memory_ && count <= capacity() - blocks_);
     uint8_t *from = memory_->data().data() + blocks_ * kPageSize;
     blocks_in_.fetch_add(count, std::memory_order_relaxed);
     for (uint64_t i = 0; i < count; i++, from += kPageSize) {
         Extent e{object, ExtentKind::data, first_page + i, 1, first_block_ + blocks_};
-        if (options_.find_zero_pages && is_zero(from)) {
+        if (options_.find_zero_pages && is_zero_page(from)) {
             e.kind = ExtentKind::zero;
             e.source = 0;
         } else {
@@ -248,7 +248,7 @@ Result<void> ImageWriter::take_pages(uint32_t object, uint64_t first_page, uint6
         else
             extents_.push_back(e);
     }
-    if (blocks_ == capacity)
+    if (blocks_ == capacity())
         return seal(false);
     return {};
 }
@@ -257,6 +257,8 @@ Result<void> ImageWriter::take_pages(uint32_t object, uint64_t first_page, uint6
 // blocks beyond the last whole one move to the next segment, with their extents.
 Result<void> ImageWriter::seal(bool last)
 {
+    if (auto ok = check_placed(); !ok)
+        return ok;
     size_t kept = last ? 0 : blocks_ % header_.package_blocks;
     size_t blocks = blocks_ - kept;
     uint64_t cut = first_block_ + blocks;

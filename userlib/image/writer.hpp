@@ -51,6 +51,8 @@ struct Committed {
     uint64_t stored = 0; // bytes of pages after packing
 };
 
+bool is_zero_page(const uint8_t *page);
+
 class ImageWriter
 {
   public:
@@ -82,6 +84,29 @@ class ImageWriter
     Result<MutableBytes> page_space(uint64_t want);
     Result<void> take_pages(uint32_t object, uint64_t first_page, uint64_t count);
 
+    // Pages that somebody else puts into the file of the sink, so that they need not come through
+    // here: whole packages, as they are. One segment at a time: the runs have at most placed_most
+    // pages and placed_runs runs, and whole packages in all; the pages follow each other in the
+    // file from the offset that is returned. Before the first, so many pages must be taken as
+    // before_placing() says: more than once, where there are pages of zeros among them.
+    struct PageRun {
+        uint64_t page, count;
+    };
+    static constexpr size_t placed_runs = kMaxSegmentExtents;
+    const PlaceableFile *place() const
+    {
+        return options_.packing == Packing::raw ? sink_->placeable() : nullptr;
+    }
+    uint64_t placed_most() const { return capacity(); }
+    uint64_t package_blocks() const { return header_.package_blocks; }
+    uint64_t before_placing() const
+    {
+        return (header_.package_blocks - blocks_ % header_.package_blocks) % header_.package_blocks;
+    }
+    Result<uint64_t> place_pages(uint32_t object, std::span<const PageRun> runs);
+    // They are there: takes their checksums. Done at the latest when anything else is written.
+    Result<void> check_placed();
+
     // Completes the image and commits the sink.
     Result<Committed> commit();
 
@@ -97,11 +122,19 @@ class ImageWriter
     Result<void> make_room(size_t extents);
     Result<void> seal(bool last);
     Result<void> flush_metadata();
+    size_t capacity() const // of a segment, in blocks
+    {
+        return kSegmentData / header_.package_bytes() * header_.package_blocks;
+    }
+    Result<void> begin_placing();
+    Result<void> check_segment(Batch &segment, uint64_t start, uint64_t first_package);
+    void make_holes(Bytes pages, uint64_t offset) const;
 
     // From here on: what the output stage does, in its own thread.
     Result<void> output(Batch &batch);
     Result<void> output_segment(Batch &batch);
     Result<void> output_index_part();
+    Result<std::vector<uint8_t>> take_index_part(uint64_t offset);
     Result<void> output_end();
     Result<void> append(Bytes bytes);
     Result<void> append_covered(Bytes bytes); // bytes that the footer's checksum covers
@@ -125,6 +158,17 @@ class ImageWriter
     std::optional<Error> failed_;
     bool finished_ = false;
     std::atomic<uint64_t> blocks_in_ = 0;
+
+    // What was placed and has no checksums yet, in the order of the file. Meanwhile the output
+    // stage is idle, and its side is ours.
+    struct Placed {
+        uint64_t start;         // of the record
+        uint64_t first_package; // of a segment
+        Batch segment;
+        bool has_part = false; // of the index, behind it
+    };
+    std::vector<Placed> placed_;
+    std::optional<IndexBuilder> layout_; // the index, as it will be but for the checksums
 
     // The output stage's side.
     std::unique_ptr<SegmentMemory> pending_; // bytes to be written before anything else

@@ -50,17 +50,25 @@ Result<void> ImageWriter::output_segment(Batch &batch)
 
 Result<void> ImageWriter::output_index_part()
 {
-    auto payload = index_.take();
+    auto payload = take_index_part(offset_);
     if (!payload)
         return payload.error();
+    return append_record(RecordType::index_part, *payload);
+}
+
+// The part that stands at this offset.
+Result<std::vector<uint8_t>> ImageWriter::take_index_part(uint64_t offset)
+{
+    auto payload = index_.take();
+    if (!payload)
+        return payload;
     auto part = IndexPart::parse(*payload);
     if (!part)
         return part.error();
     if (parts_.size() == kMaxParts)
         return Error(EFBIG, "the image needs a larger index than the format can hold");
-    parts_.push_back(
-        PartEntry::describe({offset_, kPrefixSize + payload->size()}, *payload, *part));
-    return append_record(RecordType::index_part, *payload);
+    parts_.push_back(PartEntry::describe({offset, kPrefixSize + payload->size()}, *payload, *part));
+    return payload;
 }
 
 // Index, directory, padding, footer.

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pages that go from who serves them into a file, whether the file takes them by reference or not;
+// and those who serve them and end.
+#include "base/passing.hpp"
+#include "capture/session.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <limits>
+#include <optional>
+#include <random>
+#include <string>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <thread>
+#include <unistd.h>
+
+namespace cryo::capture {
+namespace {
+
+constexpr uint64_t page = 4096;
+
+// Serves our own memory, as the agent does; after so many bytes it ends, and says why if it is to.
+class Server
+{
+  public:
+    explicit Server(uint64_t bytes = std::numeric_limits<uint64_t>::max(), int why = 0)
+        : left_(bytes), why_(why)
+    {
+        int pair[2] = {-1, -1};
+        int ends[2] = {-1, -1};
+        EXPECT_EQ(0, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
+        EXPECT_EQ(0, pipe2(ends, O_CLOEXEC));
+        commands_.reset(pair[1]);
+        pipe_.reset(ends[1]);
+        signal(SIGPIPE, SIG_IGN); // where nobody reads any more
+        source_.emplace(Fd(pair[0]), Fd(ends[0]), getpid());
+        thread_ = std::thread([this] { serve(); });
+    }
+    ~Server()
+    {
+        source_.reset();
+        thread_.join();
+    }
+    Server(const Server &) = delete;
+    Server &operator=(const Server &) = delete;
+    PageSource &source() { return *source_; }
+
+  private:
+    void serve()
+    {
+        agent::Command command = {};
+        bool goes_on = true;
+        while (goes_on && receive_packet(commands_.get(), room_in(command)) > 0 &&
+               command.op == agent::Op::pages)
+            goes_on = send(command.arg[0], command.arg[1]);
+        if (!goes_on && why_ != 0) {
+            const agent::Reply bad = {
+                agent::protocol_magic, agent::protocol_version, agent::Op::pages, -why_, 0, 0};
+            send_with(commands_.get(), bytes_of(bad), {});
+        }
+        pipe_.reset();
+        commands_.reset();
+    }
+    bool send(uint64_t address, uint64_t size)
+    {
+        while (size > 0 && left_ > 0) {
+            const iovec part = {reinterpret_cast<void *>(address), std::min(size, left_)};
+            const ssize_t n = vmsplice(pipe_.get(), &part, 1, 0);
+            if (n <= 0)
+                return true;
+            address += static_cast<uint64_t>(n);
+            size -= static_cast<uint64_t>(n);
+            left_ -= static_cast<uint64_t>(n);
+        }
+        return size == 0;
+    }
+
+    uint64_t left_;
+    int why_;
+    Fd commands_, pipe_;
+    std::optional<PageSource> source_;
+    std::thread thread_;
+};
+
+// Pages in parts of 1 to 7, of which some are asked for otherwise than others.
+class Memory
+{
+  public:
+    explicit Memory(size_t pages) : size_(pages * page)
+    {
+        start_ = static_cast<char *>(
+            mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+        std::mt19937 random(5);
+        for (size_t i = 0; i < size_; i += sizeof(uint32_t))
+            *reinterpret_cast<uint32_t *>(start_ + i) = static_cast<uint32_t>(random());
+        auto at = reinterpret_cast<uint64_t>(start_);
+        for (uint64_t left = pages; left > 0;) {
+            const uint64_t count = std::min<uint64_t>(left, 1 + random() % 7);
+            parts.push_back({{at, at + count * page}, random() % 5 == 0, PROT_READ | PROT_WRITE});
+            at += count * page;
+            left -= count;
+        }
+    }
+    ~Memory() { munmap(start_, size_); }
+    Memory(const Memory &) = delete;
+    Memory &operator=(const Memory &) = delete;
+    std::string text() const { return {start_, size_}; }
+
+    std::vector<PageSource::Part> parts;
+
+  private:
+    char *start_ = nullptr;
+    size_t size_;
+};
+
+std::string contents(int file)
+{
+    std::string all(static_cast<size_t>(lseek(file, 0, SEEK_END)), 0);
+    EXPECT_EQ(ssize_t(all.size()), pread(file, all.data(), all.size(), 0));
+    return all;
+}
+
+class Put : public testing::TestWithParam<int>
+{
+  protected:
+    Fd file{open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC | GetParam(), 0600)};
+    uint64_t moved = 0;
+
+    Result<void> put(Server &server, const Memory &memory, uint64_t offset)
+    {
+        server.source().tell([this](uint64_t bytes) { moved += bytes; });
+        return server.source().put(memory.parts, {file.get(), "file", offset});
+    }
+};
+
+TEST_P(Put, AllOfItStandsWhereItBelongs)
+{
+    ASSERT_TRUE(file);
+    const std::string head(3 * page, 'h');
+    ASSERT_EQ(ssize_t(head.size()), pwrite(file.get(), head.data(), head.size(), 0));
+    const Memory memory(3000); // more than the pipe holds, in more parts than are asked for at once
+    Server server;
+    const Result<void> done = put(server, memory, head.size());
+    ASSERT_TRUE(done) << done.error().text();
+    EXPECT_EQ(3000 * page, moved);
+    EXPECT_EQ(head + memory.text(), contents(file.get()));
+}
+
+TEST_P(Put, WhoServesHasEnded)
+{
+    ASSERT_TRUE(file);
+    const Memory memory(3000);
+    for (const int why : {0, EFAULT}) {
+        Server server(1000 * page + 5, why);
+        const Result<void> done = put(server, memory, 0);
+        ASSERT_FALSE(done);
+        EXPECT_EQ(why == 0 ? EPIPE : why, done.error().code());
+        EXPECT_NE(std::string::npos, done.error().text().find("ended while sending"));
+    }
+}
+
+TEST_P(Put, TheDeadlineIsOver)
+{
+    ASSERT_TRUE(file);
+    const Memory memory(300);
+    Server server;
+    server.source().set_deadline(1);
+    const Result<void> done = put(server, memory, 0);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(ETIME, done.error().code());
+}
+
+// What is only appended to takes nothing by reference (splice(2)); it stands where it belongs, for
+// that is the end.
+INSTANTIATE_TEST_SUITE_P(File, Put, testing::Values(0, O_APPEND), [](const auto &tried) {
+    return tried.param == 0 ? "ByReference" : "ByCopy";
+});
+
+TEST(PageSource, TheFileIsNotWritable)
+{
+    const Fd file(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    const Memory memory(20);
+    Server server;
+    const Result<void> done = server.source().put(memory.parts, {file.get(), "the file", 0});
+    ASSERT_FALSE(done);
+    EXPECT_EQ(EBADF, done.error().code());
+    EXPECT_EQ(0U, done.error().text().find("the file: writing"));
+}
+
+} // namespace
+} // namespace cryo::capture

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Getting pages from who serves them: into memory, or into a file.
+#include "base/passing.hpp"
+#include "capture/session.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace cryo::capture {
+
+using agent::Command;
+using agent::Op;
+using agent::Reply;
+
+PageSource::PageSource(Fd commands, Fd pipe, pid_t pid)
+    : commands_(std::move(commands)), pipe_(std::move(pipe)), pid_(pid)
+{}
+
+// Who serves the pages may be waiting for us to read: then we must not wait for it. All at once,
+// for it is quicker than we are, and would be woken for each.
+Result<size_t> PageSource::ask(std::span<const Run> runs, bool zeros_behind_file, int protection)
+{
+    std::array<Command, most_asked> commands;
+    std::array<iovec, most_asked> parts;
+    std::array<mmsghdr, most_asked> messages = {};
+    const size_t count = std::min(runs.size(), most_asked - std::min(asked_.size(), most_asked));
+    for (size_t i = 0; i < count; i++) {
+        commands[i] = {agent::protocol_magic,
+                       agent::protocol_version,
+                       Op::pages,
+                       {runs[i].start, runs[i].end - runs[i].start, zeros_behind_file ? 1U : 0U,
+                        static_cast<uint64_t>(protection + 1)}};
+        parts[i] = {&commands[i], sizeof(commands[i])};
+        messages[i].msg_hdr.msg_iov = &parts[i];
+        messages[i].msg_hdr.msg_iovlen = 1;
+    }
+    if (count == 0)
+        return size_t(0);
+    const int flags = MSG_NOSIGNAL | (asked_.empty() && count == 1 ? 0 : MSG_DONTWAIT);
+    const int sent =
+        sendmmsg(commands_.get(), messages.data(), static_cast<unsigned>(count), flags);
+    // One that has ended has said why; that is found where what was asked before is read.
+    const bool told = (errno == EPIPE || errno == ECONNRESET) && !asked_.empty();
+    if (sent < 0 && errno != EAGAIN && errno != EINTR && !told)
+        return Error::from_errno(fmt::format("asking process {} for its memory", pid_), errno);
+    const size_t asked = sent < 0 ? 0 : static_cast<size_t>(sent);
+    asked_.insert(asked_.end(), runs.begin(), runs.begin() + static_cast<ptrdiff_t>(asked));
+    return asked;
+}
+
+// It has said why, if it could.
+Error PageSource::ended(uint64_t bytes, uint64_t address) const
+{
+    Reply bad = {};
+    const ssize_t got = receive_packet(commands_.get(), room_in(bad), MSG_DONTWAIT);
+    const int why = got == sizeof(bad) ? static_cast<int>(-bad.result) : EPIPE;
+    return Error::from_errno(
+        fmt::format("process {} ended while sending {} bytes at {:x}", pid_, bytes, address), why);
+}
+
+Result<void> PageSource::read(uint64_t address, std::span<char> to, bool zeros_behind_file,
+                              int protection)
+{
+    while (asked_.empty()) {
+        const Run run = {address, address + to.size()};
+        if (Result<size_t> asked = ask({&run, 1}, zeros_behind_file, protection); !asked)
+            return asked.error();
+    }
+    if (asked_.front().start != address || asked_.front().end != address + to.size())
+        return Error(EINVAL, "other pages are read than were asked for");
+    asked_.pop_front();
+    while (!to.empty()) {
+        const ssize_t n = ::read(pipe_.get(), to.data(), to.size());
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return Error::from_errno("reading pages", errno);
+        if (n == 0)
+            return ended(to.size(), address);
+        to = to.subspan(static_cast<size_t>(n));
+        if (moved_)
+            moved_(static_cast<uint64_t>(n));
+    }
+    return check_deadline(deadline_);
+}
+
+// Those at the beginning that are asked for alike.
+Result<size_t> PageSource::ask_alike(std::span<const Part> parts)
+{
+    std::array<Run, most_asked> runs;
+    size_t count = 0;
+    while (count < std::min(parts.size(), most_asked) && parts[count].is_alike(parts[0])) {
+        runs[count] = parts[count].run;
+        count++;
+    }
+    if (count == 0)
+        return size_t(0);
+    return ask({runs.data(), count}, parts[0].zeros_behind_file, parts[0].protection);
+}
+
+// What is in the pipe, or some of it; at least a byte, unless the server has ended. Not every file
+// system takes pages by reference.
+Result<uint64_t> PageSource::move(const Target &to, uint64_t most)
+{
+    auto at = static_cast<loff_t>(to.offset);
+    ssize_t n;
+    do {
+        n = splice(pipe_.get(), nullptr, to.file, &at, most, 0);
+    } while (n < 0 && errno == EINTR);
+    if (n >= 0)
+        return static_cast<uint64_t>(n);
+    if (errno != EINVAL)
+        return Error::from_errno(to.name + ": writing", errno);
+    std::array<char, 65536> bytes;
+    do {
+        n = ::read(pipe_.get(), bytes.data(), std::min<uint64_t>(most, bytes.size()));
+    } while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return Error::from_errno("reading pages", errno);
+    for (ssize_t done = 0; done < n;) {
+        const ssize_t put = pwrite(to.file, bytes.data() + done, static_cast<size_t>(n - done),
+                                   static_cast<off_t>(to.offset) + done);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return Error::from_errno(to.name + ": writing", put == 0 ? EIO : errno);
+        done += put;
+    }
+    return static_cast<uint64_t>(n);
+}
+
+Result<void> PageSource::put(std::span<const Part> parts, Target to)
+{
+    uint64_t due = 0; // bytes that were asked for
+    while (!parts.empty() || due > 0) {
+        while (!parts.empty() && asked_.size() < most_asked) {
+            const Result<size_t> asked = ask_alike(parts);
+            if (!asked)
+                return asked.error();
+            if (*asked == 0)
+                break; // it is waiting for us to read
+            for (const Part &part : parts.first(*asked))
+                due += part.run.end - part.run.start;
+            parts = parts.subspan(*asked);
+        }
+        if (due == 0)
+            continue;
+        Result<uint64_t> moved = move(to, due);
+        if (!moved)
+            return moved.error();
+        if (*moved == 0)
+            return ended(due, asked_.front().start);
+        to.offset += *moved;
+        due -= *moved;
+        if (moved_)
+            moved_(*moved);
+        for (uint64_t left = *moved; left > 0;) {
+            Run &first = asked_.front();
+            const uint64_t part = std::min(left, first.end - first.start);
+            first.start += part;
+            left -= part;
+            if (first.start == first.end)
+                asked_.pop_front();
+        }
+        if (Result<void> early = check_deadline(deadline_); !early)
+            return early;
+    }
+    return {};
+}
+
+Result<void> PageSource::finish()
+{
+    const Command command = {agent::protocol_magic, agent::protocol_version, Op::end, {}};
+    if (send(commands_.get(), &command, sizeof(command), MSG_NOSIGNAL) != sizeof(command))
+        return Error::from_errno(fmt::format("asking process {} for its memory", pid_), errno);
+    return {};
+}
+
+} // namespace cryo::capture

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pages that are placed in the image's file by others. Where everything stands is known from how
+// many pages and runs there are, so that heads of segments and parts of the index, which have the
+// checksums, are left out at first and written when those are known.
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <fcntl.h>
+
+#include "image/writer.hpp"
+
+namespace cryo::image {
+
+// The output stage has written all that came before, and its side is ours until check_placed().
+Result<void> ImageWriter::begin_placing()
+{
+    if (before_placing() != 0)
+        return Error(EINVAL, "pages cannot be placed behind an incomplete package");
+    if (auto ok = seal(false); !ok)
+        return ok;
+    if (auto ok = pipeline_->drain(); !ok)
+        return ok;
+    sink_->placeable()->begin();
+    iovec rest = {pending_->data().data(), pending_size_};
+    if (auto ok = sink_->write({&rest, 1}); !ok)
+        return ok;
+    pending_size_ = 0;
+    layout_ = index_;
+    return {};
+}
+
+Result<uint64_t> ImageWriter::place_pages(uint32_t object, std::span<const PageRun> runs)
+{
+    uint64_t blocks = 0;
+    for (const PageRun &run : runs) {
+        if (auto ok = ready(run.page, run.count); !ok)
+            return ok.error();
+        blocks += run.count;
+    }
+    if (place() == nullptr || blocks == 0 || blocks > capacity() || runs.size() > placed_runs ||
+        blocks % header_.package_blocks != 0)
+        return Error(EINVAL, "these pages cannot be placed");
+    if (!layout_ || blocks_ != 0) { // what was taken comes first
+        if (auto ok = begin_placing(); !ok) {
+            failed_ = ok.error();
+            return ok.error();
+        }
+    }
+    Placed placed = {.start = offset_, .first_package = footer_.packages, .segment = {}};
+    Batch &segment = placed.segment;
+    segment.first_block = first_block_;
+    segment.bytes = segment.stored = blocks * kPageSize;
+    segment.packages.resize(blocks / header_.package_blocks);
+    for (Package &p : segment.packages)
+        p.stored = uint32_t(header_.package_bytes());
+    for (const PageRun &run : runs) {
+        const Extent extent = {object, ExtentKind::data, run.page, run.count, first_block_};
+        if (!segment.extents.empty() && segment.extents.back().continues_with(extent))
+            segment.extents.back().count += run.count;
+        else
+            segment.extents.push_back(extent);
+        first_block_ += run.count;
+    }
+    uint8_t head[kMaxSegmentHead];
+    const size_t size =
+        encode_segment_head(placed.start, segment.first_block, placed.first_package,
+                            segment.packages, segment.extents, segment.stored, head);
+    offset_ += size + segment.stored;
+    footer_.packages += segment.packages.size();
+    footer_.stored += segment.stored;
+    blocks_in_.fetch_add(blocks, std::memory_order_relaxed);
+    layout_->add_segment({placed.start, size + segment.stored}, segment.packages, segment.extents);
+    placed.has_part = layout_->full();
+    if (placed.has_part) {
+        auto part = layout_->take();
+        if (!part) {
+            failed_ = part.error();
+            return part.error();
+        }
+        offset_ += kPrefixSize + part->size();
+    }
+    placed_.push_back(std::move(placed));
+    return placed_.back().start + size;
+}
+
+Result<void> ImageWriter::check_placed()
+{
+    if (!layout_)
+        return {};
+    const PlaceableFile &file = *place();
+    layout_.reset();
+    Result<void> ok;
+    for (Placed &placed : std::exchange(placed_, {})) {
+        if (ok)
+            ok = check_segment(placed.segment, placed.start, placed.first_package);
+        if (!ok || !placed.has_part)
+            continue;
+        const uint64_t at = placed.segment.packages.back().offset + header_.package_bytes();
+        auto payload = take_index_part(at);
+        if (!payload) {
+            ok = payload.error();
+            continue;
+        }
+        RecordPrefix prefix{
+            .type = RecordType::index_part, .flags = kRequired, .length = payload->size()};
+        const auto encoded = prefix.encode(*payload);
+        covered_.add(encoded);
+        covered_.add(*payload);
+        ok = file.write_at(at, encoded);
+        if (ok)
+            ok = file.write_at(at + kPrefixSize, *payload);
+    }
+    // What comes next begins in the middle of a page, perhaps.
+    pending_size_ = offset_ % kPageSize;
+    const uint64_t whole = offset_ - pending_size_;
+    if (ok)
+        ok = file.read_at(whole, pending_->data().first(pending_size_));
+    if (ok)
+        ok = file.go_to(whole);
+    if (!ok)
+        failed_ = ok.error();
+    return ok;
+}
+
+Result<void> ImageWriter::check_segment(Batch &segment, uint64_t start, uint64_t first_package)
+{
+    const PlaceableFile &file = *place();
+    const MutableBytes data = pending_->data().first(segment.stored); // it is empty meanwhile
+    const uint64_t at = segment.packages.front().offset;
+    if (auto ok = file.read_at(at, data); !ok)
+        return ok;
+    for (size_t i = 0; i < segment.packages.size(); i++)
+        segment.packages[i].checksum =
+            checksum128(data.subspan(i * header_.package_bytes(), header_.package_bytes()));
+    if (options_.find_zero_pages)
+        make_holes(data, at);
+    uint8_t head[kMaxSegmentHead];
+    const size_t size =
+        encode_segment_head(start, segment.first_block, first_package, segment.packages,
+                            segment.extents, segment.stored, head);
+    assert(start + size == at);
+    if (auto ok = file.write_at(start, Bytes(head).first(size)); !ok)
+        return ok;
+    index_.add_segment({start, size + segment.stored}, segment.packages, segment.extents);
+    return {};
+}
+
+// Pages of zeros are part of packages here, and still need no room.
+void ImageWriter::make_holes(Bytes pages, uint64_t offset) const
+{
+    const uint64_t least = place()->least_hole();
+    for (size_t from = 0; from < pages.size();) {
+        size_t end = from;
+        while (end < pages.size() && is_zero_page(pages.data() + end))
+            end += kPageSize;
+        if (end > from && end - from >= least)
+            fallocate(place()->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                      off_t(offset + from), off_t(end - from));
+        from = end + kPageSize;
+    }
+}
+
+} // namespace cryo::image
