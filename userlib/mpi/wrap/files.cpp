@@ -41,6 +41,12 @@ bool is_writable(const FileNote &note)
     return (note.mode & MPI_MODE_RDONLY) == 0;
 }
 
+// Only by the pointer that all share.
+bool is_sequential(const FileNote &note)
+{
+    return (note.mode & MPI_MODE_SEQUENTIAL) != 0;
+}
+
 // All members do this, so all know by how much the file has grown since.
 bool cut_back(MPI_File real, MPI_Comm comm, const FileNote &note, Why &why)
 {
@@ -79,8 +85,8 @@ bool reopen(const Story &story, const FileNote &note, Why &why)
                        static_cast<MPI_Datatype>(note.etype->real),
                        static_cast<MPI_Datatype>(note.filetype->real), note.representation, info),
                   "the view of a file", why) &&
-           worked(call(stock.File_seek, real, note.position, MPI_SEEK_SET),
-                  "the position in a file", why) &&
+           (is_sequential(note) || worked(call(stock.File_seek, real, note.position, MPI_SEEK_SET),
+                                          "the position in a file", why)) &&
            worked(call(stock.File_set_atomicity, real, note.atomicity), "a file", why) &&
            worked(call(stock.File_set_errhandler, real,
                        static_cast<MPI_Errhandler>(note.handler->real)),
@@ -116,7 +122,7 @@ bool describe_file(Story &story, Object *object, Why &why)
     if (note->name == nullptr)
         return refuse(why, "an MPI file whose name is not known");
     call(stock.File_get_amode, real, &note->mode);
-    if ((note->mode & MPI_MODE_SEQUENTIAL) != 0)
+    if (is_sequential(*note) && !abi::sequential_files_tell)
         return refuse(why, "the MPI file %.200s, which is open for sequential access", note->name);
     call(stock.File_get_errhandler, real, &handler);
     const bool known = describe_handler(story, handler, note->handler, why);
@@ -131,7 +137,8 @@ bool describe_file(Story &story, Object *object, Why &why)
     }
     story.files.add(note);
     return done && describe_view(story, real, *note, why) &&
-           worked(call(stock.File_get_position, real, &note->position), note->name, why) &&
+           (is_sequential(*note) ||
+            worked(call(stock.File_get_position, real, &note->position), note->name, why)) &&
            worked(call(stock.File_get_position_shared, real, &note->shared_position), note->name,
                   why) &&
            worked(call(stock.File_get_atomicity, real, &note->atomicity), note->name, why) &&

@@ -61,6 +61,7 @@ constexpr int peer(int source)
 // openmpi/abi.hpp
 constexpr bool copies_take_steps = false;
 constexpr bool threads_need_shared_windows = false;
+constexpr bool sequential_files_tell = false;
 
 // Weights of a graph, which may be constants that are no arrays; those are addresses in the
 // library.

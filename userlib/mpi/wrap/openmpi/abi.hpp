@@ -62,6 +62,10 @@ constexpr bool copies_take_steps = true;
 // be shared memory of the library's.
 constexpr bool threads_need_shared_windows = true;
 
+// Of a file that is open for sequential access, where in it the processes are; and they may be put
+// there again.
+constexpr bool sequential_files_tell = true;
+
 // Weights of a graph, which may be constants that are no arrays.
 template <class Weight>
 Weight *real_weights(Weight *weights)
