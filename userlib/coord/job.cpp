@@ -15,7 +15,6 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
-#include <limits>
 #include <spawn.h>
 #include <sstream>
 #include <sys/socket.h>
@@ -125,11 +124,13 @@ static bool is_executing(pid_t pid)
 {
     constexpr int env_start = 50; // of the fields of /proc/PID/stat; the third follows the name
     std::ifstream in(fmt::format("/proc/{}/stat", pid));
-    in.ignore(std::numeric_limits<std::streamsize>::max(), ')');
+    std::string text;
+    std::getline(in, text);
+    std::istringstream fields(text.substr(text.rfind(')') + 1)); // the name may have one, too
     std::string word;
-    for (int field = 3; field <= env_start && in >> word; field++) {
+    for (int field = 3; field <= env_start && fields >> word; field++) {
     }
-    return in && word == "0";
+    return fields && word == "0";
 }
 
 Result<Variables> variables_of(pid_t pid)

@@ -9,7 +9,7 @@ import case
 COUNT = 150
 # Children without a pipe to us; each ends when its parent does.
 FAMILY = f"""
-import os, sys, time
+import os
 ready, mine = os.pipe()
 end, never = os.pipe()
 for _ in range({COUNT}):
