@@ -30,8 +30,13 @@ bool is_environment(int error)
     return std::ranges::find(list, error) != std::end(list);
 }
 
-pid_t run(const std::string &command, const std::string &variable)
+constexpr int not_run = 255;
+
+// Its exit status; 0 where there is none to run.
+int run(const std::string &command, const std::string &variable)
 {
+    if (command.empty())
+        return 0;
     std::vector<std::string> words = {"sh", "-c", command};
     std::vector<char *> arguments;
     arguments.reserve(words.size() + 1);
@@ -46,9 +51,14 @@ pid_t run(const std::string &command, const std::string &variable)
     pid_t pid = -1;
     if (posix_spawn(&pid, "/bin/sh", nullptr, nullptr, arguments.data(), environment.data()) != 0) {
         fmt::print(stderr, "cr_restart: {}: could not be run\n", command);
-        return -1;
+        return not_run;
     }
-    return pid;
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0) {
+        if (errno != EINTR)
+            return not_run;
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : not_run;
 }
 
 } // namespace
@@ -67,22 +77,17 @@ std::vector<Hooks::Entry> Hooks::list()
     };
 }
 
-void Hooks::succeeded(pid_t pid) const
+int Hooks::succeeded(pid_t pid) const
 {
-    if (!success_.empty())
-        run(success_, fmt::format("CRYO_PID={}", pid));
+    return run(success_, fmt::format("CRYO_PID={}", pid));
 }
 
-void Hooks::failed(int error) const
+int Hooks::failed(int error, int code) const
 {
     const std::string &own = error == 0              ? args_
                              : is_temporary(error)   ? temporary_
                              : is_environment(error) ? environment_
                                                      : permanent_;
-    const std::string &command = own.empty() ? any_ : own;
-    if (command.empty())
-        return;
-    const pid_t pid = run(command, fmt::format("CRYO_ERROR={}", error));
-    while (pid > 0 && waitpid(pid, nullptr, 0) < 0 && errno == EINTR)
-        ;
+    const int status = run(own.empty() ? any_ : own, fmt::format("CRYO_ERROR={}", error));
+    return status != 0 ? status : code;
 }

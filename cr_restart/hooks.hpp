@@ -3,8 +3,9 @@
 // Commands that a user wants run when a restart has succeeded or failed (--run-on-...), by kind of
 // failure: a script can so wait and try again, or start afresh.
 //
-//     hooks.succeeded(alive.pid);
-//     return hooks.failed(error);
+//     if (const int status = hooks.succeeded(alive.pid); status != 0)
+//         return status;
+//     return hooks.failed(error, code);
 #pragma once
 
 #include <string>
@@ -21,10 +22,12 @@ class Hooks
     };
     std::vector<Entry> list();
 
-    // In the background: the restored process goes on meanwhile.
-    void succeeded(pid_t pid) const;
-    // Waits for the command. `error`: errno or CR_E*; 0: wrong usage.
-    void failed(int error) const;
+    // Both wait for the command, and return its exit status. The restored process goes on
+    // meanwhile.
+    int succeeded(pid_t pid) const;
+    // `error`: errno or CR_E*; 0: wrong usage. `code`, where the command's status is 0 or there is
+    // none.
+    int failed(int error, int code) const;
 
   private:
     std::string success_, args_, temporary_, environment_, permanent_, any_;

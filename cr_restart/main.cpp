@@ -55,8 +55,7 @@ class Command
     {
         release_signals();
         const int code = options_.talk.fail(error, pid);
-        options_.hooks.failed(error.code() != 0 ? error.code() : EIO);
-        return code;
+        return options_.hooks.failed(error.code() != 0 ? error.code() : EIO, code);
     }
 
     Options &options_;
@@ -100,8 +99,7 @@ int Command::report(const cryo::backend::Alive &alive)
     if (const int failure = alive.await_callbacks(); failure != 0)
         return fail(callback_failure(options_.image, failure), alive.pid);
     cryo::cli::tell_requester(0, alive.pid);
-    options_.hooks.succeeded(alive.pid);
-    return 0;
+    return options_.hooks.succeeded(alive.pid);
 }
 
 // On standard error: standard output is the program's.
@@ -163,7 +161,8 @@ int Command::run()
         if (!kept) // the program is back, and goes on
             fmt::print(stderr, "cr_restart: no automatic checkpoints: {}\n", kept.error().text());
     }
-    options_.hooks.succeeded(alive->pid);
+    if (const int status = options_.hooks.succeeded(alive->pid); status != 0)
+        return status;
     const cryo::Result<End> end = await_end(alive->pid);
     if (!end)
         return fail(end.error(), alive->pid);
@@ -200,15 +199,13 @@ int main(int argc, char **argv)
     Options options;
     add_options(app, options);
     if (std::optional<int> done = cryo::cli::parse(app, argc, argv)) {
-        if (*done != 0)
-            options.hooks.failed(0);
-        return *done;
+        return *done != 0 ? options.hooks.failed(0, *done) : 0;
     }
     if (cryo::Result<void> good = complete(options); !good) {
         const int code = options.talk.fail(good.error());
         const bool usage = good.error().code() == EINVAL;
-        options.hooks.failed(usage ? 0 : good.error().code());
-        return usage ? cryo::cli::usage_exit : code;
+        return usage ? options.hooks.failed(0, cryo::cli::usage_exit)
+                     : options.hooks.failed(good.error().code(), code);
     }
     Command command(options, argv);
     return inside ? command.run(*inside) : command.run();

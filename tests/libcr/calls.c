@@ -3,6 +3,7 @@
  * Every function of libcr.h without a checkpoint: what it returns, each error code, and that errno
  * is set for errors only. Ends with 0, or names the lines that are wrong.
  */
+#include <blcr_common.h>
 #include <libcr.h>
 
 #include <errno.h>
@@ -42,6 +43,8 @@ static void hook(cr_hook_event_t event)
 /* What programs that were compiled with BLCR's header have in them. */
 static void numbers(void)
 {
+    CHECK(LIBCR_MAJOR == 0 && CR_RELEASE_MAJOR == 0 && CR_RELEASE_MINOR == 8);
+    CHECK(CR_SIGNUM == SIGRTMAX);
     CHECK(CR_SCOPE_PROC == 0 && CR_SCOPE_PGRP == 1 && CR_SCOPE_SESS == 2 && CR_SCOPE_TREE == 3);
     CHECK(CR_CHKPT_PROHIBIT_SELF == 1 && CR_CHKPT_PTRACED_ALLOW == 2);
     CHECK(CR_CHKPT_PTRACED_SKIP == 4 && CR_CHKPT_PTRACER_SKIP == 8 && CR_CHKPT_ASYNC_ERR == 0x10);
@@ -255,13 +258,17 @@ int main(void)
     CHECK(handled);
     CHECK(cr_leave_cs(main_id) == 0);
 
-    pid_t child = fork(); /* it is a client as its parent was */
+    CHECK(cr_enter_cs(main_id) == 0);
+    pid_t child = fork(); /* it is no client, and in no section */
     if (child == 0) {
         wrong = 0;
-        GIVES(cr_init(), main_id);
-        sections(main_id);
+        CHECK(cr_status() == -1 && errno == CR_ENOINIT);
+        const int id = cr_init();
+        GIVES(cr_init(), id);
+        sections(id);
         _exit(wrong);
     }
+    CHECK(cr_leave_cs(main_id) == 0);
     int status = -1;
     CHECK(waitpid(child, &status, 0) == child && status == 0);
     return wrong;

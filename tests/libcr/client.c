@@ -263,13 +263,22 @@ static void register_late(void)
     say("main", "has registered");
 }
 
-/* The child is the client from now on. */
+/* The child is the client from now on: of what the parent has with the library it has nothing. */
 static void be_child(void)
 {
     int status = -1;
+    const int id = cr_init();
+    const int inside = cr_enter_cs(id);
     const pid_t child = fork();
-    if (child == 0)
+    if (child == 0) {
+        static struct callback own = {.name = "own", .context = CR_SIGNAL_CONTEXT};
+        if (inside != 0 || cr_status() != -1 || errno != CR_ENOINIT || cr_leave_cs(id) != -1 ||
+            cr_init() < 0 || cr_status() != CR_STATE_IDLE)
+            _exit(1);
+        add(&own);
         return;
+    }
+    cr_leave_cs(id);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
     _exit(WEXITSTATUS(status));

@@ -128,7 +128,6 @@ static void request_errors(const char *image)
     cr_initialize_checkpoint_args_t(&args);
     FAILS(cri_init_checkpoint_args_t(CR_CHECKPOINT_ARGS_VERSION + 1, &args), EINVAL);
     FAILS(cri_init_restart_args_t(0, &restart), EINVAL);
-    FAILS(cr_request_checkpoint(&args, &handle), CR_ENOINIT);
     FAILS(cr_wait_checkpoint(&handle, NULL), EINVAL);
     FAILS(cr_log_checkpoint(&handle, 0, NULL), EINVAL);
     FAILS(cr_reap_checkpoint(&handle), EINVAL);
@@ -244,7 +243,7 @@ int main(int argc, char **argv)
         request_errors(image);
         return wrong;
     }
-    if (cr_init() < 0)
+    if (strcmp(word, "noinit") != 0 && cr_init() < 0)
         return 1;
     if (strcmp(word, "callback") == 0 &&
         (cr_register_callback(callback, NULL, CR_THREAD_CONTEXT) < 0 ||

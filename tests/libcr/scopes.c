@@ -115,6 +115,12 @@ static void begin(const char *log)
     say("ready", getpid());
 }
 
+static void take_part(void)
+{
+    if (cr_init() < 0 || cr_register_callback(callback, NULL, CR_THREAD_CONTEXT) < 0)
+        abort();
+}
+
 static pid_t make_child(void)
 {
     remove(name("fork"));
@@ -122,6 +128,7 @@ static pid_t make_child(void)
     if (pid == 0) {
         char log[4100];
         snprintf(log, sizeof(log), "%s", name("child"));
+        take_part();
         begin(log);
     }
     return pid;
@@ -161,8 +168,7 @@ int main(int argc, char **argv)
         setsid();
     else
         setpgid(0, 0);
-    if (cr_init() < 0 || cr_register_callback(callback, NULL, CR_THREAD_CONTEXT) < 0)
-        return 1;
+    take_part();
     begin(argv[1]);
     while (!there("end")) {
         if (there("ask"))

@@ -42,6 +42,13 @@ class Requests(unittest.TestCase):
         self.restarted_sees([f"reaped {CR_ERESTARTED}", "done 0"])
         self.assertEqual(os.path.getsize(self.lab.image), before)
 
+    def test_self_without_init(self):
+        program = self.ask("self", "noinit")
+        self.lab.await_line("done", program)
+        self.assertEqual(self.lab.log(), ["reaped 0", "done 0"])
+        self.lab.kill(program)
+        self.restarted_sees([f"reaped {CR_ERESTARTED}", "done 0"])
+
     def test_self_with_callbacks(self):
         program = self.ask("self", "callback")
         self.lab.await_line("done", program)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Libcr's own thread, in ordinary surroundings: it runs the THREAD-context callbacks. It is created
-// when the first of them is registered, again in a forked child, and after a callback has ended it.
+// when the first of them is registered, and again after a callback has ended it.
 // Also what a thread of the program leaves behind when it ends.
 #include "agent/callbacks.hpp"
 #include "agent/client_calls.hpp"
@@ -116,16 +116,12 @@ bool has_callback_thread()
     return thread_state.load() != no_thread;
 }
 
+// The child of a fork in a callback of that thread ends with it.
 void callback_thread_after_fork()
 {
-    Client *client = self_client();
-    const bool in_callback = client != nullptr && client->thread_context;
-    if (in_callback)
-        client->thread_context = false; // it ends after the callback, and the child with it
-    if (has_callback_thread() && !in_callback)
-        start_thread();
-    else
-        thread_state.store(no_thread);
+    thread_state.store(no_thread);
+    if (first_client() != nullptr)
+        pthread_setspecific(key, nullptr);
 }
 
 } // namespace cryo::agent

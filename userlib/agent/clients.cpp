@@ -93,6 +93,7 @@ Client *take_client()
 void drop_client(Client &client)
 {
     client.callbacks.count = 0;
+    client.thread_context = false;
     client.called_up.store(0);
     client.waiting.store(0);
     client.depth.store(0);
@@ -107,19 +108,11 @@ void renew_client()
         this_client->tid.store(gettid());
 }
 
-void keep_only_self()
+void forget_clients()
 {
-    Client *mine = self_client();
-    for (Client *client = first_client(); client != nullptr; client = client->next) {
-        if (client != mine && client->tid.load() != 0)
-            drop_client(*client);
-    }
-    if (mine == nullptr)
-        return;
-    mine->tid.store(gettid());
-    mine->running = mine->called = mine->leads = false;
-    mine->called_up.store(0);
-    mine->waiting.store(0);
+    for (Client *client = first_client(); client != nullptr; client = client->next)
+        drop_client(*client);
+    of_process.count = 0;
 }
 
 long add_callback(CallbackList &list, Callback callback)

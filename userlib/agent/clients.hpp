@@ -69,12 +69,12 @@ Client *first_client();
 
 // A record for the calling thread, its old one if it has one; null without memory.
 Client *take_client();
-// The thread ends, or is not there after a fork.
+// The thread ends.
 void drop_client(Client &client);
 // In a restored thread, which may have another id now.
 void renew_client();
-// In the child after a fork: only the calling thread is left.
-void keep_only_self();
+// In the child after a fork: nobody has called cr_init(), nothing is registered.
+void forget_clients();
 
 long add_callback(CallbackList &list, Callback callback);
 

@@ -490,9 +490,7 @@ void forget_round()
     round.live.store(0);
     round.kicked.store(0);
     round.signalled = false;
-    keep_only_self();
-    if (first_client() != nullptr)
-        prepare_sections();
+    forget_clients();
 }
 
 } // namespace cryo::agent

@@ -253,9 +253,9 @@ Result<void> Criu::check_pids(const Maker &maker) const
 {
     for (const uint32_t pid : maker.pids) {
         if (kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM)
-            return Error(EEXIST, fmt::format("{}: pid {} is in use here, and criu gives no others; "
-                                             "wait for it to end",
-                                             file_, pid));
+            return Error(EBUSY, fmt::format("{}: pid {} is in use here, and criu gives no others; "
+                                            "wait for it to end",
+                                            file_, pid));
     }
     return {};
 }

@@ -178,6 +178,7 @@ Result<void> Checkpoint::describe_everybody()
         describe_memory(d, common_.shared, images, member == members_.front());
         if (gathering_.is_by_itself(d.proc.pid()))
             describe_children(d, everybody);
+        gathering_.tell_of_our_end(d);
         if (!d.problems.empty())
             problems += (problems.empty() ? "" : "\n") + d.problems.error(d.proc.pid()).text();
     }

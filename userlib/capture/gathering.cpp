@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/gathering.hpp"
 
+#include "capture/signals.hpp"
 #include "libcr.h"
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <fmt/format.h>
 #include <poll.h>
+#include <unistd.h>
 
 namespace cryo::capture {
 
@@ -28,6 +31,14 @@ Scope heard_scope(int scope)
     default:
         return Scope::tree;
     }
+}
+
+// Then nobody can wait for one that has ended.
+bool ignores_children(pid_t pid)
+{
+    Result<std::string> status = Proc(pid).read("status");
+    std::string_view ignored = status ? field(*status, "SigIgn") : std::string_view();
+    return (take_number(ignored, 16) & uint64_t(1) << (SIGCHLD - 1)) != 0;
 }
 
 bool is_frozen_copy(const Relation &relation)
@@ -315,6 +326,27 @@ Result<void> Gathering::await_prepared()
     return {};
 }
 
+// A script may save itself: `cr_checkpoint $$`. What comes back waits for the command, and has to
+// get an answer: that it has ended well.
+void Gathering::add_own_end()
+{
+    Result<Relation> own = relation_of(getpid());
+    if (!own || is_by_itself(own->ppid) || ignores_children(own->ppid) ||
+        std::ranges::none_of(
+            members_, [&](const auto &member) { return member->relation().pid == own->ppid; }))
+        return;
+    own->zombie = true;
+    own->wait_status = 0;
+    zombies_.push_back(std::move(*own));
+}
+
+void Gathering::tell_of_our_end(Description &d) const
+{
+    if (!zombies_.empty() && zombies_.back().pid == getpid() &&
+        zombies_.back().ppid == d.proc.pid())
+        add_end_of_child(d, getpid());
+}
+
 Result<void> Gathering::stop_everybody()
 {
     for (;;) {
@@ -335,6 +367,7 @@ Result<void> Gathering::stop_everybody()
         return std::ranges::none_of(
             members_, [&](const auto &member) { return member->relation().pid == zombie.ppid; });
     });
+    add_own_end();
     if (!members_.empty())
         return {};
     if (std::string instead = Bystanders::instead_of(id_); !instead.empty())

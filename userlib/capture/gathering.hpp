@@ -42,6 +42,8 @@ class Gathering
     // Parents before their children.
     std::vector<std::unique_ptr<Member>> &members() { return members_; }
     const std::vector<Relation> &zombies() const { return zombies_; }
+    // Whoever has started this command, and is saved with it, hears that it has ended well.
+    void tell_of_our_end(Description &d) const;
     // When the first of them was asked to stop, on the monotonic clock: until then all ran.
     uint64_t begun() const { return begun_; }
     // Why others are not among them.
@@ -61,6 +63,7 @@ class Gathering
     Result<std::vector<Relation>> everybody();
     Result<std::vector<Relation>> fresh();
     Result<bool> is_left_out(const Relation &relation);
+    void add_own_end();
     Result<bool> is_meant_still(const Relation &relation);
     Result<bool> take_turns(const std::vector<Relation> &fresh, std::vector<Turn> &turns);
     Result<void> await_turn(pid_t pid, const std::string &address, Turn turn);

@@ -250,4 +250,17 @@ Result<void> describe_signals(Description &d, AgentSession &session,
     return read_consistently(d, session, facts);
 }
 
+void add_end_of_child(Description &d, pid_t child)
+{
+    if (std::any_of(d.pending.begin(), d.pending.end(),
+                    [](const image::PendingSignal &p) { return p.signal == SIGCHLD; }))
+        return;
+    siginfo_t info = {};
+    info.si_signo = SIGCHLD;
+    info.si_code = CLD_EXITED;
+    info.si_pid = child;
+    info.si_uid = getuid();
+    d.pending.push_back(record_of(info, 0));
+}
+
 } // namespace cryo::capture

@@ -14,4 +14,7 @@ namespace cryo::capture {
 Result<void> describe_signals(Description &d, AgentSession &session,
                               const agent::ProcessFacts &facts, const Actions &actions);
 
+// A child will have ended well: what the kernel tells of that, if it would.
+void add_end_of_child(Description &d, pid_t child);
+
 } // namespace cryo::capture

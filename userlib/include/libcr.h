@@ -80,6 +80,22 @@ const char *cr_strerror(int errnum);
  */
 const char *cr_version_string(void);
 
+/* The release of BLCR whose interface this is, and of its library, for programs that ask. */
+#define CR_RELEASE_MAJOR 0
+#define CR_RELEASE_MINOR 8
+#define CR_RELEASE_PATCH 2
+#define CR_RELEASE_VERSION "0.8.2"
+#define LIBCR_MAJOR 0 /* as in libcr.so.0 */
+#define LIBCR_MINOR 5
+#define LIBCR_PATCH 2
+#define LIBCR_VERSION "0.5.2"
+
+/*
+ * The signal by which a process is called to a checkpoint, unless `cr_run --signal` has chosen
+ * another one. Programs leave it alone.
+ */
+#define CR_SIGNUM 64
+
 #if defined(__GNUC__)
 #define CRYO_DEPRECATED __attribute__((__deprecated__))
 #define CRYO_EXTENSION __extension__
@@ -98,12 +114,12 @@ typedef int cr_client_id_t;
 
 /*
  * Makes the calling thread known to the library. Each thread calls it once, before any other
- * function of this header but cr_request_restart() and what belongs to it, cr_strerror(), the
- * spinlocks and cr_version_string(). A second call returns the same id. Inside a THREAD-context
- * callback it is not needed. What belongs to the thread is given up when the thread ends.
+ * function of this header but requests and what belongs to them, cr_strerror(), the spinlocks and
+ * cr_version_string(). A second call returns the same id. Inside a THREAD-context callback it is
+ * not needed. What belongs to the thread is given up when the thread ends.
  *
- * After a fork the child's one thread is known as it was, with its SIGNAL-context callbacks, and
- * the THREAD-context callbacks are still there.
+ * Nothing of that is there in the child after a fork: no callbacks of either context, no critical
+ * sections; it calls cr_init() itself. Hooks stay, and what cr_hold_ctrl() says of other threads.
  *
  * Errors: ENOMEM; whatever kept the library from opening its control socket.
  */
@@ -392,15 +408,16 @@ int cri_init_checkpoint_args_t(cr_version_t version, cr_checkpoint_args_t *args)
 
 /*
  * Requests a checkpoint; the caller may be among the processes. Returns 0 at once, and the request
- * in *handle, which has to be reaped. The caller may go on, also into a critical section.
+ * in *handle, which has to be reaped. The caller may go on, also into a critical section. Needs no
+ * cr_init().
  *
  * A regular file in cr_fd is replaced by name when the image is complete; what is open is not
  * written to. In the restored copy the handle is there too, ready, and is reaped with
  * CR_ERESTARTED. A descriptor in cr_fd leads to /dev/null there, until it is closed: the image is
  * not part of itself.
  *
- * Errors: CR_ENOINIT; EINVAL, an argument; EBADF, cr_fd is not open for writing; ESRCH, there is no
- * such process; EPERM, it is somebody else's; EDEADLK, see above; ENOENT, Cryo's commands are not
+ * Errors: EINVAL, an argument; EBADF, cr_fd is not open for writing; ESRCH, there is no such
+ * process; EPERM, it is somebody else's; EDEADLK, see above; ENOENT, Cryo's commands are not
  * where the library is; EAGAIN, there may be no further process (RLIMIT_NPROC); EMFILE, ENOMEM.
  * With CR_CHKPT_ASYNC_ERR those that concern the target and cr_fd come later.
  */
@@ -490,8 +507,8 @@ int cri_init_restart_args_t(cr_version_t version, cr_restart_args_t *args);
 int cr_request_restart(cr_restart_args_t *args, cr_restart_handle_t *handle);
 
 /* As those for a checkpoint. cr_reap_restart() returns the pid of the restored process (of the root
- * of a tree): it is a child of the caller's, which has to wait for it. Errors: EBUSY or EEXIST, an
- * id is in use; CR_ERSTRTABRT, a callback failed; others, which the log explains.
+ * of a tree): it is a child of the caller's, which has to wait for it. Errors: EBUSY, an id is
+ * in use; CR_ERSTRTABRT, a callback failed; others, which the log explains.
  */
 int cr_wait_restart(cr_restart_handle_t *handle, struct timeval *timeout);
 int cr_log_restart(cr_restart_handle_t *handle, unsigned int len, char *msg);

@@ -16,7 +16,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-using cryo::libcr::agent;
 using cryo::libcr::edge;
 using cryo::libcr::start_request;
 
@@ -201,8 +200,6 @@ int cri_init_checkpoint_args_t(cr_version_t version, cr_checkpoint_args_t *args)
 
 int cr_request_checkpoint(cr_checkpoint_args_t *args, cr_checkpoint_handle_t *handle)
 {
-    if (const int known = agent().may_request(); known < 0)
-        return edge(known);
     if (!is_valid(*args))
         return edge(-EINVAL);
     const pid_t target = args->cr_target != 0 ? args->cr_target : own_id(args->cr_scope);

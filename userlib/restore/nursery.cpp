@@ -299,10 +299,10 @@ Error Nursery::failure(size_t number, const char *what, int error) const
 {
     const pid_t pid = list_[number].pid;
     if (error == EEXIST && pid != 0)
-        return Error(EEXIST, fmt::format("pid {} is in use here; wait for it to exit, or use "
-                                         "--pidns (a pid namespace where it is free) or "
-                                         "--no-restore-pid (a new one)",
-                                         pid));
+        return Error(EBUSY, fmt::format("pid {} is in use here; wait for it to exit, or use "
+                                        "--pidns (a pid namespace where it is free) or "
+                                        "--no-restore-pid (a new one)",
+                                        pid));
     if (error == EPERM && pid != 0 && births_[number].pid.load() < 0)
         return Error(EPERM, fmt::format("pid {} cannot be had without a privilege "
                                         "(CAP_CHECKPOINT_RESTORE, or the kernel module and "

@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import subprocess
+import unittest
 
 import case
 
@@ -117,6 +118,57 @@ signal.signal(signal.SIGUSR1, lambda *_: print('handled', flush=True))""")
             self.assertEqual(not group, os.getpgid(child) == restarted.pid, options)
             os.kill(child, signal.SIGKILL)
             self.assertEqual(-signal.SIGKILL, restarted.wait(case.PATIENCE))
+
+    def test_status_of_a_command_that_is_run(self):
+        self.saved()
+        self.fails(42, "-q", "--run-on-fail-args=exit 42", "--no-such-option", "image")
+        self.fails(43, "-q", "--run-on-fail-env=exit 43", "absent")
+        self.fails(errno.ENOENT, "-q", "--run-on-fail-env=exit 0", "absent")
+        restarted = self.restart("-q", "--run-on-success=kill $CRYO_PID; exit 44", "image")
+        self.assertEqual(44, restarted.wait(case.PATIENCE))
+
+    @unittest.skipUnless(os.geteuid() == 0, "ids that are free are not to be had either")
+    def test_id_that_is_in_use(self):
+        program = self.start()
+        self.save("--nosync", "-f", "image", program.pid)
+        self.fails(45, "-q", "--run-on-fail-temp=exit 45", "image")
+        self.fails(errno.EBUSY, "-q", "image")
+
+    def comes_back(self, program):
+        """Kills a program that has saved itself; it says in a file what its command came to."""
+        case.wait_until("its last word", lambda: case.status(program.pid, "Name") == "sleep")
+        os.kill(program.pid, signal.SIGKILL)
+        program.wait(case.PATIENCE)
+        with open(self.path("said"), encoding="ascii") as file:
+            self.assertEqual("0\n", file.read())
+        os.unlink(self.path("said"))
+        with_ids = [] if os.geteuid() == 0 else ["--pidns"]
+        self.fails(5, *with_ids, "image")
+        with open(self.path("said"), encoding="ascii") as file:
+            self.assertEqual("0\n", file.read())
+        os.unlink(self.path("said"))
+        os.unlink(self.path("image"))
+
+    def test_programs_that_save_themselves(self):
+        save = f"{case.command('cr_checkpoint')} -q --nosync -f image"
+        # When it goes on, it waits for its end; when it comes back there is a file of this name.
+        then = "mv word said; [ -e back ] && exit 5; touch back; exec sleep 1000"
+        shell = self.spawn(case.command("cr_run"), "sh", "-c",
+                           f"{save} $$; echo $? > word; {then}", start_new_session=False)
+        self.comes_back(shell)
+        os.unlink(self.path("back"))
+        python = f"""
+import os, signal, subprocess
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+command = subprocess.Popen("exec {save} $PPID", shell=True)
+signal.sigwait([signal.SIGCHLD])
+with open("word", "w") as file:
+    print(os.waitstatus_to_exitcode(os.waitpid(command.pid, 0)[1]), file=file)
+os.execv("/bin/sh", ["sh", "-c", "{then}"])
+"""
+        # Its id is not a group's: the image's writer may be in that a moment longer.
+        self.comes_back(self.spawn(case.command("cr_run"), "/usr/bin/python3", "-S", "-c", python,
+                                   start_new_session=False))
 
     def test_commands_that_are_run_then(self):
         self.saved(each="sys.exit(3)")

@@ -249,7 +249,7 @@ class Criu(unittest.TestCase):
                                  self.path("pstree"), self.image)
         self.assertEqual(0, extracted.returncode, extracted.stderr)
         said = self.command("cr_restart", self.image)
-        self.assertEqual(errno.EEXIST, said.returncode)
+        self.assertEqual(errno.EBUSY, said.returncode)
         self.assertIn(f"pid {counter.pid} is in use", said.stderr)
         for option in ("--backend=user", "--no-restore-pid", "--lazy", "--pidns"):
             self.assertEqual(errno.ENOTSUP,
