@@ -27,7 +27,8 @@ Result<Ends> anonymous()
     return Ends{Fd(fds[0]), Fd(fds[1])};
 }
 
-// Both ends of a FIFO; one that has lost its name gets one for a moment.
+// Both ends of a FIFO; one that has lost its name gets one for a moment. One that was removed since
+// is made again, for all that was in it is in the image.
 Result<Ends> fifo(const image::File &file)
 {
     std::string path(file.path);
@@ -40,16 +41,17 @@ Result<Ends> fifo(const image::File &file)
         if (mkfifo(path.c_str(), 0600) != 0)
             return Error::from_errno("making a FIFO for a moment, " + path, errno);
     }
+    const bool removed = !gone && access(path.c_str(), F_OK) != 0 && errno == ENOENT;
+    const bool made = removed && mkfifo(path.c_str(), 0600) == 0;
     // Opened for both, it waits for nobody.
     Ends ends{Fd(open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC)), Fd()};
     const int why = errno;
     struct stat now;
     const bool right = ends.reader && fstat(ends.reader.get(), &now) == 0 && S_ISFIFO(now.st_mode);
-    if (gone) {
-        if (right)
-            fchmod(ends.reader.get(), file.mode & 07777);
+    if ((gone || made) && right)
+        fchmod(ends.reader.get(), file.mode & 07777);
+    if (gone)
         unlink(path.c_str());
-    }
     if (!ends.reader)
         return Error(why, fmt::format("FIFO {}: {}; make it again (mkfifo)", path, strerror(why)));
     if (!right)

@@ -5,6 +5,7 @@ import errno
 import os
 import resource
 import signal
+import stat
 import subprocess
 import unittest
 
@@ -133,6 +134,16 @@ signal.signal(signal.SIGUSR1, lambda *_: print('handled', flush=True))""")
         self.save("--nosync", "-f", "image", program.pid)
         self.fails(45, "-q", "--run-on-fail-temp=exit 45", "image")
         self.fails(errno.EBUSY, "-q", "image")
+
+    def test_fifo_that_was_removed(self):
+        setup = "import os; os.umask(0); os.mkfifo('fifo', 0o621); fd = os.open('fifo', os.O_RDWR)"
+        self.saved(setup=setup, each="os.write(fd, b'x'); print(os.read(fd, 9), flush=True)")
+        os.unlink(self.path("fifo"))
+        restarted = self.restart("-q", "image")
+        self.assert_alive(restarted)
+        self.assertEqual("b'x'\n", restarted.stdout.readline())
+        self.assertEqual(stat.S_IFIFO | 0o621, os.stat(self.path("fifo")).st_mode)
+        self.end(restarted)
 
     def comes_back(self, program):
         """Kills a program that has saved itself; it says in a file what its command came to."""
