@@ -2,6 +2,7 @@
 //
 // Random structures for every command of /dev/cryo. CRYO_FUZZ: how many calls; CRYO_SEED: repeats a
 // run.
+#include <array>
 #include <cstddef>
 #include <cstdlib>
 #include <random>
@@ -201,6 +202,15 @@ class ForgedSet
     cryo_restore restore_ = {};
 };
 
+// Neighbouring seeds have no set in common.
+uint64_t seed_of(uint64_t seed, long number)
+{
+    std::seed_seq mixed{seed, seed >> 32, static_cast<uint64_t>(number)};
+    std::array<uint32_t, 2> words{};
+    mixed.generate(words.begin(), words.end());
+    return uint64_t(words[0]) << 32 | words[1];
+}
+
 TEST_F(Fuzz, ForgedDescriptorSets)
 {
     const char *rounds_text = getenv("CRYO_FUZZ"), *seed_text = getenv("CRYO_SEED");
@@ -221,7 +231,7 @@ TEST_F(Fuzz, ForgedDescriptorSets)
             for (long i = first; i < first + batch; i++) {
                 if (mmap(canary, page, rw, anon | MAP_FIXED, -1, 0) != canary)
                     _exit(2);
-                ForgedSet set(seed + static_cast<uint64_t>(i));
+                ForgedSet set(seed_of(seed, i));
                 const cryo_restore before = *set.get();
                 const int rc = call(CRYO_IOC_RESTORE, set.get());
                 unsigned char there = 0;

@@ -67,29 +67,31 @@ int copy_attribute(Handle from, int keyval, void *extra, void *value, void *copy
         return MPI_SUCCESS;
     }
     FortranValue *number = fortran_value(value);
-    const bool in_fortran = ours->proxies.copy != nullptr;
+    const bool by_proxy = ours->proxies.copy != nullptr;
     int result = MPI_SUCCESS;
-    if (in_fortran)
-        result = call_home(ours->proxies.copy, reinterpret_cast<void *>(ours->copy),
-                           number_of(known(from)), keyval, ours->extra_state,
-                           KeyvalProxies::address, in_words(value), copied, flag);
+    if (by_proxy)
+        result =
+            call_home(ours->proxies.copy, reinterpret_cast<void *>(ours->copy),
+                      number_of(known(from)), keyval, ours->extra_state,
+                      KeyvalProxies::type_of(number != nullptr), in_words(value), copied, flag);
     else
         result = call_home(ours->copy, known(from), keyval, ours->extra_state, value, copy, flag);
-    return result == MPI_SUCCESS && *flag != 0 ? keep_copied(number, in_fortran, copied) : result;
+    return result == MPI_SUCCESS && *flag != 0 ? keep_copied(number, by_proxy, copied) : result;
 }
 
 template <class Handle, class Copy, class Delete>
 int delete_attribute(Handle from, int keyval, void *value, void *extra)
 {
     const auto *ours = static_cast<Keyval<Copy, Delete> *>(extra);
+    FortranValue *number = fortran_value(value);
     int result = MPI_SUCCESS;
     if (ours->remove != nullptr && ours->proxies.remove != nullptr)
-        result = call_home(ours->proxies.remove, reinterpret_cast<void *>(ours->remove),
-                           number_of(known(from)), keyval, KeyvalProxies::address, in_words(value),
-                           ours->extra_state);
+        result = call_home(
+            ours->proxies.remove, reinterpret_cast<void *>(ours->remove), number_of(known(from)),
+            keyval, KeyvalProxies::type_of(number != nullptr), in_words(value), ours->extra_state);
     else if (ours->remove != nullptr)
         result = call_home(ours->remove, known(from), keyval, value, ours->extra_state);
-    if (FortranValue *number = fortran_value(value); number != nullptr && result == MPI_SUCCESS)
+    if (number != nullptr && result == MPI_SUCCESS)
         drop_fortran_value(number);
     return result;
 }

@@ -12,7 +12,8 @@ namespace cryo::mpi {
 
 // Of MPICH's languages: they call the program's functions, in the manner of its language.
 struct KeyvalProxies {
-    static constexpr int address = 1; // what a value is
+    // What a value is: one that was set in Fortran a number.
+    static int type_of(bool is_number) { return is_number ? 1 : 0; }
     int (*copy)(void *function, int handle, int keyval, void *extra_state, int type, void *value,
                 void **copy, int *flag);
     int (*remove)(void *function, int handle, int keyval, int type, void *value, void *extra_state);
