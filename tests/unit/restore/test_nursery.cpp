@@ -173,7 +173,7 @@ TEST_F(NurseryTest, AnIdInUseLeavesNobodyBehind)
     const auto born = nursery.make();
     ASSERT_FALSE(born);
     // Who may not choose ids hears that instead.
-    EXPECT_TRUE(born.error().code() == EEXIST || born.error().code() == EPERM);
+    EXPECT_TRUE(born.error().code() == EBUSY || born.error().code() == EPERM);
     EXPECT_NE(born.error().text().find(std::to_string(getpid())), std::string::npos);
 }
 
