@@ -127,6 +127,14 @@ static void await_file(const char *suffix)
         nanosleep(&pause, NULL);
 }
 
+static int requests_itself(void)
+{
+    cr_checkpoint_args_t args;
+    cr_checkpoint_handle_t handle;
+    cr_initialize_checkpoint_args_t(&args);
+    return cr_request_checkpoint(&args, &handle);
+}
+
 static void before_image(const struct callback *cb)
 {
     if (is(cb, "waits"))
@@ -168,6 +176,7 @@ static void before_image(const struct callback *cb)
                           : "?");
         say(cb->name, cr_enter_cs(cr_init()) == -1 && errno == EINVAL ? "section EINVAL" : "?");
         say(cb->name, cr_status() == CR_STATE_ACTIVE ? "active" : "?");
+        say(cb->name, requests_itself() == -1 && errno == EBUSY ? "request EBUSY" : "?");
         say(cb->name, cr_forward_checkpoint(CR_SCOPE_PROC, getpid()) == 0 ? "forward" : "?");
         say(cb->name, cr_forward_checkpoint((cr_scope_t)9, 0) == -1 && errno == EINVAL
                           ? "forward EINVAL"

@@ -387,7 +387,7 @@ class Calls(Case):
                 self.save(program)
                 self.assertEqual([line.split(" ", 1)[1] for line in self.lab.log()],
                                  ["enter", "register EBUSY", "replace EBUSY", "self EINVAL",
-                                  "sections", "section EINVAL", "active", "forward",
+                                  "sections", "section EINVAL", "active", "request EBUSY", "forward",
                                   "forward EINVAL", "forward ESRCH", "0"])
                 self.goes_on(program)
 

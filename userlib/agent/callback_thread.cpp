@@ -4,10 +4,12 @@
 // Also what a thread of the program leaves behind when it ends.
 #include "agent/callbacks.hpp"
 #include "agent/client_calls.hpp"
+#include "sys/raw.hpp"
 
 #include <cerrno>
 #include <csignal>
 #include <pthread.h>
+#include <sys/prctl.h>
 
 namespace cryo::agent {
 
@@ -55,6 +57,7 @@ void *callback_thread(void *)
     }
     Client &client = *self_client();
     client.thread_context = true;
+    sys::call(SYS_prctl, PR_SET_NAME, callback_thread_name, 0, 0, 0);
     set_thread_state(is_there);
     for (;;) {
         const uint32_t stage = round.stage.load();

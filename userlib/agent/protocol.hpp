@@ -32,7 +32,8 @@ namespace cryo::agent {
 constexpr uint32_t protocol_magic = 0x6f797243; // "Cryo"
 constexpr uint16_t protocol_version = 13;
 constexpr int max_signals = 64;
-constexpr const char *copy_name = "cryo copy"; // of the process that is a frozen copy
+constexpr const char *callback_thread_name = "cr callbacks"; // of libcr's own thread
+constexpr const char *copy_name = "cryo copy";               // of the process that is a frozen copy
 
 enum class Op : uint16_t {
     stop = 1,    // park every thread

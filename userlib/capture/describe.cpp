@@ -315,7 +315,7 @@ void describe_regions(Description &d, SharedContents &common, MappedImages &imag
             const bool gone =
                 m.deleted || (d.files.files()[file - 1].flags & image::kFileUnlinked) != 0;
             const bool wanted =
-                m.path == d.process.exe ? d.options.save_exe : d.options.save_private;
+                d.options.save_private || (d.options.save_exe && m.path == d.process.exe);
             if (m.kind == RegionKind::private_file &&
                 (gone || wanted || own_libraries.count({m.device, m.inode}) != 0))
                 region.flags |= image::kRegionAllSaved;

@@ -10,7 +10,7 @@ struct FileOptions {
     bool close_pipes = false;   // so do pipes to outside that have no place in cr_restart
     bool save_files = false;    // contents of all regular files that are open
     bool save_exe = false;      // every page of the program file,
-    bool save_private = false;  // of other files that are mapped privately,
+    bool save_private = false;  // of all files that are mapped privately,
     bool save_shared = false;   // of files that are mapped shared and may be written
 };
 

@@ -91,22 +91,45 @@ Result<Identity> identify(const std::string &path)
     return identity;
 }
 
-std::string why_not_preloadable(const std::string &path)
+namespace {
+
+enum class Program { other, of_32_bits, statically_linked, preloadable };
+
+Program kind_of(const std::string &path)
 {
     const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     Elf64_Ehdr head;
     if (!fd || !read_at(fd.get(), 0, &head, sizeof(head)) ||
         memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
-        return "";
+        return Program::other;
     if (head.e_ident[EI_CLASS] != ELFCLASS64)
-        return "is a 32-bit program";
+        return Program::of_32_bits;
     for (unsigned i = 0; i < head.e_phnum; i++) {
         Elf64_Phdr program;
         if (read_at(fd.get(), head.e_phoff + i * sizeof(program), &program, sizeof(program)) &&
             program.p_type == PT_INTERP)
-            return "";
+            return Program::preloadable;
     }
-    return "is statically linked";
+    return Program::statically_linked;
+}
+
+} // namespace
+
+std::string why_not_preloadable(const std::string &path)
+{
+    switch (kind_of(path)) {
+    case Program::of_32_bits:
+        return "is a 32-bit program";
+    case Program::statically_linked:
+        return "is statically linked";
+    default:
+        return "";
+    }
+}
+
+bool is_preloadable(const std::string &path)
+{
+    return kind_of(path) == Program::preloadable;
 }
 
 } // namespace cryo::capture

@@ -27,4 +27,7 @@ Result<Identity> identify(const std::string &path);
 // statically linked"); empty if it can.
 std::string why_not_preloadable(const std::string &path);
 
+// An ELF program that the dynamic linker starts, as such a library needs it.
+bool is_preloadable(const std::string &path);
+
 } // namespace cryo::capture

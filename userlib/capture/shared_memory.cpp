@@ -82,23 +82,8 @@ void SharedMappings::add(const Mapping &m, image::Region &region)
         file.object = contents.object;
         file.flags |= image::kFileUnlinked | image::kFileContentsSaved;
     } else if (m.kind == RegionKind::shared_file && (m.prot & PROT_WRITE) != 0) {
-        add_named(m, region);
-    }
-}
-
-void SharedMappings::add_named(const Mapping &m, image::Region &region)
-{
-    if (is_in_memory(m)) {
-        d_.files.save_by_name(region.file);
-    } else if (d_.options.save_shared && is_first_) {
-        add_part(m, common_.of(m), m.offset / 4096);
-        region.object = common_.of(m).object;
-        region.object_page = m.offset / 4096;
-    } else if (d_.options.save_shared && common_.find(m) == nullptr) {
-        d_.problems.add(fmt::format("memory at {:x}: the file {} is mapped, not by the first "
-                                    "process of its tree",
-                                    m.start, m.path),
-                        "without --save-shared it is left as it is");
+        if (d_.options.save_shared || is_in_memory(m))
+            d_.files.save_by_name(region.file);
     }
 }
 

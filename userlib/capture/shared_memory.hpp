@@ -31,7 +31,6 @@ class SharedMappings
 
   private:
     void add_part(const Mapping &m, SharedContents::Contents &contents, uint64_t page);
-    void add_named(const Mapping &m, image::Region &region);
 
     Description &d_;
     SharedContents &common_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/stopped.hpp"
 
+#include "agent/protocol.hpp"
 #include "capture/members.hpp"
 #include "capture/proc.hpp"
 
@@ -87,6 +88,14 @@ Result<void> Stopped::hold_threads()
                 continue; // the first thread may have ended before the others
             return refused(tid, errno);
         }
+        // The first thread would be back in the program while that thread's callbacks run.
+        const Result<std::string> name = Proc(pid_).read(fmt::format("task/{}/comm", tid));
+        if (name && *name == fmt::format("{}\n", agent::callback_thread_name))
+            return Error(ENOTSUP,
+                         fmt::format("process {} is stopped (SIGSTOP, job control) and has "
+                                     "callbacks of THREAD context: let it go on, "
+                                     "kill -CONT",
+                                     pid_));
         Thread &thread = threads_[tid];
         if (Result<int> trapped = await_trap(tid); !trapped)
             return trapped.error();
@@ -184,22 +193,52 @@ void Stopped::ring() const
     }
 }
 
+// A thread on its way out has come to a stop of ours: it goes on unless it has arrived.
+void Stopped::pass(pid_t tid, Thread &thread, int status) const
+{
+    const int signal =
+        status >> 16 == 0 ? WSTOPSIG(status) : 0; // 0: a stop of the group, or its end
+    thread.is_out = signal == signal_ || signal == SIGCONT;
+    if (signal == SIGCONT) // it goes on, and is to see why
+        thread.last = signal;
+    if (thread.is_out)
+        return;
+    // Any other that comes while it is on its way, or in a callback, waits until it goes on. It
+    // would come before ours again, and again, if it could.
+    if (signal != 0) {
+        syscall(SYS_tgkill, pid_, tid, signal);
+        static_cast<void>(keep_others_away(tid, thread));
+        thread.kept_away = true;
+    }
+    ptrace(PTRACE_CONT, tid, nullptr, nullptr);
+}
+
+void Stopped::see_out()
+{
+    for (auto &[tid, thread] : threads_) {
+        int status = 0;
+        if (thread.runs && !thread.is_out && waitpid(tid, &status, __WALL | WNOHANG) == tid &&
+            WIFSTOPPED(status))
+            pass(tid, thread, status);
+    }
+}
+
 // A process that somebody has continued meanwhile goes on.
 Result<void> Stopped::put_back()
 {
     Result<void> done;
     for (auto &[tid, thread] : threads_) {
-        Result<int> trapped = thread.runs ? await_trap(tid) : Result<int>(0);
-        while (trapped && thread.runs && WSTOPSIG(*trapped) != signal_) {
-            // A signal that comes while it is on its way waits until it goes on.
-            if (*trapped >> 16 == 0)
-                syscall(SYS_tgkill, pid_, tid, WSTOPSIG(*trapped));
-            ptrace(PTRACE_CONT, tid, nullptr, nullptr);
+        Result<int> trapped = 0;
+        while (thread.runs && !thread.is_out && trapped) {
             trapped = await_trap(tid);
+            if (trapped)
+                pass(tid, thread, *trapped);
+            else
+                done = trapped.error();
         }
-        if (!trapped)
-            done = trapped.error();
-        ptrace(PTRACE_DETACH, tid, nullptr, nullptr);
+        if (thread.kept_away && thread.last == 0)
+            ptrace(PTRACE_SETSIGMASK, tid, sizeof(thread.mask), &thread.mask);
+        ptrace(PTRACE_DETACH, tid, nullptr, static_cast<long>(thread.last));
     }
     // They run for a moment in the kernel before they stand again.
     const auto stands = [](const auto &entry) {

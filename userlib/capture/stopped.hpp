@@ -12,7 +12,8 @@
 //     one->lead();         // the first thread takes it
 //     one->follow();       // again and again: others that have been signalled by that one
 //     one->ring();         // before the agent lets them go
-//     one->put_back();     // when it has
+//     one->see_out();      // again and again: until it has
+//     one->put_back();
 #pragma once
 
 #include "base/result.hpp"
@@ -36,6 +37,7 @@ class Stopped
     Result<void> lead();
     Result<void> follow();
     void ring() const;
+    void see_out(); // again and again, until the agent has answered
     Result<void> put_back();
     // What the thread blocks, where other signals were kept from it meanwhile: to be put into its
     // signal frame. 0: its frame is right.
@@ -45,10 +47,14 @@ class Stopped
     struct Thread {
         bool runs = false;
         bool masked = false;
-        uint64_t mask = 0; // its own
+        uint64_t mask = 0;      // its own
+        bool is_out = false;    // of the handler, or continued by somebody
+        bool kept_away = false; // other signals, on its way out
+        int last = 0;           // what it gets when it is let go
     };
     Stopped(pid_t pid, int signal) : pid_(pid), signal_(signal) {}
     Result<void> hold_threads();
+    void pass(pid_t tid, Thread &thread, int status) const;
     Result<void> keep_others_away(pid_t tid, Thread &thread) const;
     Result<void> run(pid_t tid, Thread &thread) const;
     uint64_t waiting(pid_t tid, bool shared) const;

@@ -417,7 +417,8 @@ int cri_init_checkpoint_args_t(cr_version_t version, cr_checkpoint_args_t *args)
  * not part of itself.
  *
  * Errors: EINVAL, an argument; EBADF, cr_fd is not open for writing; ESRCH, there is no such
- * process; EPERM, it is somebody else's; EDEADLK, see above; ENOENT, Cryo's commands are not
+ * process; EPERM, it is somebody else's; EDEADLK, see above; EBUSY, a callback asks for its own
+ * process; ENOENT, Cryo's commands are not
  * where the library is; EAGAIN, there may be no further process (RLIMIT_NPROC); EMFILE, ENOMEM.
  * With CR_CHKPT_ASYNC_ERR those that concern the target and cr_fd come later.
  */

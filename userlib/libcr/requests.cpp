@@ -146,6 +146,10 @@ int error_of(const cr_checkpoint_args_t &args, pid_t target)
     }
     if ((args.cr_flags & CR_CHKPT_PROHIBIT_SELF) != 0 && has_self(args.cr_scope, target))
         return EDEADLK;
+    // It would wait for the checkpoint whose callback this is, and that for the callback.
+    constexpr cr_client_id_t in_callback{-1}; // CR_ID_CALLBACK, without its cast
+    if (has_self(args.cr_scope, target) && cr_tryenter_cs(in_callback) == 0)
+        return EBUSY;
     return 0;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "restore/planner.hpp"
 
+#include "capture/identity.hpp"
 #include "restore/plan_parts.hpp"
 
 #include <algorithm>
@@ -79,9 +80,31 @@ std::string library_path(const Saved &saved, const std::vector<std::string> &var
     return path;
 }
 
+// What the fresh process begins with: its own program, so that /proc/PID/exe is that. One of which
+// the image has every page need not be there any more; what else lies there now, a script perhaps,
+// is not run.
+std::string program_to_begin_with(Planning &p)
+{
+    std::string own(p.saved.process.exe);
+    const bool needed = std::ranges::any_of(p.saved.regions, [&](const image::Region &region) {
+        const auto file = p.saved.files.find(region.file);
+        return needs_file(region) && file != p.saved.files.end() && file->second.path == own;
+    });
+    if (needed || (access(own.c_str(), X_OK) == 0 && capture::is_preloadable(own)))
+        return own;
+    std::error_code ignored;
+    std::string ours = std::filesystem::read_symlink("/proc/self/exe", ignored);
+    if (ours.empty())
+        return own;
+    p.plan.notices.push_back(fmt::format("the program {} is not there any more: /proc/PID/exe of "
+                                         "what comes back is {}",
+                                         own, ours));
+    return ours;
+}
+
 void plan_exec(Planning &p)
 {
-    p.plan.exe = std::string(p.saved.process.exe);
+    p.plan.exe = program_to_begin_with(p);
     p.plan.arguments = split(p.saved.arguments);
     if (p.plan.arguments.empty())
         p.plan.arguments.push_back(p.plan.exe);
