@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <unistd.h>
 
 namespace {
@@ -92,6 +93,9 @@ int main(int argc, char **argv)
 {
     if (std::optional<int> done = cryo::backend::CriuHook::answer_criu())
         return *done;
+    // Tables of pages come and go. What is given back to the kernel comes again page by page.
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 256 << 20);
     CLI::App app("Saves processes that run under cr_run. They go on unless told otherwise.",
                  "cr_checkpoint");
     Options options;

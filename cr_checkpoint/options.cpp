@@ -123,6 +123,14 @@ void add_traced(CLI::App &app, Options &options)
         ->group(group);
 }
 
+// What libcr says of a program that asks by cr_request_checkpoint().
+void add_requester(CLI::App &app, cryo::capture::CheckpointOptions &capture)
+{
+    app.add_option("--requester", capture.requester)->group("");
+    app.add_flag("--without-requester", capture.without_requester)->group("");
+    app.add_flag("--in-callback", capture.in_callback)->group("");
+}
+
 cryo::capture::Snapshot snapshot_of(std::string_view word)
 {
     using cryo::capture::Snapshot;
@@ -178,6 +186,7 @@ void add_options(CLI::App &app, Options &options)
         ->type_name("SECONDS")
         ->transform(cryo::cli::above_zero());
     add_traced(app, options);
+    add_requester(app, options.capture);
     options.talk.add_options(app);
     cryo::cli::add_file_options(app, options.capture.files);
 }

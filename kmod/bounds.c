@@ -60,7 +60,7 @@ int cryo_check_files(const struct cryo_files *files)
 
 int cryo_check_nextpid(const struct cryo_nextpid *nextpid, u32 pid_limit)
 {
-	if (nextpid->flags || nextpid->reserved)
+	if (nextpid->flags || nextpid->previous)
 		return -EOPNOTSUPP;
 	/* 1 is the namespace's init, which lives as long as the namespace. */
 	if (nextpid->pid < 2 || nextpid->pid >= pid_limit)

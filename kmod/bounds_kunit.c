@@ -161,9 +161,9 @@ static void next_pids(struct kunit *test)
 	next.pid = 0;
 	KUNIT_EXPECT_EQ(test, cryo_check_nextpid(&next, limit), -EINVAL);
 	next.pid = 2;
-	next.reserved = 1;
+	next.previous = 1;
 	KUNIT_EXPECT_EQ(test, cryo_check_nextpid(&next, limit), -EOPNOTSUPP);
-	next.reserved = 0;
+	next.previous = 0;
 	next.flags = 1;
 	KUNIT_EXPECT_EQ(test, cryo_check_nextpid(&next, limit), -EOPNOTSUPP);
 }

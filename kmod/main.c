@@ -92,7 +92,7 @@ static const struct ioctl_op ioctl_ops[] = {
 	IOCTL_OP(CRYO_IOC_THREADS, cryo_threads, struct cryo_threads,
 		 nr_threads),
 	IOCTL_OP(CRYO_IOC_FILES, cryo_files, struct cryo_files, nr_files),
-	IOCTL_OP(CRYO_IOC_NEXTPID, cryo_nextpid, struct cryo_nextpid, reserved),
+	IOCTL_OP(CRYO_IOC_NEXTPID, cryo_nextpid, struct cryo_nextpid, previous),
 	IOCTL_OP(CRYO_IOC_DUMP, cryo_dump, struct cryo_dump, reserved),
 	IOCTL_OP(CRYO_IOC_RESTORE, cryo_restore, struct cryo_restore, reserved),
 };

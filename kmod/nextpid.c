@@ -47,6 +47,10 @@ int cryo_nextpid(struct cryo_ucmd *ucmd)
 		return -EPERM;
 	if (current->nsproxy->pid_ns_for_children != ns)
 		return -EXDEV;
+	cmd->previous = idr_get_cursor(&ns->idr);
+	rc = cryo_ucmd_respond(ucmd, sizeof(*cmd));
+	if (rc)
+		return rc;
 
 	/*
 	 * One store to an int that the allocator reads under a lock of its

@@ -79,7 +79,7 @@ class Lab:
         # Whoever had been told to end, the copy has not: it would end before its callbacks have.
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path + ".end")
-        if not keeps_ids():
+        if not processes.keep_ids():
             options = ("--no-restore-pid", *options)
         return subprocess.Popen(self.command("cr_restart", *options, self.image),
                                 cwd=self.directory, stderr=subprocess.PIPE, text=True)
@@ -125,11 +125,6 @@ class Lab:
         """SIGKILL, and gone."""
         os.kill(self.pid_of(program), signal.SIGKILL)
         program.wait(PATIENCE)
-
-
-def keeps_ids():
-    """Whether old pids are to be had: by a privilege, or from the module."""
-    return os.geteuid() == 0 or os.access("/dev/cryo", os.W_OK)
 
 
 def stage(uid):

@@ -3,6 +3,7 @@
  * A program that asks for checkpoints and restarts itself. The log has what came of it.
  *
  *     requester LOG IMAGE self [WORD]      a checkpoint of itself; WORD: kill, file, cwd, callback
+ *     requester LOG IMAGE now              of itself, to see when it is taken
  *     requester LOG IMAGE other PID        of another process
  *     requester LOG IMAGE errors           every error code of the calls
  *     requester LOG IMAGE restart [WORD]   a restart, without cr_init(); WORD: newids
@@ -99,6 +100,50 @@ static void save_self(const char *image, int signal)
     say("reaped", result > 0 ? 0 : errno);
     FAILS(cr_reap_checkpoint(&handle), EINVAL);
     CHECK(close(args.cr_fd) == 0);
+}
+
+static int told_callback(void *arg)
+{
+    (void)arg;
+    say("requester", cr_get_checkpoint_info()->requester == getpid());
+    say("callback", cr_checkpoint(CR_CHECKPOINT_READY));
+    return 0;
+}
+
+static void ask_for_self(const char *image, cr_checkpoint_args_t *args,
+                         cr_checkpoint_handle_t *handle)
+{
+    cr_initialize_checkpoint_args_t(args);
+    args->cr_fd = open_image(image);
+    CHECK(cr_request_checkpoint(args, handle) == 0);
+}
+
+static void reap_self(const cr_checkpoint_args_t *args, cr_checkpoint_handle_t *handle)
+{
+    CHECK((await(*handle) & (POLLIN | POLLHUP)) != 0);
+    const int result = cr_reap_checkpoint(handle);
+    say("reaped", result > 0 ? 0 : errno);
+    close(args->cr_fd);
+}
+
+/* In a critical section, and outside of one. */
+static void save_now(const char *image)
+{
+    cr_checkpoint_args_t args;
+    cr_checkpoint_handle_t handle = 0;
+    const cr_client_id_t id = cr_init();
+    CHECK(cr_register_callback(told_callback, NULL, CR_SIGNAL_CONTEXT) >= 0);
+    CHECK(cr_enter_cs(id) == 0);
+    say("idle", cr_status() == CR_STATE_IDLE);
+    ask_for_self(image, &args, &handle);
+    say("pending", cr_status() == CR_STATE_PENDING);
+    CHECK(cr_leave_cs(id) == 0);
+    say("idle", cr_status() == CR_STATE_IDLE);
+    reap_self(&args, &handle);
+    CHECK(unlink(image) == 0); /* it may not be written to */
+    ask_for_self(image, &args, &handle);
+    say("asked", 0);
+    reap_self(&args, &handle);
 }
 
 static void save_other(const char *image, pid_t pid)
@@ -251,6 +296,8 @@ int main(int argc, char **argv)
         return 1;
     if (strcmp(argv[3], "other") == 0)
         save_other(image, atoi(word));
+    else if (strcmp(argv[3], "now") == 0)
+        save_now(image);
     else if (strcmp(word, "file") == 0)
         cr_request_file(image);
     else if (strcmp(word, "cwd") == 0)

@@ -6,11 +6,12 @@
  *
  * Files tell it what to do. LOG.forward: lines "SCOPE TARGET", which the callback passes to
  * cr_forward_checkpoint(), and waits for if there is LOG.hold. LOG.wait: the callback waits until
- * there is LOG.go. LOG.ask: a line "SCOPE TARGET FLAGS IMAGE", for which it requests a checkpoint.
- * LOG.fork: it makes a child, which does the same with LOG.child. LOG.vfork: a line with a shell's
- * command, which it executes without Cryo when there is LOG.exec, as the child of a child that ends
- * then. LOG.leave: it ends without waiting for its child, which has another parent then. It ends
- * when LOG.end exists. The log has what came of it all.
+ * there is LOG.go. LOG.beside: the callback makes a request as LOG.ask has it. LOG.ask: a line
+ * "SCOPE TARGET FLAGS IMAGE", for which it requests a checkpoint. LOG.fork: it makes a child, which
+ * does the same with LOG.child. LOG.vfork: a line with a shell's command, which it executes without
+ * Cryo when there is LOG.exec, as the child of a child that ends then. LOG.leave: it ends without
+ * waiting for its child, which has another parent then. It ends when LOG.end exists. The log has
+ * what came of it all.
  */
 #include <libcr.h>
 
@@ -52,40 +53,18 @@ static void pause_shortly(void)
     nanosleep(&pause, NULL);
 }
 
-static int callback(void *arg)
-{
-    say("enter", cr_get_checkpoint_info()->scope);
-    while (there("hold") && !there("forward"))
-        pause_shortly();
-    FILE *orders = fopen(name("forward"), "re");
-    int scope, target;
-    while (orders != NULL && fscanf(orders, "%d %d", &scope, &target) == 2) {
-        errno = 0;
-        const int result = cr_forward_checkpoint((cr_scope_t)scope, target);
-        say("forward", result == 0 ? 0 : errno);
-    }
-    if (orders != NULL)
-        fclose(orders);
-    while (there("wait") && !there("go"))
-        pause_shortly();
-    const int result =
-        cr_checkpoint(there("fail") ? CR_CHECKPOINT_TEMP_FAILURE_CODE(77) : CR_CHECKPOINT_READY);
-    say("callback", result);
-    return arg != NULL;
-}
-
-static void request(void)
+static void request(const char *which)
 {
     int scope, target;
     unsigned flags;
     char image[4096];
     cr_checkpoint_args_t args;
     cr_checkpoint_handle_t handle;
-    FILE *order = fopen(name("ask"), "re");
+    FILE *order = fopen(name(which), "re");
     if (order == NULL || fscanf(order, "%d %d %u %4095s", &scope, &target, &flags, image) != 4)
         abort();
     fclose(order);
-    remove(name("ask"));
+    remove(name(which));
     cr_initialize_checkpoint_args_t(&args);
     args.cr_scope = (cr_scope_t)scope;
     args.cr_target = target;
@@ -104,6 +83,30 @@ static void request(void)
     } while (done == CR_POLL_CHKPT_ERR_PRE && errno == EINTR);
     say("reaped", done > 0 ? 0 : errno);
     close(args.cr_fd);
+}
+
+static int callback(void *arg)
+{
+    say("enter", cr_get_checkpoint_info()->scope);
+    while (there("hold") && !there("forward"))
+        pause_shortly();
+    FILE *orders = fopen(name("forward"), "re");
+    int scope, target;
+    while (orders != NULL && fscanf(orders, "%d %d", &scope, &target) == 2) {
+        errno = 0;
+        const int result = cr_forward_checkpoint((cr_scope_t)scope, target);
+        say("forward", result == 0 ? 0 : errno);
+    }
+    if (orders != NULL)
+        fclose(orders);
+    if (there("beside"))
+        request("beside");
+    while (there("wait") && !there("go"))
+        pause_shortly();
+    const int result =
+        cr_checkpoint(there("fail") ? CR_CHECKPOINT_TEMP_FAILURE_CODE(77) : CR_CHECKPOINT_READY);
+    say("callback", result);
+    return arg != NULL;
 }
 
 static void begin(const char *log)
@@ -172,7 +175,7 @@ int main(int argc, char **argv)
     begin(argv[1]);
     while (!there("end")) {
         if (there("ask"))
-            request();
+            request("ask");
         if (there("fork"))
             child = make_child();
         if (there("vfork"))

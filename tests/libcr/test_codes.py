@@ -11,6 +11,7 @@ import shutil
 import unittest
 
 import lab
+from lab import processes
 
 
 class Codes(unittest.TestCase):
@@ -21,7 +22,7 @@ class Codes(unittest.TestCase):
 
     def good(self, word, client="codes"):
         """All that a client looks at is as it should be."""
-        program = self.lab.start(self.lab.image, word, "ids" if lab.keeps_ids() else "",
+        program = self.lab.start(self.lab.image, word, "ids" if processes.keep_ids() else "",
                                  client=client)
         self.assertEqual(program.wait(lab.PATIENCE), 0, self.lab.log())
 

@@ -10,6 +10,7 @@ import signal
 import unittest
 
 import lab
+from lab import processes
 
 CR_ERESTARTED, CR_ETEMPFAIL = 2363, 2354
 
@@ -41,6 +42,23 @@ class Requests(unittest.TestCase):
         before = os.path.getsize(self.lab.image)
         self.restarted_sees([f"reaped {CR_ERESTARTED}", "done 0"])
         self.assertEqual(os.path.getsize(self.lab.image), before)
+
+    def test_self_is_saved_before_the_call_returns(self):
+        """In a critical section: it waits then, and is saved before that has been left."""
+        taken = ["requester 1", "callback 0"]
+        program = self.ask("now")
+        self.lab.await_line("done", program)
+        self.assertEqual(self.lab.log(), ["idle 1", "pending 1", *taken, "idle 1", "reaped 0",
+                                          *taken, "asked 0", "reaped 0", "done 0"])
+        self.lab.kill(program)
+        again = self.lab.restart("-q")
+        self.addCleanup(again.stderr.close)
+        self.lab.await_line("callback 1", again)
+        self.lab.await_line("done 0", again)
+        lines = self.lab.log()
+        self.assertEqual(lines[lines.index("callback 1"):],
+                         ["callback 1", "asked 0", f"reaped {CR_ERESTARTED}", "done 0"])
+        self.assertEqual(self.lab.end(again), 9)
 
     def test_self_without_init(self):
         program = self.ask("self", "noinit")
@@ -116,7 +134,7 @@ class Requests(unittest.TestCase):
         self.lab.kill(client)
         log = self.lab.path
         self.lab.path += ".requester"
-        newids = not lab.keeps_ids()
+        newids = not processes.keep_ids()
         program = self.ask("restart", "newids" if newids else "")
         self.lab.await_line("restarted", program)
         if not newids:
@@ -133,7 +151,7 @@ class Requests(unittest.TestCase):
         self.assertEqual(self.lab.checkpoint(client).returncode, 0)
         self.lab.kill(client)
         self.lab.path += ".requester"
-        program = self.ask("restart", "newids" if not lab.keeps_ids() else "")
+        program = self.ask("restart", "newids" if not processes.keep_ids() else "")
         self.lab.await_line("restarted", program)
         self.assertEqual(self.lab.log()[0], f"restarted {-2 * 10000 - 2362}")
 

@@ -158,6 +158,41 @@ class Scopes(unittest.TestCase):
             self.assertEqual(a.log()[-2], f"forward {errno.EPERM}")
         self.end(a, b)
 
+    def test_forward_back_to_who_must_not_be_in_it(self):
+        a, b = self.pair("session")
+        child = a.fork()
+        b.tell("forward", f"{PROC} {a.pid}\n{PGRP} {a.pid}\n{SESS} {a.pid}\n"
+                          f"{TREE} {a.pid}\n")
+        a.ask(PROC, b.pid, self.world.image, PROHIBIT_SELF)
+        b.await_line("callback 0")
+        self.assertEqual(b.log(), [f"enter {PROC}", *[f"forward {errno.EDEADLK}"] * 4,
+                                   "callback 0"])
+        a.await_line("reaped 0")
+        # It may be deeper in the tree; and a request without the flag takes its requester in.
+        b.tell("forward", f"{TREE} {a.pid}\n")
+        child.ask(PROC, b.pid, self.world.image + ".child", PROHIBIT_SELF)
+        b.await_line("callback 0", count=2)
+        self.assertEqual(b.log()[4:][2:], [f"enter {PROC}", f"forward {errno.EDEADLK}",
+                                           "callback 0"])
+        child.await_line("reaped 0")
+        a.ask(PROC, b.pid, self.world.image + ".a")
+        a.await_line("reaped 0", count=2)
+        self.assertEqual(b.log()[-2:], ["forward 0", "callback 0"])
+        self.assertEqual(self.members(self.world.image + ".a"), sorted([a.pid, b.pid, child.pid]))
+        self.end(child, a, b)
+
+    def test_request_in_a_callback_for_one_of_the_same_tree(self):
+        """It would wait for the checkpoint that waits for the callback."""
+        a = Process(self.world, "a")
+        child = a.fork()
+        a.tell("beside", f"{PROC} {child.pid} 0 {self.world.image}.beside\n")
+        done = self.save(a, "--tree")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        a.await_line("callback 0")
+        self.assertEqual(a.log()[1:], [f"reaped {errno.EBUSY}", "callback 0"])
+        self.assertEqual(self.members(), sorted([a.pid, child.pid]))
+        self.end(child, a)
+
     def test_forward_to_an_older_requester(self):
         """One that speaks the protocol as it was when there was no forwarding."""
         magic, version, prepare = 0x6f797243, 3, 10

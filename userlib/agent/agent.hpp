@@ -44,6 +44,8 @@ struct State {
     std::atomic<uint32_t> gone;       // futex: threads that have left the park for good
     size_t threads = 0;               // slots in use
     bool knocked = false;             // see library_threads.cpp
+    std::atomic<uint32_t> deaf;       // threads that must not be stopped where they are (deaf.hpp)
+    std::atomic<uint32_t> knocking;   // the leader is about to send glibc's signal
     SignalAction library_action = {}; // what was replaced for that
     Slot slots[max_threads + 1];      // the last one is the leader's
     ResumeInfo resume = {};
@@ -122,6 +124,7 @@ void send_undo(int connection, const Command &command);    // undo.cpp
 bool send_tracker(int connection, const Command &command);
 long set_watched(const Command &command);
 void forget_tracker(bool close_it); // in a child, or after a restart: it is another process's
+void count_read();                  // one of our own
 
 // own.cpp: what of the program is Cryo's.
 void fill_own_facts(OwnFacts &facts, int connection);

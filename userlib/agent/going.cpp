@@ -88,6 +88,7 @@ long read_task(int tid, const char *name, char *to, size_t size)
     const long file = open_briefly(path);
     if (sys::failed(file))
         return file;
+    count_read();
     const long got = sys::call(SYS_read, file, to, size - 1);
     sys::call(SYS_close, file);
     to[sys::failed(got) ? 0 : got] = 0;

@@ -47,6 +47,8 @@ void after_fork_in_child()
     forget_watched();
     forget_tracker(true);
     state.active.store(0);
+    state.deaf.store(0);
+    state.knocking.store(0);
     open_control();
     callback_thread_after_fork();
 }

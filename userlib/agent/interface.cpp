@@ -10,6 +10,9 @@
 
 #include <cerrno>
 #include <climits>
+#include <fcntl.h>
+#include <poll.h>
+#include <time.h>
 
 namespace cryo::agent {
 
@@ -40,6 +43,49 @@ long own_id(int scope)
     }
 }
 
+// Zero: not to be had.
+long parent_of(long pid)
+{
+    char path[40] = "/proc/";
+    char text[512];
+    char digits[24];
+    char *end = path + 6;
+    int count = 0;
+    for (long left = pid; left > 0; left /= 10)
+        digits[count++] = static_cast<char>('0' + left % 10);
+    while (count > 0)
+        *end++ = digits[--count];
+    __builtin_memcpy(end, "/stat", 6);
+    const long fd = sys::call(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+    const long size = sys::failed(fd) ? fd : sys::call(SYS_read, fd, text, sizeof(text));
+    if (!sys::failed(fd))
+        sys::call(SYS_close, fd);
+    // "PID (NAME) STATE PARENT": a name may have anything in it.
+    long at = size;
+    while (at > 0 && text[at - 1] != ')')
+        at--;
+    long parent = 0;
+    for (at += 3; at > 3 && at < size && text[at] >= '0' && text[at] <= '9'; at++)
+        parent = parent * 10 + (text[at] - '0');
+    return parent;
+}
+
+bool has_in_it(int scope, long id, long pid)
+{
+    switch (scope) {
+    case CR_SCOPE_PGRP:
+        return sys::call(SYS_getpgid, pid) == id;
+    case CR_SCOPE_SESS:
+        return sys::call(SYS_getsid, pid) == id;
+    case CR_SCOPE_TREE:
+        while (pid > 0 && pid != id)
+            pid = parent_of(pid);
+        return pid == id;
+    default:
+        return pid == id;
+    }
+}
+
 // That there is somebody whom the caller may save; the checkpointer looks who they are.
 int forward(int scope, int target)
 {
@@ -54,6 +100,8 @@ int forward(int scope, int target)
     const long exists = sys::call(SYS_kill, scope == CR_SCOPE_PGRP ? -id : id, 0);
     if (sys::failed(exists))
         return static_cast<int>(exists);
+    if ((round.info.flags & without_requester) != 0 && has_in_it(scope, id, round.info.requester))
+        return -EDEADLK;
     return forward_round(scope, static_cast<int>(id));
 }
 
@@ -70,6 +118,28 @@ void resume_interrupted(void *frame)
 int may_request()
 {
     return self_client() == nullptr ? -CR_ENOINIT : 0;
+}
+
+uint32_t rounds()
+{
+    return round.barrier.load(std::memory_order_acquire);
+}
+
+// The handle may be the restored copy's, which is ready. That the gate is closed may be another
+// thread's doing, and that a round has ended: so the wait is looked up from now and then.
+void await_round(int handle, uint32_t rounds_before)
+{
+    const Client *client = self_client();
+    const bool inside = client != nullptr && client->depth.load() > 0;
+    if (!inside && thread_callbacks().count > 0)
+        return;
+    constexpr timespec soon = {0, 2'000'000};
+    pollfd look = {handle, POLLIN, 0};
+    while (rounds() == rounds_before && !(inside && round.gate.load() != 0)) {
+        timespec limit = soon; // the kernel writes what is left
+        if (sys::call(SYS_ppoll, &look, 1, &limit, nullptr, 0) > 0)
+            return;
+    }
 }
 
 } // namespace
@@ -99,6 +169,8 @@ constinit const Interface own_interface = {
     .restarts = restarts,
     .set_lodger = set_lodger,
     .resume_call = resume_interrupted,
+    .rounds = rounds,
+    .await_round = await_round,
 };
 
 } // namespace cryo::agent

@@ -4,8 +4,8 @@
 // end the process. It is blocked from before the call on; the agent of the new program unblocks it.
 // A program in which there is none keeps it blocked. And what cr_run has put into the environment
 // goes along (interposed_environment.cpp).
+#include "agent/deaf.hpp"
 #include "agent/interposed.hpp"
-#include "sys/raw.hpp"
 
 #include <alloca.h>
 #include <csignal>
@@ -27,32 +27,11 @@ using Spawn = int (*)(pid_t *, const char *, const posix_spawn_file_actions_t *,
                       const posix_spawnattr_t *, char *const *, char *const *);
 Spawn real_posix_spawn, real_posix_spawnp;
 
-// While this lives no checkpoint signal is delivered to the calling thread. Nobody asks a child of
-// vfork, which shares our memory, for anything.
-class Deaf
+template <class F>
+F known(F &function)
 {
-  public:
-    Deaf() : is_(state.signal != 0 && sys::call(SYS_getpid) == state.pid)
-    {
-        if (real_execve == nullptr)
-            find_real_exec_functions();
-        if (!is_)
-            return;
-        const uint64_t only = uint64_t(1) << (state.signal - 1);
-        sys::call(SYS_rt_sigprocmask, SIG_BLOCK, &only, &before_, sizeof(only));
-    }
-    ~Deaf()
-    {
-        if (is_)
-            sys::call(SYS_rt_sigprocmask, SIG_SETMASK, &before_, nullptr, sizeof(before_));
-    }
-    Deaf(const Deaf &) = delete;
-    Deaf &operator=(const Deaf &) = delete;
-
-  private:
-    bool is_;
-    uint64_t before_ = 0;
-};
+    return known_by(function, find_real_exec_functions);
+}
 
 } // namespace
 
@@ -92,7 +71,7 @@ CRYO_INTERPOSED int execve(const char *path, char *const argv[], char *const env
     const EnvironmentRoom room = room_for_environment(envp);
     envp = CRYO_KEPT_ENVIRONMENT(room, envp);
     const Deaf deaf;
-    return real_execve(path, argv, envp);
+    return known(real_execve)(path, argv, envp);
 }
 
 CRYO_INTERPOSED int execv(const char *path, char *const argv[])
@@ -100,7 +79,7 @@ CRYO_INTERPOSED int execv(const char *path, char *const argv[])
     const EnvironmentRoom room = room_for_environment(environ);
     char *const *envp = CRYO_KEPT_ENVIRONMENT(room, environ);
     const Deaf deaf;
-    return real_execve(path, argv, envp);
+    return known(real_execve)(path, argv, envp);
 }
 
 CRYO_INTERPOSED int execvpe(const char *file, char *const argv[], char *const envp[])
@@ -108,7 +87,7 @@ CRYO_INTERPOSED int execvpe(const char *file, char *const argv[], char *const en
     const EnvironmentRoom room = room_for_environment(envp);
     envp = CRYO_KEPT_ENVIRONMENT(room, envp);
     const Deaf deaf;
-    return real_execvpe(file, argv, envp);
+    return known(real_execvpe)(file, argv, envp);
 }
 
 CRYO_INTERPOSED int execvp(const char *file, char *const argv[])
@@ -116,7 +95,7 @@ CRYO_INTERPOSED int execvp(const char *file, char *const argv[])
     const EnvironmentRoom room = room_for_environment(environ);
     char *const *envp = CRYO_KEPT_ENVIRONMENT(room, environ);
     const Deaf deaf;
-    return real_execvpe(file, argv, envp);
+    return known(real_execvpe)(file, argv, envp);
 }
 
 CRYO_INTERPOSED int execl(const char *path, const char *first, ...)
@@ -126,7 +105,7 @@ CRYO_INTERPOSED int execl(const char *path, const char *first, ...)
     const EnvironmentRoom room = room_for_environment(environ);
     char *const *envp = CRYO_KEPT_ENVIRONMENT(room, environ);
     const Deaf deaf;
-    return real_execve(path, argv, envp);
+    return known(real_execve)(path, argv, envp);
 }
 
 CRYO_INTERPOSED int execlp(const char *file, const char *first, ...)
@@ -136,7 +115,7 @@ CRYO_INTERPOSED int execlp(const char *file, const char *first, ...)
     const EnvironmentRoom room = room_for_environment(environ);
     char *const *envp = CRYO_KEPT_ENVIRONMENT(room, environ);
     const Deaf deaf;
-    return real_execvpe(file, argv, envp);
+    return known(real_execvpe)(file, argv, envp);
 }
 
 CRYO_INTERPOSED int execle(const char *path, const char *first, ...)
@@ -147,7 +126,7 @@ CRYO_INTERPOSED int execle(const char *path, const char *first, ...)
     const EnvironmentRoom room = room_for_environment(envp);
     envp = CRYO_KEPT_ENVIRONMENT(room, envp);
     const Deaf deaf;
-    return real_execve(path, argv, envp);
+    return known(real_execve)(path, argv, envp);
 }
 
 CRYO_INTERPOSED int fexecve(int fd, char *const argv[], char *const envp[])
@@ -155,7 +134,7 @@ CRYO_INTERPOSED int fexecve(int fd, char *const argv[], char *const envp[])
     const EnvironmentRoom room = room_for_environment(envp);
     envp = CRYO_KEPT_ENVIRONMENT(room, envp);
     const Deaf deaf;
-    return real_fexecve(fd, argv, envp);
+    return known(real_fexecve)(fd, argv, envp);
 }
 
 CRYO_INTERPOSED int execveat(int fd, const char *path, char *const argv[], char *const envp[],
@@ -164,7 +143,7 @@ CRYO_INTERPOSED int execveat(int fd, const char *path, char *const argv[], char 
     const EnvironmentRoom room = room_for_environment(envp);
     envp = CRYO_KEPT_ENVIRONMENT(room, envp);
     const Deaf deaf;
-    return real_execveat(fd, path, argv, envp, flags);
+    return known(real_execveat)(fd, path, argv, envp, flags);
 }
 
 CRYO_INTERPOSED int posix_spawn(pid_t *pid, const char *path,
@@ -174,9 +153,7 @@ CRYO_INTERPOSED int posix_spawn(pid_t *pid, const char *path,
 {
     const EnvironmentRoom room = room_for_environment(envp);
     envp = CRYO_KEPT_ENVIRONMENT(room, envp);
-    if (real_posix_spawn == nullptr)
-        find_real_exec_functions();
-    return real_posix_spawn(pid, path, actions, attributes, argv, envp);
+    return known(real_posix_spawn)(pid, path, actions, attributes, argv, envp);
 }
 
 CRYO_INTERPOSED int posix_spawnp(pid_t *pid, const char *file,
@@ -186,8 +163,6 @@ CRYO_INTERPOSED int posix_spawnp(pid_t *pid, const char *file,
 {
     const EnvironmentRoom room = room_for_environment(envp);
     envp = CRYO_KEPT_ENVIRONMENT(room, envp);
-    if (real_posix_spawnp == nullptr)
-        find_real_exec_functions();
-    return real_posix_spawnp(pid, file, actions, attributes, argv, envp);
+    return known(real_posix_spawnp)(pid, file, actions, attributes, argv, envp);
 }
 }

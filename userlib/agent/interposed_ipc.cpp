@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of the C library that return or take the id of a System V object: it is written
 // down (ipc.cpp), and nothing else. An id that was made known otherwise is written down before the
-// call that may wait for it.
+// call that may wait for it. No checkpoint comes between the making of an object and the writing
+// down, for which a signal that arrives during the call would be the moment.
+#include "agent/deaf.hpp"
 #include "agent/interposed.hpp"
 #include "agent/timed_wait.hpp"
 
@@ -70,6 +72,7 @@ extern "C" {
 
 CRYO_INTERPOSED int shmget(key_t key, size_t size, int flags) noexcept
 {
+    const Deaf deaf;
     return returned(IpcKind::segment, known(real.shmget)(key, size, flags));
 }
 
@@ -81,6 +84,7 @@ CRYO_INTERPOSED void *shmat(int id, const void *address, int flags) noexcept
 
 CRYO_INTERPOSED int semget(key_t key, int count, int flags) noexcept
 {
+    const Deaf deaf;
     return returned(IpcKind::semaphores, known(real.semget)(key, count, flags));
 }
 
@@ -102,6 +106,7 @@ CRYO_INTERPOSED int semtimedop(int id, sembuf *operations, size_t count,
 
 CRYO_INTERPOSED int msgget(key_t key, int flags) noexcept
 {
+    const Deaf deaf;
     return returned(IpcKind::queue, known(real.msgget)(key, flags));
 }
 

@@ -10,6 +10,7 @@
 #include "agent/timed_wait.hpp"
 #include "sys/raw.hpp"
 
+#include <bit>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -41,6 +42,8 @@ struct {
 struct sigaction believed;
 // Signals whose handlers' masks had the checkpoint signal in them.
 std::atomic<uint64_t> stripped;
+// Signals whose handlers run on the thread's alternate stack.
+std::atomic<uint64_t> elsewhere;
 
 constexpr uint64_t bit(int signal)
 {
@@ -94,6 +97,21 @@ int set_mask(int how, const sigset_t *set, sigset_t *old)
     return static_cast<int>(-result);
 }
 
+bool wants_alternate_stack(const struct sigaction &action)
+{
+    return action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN &&
+           (action.sa_flags & SA_ONSTACK) != 0;
+}
+
+// Who installs handlers of all signals so runs code on stacks that have room for none, as Go does;
+// it leaves out some that it takes for the C library's. Else ours stays off it: it may be as small
+// as the program's own need.
+void choose_stack()
+{
+    constexpr int nearly_all = 24; // many more than can say that something is wrong
+    move_handler(wants_alternate_stack(believed) || std::popcount(elsewhere.load()) >= nearly_all);
+}
+
 template <class F>
 F known(F &function)
 {
@@ -128,10 +146,7 @@ CRYO_INTERPOSED int sigaction(int number, const struct sigaction *action,
         const struct sigaction before = believed;
         if (action != nullptr) {
             believed = *action;
-            // Who installs handlers of all signals so runs code on stacks that have room for none,
-            // as Go does. Else ours stays off it: it may be as small as the program's own need.
-            move_handler(action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN &&
-                         (action->sa_flags & SA_ONSTACK) != 0);
+            choose_stack();
         }
         if (old != nullptr)
             *old = before;
@@ -154,6 +169,12 @@ CRYO_INTERPOSED int sigaction(int number, const struct sigaction *action,
         stripped.fetch_or(bit(number));
     else if (action != nullptr)
         stripped.fetch_and(~bit(number));
+    if (action != nullptr && wants_alternate_stack(*action))
+        elsewhere.fetch_or(bit(number));
+    else if (action != nullptr)
+        elsewhere.fetch_and(~bit(number));
+    if (action != nullptr)
+        choose_stack();
     return result;
 }
 

@@ -3,6 +3,9 @@
 // every signal a program may use, so the checkpoint signal never reaches them. The one signal they
 // take is glibc's own, by which it changes the ids of all threads. For the length of a stop we put
 // our handler before glibc's, and knock with a signal that glibc would take for a stranger's.
+//
+// Runtimes that block signals by system calls of their own leave that one alone, too: a thread of
+// Go's that only waits for signals to be asked for blocks the checkpoint signal for good.
 #include "agent/callbacks.hpp"
 #include "sys/raw.hpp"
 
@@ -69,13 +72,8 @@ void on_knock(int signal, siginfo_t *info, void *frame)
         tell_gone(enters_call);
 }
 
-} // namespace
-
-bool knock_at_library_thread(int tid)
+bool send_knock(int tid)
 {
-    const uint64_t needed = ~(bit(SIGKILL) | bit(SIGSTOP) | bit(32) | bit(library_signal));
-    if ((blocked_by(tid) & (needed | bit(library_signal))) != needed)
-        return false;
     if (!state.knocked) {
         if (sys::failed(set_handler(library_signal, on_knock, &state.library_action)))
             return false;
@@ -87,6 +85,20 @@ bool knock_at_library_thread(int tid)
     info.si_value.sival_ptr = &state;
     return !sys::failed(
         sys::call(SYS_rt_tgsigqueueinfo, sys::call(SYS_getpid), tid, library_signal, &info));
+}
+
+} // namespace
+
+bool knock_at_library_thread(int tid)
+{
+    const uint64_t blocked = blocked_by(tid);
+    if ((blocked & bit(state.signal)) == 0 || (blocked & bit(library_signal)) != 0)
+        return false;
+    // Pending in one that executes another program, it would end that.
+    state.knocking.store(1);
+    const bool sent = state.deaf.load() == 0 && send_knock(tid);
+    state.knocking.store(0);
+    return sent;
 }
 
 void stop_knocking()

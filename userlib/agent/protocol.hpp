@@ -30,7 +30,7 @@
 namespace cryo::agent {
 
 constexpr uint32_t protocol_magic = 0x6f797243; // "Cryo"
-constexpr uint16_t protocol_version = 13;
+constexpr uint16_t protocol_version = 15;
 constexpr int max_signals = 64;
 constexpr const char *callback_thread_name = "cr callbacks"; // of libcr's own thread
 constexpr const char *copy_name = "cryo copy";               // of the process that is a frozen copy
@@ -74,7 +74,7 @@ enum class Op : uint16_t {
     queue = 25,
     // TrackerFacts, and the descriptor with the reply (SCM_RIGHTS) where there is one. arg[0] a
     // TrackerKind: one of that kind is made where there is none; result −errno where it cannot be.
-    // From protocol 9 on; soft_dirty, and all of TrackerFacts, from 13 on.
+    // From protocol 9 on; soft_dirty from 13 on.
     tracker = 26,
     // arg[0], arg[1]: what is watched from now on has this token; zero: nothing that could be
     // relied on. arg[2] 1: the descriptor is closed. arg[3] notes to be kept. From protocol 9 on.
@@ -124,7 +124,22 @@ struct TrackerFacts {
     uint64_t marks;
     uint32_t notes;
     uint32_t reserved;
+    // Of protocol 14:
+    uint64_t mark;    // address of the TrackerMark; 0 where what is watched has none
+    uint64_t changes; // as in it
 };
+
+// The token as it lies in the program's memory, where a checkpointer may replace it while the
+// program runs, so that nobody relies on what it is about to change (capture/early_copy.hpp).
+struct TrackerMark {
+    uint64_t token[2];
+    uint64_t changes; // how often the agent itself has set the token
+    // Where the first is reads_counted, calls of read(2) that were the agent's own, which the
+    // kernel counts to the program.
+    uint64_t has_reads;
+    uint64_t reads;
+};
+constexpr uint64_t reads_counted = 0x7364616572; // "reads"
 
 constexpr uint64_t queue_part = 65536;
 
@@ -198,6 +213,9 @@ struct ThreadFacts {
     int32_t securebits;
     int32_t foreign_rseq; // 1: an rseq area is registered that is not the C library's
     Policy policy;        // of memory that has none of its own
+    // Of protocol 15:
+    int32_t registered_ring; // 1: it has a ring of io_uring that needs no descriptor
+    uint32_t reserved;
 };
 
 // As the kernel's rt_sigaction sees it.
@@ -227,6 +245,9 @@ struct ProcessFacts {
 struct TimerFacts {
     int64_t interval, remaining; // nanoseconds; remaining 0: does not run
 };
+
+// A flag of RequestInfo: no callback may forward the request to whoever has made it.
+constexpr uint32_t without_requester = 1;
 
 // What the program's callbacks may ask about a request. Follows Prepare.
 struct RequestInfo {
@@ -267,8 +288,8 @@ struct ResumeInfo {
 };
 
 static_assert(sizeof(Command) == 40 && sizeof(Reply) == 32);
-static_assert(sizeof(Context) == 64 && sizeof(ThreadFacts) == 288);
+static_assert(sizeof(Context) == 64 && sizeof(ThreadFacts) == 296);
 static_assert(sizeof(SignalAction) == 32 && sizeof(RequestInfo) == 4116);
-static_assert(sizeof(LodgerFacts) == 9736 && sizeof(TrackerFacts) == 40);
+static_assert(sizeof(LodgerFacts) == 9736 && sizeof(TrackerFacts) == 56);
 
 } // namespace cryo::agent

@@ -56,6 +56,41 @@ Slot *slot_of(int tid, size_t &hint)
     return nullptr;
 }
 
+// A worker of io_uring is listed as one of the program's threads, stays when the last ring has been
+// closed, runs nothing of the program's and takes no signal: one that was sent would be kept, and
+// counted to the user's, until the program ends. Threads of a C library have a robust list, which
+// no such worker has; that is quickly asked for.
+bool is_kernels_thread(int tid)
+{
+    constexpr unsigned long io_worker = 0x10; // PF_IO_WORKER
+    void *head = nullptr;
+    size_t size = 0;
+    if (!sys::failed(sys::call(SYS_get_robust_list, tid, &head, &size)) && head != nullptr)
+        return false;
+    static char text[512];
+    const long got = read_task(tid, "stat", text, sizeof(text));
+    const char *behind = nullptr; // the name, which may hold anything
+    const char *name = nullptr;
+    for (long i = 0; i + 1 < got; i++) {
+        if (text[i] == '(' && name == nullptr)
+            name = text + i + 1;
+        if (text[i] == ')')
+            behind = text + i + 1;
+    }
+    constexpr char prefix[] = "iou-";
+    for (size_t i = 0; i + 1 < sizeof(prefix); i++) {
+        if (behind == nullptr || name == nullptr || name[i] != prefix[i])
+            return false;
+    }
+    constexpr int blanks_before_flags = 7; // state, parent, group, session, terminal, its group
+    for (int word = 0; *behind != 0 && word < blanks_before_flags; behind++)
+        word += *behind == ' ' ? 1 : 0;
+    unsigned long flags = 0;
+    for (; *behind >= '0' && *behind <= '9'; behind++)
+        flags = flags * 10 + static_cast<unsigned long>(*behind - '0');
+    return (flags & io_worker) != 0;
+}
+
 // A thread that was not there yet; −errno, or 0.
 long knock(long pid, int tid)
 {
@@ -92,6 +127,8 @@ long look(int self, int *blamed)
             return 0;
         const Slot *slot = slot_of(tid, hint);
         if (slot == nullptr) {
+            if (is_kernels_thread(tid))
+                return 0;
             slot = &state.slots[state.threads];
             if (const long knocked = knock(pid, tid); knocked < 0)
                 return knocked;
@@ -180,6 +217,25 @@ void look_at_rseq(ThreadFacts &facts)
     facts.rseq_signature = RSEQ_SIG;
 }
 
+// A ring of io_uring that is registered with the thread lasts without a descriptor, and without
+// memory that would show it. To enter one and ask for nothing does nothing. A filter of system
+// calls might kill for it, and is refused anyway.
+bool has_registered_ring()
+{
+    constexpr int most = 16;                // of the kernel
+    constexpr unsigned registered = 1 << 4; // IORING_ENTER_REGISTERED_RING
+    if (sys::call(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0) != 0)
+        return false;
+    for (int i = 0; i < most; i++) {
+        const long entered = sys::call(SYS_io_uring_enter, i, 0, 0, registered, nullptr, 0);
+        if (entered == -EINVAL || entered == -ENOSYS || entered == -EPERM)
+            return false; // it has never used any
+        if (entered != -EBADF)
+            return true;
+    }
+    return false;
+}
+
 } // namespace
 
 void fill_facts(ThreadFacts &facts, int tid, void *frame)
@@ -193,6 +249,7 @@ void fill_facts(ThreadFacts &facts, int tid, void *frame)
     sys::call(SYS_prctl, PR_GET_PDEATHSIG, &facts.pdeathsig, 0, 0, 0);
     facts.timer_slack = static_cast<uint64_t>(sys::call(SYS_prctl, PR_GET_TIMERSLACK, 0, 0, 0, 0));
     look_at_rseq(facts);
+    facts.registered_ring = has_registered_ring() ? 1 : 0;
     facts.securebits = static_cast<int>(sys::call(SYS_prctl, PR_GET_SECUREBITS, 0, 0, 0, 0));
     get_policy(facts.policy, 0, 0);
 }

@@ -4,7 +4,8 @@
 // with it is the checkpointer's business, which gets the descriptor while the program stands still.
 //
 // The token says what is watched: everything since the image that has the same one. A checkpointer
-// that dies while it changes what is watched has set it to zero before.
+// that dies while it changes what is watched has set it to zero before, or, where the program still
+// ran, to another one that no image has.
 //
 // Where the kernel has no WP_ASYNC, the checkpointer uses the soft-dirty bits, which anybody may
 // clear. So one page here is written after each clearing of ours, and is clean when there was
@@ -40,10 +41,11 @@ struct Tracker {
     TrackerKind kind = TrackerKind::none;
     uint32_t notes = 0;
     uint64_t inode = 0;
-    uint64_t token[2] = {0, 0};
 };
 
 constinit Tracker tracker;
+// A checkpointer may write to it from outside.
+constinit volatile TrackerMark mark = {};
 constexpr size_t page = 4096;
 alignas(page) constinit volatile unsigned char marks[2 * page] = {1}; // in .data: see above
 alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
@@ -63,9 +65,21 @@ bool is_there()
 
 void set_token(uint64_t low, uint64_t high)
 {
-    tracker.token[0] = low;
-    tracker.token[1] = high;
+    mark.token[0] = low;
+    mark.token[1] = high;
+    mark.changes = mark.changes + 1;
 }
+
+} // namespace
+
+// Only the leader of a checkpoint reads.
+void count_read()
+{
+    mark.has_reads = reads_counted;
+    mark.reads = mark.reads + 1;
+}
+
+namespace {
 
 long make(TrackerKind kind)
 {
@@ -111,12 +125,15 @@ bool send_tracker(int connection, const Command &command)
     if (tracker.fd == 0 && wanted != TrackerKind::none)
         result = make(wanted);
     TrackerFacts facts = {};
-    facts.token[0] = tracker.token[0];
-    facts.token[1] = tracker.token[1];
+    facts.token[0] = mark.token[0];
+    facts.token[1] = mark.token[1];
     facts.has_fd = tracker.fd != 0 ? 1 : 0;
     facts.kind = tracker.kind;
     facts.marks = reinterpret_cast<uint64_t>(&marks);
     facts.notes = tracker.notes;
+    if (tracker.kind == TrackerKind::write_protection)
+        facts.mark = reinterpret_cast<uint64_t>(&mark);
+    facts.changes = mark.changes;
     Reply answer = {protocol_magic, protocol_version, command.op, result, 0, 1};
     iovec part = {&answer, sizeof(answer)};
     msghdr message = {};

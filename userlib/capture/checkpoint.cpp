@@ -56,7 +56,6 @@ class Checkpoint
     Result<void> go_on();
     Result<void> all_read();
     Result<void> end_stop();
-    Result<void> callbacks_done();
     Result<void> check_early_look(const Member &member, const Result<bool> &held);
     Result<void> save_member(Member &member, image::ImageWriter &writer);
     Result<image::Committed> save_alone(std::unique_ptr<image::ImageWriter> writer);
@@ -133,15 +132,6 @@ Result<void> Checkpoint::open_sink()
     return {};
 }
 
-Result<void> Checkpoint::callbacks_done()
-{
-    for (const auto &member : members_) {
-        if (Result<void> done = member->callbacks_done(); !done)
-            return done;
-    }
-    return {};
-}
-
 Result<void> Checkpoint::describe_everybody()
 {
     Result<void> described =
@@ -167,9 +157,11 @@ Result<void> Checkpoint::describe_everybody()
     }
     for (const auto &member : members_) {
         Description &d = member->description();
+        common_.shared.refuse_hidden(d.space, d.problems);
         common_.ipc.look_undo(d.proc, member->session(), d.problems);
     }
     refuse_lost_sessions(members_, zombies_);
+    refuse_several_users(members_);
     std::string problems;
     MappedImages images;
     const std::set<pid_t> everybody = gathering_.known();
@@ -299,7 +291,7 @@ Result<void> Checkpoint::all_read()
     phase("memory written");
     Result<void> gone = by_copy_ || waits() ? Result<void>() : go_on();
     if (gone && !waits())
-        gone = callbacks_done();
+        gone = gathering_.callbacks_done();
     return gone ? check_deadline(common_.deadline) : gone;
 }
 
@@ -325,7 +317,7 @@ Result<void> Checkpoint::end_stop()
     // Who is dead or stopped does not tell of its callbacks.
     const bool tells =
         signal != SIGKILL && signal != SIGTSTP && signal != SIGTTIN && signal != SIGTTOU;
-    return tells ? callbacks_done() : Result<void>();
+    return tells ? gathering_.callbacks_done() : Result<void>();
 }
 
 Result<void> Checkpoint::check_early_look(const Member &member, const Result<bool> &held)
@@ -386,13 +378,14 @@ Result<image::Committed> Checkpoint::save_alone(std::unique_ptr<image::ImageWrit
 
 Result<image::Committed> Checkpoint::save_archive(std::unique_ptr<image::ImageWriter> first)
 {
-    const auto about = [](const Relation &relation) {
+    // As it was when all stood still: who was found earlier may have changed it since.
+    const auto about = [](const auto &one) {
         image::Member record;
-        record.pid = static_cast<uint32_t>(relation.pid);
-        record.ppid = static_cast<uint32_t>(relation.ppid);
-        record.pgid = static_cast<uint32_t>(relation.pgid);
-        record.sid = static_cast<uint32_t>(relation.sid);
-        record.comm = relation.comm;
+        record.pid = static_cast<uint32_t>(one.pid);
+        record.ppid = static_cast<uint32_t>(one.ppid);
+        record.pgid = static_cast<uint32_t>(one.pgid);
+        record.sid = static_cast<uint32_t>(one.sid);
+        record.comm = one.comm;
         return record;
     };
     std::unique_ptr<image::ImageWriter> writer = std::move(first);
@@ -406,7 +399,7 @@ Result<image::Committed> Checkpoint::save_archive(std::unique_ptr<image::ImageWr
         if (Result<void> saved = save_member(*member, *writer); !saved)
             return saved.error();
         if (Result<image::Committed> done =
-                archive_->end_member(*writer, about(member->relation()));
+                archive_->end_member(*writer, about(member->description().process));
             !done)
             return done;
         writer.reset();

@@ -45,7 +45,9 @@ struct CheckpointOptions {
     bool sync = true;
     image::Packing packing = image::Packing::raw;
     FileOptions files;
-    pid_t requester = 0; // who asks, if it is not this process
+    pid_t requester = 0;            // who asks, if it is not this process
+    bool without_requester = false; // no callback may take it in
+    bool in_callback = false;       // it asks in a callback, and must not wait for another one
     DeltaOptions delta;
     int device = -1;     // /dev/cryo: the kernel module moves the pages; -1: without it
     int then_signal = 0; // sent after the commit, before the program runs on; implies stop

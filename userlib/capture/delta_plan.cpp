@@ -102,6 +102,7 @@ Result<DeltaPlan::Watched> watched_since(Image &image)
     bool whole = true;
     Result<void> read = image.for_each<PageTracker>([&](const PageTracker &found) {
         watched.token = found.token;
+        watched.mark = found.mark;
         watched.needs_copy = found.tracker == soft_dirty_name;
         uint64_t last = 0;
         for (size_t i = 0; i + 1 < found.unsure.size(); i += 2) {

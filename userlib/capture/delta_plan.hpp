@@ -45,6 +45,7 @@ class DeltaPlan
     // nevertheless.
     struct Watched {
         std::array<uint8_t, 16> token{};
+        uint64_t mark = 0; // where the program has it; 0: nowhere
         std::vector<Run> unsure;
         bool needs_copy = false; // to find out what has changed
     };

@@ -10,9 +10,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
-#include <linux/ioprio.h>
 #include <map>
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -147,6 +145,7 @@ Result<void> describe_process(Description &d, const agent::ProcessFacts &facts)
     m.brk = facts.brk;
     m.mlockall = facts.mlockall;
 
+    d.status = std::move(*status);
     d.arguments = *arguments;
     d.environment = *environment;
     d.auxv.resize(auxv->size() / sizeof(uint64_t));
@@ -174,105 +173,31 @@ Result<void> describe_process(Description &d, const agent::ProcessFacts &facts)
     return {};
 }
 
-// sched_getattr(2), as the kernel lays it out.
-struct SchedAttr {
-    uint32_t size, policy;
-    uint64_t flags;
-    int32_t nice;
-    uint32_t priority;
-    uint64_t runtime, deadline, period;
-};
-
-Result<image::Thread> describe_thread(Description &d, const agent::ThreadFacts &facts,
-                                      std::string_view first)
-{
-    image::Thread t;
-    t.tid = static_cast<uint32_t>(facts.tid);
-    t.layout = image::RegisterLayout::x86_64_parked;
-    std::string context(sizeof(facts.context), 0);
-    memcpy(context.data(), &facts.context, sizeof(facts.context));
-    t.registers = image::as_bytes(d.strings.keep(std::move(context)));
-    t.ip = facts.context.rip;
-    t.sp = facts.frame;
-    t.fs_base = facts.fs_base;
-    t.gs_base = facts.gs_base;
-    t.robust_list = facts.robust_head;
-    t.robust_list_size = facts.robust_size;
-    t.clear_child_tid = facts.clear_child_tid;
-    t.rseq = facts.rseq;
-    t.rseq_size = facts.rseq_size;
-    t.rseq_signature = facts.rseq_signature;
-    t.timer_slack = facts.timer_slack;
-    t.parent_death_signal = static_cast<uint32_t>(facts.pdeathsig);
-    const std::string task = fmt::format("task/{}/", facts.tid);
-    Result<std::string> name = d.proc.read(task + "comm");
-    Result<std::string> status = d.proc.read(task + "status");
-    if (!name || !status)
-        return name ? status.error() : name.error();
-    name->pop_back();
-    t.name = d.strings.keep(*name);
-    SchedAttr attr = {};
-    if (syscall(SYS_sched_getattr, facts.tid, &attr, sizeof(attr), 0) != 0)
-        return Error::from_errno("sched_getattr", errno);
-    const long io = syscall(SYS_ioprio_get, IOPRIO_WHO_PROCESS, facts.tid);
-    t.ioprio = io > 0 ? static_cast<uint32_t>(io) : 0;
-    t.policy = attr.policy;
-    t.sched_flags = static_cast<uint32_t>(attr.flags);
-    t.nice = attr.nice;
-    t.priority = attr.priority;
-    std::string cpus(1024, 0);
-    const long used = syscall(SYS_sched_getaffinity, facts.tid, cpus.size(), cpus.data());
-    if (used < 0)
-        return Error::from_errno("sched_getaffinity", errno);
-    cpus.resize(static_cast<size_t>(used));
-    t.affinity = image::as_bytes(d.strings.keep(std::move(cpus)));
-    if (number(field(*status, "Seccomp")) != d.process.seccomp)
-        d.problems.add(fmt::format("thread {} has a seccomp filter of its own", facts.tid),
-                       "start the program without one");
-    if (facts.foreign_rseq != 0)
-        d.problems.add(
-            fmt::format("thread {} has registered a restartable sequence (rseq) area "
-                        "that is not the C library's",
-                        facts.tid),
-            "leave the C library's in place; GLIBC_TUNABLES=glibc.pthread.rseq=0 takes it away");
-    describe_credentials(d, first, *status, facts, t);
-    describe_policy(d.strings, facts.policy, t.numa_mode, t.numa_nodes);
-    return t;
-}
-
-Result<void> describe_threads(Description &d, const std::vector<agent::ThreadFacts> &facts)
-{
-    Result<std::string> first = d.proc.read("status");
-    if (!first)
-        return first.error();
-    for (const agent::ThreadFacts &one : facts) {
-        Result<image::Thread> thread = describe_thread(d, one, *first);
-        if (!thread)
-            return thread.error();
-        d.threads.push_back(*thread);
-    }
-    const auto main = std::find_if(d.threads.begin(), d.threads.end(),
-                                   [&](const auto &t) { return t.tid == d.process.pid; });
-    if (main == d.threads.end()) {
-        d.problems.add("the main thread has ended before the others", "no way yet");
-        return {};
-    }
-    std::rotate(d.threads.begin(), main, main + 1);
-    return {};
-}
-
+// Another user's limits may be read here, too, for which prlimit wants CAP_SYS_RESOURCE. The lines
+// have the order of the limits' numbers.
 Result<void> describe_limits(Description &d)
 {
-    for (int resource = 0; resource < RLIM_NLIMITS; resource++) {
-        rlimit limit;
-        if (prlimit(d.proc.pid(), static_cast<__rlimit_resource>(resource), nullptr, &limit) != 0)
-            return Error::from_errno("prlimit", errno);
+    constexpr size_t name_width = 26;
+    const Result<std::string> limits = d.proc.read("limits");
+    if (!limits)
+        return limits.error();
+    std::string_view rest = *limits;
+    take_line(rest); // the headings
+    const auto take_limit = [](std::string_view &line) {
+        const std::string_view word = take_word(line);
+        return word == "unlimited" ? RLIM_INFINITY : number(word);
+    };
+    for (uint32_t resource = 0; !rest.empty(); resource++) {
+        std::string_view line = take_line(rest);
+        line.remove_prefix(std::min(name_width, line.size()));
         image::Rlimit record;
-        record.resource = static_cast<uint32_t>(resource);
-        record.soft = limit.rlim_cur;
-        record.hard = limit.rlim_max;
+        record.resource = resource;
+        record.soft = take_limit(line);
+        record.hard = take_limit(line);
         d.limits.push_back(record);
     }
+    if (d.limits.size() != RLIM_NLIMITS)
+        return Error(EPROTO, d.proc.path("limits") + ": is not understood");
     return {};
 }
 

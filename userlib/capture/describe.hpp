@@ -71,6 +71,7 @@ struct Description {
     std::vector<AddressRange> left_out;  // memory that is not the program's
     std::vector<agent::IpcUse> ipc_uses; // System V objects that its functions have named
     std::vector<Run> watched;            // mappings that the agent watches (capture/tracker.hpp)
+    std::string status;                  // /proc/PID/status, in the stop
     image::Process process;
     image::Memory memory;
     image::Agent agent;
@@ -103,6 +104,8 @@ Result<void> ask_to_describe(AgentSession &session);
 Result<void> describe(Description &d, AgentSession &session);
 Result<void> look_at_memory(Description &d, AgentSession &session);
 void describe_memory(Description &d, SharedContents &shared, MappedImages &images, bool is_first);
+// Of describe(): the threads, the first one first.
+Result<void> describe_threads(Description &d, const std::vector<agent::ThreadFacts> &facts);
 // A process that is saved by itself: children that are not among those who are known are a problem.
 void describe_children(Description &d, const std::set<pid_t> &known);
 

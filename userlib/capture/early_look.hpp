@@ -54,6 +54,8 @@ class EarlyLook
     // The same when it runs again, if it can wait.
     Result<bool> held_afterwards(const Proc &proc, const std::vector<Run> &watched) const;
     bool was_used() const { return used_; }
+    // What lasts of /proc/PID/smaps, before the stop; empty if nothing was seen.
+    std::string_view seen() const { return early_; }
     uint64_t huge_pages() const { return huge_pages_; } // as AddressSpace's
 
   private:

@@ -18,6 +18,7 @@ namespace {
 using image::Scope;
 
 constexpr uint64_t patience_ns = 10'000'000'000; // an agent answers quickly, or never
+constexpr int look_again_ms = 200;
 
 Scope heard_scope(int scope)
 {
@@ -170,6 +171,10 @@ Result<bool> Gathering::take_turns(const std::vector<Relation> &fresh, std::vect
 Result<void> Gathering::await_turn(pid_t pid, const std::string &address, Turn turn)
 {
     constexpr int look_again_ms = 50;
+    if (options_.in_callback)
+        return Error(EBUSY, fmt::format("process {} is being saved already, by process {}, for "
+                                        "which a callback should not wait",
+                                        pid, turn.holder()));
     if (options_.phase)
         options_.phase(fmt::format("waiting for the checkpoint of process {} by process {}", pid,
                                    turn.holder()));
@@ -212,13 +217,18 @@ void Gathering::begin_anew()
 // said meanwhile is lost: so it sees us go, and come again as one who needs nothing.
 Result<void> Gathering::step_back(const std::string &address)
 {
-    constexpr int look_again_ms = 200;
     give_up(EAGAIN);
     send_guests_away();
     begin_anew();
     stepped_back_ = true;
     Result<Turn> turn = Turn::take(address, {});
-    while (turn && !*turn && !turn->is_over(look_again_ms)) {
+    while (turn && !*turn) {
+        meeting::Packet packet;
+        const meeting::Heard heard = meeting::receive(turn->fd(), packet, look_again_ms);
+        if (heard == meeting::Heard::closed)
+            return {};
+        if (heard == meeting::Heard::packet && packet.word() == meeting::Word::busy)
+            return turned_away(*turn);
         if (Result<void> early = check_deadline(common_.deadline); !early)
             return early;
     }
@@ -232,7 +242,7 @@ Result<void> Gathering::hear(size_t number)
     const pid_t pid = member.relation().pid;
     Result<AgentSession::Prepared> heard = member.session().prepared();
     // Callbacks of the one that was asked for are not begun twice.
-    const bool begun = pid == id_ && asked_[pid].accepted;
+    const bool begun = pid == id_ && asked_[pid];
     if (!heard && (begun || !went_away(heard.error())))
         return heard.error();
     if (!heard || heard->omits) {
@@ -247,7 +257,7 @@ Result<void> Gathering::hear(size_t number)
     }
     switch (heard->op) {
     case agent::Op::accepted:
-        asked_[pid].accepted = true;
+        asked_[pid] = true;
         break;
     case agent::Op::forward:
         scopes_.push_back({heard_scope(heard->scope), heard->target});
@@ -267,10 +277,16 @@ Result<void> Gathering::hear(size_t number)
 Result<void> Gathering::check_silent(size_t number)
 {
     const Member &member = *members_[number];
-    const Asked &asked = asked_.at(member.relation().pid);
+    const bool answered = asked_.at(member.relation().pid);
     if (Result<void> runs = members_[number]->session().check_running(); !runs)
         return runs;
-    if (!asked.accepted && now_ns() - asked.since > patience_ns)
+    const bool silent = !answered && now_ns() - member.asked_since() > patience_ns;
+    if (silent && was_begun_by(getpid(), member.relation().pid, 0))
+        return Error(EBUSY, fmt::format("process {} does not answer; it has started this command, "
+                                        "perhaps in a callback after a restart, which would wait "
+                                        "for itself",
+                                        member.relation().pid));
+    if (silent)
         return Error(EBUSY, fmt::format("process {} does not answer: it blocks the checkpoint "
                                         "signal or has replaced its action; cr_run --signal "
                                         "chooses another one",
@@ -282,7 +298,6 @@ Result<void> Gathering::check_silent(size_t number)
 // once: it may be that it waits for them.
 Result<void> Gathering::await_prepared()
 {
-    constexpr int look_again_ms = 200;
     while (!asked_.empty()) {
         std::vector<pollfd> look;
         std::vector<size_t> whose;
@@ -316,6 +331,7 @@ Result<void> Gathering::await_prepared()
         }
         if (Result<bool> heard = others ? hear_others() : false; !heard)
             return heard.error();
+        turn_away();
         if (has_joined())
             return {};
         if (scopes_.size() > scopes) {
@@ -415,6 +431,19 @@ Result<void> Gathering::gather()
             if (!stopped)
                 members_.erase(members_.begin() + static_cast<ptrdiff_t>(i));
         }
+    }
+    return {};
+}
+
+Result<void> Gathering::callbacks_done()
+{
+    for (const auto &member : members_) {
+        const AgentSession &session = member->session();
+        while (member->has_callbacks() && !session.has_answer(look_again_ms) &&
+               session.check_running() && check_deadline(common_.deadline))
+            turn_away();
+        if (Result<void> done = member->callbacks_done(); !done)
+            return done;
     }
     return {};
 }

@@ -36,6 +36,8 @@ class Gathering
     Result<Outcome> share(std::unique_ptr<image::Sink> sink);
     // The other way round: those that have joined this one.
     void tell_guests(const Result<Outcome> &done);
+    // Until the callbacks of all, which go on after the image, have ended.
+    Result<void> callbacks_done();
     // There will be no image: the programs, and their callbacks, are told why.
     void give_up(int why);
 
@@ -74,6 +76,9 @@ class Gathering
     Result<bool> hear_others();
     Result<bool> answer(Turn::Waiter &waiter, meeting::Packet &packet);
     Result<bool> hear_holder(const Turn &turn, meeting::Packet &packet);
+    bool was_begun_by_ours(pid_t pid) const;
+    void turn_away();
+    static Error turned_away(const Turn &turn);
     Result<bool> move_to(int connection);
     Result<bool> take_in(meeting::Packet &packet, Fd guest);
     void say_joined() const;
@@ -92,20 +97,14 @@ class Gathering
     bool went_away(const Error &error);
     agent::RequestInfo request() const;
 
-    // A member that was asked to prepare and is not through with it.
-    struct Asked {
-        uint64_t since = 0;
-        bool accepted = false;
-    };
-
     pid_t id_;
     const CheckpointOptions &options_;
     Common &common_;
     Bystanders bystanders_;
     std::vector<Wanted> scopes_; // the request's own, and what callbacks have added
     std::vector<std::unique_ptr<Member>> members_;
-    std::map<pid_t, Asked> asked_;
-    std::set<pid_t> to_stop_; // prepared, and running still
+    std::map<pid_t, bool> asked_; // to prepare, and not through with it; whether it has answered
+    std::set<pid_t> to_stop_;     // prepared, and running still
     std::vector<Relation> zombies_;
     std::set<pid_t> omitted_; // left out
     int gone_ = 0;

@@ -44,6 +44,7 @@ agent::RequestInfo Gathering::request() const
     info.scope = told_scope(options_.scope);
     info.requester = options_.requester != 0 ? options_.requester : getpid();
     info.target = id_;
+    info.flags = options_.without_requester ? agent::without_requester : 0;
     const std::string dest = std::filesystem::absolute(options_.file).lexically_normal();
     if (options_.fd < 0 && dest.size() < sizeof(info.dest))
         memcpy(info.dest, dest.c_str(), dest.size());
@@ -59,8 +60,16 @@ std::vector<std::unique_ptr<Member>> Gathering::find(const std::vector<Relation>
     std::vector<std::unique_ptr<Member>> found(fresh.size());
     const Result<void> all = together(fresh.size(), [&](size_t i) -> Result<void> {
         found[i] = Member::find(fresh[i], std::move(turns[i]), common_);
-        if (early)
+        if (early) {
             found[i]->set_early_look(EarlyLook::at(Proc(fresh[i].pid)));
+            std::vector<pid_t> others;
+            for (const Relation &other : fresh) {
+                if (other.pid != fresh[i].pid)
+                    others.push_back(other.pid);
+            }
+            found[i]->copy_early(others);
+        }
+        found[i]->provide_stage();
         return {};
     });
     static_cast<void>(all); // what cannot be found is told where it is entered
@@ -80,7 +89,7 @@ Result<void> Gathering::ask(std::unique_ptr<Member> member)
             return meant.error();
         return *meant ? asked : Result<void>();
     }
-    asked_[member->relation().pid] = {now_ns(), false};
+    asked_[member->relation().pid] = false;
     members_.push_back(std::move(member));
     return {};
 }

@@ -90,7 +90,8 @@ Result<bool> Gathering::hear_others()
 
 Result<bool> Gathering::answer(Turn::Waiter &waiter, Packet &packet)
 {
-    const bool is_ours = waiter.uid == geteuid() && terms_ != meeting::Terms();
+    const bool is_ours =
+        waiter.uid == geteuid() && terms_ != meeting::Terms() && !was_begun_by_ours(waiter.pid);
     meeting::Same same;
     if (packet.word() == Word::same) {
         const std::optional<meeting::Same> own = meeting::same_of(options_, id_);
@@ -116,9 +117,45 @@ Result<bool> Gathering::answer(Turn::Waiter &waiter, Packet &packet)
     return false;
 }
 
+bool Gathering::was_begun_by_ours(pid_t pid) const
+{
+    return std::ranges::any_of(members_, [&](const auto &member) {
+        return was_begun_by(pid, member->relation().pid, member->asked_since());
+    });
+}
+
+// A callback may have begun it, and wait for its end before it lets this checkpoint go on: then it
+// would wait for itself. Only if this one has not gone on for a while: else it gets its turn.
+void Gathering::turn_away()
+{
+    constexpr uint64_t patience_ns = 200'000'000;
+    for (const auto &member : members_) {
+        for (Turn::Waiter &waiter : member->turn().waiters()) {
+            const uint64_t now = now_ns();
+            waiter.since = waiter.since == 0 ? now : waiter.since;
+            if (!waiter.connection || now - waiter.since < patience_ns ||
+                !was_begun_by_ours(waiter.pid))
+                continue;
+            meeting::send(waiter.connection.get(), Word::busy);
+            waiter.connection.reset();
+        }
+    }
+}
+
+Error Gathering::turned_away(const Turn &turn)
+{
+    return Error(EBUSY,
+                 fmt::format("another checkpoint, by process {}, has not ended, and this "
+                             "command was started in the middle of it by a process that is "
+                             "being saved, perhaps in a callback: so it cannot be waited for",
+                             turn.holder()));
+}
+
 // From the one whose turn we wait for.
 Result<bool> Gathering::hear_holder(const Turn &turn, Packet &packet)
 {
+    if (packet.word() == Word::busy)
+        return turned_away(turn);
     if (turn.holder_uid() != geteuid() || terms_ == meeting::Terms())
         return false;
     switch (packet.word()) {
@@ -159,10 +196,10 @@ Result<bool> Gathering::move_to(int connection)
         moved.started = relation.started;
         moved.pid = relation.pid;
         moved.callbacks = member->has_callbacks() ? 1 : 0;
+        moved.since = member->asked_since();
         if (const auto asked = asked_.find(relation.pid); asked != asked_.end()) {
             moved.asked = 1;
-            moved.accepted = asked->second.accepted ? 1 : 0;
-            moved.since = asked->second.since;
+            moved.accepted = asked->second ? 1 : 0;
         }
         meeting::append(bytes, moved);
         fds.push_back(member->session().fd());
@@ -209,7 +246,7 @@ Result<bool> Gathering::take_in(Packet &packet, Fd guest)
         head.scopes > most_others || head.omitted > most_others)
         return false;
     std::vector<std::unique_ptr<Member>> come;
-    std::map<pid_t, Asked> asked;
+    std::map<pid_t, bool> asked;
     std::set<pid_t> omitted;
     for (uint32_t i = 0; i < head.members; i++) {
         meeting::Moved moved;
@@ -224,8 +261,9 @@ Result<bool> Gathering::take_in(Packet &packet, Fd guest)
             continue; // the next look tells
         come.push_back(Member::adopt(*relation, std::move(*turn), std::move(connection), common_));
         come.back()->set_prepared(moved.callbacks != 0);
+        come.back()->set_asked_since(moved.since);
         if (moved.asked != 0)
-            asked[moved.pid] = {moved.since, moved.accepted != 0};
+            asked[moved.pid] = moved.accepted != 0;
     }
     std::vector<Wanted> scopes;
     for (uint32_t i = 0; i < head.scopes; i++) {

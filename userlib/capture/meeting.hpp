@@ -11,6 +11,8 @@
 //     ack                       <->                      by whoever has taken members in
 //                               <-       report, again   how it ended, to whom they were
 //     same: scope, file, terms  ->                       the very same request: ack, report
+//                               <-       busy            a callback that it waits for has begun the
+//                                                        other one, and may wait for that
 //
 // Members are moved as descriptors: the connection to the process, and its turn. Younger ones go to
 // older ones only, so that no two wait for each other's word.
@@ -29,7 +31,7 @@
 
 namespace cryo::capture::meeting {
 
-enum class Word : uint32_t { need = 'n', same, come, members, ack, report, again };
+enum class Word : uint32_t { need = 'n', same, come, members, ack, report, again, busy };
 
 // What they must have in common to be carried out as one. All zero: this one meets nobody.
 struct Terms {
@@ -81,7 +83,7 @@ struct Members { // so many Moved, MovedScope and pids follow
 
 struct Moved {
     uint64_t started = 0;
-    uint64_t since = 0; // when it was asked
+    uint64_t since = 0; // when it was asked to prepare
     int32_t pid = 0;
     uint8_t asked = 0; // and is not through with it
     uint8_t accepted = 0;

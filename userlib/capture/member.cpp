@@ -203,7 +203,7 @@ void Member::await_standstill() const
             return; // it has been killed
         const bool all = std::ranges::all_of(*threads, [](int tid) {
             Result<Relation> now = relation_of(tid);
-            return !now || now->stopped || now->ended;
+            return !now || now->stopped || now->ended || now->of_kernel;
         });
         if (all)
             return;
@@ -437,6 +437,8 @@ Result<void> Member::write_records(image::ImageWriter &writer, const ImageFacts 
 Result<void> Member::save(image::ImageWriter &writer, const ImageFacts &facts)
 {
     use_changes();
+    if (Result<void> audited = audit_early_copy(); !audited)
+        return audited;
     Result<void> saved = is_placed_ ? writer.check_placed() : save_private(writer);
     if (!saved)
         return saved;

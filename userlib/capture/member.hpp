@@ -12,6 +12,7 @@
 
 #include "capture/checkpoint.hpp"
 #include "capture/describe.hpp"
+#include "capture/early_copy.hpp"
 #include "capture/frozen.hpp"
 #include "capture/members.hpp"
 #include "capture/method.hpp"
@@ -49,6 +50,11 @@ class Member
     static std::unique_ptr<Member> adopt(const Relation &relation, Turn turn, Fd connection,
                                          Common &common);
     void set_early_look(EarlyLook look) { d_.early = std::move(look); }
+    // After that: it still runs. What it has changed is copied, if that will probably be of use.
+    // `others`: that are saved with it, and run too.
+    void copy_early(const std::vector<pid_t> &others);
+    // Memory for what will have to be copied in the stop.
+    void provide_stage();
     // Whether what was seen before the stop was so in the stop; when it is frozen.
     Result<bool> early_look_held() const
     {
@@ -73,6 +79,8 @@ class Member
 
     // Its callbacks run, which may take any time: see AgentSession.
     Result<void> ask_to_prepare(const agent::RequestInfo &request);
+    uint64_t asked_since() const { return asked_since_; } // on the monotonic clock
+    void set_asked_since(uint64_t since) { asked_since_ = since; }
     // It was stopped when it was found: to be asked again and again while it is waited for.
     bool is_stopped() const { return stopped_.has_value(); }
     Result<void> follow() { return stopped_ ? stopped_->follow() : Result<void>(); }
@@ -148,15 +156,18 @@ class Member
     void look_for_changes(Tracker &tracker);
     void look_while_it_stands(Tracker &tracker);
     void use_changes();
+    void leave_out_written(std::vector<Run> &runs) const;
+    Result<void> audit_early_copy();
     // Of the mappings that are frozen.
     struct Contents {
         std::vector<Run> own, guards;
     };
     static bool is_frozen(const image::Region &region);
     Result<Contents> look_at_contents(const Tracker &tracker, const std::vector<Run> &clean) const;
-    Result<std::vector<Run>> copy_changed(Tracker &tracker, Stage &stage,
-                                          const std::vector<Run> &all, std::vector<Run> unchanged);
-    std::vector<Run> not_written_before(const Tracker &tracker) const;
+    Result<std::vector<Run>> copy_changed(Tracker &tracker, Stage &stage, std::vector<Run> changed,
+                                          std::vector<Run> unchanged);
+    std::vector<Run> parts_seen(const Tracker &tracker,
+                                std::vector<Run> PageMap::Written::*part) const;
     bool stage(Tracker &tracker, bool whatever_it_costs);
     Result<std::unique_ptr<Frozen>> served(Result<PageSource> source) const;
     Result<void> while_served(int device, const std::function<Result<void>(Frozen &)> &save);
@@ -182,24 +193,30 @@ class Member
     std::optional<Stopped> stopped_;
     std::unique_ptr<Frozen> frozen_;
     std::optional<PageDelta> delta_;
+    EarlyCopy early_copy_;
     std::unique_ptr<Tracker> armed_;   // until it is frozen
     std::unique_ptr<Tracker> tracker_; // to be asked when the program runs again
     Unchanged unchanged_;
     bool is_watched_ = false; // or that was tried
     std::vector<Run> unsure_; // pages that are to be read, whatever the tracker says
     bool has_callbacks_ = false;
+    uint64_t asked_since_ = 0;
     uint64_t threads_ = 0;
     uint64_t pages_ = 0;
     Method method_ = Method::stop;
     Costs costs_;     // as they were estimated
     std::string why_; // it is not what would have been chosen
-    uint64_t staged_pages_ = 0;
-    bool is_placed_ = false;     // its memory is in the image's file already
-    bool staged_unseen_ = false; // the early look is checked when the program runs again
+    uint64_t staged_pages_ = 0, early_pages_ = 0;
+    std::vector<Run> audited_early_; // copied before the stop, to be compared
+    bool is_placed_ = false;         // its memory is in the image's file already
+    bool staged_unseen_ = false;     // the early look is checked when the program runs again
 };
 
 // Those whose session cannot be made again, for its leader has ended.
 void refuse_lost_sessions(const std::vector<std::unique_ptr<Member>> &members,
                           const std::vector<Relation> &zombies);
+
+// Those of another user than the first one's.
+void refuse_several_users(const std::vector<std::unique_ptr<Member>> &members);
 
 } // namespace cryo::capture

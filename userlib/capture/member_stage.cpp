@@ -66,11 +66,9 @@ Result<Member::Contents> Member::look_at_contents(const Tracker &tracker,
 // One that is copied already need not be again: what the agent writes lies below where the threads
 // stand, and is of no use to anybody.
 Result<std::vector<Run>> Member::copy_changed(Tracker &tracker, Stage &stage,
-                                              const std::vector<Run> &all,
-                                              std::vector<Run> unchanged)
+                                              std::vector<Run> changed, std::vector<Run> unchanged)
 {
     constexpr int most_times = 3;
-    std::vector<Run> changed = without(all, unchanged);
     for (int i = 0; i < most_times; i++) {
         if (Result<void> taken = stage.take(*session_, changed); !taken)
             return taken.error();
@@ -85,14 +83,17 @@ Result<std::vector<Run>> Member::copy_changed(Tracker &tracker, Stage &stage,
     return Error(EBUSY, "memory changes while the program stands still");
 }
 
-// What was not written until the tracker was armed; what the agent has written since is found by
+// Of what was seen when the tracker was armed; what the agent has written since is found by
 // copy_changed().
-std::vector<Run> Member::not_written_before(const Tracker &tracker) const
+std::vector<Run> Member::parts_seen(const Tracker &tracker,
+                                    std::vector<Run> PageMap::Written::*part) const
 {
     std::vector<Run> found;
     for (const image::Region &region : d_.regions) {
-        if (const Tracker::Seen *seen = tracker.seen({region.start, region.end}); seen != nullptr)
-            found.insert(found.end(), seen->written.kept.begin(), seen->written.kept.end());
+        if (const Tracker::Seen *seen = tracker.seen({region.start, region.end}); seen != nullptr) {
+            const std::vector<Run> &runs = seen->written.*part;
+            found.insert(found.end(), runs.begin(), runs.end());
+        }
     }
     return found;
 }
@@ -102,7 +103,8 @@ bool Member::stage(Tracker &tracker, bool whatever_it_costs)
     if (!unchanged_.since || unchanged_.audit)
         return false;
     const DeltaPlan::Base &base = *common_.delta->base_of(relation_.pid);
-    const std::vector<Run> clean = not_written_before(tracker);
+    const std::vector<Run> clean = parts_seen(tracker, &PageMap::Written::kept);
+    const std::vector<Run> copied = parts_seen(tracker, &PageMap::Written::copied);
     Result<Contents> contents = look_at_contents(tracker, clean);
     if (!contents)
         return false;
@@ -113,7 +115,7 @@ bool Member::stage(Tracker &tracker, bool whatever_it_costs)
         all.push_back({d_.memory.vdso_start, d_.memory.vdso_start + d_.memory.vdso_size});
     std::ranges::sort(all, {}, &Run::start);
     std::vector<Run> unchanged = common_part(common_part(all, clean), in_base);
-    const std::vector<Run> changed = without(all, unchanged);
+    std::vector<Run> changed = without(without(all, unchanged), copied);
     const auto room = common_.stages.find(relation_.pid);
     const bool has_room = room != common_.stages.end();
     costs_ = estimate({.pages = size_of(all) / 4096,
@@ -126,12 +128,15 @@ bool Member::stage(Tracker &tracker, bool whatever_it_costs)
         return false;
     // Other members look for theirs at the same time, so none is taken out of the map.
     Stage stage = std::move(room->second);
+    stage.keep(copied);
+    early_pages_ = size_of(copied) / 4096;
     // There will be no copy in which what was seen before the stop could be checked.
     std::future<Result<bool>> look;
     if (!d_.early.can_wait())
         look = std::async(std::launch::async,
                           [this] { return d_.early.held_in_stop(d_.proc, d_.watched); });
-    Result<std::vector<Run>> kept = copy_changed(tracker, stage, all, std::move(unchanged));
+    Result<std::vector<Run>> kept =
+        copy_changed(tracker, stage, std::move(changed), std::move(unchanged));
     staged_unseen_ = !look.valid();
     const Result<bool> held_still = look.valid() ? look.get() : true;
     if (!kept || !held_still || !*held_still)
@@ -140,7 +145,7 @@ bool Member::stage(Tracker &tracker, bool whatever_it_costs)
     frozen_ = std::make_unique<Staged>(std::move(stage), std::move(contents->own),
                                        std::move(contents->guards), relation_.pid, common_.moved);
     method_ = Method::staged;
-    staged_pages_ = (size_of(all) - size_of(unchanged_.runs)) / 4096;
+    staged_pages_ = (size_of(all) - size_of(unchanged_.runs)) / 4096 - early_pages_;
     return true;
 }
 

@@ -6,6 +6,7 @@ namespace cryo::capture {
 
 Result<void> Member::ask_to_prepare(const agent::RequestInfo &request)
 {
+    asked_since_ = now_ns();
     Result<void> asked = session_->ask_to_prepare(request);
     return asked && stopped_ ? stopped_->lead() : asked;
 }
@@ -27,8 +28,11 @@ void Member::let_go()
 
 Result<void> Member::await_go_on()
 {
-    while (stopped_ && !session_->has_answer())
+    while (stopped_ && !session_->has_answer()) {
+        if (Result<void> early = check_deadline(common_.deadline); !early)
+            return early;
         stopped_->see_out();
+    }
     Result<void> resumed = session_->await_resumed();
     if (stopped_ && resumed)
         resumed = stopped_->put_back();

@@ -4,6 +4,8 @@
 #include "capture/member.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <sys/random.h>
@@ -43,6 +45,29 @@ std::vector<Run> Member::watchable() const
     return found;
 }
 
+void Member::copy_early(const std::vector<pid_t> &others)
+{
+    const auto room = common_.stages.find(relation_.pid);
+    const DeltaPlan::Base *base =
+        common_.delta != nullptr ? common_.delta->base_of(relation_.pid) : nullptr;
+    if (base != nullptr && room != common_.stages.end())
+        early_copy_ = EarlyCopy::of(d_.proc, d_.early.seen(), *base, room->second, others);
+}
+
+// Memory that is there takes time: no more than is likely to be of use. What is needed beyond that
+// the kernel finds in the stop, or a copy of the process is made.
+void Member::provide_stage()
+{
+    const auto room = common_.stages.find(relation_.pid);
+    if (room == common_.stages.end())
+        return;
+    constexpr uint64_t least = 2 << 20;
+    Stage &stage = room->second;
+    const std::optional<uint64_t> uncopied = early_copy_.uncopied();
+    const uint64_t likely = uncopied ? *uncopied + stage.used() / 4 + least : stage.room();
+    static_cast<void>(stage.provide(likely));
+}
+
 // Null: no more than hashing.
 std::unique_ptr<Tracker> Member::begin_watching()
 {
@@ -61,6 +86,9 @@ std::unique_ptr<Tracker> Member::begin_watching()
         } else if (before == base->previous_watched.token) {
             unchanged_.since = base->previous_pages;
             unsure_ = base->previous_watched.unsure;
+        } else if (tracker->add(early_copy_)) {
+            early_copy_.hold(d_.proc);
+            unchanged_.since = early_copy_.is_since_previous() ? base->previous_pages : base->pages;
         }
     }
     TrackerToken token;
@@ -73,8 +101,11 @@ std::unique_ptr<Tracker> Member::begin_watching()
     d_.watched.insert(d_.watched.end(), tracker->watched().begin(), tracker->watched().end());
     std::sort(d_.watched.begin(), d_.watched.end(),
               [](const Run &a, const Run &b) { return a.start < b.start; });
+    if (unchanged_.audit && unchanged_.since)
+        audited_early_ = parts_seen(*tracker, &PageMap::Written::copied);
     unchanged_.tracker = tracker->name();
     unchanged_.token = tracker->token();
+    unchanged_.mark = tracker->mark();
     return tracker;
 }
 
@@ -85,9 +116,10 @@ std::string Member::about_changes() const
     std::string text = fmt::format("process {}: changed pages found by {}, {} pages not read",
                                    relation_.pid, unchanged_.tracker, delta_->left());
     if (unchanged_.audit)
-        text += fmt::format("; {} of them audited", delta_->audited());
+        text += fmt::format("; {} of them audited, and {} copied before the stop",
+                            delta_->audited(), early_pages_);
     if (is_staged())
-        text += fmt::format("; {} copied in the stop", staged_pages_);
+        text += fmt::format("; {} copied in the stop, {} before", staged_pages_, early_pages_);
     return text;
 }
 
@@ -103,6 +135,7 @@ void Member::watch_frozen(std::unique_ptr<Tracker> tracker)
 {
     if (!tracker->copied(Proc(frozen_->pid())))
         stop_watching(*tracker);
+    leave_out_written(audited_early_);
     unchanged_.token = tracker->token();
     unchanged_.unsure = tracker->unsure();
     if (tracker->needs_copy())
@@ -117,6 +150,44 @@ void Member::use_changes()
         look_for_changes(*tracker_);
     if (delta_)
         delta_->use(unchanged_);
+}
+
+// What the agent has written since the tracker was armed.
+void Member::leave_out_written(std::vector<Run> &runs) const
+{
+    Result<PageMap> map = PageMap::open(d_.proc);
+    std::vector<Run> all;
+    for (const Run &run : runs) {
+        const Result<std::vector<Run>> written =
+            map ? map->written(run.start, run.end) : Result<std::vector<Run>>(map.error());
+        if (written)
+            all.insert(all.end(), written->begin(), written->end());
+    }
+    runs = without(runs, all);
+}
+
+// Nothing is staged then: what would have been used instead of the program's pages.
+Result<void> Member::audit_early_copy()
+{
+    const auto room = common_.stages.find(relation_.pid);
+    if (audited_early_.empty() || room == common_.stages.end())
+        return {};
+    room->second.keep(audited_early_);
+    std::array<char, 4096> early, now;
+    for (const Run &run : audited_early_) {
+        for (uint64_t at = run.start; at < run.end; at += now.size()) {
+            if (Result<void> got = room->second.read(at, early); !got)
+                return got;
+            if (Result<void> got = frozen_->read(at, now, false, -1); !got)
+                return got;
+            if (early != now)
+                return Error(EILSEQ, fmt::format("page {:x}: was copied before the stop, and "
+                                                 "taken for unchanged since, but it is not",
+                                                 at));
+        }
+    }
+    early_pages_ = size_of(audited_early_) / 4096;
+    return {};
 }
 
 void Member::look_for_changes(Tracker &tracker)

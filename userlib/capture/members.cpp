@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <time.h>
 #include <unistd.h>
 
 namespace cryo::capture {
@@ -19,6 +20,15 @@ namespace cryo::capture {
 namespace {
 
 using image::Scope;
+
+constexpr uint64_t ns_per_second = 1'000'000'000;
+
+uint64_t clock_ns(clockid_t clock)
+{
+    timespec now;
+    clock_gettime(clock, &now);
+    return static_cast<uint64_t>(now.tv_sec) * ns_per_second + static_cast<uint64_t>(now.tv_nsec);
+}
 
 Result<std::vector<Relation>> everybody()
 {
@@ -159,6 +169,22 @@ bool is_being_restarted(const Proc &proc)
     return now && runs_program(Proc(now->ppid), "/cr_restart");
 }
 
+bool was_begun_by(pid_t pid, pid_t ancestor, uint64_t since_ns)
+{
+    const uint64_t ago = clock_ns(CLOCK_MONOTONIC) - since_ns;
+    const uint64_t ticks_a_second = static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
+    const uint64_t since = (clock_ns(CLOCK_BOOTTIME) - ago) / (ns_per_second / ticks_a_second);
+    while (pid > 1) {
+        const Result<Relation> one = relation_of(pid);
+        if (!one)
+            return false;
+        if (one->ppid == ancestor)
+            return one->started >= since;
+        pid = one->ppid;
+    }
+    return false;
+}
+
 Result<Relation> relation_of(pid_t pid)
 {
     Result<std::string> stat = Proc(pid).read("stat");
@@ -193,6 +219,8 @@ Result<Relation> relation_of(pid_t pid)
     r.ppid = static_cast<pid_t>(number(4));
     r.pgid = static_cast<pid_t>(number(5));
     r.sid = static_cast<pid_t>(number(6));
+    constexpr uint64_t io_worker = 0x10; // PF_IO_WORKER
+    r.of_kernel = (number(9) & io_worker) != 0 && r.comm.starts_with("iou-");
     r.started = number(22);
     r.exit_signal = static_cast<int>(number(38));
     r.executing = number(50) == 0;

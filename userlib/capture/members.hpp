@@ -27,6 +27,7 @@ struct Relation {
     bool traced = false;    // by a tracer
     bool ended = false;     // its first thread
     bool zombie = false;    // it has ended, and its parent has not waited for it
+    bool of_kernel = false; // a thread that is the kernel's: a worker of io_uring
     bool executing = false; // it begins another program, and has no arguments yet
     int wait_status = 0;    // of a zombie; −1: not to be had
     int exit_signal = 0;    // what its parent gets when it ends
@@ -36,6 +37,9 @@ struct Relation {
 
 // ESRCH if there is no such process.
 Result<Relation> relation_of(pid_t pid);
+// Whether `pid` is, or descends from, a process that `ancestor` has begun since then (on the
+// monotonic clock; the kernel keeps hundredths of a second).
+bool was_begun_by(pid_t pid, pid_t ancestor, uint64_t since_ns);
 // Whether the path of its program ends so.
 bool runs_program(const Proc &proc, std::string_view name);
 // Or has been: it is a child of cr_restart.

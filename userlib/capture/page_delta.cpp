@@ -169,6 +169,7 @@ Result<void> PageDelta::finish(ImageWriter &writer, uint32_t object)
     PageTracker tracker;
     tracker.tracker = unchanged_.tracker;
     tracker.token = unchanged_.token;
+    tracker.mark = unchanged_.mark;
     tracker.clean = left_;
     tracker.read = read_;
     tracker.audited = audited_;

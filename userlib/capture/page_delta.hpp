@@ -22,6 +22,7 @@ struct Unchanged {
     std::shared_ptr<const PageTable> since; // ... the image with these; null: nothing is known
     std::string_view tracker = "hashing";
     std::array<uint8_t, 16> token{}; // of what is watched from now on
+    uint64_t mark = 0;               // where the program has it
     std::vector<Run> unsure;         // what of that the next image has to read nevertheless
     bool audit = false;              // they are read and compared nevertheless
 };

@@ -36,16 +36,22 @@ Result<std::vector<PageDigest>> stored_digests(Image &image, const PageDigests &
     if (about.count > image.footer().blocks)
         return Error(EBADMSG, image.name() + ": has more digests than pages");
     const uint64_t bytes = about.count * entry_size;
-    std::vector<uint8_t> stored((bytes + page_size - 1) / page_size * page_size);
-    if (Result<void> got = image.read_pages(about.object, 0, stored); !got)
-        return got.error();
-    std::vector<PageDigest> out(about.count);
-    for (size_t i = 0; i < out.size(); i++) {
-        const uint8_t *entry = stored.data() + i * entry_size;
-        out[i].page = load_le<uint64_t>(entry);
-        out[i].digest = Digest::from_bytes(std::span<const uint8_t, 16>(entry + 8, 16));
-        if (i > 0 && out[i].page <= out[i - 1].page)
-            return Error(EBADMSG, image.name() + ": its digests are not in order");
+    // Pieces that are so many pages and so many entries.
+    std::vector<uint8_t> piece(entry_size / 8 * piece_pages * page_size);
+    std::vector<PageDigest> out;
+    out.reserve(about.count);
+    for (uint64_t done = 0; done < bytes; done += piece.size()) {
+        const uint64_t most = std::min<uint64_t>(piece.size(), bytes - done);
+        const MutableBytes part(piece.data(), (most + page_size - 1) / page_size * page_size);
+        if (Result<void> got = image.read_pages(about.object, done / page_size, part); !got)
+            return got.error();
+        for (const uint8_t *entry = piece.data(); entry < piece.data() + most;
+             entry += entry_size) {
+            const auto page = load_le<uint64_t>(entry);
+            if (!out.empty() && page <= out.back().page)
+                return Error(EBADMSG, image.name() + ": its digests are not in order");
+            out.push_back({page, Digest::from_bytes(std::span<const uint8_t, 16>(entry + 8, 16))});
+        }
     }
     return out;
 }
@@ -80,75 +86,161 @@ const Digest &zero_digest()
     return digest;
 }
 
-Result<PageTable> PageTable::of(Image &image)
+namespace {
+
+// What an image has of the address space by itself.
+struct Level {
+    bool has_digests = false;
+    std::vector<PageDigest> own; // ascending
+    std::vector<Extent> extents; // ascending
+};
+
+Result<Level> level_of(Image &image)
 {
-    std::optional<PageDigests> about;
+    Level level;
+    PageDigests about;
     Result<void> read = image.for_each<PageDigests>([&](const PageDigests &found) {
-        if (found.of == memory_object)
+        if (found.of == memory_object) {
             about = found;
+            level.has_digests = true;
+        }
     });
-    if (!read)
-        return read.error();
-    std::vector<PageDigest> own;
-    if (about) {
-        Result<std::vector<PageDigest>> stored = stored_digests(image, *about);
+    if (read && level.has_digests) {
+        Result<std::vector<PageDigest>> stored = stored_digests(image, about);
         if (!stored)
             return stored.error();
-        own = std::move(*stored);
+        level.own = std::move(*stored);
     }
-    std::vector<Extent> extents;
-    bool refers = false;
-    read = image.extents([&](const Extent &extent) -> Result<void> {
-        if (extent.object == memory_object) {
-            extents.push_back(extent);
-            refers |= extent.kind == ExtentKind::base;
-        }
-        return {};
-    });
+    if (read)
+        read = image.extents([&](const Extent &extent) -> Result<void> {
+            if (extent.object == memory_object)
+                level.extents.push_back(extent);
+            return {};
+        });
     if (!read)
         return read.error();
-    PageTable below({});
-    if (refers) {
-        Result<Image *> base = image.base();
-        Result<PageTable> table = base ? of(**base) : base.error();
-        if (!table)
-            return table;
-        below = std::move(*table);
-    }
-    // Only what an extent says is there: a digest without a page, or a page of the base that this
-    // image does not have any more, is no page. Where segments end, extents are not in order.
-    std::sort(extents.begin(), extents.end(),
-              [](const Extent &a, const Extent &b) { return a.page < b.page; });
-    std::vector<PageDigest> pages;
-    pages.reserve(own.size() + below.pages_.size());
-    const auto copy = [&](const std::vector<PageDigest> &from, size_t &near, const Extent &extent,
-                          uint64_t first) {
+    // Where segments end, extents are not in order.
+    const auto by_first = [](const Extent &a, const Extent &b) { return a.page < b.page; };
+    if (!std::is_sorted(level.extents.begin(), level.extents.end(), by_first))
+        std::sort(level.extents.begin(), level.extents.end(), by_first);
+    return level;
+}
+
+// Pages of an image that are, moved by so many, pages of the one that it is a base of.
+struct Wanted {
+    uint64_t page, count;
+    uint64_t moved; // modulo 2^64
+};
+
+// Only what an extent says is there: a digest without a page, or a page of the base that this image
+// does not have any more, is no page. `left`: what is left to the base.
+Result<void> take_level(Image &image, const Level &level, const std::vector<Wanted> &wanted,
+                        std::vector<PageDigest> &pages, std::vector<Wanted> &left)
+{
+    std::vector<PageDigest> hashed;
+    size_t near = 0, at = 0;
+    for (const Wanted &want : wanted) {
         // As a rule it is where the one before has ended.
-        if (near == from.size() || from[near].page < first ||
-            (near > 0 && from[near - 1].page >= first))
-            near = static_cast<size_t>(first_from(from, first) - from.begin());
-        for (; near < from.size() && from[near].page < first + extent.count; near++)
-            pages.push_back({from[near].page - first + extent.page, from[near].digest});
-    };
-    size_t near_below = 0, near_own = 0;
-    for (const Extent &extent : extents) {
-        switch (extent.kind) {
-        case ExtentKind::zero: // never asked for: zeros cost nothing in any image
-            break;
-        case ExtentKind::base:
-            copy(below.pages_, near_below, extent, extent.source);
-            break;
-        case ExtentKind::data:
-            if (about)
-                copy(own, near_own, extent, extent.page);
-            else if (Result<void> hashed = hash_pages(image, extent, pages); !hashed)
-                return hashed.error();
-            break;
+        if (at > 0 && level.extents[at - 1].end() > want.page)
+            at = 0;
+        if (at < level.extents.size() && level.extents[at].end() <= want.page)
+            at = static_cast<size_t>(
+                std::ranges::upper_bound(level.extents, want.page, {}, &Extent::end) -
+                level.extents.begin());
+        for (; at < level.extents.size(); at++) {
+            const Extent &extent = level.extents[at];
+            const uint64_t first = std::max(extent.page, want.page);
+            const uint64_t end = std::min(extent.end(), want.page + want.count);
+            if (first >= end)
+                break;
+            if (extent.kind == ExtentKind::base) {
+                const uint64_t source = extent.source + (first - extent.page);
+                left.push_back({source, end - first, first + want.moved - source});
+            } else if (extent.kind == ExtentKind::data && level.has_digests) {
+                const std::vector<PageDigest> &own = level.own;
+                if (near == own.size() || own[near].page < first ||
+                    (near > 0 && own[near - 1].page >= first))
+                    near = static_cast<size_t>(first_from(own, first) - own.begin());
+                for (; near < own.size() && own[near].page < end; near++)
+                    pages.push_back({own[near].page + want.moved, own[near].digest});
+            } else if (extent.kind == ExtentKind::data) {
+                hashed.clear();
+                Extent part = extent;
+                part.page = first;
+                part.count = end - first;
+                if (Result<void> done = hash_pages(image, part, hashed); !done)
+                    return done;
+                for (const PageDigest &one : hashed)
+                    pages.push_back({one.page + want.moved, one.digest});
+            } // zeros are never asked for: they cost nothing in any image
+            if (extent.end() > want.page + want.count)
+                break; // the rest of it may be wanted next
         }
     }
-    // It is sorted, if no extent covers another.
-    if (!std::is_sorted(pages.begin(), pages.end(), by_page))
-        std::sort(pages.begin(), pages.end(), by_page);
+    return {};
+}
+
+// Each image of a chain gives pages in order, so that few rows are to be merged.
+void sort_rows(std::vector<PageDigest> &pages)
+{
+    std::vector<ptrdiff_t> ends;
+    for (size_t i = 1; i <= pages.size(); i++) {
+        if (i == pages.size() || by_page(pages[i], pages[i - 1]))
+            ends.push_back(static_cast<ptrdiff_t>(i));
+    }
+    while (ends.size() > 1) {
+        std::vector<ptrdiff_t> merged;
+        ptrdiff_t begin = 0;
+        for (size_t i = 0; i < ends.size(); i += 2) {
+            const ptrdiff_t end = i + 1 < ends.size() ? ends[i + 1] : ends[i];
+            std::inplace_merge(pages.begin() + begin, pages.begin() + ends[i], pages.begin() + end,
+                               by_page);
+            merged.push_back(end);
+            begin = end;
+        }
+        ends = std::move(merged);
+    }
+}
+
+} // namespace
+
+// From the image down to the last of its bases, each asked only for what is left to it: what one
+// has is looked at once, however many others have come since.
+Result<PageTable> PageTable::of(Image &image)
+{
+    Result<std::vector<Image *>> chain = image.chain();
+    if (!chain)
+        return chain.error();
+    uint64_t most = 0; // that can be there
+    for (const Image *one : *chain)
+        most += one->footer().blocks;
+    std::vector<PageDigest> pages;
+    std::vector<Wanted> wanted = {{0, kMaxPage, 0}};
+    for (Image *at = &image;;) {
+        Result<Level> level = level_of(*at);
+        if (!level)
+            return level.error();
+        if (at == &image) {
+            uint64_t all = 0;
+            for (const Extent &extent : level->extents)
+                all += extent.kind == ExtentKind::zero ? 0 : extent.count;
+            pages.reserve(std::min(all, most));
+        }
+        std::vector<Wanted> left;
+        if (Result<void> taken = take_level(*at, *level, wanted, pages, left); !taken)
+            return taken.error();
+        if (left.empty())
+            break;
+        const auto by_first = [](const Wanted &a, const Wanted &b) { return a.page < b.page; };
+        if (!std::is_sorted(left.begin(), left.end(), by_first))
+            std::sort(left.begin(), left.end(), by_first);
+        wanted = std::move(left);
+        Result<Image *> base = at->base();
+        if (!base)
+            return base.error();
+        at = *base;
+    }
+    sort_rows(pages);
     return PageTable(std::move(pages));
 }
 

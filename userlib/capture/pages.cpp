@@ -87,6 +87,20 @@ int scan_all(int fd, pm_scan_arg arg, uint64_t start, uint64_t end, const Take &
     return 0;
 }
 
+// What lies near each other is looked through at once, for a request takes as long to begin.
+std::vector<Run> neighbours(const std::vector<Run> &runs)
+{
+    constexpr uint64_t looked_through = 256 * 4096;
+    std::vector<Run> joined;
+    for (const Run &run : runs) {
+        if (!joined.empty() && run.start - joined.back().end <= looked_through)
+            joined.back().end = run.end;
+        else
+            joined.push_back(run);
+    }
+    return joined;
+}
+
 } // namespace
 
 Result<PageMap> PageMap::open(const Proc &proc)
@@ -132,47 +146,46 @@ Result<std::vector<Run>> PageMap::written(uint64_t start, uint64_t end) const
 // where there are some that is asked.
 Result<PageMap::Written> PageMap::protect_written(uint64_t start, uint64_t end) const
 {
-    constexpr uint64_t looked_through = 256 * 4096; // as quickly as another request begins
     Result<std::vector<Run>> candidates = written(start, end);
     if (!candidates)
         return candidates.error();
     Written found;
-    Run together = {start, start};
-    for (const Run &run : *candidates) {
-        if (run.start - together.end <= looked_through) {
-            together.end = run.end;
-            continue;
-        }
-        if (Result<void> done = protect_written(together, found); !done)
+    for (const Run &run : neighbours(*candidates)) {
+        if (Result<void> done = protect_written(run, found); !done)
             return done.error();
-        together = run;
     }
-    if (Result<void> done = protect_written(together, found); !done)
-        return done.error();
+    for (const Run &run : neighbours(without(*candidates, found.all))) {
+        Result<std::vector<Run>> there = guards(run.start, run.end);
+        if (!there)
+            return there.error();
+        for (const Run &guard : *there)
+            append(found.guards, guard.start, guard.end);
+    }
     found.kept = without(without({{start, end}}, *candidates), found.all);
     return found;
 }
 
-// Where nothing is, a mark would be left that tells of protection, and is there for a page. Whether
+// Where nothing is, a mark would be left that tells of protection, and is there for a page. So it
+// would be where a guard is, of which nobody would tell any more. Whether
 // a page is a file's is not asked: to tell, the kernel looks at what it knows of each single page,
 // and only anonymous memory is watched.
 Result<void> PageMap::protect_written(const Run &within, Written &found) const
 {
     const auto take = [&](const page_region &region) {
         append(found.all, region.start, region.end);
-        if ((region.categories & PAGE_IS_GUARD) != 0)
-            append(found.guards, region.start, region.end);
-        else if ((region.categories & PAGE_IS_PFNZERO) == 0)
+        if ((region.categories & PAGE_IS_PFNZERO) == 0)
             append(found.own, region.start, region.end);
     };
     pm_scan_arg arg = {};
     arg.flags = PM_SCAN_WP_MATCHING | PM_SCAN_CHECK_WPASYNC;
-    arg.category_mask = PAGE_IS_WRITTEN;
+    arg.category_inverted = PAGE_IS_GUARD;
+    arg.category_mask = PAGE_IS_WRITTEN | PAGE_IS_GUARD;
     arg.category_anyof_mask = PAGE_IS_PRESENT | PAGE_IS_SWAPPED;
-    arg.return_mask = PAGE_IS_WRITTEN | PAGE_IS_PFNZERO | PAGE_IS_GUARD;
+    arg.return_mask = PAGE_IS_WRITTEN | PAGE_IS_PFNZERO;
     int error = scan_all(fd_.get(), arg, within.start, within.end, take);
     if (error == EINVAL) { // a kernel that knows no guards, or does not tell
-        arg.return_mask &= ~uint64_t(PAGE_IS_GUARD);
+        arg.category_inverted = 0;
+        arg.category_mask = PAGE_IS_WRITTEN;
         error = scan_all(fd_.get(), arg, within.start, within.end, take);
     }
     if (error != 0)

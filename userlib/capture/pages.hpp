@@ -35,6 +35,7 @@ class PageMap
         std::vector<Run> own, guards; // as own_pages() and guards() tell them
         std::vector<Run> all;         // with the zero page where that has been read
         std::vector<Run> kept;        // of the others those that are there
+        std::vector<Run> copied = {}; // changed before, and copied then as they are (EarlyCopy)
     };
     Result<Written> protect_written(uint64_t start, uint64_t end) const;
     struct SoftDirtyBits {

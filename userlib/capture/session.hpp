@@ -94,6 +94,7 @@ struct TrackerLink {
     std::array<uint8_t, 16> token{};
     uint64_t marks = 0; // as in agent::TrackerFacts
     uint32_t notes = 0;
+    uint64_t mark = 0, changes = 0;
 };
 
 class AgentSession
@@ -139,9 +140,9 @@ class AgentSession
     pid_t pid() const { return pid_; }
     // That nobody has stopped the process, which could answer nothing then.
     Result<void> check_running() const;
-    Result<void> ask_to_stop(); // then:
-    bool has_answer() const;    // soon, or now
-    Result<uint64_t> stop();    // how many threads stand still
+    Result<void> ask_to_stop();                  // then:
+    bool has_answer(int milliseconds = 1) const; // soon, or now
+    Result<uint64_t> stop();                     // how many threads stand still
     // Asks for several things before the first answer is waited for. Then come the calls that fetch
     // them, in this order and no others in between.
     Result<void> ask_ahead(std::initializer_list<agent::Op> ops);

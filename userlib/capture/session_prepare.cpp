@@ -91,10 +91,10 @@ Result<AgentSession::Prepared> AgentSession::prepared()
     }
 }
 
-bool AgentSession::has_answer() const
+bool AgentSession::has_answer(int milliseconds) const
 {
     pollfd look = {connection_.get(), POLLIN, 0};
-    return poll(&look, 1, 1) > 0;
+    return poll(&look, 1, milliseconds) > 0;
 }
 
 } // namespace cryo::capture

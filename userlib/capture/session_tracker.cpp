@@ -58,6 +58,8 @@ Result<TrackerLink> AgentSession::tracker(agent::TrackerKind wanted)
         link.kind = version_ < first_with_soft_dirty ? TrackerKind::write_protection : facts.kind;
     link.marks = facts.marks;
     link.notes = facts.notes;
+    link.mark = facts.mark;
+    link.changes = facts.changes;
     return link;
 }
 

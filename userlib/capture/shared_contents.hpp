@@ -5,6 +5,7 @@
 //
 //     SharedContents contents;
 //     contents.count(space);                        // of every process, before the first question
+//     contents.refuse_hidden(space, problems);
 //     contents.is_mapped_once(mapping);
 //     contents.take(it, first_page, end_page);      // what of it nobody has taken yet
 #pragma once
@@ -35,6 +36,9 @@ class SharedContents
     static Key key_of(const Mapping &m) { return {m.device, m.inode}; }
 
     void count(const AddressSpace &space);
+    // What remap_file_pages has put in another order, if some of it is mapped nowhere meanwhile:
+    // there it can be neither read nor known of.
+    void refuse_hidden(const AddressSpace &space, Problems &problems) const;
     // Anonymous shared memory with one mapping in all processes.
     bool is_mapped_once(const Mapping &m) const;
     Contents *find(const Mapping &m);
@@ -43,7 +47,13 @@ class SharedContents
     std::map<Key, Contents> &all() { return all_; }
 
   private:
-    std::map<Key, size_t> mappings_;
+    struct Mapped {
+        size_t mappings = 0;
+        Contents parts; // only what is taken counts
+        uint64_t pages = 0;
+    };
+
+    std::map<Key, Mapped> mapped_;
     std::map<Key, Contents> all_;
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -18,25 +19,75 @@ std::optional<Stage> Stage::make(uint64_t bytes)
     if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < bytes)
         return std::nullopt; // SIGXFSZ would end us
     Fd file(memfd_create("cryo stage", MFD_CLOEXEC));
-    if (!file || ftruncate(file.get(), static_cast<off_t>(bytes)) != 0 ||
-        fallocate(file.get(), 0, 0, static_cast<off_t>(bytes)) != 0)
+    if (!file || ftruncate(file.get(), static_cast<off_t>(bytes)) != 0)
         return std::nullopt;
     return Stage(std::move(file), bytes);
+}
+
+bool Stage::provide(uint64_t bytes)
+{
+    bytes = std::min(bytes, room());
+    return bytes == 0 ||
+           fallocate(file_.get(), 0, static_cast<off_t>(in_file_), static_cast<off_t>(bytes)) == 0;
 }
 
 Result<void> Stage::take(AgentSession &session, const std::vector<Run> &runs)
 {
     if (size_of(runs) > room())
         return Error(ENOSPC, "more pages have changed than may be copied in the stop");
-    if (Result<void> copied = session.stage(file_.get(), used_, runs); !copied)
+    if (Result<void> copied = session.stage(file_.get(), in_file_, runs); !copied)
         return copied;
     for (const Run &run : runs) {
-        pieces_.push_back({run, used_});
+        pieces_.push_back({run, in_file_, false});
+        in_file_ += run.end - run.start;
         used_ += run.end - run.start;
     }
     std::sort(pieces_.begin(), pieces_.end(),
               [](const Piece &a, const Piece &b) { return a.run.start < b.run.start; });
     return {};
+}
+
+void Unmap::operator()(char *memory) const
+{
+    munmap(memory, size);
+}
+
+std::span<char> Stage::space(uint64_t bytes)
+{
+    if (!memory_) {
+        void *begin = mmap(nullptr, room_, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (begin == MAP_FAILED)
+            return {};
+        madvise(begin, room_, MADV_HUGEPAGE); // where there are such
+        memory_ = {static_cast<char *>(begin), Unmap{room_}};
+    }
+    return bytes <= room() ? std::span<char>(memory_.get() + in_memory_, bytes) : std::span<char>();
+}
+
+void Stage::put(std::span<const Run> runs)
+{
+    for (const Run &run : runs) {
+        pieces_.push_back({run, in_memory_, true});
+        in_memory_ += run.end - run.start;
+        used_ += run.end - run.start;
+    }
+}
+
+void Stage::keep(const std::vector<Run> &runs)
+{
+    std::vector<Piece> kept;
+    auto run = runs.begin();
+    for (const Piece &piece : pieces_) {
+        while (run != runs.end() && run->end <= piece.run.start)
+            ++run;
+        for (auto in = run; in != runs.end() && in->start < piece.run.end; ++in) {
+            const uint64_t start = std::max(in->start, piece.run.start);
+            const uint64_t end = std::min(in->end, piece.run.end);
+            kept.push_back({{start, end}, piece.at + (start - piece.run.start), piece.in_memory});
+        }
+    }
+    pieces_ = std::move(kept);
 }
 
 Result<void> Stage::read(uint64_t address, std::span<char> to) const
@@ -50,7 +101,11 @@ Result<void> Stage::read(uint64_t address, std::span<char> to) const
                          fmt::format("the page at {:x} was not copied in the stop", address));
         const size_t most = std::min<uint64_t>(to.size(), piece->run.end - address);
         const uint64_t at = piece->at + (address - piece->run.start);
-        const ssize_t n = pread(file_.get(), to.data(), most, static_cast<off_t>(at));
+        ssize_t n = static_cast<ssize_t>(most);
+        if (piece->in_memory)
+            memcpy(to.data(), memory_.get() + at, most);
+        else
+            n = pread(file_.get(), to.data(), most, static_cast<off_t>(at));
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)

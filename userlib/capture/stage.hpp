@@ -3,7 +3,8 @@
 // Pages that are copied while the program stands still, so that no copy of the process is needed:
 // for a delta image of a program that has changed little.
 //
-//     std::optional<Stage> stage = Stage::make(bytes);      // before the stop; the memory is there
+//     std::optional<Stage> stage = Stage::make(bytes);
+//     stage->provide(stage->room());                        // before the stop; the memory is there
 //     if (stage->take(session, runs)) ...                   // it stands still
 //     stage->read(address, to);                             // it runs again
 #pragma once
@@ -13,31 +14,50 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
+#include <span>
 
 namespace cryo::capture {
+
+struct Unmap {
+    uint64_t size = 0;
+    void operator()(char *memory) const;
+};
 
 class Stage
 {
   public:
-    // None where there is not so much memory for us.
+    // None where we may not have so much.
     static std::optional<Stage> make(uint64_t bytes);
+    // The memory for so many bytes more; false: there is none.
+    bool provide(uint64_t bytes);
 
     uint64_t room() const { return room_ - used_; }
+    uint64_t used() const { return used_; }
     // All of them, or an error; each page once.
     Result<void> take(AgentSession &session, const std::vector<Run> &runs);
+    // The same, before the stop: where that many bytes may be read to, and that they have been, one
+    // run behind the other. Runs that are put ascend. Empty: there is no room.
+    std::span<char> space(uint64_t bytes);
+    void put(std::span<const Run> runs);
+    // Of all that was taken, only this.
+    void keep(const std::vector<Run> &runs);
     // Only what was taken.
     Result<void> read(uint64_t address, std::span<char> to) const;
 
   private:
     struct Piece {
         Run run;
-        uint64_t at; // in the file
+        uint64_t at; // in the file, or in the memory
+        bool in_memory;
     };
     Stage(Fd file, uint64_t room) : file_(std::move(file)), room_(room) {}
 
-    Fd file_;
-    uint64_t room_, used_ = 0;
+    Fd file_;                             // what is taken in the stop
+    std::unique_ptr<char, Unmap> memory_; // what is put before
+    uint64_t room_, used_ = 0;            // by both
+    uint64_t in_file_ = 0, in_memory_ = 0;
     std::vector<Piece> pieces_; // ascending
 };
 

@@ -82,6 +82,8 @@ Result<void> Stopped::hold_threads()
     if (!all)
         return Error(ESRCH, fmt::format("no process {}", pid_));
     for (const pid_t tid : *all) {
+        if (const Result<Relation> now = relation_of(tid); now && now->of_kernel)
+            continue;
         if (ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) != 0) {
             Result<std::string> stat = Proc(tid).read("stat");
             if (stat && stat->find(") Z") != std::string::npos)

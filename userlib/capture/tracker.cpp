@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/tracker.hpp"
 
+#include "capture/early_copy.hpp"
 #include "capture/soft_dirty.hpp"
 #include "capture/userfaultfd.hpp"
 
@@ -28,12 +29,19 @@ class WriteProtection final : public Tracker
 {
   public:
     WriteProtection(AgentSession &session, TrackerLink link, PageMap map)
-        : session_(session), uffd_(std::move(link.fd)), token_(link.token), map_(std::move(map))
+        : session_(session), link_(std::move(link)), uffd_(std::move(link_.fd)),
+          token_(link_.token), map_(std::move(map))
     {}
     static std::unique_ptr<Tracker> probe(AgentSession &session, const Proc &proc);
 
     std::string_view name() const override { return userfaultfd_name; }
     const TrackerToken &token() const override { return token_; }
+    uint64_t mark() const override { return link_.mark; }
+    bool add(const EarlyCopy &early) override
+    {
+        early_ = early.is_of(link_) ? &early : nullptr;
+        return early_ != nullptr;
+    }
     const std::vector<Run> &watched() const override { return watched_; }
 
     // Whatever goes wrong on the way leaves a token that no image has.
@@ -94,6 +102,8 @@ class WriteProtection final : public Tracker
         if (continues) {
             Result<PageMap::Written> written = map_.protect_written(mapping.start, mapping.end);
             if (written) {
+                if (early_ != nullptr)
+                    early_->add_to(mapping, *written);
                 watched_.push_back(mapping);
                 seen_.push_back({mapping, std::move(*written)});
                 return {};
@@ -118,22 +128,23 @@ class WriteProtection final : public Tracker
     }
 
     AgentSession &session_;
+    TrackerLink link_;
     Fd uffd_;
     TrackerToken token_;
     PageMap map_;
+    const EarlyCopy *early_ = nullptr;
     std::vector<Run> watched_;
     std::vector<Seen> seen_; // ascending
 };
 
-// Pages that a device or a ring of requests may write to past the page tables.
+} // namespace
+
 bool has_pinned(const Proc &proc)
 {
     const Result<std::string> status = proc.read("status");
     std::string_view pinned = status ? field(*status, "VmPin") : std::string_view();
     return pinned.empty() || take_number(pinned) != 0;
 }
-
-} // namespace
 
 const std::vector<Run> &Tracker::unsure() const
 {

@@ -32,6 +32,8 @@ constexpr std::string_view userfaultfd_name = "userfaultfd";
 constexpr std::string_view soft_dirty_name = "soft-dirty";
 constexpr std::string_view hashing_name = "hashing";
 
+class EarlyCopy;
+
 class Tracker
 {
   public:
@@ -47,6 +49,11 @@ class Tracker
     virtual std::string_view name() const = 0;
     // Of what is watched now.
     virtual const TrackerToken &token() const = 0;
+    // Where the program has it, for EarlyCopy; 0: nowhere.
+    virtual uint64_t mark() const { return 0; }
+    // What was found before the stop counts together with what arm() will find of the time since.
+    // False: it does not.
+    virtual bool add(const EarlyCopy & /*early*/) { return false; }
     // From now on these mappings (private, anonymous, ascending) are watched. `continues`: what was
     // found since they were watched last counts. `before`: what is registered with the agent's
     // userfaultfd.
@@ -94,6 +101,8 @@ class Hashing final : public Tracker
     std::vector<Run> nothing_;
 };
 
+// Pages that a device or a ring of requests may write to past the page tables.
+bool has_pinned(const Proc &proc);
 // The mappings of `smaps`, which may be from before the stop, that somebody watches by a
 // userfaultfd.
 std::vector<Run> watched_mappings(std::string_view smaps);

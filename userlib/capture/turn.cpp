@@ -72,16 +72,6 @@ Result<Turn> Turn::adopt(Fd socket)
     return turn;
 }
 
-bool Turn::is_over(int milliseconds) const
-{
-    pollfd look = {socket_.get(), POLLIN, 0};
-    if (poll(&look, 1, milliseconds) <= 0)
-        return false;
-    char word;
-    const ssize_t n = recv(socket_.get(), &word, sizeof(word), MSG_DONTWAIT);
-    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
-}
-
 std::vector<Turn::Waiter> &Turn::waiters()
 {
     std::erase_if(waiting_, [](const Waiter &waiter) { return !waiter.connection; });
@@ -89,8 +79,8 @@ std::vector<Turn::Waiter> &Turn::waiters()
         Fd other(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (!other)
             break;
-        const uid_t uid = peer_of(other.get()).uid;
-        waiting_.push_back({std::move(other), uid, false});
+        const ucred peer = peer_of(other.get());
+        waiting_.push_back({std::move(other), peer.pid, peer.uid, 0, false});
     }
     return waiting_;
 }

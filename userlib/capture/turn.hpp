@@ -7,7 +7,7 @@
 //
 //     Result<Turn> turn = Turn::take("cryo.pid:[4026531836].412", word);
 //     if (turn && !*turn)
-//         turn->holder();           // has it; turn->is_over(200) tells when it has ended
+//         turn->holder();           // has it; turn->fd() is closed when it has ended
 //
 // Checkpoints whose callbacks forward them to each other's processes would wait for each other for
 // ever. So whoever waits, holding others, says that, and what kind of checkpoint it is: then they
@@ -40,13 +40,12 @@ class Turn
     pid_t holder() const { return holder_; }
     uid_t holder_uid() const { return holder_uid_; } // −1: may not have it
     int fd() const { return socket_.get(); }
-    // Whether the other one has given it back, at the latest in so many milliseconds. What it says
-    // is not listened to.
-    bool is_over(int milliseconds) const;
 
     struct Waiter {
         Fd connection;
+        pid_t pid = 0;
         uid_t uid = 0;
+        uint64_t since = 0;   // when it was looked at first, on the monotonic clock
         bool in_need = false; // holds others, and cannot become one with us
     };
     // Of one that is ours: who waits for it. Those without a connection are forgotten.

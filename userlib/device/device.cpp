@@ -138,19 +138,6 @@ Result<std::vector<cryo_file>> Device::files() const
                                  &cryo_files::max_files, &cryo_files::nr_files);
 }
 
-int Device::next_pid_raw(uint32_t pid) const
-{
-    return next_pid_raw(fd_.get(), pid);
-}
-
-int Device::next_pid_raw(int fd, uint32_t pid)
-{
-    cryo_nextpid next = {};
-    next.size = sizeof(next);
-    next.pid = pid;
-    return call(fd, CRYO_IOC_NEXTPID, &next);
-}
-
 int Device::announce_raw(const cryo_event &event) const
 {
     cryo_event copy = event;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Device is /dev/cryo: the one place in user space that talks to the kernel module.
+// Device is /dev/cryo: how user space talks to the kernel module. Only the choice of process ids is
+// elsewhere (restore/restorer/next_id.hpp), for it is made where there are but system calls.
 //
 //     Result<Device> device = Device::open();
 //     if (!device)
@@ -49,13 +50,6 @@ class Device
 
     // The process's open descriptors, lowest first.
     Result<std::vector<cryo_file>> files() const;
-
-    // Asks that the next child be given this pid. The caller forks, looks, and tries again if
-    // somebody else was faster. Needs CRYO_FEATURE_NEXTPID.
-    int next_pid_raw(uint32_t pid) const;
-
-    // As next_pid_raw(), on any descriptor of the device.
-    static int next_pid_raw(int fd, uint32_t pid);
 
     // Tells the listeners of the event group about the calling process. An event that comes too
     // soon after others (-EAGAIN) is dropped by the module; that is no failure of the operation.

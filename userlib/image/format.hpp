@@ -27,14 +27,17 @@ inline constexpr uint16_t kMachineX86_64 = 62; // ELF's EM_X86_64
 inline constexpr size_t kPageSize = 4096;
 inline constexpr size_t kHeaderSize = kPageSize;
 inline constexpr size_t kFooterSize = kPageSize;
-inline constexpr size_t kPrefixSize = 24;           // in front of every record
-inline constexpr size_t kMaxRecord = 512 * 1024;    // payload of anything but a segment
-inline constexpr uint32_t kMinPackageBlocks = 4;    // 16 KiB
-inline constexpr uint32_t kMaxPackageBlocks = 64;   // 256 KiB
-inline constexpr size_t kSegmentData = 4096 * 1024; // raw bytes that one segment holds at most
+inline constexpr size_t kPrefixSize = 24;            // in front of every record
+inline constexpr size_t kMaxRecord = 512 * 1024;     // payload of anything but a segment
+inline constexpr uint32_t kMinPackageBlocks = 4;     // 16 KiB
+inline constexpr uint32_t kMaxPackageBlocks = 64;    // 256 KiB
+inline constexpr size_t kSegmentData = 4096 * 1024;  // raw bytes that one segment holds at most
+inline constexpr size_t kWideSegmentData = 64 << 20; // the same of a wide one
 inline constexpr size_t kMaxSegmentExtents = 1536;
 inline constexpr size_t kMaxSegmentHead = 64 * 1024; // prefix, tables and padding of a segment
-inline constexpr unsigned kMaxDeltaDepth = 256;      // images in a chain of bases
+inline constexpr size_t kMaxSegmentPackages = 256;
+inline constexpr uint16_t kWideSegmentVersion = 2; // of the record SEGMENT
+inline constexpr unsigned kMaxDeltaDepth = 256;    // images in a chain of bases
 inline constexpr uint64_t kMaxPage = uint64_t(1) << 52;
 
 // What an image holds.

@@ -45,15 +45,16 @@ Result<Run> Image::find(uint32_t object, uint64_t page)
 Result<void> Image::extents(const std::function<Result<void>(const Extent &)> &f)
 {
     for (size_t i = 0; i < parts_.size(); i++) {
-        for (size_t j = 0;; j++) {
-            auto loaded = part(i); // f may have made us forget it
-            if (!loaded)
-                return failure(loaded.error());
-            if (j >= (*loaded)->extent_count())
-                break;
+        auto loaded = part(i);
+        for (size_t j = 0; loaded && j < (*loaded)->extent_count(); j++) {
             if (auto ok = f((*loaded)->extent(j)); !ok)
                 return ok;
+            // f may have made us forget it, and even have had it loaded again.
+            if (&loaded_.back()->view != *loaded)
+                loaded = part(i);
         }
+        if (!loaded)
+            return failure(loaded.error());
     }
     return {};
 }

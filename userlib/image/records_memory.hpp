@@ -223,7 +223,7 @@ struct PageDigests {
 // How it was found which pages had changed. Nothing here is needed to restart.
 struct PageTracker {
     static constexpr RecordType type = RecordType::page_tracker;
-    static constexpr uint16_t version = 2;
+    static constexpr uint16_t version = 3;
     static constexpr bool required = false;
 
     std::string_view tracker = {};   // hashing, userfaultfd, soft-dirty
@@ -232,6 +232,7 @@ struct PageTracker {
     uint64_t read = 0;               // pages that were, to be compared by their digests
     uint64_t audited = 0;            // clean ones that were read and compared nevertheless
     List<uint64_t> unsure = {};      // of version 2: start and end of what the next image reads
+    uint64_t mark = 0; // of version 3: where in the program the token lies; 0: nowhere
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)
@@ -242,6 +243,7 @@ struct PageTracker {
         v("read", s.read);
         v("audited", s.audited);
         v("unsure", s.unsure);
+        v("mark", s.mark, Show::hex);
     }
 };
 

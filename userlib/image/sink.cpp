@@ -76,6 +76,11 @@ std::string proc_path(int fd)
 
 } // namespace
 
+Result<void> Sink::rewrite(uint64_t /*offset*/, Bytes /*pages*/)
+{
+    return Error(ESPIPE, "what was written cannot be written once more");
+}
+
 FileSink::FileSink(std::string path, const FileOptions &options)
     : path_(std::move(path)), options_(options)
 {}

@@ -49,6 +49,11 @@ class Sink
     // Makes what was written durable and visible.
     virtual Result<void> commit() = 0;
 
+    // Whole pages that were written can be written once more, by rewrite(); `offset` counts from
+    // the first byte of all. Not after anything was placed.
+    virtual bool can_rewrite() const { return false; }
+    virtual Result<void> rewrite(uint64_t offset, Bytes pages);
+
     // None: everything has to come by write(), in order.
     virtual PlaceableFile *placeable() { return nullptr; }
 };
@@ -89,6 +94,8 @@ class FileSink : public Sink, private PlaceableFile
 
     Result<void> write(std::span<iovec> pieces) override;
     Result<void> commit() override;
+    bool can_rewrite() const override { return true; }
+    Result<void> rewrite(uint64_t offset, Bytes pages) override { return write_at(offset, pages); }
     PlaceableFile *placeable() override { return may_place_ ? this : nullptr; }
 
   private:

@@ -12,12 +12,18 @@ namespace cryo::image {
 class ArchiveWriter::MemberSink : public Sink
 {
   public:
-    explicit MemberSink(Sink &sink) : sink_(sink) {}
+    MemberSink(Sink &sink, uint64_t start) : sink_(sink), start_(start) {}
     Result<void> write(std::span<iovec> pieces) override { return sink_.write(pieces); }
     Result<void> commit() override { return {}; }
+    bool can_rewrite() const override { return sink_.can_rewrite(); }
+    Result<void> rewrite(uint64_t offset, Bytes pages) override
+    {
+        return sink_.rewrite(start_ + offset, pages);
+    }
 
   private:
     Sink &sink_;
+    uint64_t start_; // of the member in the archive
 };
 
 ArchiveWriter::ArchiveWriter(std::unique_ptr<Sink> sink) : sink_(std::move(sink)) {}
@@ -26,7 +32,7 @@ ArchiveWriter::~ArchiveWriter() = default;
 Result<std::unique_ptr<ImageWriter>> ArchiveWriter::begin_member(WriterOptions options)
 {
     options.hints |= kHintMember; // so that an archive cut behind it is not taken for a plain image
-    return ImageWriter::create(std::make_unique<MemberSink>(*sink_), options);
+    return ImageWriter::create(std::make_unique<MemberSink>(*sink_, offset_), options);
 }
 
 Result<Committed> ArchiveWriter::end_member(ImageWriter &writer, Member about)

@@ -16,7 +16,8 @@ namespace {
 constexpr size_t kSegmentPackageEntry = 24;
 constexpr size_t kPartEntry = 80;
 constexpr size_t kDirectoryFixed = 8;
-constexpr size_t kMaxSegmentPackages = kSegmentData / (kMinPackageBlocks * kPageSize);
+static_assert(kMaxSegmentPackages == kSegmentData / (kMinPackageBlocks * kPageSize));
+static_assert(kMaxSegmentPackages == kWideSegmentData / (kMaxPackageBlocks * kPageSize));
 
 constexpr uint64_t align_page(uint64_t n)
 {
@@ -104,16 +105,23 @@ uint64_t package_start(uint64_t end_of_previous, Codec codec)
     return codec == Codec::raw ? align_page(end_of_previous) : end_of_previous;
 }
 
+size_t segment_tables(size_t packages, size_t extents)
+{
+    return kPrefixSize + SegmentHead::kFixed + packages * kSegmentPackageEntry +
+           extents * IndexPart::kExtentEntry;
+}
+
 // SEGMENT payload: u64 first block, u64 first package, u32 packages, u32 extents, u32 size of the
 // head, u32 zero; packages of 24 bytes; extents of 32 bytes; zeros; then the data.
 size_t encode_segment_head(uint64_t offset, uint64_t first_block, uint64_t first_package,
                            std::span<Package> packages, std::span<const Extent> extents,
-                           uint64_t data_size, MutableBytes out)
+                           uint64_t data_size, MutableBytes out, size_t wide)
 {
-    size_t tables = kPrefixSize + SegmentHead::kFixed + packages.size() * kSegmentPackageEntry +
-                    extents.size() * IndexPart::kExtentEntry;
+    size_t tables = segment_tables(packages.size(), extents.size());
     // The data begins on a page boundary of the image. Without data there is nothing to align.
-    size_t total = packages.empty() ? tables : size_t(align_page(offset + tables) - offset);
+    size_t total = wide != 0          ? wide
+                   : packages.empty() ? tables
+                                      : size_t(align_page(offset + tables) - offset);
 
     ByteWriter to(out.subspan(kPrefixSize));
     to.put(first_block);
@@ -135,6 +143,10 @@ size_t encode_segment_head(uint64_t offset, uint64_t first_block, uint64_t first
 
     RecordPrefix prefix{
         .type = RecordType::segment, .flags = kRequired, .length = total - kPrefixSize + data_size};
+    if (wide != 0) {
+        prefix.version = kWideSegmentVersion;
+        prefix.flags |= kRequiredVersion;
+    }
     std::ranges::copy(prefix.encode(to.written()), out.begin());
     return total;
 }
@@ -147,9 +159,9 @@ Result<size_t> SegmentHead::size(std::span<const uint8_t, kFixed> fixed, uint64_
     uint64_t size = from.get<uint32_t>();
     uint64_t tables = kFixed + packages * kSegmentPackageEntry + extents * IndexPart::kExtentEntry;
     if (packages > kMaxSegmentPackages || extents > kMaxSegmentExtents || size < tables ||
-        size > kMaxSegmentHead || size > payload_size || size - tables >= kPageSize)
+        size > kMaxSegmentHead || size > payload_size)
         return damaged("a segment's head has an impossible size");
-    if (payload_size - size > kSegmentData + kMaxSegmentPackages * kPageSize)
+    if (payload_size - size > kWideSegmentData + kMaxSegmentPackages * kPageSize)
         return damaged(fmt::format("a segment claims {} bytes of data", payload_size - size));
     return size_t(size);
 }

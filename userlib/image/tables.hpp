@@ -79,11 +79,15 @@ class SegmentHead
     std::vector<Extent> extents_;
 };
 
+// Bytes of a record SEGMENT up to the end of its tables.
+size_t segment_tables(size_t packages, size_t extents);
+
 // Writes a record SEGMENT up to its data, and computes the packages' offsets. Returns the bytes
-// used in `out`, a multiple of the page size beyond `offset`.
+// used in `out`, a multiple of the page size beyond `offset`. `wide`: so many bytes, of a wide
+// segment.
 size_t encode_segment_head(uint64_t offset, uint64_t first_block, uint64_t first_package,
                            std::span<Package> packages, std::span<const Extent> extents,
-                           uint64_t data_size, MutableBytes out);
+                           uint64_t data_size, MutableBytes out, size_t wide = 0);
 
 // Where a package starts after another one ended: raw ones on a page boundary.
 uint64_t package_start(uint64_t end_of_previous, Codec codec);

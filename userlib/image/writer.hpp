@@ -133,6 +133,12 @@ class ImageWriter
     // From here on: what the output stage does, in its own thread.
     Result<void> output(Batch &batch);
     Result<void> output_segment(Batch &batch);
+    bool is_raw(const Batch &batch) const;
+    bool begins_wide(const Batch &batch) const;
+    bool continues_wide(const Batch &batch) const;
+    Result<void> begin_wide(const Batch &batch);
+    Result<void> widen(Batch &batch);
+    Result<void> end_wide();
     Result<void> output_index_part();
     Result<std::vector<uint8_t>> take_index_part(uint64_t offset);
     Result<void> output_end();
@@ -177,6 +183,18 @@ class ImageWriter
     Hasher covered_;
     IndexBuilder index_;
     std::vector<PartEntry> parts_;
+
+    // A wide segment that is being written. Its head, zeros so far, is written at its end.
+    struct Wide {
+        uint64_t start; // of the record
+        size_t skip;    // bytes before it in its first page
+        size_t head;    // bytes
+        uint64_t first_block, first_package;
+        uint64_t stored = 0;
+        std::vector<Package> packages = {};
+        std::vector<Extent> extents = {};
+    };
+    std::optional<Wide> wide_;
 
     std::unique_ptr<Pipeline> pipeline_; // last: its threads use the rest
 };

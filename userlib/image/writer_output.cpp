@@ -19,13 +19,19 @@ constexpr size_t kPendingFlush = 512 * 1024;
 
 Result<void> ImageWriter::output(Batch &batch)
 {
+    if (wide_ && !continues_wide(batch))
+        if (auto ok = end_wide(); !ok)
+            return ok;
     if (auto ok = append_covered(batch.metadata); !ok)
         return ok;
     if (batch.packages.empty() && batch.extents.empty())
         return {};
-    if (auto ok = output_segment(batch); !ok)
+    if (!wide_ && begins_wide(batch))
+        if (auto ok = begin_wide(batch); !ok)
+            return ok;
+    if (auto ok = wide_ ? widen(batch) : output_segment(batch); !ok)
         return ok;
-    if (index_.full())
+    if (!wide_ && index_.full())
         return output_index_part();
     return {};
 }
@@ -74,6 +80,8 @@ Result<std::vector<uint8_t>> ImageWriter::take_index_part(uint64_t offset)
 // Index, directory, padding, footer.
 Result<void> ImageWriter::output_end()
 {
+    if (auto ok = end_wide(); !ok)
+        return ok;
     if (!index_.empty())
         if (auto ok = output_index_part(); !ok)
             return ok;

@@ -21,6 +21,8 @@ Result<void> ImageWriter::begin_placing()
         return ok;
     if (auto ok = pipeline_->drain(); !ok)
         return ok;
+    if (auto ok = end_wide(); !ok)
+        return ok;
     sink_->placeable()->begin();
     iovec rest = {pending_->data().data(), pending_size_};
     if (auto ok = sink_->write({&rest, 1}); !ok)

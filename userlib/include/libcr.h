@@ -244,8 +244,8 @@ typedef enum {
 struct cr_checkpoint_info {
     int signal;       /* sent when the checkpoint is done, or 0 */
     const char *dest; /* absolute path of the image; "" where it goes to no file */
-    pid_t requester;
-    pid_t target; /* the pid, process group or session that was named */
+    pid_t requester;  /* who called cr_request_checkpoint(), or cr_checkpoint's pid */
+    pid_t target;     /* the pid, process group or session that was named */
     cr_scope_t scope;
 };
 
@@ -271,7 +271,8 @@ const struct cr_restart_info *cr_get_restart_info(void);
  * saved or done, it is asked when the other checkpoint is over.
  *
  * Returns 0. Errors: CR_ENOTCB; EINVAL, no such scope; ESRCH, no such process; EPERM, it is
- * somebody else's; EOPNOTSUPP, the requester is of an older release.
+ * somebody else's; EDEADLK, the requester would be in it and has set CR_CHKPT_PROHIBIT_SELF;
+ * EOPNOTSUPP, the requester is of an older release.
  */
 int cr_forward_checkpoint(cr_scope_t scope, pid_t target);
 
@@ -375,7 +376,8 @@ typedef int cr_version_t;
 
 #define CR_DEST_CWD (-4096) /* cr_fd: context.ID in the working directory */
 
-#define CR_CHKPT_PROHIBIT_SELF 0x00000001 /* EDEADLK if the caller would be in it */
+/* EDEADLK if the caller would be in it; cr_forward_checkpoint() to the caller fails, too. */
+#define CR_CHKPT_PROHIBIT_SELF 0x00000001
 #define CR_CHKPT_PTRACED_ALLOW 0x00000002 /* save a traced process as any other */
 #define CR_CHKPT_PTRACED_SKIP 0x00000004  /* leave it out; neither of the two: CR_EPTRACED */
 #define CR_CHKPT_PTRACER_SKIP 0x00000008  /* leave a tracing process out; else CR_EPTRACER */
@@ -407,9 +409,16 @@ typedef unsigned long cr_checkpoint_handle_t;
 int cri_init_checkpoint_args_t(cr_version_t version, cr_checkpoint_args_t *args);
 
 /*
- * Requests a checkpoint; the caller may be among the processes. Returns 0 at once, and the request
- * in *handle, which has to be reaped. The caller may go on, also into a critical section. Needs no
+ * Requests a checkpoint; the caller may be among the processes. Returns 0, and the request in
+ * *handle, which has to be reaped. The caller may go on, also into a critical section. Needs no
  * cr_init().
+ *
+ * Of the calling process alone (CR_SCOPE_PROC), it is taken before the call returns, with what the
+ * process is then, if no other checkpoint of the process was under way; though the image is
+ * complete only when the handle is ready. In a critical section it is CR_STATE_PENDING when the
+ * call returns, and is taken by leaving that. Where there are callbacks of THREAD context, which
+ * run beside the program, the call returns at once; as it does for other processes. Made in a
+ * callback, a request does not wait for another one that saves the same processes.
  *
  * A regular file in cr_fd is replaced by name when the image is complete; what is open is not
  * written to. In the restored copy the handle is there too, ready, and is reaped with
@@ -418,9 +427,9 @@ int cri_init_checkpoint_args_t(cr_version_t version, cr_checkpoint_args_t *args)
  *
  * Errors: EINVAL, an argument; EBADF, cr_fd is not open for writing; ESRCH, there is no such
  * process; EPERM, it is somebody else's; EDEADLK, see above; EBUSY, a callback asks for its own
- * process; ENOENT, Cryo's commands are not
- * where the library is; EAGAIN, there may be no further process (RLIMIT_NPROC); EMFILE, ENOMEM.
- * With CR_CHKPT_ASYNC_ERR those that concern the target and cr_fd come later.
+ * process; ENOENT, Cryo's commands are not where the library is; EAGAIN, there may be no further
+ * process (RLIMIT_NPROC); EMFILE, ENOMEM. With CR_CHKPT_ASYNC_ERR those that concern the target and
+ * cr_fd come later.
  */
 int cr_request_checkpoint(cr_checkpoint_args_t *args, cr_checkpoint_handle_t *handle);
 
@@ -464,8 +473,8 @@ int cr_poll_checkpoint(cr_checkpoint_handle_t *handle, struct timeval *timeout);
 
 #define CR_RSTRT_ASYNC_ERR 0x00000001    /* report every error by cr_reap_restart() */
 #define CR_RSTRT_RESTORE_PID 0x00000002  /* process and thread ids are the saved ones */
-#define CR_RSTRT_RESTORE_PGID 0x00000004 /* process groups are */
-#define CR_RSTRT_RESTORE_SID 0x00000008  /* sessions are */
+#define CR_RSTRT_RESTORE_PGID 0x00000004 /* process groups are; without RESTORE_PID: of new ids */
+#define CR_RSTRT_RESTORE_SID 0x00000008  /* sessions are; who leads one leads his group, too */
 
 #define CR_MAX_RSTRT_RELOC 16 /* pairs */
 

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <climits>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +17,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+using cryo::libcr::agent;
 using cryo::libcr::edge;
 using cryo::libcr::start_request;
 
@@ -133,6 +135,12 @@ int error_of_session(pid_t session)
     return error;
 }
 
+bool is_in_callback()
+{
+    constexpr cr_client_id_t any{-1}; // CR_ID_CALLBACK, without its cast
+    return cr_tryenter_cs(any) == 0;
+}
+
 // What can be said before anybody is asked.
 int error_of(const cr_checkpoint_args_t &args, pid_t target)
 {
@@ -147,10 +155,15 @@ int error_of(const cr_checkpoint_args_t &args, pid_t target)
     if ((args.cr_flags & CR_CHKPT_PROHIBIT_SELF) != 0 && has_self(args.cr_scope, target))
         return EDEADLK;
     // It would wait for the checkpoint whose callback this is, and that for the callback.
-    constexpr cr_client_id_t in_callback{-1}; // CR_ID_CALLBACK, without its cast
-    if (has_self(args.cr_scope, target) && cr_tryenter_cs(in_callback) == 0)
+    if (has_self(args.cr_scope, target) && is_in_callback())
         return EBUSY;
     return 0;
+}
+
+// Of an older release, where such a one is preloaded.
+bool agent_can_wait()
+{
+    return agent().size >= offsetof(cryo::agent::Interface, await_round) + sizeof(void *);
 }
 
 void add_signal(Words &words, int signal)
@@ -172,15 +185,21 @@ void add_options(Words &words, const cr_checkpoint_args_t &args)
           << "-q"
           << "--clobber" << scopes[args.cr_scope];
     add_signal(words, args.cr_signal);
+    words << "--requester" << getpid();
+    if (is_in_callback())
+        words << "--in-callback";
     if (args.cr_timeout != 0)
         words << "--time" << args.cr_timeout;
     const struct {
         unsigned flag;
         const char *option;
-    } options[] = {
-        {CR_CHKPT_PTRACED_ALLOW, "--ptraced-allow"}, {CR_CHKPT_PTRACED_SKIP, "--ptraced-skip"},
-        {CR_CHKPT_PTRACER_SKIP, "--ptracer-skip"},   {CR_CHKPT_DUMP_EXEC, "--save-exe"},
-        {CR_CHKPT_DUMP_PRIVATE, "--save-private"},   {CR_CHKPT_DUMP_SHARED, "--save-shared"}};
+    } options[] = {{CR_CHKPT_PROHIBIT_SELF, "--without-requester"},
+                   {CR_CHKPT_PTRACED_ALLOW, "--ptraced-allow"},
+                   {CR_CHKPT_PTRACED_SKIP, "--ptraced-skip"},
+                   {CR_CHKPT_PTRACER_SKIP, "--ptracer-skip"},
+                   {CR_CHKPT_DUMP_EXEC, "--save-exe"},
+                   {CR_CHKPT_DUMP_PRIVATE, "--save-private"},
+                   {CR_CHKPT_DUMP_SHARED, "--save-shared"}};
     for (const auto &one : options) {
         if ((args.cr_flags & one.flag) != 0)
             words << one.option;
@@ -220,7 +239,13 @@ int cr_request_checkpoint(cr_checkpoint_args_t *args, cr_checkpoint_handle_t *ha
         words << "--fd" << cryo::libcr::image_fd;
     words << target;
     const int file = args->cr_fd == CR_DEST_CWD ? -1 : args->cr_fd;
-    return edge(start_request({"cr_checkpoint", words.list(), file, false, error}, handle));
+    const bool waits =
+        error == 0 && args->cr_scope == CR_SCOPE_PROC && target == getpid() && agent_can_wait();
+    const uint32_t rounds = waits ? agent().rounds() : 0;
+    const int started = start_request({"cr_checkpoint", words.list(), file, false, error}, handle);
+    if (waits && started == 0)
+        agent().await_round(static_cast<int>(*handle), rounds);
+    return edge(started);
 }
 
 int cr_wait_checkpoint(cr_checkpoint_handle_t *handle, struct timeval *timeout)

@@ -15,6 +15,7 @@ namespace cryo::restore {
 namespace {
 
 struct Holder {
+    bool there = false;
     bool ending = false; // it has ended, or can do nothing else
     pid_t parent = 0;
 };
@@ -25,6 +26,7 @@ Holder holder_of(pid_t pid)
     std::ifstream status(fmt::format("/proc/{}/status", pid));
     const uint64_t killed = 1ULL << (SIGKILL - 1);
     for (std::string line; std::getline(status, line);) {
+        found.there = true;
         const std::string value = line.substr(line.find(':') + 1);
         if (line.starts_with("State:"))
             found.ending |= value.find_first_of("ZX") != std::string::npos;
@@ -51,16 +53,26 @@ bool is_passing(pid_t pid)
     return name.empty() || name == agent::copy_name || is_ending(pid);
 }
 
-Result<void> await_free(const std::vector<pid_t> &pids, int patience_ms)
+Error in_use(pid_t pid)
+{
+    return Error(EBUSY,
+                 fmt::format("pid {} is in use here; wait for it to exit, or use --pidns (a "
+                             "pid namespace where it is free) or --no-restore-pid (a new one)",
+                             pid));
+}
+
+Result<void> await_free(const std::vector<pid_t> &pids, int patience_ms, int grace_ms)
 {
     int waited_ms = 0;
     for (const pid_t pid : pids) {
         for (;;) {
             const Holder holder = holder_of(pid);
-            if (!holder.ending)
+            if (!holder.there)
                 break;
-            if (waited_ms++ >= patience_ms)
-                return Error(EEXIST,
+            if (!holder.ending && grace_ms-- <= 0)
+                return in_use(pid);
+            if (holder.ending && waited_ms++ >= patience_ms)
+                return Error(EBUSY,
                              fmt::format("pid {} is held by a process that has ended and that its "
                                          "parent, {}, does not wait for; end that, or use "
                                          "--pidns or --no-restore-pid",

@@ -14,8 +14,12 @@
 namespace cryo::restore {
 
 // Waits, for a limited time, until none of the ids belongs to a process that has ended, or
-// that must end because it was killed. Those that belong to a living process are not waited for.
-Result<void> await_free(const std::vector<pid_t> &pids, int patience_ms = 5000);
+// that must end because it was killed. One that has taken its SIGKILL and begun to end looks alive
+// for a moment: the living are given `grace_ms` in all.
+Result<void> await_free(const std::vector<pid_t> &pids, int patience_ms = 5000, int grace_ms = 100);
+
+// A living process has it.
+Error in_use(pid_t pid);
 
 // It has ended, or can do nothing else.
 bool is_ending(pid_t pid);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "restore/nursery.hpp"
 
+#include "restore/former_holders.hpp"
 #include "restore/plan.hpp"
 #include "sys/raw.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -13,10 +15,13 @@
 #include <linux/futex.h>
 #include <linux/sched.h>
 #include <new>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -75,7 +80,7 @@ void allow_descriptors(int floor)
 
 } // namespace
 
-long make_process(pid_t wished, int, pid_t *lost)
+long make_process(pid_t wished, const Ids &, pid_t *lost)
 {
     clone_args args = {};
     args.flags = lost != nullptr ? CLONE_PARENT : 0;
@@ -131,12 +136,37 @@ bool Nursery::goes_first(const Newborn &child, int parent) const
            child.session == session_of(list_[parent].parent);
 }
 
+bool Nursery::is_wished(pid_t pid) const
+{
+    return std::ranges::any_of(list_, [pid](const Newborn &one) { return one.pid == pid; });
+}
+
+// Its pid, 0 in itself, or −errno. One that may have any id has none that another one is to have.
+long Nursery::make_one(size_t number)
+{
+    const Newborn &own = list_[number];
+    pid_t *lost = own.parent == nobody && !own.foster ? lost_ : nullptr;
+    if (own.pid != 0 || lost != nullptr)
+        return make_(own.pid, ids_, lost);
+    for (;;) {
+        const long pid = make_(0, ids_, nullptr);
+        if (pid == 0) {
+            while (is_wished(static_cast<pid_t>(sys::call(SYS_getpid))))
+                sys::call(SYS_exit_group, 0);
+        }
+        if (pid <= 0 || !is_wished(static_cast<pid_t>(pid)))
+            return pid;
+        while (sys::call(SYS_wait4, pid, nullptr, 0, nullptr) == -EINTR)
+            ;
+    }
+}
+
 void Nursery::make_children(int parent, bool before_session)
 {
     for (size_t i = 0; i < list_.size(); i++) {
         if (list_[i].parent != parent || goes_first(list_[i], parent) != before_session)
             continue;
-        const long pid = make_(list_[i].pid, device_, parent == nobody ? lost_ : nullptr);
+        const long pid = make_one(i);
         if (pid == 0)
             live(i);
         tell(births_[i].pid, pid);
@@ -158,7 +188,7 @@ void Nursery::await_zombies(int parent)
     }
 }
 
-// When everybody has joined their group. 0, or −errno.
+// When everybody has joined their group, and their children are made. 0, or −errno.
 int Nursery::dismiss_stand_ins(int parent)
 {
     for (size_t i = 0; i < list_.size(); i++) {
@@ -170,6 +200,8 @@ int Nursery::dismiss_stand_ins(int parent)
             if (const int joined = await_word(births_[k].grouped); joined < 0)
                 return joined;
         }
+        if (const int made = await_word(births_[i].grouped); made < 0)
+            return made;
         const int pid = births_[i].pid.load(std::memory_order_acquire);
         sys::call(SYS_kill, pid, SIGKILL);
         while (sys::call(SYS_wait4, pid, nullptr, 0, nullptr) == -EINTR)
@@ -253,7 +285,7 @@ void Nursery::live(size_t number)
     tell(births_[number].grouped, 1);
     if (own.zombie)
         die_as(own.wait_status);
-    if (own.stand_in) {
+    if (own.stand_in || own.foster) {
         for (;;)
             sys::call(SYS_pause);
     }
@@ -299,10 +331,7 @@ Error Nursery::failure(size_t number, const char *what, int error) const
 {
     const pid_t pid = list_[number].pid;
     if (error == EEXIST && pid != 0)
-        return Error(EBUSY, fmt::format("pid {} is in use here; wait for it to exit, or use "
-                                        "--pidns (a pid namespace where it is free) or "
-                                        "--no-restore-pid (a new one)",
-                                        pid));
+        return in_use(pid);
     if (error == EPERM && pid != 0 && births_[number].pid.load() < 0)
         return Error(EPERM, fmt::format("pid {} cannot be had without a privilege "
                                         "(CAP_CHECKPOINT_RESTORE, or the kernel module and "
@@ -355,8 +384,59 @@ Result<std::vector<pid_t>> Nursery::make()
     return pids;
 }
 
+bool Nursery::descends_from(int number, int ancestor) const
+{
+    for (int parent = list_[static_cast<size_t>(number)].parent; parent != nobody;
+         parent = list_[static_cast<size_t>(parent)].parent) {
+        if (parent == ancestor)
+            return true;
+    }
+    return false;
+}
+
+Result<void> Nursery::leave_orphans()
+{
+    for (size_t f = 0; f < list_.size(); f++) {
+        const int foster = births_[f].pid.load();
+        if (!list_[f].foster || foster <= 0)
+            continue;
+        for (size_t i = 0; i < list_.size(); i++) {
+            const int pid = births_[i].pid.load();
+            if (pid <= 0 || !descends_from(static_cast<int>(i), static_cast<int>(f)))
+                continue;
+            Fd one(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+            if (!one)
+                return Error::from_errno(fmt::format("pidfd_open of process {}", pid), errno);
+            left_.push_back(std::move(one));
+        }
+        int subreaper = 0;
+        prctl(PR_GET_CHILD_SUBREAPER, &subreaper);
+        prctl(PR_SET_CHILD_SUBREAPER, 0);
+        kill(foster, SIGKILL);
+        while (waitpid(foster, nullptr, 0) < 0 && errno == EINTR)
+            ;
+        prctl(PR_SET_CHILD_SUBREAPER, subreaper);
+        births_[f].pid.store(0);
+    }
+    return {};
+}
+
+// Another parent waits for them; we, until they have ended.
+void Nursery::end_left()
+{
+    for (const Fd &one : left_)
+        syscall(SYS_pidfd_send_signal, one.get(), SIGKILL, nullptr, 0);
+    for (const Fd &one : left_) {
+        pollfd ended = {one.get(), POLLIN, 0};
+        while (poll(&ended, 1, -1) < 0 && errno == EINTR)
+            ;
+    }
+    left_.clear();
+}
+
 void Nursery::end_all()
 {
+    end_left();
     // A process whose parent is gone becomes our child, and stays in the table until we wait for
     // it: no number can mean another process meanwhile. One that failed keeps no children back: who
     // is made while we look is found in the next round.

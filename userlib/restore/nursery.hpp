@@ -14,7 +14,9 @@
 // threads.
 #pragma once
 
+#include "base/fd.hpp"
 #include "base/result.hpp"
+#include "restore/restorer/next_id.hpp"
 
 #include <atomic>
 #include <string>
@@ -26,7 +28,7 @@ namespace cryo::restore {
 constexpr int nobody = -1; // as parent, session or group: the caller's own
 
 struct Newborn {
-    int parent = nobody; // number of the process whose child it is; a smaller one than its own
+    int parent = nobody; // number of the process whose child it is
     pid_t pid = 0;       // wished for; 0: any
     // Numbers of the processes that lead them; its own number: it leads one itself.
     int session = nobody;
@@ -38,8 +40,11 @@ struct Newborn {
 
     bool zombie = false; // it ends at once, and its parent has not waited for it
     int wait_status = 0;
-    // It only lends its id to a group whose leader is gone, and is gone itself before execve.
+    // It only lends its id to a group whose leader is gone, or is the parent of one whose parent is
+    // gone, and is gone itself before its own parent's execve.
     bool stand_in = false;
+    // Its children are nobody's but init's. It lives until leave_orphans().
+    bool foster = false;
 
     std::string exe;
     std::vector<std::string> arguments, environment;
@@ -55,8 +60,8 @@ struct Newborn {
 // Makes a process with this id, as fork does: its pid in the parent, 0 in the child, or −errno.
 // With `lost` it is a sibling of the caller's, as whoever asked for it wants to have it: one that
 // was made in vain is left there. May only use system calls.
-using MakeProcess = long (*)(pid_t wished, int device, pid_t *lost);
-long make_process(pid_t wished, int device, pid_t *lost); // by clone3
+using MakeProcess = long (*)(pid_t wished, const Ids &ids, pid_t *lost);
+long make_process(pid_t wished, const Ids &ids, pid_t *lost); // by clone3
 
 class Nursery
 {
@@ -66,11 +71,11 @@ class Nursery
     Nursery &operator=(const Nursery &) = delete;
     ~Nursery();
 
-    // `device`: passed on to `make`.
-    void set_maker(MakeProcess maker, int device)
+    // `ids`: passed on to it.
+    void set_maker(MakeProcess maker, const Ids &ids)
     {
         make_ = maker;
-        device_ = device;
+        ids_ = ids;
     }
     // The caller's children become its siblings; `lost`: the pid of one that was made in vain.
     void make_siblings(pid_t *lost) { lost_ = lost; }
@@ -79,6 +84,9 @@ class Nursery
     void keep(int fd) { kept_.push_back(fd); }
     // The ids, by number. On failure none of the processes is left.
     Result<std::vector<pid_t>> make();
+    // The children of fosters become init's, or those of whoever is the caller's subreaper. The
+    // caller is their subreaper until then.
+    Result<void> leave_orphans();
     // Ends all that were made, and waits for them. The caller must be their subreaper.
     void end_all();
 
@@ -91,6 +99,10 @@ class Nursery
     struct Prepared; // argv and envp, as execve wants them
 
     bool prepare();
+    bool is_wished(pid_t pid) const;
+    long make_one(size_t number);
+    bool descends_from(int number, int ancestor) const;
+    void end_left();
     void make_children(int parent, bool before_session);
     void await_zombies(int parent);
     int dismiss_stand_ins(int parent);
@@ -106,8 +118,9 @@ class Nursery
     std::vector<int> kept_;
     Birth *births_ = nullptr;
     MakeProcess make_ = make_process;
-    int device_ = -1;
+    Ids ids_;
     pid_t *lost_ = nullptr;
+    std::vector<Fd> left_; // pidfds of those that are no descendants of ours any more
 };
 
 } // namespace cryo::restore

@@ -92,7 +92,7 @@ struct Header {
     int32_t status_fd;
     int32_t plan_fd;
     int32_t device_fd; // /dev/cryo, which may choose thread ids; −1: none
-    int32_t reserved;
+    uint32_t home_id;  // see Ids (restorer/next_id.hpp)
 };
 
 // Sent over status_fd when an operation fails.

@@ -52,6 +52,7 @@ class Planner
   private:
     Result<void> read();
     Result<void> relate();
+    void give_parents();
     int number_of(uint32_t pid) const;
     bool is_root(const One &one) const { return number_of(one.member->ppid) == nobody; }
     Result<int> session_of(const One &one) const;
@@ -192,7 +193,43 @@ Result<void> Planner::relate()
         kin_.resize(std::max(kin_.size(), static_cast<size_t>(number) + 1));
         kin_[static_cast<size_t>(number)] = std::move(kin);
     }
+    give_parents();
     return {};
+}
+
+// Whose parent is not in the image. A member of a session that is made again has to come from
+// there: its parent is one who is gone before the session's leader becomes itself, and then
+// cr_restart. One that was init's child is that again: it is left by a foster parent when all are
+// complete. For that the first one is too precious: cr_restart tells how it ends. One that gets a
+// signal when its parent ends would get it then.
+void Planner::give_parents()
+{
+    std::map<int, int> late, foster; // session → number
+    const auto find = [&](std::map<int, int> &list, int session, int parent) {
+        const auto [place, fresh] = list.emplace(session, static_cast<int>(kin_.size()));
+        if (fresh) {
+            Newborn kin;
+            kin.parent = parent;
+            kin.session = session;
+            kin.stand_in = &list == &late;
+            kin.foster = &list == &foster;
+            kin_.push_back(std::move(kin));
+        }
+        return place->second;
+    };
+    for (size_t i = 1; i < all_.size(); i++) {
+        if (kin_[i].parent != nobody)
+            continue;
+        const int own = static_cast<int>(i);
+        const int session = kin_[i].session == own ? nobody : kin_[i].session;
+        const bool dies_with_it =
+            std::ranges::any_of(all_[i]->saved.threads,
+                                [](const auto &thread) { return thread.parent_death_signal != 0; });
+        int parent = session == nobody ? nobody : find(late, session, session);
+        if (all_[i]->member->ppid == 1 && !kin_[i].zombie && !dies_with_it)
+            parent = find(foster, session, parent);
+        kin_[i].parent = parent;
+    }
 }
 
 // The first image has what is open in all processes: once as a whole, for opening it; and each

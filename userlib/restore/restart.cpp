@@ -2,13 +2,13 @@
 #include "restore/restart.hpp"
 
 #include "base/fd.hpp"
-#include "device/device.hpp"
 #include "restore/ending_signals.hpp"
 #include "restore/enter.hpp"
 #include "restore/former_holders.hpp"
 #include "restore/how_ended.hpp"
 #include "restore/nursery.hpp"
 #include "restore/page_sender.hpp"
+#include "restore/restorer/next_id.hpp"
 #include "restore/restorer/restorer.hpp"
 #include "sys/raw.hpp"
 
@@ -67,21 +67,25 @@ Result<Fd> environment_file()
     return memory_file("cryo environment", block);
 }
 
-// The kernel module makes `wished` the next id. Another fork may be faster, so the child looks
-// which one it got, and ends when it is another one. Without the module, or the right to choose, as
-// make_process does.
-long make_process_by_module(pid_t wished, int device, pid_t *lost)
+// Where the kernel gives no `wished` id, the module does. Without the module, or the right to
+// choose, as make_process does.
+long make_process_by_module(pid_t wished, const Ids &ids, pid_t *lost)
 {
-    long result = make_process(wished, device, lost);
-    for (int i = 0; i < max_attempts && result == -EPERM && wished != 0; i++) {
-        if (const int rc = Device::next_pid_raw(device, static_cast<uint32_t>(wished)); rc < 0)
+    const long result = make_process(wished, ids, lost);
+    if (result != -EPERM || wished == 0)
+        return result;
+    NextId next(ids, wished);
+    while (next.comes_free()) {
+        if (const long rc = next.choose(); sys::failed(rc))
             return rc;
-        const long child = make_process(0, device, lost);
-        if (child == 0 && sys::call(SYS_getpid) != wished) {
-            for (;;)
+        const long child = make_process(0, ids, lost);
+        if (child == 0) {
+            while (sys::call(SYS_getpid) != wished)
                 sys::call(SYS_exit_group, 0);
+            return 0;
         }
-        if (child <= 0 || child == wished)
+        next.put_back();
+        if (child < 0 || child == wished)
             return child;
         if (lost != nullptr) {
             *lost = static_cast<pid_t>(child);
@@ -89,12 +93,8 @@ long make_process_by_module(pid_t wished, int device, pid_t *lost)
         }
         while (sys::call(SYS_wait4, child, nullptr, 0, nullptr) == -EINTR)
             ;
-        const long there = sys::call(SYS_kill, wished, 0);
-        if (there == 0 || there == -EPERM)
-            return -EEXIST;
     }
-    // The id of a process group or session, or others are always faster.
-    return result == -EPERM && wished != 0 ? -EBUSY : result;
+    return -EBUSY; // the id of a process group or session, or others are always faster
 }
 
 // All threads of it.
@@ -175,8 +175,9 @@ class Restart
 
 Result<void> Restart::prepare(const std::string &library)
 {
+    const Ids ids = ids_of(device_, static_cast<uint32_t>(getpid()));
     if (device_ >= 0)
-        nursery_.set_maker(make_process_by_module, device_);
+        nursery_.set_maker(make_process_by_module, ids);
     if (tree_.for_requester)
         nursery_.make_siblings(tree_.lost);
     Result<Fd> surroundings = environment_file();
@@ -187,6 +188,7 @@ Result<void> Restart::prepare(const std::string &library)
         Newborn &kin = process.kin;
         if (process.plan) {
             RestartPlan &own = *process.plan;
+            own.header.home_id = ids.home;
             for (const Fill &fill : own.fills)
                 to_send_ += fill.count * 4096;
             Result<Fd> plan = memory_file("cryo plan", own.program.finish(own.header));
@@ -289,6 +291,10 @@ Result<void> Restart::meet(uint32_t word)
     if (word == says_complete) {
         if (Result<void> stopped = stop_again(); !stopped)
             return stopped;
+    }
+    if (word == says_complete) {
+        if (Result<void> left = nursery_.leave_orphans(); !left)
+            return left;
     }
     if (word == says_complete && tree_.then_signal != 0)
         send_signal();

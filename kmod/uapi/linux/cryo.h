@@ -307,11 +307,13 @@ struct cryo_files {
  * @flags: must be 0
  * @pid: the pid that the next new task in the caller's pid namespace gets, if
  *	it is free; at least 2
- * @reserved: must be 0
+ * @previous: must be 0; out: what the next new task would have got, or 0 from a
+ *	module that does not say so
  *
  * A hint, not a promise: a task that somebody else starts in between takes the
  * pid, and a pid in use is passed over. Make the child, look at its pid, and
- * try again.
+ * try again. Then make @previous the next one: otherwise whoever starts a task
+ * gets @pid + 1, an id that a thread of the same program may be about to need.
  *
  * EPERM: the descriptor is not open for writing, and the administrator has not
  * set the module's parameter nextpid_for_all. EXDEV: children of the caller are
@@ -321,7 +323,7 @@ struct cryo_nextpid {
 	__u32 size;
 	__u32 flags;
 	__u32 pid;
-	__u32 reserved;
+	__u32 previous;
 };
 
 #define CRYO_IOC_NEXTPID _IO(CRYO_IOCTL_TYPE, CRYO_CMD_NEXTPID)

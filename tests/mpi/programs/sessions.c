@@ -12,9 +12,13 @@
 
 #define MOST 16
 
+#ifdef MPICH
+typedef MPI_Session Session;
+#else
 typedef struct ompi_instance_t *Session;
+#endif
 typedef void Handler(Session *, int *, ...);
-static char *null_session;
+static Session null_session;
 static int (*New_Session_init)(MPI_Info, MPI_Errhandler, Session *);
 static int (*New_Session_finalize)(Session *);
 static int (*New_Session_get_num_psets)(Session, MPI_Info, int *);
@@ -23,6 +27,7 @@ static int (*New_Session_get_pset_info)(Session, const char *, MPI_Info *);
 static int (*New_Session_get_info)(Session, MPI_Info *);
 static int (*New_Session_create_errhandler)(Handler *, MPI_Errhandler *);
 static int (*New_Session_call_errhandler)(Session, int);
+static int (*New_Session_set_errhandler)(Session, MPI_Errhandler);
 static int (*New_Session_get_errhandler)(Session, MPI_Errhandler *);
 static int (*New_Group_from_session_pset)(Session, const char *, MPI_Group *);
 static int (*New_Comm_create_from_group)(MPI_Group, const char *, MPI_Info, MPI_Errhandler,
@@ -53,12 +58,17 @@ static void find_all(void)
     New_Session_get_pset_info = find("MPI_Session_get_pset_info");
     New_Session_get_info = find("MPI_Session_get_info");
     New_Session_create_errhandler = find("MPI_Session_create_errhandler");
+    New_Session_set_errhandler = find("MPI_Session_set_errhandler");
     New_Session_call_errhandler = find("MPI_Session_call_errhandler");
     New_Session_get_errhandler = find("MPI_Session_get_errhandler");
     New_Group_from_session_pset = find("MPI_Group_from_session_pset");
     New_Comm_create_from_group = find("MPI_Comm_create_from_group");
     New_Intercomm_create_from_groups = find("MPI_Intercomm_create_from_groups");
+#ifdef MPICH
+    null_session = MPI_SESSION_NULL;
+#else
     null_session = find("ompi_mpi_instance_null");
+#endif
 }
 
 static void hear(Session *which, int *code, ...)
@@ -82,8 +92,14 @@ static void begin(void)
     MPI_Info info;
     OK(MPI_Info_create(&info));
     OK(MPI_Info_set(info, "colour", "green"));
+#ifdef MPICH /* 4.0 makes none before there is a session */
+    OK(New_Session_init(info, MPI_ERRORS_RETURN, &session));
+    OK(New_Session_create_errhandler(hear, &ours));
+    OK(New_Session_set_errhandler(session, ours));
+#else
     OK(New_Session_create_errhandler(hear, &ours));
     OK(New_Session_init(info, ours, &session));
+#endif
     OK(MPI_Errhandler_free(&ours));
     OK(MPI_Info_free(&info));
     OK(New_Group_from_session_pset(session, "mpi://WORLD", &everybody));
@@ -119,7 +135,11 @@ static void ask(void)
     has(info, "mpi_size", number);
     OK(MPI_Info_free(&info));
     OK(New_Session_get_info(session, &info));
+#ifdef MPICH /* 4.0 says nothing else */
+    has(info, "thread_level", "MPI_THREAD_MULTIPLE");
+#else
     has(info, "colour", "green");
+#endif
     OK(MPI_Info_free(&info));
     OK(New_Session_get_errhandler(session, &handler));
     CHECK(handler != MPI_ERRORS_RETURN && handler != MPI_ERRHANDLER_NULL);
@@ -172,7 +192,7 @@ static void come_and_go(int round)
     CHECK(got == 1);
     OK(MPI_Group_free(&group));
     OK(New_Session_finalize(&second));
-    CHECK((char *)second == null_session);
+    CHECK(second == null_session);
 }
 
 static void finish(void)
@@ -216,14 +236,21 @@ int main(int argc, char **argv)
         if (round % 25 == 0)
             come_and_go(round);
         if (round == rounds / 2) {
+            Session meanwhile; /* MPICH 4.0 crashes in a session that comes after all have ended */
+            OK(New_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &meanwhile));
             finish();
             begin();
+            OK(New_Session_finalize(&meanwhile));
         }
     }
     finish();
     if (has_world) {
         OK(MPI_Query_thread(&flag));
+#ifdef MPICH /* it has one level for all, the first one's */
+        CHECK(flag >= MPI_THREAD_SINGLE);
+#else
         CHECK(flag == (strcmp(how, "before") == 0 ? MPI_THREAD_FUNNELED : MPI_THREAD_SINGLE));
+#endif
         OK(MPI_Finalize());
     }
     OK(MPI_Finalized(&flag));

@@ -144,7 +144,8 @@ def options_of_jobs(description, patience, generations):
 def main():
     parser = options_of_jobs(__doc__, patience=60, generations=1)
     parser.add_argument("--pass", type=int, default=0, dest="passing",
-                        help="times it is saved and goes on, in each generation")
+                        help="times it is saved and goes on, in each generation; once at least in the "
+                             "first")
     parser.add_argument("--build", help="with Open MPI 5.0, and this build of Cryo")
     parser.add_argument("--alternate", action="store_true",
                         help="each generation with the other release's Open MPI, the first with 5.0")
@@ -154,15 +155,17 @@ def main():
                         help="not the launcher is under cr_run, but each rank")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
-    random.seed(options.seed)
+    random.seed(" ".join([str(options.seed), *map(os.path.basename, options.command)]))
 
     mpirun = [*options.mpirun.split(), "-n", str(options.ranks)]
     with tempfile.TemporaryDirectory(prefix="cryo-j-", dir="/tmp") as directory:
         jobs = Jobs(options, directory)
         try:
+            begun = time.monotonic()
             jobs.start([*jobs.prefix, *mpirun, *options.command])
             if jobs.wait() != 0:
                 jobs.fail("natively, the job fails")
+            longest_pause = min(0.3, (time.monotonic() - begun) / 8) # it shall not be over
             natively = result(jobs.text())
             automatic = ["--interval", "200ms", "--into", f"{directory}/snapshots"]
             automatic = automatic if options.automatic else []
@@ -175,10 +178,13 @@ def main():
             saved = 0
             # The other release has another C library: the program takes its own along.
             ending = ["--term", *(["--save-all"] if options.alternate else [])]
-            for _ in range(options.generations):
-                time.sleep(random.uniform(0, 0.3)) # any moment will do
-                for _ in range(options.passing):
+            for generation in range(options.generations):
+                # Any moment will do, also one of its beginning.
+                time.sleep(random.uniform(0, longest_pause))
+                # What is saved first has begun by then: the next moment is one in its midst.
+                for _ in range(max(options.passing, generation == 0 and not options.automatic)):
                     jobs.save()
+                    time.sleep(random.uniform(0, longest_pause))
                 reference = jobs.save_automatically() if options.automatic else jobs.save(*ending)
                 if reference is None:
                     break

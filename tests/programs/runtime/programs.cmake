@@ -3,6 +3,7 @@ foreach(name exceptions thread_locals iostreams exit_order static_objects polymo
         string_functions randomness)
     cryo_test_program(runtime/${name})
 endforeach()
+cryo_test_program(runtime/ring_past NEEDS io_uring)
 cryo_test_program(runtime/fixed_address FLAGS -fno-pie)
 set_target_properties(program_fixed_address PROPERTIES POSITION_INDEPENDENT_CODE OFF)
 target_link_options(program_fixed_address PRIVATE -no-pie)

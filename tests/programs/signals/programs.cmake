@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 foreach(name dispositions masks alternate_stack on_alternate_stack autodisarm pending_process
         pending_thread queued_order storm nested_handlers interrupted_code all_taken
-        small_stack)
+        blocked_by_number)
     if(name STREQUAL "storm")
         cryo_test_program(signals/storm NAME signal_storm)
     else()
         cryo_test_program(signals/${name})
     endif()
 endforeach()
+cryo_test_program(signals/small_stack FLAGS -DLAST=SIGRTMAX)
+cryo_test_program(signals/small_stack NAME small_stack_but_last FLAGS -DLAST=SIGRTMAX-1)

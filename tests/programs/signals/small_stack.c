@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Code on a stack without room for a signal's frame, as coroutines have: its handlers are
-// installed, for every signal, to run on the alternate stack, and nothing else may use the small
-// one.
+// installed, for every signal up to LAST, to run on the alternate stack, and nothing else may use
+// the small one.
 #include "probe.h"
 
 #include <ucontext.h>
@@ -44,7 +44,7 @@ int main(int argc, char **argv)
 {
     probe_start(argc, argv);
     const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK | SA_RESTART};
-    for (int number = SIGRTMIN; number <= SIGRTMAX; number++) {
+    for (int number = SIGRTMIN; number <= LAST; number++) {
         PROBE_TRY(sigaction(number, &action, NULL));
     }
     do {

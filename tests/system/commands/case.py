@@ -7,6 +7,7 @@
             self.assertEqual(0, self.checkpoint("-f", "image", program.pid).returncode)
     case.main()
 """
+import contextlib
 import ctypes
 import os
 import shutil
@@ -61,6 +62,12 @@ def status(pid, field):
 
 def state(pid):
     return (status(pid, "State") or "gone")[0]
+
+
+def kill(pid):
+    """One that the test has started and that is nobody's here; it may have ended."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
 
 
 def ptrace(request, pid, data=0):

@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that executes another one again and again is never ended by a checkpoint that comes
 then, whichever way it does it."""
+import errno
+import os
+import signal
 import subprocess
 
 import case
@@ -19,6 +22,31 @@ syscall(59, $next[0], $arguments, $environment);
 SELF = 'my $n = $ARGV[0]; my @next = ("/usr/bin/perl", "-e", $ENV{CODE}, $n - 1);'
 
 
+# A thread of it, which blocks every signal, executes another program as soon as somebody traces it.
+BY_A_THREAD = """
+import signal, threading, time
+def other():
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    print(threading.get_native_id(), flush=True)
+    status = f"/proc/self/task/{threading.get_native_id()}/status"
+    while "TracerPid:\\t0" in open(status).read():
+        time.sleep(0.01)
+    os.execv("/bin/cat", ["cat"])
+"""
+
+
+def enters(tid, number):
+    """Lets a thread go, whom we trace, until it is about to enter the system call."""
+    ptrace_syscall, ptrace_interrupt, wait_for_threads = 24, 0x4207, 0x40000000
+    case.ptrace(ptrace_interrupt, tid)
+    while True:
+        os.waitpid(tid, wait_for_threads)
+        with open(f"/proc/{tid}/syscall", encoding="ascii") as file:
+            if file.read().split()[0] == str(number):
+                return
+        case.ptrace(ptrace_syscall, tid)
+
+
 class Exec(case.Case):
     def run_through(self, code):
         code = SELF + code
@@ -29,6 +57,24 @@ class Exec(case.Case):
             saved += self.checkpoint("-q", "--nosync", "-f", "image", program.pid).returncode == 0
         self.assertEqual((0, ""), (program.returncode, program.stderr.read()))
         self.assertGreater(saved, 0)
+
+    def test_no_signal_when_it_executes(self):
+        """None that would be there when the actions are set back, and end the other program."""
+        program = self.start("import os" + BY_A_THREAD, "threading.Thread(target=other).start()")
+        self.assert_alive(program)
+        tid = int(program.stdout.readline())
+        self.assertTrue(case.seize(tid))
+        try:
+            enters(tid, 59)  # execve
+            said = self.refuse(errno.EBUSY, "-f", "image", program.pid)
+            self.assertIn(f"thread {tid} does not answer", said)
+            pending = int(case.status(tid, "SigPnd"), 16)
+            self.assertEqual(1 << signal.SIGRTMAX - 1, pending, f"{pending:x}")
+        finally:
+            case.let_go(tid)
+        program.stdin.write("word\n")
+        program.stdin.flush()
+        self.assertEqual("word\n", program.stdout.readline())
 
     def test_by_exec(self):
         self.run_through(BY_EXEC)

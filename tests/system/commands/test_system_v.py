@@ -6,6 +6,8 @@ With --plain-user by a user without privileges, who may not choose ids."""
 import ctypes
 import errno
 import os
+import re
+import signal
 import subprocess
 import sys
 
@@ -257,6 +259,19 @@ class SystemV(case.Case):
             file.write(b"y" * 4096)
         self.refused(errno.EINVAL, "file has other contents")
         self.assertEqual([], self.made())
+
+    def test_made_at_this_moment(self):
+        """Where the call that makes one has just returned, or is about to, it is in the image."""
+        program = self.saved()
+        self.ask(program, "[later(lambda: [get('shmctl', get('shmget', 0, 1 << 20, 0o600), "
+                          f"{IPC_RMID}, None) for _ in iter(int, 1)]) for _ in range(4)]")
+        for number in range(20):
+            self.save("-q", "--nosync", "--stop", "-f", f"image.{number}", program.pid)
+            there = {number for kind, number in self.made() if kind == "shm"}
+            shown = self.run_command("cr_inspect", "--records", f"image.{number}").stdout
+            saved = re.findall(r"IPC v\d.*\n *kind = segment\n(?: *id = (\d+)\n)?", shown)
+            self.assertEqual(there, {int(one or 0) for one in saved})
+            os.kill(program.pid, signal.SIGCONT)
 
     def test_removed_while_attached(self):
         program = self.saved()

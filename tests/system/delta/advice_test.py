@@ -8,12 +8,13 @@ was read before.
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+
+from talker import Talker
 
 BIN = sys.argv.pop(1)
 PROGRAM = sys.argv.pop(1)
@@ -24,33 +25,15 @@ def tool(name):
     return os.path.join(BIN, name)
 
 
-class Program:
-    """Alive: started, or brought back."""
-
-    def __init__(self, *words):
-        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        start_new_session=True)
-
+class Program(Talker):
     def looks(self):
-        self.process.stdin.write("?\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            raise AssertionError(f"the program ended with {self.process.wait()}")
-        return int(line)
+        return int(self.tell("?"))
 
     def await_looks(self, more):
         """Until it has looked so much more often."""
         wanted = self.looks() + more
         while self.looks() < wanted:
             time.sleep(0.001)
-
-    def kill(self):
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        self.process.stdin.close()
-        self.process.stdout.close()
 
 
 class Advice(unittest.TestCase):

@@ -4,11 +4,13 @@
  *     changes
  *
  * Reads lines "WAY SEED" from standard input, changes some pages in that way, and answers each with
- * a checksum of all memory; "where" with the address of the part that most ways change. The last
- * line is "end"; one that is not understood ends it with 2.
+ * a checksum of all memory; "where" with the address of the part that most ways change; "later WAY
+ * SEED" changes much at once, and does the other in a callback of the next checkpoint, so that its
+ * answer is of no use. The last line is "end"; one that is not understood ends it with 2.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <libcr.h>
 #include <linux/io_uring.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -42,6 +44,7 @@ static unsigned char *shared;  /* written by children */
 static unsigned char *private; /* of a file */
 static unsigned char *stack;   /* of main */
 static unsigned char *grown;   /* by mremap */
+static unsigned char *guarded; /* half, some of them not to be touched */
 static size_t heap_pages, grown_pages;
 
 static void need(int good, const char *what)
@@ -86,6 +89,19 @@ static uint64_t add(uint64_t sum, const unsigned char *from, size_t count)
     return sum;
 }
 
+/* Those that cannot be read count, too. */
+static uint64_t add_guarded(uint64_t sum)
+{
+    static unsigned char text[page];
+    for (size_t i = 0; i < half; i++) {
+        struct iovec from = {guarded + i * page, page};
+        struct iovec to = {text, page};
+        const int good = process_vm_readv(getpid(), &to, 1, &from, 1, 0) == page;
+        sum = good ? add(sum, text, 1) : mix(sum + i);
+    }
+    return sum;
+}
+
 static uint64_t sum_of_all(void)
 {
     uint64_t sum = add(1, area, pages);
@@ -95,6 +111,7 @@ static uint64_t sum_of_all(void)
     sum = add(sum, shared, few);
     sum = add(sum, private, few);
     sum = add(sum, stack, few);
+    sum = add_guarded(sum);
     return add(sum, grown, grown_pages);
 }
 
@@ -147,6 +164,7 @@ static int by_ring(unsigned char *to, uint64_t seed)
     int fd = file_with(few, seed, 0);
     memset(entry, 0, sizeof(*entry));
     entry->opcode = IORING_OP_READ_FIXED;
+    entry->flags = IOSQE_ASYNC; /* by a thread of the kernel's, which stays */
     entry->fd = fd;
     entry->addr = (uintptr_t)to;
     entry->len = few * page;
@@ -273,6 +291,8 @@ static int obey(const char *way, uint64_t seed)
         if (madvise(at, few * (size_t)page, MADV_GUARD_INSTALL) == 0)
             need(madvise(at, few * (size_t)page, MADV_GUARD_REMOVE) == 0, "madvise");
         fill(at, few, seed);
+    } else if (strcmp(way, "guard_stays") == 0) { /* two more, and what was there is gone */
+        madvise(guarded + mix(seed) % (half - 2) * page, 2 * (size_t)page, MADV_GUARD_INSTALL);
     } else if (strcmp(way, "protect") == 0) {
         need(mprotect(at, few * (size_t)page, PROT_NONE) == 0, "mprotect");
         need(mprotect(at, few * (size_t)page, PROT_READ | PROT_WRITE) == 0, "mprotect");
@@ -332,6 +352,52 @@ static int obey(const char *way, uint64_t seed)
     return 1;
 }
 
+static char later_way[32];
+static unsigned long long later_seed;
+
+static int before_checkpoint(void *unused)
+{
+    (void)unused;
+    char byte;
+    if (strcmp(later_way, "await") == 0) { /* until something is told, which is of no use */
+        need(write(STDOUT_FILENO, "awaits\n", 7) == 7, "write");
+        while (read(STDIN_FILENO, &byte, 1) == 1 && byte != '\n')
+            continue;
+        later_way[0] = 0;
+    }
+    need(*later_way == 0 || obey(later_way, later_seed), later_way);
+    *later_way = 0;
+    return cr_checkpoint(CR_CHECKPOINT_READY) < 0;
+}
+
+/* Half of the pages that most ways change some of, and what the others do. */
+static void change_much(uint64_t seed)
+{
+    for (size_t i = seed % 2; i < pages; i += 2)
+        fill(area + i * page, 1, seed);
+    for (size_t i = seed % 8; i < half; i += 8) { /* which does nothing to guards */
+        struct iovec from = {&seed, sizeof(seed)};
+        struct iovec to = {guarded + i * page, sizeof(seed)};
+        process_vm_writev(getpid(), &from, 1, &to, 1, 0);
+    }
+    for (size_t i = seed % 16; i < huge_pages; i += 16) {
+        fill(huge + i * page, 1, seed);
+        fill(tables + i * page, 1, seed);
+    }
+}
+
+static void do_later(const char *way, unsigned long long seed)
+{
+    static int is_registered;
+    if (!is_registered++)
+        need(cr_init() >= 0 &&
+                 cr_register_callback(before_checkpoint, NULL, CR_SIGNAL_CONTEXT) >= 0,
+             "cr_register_callback");
+    snprintf(later_way, sizeof(later_way), "%s", way);
+    later_seed = seed;
+    change_much(seed);
+}
+
 static int read_line(char *line, size_t size)
 {
     for (size_t at = 0; at < size; at++) {
@@ -366,6 +432,7 @@ int main(void)
     tables = map_aligned(huge_pages);
     madvise(tables, huge_size, MADV_NOHUGEPAGE);
     shared = map(few, MAP_SHARED | MAP_ANONYMOUS);
+    guarded = map(half, MAP_PRIVATE | MAP_ANONYMOUS);
     int self = open("/proc/self/exe", O_RDONLY);
     private = mmap(NULL, few * (size_t)page, PROT_READ | PROT_WRITE, MAP_PRIVATE, self, 0);
     need(self >= 0 && private != MAP_FAILED, "mapping a file");
@@ -376,11 +443,17 @@ int main(void)
     fill(tables, huge_pages, 5);
     fill(shared, few, 3);
     fill(stack, few, 4);
+    fill(guarded, half, 6);
     answer(sum_of_all());
     char line[64];
     char way[32];
     unsigned long long seed;
     while (read_line(line, sizeof(line)) && strcmp(line, "end") != 0) {
+        if (sscanf(line, "later %31s %llu", way, &seed) == 2) {
+            do_later(way, seed);
+            answer(0);
+            continue;
+        }
         if (sscanf(line, "%31s %llu", way, &seed) != 2)
             return 2;
         const int where = strcmp(way, "where") == 0;

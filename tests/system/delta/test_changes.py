@@ -12,7 +12,6 @@ import json
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -20,13 +19,15 @@ import threading
 import time
 import unittest
 
+from talker import Talker
+
 BIN = sys.argv.pop(1)
 PROGRAM = sys.argv.pop(1)
 TRACKER = os.environ.get("CRYO_TRACKER")  # that must be the one that is used
 # Some come early, too: later ones join the mapping with others, of which nothing is known then.
 WAYS = ["none", "apart", "none", "apart_dropped", "apart", "drop", "none", "store", "drop",
         "drop_and_fill", "drop", "zero", "drop",
-        "free_and_fill", "store", "guard", "none", "fork", "drop", "zero", "read", "direct", "ring", "writev", "mem", "exchange",
+        "free_and_fill", "store", "guard", "guard_stays", "none", "fork", "drop", "zero", "read", "direct", "ring", "writev", "mem", "exchange",
         "exchange_back", "store", "exchange_tables", "none", "exchange_tables", "exchange_huge",
         "page_out", "drop", "page_out", "grow", "grow", "shrink", "grow", "drop", "drop_and_fill",
         "free_and_fill", "unmap", "protect", "guard", "fork", "thread", "huge", "collapse", "huge_all",
@@ -38,32 +39,9 @@ def tool(name):
     return os.path.join(BIN, name)
 
 
-class Program:
-    """Alive: started, or brought back."""
-
-    def __init__(self, *words):
-        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, text=True,
-                                        start_new_session=True)
-        self.pid = self.process.pid
-
-    def answer(self):
-        line = self.process.stdout.readline()
-        if not line:
-            raise AssertionError(f"the program ended with {self.process.wait()}")
-        return line
-
+class Program(Talker):
     def change(self, way, seed):
-        self.process.stdin.write(f"{way} {seed}\n")
-        self.process.stdin.flush()
-        return self.answer()
-
-    def kill(self):
-        if self.process.poll() is None:
-            os.killpg(self.pid, signal.SIGKILL)
-        self.process.wait()
-        self.process.stdin.close()
-        self.process.stdout.close()
+        return self.tell(f"{way} {seed}")
 
 
 def start():

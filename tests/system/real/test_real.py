@@ -78,6 +78,113 @@ see(1)
 status = os.waitpid(child, 0)[1]
 print(open("text").read(), status)
 """
+# Its threads, its collector of garbage, and code that it makes as it goes.
+JAVA = """
+import java.util.ArrayList;
+import java.util.concurrent.*;
+public class Sums {
+    static long fibonacci(int n) { return n < 2 ? n : fibonacci(n - 1) + fibonacci(n - 2); }
+    public static void main(String[] words) throws Exception {
+        ExecutorService pool = Executors.newFixedThreadPool(3);
+        ArrayList<byte[]> garbage = new ArrayList<>();
+        for (int i = 0; i < 60; i++) {
+            ArrayList<Future<Long>> parts = new ArrayList<>();
+            for (int part = 0; part < 3; part++) {
+                final int n = 15 + (i + part) % 10;
+                parts.add(pool.submit(() -> fibonacci(n)));
+            }
+            long sum = 0;
+            for (Future<Long> part : parts)
+                sum += part.get();
+            garbage.add(new byte[200000]);
+            if (i % 20 == 19)
+                garbage.clear();
+            System.out.println(i + " " + sum);
+            Thread.sleep(10);
+        }
+        pool.shutdown();
+    }
+}
+"""
+# A worker thread, and connections of the program to itself.
+NODE = """
+const {Worker, isMainThread, parentPort} = require("worker_threads");
+const http = require("http");
+if (!isMainThread) {
+    parentPort.on("message", (n) => {
+        let sum = 0;
+        for (let i = 0; i < 200000; i++)
+            sum += i % (n + 2);
+        parentPort.postMessage(sum);
+    });
+} else {
+    const worker = new Worker(__filename);
+    const server = http.createServer((_, answer) => answer.end("answer")).listen(0, "127.0.0.1");
+    let n = 0;
+    worker.on("message", (sum) => {
+        const to = {host: "127.0.0.1", port: server.address().port, agent: false};
+        http.get(to, (answer) => {
+            let text = "";
+            answer.on("data", (part) => text += part);
+            answer.on("end", () => {
+                console.log(n, sum, text);
+                if (++n < 60)
+                    setTimeout(() => worker.postMessage(n), 10);
+                else
+                    worker.terminate().then(() => server.close());
+            });
+        });
+    });
+    server.on("listening", () => worker.postMessage(0));
+}
+"""
+# Goroutines have hardly any stack; one thread waits for signals only, with all others blocked.
+GO = """
+package main
+
+import (
+    "fmt"
+    "io"
+    "net"
+    "net/http"
+    "os"
+    "os/exec"
+    "os/signal"
+    "strings"
+    "syscall"
+    "time"
+)
+
+func main() {
+    listener, err := net.Listen("tcp", "127.0.0.1:0")
+    if err != nil {
+        panic(err)
+    }
+    told := make(chan os.Signal, 1)
+    signal.Notify(told, syscall.SIGUSR1)
+    http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+        body, _ := io.ReadAll(r.Body)
+        fmt.Fprintf(w, "%s %d", r.URL.Path, len(body))
+    })
+    go http.Serve(listener, nil)
+    for i := 0; i < 60; i++ {
+        url := fmt.Sprintf("http://%s/%d", listener.Addr(), i)
+        answer, err := http.Post(url, "text/plain", strings.NewReader(strings.Repeat("x", i*1000)))
+        if err != nil {
+            panic(err)
+        }
+        body, _ := io.ReadAll(answer.Body)
+        answer.Body.Close()
+        syscall.Kill(os.Getpid(), syscall.SIGUSR1)
+        fmt.Println(string(body), <-told)
+        if i%10 == 0 {
+            said, err := exec.Command("echo", "said").Output()
+            fmt.Println(string(said), err)
+        }
+        time.Sleep(10 * time.Millisecond)
+    }
+}
+"""
 SESSION = """
 for i in $(seq 1 15); do echo tick $i; echo tick $i >> ticks; sleep 0.06; done
 mv ticks result
@@ -158,14 +265,32 @@ class Tmux(Subject):
         self.tmux("kill-server")
 
 
+def compiled_go(scratch):
+    program = os.path.join(scratch, "program")
+    if not os.path.exists(program):
+        source = program + ".go"
+        with open(source, "w", encoding="utf-8") as out:
+            out.write(GO)
+        # Such as can be preloaded: with the C library, as where names of hosts are looked up.
+        settings = {"GOCACHE": os.path.join(scratch, "cache"), "GO111MODULE": "off",
+                    "CGO_ENABLED": "1"}
+        subprocess.run(["go", "build", "-o", program, source], check=True, timeout=10 * PATIENCE,
+                       env=os.environ | settings, stdin=subprocess.DEVNULL)
+    return program
+
+
 def subject(name, scratch):
     python = sys.executable
+    if name == "go":
+        return Subject(name, scratch, {}, [compiled_go(scratch)])
     made = {
         "pipeline": ({"run": PIPELINE}, ["bash", "run"]),
         "make": ({"Makefile": MAKEFILE}, ["make", "-s", "-j4"]),
         "pool": ({"run.py": POOL}, [python, "run.py"]),
         "perl": ({"run.pl": PERL}, ["perl", "run.pl"]),
         "editor": ({"run.py": EDITOR}, [python, "run.py"]),
+        "java": ({"Sums.java": JAVA}, ["java", "Sums.java"]),
+        "node": ({"run.js": NODE}, ["node", "run.js"]),
         "jobs": ({"run": JOBS}, ["script", "-qec", "bash -i run", "/dev/null"]),
     }
     if name == "tmux":

@@ -124,5 +124,27 @@ TEST(Corners, ARankBehindMayHaveToEnterOtherCollectivesFirst)
     run_often(p);
 }
 
+TEST(Corners, ACollectiveThatOneRankIsRefusedIsNone)
+{
+    // The others never call it, or call it rightly later than this one does.
+    Program p = one_is_late();
+    p.ranks[2].pop_back();
+    for (int i = 0; i < 4; i++) {
+        p.ranks[0].push_back({.kind = Do::refused});
+        p.ranks[0].push_back({.kind = Do::compute, .steps = 10});
+        p.ranks[1].push_back({.kind = Do::refused, .comm = 1});
+        p.ranks[2].push_back({.kind = Do::compute, .steps = 25});
+        p.ranks[1].push_back({.kind = Do::send, .peer = 0, .tag = 1});
+        p.ranks[0].push_back({.kind = Do::recv, .peer = 1, .tag = 1});
+        if (i % 2 == 1) {
+            for (auto &ops : p.ranks)
+                ops.push_back({.kind = Do::collective});
+            for (WorldRank r : {1U, 2U})
+                p.ranks[r].push_back({.kind = Do::collective, .comm = 1});
+        }
+    }
+    run_often(p);
+}
+
 } // namespace
 } // namespace cryo::bookmark::sim

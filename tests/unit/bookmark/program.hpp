@@ -26,6 +26,7 @@ enum class Do : uint8_t {
     cancel,      // slot: nothing can have matched
     cancel_recv, // slot: if it could be cancelled, receive again
     collective,  // blocking
+    refused,     // a blocking one that the library refuses here, for its arguments
     icollective, // into slot
     wait_collective,
     make_comms, // collective on `comm`; `made` are the new ones

@@ -332,6 +332,15 @@ bool SimRank::execute(const Op &op)
     case Do::collective:
     case Do::make_comms:
         return collective(op);
+    case Do::refused:
+        if (phase_ == 0) {
+            rank_.enter(comm(op));
+            phase_ = 1;
+            return false;
+        }
+        rank_.refused(comm(op));
+        rank_.leave();
+        return true;
     case Do::free_comm: // nobody waits for the others
         rank_.freed(comm(op));
         comms_[size_t(op.comm)] = nullptr;

@@ -22,6 +22,41 @@ TEST(Stage, NothingIsThereThatWasNotTaken)
     EXPECT_EQ(got.error().code(), EFAULT);
 }
 
+TEST(Stage, OfWhatWasPutOnlyWhatIsKeptIsThere)
+{
+    std::optional<Stage> stage = Stage::make(64 * page);
+    ASSERT_TRUE(stage);
+    const auto put = [&](const std::vector<cryo::capture::Run> &runs) {
+        const std::span<char> space = stage->space(size_of(runs));
+        if (space.size() != size_of(runs))
+            return false;
+        size_t at = 0;
+        for (const auto &run : runs) {
+            for (uint64_t address = run.start; address < run.end; address += page, at += page)
+                space[at] = static_cast<char>(address / page);
+        }
+        stage->put(runs);
+        return true;
+    };
+    EXPECT_TRUE(put({}));
+    EXPECT_TRUE(put({{2 * page, 30 * page}}));
+    EXPECT_TRUE(put({{40 * page, 41 * page}, {41 * page, 60 * page}}));
+    EXPECT_FALSE(put({{70 * page, 100 * page}})); // no room
+    EXPECT_EQ(stage->used(), 48 * page);
+    EXPECT_TRUE(stage->provide(1000 * page)); // no more than there is room
+    EXPECT_EQ(stage->room(), 16 * page);
+    stage->keep({{1 * page, 4 * page}, {6 * page, 7 * page}, {29 * page, 45 * page}});
+    std::vector<uint64_t> there;
+    std::vector<char> bytes(page);
+    for (uint64_t number = 0; number < 100; number++) {
+        if (!stage->read(number * page, bytes))
+            continue;
+        EXPECT_EQ(bytes[0], static_cast<char>(number));
+        there.push_back(number);
+    }
+    EXPECT_EQ(there, (std::vector<uint64_t>{2, 3, 6, 29, 40, 41, 42, 43, 44}));
+}
+
 TEST(Runs, InsideTwoAddresses)
 {
     const std::vector<cryo::capture::Run> runs = {{1, 2}, {4, 6}, {6, 9}, {12, 13}};

@@ -72,18 +72,6 @@ void place(ImageWriter &writer, const Model &model)
     }
 }
 
-void expect_sound(const std::string &path, const Model &model)
-{
-    for (Access access : {Access::pread, Access::map}) {
-        EXPECT_EQ(read_by_index(path, access), model);
-        auto image = Image::open(path, {.access = access});
-        ASSERT_TRUE(image) << image.error().text();
-        for (const Finding &f : (*image)->verify())
-            ADD_FAILURE() << f.offset << ": " << f.text;
-    }
-    EXPECT_EQ(read_as_stream(path), model);
-}
-
 TEST(Placing, IsReadAsWhatIsWritten)
 {
     Scratch dir;

@@ -10,19 +10,6 @@
 namespace cryo::image {
 namespace {
 
-void expect_sound(const std::string &path, const Model &model)
-{
-    for (Access access : {Access::pread, Access::map}) {
-        SCOPED_TRACE(name_of_access(access));
-        EXPECT_EQ(read_by_index(path, access), model);
-        auto image = Image::open(path, {.access = access});
-        ASSERT_TRUE(image) << image.error().text();
-        for (const Finding &f : (*image)->verify())
-            ADD_FAILURE() << f.offset << ": " << f.text;
-    }
-    EXPECT_EQ(read_as_stream(path), model);
-}
-
 TEST(RoundTrip, Empty)
 {
     Scratch dir;

@@ -206,6 +206,19 @@ std::string name_of_access(Access access)
     return access == Access::map ? "map" : "pread";
 }
 
+void expect_sound(const std::string &path, const Model &model)
+{
+    for (Access access : {Access::pread, Access::map}) {
+        SCOPED_TRACE(name_of_access(access));
+        EXPECT_EQ(read_by_index(path, access), model);
+        auto image = Image::open(path, {.access = access});
+        ASSERT_TRUE(image) << image.error().text();
+        for (const Finding &f : (*image)->verify())
+            ADD_FAILURE() << f.offset << ": " << f.text;
+    }
+    EXPECT_EQ(read_as_stream(path), model);
+}
+
 std::string error_of_open(const std::string &path, Access access)
 {
     auto image = Image::open(path, {.access = access});

@@ -72,6 +72,8 @@ Model read_as_stream(const std::string &path);
 Model read_stream(int fd);
 Model to_model(Image &image);
 std::string name_of_access(Access access);
+// The image of a model is read as that in every way, and verify() finds nothing.
+void expect_sound(const std::string &path, const Model &model);
 
 // "" when every way of reading accepts the file, else the first error.
 std::string error_of_open(const std::string &path, Access access);

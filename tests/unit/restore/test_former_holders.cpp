@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <thread>
@@ -40,15 +41,40 @@ TEST(FormerHolders, OneThatNobodyReapsIsNamedWithItsParent)
     const pid_t child = ended_child();
     const auto free = await_free({child}, 10);
     ASSERT_FALSE(free);
-    EXPECT_EQ(free.error().code(), EEXIST);
+    EXPECT_EQ(free.error().code(), EBUSY);
     EXPECT_NE(free.error().text().find(std::to_string(child)), std::string::npos);
     EXPECT_NE(free.error().text().find(std::to_string(getpid())), std::string::npos);
     waitpid(child, nullptr, 0);
 }
 
+TEST(FormerHolders, OneThatEndsSoonIsWaitedFor)
+{
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        char byte;
+        close(ends[1]);
+        _exit(read(ends[0], &byte, 1) == 0 ? 0 : 1);
+    }
+    EXPECT_FALSE(await_free({child}, 0, 1));
+    std::thread reaper([child, end = ends[1]] {
+        close(end);
+        waitpid(child, nullptr, 0);
+    });
+    EXPECT_TRUE(await_free({child}, 30'000, 30'000));
+    reaper.join();
+    close(ends[0]);
+}
+
 TEST(FormerHolders, TheLivingAndTheUnusedAreNotWaitedFor)
 {
-    EXPECT_TRUE(await_free({getpid(), 0x7ffffff0}, 0));
+    EXPECT_TRUE(await_free({0x7ffffff0}, 0, 0));
+    const auto free = await_free({0x7ffffff0, getpid()}, 0);
+    ASSERT_FALSE(free);
+    EXPECT_EQ(free.error().code(), EBUSY);
+    EXPECT_NE(free.error().text().find(fmt::format("pid {} is in use", getpid())),
+              std::string::npos);
 }
 
 } // namespace

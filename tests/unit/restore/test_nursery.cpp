@@ -128,6 +128,44 @@ TEST_F(NurseryTest, RelationsAreAsAsked)
         EXPECT_EQ(kill(one, 0), -1);
 }
 
+// In a session that only its leader can give them, and children of ours or of nobody's.
+TEST_F(NurseryTest, OrphansAreLeft)
+{
+    Nursery nursery;
+    const int leader = static_cast<int>(nursery.add(sleeper(nobody, 0, 0)));
+    const int ours = static_cast<int>(nursery.add(sleeper(3, leader, leader)));
+    const int orphan = static_cast<int>(nursery.add(sleeper(4, leader, nobody)));
+    Newborn late;
+    late.parent = leader;
+    late.session = leader;
+    late.stand_in = true;
+    Newborn foster;
+    foster.parent = static_cast<int>(nursery.add(late));
+    foster.session = leader;
+    foster.foster = true;
+    const int last = static_cast<int>(nursery.add(foster));
+    auto born = nursery.make();
+    ASSERT_TRUE(born) << born.error().text();
+    const auto pid = [&](int i) { return (*born)[static_cast<size_t>(i)]; };
+    for (const int one : {leader, ours, orphan}) {
+        await_sleeping(pid(one));
+        EXPECT_EQ(stat_of(pid(one)).sid, pid(leader));
+    }
+    EXPECT_EQ(stat_of(pid(ours)).ppid, getpid());
+    EXPECT_EQ(stat_of(pid(orphan)).ppid, pid(last));
+    ASSERT_TRUE(nursery.leave_orphans());
+    EXPECT_EQ(kill(pid(last), 0), -1);
+    EXPECT_NE(stat_of(pid(orphan)).ppid, getpid());
+    EXPECT_NE(stat_of(pid(orphan)).ppid, pid(leader));
+    EXPECT_EQ(stat_of(pid(ours)).ppid, getpid());
+    int subreaper = 0;
+    prctl(PR_GET_CHILD_SUBREAPER, &subreaper);
+    EXPECT_EQ(subreaper, 1);
+    nursery.end_all();
+    const char state = stat_of(pid(orphan)).state;
+    EXPECT_TRUE(state == 0 || state == 'Z' || state == 'X') << state;
+}
+
 TEST_F(NurseryTest, ZombiesWaitForTheirParent)
 {
     Nursery nursery;

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 
-SUITES = ["callbacks", "codes", "requests", "sections", "stopped"]
+SUITES = ["callbacks", "codes", "overlap", "requests", "sections", "stopped"]
 
 
 def has_kmod(commands):

@@ -87,7 +87,7 @@ std::vector<Command> commands()
          CRYO_IOC_NEXTPID,
          sizeof(cryo_nextpid),
          [](void *p) { static_cast<cryo_nextpid *>(p)->pid = 30000; },
-         {offsetof(cryo_nextpid, flags), offsetof(cryo_nextpid, reserved)}},
+         {offsetof(cryo_nextpid, flags), offsetof(cryo_nextpid, previous)}},
         {"DUMP",
          CRYO_IOC_DUMP,
          sizeof(cryo_dump),

@@ -19,6 +19,7 @@
 
 #include "device_test.hpp"
 #include "memory.hpp"
+#include "restore/restorer/next_id.hpp"
 
 namespace cryo::test {
 namespace {
@@ -243,11 +244,18 @@ TEST_F(Files, WhileDescriptorsComeAndGo)
 class NextPid : public DeviceTest
 {
   protected:
+    // 0, or −errno.
+    static long choose(const Device &device, uint32_t pid)
+    {
+        const long previous = restore::make_next(device.fd(), pid);
+        return previous < 0 ? previous : 0;
+    }
+
     // The pid a child gets if `pid` is asked for, within some attempts: others fork too.
     static bool child_gets(const Device &device, uint32_t pid)
     {
         for (int attempt = 0; attempt < 50; attempt++) {
-            EXPECT_EQ(0, device.next_pid_raw(pid));
+            EXPECT_EQ(0, choose(device, pid));
             pid_t child = fork();
             if (child == 0)
                 _exit(0);
@@ -262,7 +270,7 @@ class NextPid : public DeviceTest
 TEST_F(NextPid, NeedsADescriptorForWriting)
 {
     EXPECT_FALSE(device().has(CRYO_FEATURE_NEXTPID));
-    EXPECT_EQ(-EPERM, device().next_pid_raw(31000));
+    EXPECT_EQ(-EPERM, choose(device(), 31000));
 }
 
 // The user of the virtual machine is a member of the device's group.
@@ -275,7 +283,7 @@ TEST_F(NextPid, AChildGetsThePidThatWasChosen)
         EXPECT_TRUE(child_gets(*writable, pid)) << pid;
     // A pid in use is passed over.
     pid_t child = 0;
-    ASSERT_EQ(0, writable->next_pid_raw(static_cast<uint32_t>(getpid())));
+    ASSERT_EQ(0, choose(*writable, static_cast<uint32_t>(getpid())));
     if ((child = fork()) == 0)
         _exit(0);
     EXPECT_NE(getpid(), child);
@@ -287,9 +295,9 @@ TEST_F(NextPid, ImpossiblePids)
     auto writable = Device::open(Device::Access::ReadWrite);
     ASSERT_TRUE(writable) << writable.error().text();
     for (uint32_t pid : {0U, 1U, 4U << 20, 1U << 31, UINT32_MAX})
-        EXPECT_EQ(-EINVAL, writable->next_pid_raw(pid)) << pid;
+        EXPECT_EQ(-EINVAL, choose(*writable, pid)) << pid;
     // Above the namespace's limit, below the kernel's: the next child gets some pid.
-    EXPECT_EQ(0, writable->next_pid_raw((4U << 20) - 1));
+    EXPECT_EQ(0, choose(*writable, (4U << 20) - 1));
     pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0)
@@ -303,10 +311,31 @@ TEST_F(NextPid, AThreadGetsThePidThatWasChosen)
     ASSERT_TRUE(writable) << writable.error().text();
     bool got = false;
     for (int attempt = 0; attempt < 50 && !got; attempt++) {
-        ASSERT_EQ(0, writable->next_pid_raw(28765));
+        ASSERT_EQ(0, choose(*writable, 28765));
         std::thread([&] { got = gettid() == 28765; }).join();
     }
     EXPECT_TRUE(got);
+}
+
+TEST_F(NextPid, WhatWasNextIsToldAndGoesBack)
+{
+    auto writable = Device::open(Device::Access::ReadWrite);
+    ASSERT_TRUE(writable) << writable.error().text();
+    pid_t child = 0;
+    ASSERT_EQ(0, choose(*writable, 25000));
+    const restore::Ids ids = restore::ids_of(writable->fd(), static_cast<uint32_t>(getpid()));
+    EXPECT_GE(ids.home, 25000U); // others may have forked
+    EXPECT_LT(ids.home, 25100U);
+    restore::NextId wished(ids, 31000);
+    ASSERT_EQ(0, wished.choose());
+    EXPECT_GE(restore::make_next(ids.device, 31000), 31000);
+    wished.put_back();
+    if ((child = fork()) == 0)
+        _exit(0);
+    waitpid(child, nullptr, 0);
+    EXPECT_GE(child, 25000);
+    EXPECT_LT(child, 25100);
+    EXPECT_FALSE(restore::NextId(ids, getpid()).comes_free());
 }
 
 TEST_F(NextPid, RootMayAllowItToAll)
@@ -315,7 +344,7 @@ TEST_F(NextPid, RootMayAllowItToAll)
     std::ofstream(parameter) << "Y\n";
     EXPECT_TRUE(child_gets(device(), 30123));
     std::ofstream(parameter) << "N\n";
-    EXPECT_EQ(-EPERM, device().next_pid_raw(30123));
+    EXPECT_EQ(-EPERM, choose(device(), 30123));
 }
 
 TEST_F(NextPid, RootStaysInsideItsPidNamespace)
@@ -328,12 +357,12 @@ TEST_F(NextPid, RootStaysInsideItsPidNamespace)
         if (unshare(CLONE_NEWPID))
             _exit(1);
         // Children are made in another namespace than our own now.
-        if (writable->next_pid_raw(5000) != -EXDEV)
+        if (choose(*writable, 5000) != -EXDEV)
             _exit(2);
         pid_t init = fork();
         if (init == 0) {
             // Here the pids are small; the same number is used outside by somebody else.
-            if (writable->next_pid_raw(77) != 0)
+            if (choose(*writable, 77) != 0)
                 _exit(3);
             pid_t child = fork();
             if (child == 0)

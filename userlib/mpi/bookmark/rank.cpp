@@ -102,6 +102,14 @@ void Rank::start(Comm &comm)
     tick(comm);
 }
 
+// Who heard of it in between runs on, as this rank does, to the next one, which is the same at all.
+void Rank::refused(Comm &comm)
+{
+    const uint64_t before = comm.clock--;
+    if (phase_ == Phase::asked && before == comm.target)
+        behind_++;
+}
+
 bool Rank::must_hold() const
 {
     switch (phase_) {

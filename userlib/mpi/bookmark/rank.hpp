@@ -102,9 +102,11 @@ class Rank
 
     // Collectives: enter() before a blocking one and leave() after it; start() before a
     // non-blocking one. An epoch is open while it holds incomplete operations or a lock.
+    // refused(), before leave(): the library has said at once that it is none, for its arguments.
     void enter(Comm &comm);
     void leave();
     void start(Comm &comm);
+    void refused(Comm &comm);
     void open_epoch() { epochs_++; }
     void close_epoch() { epochs_--; }
 

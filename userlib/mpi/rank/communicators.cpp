@@ -90,7 +90,9 @@ void count_made(Object *object, bookmark::CommId parent, uint64_t ordinal)
 int copied(int result, MPI_Comm comm, uint64_t ordinal, const MPI_Comm *place, MPI_Request *request)
 {
     const bookmark::Comm *parent = on ? counted(comm) : nullptr;
-    if (result != MPI_SUCCESS || parent == nullptr || is_null(*request))
+    if (result != MPI_SUCCESS)
+        return begun(result, comm);
+    if (parent == nullptr || is_null(*request))
         return tracked(result, request);
     WorldRanks peers(parent->peer_count(), &memory());
     for (size_t i = 0; i < peers.size(); i++)
@@ -110,7 +112,7 @@ int Collective::made(int result, MPI_Comm *place)
     if (result == MPI_SUCCESS && comm_ != nullptr && *place != nullptr &&
         object_of(*place) != null_object(Kind::Comm))
         count_made(object_of(*place), comm_->id(), ordinal_);
-    return result;
+    return over(result);
 }
 
 } // namespace rank
@@ -134,11 +136,12 @@ int free_communicator(Free free, MPI_Comm *comm)
         const Engine::Busy busy(*engine);
         counters->freed = true;
     }
+    const Heard heard;
     const int result = call(free, changed.place());
     {
         const Engine::Busy busy(*engine);
         counters->freed = false;
-        if (result == MPI_SUCCESS) {
+        if (heard.of(result) == MPI_SUCCESS) {
             object_of(*comm)->traffic = nullptr;
             counters->user = nullptr;
             engine->rank().freed(*counters);

@@ -49,6 +49,17 @@ bool poll_in_order(const Request &r)
     return r.complete;
 }
 
+// By the library, which has made no request: a handler of the program's may have made a success of
+// the error.
+bool is_refused(Request &r)
+{
+    if (r.error == MPI_SUCCESS && *real_place(r) != nullptr &&
+        *real_place(r) != real_null_request())
+        return false;
+    *real_place(r) = real_null_request();
+    return true;
+}
+
 } // namespace
 
 MPI_Request handle_of_request(Request &request)
@@ -79,8 +90,9 @@ int post(Request &r)
     r.complete = r.untold = false;
     r.error = MPI_SUCCESS;
     if (r.comm->drained.empty() || !engine->receives().has(*r.comm, r.source, r.tag)) {
+        *real_place(r) = nullptr;
         engine->mpi().post(r);
-        if (r.error != MPI_SUCCESS)
+        if (is_refused(r))
             return r.error;
         engine->receives().posted(r);
     } else {
@@ -99,10 +111,11 @@ int begin_send(Request &r)
     Sent sent(handle_of<MPI_Comm>(static_cast<Object *>(r.comm->user)), r.source, r.count,
               handle_of<MPI_Datatype>(r.datatype));
     r.complete = false;
-    const int result =
+    *real_place(r) = nullptr;
+    const int result = r.error =
         sent.done(call(begin, r.buffer, r.count, static_cast<MPI_Datatype>(r.datatype->real),
                        r.source, r.tag, real_of(*r.comm), real_place(r)));
-    if (result != MPI_SUCCESS)
+    if (is_refused(r))
         return result;
     const Guard guard;
     r.active = true;
@@ -110,12 +123,12 @@ int begin_send(Request &r)
     return result;
 }
 
-void completed_natively(Request &r, const MPI_Status &status, int error)
+void completed_natively(Request &r, const MPI_Status &status, int error, int said)
 {
     const Guard guard;
     if (r.use == Use::receive) {
         if (!abi::is_cancelled(status))
-            engine->receives().completed(r, arrival_of(status, error));
+            engine->receives().completed(r, arrival_of(status, said));
     } else if (r.use != Use::unknown) {
         engine->mpi().under_way.remove(r);
         use_copy(r);
@@ -126,6 +139,17 @@ void completed_natively(Request &r, const MPI_Status &status, int error)
     r.error = error;
     r.complete = true;
     give_back(r);
+}
+
+void test_natively(Request &r)
+{
+    const Heard heard;
+    int flag = 0;
+    MPI_Status status = {};
+    const int error = call(stock.Test, real_place(r), &flag, &status);
+    const int said = heard.of(error);
+    if (flag != 0 || said != MPI_SUCCESS)
+        completed_natively(r, status, error, said);
 }
 
 bool poll(Request &r)
@@ -142,10 +166,7 @@ bool poll(Request &r)
     }
     if (r.queue != nullptr)
         return poll_in_order(r);
-    spin::One once = {.request = real_place(r), .status = {}, .flag = 0, .error = 0};
-    once.error = call(stock.Test, once.request, &once.flag, &once.status);
-    if (once.flag != 0 || once.error != MPI_SUCCESS)
-        completed_natively(r, once.status, once.error);
+    test_natively(r);
     return r.complete;
 }
 
@@ -207,8 +228,10 @@ void set_status(MPI_Status *status, const MPI_Status &from)
 void release(MPI_Request *place)
 {
     Request &r = *request_of(*place);
-    r.active = false;
     r.complete = false;
+    if (is_no_object(object_of(*place)))
+        return;
+    r.active = false;
     if (r.persistent)
         return;
     if (r.datatype != nullptr)
@@ -218,7 +241,7 @@ void release(MPI_Request *place)
     *place = handle_of<MPI_Request>(null_object(Kind::Request));
 }
 
-int hand_over(MPI_Request *place, MPI_Status *status)
+int hand_over(MPI_Request *place, MPI_Status *status, MPI_Comm &untold)
 {
     Request *r = request_of(*place);
     if (r == nullptr || !r->active) {
@@ -226,14 +249,38 @@ int hand_over(MPI_Request *place, MPI_Status *status)
         return MPI_SUCCESS;
     }
     const int error = r->error;
-    MPI_Comm comm = nullptr;
-    if (r->untold)
-        comm = r->comm->user != nullptr ? real_of(*r->comm) : mpi::real_of(MPI_COMM_WORLD);
+    if (r->untold) {
+        const bool is_theirs =
+            abi::world_answers ? asks_communicator(*r) : r->comm->user != nullptr;
+        untold =
+            is_theirs ? handle_of<MPI_Comm>(static_cast<Object *>(r->comm->user)) : MPI_COMM_WORLD;
+    }
     set_status(status, r->status);
     release(place);
-    if (comm != nullptr)
-        call(stock.Comm_call_errhandler, comm, error);
     return error;
+}
+
+int hand_over(MPI_Request *place, MPI_Status *status)
+{
+    MPI_Comm untold = nullptr;
+    const int error = hand_over(place, status, untold);
+    return untold != nullptr ? tell_error(untold, error) : error;
+}
+
+int hand_over(MPI_Request *place, MPI_Status *status, Untold &untold)
+{
+    MPI_Comm comm = nullptr;
+    const int error = hand_over(place, status, comm);
+    if (comm != nullptr && !abi::world_answers)
+        tell_error(comm, error);
+    untold.any = untold.any || comm != nullptr;
+    return error;
+}
+
+int in_status(const Untold &untold)
+{
+    return abi::world_answers && untold.any ? tell_error(MPI_COMM_WORLD, MPI_ERR_IN_STATUS)
+                                            : MPI_ERR_IN_STATUS;
 }
 
 void forget_persistent(Request &r)

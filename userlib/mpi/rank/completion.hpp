@@ -58,17 +58,35 @@ int post(Request &request);
 // Begins the send that the record describes.
 int begin_send(Request &request);
 
-// The library has completed the request, and its handle is gone (or inactive).
-void completed_natively(Request &request, const MPI_Status &status, int error);
-// Asks the library once. True: complete (or inactive).
+// The library has completed the request, and its handle is gone (or inactive). `error`: what its
+// function has returned; `said`: what it has said before a handler of the program's (heard.hpp).
+void completed_natively(Request &request, const MPI_Status &status, int error, int said);
+// Asks the library once, which tells the program's error handler.
+void test_natively(Request &request);
+// Asks once. True: complete (or inactive).
 bool poll(Request &request);
 // Between two polls in a loop that waits, or after one in vain: stands still, tells the tree.
 void pause_for(Request &request);
 void pause_for(bookmark::Comm &comm, int source);
 void pause_over();
 
-// Hands a complete request over to the program, and its handle back. Returns the error.
+// Hands a complete request over to the program, and its handle back. The program's error handler
+// hears of an error, and the function returns what is left of it.
 int hand_over(MPI_Request *place, MPI_Status *status);
+
+// Of several: the error of each is returned. MPICH's error handler hears of all at once.
+//
+//     Untold untold;
+//     if (hand_over(&requests[i], status, untold) != MPI_SUCCESS)
+//         result = MPI_ERR_IN_STATUS;
+//     ...
+//     if (result != MPI_SUCCESS)
+//         result = in_status(untold);
+struct Untold {
+    bool any = false;
+};
+int hand_over(MPI_Request *place, MPI_Status *status, Untold &untold);
+int in_status(const Untold &untold);
 void release(MPI_Request *place);
 
 void set_empty(MPI_Status *status);

@@ -69,6 +69,8 @@ Engine::Engine(const Hooks &hooks, bookmark::WorldRank self, uint32_t ranks)
 {
     home_ = pthread_self();
     mpi_.begin();
+    // Of a request that is none, the library is asked, which refuses it.
+    begin_record<Request>(no_object(Kind::Request))->active = true;
 }
 
 bool Engine::try_lock()

@@ -20,6 +20,7 @@
 #include "mpi/rank/inside.hpp"
 #include "mpi/rank/request.hpp"
 #include "mpi/rank/stock_mpi.hpp"
+#include "mpi/wrap/heard.hpp"
 
 #include <pthread.h>
 
@@ -147,16 +148,21 @@ class Sent
     }
     int done(int result)
     {
-        if (__builtin_expect(result != MPI_SUCCESS, 0) && comm_ != nullptr)
+        if (__builtin_expect(heard_.of(result) != MPI_SUCCESS, 0) && comm_ != nullptr)
             comm_->unsent(dest_, bytes_);
         return result;
     }
 
   private:
+    Heard heard_;
     bookmark::Comm *comm_;
     int dest_;
     uint64_t bytes_ = 0;
 };
+
+// A collective function of a communicator has failed. If its arguments were refused, nothing was
+// sent, and others may never have called it: it was none.
+void failed(bookmark::Comm &comm, int error);
 
 // A blocking collective.
 class Collective
@@ -176,12 +182,21 @@ class Collective
     Collective(const Collective &) = delete;
     Collective &operator=(const Collective &) = delete;
 
+    // What the library says of it.
+    int over(int result)
+    {
+        const int error = heard_.of(result);
+        if (__builtin_expect(error != MPI_SUCCESS, 0) && comm_ != nullptr)
+            failed(*comm_, error);
+        return result;
+    }
+
     // The communicator that the collective has made.
     int made(int result, MPI_Comm *place);
     // The file.
     int opened(int result, MPI_File *place)
     {
-        if (result == MPI_SUCCESS && comm_ != nullptr) {
+        if (result == MPI_SUCCESS && comm_ != nullptr && *place != MPI_FILE_NULL) {
             object_of(*place)->traffic = comm_;
             comm_->lasting = true;
         }
@@ -198,6 +213,7 @@ class Collective
     void enter(bookmark::Comm *comm);
     static void leave();
 
+    Heard heard_;
     bookmark::Comm *comm_ = nullptr;
     uint64_t ordinal_ = 0;
 };
@@ -242,8 +258,8 @@ template <class Make, class... Needed>
 int Collective::described(int result, MPI_Request *place, MPI_Comm comm, const Make &make,
                           Needed... needed)
 {
-    if (!on || result != MPI_SUCCESS)
-        return result;
+    if (!on || result != MPI_SUCCESS || is_null(*place))
+        return over(result);
     auto *maker = new (maker_memory(sizeof(MakerBy<Make>))) MakerBy<Make>(make);
     maker->parent = comm_;
     maker->comm = object_of(comm);
@@ -258,7 +274,16 @@ uint64_t start(bookmark::Comm *comm);
 template <class Handle>
 uint64_t started(Handle handle)
 {
+    const Heard from_here;
     return on ? start(counted(handle)) : 0;
+}
+// What the library says of it, in the first call since.
+inline int begun(int result, MPI_Comm comm)
+{
+    const int error = Heard::since(result);
+    if (__builtin_expect(error != MPI_SUCCESS, 0) && on && counted(comm) != nullptr)
+        failed(*counted(comm), error);
+    return result;
 }
 
 // A request that the library has made for anything but a message; `queue`: the file of a collective

@@ -20,20 +20,30 @@ namespace {
 
 constexpr uint64_t of_meetings = uint64_t{1} << 41; // no world rank
 
-// Both are like MPI_COMM_WORLD.
+// All are like MPI_COMM_WORLD.
 MPI_Comm meeting_place;
-MPI_Comm bridge; // the library's
+MPI_Comm bridge;       // the library's
+MPI_Comm plain_bridge; // the same, for what shall have no error handler
 
-void build_bridge()
+MPI_Comm like_world()
 {
+    MPI_Comm made = nullptr;
     const auto world = static_cast<MPI_Comm>(object_of(MPI_COMM_WORLD)->real);
     MPI_Group all = nullptr;
     call(stock.Comm_group, world, &all);
     // Not MPI_Comm_dup, which would copy the program's attributes.
-    const int result = call(stock.Comm_create, world, all, &bridge);
+    const int result = call(stock.Comm_create, world, all, &made);
     call(stock.Group_free, &all);
     if (result != MPI_SUCCESS)
         fatal("the MPI library cannot make a communicator like MPI_COMM_WORLD");
+    return made;
+}
+
+void build_bridge()
+{
+    bridge = like_world();
+    if constexpr (abi::world_answers)
+        plain_bridge = like_world();
     // The error handler of the program's communicator hears of errors.
     call(stock.Comm_set_errhandler, bridge,
          static_cast<MPI_Errhandler>(object_of(MPI_ERRORS_RETURN)->real));
@@ -100,31 +110,28 @@ bookmark::CommId meet(const WorldRanks &members, int tag)
     return id;
 }
 
-// The communicator gets the error handler that it would have got.
-void give_handler_of(MPI_Comm parent, MPI_Comm made)
-{
-    MPI_Errhandler handler = nullptr;
-    if (call(stock.Comm_get_errhandler, mpi::real_of(parent), &handler) != MPI_SUCCESS)
-        return;
-    call(stock.Comm_set_errhandler, mpi::real_of(made), handler);
-    call(stock.Errhandler_free, &handler);
-}
-
 int create_group(const WorldRanks &members, MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *made)
 {
     Made created(made);
+    MPI_Errhandler handler = nullptr; // that it would have got
+    call(stock.Comm_get_errhandler, mpi::real_of(comm), &handler);
+    const bool is_plain = has_no_handler(object_of(comm), handler);
     open_epoch();
     const bookmark::CommId id = meet(members, tag);
-    const int result = done(
-        call(stock.Comm_create_group, bridge, mpi::real_of(group), tag, created.place()), created);
-    if (result == MPI_SUCCESS) {
-        give_handler_of(comm, *made);
+    const int result = done(call(stock.Comm_create_group, is_plain ? plain_bridge : bridge,
+                                 mpi::real_of(group), tag, created.place()),
+                            created);
+    if (result == MPI_SUCCESS && created.is_something()) {
+        if (!is_plain) {
+            call(stock.Comm_set_errhandler, mpi::real_of(*made), handler);
+            object_of(*made)->handler = Object::Handler::own;
+        }
         if (id != 0)
             count_made(object_of(*made), id);
     }
     close_epoch();
-    return result == MPI_SUCCESS ? result
-                                 : call(stock.Comm_call_errhandler, mpi::real_of(comm), result);
+    call(stock.Errhandler_free, &handler);
+    return result == MPI_SUCCESS || is_plain ? result : tell_error(comm, result);
 }
 
 void meet_leader(int other, int tag)
@@ -133,7 +140,7 @@ void meet_leader(int other, int tag)
                   MPI_STATUS_IGNORE);
 }
 
-[[maybe_unused]] void meet_leader(const WorldRanks &members, int leader, int tag)
+void meet_leader(const WorldRanks &members, int leader, int tag)
 {
     if (leader >= 0 && static_cast<size_t>(leader) < members.size())
         meet_leader(members[static_cast<size_t>(leader)], tag);
@@ -193,7 +200,7 @@ EXPORTED int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI
     const Inside inside;
     const rank::WorldRanks members =
         rank::members_of(group != nullptr ? mpi::real_of(group) : nullptr);
-    if (!members.empty())
+    if (!members.empty() && made != nullptr) // else the library complains
         return rank::create_group(members, comm, group, tag, made);
     Made created(made);
     const int result = done(call(stock.Comm_create_group, mpi::real_of(comm), mpi::real_of(group),
@@ -215,10 +222,7 @@ EXPORTED int PMPI_Intercomm_create(MPI_Comm comm, int leader, MPI_Comm peer, int
 }
 ALIAS(MPI_Intercomm_create, PMPI_Intercomm_create)
 
-#ifdef OPEN_MPI
-
-// Since 5.0: the same without a communicator that they come from, told apart by strings. The
-// library does it by its launcher, so there are no messages of its own that could be mistaken.
+// The same without a communicator that they come from, told apart by strings.
 namespace {
 
 constexpr char create_name[] = "PMPI_Comm_create_from_group";
@@ -233,7 +237,7 @@ int number_of(const char *text)
     uint32_t sum = 2166136261U;
     for (; *text != 0; text++)
         sum = (sum ^ static_cast<unsigned char>(*text)) * 16777619U;
-    return static_cast<int>(sum >> 1 & 0x3fffffff);
+    return static_cast<int>(sum >> 4); // MPICH's highest tag is 2^28 - 1
 }
 
 rank::WorldRanks members_of(MPI_Group group)
@@ -288,5 +292,3 @@ EXPORTED int PMPI_Intercomm_create_from_groups(MPI_Group local, int leader, MPI_
     return meet ? result : rank::uncounted(result, made, "MPI_Intercomm_create_from_groups");
 }
 ALIAS(MPI_Intercomm_create_from_groups, PMPI_Intercomm_create_from_groups)
-
-#endif

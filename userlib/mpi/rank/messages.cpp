@@ -21,7 +21,8 @@ int begin_send(IsendFunction begin, const void *buf, int count, MPI_Datatype typ
     Sent sent(comm, dest, count, type);
     const int result = sent.done(call(begin, buf, count, mpi::real_of(type), dest, tag,
                                       mpi::real_of(comm), request != nullptr ? &real : nullptr));
-    if (result != MPI_SUCCESS || request == nullptr)
+    // Or refused, and a handler of the program's has made a success of that.
+    if (result != MPI_SUCCESS || real == nullptr || real == real_null_request())
         return result;
     Object *object = make_object(Kind::Request, real);
     Request &r = *begin_record<Request>(object);
@@ -43,7 +44,7 @@ int send(SendFunction blocking, IsendFunction begin, const void *buf, int count,
     if (many) {
         MPI_Request request = nullptr;
         const int result = begin_send(begin, buf, count, type, dest, tag, comm, &request);
-        return result == MPI_SUCCESS ? Wait(&request, MPI_STATUS_IGNORE) : result;
+        return request != nullptr ? Wait(&request, MPI_STATUS_IGNORE) : result;
     }
     Sent sent(comm, dest, count, type);
     return sent.done(call(blocking, buf, count, mpi::real_of(type), dest, tag, mpi::real_of(comm)));
@@ -103,8 +104,10 @@ int Ibsend(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI
     return begin_send(stock.Ibsend, buf, count, type, dest, tag, comm, request);
 }
 
-int Irecv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-          MPI_Request *request)
+namespace {
+
+int begin_receive(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+                  bool blocking, MPI_Request *request)
 {
     if (is_for_library(comm, source, count, type)) {
         Made made(request);
@@ -114,13 +117,22 @@ int Irecv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm
         return tracked(result, request);
     }
     Request &r = make_request(Use::receive, counted(comm), source, tag, buf, count, type);
+    r.blocking = blocking;
     MPI_Request handle = handle_of_request(r);
     const int result = post(r);
-    if (result == MPI_SUCCESS)
+    if (r.active)
         *request = handle;
     else
         release(&handle);
     return result;
+}
+
+} // namespace
+
+int Irecv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+          MPI_Request *request)
+{
+    return begin_receive(buf, count, type, source, tag, comm, false, request);
 }
 
 int Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
@@ -130,11 +142,12 @@ int Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm 
         return call(stock.Recv, buf, count, mpi::real_of(type), source, tag, mpi::real_of(comm),
                     status);
     bookmark::Comm &counters = *counted(comm);
-    if (many || attention || !counters.drained.empty()) {
+    if (many || attention || !counters.drained.empty() || has_special_handler(object_of(comm))) {
         MPI_Request request = nullptr;
-        const int result = Irecv(buf, count, type, source, tag, comm, &request);
-        return result == MPI_SUCCESS ? Wait(&request, status) : result;
+        const int result = begin_receive(buf, count, type, source, tag, comm, true, &request);
+        return request != nullptr ? Wait(&request, status) : result;
     }
+    const Heard heard;
     spin::Receive quick = {.buffer = buf,
                            .count = count,
                            .type = mpi::real_of(type),
@@ -146,15 +159,16 @@ int Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm 
     call(spin::receive, &quick);
     if (quick.wait.flag != 0) {
         counters.received(quick.wait.status.MPI_SOURCE, abi::bytes_in(quick.wait.status));
-        if (abi::is_truncation(quick.wait.error))
+        if (abi::is_truncation(heard.of(quick.wait.error)))
             engine->receives().truncated();
         set_status(status, quick.wait.status);
         return quick.wait.error;
     }
-    if (quick.wait.error != MPI_SUCCESS)
+    if (quick.wait.error != MPI_SUCCESS || quick.request == nullptr)
         return quick.wait.error;
     // A checkpoint is wanted: from here on it is a receive as any other.
     Request &r = make_request(Use::receive, &counters, source, tag, buf, count, type);
+    r.blocking = true;
     *real_place(r) = quick.request;
     engine->receives().posted(r);
     r.active = true;
@@ -166,12 +180,13 @@ int Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest
              void *recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag,
              MPI_Comm comm, MPI_Status *status)
 {
-    MPI_Request requests[2];
-    int result = Irecv(recvbuf, recvcount, recvtype, source, recvtag, comm, &requests[0]);
-    if (result != MPI_SUCCESS)
+    MPI_Request requests[2] = {};
+    int result =
+        begin_receive(recvbuf, recvcount, recvtype, source, recvtag, comm, true, &requests[0]);
+    if (requests[0] == nullptr)
         return result;
     result = Isend(sendbuf, sendcount, sendtype, dest, sendtag, comm, &requests[1]);
-    if (result != MPI_SUCCESS) {
+    if (requests[1] == nullptr) {
         Cancel(&requests[0]);
         Request_free(&requests[0]);
         return result;

@@ -118,7 +118,7 @@ int first_tag(int peer, int partitions)
 
 int refuse(int error)
 {
-    return call(stock.Comm_call_errhandler, mpi::real_of(MPI_COMM_WORLD), error);
+    return tell_error(MPI_COMM_WORLD, error);
 }
 
 bool fits(const Appointment &a, int from, const Partitioned &p)
@@ -343,7 +343,7 @@ int make_partitioned(bool sends, const void *buf, int partitions, MPI_Count coun
     const bool nobody = peer == MPI_PROC_NULL;
     if (partitions < 0 || count < 0 || count > INT_MAX || tag < 0 ||
         (!nobody && (peer < 0 || uint32_t(peer) >= counters->peer_count())))
-        return call(stock.Comm_call_errhandler, mpi::real_of(comm), MPI_ERR_ARG);
+        return tell_error(comm, MPI_ERR_ARG);
     Request &r = make_request(Use::partitioned, counters, peer, tag, buf, 0, type);
     r.source = peer;
     r.persistent = true;

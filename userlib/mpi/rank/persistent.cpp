@@ -13,34 +13,21 @@ namespace {
 
 // The library looks at the arguments, as it would natively.
 template <class Init, class Buffer>
-int check(Init init, Buffer buf, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm)
+int describe(Init init, Use use, Mode mode, Buffer buf, int count, MPI_Datatype type, int peer,
+             int tag, MPI_Comm comm, MPI_Request *request)
 {
     MPI_Request real = nullptr;
-    const int result =
-        call(init, buf, count, mpi::real_of(type), peer, tag, mpi::real_of(comm), &real);
-    if (result == MPI_SUCCESS)
-        call(stock.Request_free, &real);
-    return result;
-}
-
-int describe(Use use, Mode mode, const void *buf, int count, MPI_Datatype type, int peer, int tag,
-             MPI_Comm comm, MPI_Request *request)
-{
+    const int result = call(init, buf, count, mpi::real_of(type), peer, tag, mpi::real_of(comm),
+                            request != nullptr ? &real : nullptr);
+    // Or refused, and a handler of the program's has made a success of that.
+    if (result != MPI_SUCCESS || real == nullptr || real == real_null_request())
+        return result;
+    call(stock.Request_free, &real);
     Request &r = make_request(use, counted(comm), peer, tag, buf, count, type);
     r.mode = mode;
     r.persistent = true;
     *request = handle_of_request(r);
     return MPI_SUCCESS;
-}
-
-template <class Init>
-int describe_send(Init init, Mode mode, const void *buf, int count, MPI_Datatype type, int dest,
-                  int tag, MPI_Comm comm, MPI_Request *request)
-{
-    const int result = check(init, buf, count, type, dest, tag, comm);
-    return result != MPI_SUCCESS
-               ? result
-               : describe(Use::send, mode, buf, count, type, dest, tag, comm, request);
 }
 
 // A receive from nobody.
@@ -59,37 +46,36 @@ int complete_at_once(Request &r)
 int Send_init(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm,
               MPI_Request *request)
 {
-    return describe_send(stock.Send_init, Mode::standard, buf, count, type, dest, tag, comm,
-                         request);
+    return describe(stock.Send_init, Use::send, Mode::standard, buf, count, type, dest, tag, comm,
+                    request);
 }
 
 int Bsend_init(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm,
                MPI_Request *request)
 {
-    return describe_send(stock.Bsend_init, Mode::buffered, buf, count, type, dest, tag, comm,
-                         request);
+    return describe(stock.Bsend_init, Use::send, Mode::buffered, buf, count, type, dest, tag, comm,
+                    request);
 }
 
 int Rsend_init(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm,
                MPI_Request *request)
 {
-    return describe_send(stock.Rsend_init, Mode::ready, buf, count, type, dest, tag, comm, request);
+    return describe(stock.Rsend_init, Use::send, Mode::ready, buf, count, type, dest, tag, comm,
+                    request);
 }
 
 int Ssend_init(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm,
                MPI_Request *request)
 {
-    return describe_send(stock.Ssend_init, Mode::synchronous, buf, count, type, dest, tag, comm,
-                         request);
+    return describe(stock.Ssend_init, Use::send, Mode::synchronous, buf, count, type, dest, tag,
+                    comm, request);
 }
 
 int Recv_init(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
               MPI_Request *request)
 {
-    const int result = check(stock.Recv_init, buf, count, type, source, tag, comm);
-    return result != MPI_SUCCESS ? result
-                                 : describe(Use::receive, Mode::standard, buf, count, type, source,
-                                            tag, comm, request);
+    return describe(stock.Recv_init, Use::receive, Mode::standard, buf, count, type, source, tag,
+                    comm, request);
 }
 
 int Start(MPI_Request *request)
@@ -99,7 +85,7 @@ int Start(MPI_Request *request)
         if (r->use == Use::partitioned)
             return start_partitioned(*r);
         if (r->comm != nullptr && r->comm->user == nullptr && r->use != Use::other)
-            return call(stock.Comm_call_errhandler, mpi::real_of(MPI_COMM_WORLD), MPI_ERR_COMM);
+            return tell_error(MPI_COMM_WORLD, MPI_ERR_COMM);
         if (r->use == Use::send)
             return begin_send(*r);
         if (r->use == Use::receive)

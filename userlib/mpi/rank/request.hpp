@@ -7,7 +7,7 @@
 #pragma once
 
 #include "mpi/bookmark/mpi.hpp"
-#include "mpi/wrap/handles.hpp"
+#include "mpi/wrap/heard.hpp"
 
 #include <atomic>
 #include <new>
@@ -32,6 +32,7 @@ struct Request : bookmark::Receive {
     Use use = Use::unknown;
     Mode mode = Mode::standard;
     bool persistent = false;
+    bool blocking = false; // of MPI_Recv or the like
     bool active = false;
     bool complete = false;          // `status` and `error` tell how; the program has not asked yet
     bool untold = false;            // the program's error handler has not heard of the error
@@ -101,6 +102,15 @@ inline bool is_null(MPI_Request request)
 inline Request *request_of(MPI_Request request)
 {
     return is_null(request) ? nullptr : record_in<Request>(object_of(request));
+}
+
+// A receive whose error is its communicator's affair, when it is waited for by itself, where others
+// are MPI_COMM_WORLD's (abi::world_answers). The library does not know that.
+inline bool asks_communicator(const Request &request)
+{
+    return abi::world_answers && request.use == Use::receive &&
+           (request.persistent || request.blocking) && request.comm->user != nullptr &&
+           has_special_handler(static_cast<Object *>(request.comm->user));
 }
 
 // The library's own handle, which it writes to.

@@ -55,7 +55,7 @@ void receive(Receive *r)
     r->wait.error =
         stock.Irecv(r->buffer, r->count, r->type, r->source, r->tag, r->comm, &r->request);
     r->wait.request = &r->request;
-    if (r->wait.error == MPI_SUCCESS)
+    if (r->request != nullptr && r->wait.error == MPI_SUCCESS)
         wait_one(&r->wait);
 }
 

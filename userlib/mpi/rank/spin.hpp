@@ -29,8 +29,8 @@ struct Receive {
     int source;
     int tag;
     MPI_Comm comm;
-    MPI_Request request;
-    One wait; // flag is false, too, when the receive could not begin
+    MPI_Request request; // null: the library has refused it, whatever a handler made of that
+    One wait;            // flag is false, too, when the receive could not begin
 };
 void receive(Receive *receive);
 

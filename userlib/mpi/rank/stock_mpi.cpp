@@ -3,6 +3,7 @@
 #include "functions.gen.hpp"
 #include "mpi/rank/meetings.hpp"
 #include "mpi/wrap/fatal.hpp"
+#include "mpi/wrap/heard.hpp"
 
 #include <algorithm>
 #include <climits>
@@ -117,6 +118,7 @@ bool StockMpi::test(Receive &receive, Arrival &arrival)
         return false;
     int flag = 0;
     MPI_Status status = {};
+    const QuietWorld quiet;
     const int result = call(stock.Request_get_status, *real_place(r), &flag, &status);
     if (flag == 0)
         return false;
@@ -135,6 +137,7 @@ Withdrawal StockMpi::withdraw(Receive &receive, Arrival &arrival)
     call(stock.Cancel, real_place(r));
     if (r.lent) // by another thread, which will see what came of it
         return Withdrawal::arriving;
+    const QuietWorld quiet;
     const int result = call(stock.Request_get_status, *real_place(r), &flag, &status);
     if (flag == 0)
         return Withdrawal::arriving;

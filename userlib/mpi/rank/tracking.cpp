@@ -17,7 +17,9 @@ uint64_t bytes_of(int count, MPI_Datatype type)
     auto known = reinterpret_cast<uint64_t>(object->traffic);
     if (__builtin_expect(known == 0, 0)) {
         MPI_Count size = 0;
-        call(stock.Type_size_x, static_cast<MPI_Datatype>(object->real), &size);
+        if (object != null_object(Kind::Datatype) &&
+            !is_no_object(object)) // no error but the call's
+            call(stock.Type_size_x, static_cast<MPI_Datatype>(object->real), &size);
         known = size > 0 ? static_cast<uint64_t>(size) + 1 : 1;
         object->traffic = reinterpret_cast<void *>(known);
     }
@@ -46,6 +48,44 @@ uint64_t start(bookmark::Comm *comm)
     const Engine::Busy busy(*engine);
     engine->rank().start(*comm);
     return comm->clock;
+}
+
+namespace {
+
+// Other errors may be of what has begun: a message that was too long, a process that is gone.
+bool is_of_arguments(int error)
+{
+    int what = MPI_ERR_UNKNOWN;
+    call(stock.Error_class, error, &what);
+    switch (what) {
+    case MPI_ERR_ARG:
+    case MPI_ERR_ASSERT:
+    case MPI_ERR_BUFFER:
+    case MPI_ERR_COMM:
+    case MPI_ERR_COUNT:
+    case MPI_ERR_DIMS:
+    case MPI_ERR_GROUP:
+    case MPI_ERR_INFO:
+    case MPI_ERR_OP:
+    case MPI_ERR_RANK:
+    case MPI_ERR_RMA_SYNC:
+    case MPI_ERR_ROOT:
+    case MPI_ERR_TOPOLOGY:
+    case MPI_ERR_TYPE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+} // namespace
+
+void failed(bookmark::Comm &comm, int error)
+{
+    if (!is_of_arguments(error))
+        return;
+    const Engine::Busy busy(*engine);
+    engine->rank().refused(comm);
 }
 
 int track(int result, MPI_Request *place, Use use, const Object *queue)

@@ -40,7 +40,7 @@ class Natives
             indices_ = reinterpret_cast<int *>(real_ + count_);
         }
         for (size_t i = 0; i < count_; i++)
-            real_[i] = is_active(requests[i]) ? mpi::real_of(requests[i]) : real_null_request();
+            real_[i] = is_active(requests_[i]) ? mpi::real_of(requests_[i]) : real_null_request();
         wait = {.count = static_cast<int>(count_),
                 .requests = real_,
                 .statuses = statuses_,
@@ -65,13 +65,12 @@ class Natives
     bool usable() const { return usable_; }
 
     // The library has completed the i-th, as status j says: the program's handle is given back.
-    void complete(size_t i, size_t j, MPI_Status *status)
+    void complete(size_t i, size_t j, int error, MPI_Status *status)
     {
         Request *r = request_of(requests_[i]);
         if (r != nullptr && r->active) {
             object_of(requests_[i])->real = real_[i];
-            completed_natively(*r, statuses_[j],
-                               wait.error != MPI_SUCCESS ? statuses_[j].MPI_ERROR : MPI_SUCCESS);
+            completed_natively(*r, statuses_[j], error, error);
             release(&requests_[i]);
         }
         set_status(status, statuses_[j]);
@@ -81,7 +80,12 @@ class Natives
         const Request *r = request_of(requests_[i]);
         return r != nullptr && r->active && statuses_[i].MPI_ERROR == MPI_ERR_PENDING;
     }
-    const MPI_Status &status(size_t i) const { return statuses_[i]; }
+    // What the library has said, of all and, if that is an error, of the i-th.
+    int said() const { return heard_.of(wait.error); }
+    int said(size_t i) const
+    {
+        return said() != MPI_SUCCESS ? statuses_[i].MPI_ERROR : MPI_SUCCESS;
+    }
 
     spin::Many wait = {};
 
@@ -111,6 +115,7 @@ class Natives
     }
 
     static constexpr size_t few = 64;
+    Heard heard_;
     size_t count_;
     MPI_Request *requests_;
     bool usable_ = false;
@@ -132,15 +137,16 @@ MPI_Status *at(MPI_Status *statuses, size_t i)
 int hand_over_all(size_t count, MPI_Request *requests, MPI_Status *statuses)
 {
     int result = MPI_SUCCESS;
+    Untold untold;
     for (size_t i = 0; i < count; i++) {
         MPI_Status *status = at(statuses, i);
-        const int error = hand_over(&requests[i], status);
+        const int error = hand_over(&requests[i], status, untold);
         if (error != MPI_SUCCESS)
             result = MPI_ERR_IN_STATUS;
         if (status != MPI_STATUS_IGNORE)
             status->MPI_ERROR = error;
     }
-    return result;
+    return result != MPI_SUCCESS ? in_status(untold) : result;
 }
 
 // What the library has said of all of them, at once.
@@ -148,14 +154,14 @@ int natively_all(Natives &natives, size_t count, MPI_Status *statuses)
 {
     for (size_t i = 0; i < count; i++) {
         MPI_Status *status = at(statuses, i);
-        if (natives.wait.error != MPI_SUCCESS && natives.is_pending(i)) {
+        if (natives.said() != MPI_SUCCESS && natives.is_pending(i)) {
             if (status != MPI_STATUS_IGNORE)
                 status->MPI_ERROR = MPI_ERR_PENDING;
             continue;
         }
-        const int error = natives.status(i).MPI_ERROR;
-        natives.complete(i, i, status);
-        if (status != MPI_STATUS_IGNORE && natives.wait.error != MPI_SUCCESS)
+        const int error = natives.said(i);
+        natives.complete(i, i, error, status);
+        if (status != MPI_STATUS_IGNORE && natives.said() != MPI_SUCCESS)
             status->MPI_ERROR = error;
     }
     return natives.wait.error;
@@ -165,7 +171,7 @@ int natively_any(Natives &natives, int *index, MPI_Status *status)
 {
     *index = natives.wait.index;
     if (*index != MPI_UNDEFINED)
-        natives.complete(static_cast<size_t>(*index), 0, status);
+        natives.complete(static_cast<size_t>(*index), 0, natives.said(), status);
     else
         set_empty(status);
     return natives.wait.error;
@@ -178,10 +184,10 @@ int natively_some(Natives &natives, int *outcount, int indices[], MPI_Status *st
         return natives.wait.error;
     for (size_t j = 0; j < static_cast<size_t>(*outcount); j++) {
         MPI_Status *status = at(statuses, j);
-        const int error = natives.status(j).MPI_ERROR;
+        const int error = natives.said(j);
         indices[j] = natives.wait.indices[j];
-        natives.complete(static_cast<size_t>(indices[j]), j, status);
-        if (status != MPI_STATUS_IGNORE && natives.wait.error != MPI_SUCCESS)
+        natives.complete(static_cast<size_t>(indices[j]), j, error, status);
+        if (status != MPI_STATUS_IGNORE && natives.said() != MPI_SUCCESS)
             status->MPI_ERROR = error;
     }
     return natives.wait.error;
@@ -229,6 +235,7 @@ int hand_over_some(size_t count, MPI_Request *requests, int *outcount, int indic
                    MPI_Status *statuses, size_t &active)
 {
     int result = MPI_SUCCESS;
+    Untold untold;
     active = 0;
     *outcount = 0;
     for (size_t i = 0; i < count; i++) {
@@ -240,7 +247,7 @@ int hand_over_some(size_t count, MPI_Request *requests, int *outcount, int indic
         const auto j = static_cast<size_t>((*outcount)++);
         indices[j] = static_cast<int>(i);
         MPI_Status *status = at(statuses, j);
-        const int error = hand_over(&requests[i], status);
+        const int error = hand_over(&requests[i], status, untold);
         if (error != MPI_SUCCESS)
             result = MPI_ERR_IN_STATUS;
         if (status != MPI_STATUS_IGNORE)
@@ -248,7 +255,7 @@ int hand_over_some(size_t count, MPI_Request *requests, int *outcount, int indic
     }
     if (active == 0)
         *outcount = MPI_UNDEFINED;
-    return result;
+    return result != MPI_SUCCESS ? in_status(untold) : result;
 }
 
 } // namespace
@@ -261,11 +268,15 @@ int Wait(MPI_Request *request, MPI_Status *status)
         return MPI_SUCCESS;
     }
     mark_lent(*r);
-    if (may_lend() && is_native(*r)) {
+    const bool is_special = asks_communicator(*r);
+    if (may_lend() && is_native(*r) && !(is_special && many)) {
         spin::One quick = {.request = real_place(*r), .status = {}, .flag = 0, .error = 0};
+        const QuietWorld quiet(is_special);
+        const Heard heard;
         call(spin::wait_one, &quick);
         if (quick.flag != 0)
-            completed_natively(*r, quick.status, quick.error);
+            completed_natively(*r, quick.status, quick.error, heard.of(quick.error));
+        r->untold = is_special && quick.error != MPI_SUCCESS;
     }
     give_back(*r);
     while (!poll(*r))
@@ -277,6 +288,16 @@ int Wait(MPI_Request *request, MPI_Status *status)
 int Test(MPI_Request *request, int *flag, MPI_Status *status)
 {
     Request *r = request_of(*request);
+    if (r != nullptr && r->active) {
+        mark_lent(*r);
+        const bool lent = may_lend() && is_native(*r) && !asks_communicator(*r);
+        if (lent)
+            test_natively(*r);
+        give_back(*r);
+        *flag = 0;
+        if (lent && !r->complete && !attention)
+            return MPI_SUCCESS;
+    }
     *flag = r == nullptr || poll(*r);
     if (*flag == 0) {
         if (attention)
@@ -445,8 +466,9 @@ int Request_free(MPI_Request *request)
         return call(stock.Request_free, &none);
     drop_orphans();
     const bool over = r->use != Use::unknown && poll(*r);
+    int result = MPI_SUCCESS;
     if (r->use == Use::unknown)
-        call(stock.Request_free, real_place(*r));
+        result = call(stock.Request_free, real_place(*r));
     else if (over)
         forget_persistent(*r);
     if (over || r->use == Use::unknown) {
@@ -456,7 +478,7 @@ int Request_free(MPI_Request *request)
         make_orphan(*r);
         *request = handle_of<MPI_Request>(null_object(Kind::Request));
     }
-    return MPI_SUCCESS;
+    return result;
 }
 
 int Cancel(MPI_Request *request)

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <new>
+#include <sched.h>
 
 namespace cryo::mpi::rank {
 
@@ -129,7 +130,7 @@ void close_epoch()
 void touch(Window &window, int target)
 {
     const uint8_t before =
-        __atomic_fetch_or(&window.marks[target], Window::dirty, __ATOMIC_RELAXED);
+        __atomic_fetch_or(&window.marks[target], Window::dirty, __ATOMIC_SEQ_CST);
     if ((before & Window::dirty) == 0 && window.busy++ == 0)
         open_epoch();
 }
@@ -139,7 +140,7 @@ void finished(Window &window, int target)
     if (!has_target(window, target))
         return;
     const auto others = static_cast<uint8_t>(~Window::dirty);
-    const uint8_t before = __atomic_fetch_and(&window.marks[target], others, __ATOMIC_RELAXED);
+    const uint8_t before = __atomic_fetch_and(&window.marks[target], others, __ATOMIC_SEQ_CST);
     if ((before & Window::dirty) != 0 && --window.busy == 0)
         close_epoch();
 }
@@ -188,9 +189,40 @@ void meet_targets(Window &window, MPI_Group targets)
 void tell_targets(Window &window)
 {
     say(window, window.targets, window.target_count, end_tag);
+    forget_targets(window);
+}
+
+void forget_targets(Window &window)
+{
     give(window.targets, static_cast<size_t>(window.target_count));
     window.started = false;
 }
+
+void Ending::begin(Window &window)
+{
+    window.ending++;
+    while (window.flushed != 0)
+        sched_yield();
+}
+
+namespace {
+
+void flush(Window &window)
+{
+    auto real = static_cast<MPI_Win>(window.object->real);
+    if (window.all_locked) {
+        finished_all(window);
+        call(stock.Win_flush_all, real);
+    }
+    for (int target = 0; window.shared_locks > 0 && target < window.peers; target++) {
+        if (window.marks[target] != (Window::dirty | Window::shared_lock))
+            continue;
+        finished(window, target);
+        call(stock.Win_flush, target, real);
+    }
+}
+
+} // namespace
 
 void flush_windows()
 {
@@ -198,17 +230,10 @@ void flush_windows()
     for (Window *window = windows; window != nullptr; window = window->older) {
         if (window->busy == 0)
             continue;
-        auto real = static_cast<MPI_Win>(window->object->real);
-        if (window->all_locked) {
-            finished_all(*window);
-            call(stock.Win_flush_all, real);
-        }
-        for (int target = 0; window->shared_locks > 0 && target < window->peers; target++) {
-            if (window->marks[target] != (Window::dirty | Window::shared_lock))
-                continue;
-            finished(*window, target);
-            call(stock.Win_flush, target, real);
-        }
+        window->flushed++;
+        if (window->ending == 0) // or that thread looks at it when it has
+            flush(*window);
+        window->flushed--;
     }
 }
 

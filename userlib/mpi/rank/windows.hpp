@@ -5,19 +5,22 @@
 // be incomplete, while it holds an exclusive lock, between MPI_Win_post and _wait and between
 // _start and _complete. What only waits for a flush is flushed when a checkpoint comes.
 //
-//     access(win, target);                 // before an operation
-//     finished(*window_of(win), target);   // before what completes it
+//     Operation operation(win, target);         // while the library is called for one
+//     return operation.over(call(...));
+//     const Ending ending(window);              // while a lock is given back
+//     finished(*window_of(win), target);        // before what completes operations
 //
 // Closing comes before the library's call: a rank stands still at the end of a wrapper at the
-// earliest, and what begins meanwhile is open again.
+// earliest, and what begins meanwhile is open again. With several threads in MPI one may flush
+// while another one's operation is on its way to the library: so it is marked once more when the
+// library has it. And none may flush under a lock that another one gives back.
 //
 // A window has a communicator of its own: for its clock, for its members after a restart, and for
 // the messages by which post and start, complete and wait find each other. The library's own ways
 // for that could not be left when a checkpoint comes.
 #pragma once
 
-#include "mpi/rank/inside.hpp"
-#include "mpi/wrap/handles.hpp"
+#include "mpi/wrap/heard.hpp"
 
 #include <atomic>
 
@@ -38,8 +41,10 @@ struct Window {
     int peers;
     uint8_t *marks;             // of each target
     std::atomic<uint32_t> busy; // targets that are dirty
-    uint32_t shared_locks;
-    bool all_locked;
+    std::atomic<uint32_t> shared_locks;
+    std::atomic<bool> all_locked;
+    std::atomic<uint32_t> ending;  // threads that give locks back
+    std::atomic<uint32_t> flushed; // by a thread that shall stand still
     int all_assert;
     bool fenced; // an epoch may follow the last fence
     bool started, exposed;
@@ -79,14 +84,66 @@ void open_epoch();
 void close_epoch();
 
 void touch(Window &window, int target);
-inline void access(MPI_Win win, int target)
-{
-    Window *window = window_of(win);
-    if (window != nullptr && has_target(*window, target) &&
-        __builtin_expect((window->marks[target] & Window::dirty) == 0, 0))
-        touch(*window, target);
-}
 void finished(Window &window, int target);
+
+class Operation
+{
+  public:
+    Operation(MPI_Win win, int target) : window_(window_of(win)), target_(target)
+    {
+        if (window_ != nullptr && !has_target(*window_, target))
+            window_ = nullptr;
+        if (window_ != nullptr &&
+            __builtin_expect((window_->marks[target] & Window::dirty) == 0, 0)) {
+            touch(*window_, target);
+            is_first_ = true;
+        }
+    }
+    ~Operation()
+    {
+        if (__builtin_expect(many, 0) && window_ != nullptr)
+            touch(*window_, target_); // who flushes sees the operation, or this is after it
+    }
+    Operation(const Operation &) = delete;
+    Operation &operator=(const Operation &) = delete;
+
+    // What the library says of it. One that is refused leaves nothing to be flushed.
+    int over(int result)
+    {
+        if (__builtin_expect(heard_.of(result) != MPI_SUCCESS, 0) && is_first_ && !many)
+            finished(*window_, target_);
+        return result;
+    }
+
+  private:
+    Heard heard_;
+    Window *window_;
+    int target_;
+    bool is_first_ = false;
+};
+
+class Ending
+{
+  public:
+    explicit Ending(Window *window) : window_(many ? window : nullptr)
+    {
+        if (window_ != nullptr)
+            begin(*window_);
+    }
+    ~Ending()
+    {
+        if (window_ != nullptr)
+            window_->ending--;
+    }
+    Ending(const Ending &) = delete;
+    Ending &operator=(const Ending &) = delete;
+
+  private:
+    static void begin(Window &window);
+
+    Window *window_;
+};
+
 void finished_all(Window &window);
 
 // Post, start, complete and wait, as messages.
@@ -95,6 +152,7 @@ void unexpose(Window &window);
 bool is_unexposed(Window &window); // asks
 void meet_targets(Window &window, MPI_Group targets);
 void tell_targets(Window &window);
+void forget_targets(Window &window);
 
 // In a thread that shall stand still: flushes what may be flushed.
 void flush_windows();

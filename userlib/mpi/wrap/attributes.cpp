@@ -3,6 +3,7 @@
 #include "mpi/wrap/attributes.hpp"
 #include "mpi/wrap/callback.hpp"
 #include "mpi/wrap/fatal.hpp"
+#include "mpi/wrap/fortran.hpp"
 #include "mpi/wrap/fortran_values.hpp"
 #include "mpi/wrap/keyvals.hpp"
 #include "mpi/wrap/windows.hpp"
@@ -56,6 +57,16 @@ int keep_copied(FortranValue *from, bool in_fortran, void **copy)
     return made != nullptr ? MPI_SUCCESS : MPI_ERR_NO_MEM;
 }
 
+// Open MPI's library for C++ looks into a communicator for its kind.
+template <class Handle>
+Handle to_show(Handle real)
+{
+    Object *object = find_object(kind_of<Handle>, real);
+    if constexpr (kind_of<Handle> == Kind::Comm)
+        mirror_communicator(object);
+    return handle_of<Handle>(object);
+}
+
 // Called by the stock library, in the capsule.
 template <class Handle, class Copy, class Delete>
 int copy_attribute(Handle from, int keyval, void *extra, void *value, void *copy, int *flag)
@@ -75,7 +86,7 @@ int copy_attribute(Handle from, int keyval, void *extra, void *value, void *copy
                       number_of(known(from)), keyval, ours->extra_state,
                       KeyvalProxies::type_of(number != nullptr), in_words(value), copied, flag);
     else
-        result = call_home(ours->copy, known(from), keyval, ours->extra_state, value, copy, flag);
+        result = call_home(ours->copy, to_show(from), keyval, ours->extra_state, value, copy, flag);
     return result == MPI_SUCCESS && *flag != 0 ? keep_copied(number, by_proxy, copied) : result;
 }
 
@@ -90,7 +101,7 @@ int delete_attribute(Handle from, int keyval, void *value, void *extra)
             ours->proxies.remove, reinterpret_cast<void *>(ours->remove), number_of(known(from)),
             keyval, KeyvalProxies::type_of(number != nullptr), in_words(value), ours->extra_state);
     else if (ours->remove != nullptr)
-        result = call_home(ours->remove, known(from), keyval, value, ours->extra_state);
+        result = call_home(ours->remove, to_show(from), keyval, value, ours->extra_state);
     if (number != nullptr && result == MPI_SUCCESS)
         drop_fortran_value(number);
     return result;

@@ -2,12 +2,15 @@
 // Error handlers of the program's, for communicators, windows and files.
 #include "mpi/wrap/callback.hpp"
 #include "mpi/wrap/fatal.hpp"
+#include "mpi/wrap/heard.hpp"
 #include "mpi/wrap/replay_kinds.hpp"
 #include "mpi/wrap/wrapper.hpp"
 
 #include <utility>
 
 namespace cryo::mpi {
+
+__thread LastError last_error;
 
 namespace {
 
@@ -21,25 +24,101 @@ using FortranHandler = void(MPI_Fint *, MPI_Fint *, ...);
 
 template <class Handle>
 Slots<most> handlers;
+enum class Language : uint8_t { c, fortran, cxx };
 template <class Handle>
-bool is_fortran[most]; // a function is written in one language
+Language languages[most]; // a function is written in one language
+
+// What the handler calls itself may be an error, too: this one is noted when it is over.
+template <class Function, class Object>
+void call_handler(Function *handler, Object *object, int *code)
+{
+    const int error = *code;
+    handler(object, code, nullptr);
+    last_error = {.depth = rank::depth, .code = error, .left = *code};
+}
 
 template <class Handle>
 void handle_at_home(Handler<Handle> *handler, Handle *object, int *code)
 {
-    handler(object, code, nullptr);
+    call_handler(handler, object, code);
 }
 
 void handle_in_fortran(FortranHandler *handler, MPI_Fint *object, MPI_Fint *code)
 {
-    handler(object, code, nullptr);
+    call_handler(handler, object, code);
 }
+
+#ifdef OPEN_MPI
+// Functions of the library for C++, if the program has it, which call the program's.
+extern "C" {
+[[gnu::weak]] void ompi_mpi_cxx_comm_errhandler_invoke(MPI_Comm *, int *, const char *, void (*)());
+[[gnu::weak]] void ompi_mpi_cxx_win_errhandler_invoke(MPI_Win *, int *, const char *, void (*)());
+[[gnu::weak]] void ompi_mpi_cxx_file_errhandler_invoke(MPI_File *, int *, const char *, void (*)());
+}
+template <class Handle>
+void (*const in_cxx)(Handle *, int *, const char *, void (*)()) = nullptr;
+template <>
+const auto in_cxx<MPI_Comm> = ompi_mpi_cxx_comm_errhandler_invoke;
+template <>
+const auto in_cxx<MPI_Win> = ompi_mpi_cxx_win_errhandler_invoke;
+template <>
+const auto in_cxx<MPI_File> = ompi_mpi_cxx_file_errhandler_invoke;
+
+template <class Handle>
+void handle_in_cxx(Handle ours, int *code, void (*function)())
+{
+    if (in_cxx<Handle> != nullptr)
+        capsule::call_home(in_cxx<Handle>, &ours, code, static_cast<const char *>(nullptr),
+                           function);
+}
+
+#else
+// Of MPICH's library for C++; calls the program's function.
+void (*in_cxx)(int kind, void *object, int *code, void (*function)());
+
+template <class Handle>
+constexpr int cxx_kind = kind_of<Handle> == Kind::File  ? 1
+                         : kind_of<Handle> == Kind::Win ? 2
+                                                        : 0;
+
+void cxx_at_home(int kind, void *object, int *code, void (*function)())
+{
+    const int error = *code;
+    in_cxx(kind, object, code, function);
+    last_error = {.depth = rank::depth, .code = error, .left = MPI_SUCCESS};
+}
+
+template <class Handle>
+void handle_in_cxx(Handle ours, int *code, void (*function)())
+{
+    capsule::call_home(cxx_at_home, cxx_kind<Handle>, static_cast<void *>(&ours), code, function);
+}
+
+// To the library: after an error it returns success from the function then, because that of C++ has
+// told of the error.
+void call_slot(int /*kind*/, int *object, int *code, void (*function)())
+{
+    reinterpret_cast<Handler<int> *>(function)(object, code, nullptr);
+}
+
+void set_cxx(MPI_Errhandler real)
+{
+    constexpr char name[] = "MPII_Errhandler_set_cxx";
+    const auto set = capsule::function<void (*)(MPI_Errhandler, void (*)())>(name);
+    must_have(set, name);
+    capsule::call(set, real, reinterpret_cast<void (*)()>(call_slot));
+}
+#endif
 
 template <class Handle, size_t slot>
 void handle(Handle *object, int *code, ...)
 {
     Handle ours = known(*object);
-    if (is_fortran<Handle>[slot]) {
+    if (languages<Handle>[slot] == Language::cxx) {
+        handle_in_cxx(ours, code, reinterpret_cast<void (*)()>(handlers<Handle>.at(slot)));
+        return;
+    }
+    if (languages<Handle>[slot] == Language::fortran) {
         MPI_Fint number = fortran_number(ours);
         capsule::call_home(handle_in_fortran,
                            reinterpret_cast<FortranHandler *>(handlers<Handle>.at(slot)), &number,
@@ -118,12 +197,13 @@ class Origins
 Origins origins;
 
 template <class Handle, class Create>
-int create(Create make, Handler<Handle> *function, MPI_Errhandler *handler, bool fortran = false)
+int create(Create make, Handler<Handle> *function, MPI_Errhandler *handler,
+           Language language = Language::c)
 {
     const int slot = handlers<Handle>.find_or_add(reinterpret_cast<void *>(function));
     if (slot < 0)
         fatal("the program uses more than %zu functions as MPI error handlers", most);
-    is_fortran<Handle>[slot] = fortran;
+    languages<Handle>[slot] = language;
     Made made(handler);
     const int result = done(
         capsule::call(make, slot_function<Handle>(static_cast<size_t>(slot)), made.place()), made);
@@ -139,13 +219,16 @@ bool recreate(Create make, HandlerNote &note, Why &why)
     if (!worked(capsule::call(make, slot_function<Handle>(note.slot), &made),
                 "making an error handler again", why))
         return false;
+#ifndef OPEN_MPI
+    if (languages<Handle>[note.slot] == Language::cxx)
+        set_cxx(made);
+#endif
     note.real = made;
     origins.add({made, kind_of<Handle>, note.slot});
     return true;
 }
 
-#ifdef OPEN_MPI
-// Since 5.0.
+// Open MPI has them since 5.0.
 auto create_for_sessions()
 {
     constexpr char name[] = "PMPI_Session_create_errhandler";
@@ -153,9 +236,63 @@ auto create_for_sessions()
     must_have(create, name + 1);
     return create;
 }
+
+#ifndef OPEN_MPI
+// An error handler that has just been created.
+void mark_cxx(MPI_Errhandler real)
+{
+    const Origins::Origin *origin = origins.find(static_cast<void *>(real));
+    Language *all = origin->kind == Kind::Win    ? languages<MPI_Win>
+                    : origin->kind == Kind::File ? languages<MPI_File>
+                                                 : languages<MPI_Comm>;
+    all[origin->slot] = Language::cxx;
+    set_cxx(real);
+}
 #endif
 
 } // namespace
+
+bool has_no_handler(const Object *object, MPI_Errhandler real)
+{
+    return abi::world_answers && object->handler != Object::Handler::own &&
+           real == static_cast<MPI_Errhandler>(object_of(MPI_ERRORS_ARE_FATAL)->real);
+}
+
+bool has_own_handler(Object *object)
+{
+    using Is = Object::Handler;
+    if (!abi::world_answers || object->handler == Is::own)
+        return true;
+    if (object->handler == Is::unknown) {
+        MPI_Errhandler handler = nullptr;
+        capsule::call(stock.Comm_get_errhandler, static_cast<MPI_Comm>(object->real), &handler);
+        object->handler = has_no_handler(object, handler) ? Is::none : Is::own;
+        capsule::call(stock.Errhandler_free, &handler);
+    }
+    return object->handler == Is::own;
+}
+
+MPI_Errhandler QuietWorld::begin()
+{
+    MPI_Errhandler before = nullptr;
+    capsule::call(stock.Comm_get_errhandler, real_of(MPI_COMM_WORLD), &before);
+    capsule::call(stock.Comm_set_errhandler, real_of(MPI_COMM_WORLD), real_of(MPI_ERRORS_RETURN));
+    return before;
+}
+
+void QuietWorld::end(MPI_Errhandler before)
+{
+    capsule::call(stock.Comm_set_errhandler, real_of(MPI_COMM_WORLD), before);
+    capsule::call(stock.Errhandler_free, &before);
+}
+
+int tell_error(MPI_Comm comm, int error)
+{
+    const Heard heard;
+    capsule::call(stock.Comm_call_errhandler,
+                  real_of(has_own_handler(object_of(comm)) ? comm : MPI_COMM_WORLD), error);
+    return heard.returned(error);
+}
 
 bool find_error_handler(void *real, uint32_t &variant, uint32_t &slot)
 {
@@ -179,10 +316,8 @@ bool replay_error_handler(HandlerNote &note, Why &why)
         return recreate<MPI_Win>(stock.Win_create_errhandler, note, why);
     case Kind::File:
         return recreate<MPI_File>(stock.File_create_errhandler, note, why);
-#ifdef OPEN_MPI
     case Kind::Session:
         return recreate<MPI_Session>(create_for_sessions(), note, why);
-#endif
     default:
         return recreate<MPI_Comm>(stock.Comm_create_errhandler, note, why);
     }
@@ -202,24 +337,28 @@ EXPORTED MPI_Errhandler ompi_errhandler_create(int type, void *function, int lan
     const Inside inside;
     if (fortran_is_newer()) // C and Fortran are all the languages there
         language = language != 0 ? fortran : 0;
-    if (language == cxx)
-        fatal("error handlers of the removed C++ bindings are not supported; use the C functions");
-    const bool is_fortran = language == fortran;
+    const Language of = language == cxx       ? Language::cxx
+                        : language == fortran ? Language::fortran
+                                              : Language::c;
+    if (of == Language::cxx && in_cxx<MPI_Comm> == nullptr)
+        fatal("error handlers of C++ need Open MPI's libmpi_cxx loaded with the program; link it");
     MPI_Errhandler made = MPI_ERRHANDLER_NULL;
     if (type == communicator)
         create<MPI_Comm>(stock.Comm_create_errhandler,
-                         reinterpret_cast<Handler<MPI_Comm> *>(function), &made, is_fortran);
+                         reinterpret_cast<Handler<MPI_Comm> *>(function), &made, of);
     else if (type == window)
         create<MPI_Win>(stock.Win_create_errhandler, reinterpret_cast<Handler<MPI_Win> *>(function),
-                        &made, is_fortran);
+                        &made, of);
     else if (type == file)
         create<MPI_File>(stock.File_create_errhandler,
-                         reinterpret_cast<Handler<MPI_File> *>(function), &made, is_fortran);
+                         reinterpret_cast<Handler<MPI_File> *>(function), &made, of);
     else if (type == session)
         create<MPI_Session>(create_for_sessions(),
-                            reinterpret_cast<Handler<MPI_Session> *>(function), &made, is_fortran);
+                            reinterpret_cast<Handler<MPI_Session> *>(function), &made, of);
     return made;
 }
+
+#endif
 
 EXPORTED int PMPI_Session_create_errhandler(void (*function)(MPI_Session *, int *, ...),
                                             MPI_Errhandler *handler)
@@ -229,8 +368,6 @@ EXPORTED int PMPI_Session_create_errhandler(void (*function)(MPI_Session *, int 
 }
 ALIAS(MPI_Session_create_errhandler, PMPI_Session_create_errhandler)
 
-#endif
-
 EXPORTED int PMPI_Comm_create_errhandler(MPI_Comm_errhandler_function *function,
                                          MPI_Errhandler *handler)
 {
@@ -238,6 +375,39 @@ EXPORTED int PMPI_Comm_create_errhandler(MPI_Comm_errhandler_function *function,
     return create<MPI_Comm>(stock.Comm_create_errhandler, function, handler);
 }
 ALIAS(MPI_Comm_create_errhandler, PMPI_Comm_create_errhandler)
+
+namespace {
+
+template <class Set, class Handle>
+int set_handler(Set set, Handle handle, MPI_Errhandler handler)
+{
+    const int result = cryo::capsule::call(set, real_of(handle), real_of(handler));
+    if (result == MPI_SUCCESS && handle != nullptr)
+        object_of(handle)->handler = Object::Handler::own;
+    return result;
+}
+
+} // namespace
+
+EXPORTED int PMPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler handler)
+{
+    const Inside inside;
+    return set_handler(stock.Comm_set_errhandler, comm, handler);
+}
+ALIAS(MPI_Comm_set_errhandler, PMPI_Comm_set_errhandler)
+
+EXPORTED int PMPI_Errhandler_set(MPI_Comm comm, MPI_Errhandler handler)
+{
+    return PMPI_Comm_set_errhandler(comm, handler);
+}
+ALIAS(MPI_Errhandler_set, PMPI_Errhandler_set)
+
+EXPORTED int PMPI_Win_set_errhandler(MPI_Win win, MPI_Errhandler handler)
+{
+    const Inside inside;
+    return set_handler(stock.Win_set_errhandler, win, handler);
+}
+ALIAS(MPI_Win_set_errhandler, PMPI_Win_set_errhandler)
 
 EXPORTED int PMPI_Errhandler_create(MPI_Handler_function *function, MPI_Errhandler *handler)
 {
@@ -260,3 +430,12 @@ EXPORTED int PMPI_Win_create_errhandler(MPI_Win_errhandler_function *function,
     return create<MPI_Win>(stock.Win_create_errhandler, function, handler);
 }
 ALIAS(MPI_Win_create_errhandler, PMPI_Win_create_errhandler)
+
+#ifndef OPEN_MPI
+EXPORTED void MPII_Errhandler_set_cxx(MPI_Errhandler handler, void (*function)())
+{
+    const Inside inside;
+    in_cxx = reinterpret_cast<decltype(in_cxx)>(function);
+    mark_cxx(real_of(handler));
+}
+#endif

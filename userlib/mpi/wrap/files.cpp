@@ -180,7 +180,8 @@ EXPORTED int PMPI_File_open(MPI_Comm comm, const char *filename, int amode, MPI_
         done(call(stock.File_open, real_of(comm), filename, amode, real_of(info), made.place()),
              made),
         fh);
-    if (result != MPI_SUCCESS)
+    if (result != MPI_SUCCESS ||
+        !made.is_something()) // or a handler has made a success of an error
         return result;
     // An open file finds its way whatever the working directory is by then.
     char whole[PATH_MAX];

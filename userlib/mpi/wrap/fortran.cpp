@@ -362,11 +362,6 @@ EXPORTED void ompi_mpi_errors_are_fatal_comm_handler(MPI_Comm * /*comm*/, int *c
         code != nullptr ? *code : MPI_ERR_OTHER);
 }
 
-EXPORTED void ompi_op_set_cxx_callback(MPI_Op /*operation*/, void * /*function*/)
-{
-    fatal("operations of the removed C++ bindings are not supported; use the C functions");
-}
-
 EXPORTED void mpi_conversion_fn_null_f()
 {
     fatal("MPI_CONVERSION_FN_NULL was called");

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attributes from Fortran: Open MPI's binding library does not use the C functions for them,
-// because values are integers there and callbacks take references.
+// because values are integers there and callbacks take references. And keyvals from C++.
 #include "mpi/wrap/callback.hpp"
-#include "mpi/wrap/fatal.hpp"
 #include "mpi/wrap/keyvals.hpp"
 #include "mpi/wrap/windows.hpp"
 #include "mpi/wrap/wrapper.hpp"
@@ -223,11 +222,25 @@ EXPORTED int ompi_attr_set_fint(int owner, const Object *object, void ** /*attri
     return set("ompi_attr_set_fint", owner, object, keyval, value);
 }
 
-EXPORTED int ompi_attr_create_keyval(int /*owner*/, void * /*copy*/, void * /*remove*/,
-                                     int * /*keyval*/, void * /*extra_state*/, int /*flags*/,
-                                     void * /*bindings*/)
+// From C++: what Open MPI's library for it gives is called as in C.
+EXPORTED int ompi_attr_create_keyval(int owner, void *copy, void *remove, int *keyval,
+                                     void *extra_state, int /*flags*/, void * /*bindings*/)
 {
-    fatal("attributes of the removed C++ bindings are not supported; use the C functions");
+    switch (static_cast<Owner>(owner)) {
+    case Owner::Comm:
+        return PMPI_Comm_create_keyval(reinterpret_cast<MPI_Comm_copy_attr_function *>(copy),
+                                       reinterpret_cast<MPI_Comm_delete_attr_function *>(remove),
+                                       keyval, extra_state);
+    case Owner::Datatype:
+        return PMPI_Type_create_keyval(reinterpret_cast<MPI_Type_copy_attr_function *>(copy),
+                                       reinterpret_cast<MPI_Type_delete_attr_function *>(remove),
+                                       keyval, extra_state);
+    case Owner::Win:
+        return PMPI_Win_create_keyval(reinterpret_cast<MPI_Win_copy_attr_function *>(copy),
+                                      reinterpret_cast<MPI_Win_delete_attr_function *>(remove),
+                                      keyval, extra_state);
+    }
+    return MPI_ERR_ARG;
 }
 
 // The functions that a Fortran program may name instead of its own, in every spelling of compilers.

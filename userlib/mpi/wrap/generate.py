@@ -20,12 +20,15 @@ A wrapper translates handles, crosses into the capsule once, and translates back
 
 Collectives tell the rank engine of themselves, and so does what makes requests:
 
-        const rank::Collective turn(comm);          blocking
+        rank::Collective turn(comm);                blocking
+        return turn.over(call(...));
         rank::started(comm);                        non-blocking
+        return rank::begun(rank::tracked(call(...), request), comm);
 
 And so do operations on windows:
 
-        rank::access(win, target_rank);
+        rank::Operation operation(win, target_rank);
+        return operation.over(call(...));
 
 What not every release has (openmpi/functions.txt) ends the program by name where it is missing.
 Persistent collectives have two names, MPIX_Bcast_init and MPI_Bcast_init.
@@ -160,17 +163,21 @@ class Function:
             return []
         return [f"    if (was_owed({self.parameters[0].name}))", "        return MPI_SUCCESS;"]
 
+    def of_whom(self):
+        """The parameter whose clock a collective counts on."""
+        return next(p for p in self.parameters
+                    if p.handle in ("MPI_Comm", "MPI_File", "MPI_Win") and p.mark != "out")
+
     def counting(self):
         """What tells the rank engine of the call, before it."""
         if self.watched:
             names = ", ".join(p.name for p in self.parameters)
             return ["if (rank::on)", f"    return traffic::{self.field()}({names});"]
         if self.access:
-            return ["rank::access(win, target_rank);"]
+            return ["rank::Operation operation(win, target_rank);"]
         if not self.collective:
             return []
-        of_whom = next(p for p in self.parameters
-                       if p.handle in ("MPI_Comm", "MPI_File", "MPI_Win") and p.mark != "out")
+        of_whom = self.of_whom()
         handle = f"*{of_whom.name}" if of_whom.is_pointer else of_whom.name
         if self.made("MPI_Request") and not self.name.endswith("_init"):
             return [f"rank::started({handle});"]
@@ -191,6 +198,8 @@ class Function:
             if use and self.collective:
                 use += f", {self.parameters[0].name}"
             call = f"rank::tracked({call}, {name}{use})"
+            if self.collective and not use:
+                return f"rank::begun({call}, {self.of_whom().name})"
             if not self.made("MPI_Comm"):
                 return call
         name = self.made("MPI_Comm")
@@ -200,7 +209,7 @@ class Function:
             return call
         if name:
             return f"turn.made({call}, {name})"
-        return call
+        return f"turn.over({call})" if self.of_whom().handle == "MPI_Comm" else call
 
     def again(self):
         """A function that calls the library with what the arguments have become."""
@@ -222,8 +231,14 @@ class Function:
         return [p.name for p in self.parameters
                 if p.handle in ("MPI_Datatype", "MPI_Op") and not p.length]
 
+    def argument(self, parameter):
+        """What the library is given. It compares the two arrays of types of a function."""
+        if parameter.length and parameter.name == "recvtypes":
+            return "second_place(sendtypes, real_sendtypes, recvtypes, real_recvtypes)"
+        return parameter.argument()
+
     def crossing(self):
-        arguments = ", ".join([f"stock.{self.field()}"] + [p.argument() for p in self.parameters])
+        arguments = ", ".join([f"stock.{self.field()}"] + [self.argument(p) for p in self.parameters])
         settled = [p.local() for p in self.parameters if p.mark in ("out", "inout")]
         kept = [p.local() for p in self.parameters if p.mark == "kept"]
         if split := re.fullmatch(r"(File_\w+)_(begin|end)(_c)?", self.name):
@@ -238,7 +253,8 @@ class Function:
         return self.returning(f"call({arguments})")
 
     def returning(self, call):
-        return f"return {self.told(call)};"
+        told = self.told(call)
+        return f"return operation.over({told});" if self.access else f"return {told};"
 
     def conversion(self):
         parameter = self.parameters[0]

@@ -41,10 +41,8 @@ template <>
 inline constexpr Kind kind_of<MPI_Message> = Kind::Message;
 template <>
 inline constexpr Kind kind_of<MPI_Win> = Kind::Win;
-#ifdef OPEN_MPI
 template <>
 inline constexpr Kind kind_of<MPI_Session> = Kind::Session;
-#endif
 
 template <class Handle>
 Object *object_of(Handle handle)
@@ -101,14 +99,23 @@ class Made
     Handle *place() { return place_ != nullptr ? &real_ : nullptr; }
     void settle(int result)
     {
-        if (place_ == nullptr || real_ == nullptr)
+        if (place_ == nullptr)
             return;
+        // Nothing was made, and an error handler of the program's has made it a success; or the
+        // null handle is 0.
+        const auto null = static_cast<Handle>(null_object(kind_of<Handle>)->real);
+        if (real_ == nullptr && (result == MPI_SUCCESS || null == nullptr))
+            real_ = null;
         // After an error the library may have written its null handle.
-        if (result == MPI_SUCCESS || real_ == null_object(kind_of<Handle>)->real)
+        if (real_ == null || result == MPI_SUCCESS)
             *place_ = adopt(real_);
     }
     // The object behind the handle, once settled.
     Object *object() const { return real_ != nullptr ? object_of(*place_) : nullptr; }
+    bool is_something() const
+    {
+        return real_ != nullptr && real_ != null_object(kind_of<Handle>)->real;
+    }
 
   private:
     Handle *place_;
@@ -156,10 +163,9 @@ class RealArray
     RealArray(const RealArray &) = delete;
     RealArray &operator=(const RealArray &) = delete;
     Handle *place() { return real_; }
-
-  protected:
     size_t bytes() const { return count_ * sizeof(Handle); }
 
+  protected:
     static constexpr size_t few = 64;
     size_t count_;
     Handle *real_ = nullptr;
@@ -201,6 +207,7 @@ class KeptArray
     KeptArray(const KeptArray &) = delete;
     KeptArray &operator=(const KeptArray &) = delete;
     Handle *place() { return real_; }
+    size_t bytes() const { return bytes_; }
     void give_to(Object *object, size_t slot)
     {
         if (object != nullptr) {
@@ -215,6 +222,16 @@ class KeptArray
     Handle *real_ = nullptr;
     size_t bytes_ = 0;
 };
+
+// The library finds out whether a call is aliased by whether its arrays are one: what the program
+// gives twice, it is given twice.
+template <class Handle, class Array>
+Handle *second_place(const Handle *first, Array &real_first, const Handle *second,
+                     Array &real_second)
+{
+    const bool are_one = first == second && real_first.bytes() == real_second.bytes();
+    return are_one ? real_first.place() : real_second.place();
+}
 
 template <class Handle>
 Handle *kept_again(Object *object, size_t slot)

@@ -42,14 +42,12 @@ void *make_record(size_t bytes)
 
 using namespace cryo::mpi;
 using namespace cryo;
-using cryo::capsule::call;
 
 EXPORTED int PMPI_Alloc_mem(MPI_Aint size, MPI_Info /*info*/, void *place)
 {
     const Inside inside;
     if (size < 0 || place == nullptr)
-        return call(stock.Comm_call_errhandler,
-                    static_cast<MPI_Comm>(object_of(MPI_COMM_WORLD)->real), MPI_ERR_ARG);
+        return tell_error(MPI_COMM_WORLD, MPI_ERR_ARG);
     const size_t bytes = static_cast<size_t>(size) + page;
     auto *header = static_cast<Header *>(capsule::keep(bytes));
     if (header == nullptr)

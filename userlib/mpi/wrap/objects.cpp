@@ -185,6 +185,8 @@ class Numbers
 Directory directory;
 Numbers numbers[kind_count]; // where handles are integers, these are behind them
 
+constexpr uint32_t most_handles = (1U << 26) - 1; // of one kind
+
 // The library's own objects, by their handles: how stored, what, and the lowest bits.
 Object *library_objects[4][16][256];
 
@@ -192,6 +194,13 @@ Object *&library_object(uint32_t handle)
 {
     return library_objects[handle >> 30][handle >> 26 & 0xf][handle & 0xff];
 }
+
+// What a number leads to that is no handle, such as that of an object which was freed. The library
+// has no such handle either, and says so.
+struct alignas(64) Nothing {
+    char place[large_object];
+};
+Nothing nothing[kind_count];
 
 // Requests come and go with every message; the library never tells of one twice.
 bool is_listed(Kind kind)
@@ -275,13 +284,26 @@ Object *new_object(Kind kind, void *real)
 
 } // namespace
 
+Object *no_object(Kind kind)
+{
+    return reinterpret_cast<Object *>(&nothing[index_of(kind)]);
+}
+
 Object *object_with_handle(Kind kind, uint32_t handle)
 {
-    constexpr uint32_t number = (1U << 26) - 1;
     if (handle == 0)
         return nullptr;
-    return handle >> 30 == 0 ? numbers[index_of(kind)].at(static_cast<int>(handle & number))
-                             : library_object(handle);
+    Object *found = nullptr;
+    if (handle >> 30 != 0)
+        found = library_object(handle);
+    else if ((handle & ~most_handles) == abi::first_handle(index_of(kind)))
+        found = numbers[index_of(kind)].at(static_cast<int>(handle & most_handles));
+    return found != nullptr && found->kind == kind ? found : no_object(kind);
+}
+
+bool is_no_object(const Object *object)
+{
+    return object == no_object(object->kind);
 }
 
 bool is_predefined(const Object *object)
@@ -428,6 +450,15 @@ void set_handle(const Predefined &entry)
 
 const char *bind_predefined()
 {
+    for (size_t i = 0; i < kind_count; i++) {
+        Object *object = no_object(static_cast<Kind>(i));
+        const uint32_t handle = abi::first_handle(i) + most_handles;
+        object->real = reinterpret_cast<void *>(uintptr_t{handle});
+        object->handle = handle;
+        object->kind = static_cast<Kind>(i);
+        object->references = UINT32_MAX;
+        object->fortran = -1;
+    }
     for (size_t i = 0; i < predefined_count; i++) {
         const Predefined &entry = predefined[i];
         void *real = is_by_name(entry) ? capsule::symbol(entry.symbol)

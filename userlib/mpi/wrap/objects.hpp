@@ -64,8 +64,10 @@ struct Object {
     uint32_t slot;    // of the program's function
     uint32_t owed;    // references that the library does not know of
     uint32_t handle;  // the program's, of a library whose handles are integers (mpich/abi.hpp)
-    void *state;      // of a window: rank::Window
+    void *state;      // of a window: rank::Window; of an operation: the program's function in C++
     bool callbacks_are_c; // of a generalized request
+    // Of a communicator or window: whether it has an error handler of its own (heard.hpp).
+    enum class Handler : uint8_t { unknown, none, own } handler;
 };
 static_assert(offsetof(Object, real) == 0);
 static_assert(offsetof(Object, group_number) == 0x18);
@@ -112,8 +114,11 @@ int number_object(Object *object);
 Object *numbered_object(Kind kind, int number);
 void number_predefined(Object *object, int number);
 
-// The object behind a handle that is an integer; null: there is none.
+// The object behind a handle that is an integer; null for 0. A number that is no handle of this
+// kind leads to an object that stands for none (is_no_object), which the library refuses.
 Object *object_with_handle(Kind kind, uint32_t handle);
+bool is_no_object(const Object *object);
+Object *no_object(Kind kind);
 
 // The library's own objects; generated. Found by name, or by number.
 struct Predefined {

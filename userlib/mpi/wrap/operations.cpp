@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations of the program's (MPI_Op_create), in C and in Fortran.
+// Operations of the program's (MPI_Op_create), in C, in Fortran, and in C++ by the bindings that
+// MPI-3 has removed.
 #include "mpi/wrap/callback.hpp"
 #include "mpi/wrap/fatal.hpp"
 #include "mpi/wrap/replay_kinds.hpp"
@@ -19,13 +20,54 @@ constexpr size_t most = 256;
 Slots<most> functions;
 bool is_fortran[most]; // a function is written in one language
 
+// In C++ a function of the library's for C++ stands between. Open MPI has created the operation
+// with that one, and the library hands it the program's; MPICH has told of it afterwards.
+#ifdef OPEN_MPI
+using CxxFunction = void(void *, void *, int *, MPI_Datatype *, MPI_User_function *);
+bool is_cxx[most];
+
+void set_cxx(MPI_Op real, MPI_User_function *function)
+{
+    const auto set =
+        capsule::function<void (*)(MPI_Op, MPI_User_function *)>("ompi_op_set_cxx_callback");
+    must_have(set, "ompi_op_set_cxx_callback");
+    capsule::call(set, real, function);
+}
+
+bool apply_in_cxx(size_t slot, void *in, void *inout, int *count, MPI_Datatype type,
+                  MPI_User_function *function)
+{
+    if (!is_cxx[slot])
+        return false;
+    call_home(reinterpret_cast<CxxFunction *>(functions.at(slot)), in, inout, count, &type,
+              function);
+    return true;
+}
+#else
+using CxxFunction = void(void *, void *, int, MPI_Datatype, MPI_User_function *);
+CxxFunction *in_cxx[most];
+
+bool apply_in_cxx(size_t slot, void *in, void *inout, const int *count, MPI_Datatype type,
+                  MPI_User_function * /*unused*/)
+{
+    if (in_cxx[slot] == nullptr)
+        return false;
+    call_home(in_cxx[slot], in, inout, *count, type,
+              reinterpret_cast<MPI_User_function *>(functions.at(slot)));
+    return true;
+}
+#endif
+
 // Open MPI's Fortran library marks the operation after it was created, so what the mark says is
 // looked up when it is used. Ours to look at: the operation that was last made with the function.
 Object *operations[most];
 
-void apply(size_t slot, void *in, void *inout, int *count, MPI_Datatype *type)
+void apply(size_t slot, void *in, void *inout, int *count, MPI_Datatype *type,
+           MPI_User_function *cxx)
 {
     MPI_Datatype ours = known(*type);
+    if (apply_in_cxx(slot, in, inout, count, ours, cxx))
+        return;
     Object *operation = operations[slot];
     if (operation != nullptr && (operation->operation_flags & operation_is_fortran) != 0)
         is_fortran[slot] = true;
@@ -38,17 +80,19 @@ void apply(size_t slot, void *in, void *inout, int *count, MPI_Datatype *type)
     call_home(reinterpret_cast<FortranFunction *>(functions.at(slot)), in, inout, count, &number);
 }
 
+// The library hands the last argument over where it has one, and anything may be there otherwise.
 template <size_t slot>
-void apply_slot(void *in, void *inout, int *count, MPI_Datatype *type)
+void apply_slot(void *in, void *inout, int *count, MPI_Datatype *type, MPI_User_function *cxx)
 {
-    apply(slot, in, inout, count, type);
+    apply(slot, in, inout, count, type, cxx);
 }
 
 template <size_t... slots>
 MPI_User_function *function_of(size_t slot, std::index_sequence<slots...>)
 {
-    static MPI_User_function *const all[] = {apply_slot<slots>...};
-    return all[slot];
+    using Function = void(void *, void *, int *, MPI_Datatype *, MPI_User_function *);
+    static Function *const all[] = {apply_slot<slots>...};
+    return reinterpret_cast<MPI_User_function *>(reinterpret_cast<void *>(all[slot]));
 }
 
 } // namespace
@@ -61,6 +105,10 @@ bool replay_operation(Object *operation, Why &why)
                                      static_cast<int>(operation->variant), &made);
     if (!worked(result, "making an operation again", why))
         return false;
+#ifdef OPEN_MPI
+    if (is_cxx[operation->slot])
+        set_cxx(made, reinterpret_cast<MPI_User_function *>(operation->state));
+#endif
     bind_object(operation, made);
     return true;
 }
@@ -89,3 +137,20 @@ EXPORTED int PMPI_Op_create(MPI_User_function *function, int commute, MPI_Op *op
     return result;
 }
 ALIAS(MPI_Op_create, PMPI_Op_create)
+
+#ifdef OPEN_MPI
+EXPORTED void ompi_op_set_cxx_callback(MPI_Op op, MPI_User_function *function)
+{
+    const Inside inside;
+    Object *operation = object_of(op);
+    operation->state = reinterpret_cast<void *>(function);
+    is_cxx[operation->slot] = true;
+    set_cxx(real_of(op), function);
+}
+#else
+EXPORTED void MPII_Op_set_cxx(MPI_Op op, void (*function)())
+{
+    const Inside inside;
+    in_cxx[object_of(op)->slot] = reinterpret_cast<CxxFunction *>(function);
+}
+#endif

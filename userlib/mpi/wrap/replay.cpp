@@ -62,9 +62,7 @@ bool describe_object(Object *object, Why &why)
     case Kind::Win:
         return describe_window(story, object, why);
     case Kind::Session:
-#ifdef OPEN_MPI
         return describe_session(story, object, why);
-#endif
     case Kind::Request:
         break; // those of messages are somebody else's, and are not listed
     }
@@ -87,7 +85,7 @@ bool describe_all(Why &why)
     open_world();
     bool done = describe_communicator(story, object_of(MPI_COMM_WORLD), true, why);
     // Errors of what is no communicator are the world's.
-    ErrorsReturn quiet(static_cast<MPI_Comm>(object_of(MPI_COMM_WORLD)->real));
+    ErrorsReturn quiet(object_of(MPI_COMM_WORLD));
     done = done && describe_communicator(story, object_of(MPI_COMM_SELF), true, why);
     for (Object *object = next_object(from); done && object != nullptr; object = next_object(from))
         done = describe_object(object, why);
@@ -99,10 +97,7 @@ bool replay_all(Why &why)
 {
     open_world();
     bool done = tell_again(why) && replay_infos(story, why) && replay_groups(story, why) &&
-                replay_handlers(story, why) && replay_keyvals(why);
-#ifdef OPEN_MPI
-    done = done && replay_sessions(story, why);
-#endif
+                replay_handlers(story, why) && replay_keyvals(why) && replay_sessions(story, why);
     for (OperationNote *note = story.operations.first(); done && note != nullptr; note = note->next)
         done = replay_operation(note->object, why);
     done = done && replay_types(story, why) && replay_communicators(story, why) &&

@@ -169,6 +169,8 @@ bool trim(const CommNote &note, Why &why)
     if (!replay_attributes(note.object, trimmings.attributes, why))
         return false;
     auto handler = static_cast<MPI_Errhandler>(trimmings.handler->real);
+    if (has_no_handler(note.object, handler))
+        return true;
     return worked(call(stock.Comm_set_errhandler, real, handler),
                   "giving a communicator its error handler again", why);
 }
@@ -212,7 +214,7 @@ bool describe_communicator(Story &story, Object *object, bool is_predefined, Why
         return no_memory(why);
     note->object = object;
     note->is_predefined = is_predefined;
-    ErrorsReturn quiet(real);
+    ErrorsReturn quiet(object);
     if (!is_predefined &&
         (!describe_members(story, real, *note, why) || !describe_topology(story, real, *note, why)))
         return false;

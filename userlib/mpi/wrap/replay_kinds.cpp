@@ -45,16 +45,19 @@ void Notes::forget()
     }
 }
 
-ErrorsReturn::ErrorsReturn(MPI_Comm comm) : comm_(comm)
+ErrorsReturn::ErrorsReturn(const Object *comm) : comm_(comm)
 {
-    call(stock.Comm_get_errhandler, comm_, &before_);
-    call(stock.Comm_set_errhandler, comm_,
-         static_cast<MPI_Errhandler>(object_of(MPI_ERRORS_RETURN)->real));
+    const auto real = static_cast<MPI_Comm>(comm->real);
+    call(stock.Comm_get_errhandler, real, &before_);
+    if (!has_no_handler(comm_, before_) || comm_ == object_of(MPI_COMM_WORLD))
+        call(stock.Comm_set_errhandler, real,
+             static_cast<MPI_Errhandler>(object_of(MPI_ERRORS_RETURN)->real));
 }
 
 ErrorsReturn::~ErrorsReturn()
 {
-    call(stock.Comm_set_errhandler, comm_, before_);
+    if (!has_no_handler(comm_, before_) || comm_ == object_of(MPI_COMM_WORLD))
+        call(stock.Comm_set_errhandler, static_cast<MPI_Comm>(comm_->real), before_);
     call(stock.Errhandler_free, &before_);
 }
 

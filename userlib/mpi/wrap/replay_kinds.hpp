@@ -177,18 +177,19 @@ struct Story {
     MPI_Group world; // the library's
 };
 
-// While it lives, a communicator's errors come back as results.
+// While it lives, a communicator's errors come back as results. Where it has no handler, those are
+// MPI_COMM_WORLD's affair.
 class ErrorsReturn
 {
   public:
-    explicit ErrorsReturn(MPI_Comm comm);
+    explicit ErrorsReturn(const Object *comm);
     ~ErrorsReturn();
     ErrorsReturn(const ErrorsReturn &) = delete;
     ErrorsReturn &operator=(const ErrorsReturn &) = delete;
     MPI_Errhandler before() const { return before_; }
 
   private:
-    MPI_Comm comm_;
+    const Object *comm_;
     MPI_Errhandler before_ = nullptr;
 };
 
@@ -231,7 +232,7 @@ bool replay_windows(Story &story, Why &why);
 bool describe_file(Story &story, Object *object, Why &why);
 bool replay_files(Story &story, Why &why);
 
-// openmpi/sessions.cpp
+// sessions.cpp
 bool describe_session(Story &story, Object *object, Why &why);
 bool replay_sessions(Story &story, Why &why);
 

@@ -24,19 +24,22 @@ Window &window_in(const WindowNote &note)
     return *static_cast<Window *>(note.object->state);
 }
 
-// While it lives, a window's errors come back as results.
+// While it lives, a window's errors come back as results. (As ErrorsReturn.)
 class WindowErrorsReturn
 {
   public:
-    explicit WindowErrorsReturn(MPI_Win win) : win_(win)
+    explicit WindowErrorsReturn(const Object *win) : win_(win)
     {
-        call(stock.Win_get_errhandler, win_, &before_);
-        call(stock.Win_set_errhandler, win_,
-             static_cast<MPI_Errhandler>(object_of(MPI_ERRORS_RETURN)->real));
+        const auto real = static_cast<MPI_Win>(win->real);
+        call(stock.Win_get_errhandler, real, &before_);
+        if (!has_no_handler(win_, before_))
+            call(stock.Win_set_errhandler, real,
+                 static_cast<MPI_Errhandler>(object_of(MPI_ERRORS_RETURN)->real));
     }
     ~WindowErrorsReturn()
     {
-        call(stock.Win_set_errhandler, win_, before_);
+        if (!has_no_handler(win_, before_))
+            call(stock.Win_set_errhandler, static_cast<MPI_Win>(win_->real), before_);
         call(stock.Errhandler_free, &before_);
     }
     WindowErrorsReturn(const WindowErrorsReturn &) = delete;
@@ -44,7 +47,7 @@ class WindowErrorsReturn
     MPI_Errhandler before() const { return before_; }
 
   private:
-    MPI_Win win_;
+    const Object *win_;
     MPI_Errhandler before_ = nullptr;
 };
 
@@ -152,8 +155,9 @@ bool trim(const WindowNote &note, Why &why)
         call(stock.Win_set_name, real, trimmings.name);
     auto handler = static_cast<MPI_Errhandler>(trimmings.handler->real);
     return replay_attributes(note.object, trimmings.attributes, why) &&
-           worked(call(stock.Win_set_errhandler, real, handler),
-                  "giving a window its error handler again", why);
+           (has_no_handler(note.object, handler) ||
+            worked(call(stock.Win_set_errhandler, real, handler),
+                   "giving a window its error handler again", why));
 }
 
 // The same in all members: by the number of the window's communicator, or, where nothing is
@@ -182,7 +186,7 @@ bool describe_window(Story &story, Object *object, Why &why)
     if (const char *what = rank::unsettled(window_in(*note)))
         return refuse(why, "%s", what);
     auto real = static_cast<MPI_Win>(object->real);
-    WindowErrorsReturn quiet(real);
+    WindowErrorsReturn quiet(object);
     MPI_Group group = nullptr;
     MPI_Info info = nullptr;
     char name[MPI_MAX_OBJECT_NAME + 1] = "";

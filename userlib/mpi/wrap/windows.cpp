@@ -34,6 +34,8 @@ int make_window(MPI_Comm comm, MPI_Win *win, const Made_window &what, const Crea
         const rank::Collective turn(companion);
         Made made(win);
         result = done(create(made.place()), made);
+        if (result == MPI_SUCCESS && !made.is_something())
+            result = MPI_ERR_WIN; // the program's error handler has made a success of it
     }
     if (result != MPI_SUCCESS) {
         PMPI_Comm_free(&companion);
@@ -187,12 +189,15 @@ EXPORTED int PMPI_Win_free(MPI_Win *win)
         return done(call(stock.Win_free, changed.place()), changed);
     Object *object = window->object;
     int result;
+    int said;
     {
-        const rank::Collective turn(*win);
+        rank::Collective turn(*win);
         rank::finished_all(*window);
-        result = call(stock.Win_free, changed.place());
+        const Heard heard;
+        result = turn.over(call(stock.Win_free, changed.place()));
+        said = heard.of(result);
     }
-    if (result != MPI_SUCCESS)
+    if (said != MPI_SUCCESS)
         return result;
     object->traffic = object->state = nullptr;
     MPI_Comm companion = window->comm;
@@ -206,8 +211,9 @@ EXPORTED int PMPI_Win_attach(MPI_Win win, void *base, MPI_Aint size)
 {
     const Inside inside;
     Window *window = window_of(win);
+    const Heard heard;
     const int result = call(stock.Win_attach, real_of(win), base, size);
-    if (result == MPI_SUCCESS && window != nullptr) {
+    if (heard.of(result) == MPI_SUCCESS && window != nullptr) {
         void *place = rank::memory().allocate(sizeof(rank::Region), alignof(rank::Region));
         window->regions = new (place) rank::Region{window->regions, base, size};
     }
@@ -219,8 +225,9 @@ EXPORTED int PMPI_Win_detach(MPI_Win win, const void *base)
 {
     const Inside inside;
     Window *window = window_of(win);
+    const Heard heard;
     const int result = call(stock.Win_detach, real_of(win), base);
-    if (result != MPI_SUCCESS || window == nullptr)
+    if (heard.of(result) != MPI_SUCCESS || window == nullptr)
         return result;
     for (rank::Region **at = &window->regions; *at != nullptr; at = &(*at)->next) {
         if ((*at)->base == base) {
@@ -237,12 +244,13 @@ ALIAS(MPI_Win_detach, PMPI_Win_detach)
 EXPORTED int PMPI_Win_fence(int assert, MPI_Win win)
 {
     const Inside inside;
-    const rank::Collective turn(win);
+    rank::Collective turn(win);
     Window *window = window_of(win);
     if (window != nullptr)
         rank::finished_all(*window);
-    const int result = call(stock.Win_fence, assert, real_of(win));
-    if (window != nullptr && result == MPI_SUCCESS)
+    const Heard heard;
+    const int result = turn.over(call(stock.Win_fence, assert, real_of(win)));
+    if (window != nullptr && heard.of(result) == MPI_SUCCESS)
         window->fenced = (assert &MPI_MODE_NOSUCCEED) == 0;
     return result;
 }
@@ -257,9 +265,11 @@ EXPORTED int PMPI_Win_lock(int type, int target, int assert, MPI_Win win)
     const bool alone = type == MPI_LOCK_EXCLUSIVE;
     if (alone)
         rank::open_epoch();
+    const Heard heard;
     const int result = call(stock.Win_lock, type, target, assert, real_of(win));
-    if (result == MPI_SUCCESS) {
-        window->marks[target] |= alone ? Window::exclusive_lock : Window::shared_lock;
+    if (heard.of(result) == MPI_SUCCESS) {
+        __atomic_fetch_or(&window->marks[target],
+                          alone ? Window::exclusive_lock : Window::shared_lock, __ATOMIC_SEQ_CST);
         window->shared_locks += alone ? 0 : 1;
     } else if (alone) {
         rank::close_epoch();
@@ -274,16 +284,18 @@ EXPORTED int PMPI_Win_unlock(int target, MPI_Win win)
     Window *window = window_of(win);
     if (window == nullptr || !rank::has_target(*window, target))
         return call(stock.Win_unlock, target, real_of(win));
+    const rank::Ending ending(window);
     rank::finished(*window, target);
+    const Heard heard;
     const int result = call(stock.Win_unlock, target, real_of(win));
-    if (result != MPI_SUCCESS)
+    if (heard.of(result) != MPI_SUCCESS)
         return result;
-    uint8_t &mark = window->marks[target];
-    if ((mark & Window::exclusive_lock) != 0)
+    const uint8_t before =
+        __atomic_fetch_and(&window->marks[target], Window::dirty, __ATOMIC_SEQ_CST);
+    if ((before & Window::exclusive_lock) != 0)
         rank::close_epoch();
-    else if ((mark & Window::shared_lock) != 0)
+    else if ((before & Window::shared_lock) != 0)
         window->shared_locks--;
-    mark &= Window::dirty;
     return result;
 }
 ALIAS(MPI_Win_unlock, PMPI_Win_unlock)
@@ -292,8 +304,9 @@ EXPORTED int PMPI_Win_lock_all(int assert, MPI_Win win)
 {
     const Inside inside;
     Window *window = window_of(win);
+    const Heard heard;
     const int result = call(stock.Win_lock_all, assert, real_of(win));
-    if (window != nullptr && result == MPI_SUCCESS) {
+    if (window != nullptr && heard.of(result) == MPI_SUCCESS) {
         window->all_locked = true;
         window->all_assert = assert;
     }
@@ -305,10 +318,12 @@ EXPORTED int PMPI_Win_unlock_all(MPI_Win win)
 {
     const Inside inside;
     Window *window = window_of(win);
+    const rank::Ending ending(window);
     if (window != nullptr)
         rank::finished_all(*window);
+    const Heard heard;
     const int result = call(stock.Win_unlock_all, real_of(win));
-    if (window != nullptr && result == MPI_SUCCESS)
+    if (window != nullptr && heard.of(result) == MPI_SUCCESS)
         window->all_locked = false;
     return result;
 }
@@ -339,8 +354,9 @@ EXPORTED int PMPI_Win_post(MPI_Group group, int assert, MPI_Win win)
     if (window == nullptr)
         return call(stock.Win_post, real_of(group), assert, real_of(win));
     rank::open_epoch();
+    const Heard heard;
     const int result = call(stock.Win_post, real_of(group), assert, real_of(win));
-    if (result == MPI_SUCCESS)
+    if (heard.of(result) == MPI_SUCCESS)
         rank::expose(*window, group);
     else
         rank::close_epoch();
@@ -356,7 +372,13 @@ EXPORTED int PMPI_Win_start(MPI_Group group, int assert, MPI_Win win)
         return call(stock.Win_start, real_of(group), assert, real_of(win));
     rank::meet_targets(*window, group);
     rank::open_epoch(); // until MPI_Win_complete
-    return call(stock.Win_start, real_of(group), assert, real_of(win));
+    const Heard heard;
+    const int result = call(stock.Win_start, real_of(group), assert, real_of(win));
+    if (heard.of(result) != MPI_SUCCESS) {
+        rank::forget_targets(*window);
+        rank::close_epoch();
+    }
+    return result;
 }
 ALIAS(MPI_Win_start, PMPI_Win_start)
 
@@ -364,8 +386,9 @@ EXPORTED int PMPI_Win_complete(MPI_Win win)
 {
     const Inside inside;
     Window *window = window_of(win);
+    const Heard heard;
     const int result = call(stock.Win_complete, real_of(win));
-    if (window == nullptr || !window->started || result != MPI_SUCCESS)
+    if (window == nullptr || !window->started || heard.of(result) != MPI_SUCCESS)
         return result;
     rank::tell_targets(*window);
     rank::finished_all(*window);

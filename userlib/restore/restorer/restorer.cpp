@@ -6,6 +6,7 @@
 // RULE: no libc, no global data, no relocation, no stack protector; it is linked into a flat
 // binary (restorer.lds) and the build fails when it needs anything.
 #include "restore/restorer/restorer.hpp"
+#include "restore/restorer/next_id.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -168,30 +169,26 @@ long clone_thread(clone_args &args, const Start *start)
     return result;
 }
 
-// The kernel module makes `tid` the next one; somebody else's fork may take it before ours does.
-// A thread that got another id ends at once.
-long clone_with_next_tid(int device, clone_args &args, Start &start)
+// By the kernel module. A thread that got another id ends at once.
+long clone_with_next_tid(const Ids &ids, clone_args &args, Start &start)
 {
     const int32_t tid = start.thread->tid;
     args.flags |= CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;
     args.child_tid = reinterpret_cast<uint64_t>(&start.alive);
-    cryo_nextpid next = {};
-    next.size = sizeof(next);
-    next.pid = static_cast<uint32_t>(tid);
-    for (int i = 0; i < max_attempts; i++) {
-        const long chosen = sys::call(SYS_ioctl, device, CRYO_IOC_NEXTPID, &next);
+    NextId wished(ids, tid);
+    while (wished.comes_free()) {
+        const long chosen = wished.choose();
         if (sys::failed(chosen))
             return chosen;
         start.alive = 1;
         const long got = clone_thread(args, &start);
+        wished.put_back();
         if (got == tid || sys::failed(got))
             return got;
         while (const uint32_t alive = __atomic_load_n(&start.alive, __ATOMIC_ACQUIRE))
             sys::call(SYS_futex, &start.alive, FUTEX_WAIT, alive, 0, 0, 0);
-        if (sys::call(SYS_kill, tid, 0) != -ESRCH)
-            return -EEXIST;
     }
-    return -EEXIST;
+    return -EBUSY;
 }
 
 long start_thread(Shared &shared, const Thread &thread, uint64_t stack_top)
@@ -208,12 +205,14 @@ long start_thread(Shared &shared, const Thread &thread, uint64_t stack_top)
         args.set_tid = reinterpret_cast<uint64_t>(&wished);
         args.set_tid_size = 1;
     }
-    const long result = clone_thread(args, start);
-    if (result != -EPERM || wished == 0 || shared.plan->device_fd < 0)
-        return result;
-    args.set_tid = 0;
-    args.set_tid_size = 0;
-    return clone_with_next_tid(shared.plan->device_fd, args, *start);
+    long result = clone_thread(args, start);
+    if (result == -EPERM && wished != 0 && shared.plan->device_fd >= 0) {
+        args.set_tid = 0;
+        args.set_tid_size = 0;
+        const Ids ids = {shared.plan->device_fd, shared.plan->home_id};
+        result = clone_with_next_tid(ids, args, *start);
+    }
+    return result == -EEXIST ? -EBUSY : result; // as for the id of a process
 }
 
 long start_threads(Shared &shared)

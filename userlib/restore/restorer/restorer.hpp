@@ -14,7 +14,4 @@ namespace cryo::restore {
 constexpr uint64_t stack_size = 16384; // of each thread, until it goes on
 constexpr uint64_t scratch_size = 65536 + max_slots * 8;
 
-// How often an id is asked for that somebody else's new task takes first.
-constexpr int max_attempts = 1000;
-
 } // namespace cryo::restore

@@ -60,6 +60,9 @@ constexpr int peer(int source)
 
 // openmpi/abi.hpp
 constexpr bool copies_take_steps = false;
+// MPI_COMM_WORLD's error handler is asked for communicators and windows without one, which are said
+// to have MPI_ERRORS_ARE_FATAL; and it is asked for all requests but persistent ones.
+constexpr bool world_answers = true;
 constexpr bool threads_need_shared_windows = false;
 constexpr bool sequential_files_tell = false;
 
@@ -87,8 +90,8 @@ constexpr int window_slot(int keyval)
 // library's handles have how it is stored in 2 bits, with 0 for none, and what it is in 4.
 constexpr uint32_t first_handle(size_t kind)
 {
-    //                      Comm Type Errh File Group Info Op Request Message Win
-    constexpr uint32_t types[] = {1, 3, 5, 0, 2, 7, 6, 0xb, 0xb, 8};
+    //                      Comm Type Errh File Group Info Op Request Message Win Session
+    constexpr uint32_t types[] = {1, 3, 5, 0, 2, 7, 6, 0xb, 0xb, 8, 0xe};
     return types[kind] << 26;
 }
 

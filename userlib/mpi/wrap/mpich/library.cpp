@@ -27,6 +27,9 @@ MPI_Fint *MPI_F_STATUS_IGNORE;
 MPI_Fint *MPI_F_STATUSES_IGNORE;
 }
 
+using cryo::mpi::Inside;
+using cryo::mpi::must_have;
+
 namespace cryo::mpi {
 
 const int *abi::library_weights(const int *weights)
@@ -53,3 +56,35 @@ EXPORTED int MPIR_Dup_fn(MPI_Comm /*from*/, int /*keyval*/, void * /*extra*/, vo
     *static_cast<void **>(copy) = value;
     return MPI_SUCCESS;
 }
+
+// What the library can do with a graphics card's memory: in a capsule nothing.
+EXPORTED int PMPIX_Query_cuda_support()
+{
+    return 0;
+}
+ALIAS(MPIX_Query_cuda_support, PMPIX_Query_cuda_support)
+
+EXPORTED int PMPIX_Query_ze_support()
+{
+    return 0;
+}
+ALIAS(MPIX_Query_ze_support, PMPIX_Query_ze_support)
+
+EXPORTED int PMPIX_Query_hip_support()
+{
+    return 0;
+}
+ALIAS(MPIX_Query_hip_support, PMPIX_Query_hip_support)
+
+EXPORTED int PMPIX_GPU_query_support(int type, int *is_supported)
+{
+    const Inside inside;
+    constexpr char name[] = "PMPIX_GPU_query_support";
+    const auto query = cryo::capsule::function<decltype(&PMPIX_GPU_query_support)>(name);
+    must_have(query, name + 1);
+    const int result = cryo::capsule::call(query, type, is_supported);
+    if (result == MPI_SUCCESS)
+        *is_supported = 0;
+    return result;
+}
+ALIAS(MPIX_GPU_query_support, PMPIX_GPU_query_support)

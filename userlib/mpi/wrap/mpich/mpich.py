@@ -118,10 +118,6 @@ def objects_source(header):
                     "} // namespace cryo::mpi"]
 
 
-# The internal ones that MPICH's C++ library calls.
-INTERNAL = ("MPII_Errhandler_set_cxx", "MPII_Op_set_cxx")
-
-
 def missing_source(functions, headers):
     """Each function that nothing here covers ends the program, by name: a program that needs it but does
     not call it runs. They are weak, for the sake of those that are written by hand."""
@@ -129,7 +125,7 @@ def missing_source(functions, headers):
     declared = set(re.findall(r"^(?:int|double|MPI_\w+) P(MPIX?_\w+)\(", headers, re.MULTILINE))
     declared -= set(re.findall(r"^#define P?(MPIX?_\w+)\(", headers, re.MULTILINE))
     names = [name for name in sorted(declared) if "P" + name not in covered]
-    names = [*INTERNAL, *names, *("P" + name for name in names)]
+    names = [*names, *("P" + name for name in names)]
     lines = [f"// {generate.NOTICE}", f"// {generate.MADE_BY}", ".text"]
     for i, name in enumerate(names):
         lines += [f".weak {name}", f".type {name}, @function", f"{name}:",

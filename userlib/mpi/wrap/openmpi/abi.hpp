@@ -58,6 +58,9 @@ constexpr int peer(int source)
 // depends on when that is.
 constexpr bool copies_take_steps = true;
 
+// Every communicator and window has an error handler: where it has none of its own, its parent's.
+constexpr bool world_answers = false;
+
 // With MPI_THREAD_MULTIPLE 4.1 has windows of all kinds only over a network for them; others must
 // be shared memory of the library's.
 constexpr bool threads_need_shared_windows = true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions, which Open MPI has since 5.0. What the engine and a restart need, MPI_COMM_WORLD, is
-// there behind the first one, whether the program calls MPI_Init or not. A new library gets
-// sessions with the infos and error handlers of the old one's.
+// Sessions, which Open MPI has since 5.0 and MPICH since 4.0. What the engine and a restart need,
+// MPI_COMM_WORLD, is there behind the first one, whether the program calls MPI_Init or not. A new
+// library gets sessions with the infos and error handlers of the old one's.
 #include "mpi/capsule/refuse.hpp"
 #include "mpi/wrap/life.hpp"
 #include "mpi/wrap/replay_kinds.hpp"
@@ -84,9 +84,12 @@ bool replay_sessions(Story &story, Why &why)
             return refuse(why, "the MPI library here has no sessions; restart the program with the "
                                "library that it had");
         MPI_Session made = nullptr;
-        if (!worked(call(init, static_cast<MPI_Info>(note->info->real),
-                         static_cast<MPI_Errhandler>(note->handler->real), &made),
-                    "beginning a session again", why))
+        const auto handler = static_cast<MPI_Errhandler>(note->handler->real);
+        // MPICH 4.0 forgets the handler that it is given here.
+        if (!worked(call(init, static_cast<MPI_Info>(note->info->real), handler, &made),
+                    "beginning a session again", why) ||
+            !worked(call(stock.Session_set_errhandler, made, handler),
+                    "setting a session's error handler again", why))
             return false;
         bind_object(note->object, made);
     }

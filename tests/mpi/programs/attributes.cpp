@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes by MPICH's functions for C++, whose callbacks are called by its C++ library.
-#include "../programs/check.h"
+// Attributes by the C++ bindings of MPI-2, whose callbacks are called by the library for C++.
+#include "check.h"
 
 namespace {
 
@@ -25,10 +25,16 @@ int remove(MPI::Comm &, int, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
-int copy_type(const MPI::Datatype &, int, void *, void *value, void *made, bool &flag)
+#ifdef OPEN_MPI
+using Value = const void *;
+#else
+using Value = void *;
+#endif
+
+int copy_type(const MPI::Datatype &, int, void *, Value value, void *made, bool &flag)
 {
     copied++;
-    *static_cast<void **>(made) = value;
+    *static_cast<Value *>(made) = value;
     flag = true;
     return MPI_SUCCESS;
 }

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/early_copy.hpp"
+
+#include "capture/members.hpp"
+#include "capture/tracker.hpp"
+#include "capture/userfaultfd.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+namespace cryo::capture {
+
+using agent::TrackerMark;
+
+namespace {
+
+constexpr uint64_t page = 4096;
+// It is done in the stop as quickly.
+constexpr uint64_t least = 64 * page;
+// That are read by one call.
+constexpr size_t most_at_once = 512, most_bytes_at_once = 1 << 20;
+
+bool get(const Fd &memory, uint64_t address, void *to, size_t size)
+{
+    return pread(memory.get(), to, size, static_cast<off_t>(address)) == static_cast<ssize_t>(size);
+}
+
+// Of these, those that the program's agent has made to stop it.
+uint64_t agents_reads(const Fd &memory, uint64_t address)
+{
+    TrackerMark mark = {};
+    const bool counted =
+        get(memory, address, &mark, sizeof(mark)) && mark.has_reads == agent::reads_counted;
+    return counted ? mark.reads : 0;
+}
+
+// Calls of read(2) and its like that have come to an end, in all threads there ever were.
+std::optional<uint64_t> ended_reads(const Proc &proc)
+{
+    const Result<std::string> io = proc.read("io");
+    std::string_view count = io ? field(*io, "syscr") : std::string_view();
+    if (count.empty())
+        return std::nullopt;
+    return take_number(count);
+}
+
+// What a call that reads from it writes to, it writes to by the program's page tables.
+bool is_plain(std::string_view file)
+{
+    constexpr std::array<std::string_view, 8> plain = {
+        "pipe:",          "/dev/pts/",          "/dev/tty",           "/dev/null",
+        "anon_inode:[ev", "anon_inode:[timerf", "anon_inode:[signal", "anon_inode:inotify"};
+    return std::ranges::any_of(plain, [&](auto name) { return file.starts_with(name); });
+}
+
+// Threads that wait in such a call: each ends it before it can stand still.
+uint64_t waiting_reads(const Proc &proc)
+{
+    uint64_t found = 0;
+    const Result<std::vector<int>> threads = proc.numbers("task");
+    for (const int thread : threads ? *threads : std::vector<int>()) {
+        const Result<std::string> call = proc.read("task/" + std::to_string(thread) + "/syscall");
+        std::string_view text = call ? *call : std::string_view();
+        // One of the kernel's tells of the call that it was made in.
+        if (const Result<Relation> now = relation_of(thread); !now || now->of_kernel)
+            continue;
+        if (text.empty() || text[0] < '0' || text[0] > '9')
+            continue; // it runs
+        const uint64_t number = take_number(text);
+        if ((number != SYS_read && number != SYS_readv) || !text.starts_with("0x"))
+            continue;
+        text.remove_prefix(2);
+        const uint64_t descriptor = take_number(text, 16);
+        const Result<std::string> file = proc.link("fd/" + std::to_string(descriptor));
+        found += file && is_plain(*file) ? 1 : 0;
+    }
+    return found;
+}
+
+// Whether one of them may be inside process_vm_writev, by which it writes to another process: the
+// kernel looks up the pages first, which marks them as written, and writes to them later. Of a
+// thread that runs it does not tell.
+bool may_write_to_others(const std::vector<pid_t> &pids)
+{
+    for (const pid_t pid : pids) {
+        const Proc proc(pid);
+        const Result<std::vector<int>> threads = proc.numbers("task");
+        for (const int thread : threads ? *threads : std::vector<int>()) {
+            const Result<std::string> call =
+                proc.read("task/" + std::to_string(thread) + "/syscall");
+            if (!call)
+                return true;
+            std::string_view text = *call;
+            if (text.starts_with("-1 "))
+                continue; // asleep, and in no system call
+            if (text.empty() || text[0] < '0' || text[0] > '9' ||
+                take_number(text) == SYS_process_vm_writev)
+                return true;
+        }
+    }
+    return false;
+}
+
+struct Others {
+    unsigned uffds = 0;
+    bool rings = false;
+};
+
+Result<Others> others_of(const Proc &proc)
+{
+    Result<std::vector<int>> descriptors = proc.numbers("fd");
+    if (!descriptors)
+        return descriptors.error();
+    Others found;
+    for (const int descriptor : *descriptors) {
+        const Result<std::string> file = proc.link("fd/" + std::to_string(descriptor));
+        if (!file)
+            continue; // it has been closed
+        found.uffds += *file == "anon_inode:[userfaultfd]" ? 1 : 0;
+        found.rings = found.rings || *file == "anon_inode:[io_uring]";
+    }
+    return found;
+}
+
+// The runs of that part, cut off at its ends.
+std::vector<Run> part_of(const std::vector<Run> &runs, const Run &part)
+{
+    auto at = std::ranges::upper_bound(runs, part.start, {}, &Run::end);
+    std::vector<Run> found;
+    for (; at != runs.end() && at->start < part.end; ++at)
+        found.push_back({std::max(at->start, part.start), std::min(at->end, part.end)});
+    return found;
+}
+
+} // namespace
+
+// The token first, for what is protected then is not told of a second time. That it was one that an
+// image has shows that this is the agent's memory; and that it is not for anybody else's use, that
+// nobody has the program's turn but us.
+bool EarlyCopy::begin(const Proc &proc, const DeltaPlan::Base &base)
+{
+    constexpr std::array<uint8_t, 16> nothing{};
+    if (!kernel_is_at_least(6, 10) || has_pinned(proc))
+        return false;
+    Result<Fd> memory = proc.open("mem", O_RDWR | O_CLOEXEC);
+    if (!memory)
+        return false;
+    for (const DeltaPlan::Watched *watched : {&base.watched, &base.previous_watched}) {
+        TrackerMark mark = {};
+        if (watched->mark == 0 || watched->needs_copy || watched->token == nothing ||
+            !get(*memory, watched->mark, &mark, sizeof(mark)) ||
+            memcmp(mark.token, watched->token.data(), sizeof(mark.token)) != 0)
+            continue;
+        of_previous_ = watched == &base.previous_watched;
+        mark_ = watched->mark;
+        changes_ = mark.changes;
+        break;
+    }
+    if (mark_ == 0 || getrandom(token_.data(), token_.size(), 0) != ssize_t(token_.size()) ||
+        pwrite(memory->get(), token_.data(), token_.size(), static_cast<off_t>(mark_)) !=
+            ssize_t(token_.size())) {
+        token_ = {};
+        return false;
+    }
+    memory_ = std::move(*memory);
+    return true;
+}
+
+// What is not known to be protected may be.
+void EarlyCopy::protect(const Proc &proc, const std::vector<Run> &mappings)
+{
+    Result<PageMap> map = PageMap::open(proc);
+    if (!map)
+        return;
+    for (const Run &mapping : mappings) {
+        Result<PageMap::Written> written = map->protect_written(mapping.start, mapping.end);
+        if (!written) {
+            changed_.push_back(mapping);
+            continue;
+        }
+        changed_.insert(changed_.end(), written->all.begin(), written->all.end());
+        own_.insert(own_.end(), written->own.begin(), written->own.end());
+    }
+}
+
+// Many at once. Where one of them cannot be read so, it may still be by the descriptor. Should
+// there be another program by this number now, it does not have our token.
+bool EarlyCopy::read(pid_t pid, std::span<const Run> runs, std::span<char> to) const
+{
+    std::array<iovec, most_at_once> parts = {};
+    for (size_t i = 0; i < runs.size(); i++)
+        parts[i] = {reinterpret_cast<void *>(runs[i].start), runs[i].end - runs[i].start};
+    const iovec all = {to.data(), to.size()};
+    if (process_vm_readv(pid, &all, 1, parts.data(), runs.size(), 0) == ssize_t(to.size()))
+        return true;
+    for (const Run &run : runs) {
+        const size_t size = run.end - run.start;
+        if (!get(memory_, run.start, to.data(), size))
+            return false;
+        to = to.subspan(size);
+    }
+    return true;
+}
+
+// Some room is left for the stop.
+void EarlyCopy::copy(const Proc &proc, Stage &stage)
+{
+    const uint64_t kept = stage.room() / 4;
+    if (size_of(own_) > stage.room())
+        return;
+    const auto take = [&](std::span<const Run> runs, uint64_t bytes) {
+        const std::span<char> space = stage.space(bytes);
+        if (space.size() != bytes || !read(proc.pid(), runs, space))
+            return false;
+        stage.put(runs);
+        copied_.insert(copied_.end(), runs.begin(), runs.end());
+        return true;
+    };
+    std::vector<Run> together;
+    uint64_t bytes = 0;
+    const auto take_together = [&] {
+        // Where one of many cannot be read, each is taken alone.
+        if (!take(together, bytes)) {
+            for (const Run &run : together)
+                take({&run, 1}, run.end - run.start);
+        }
+        together.clear();
+        bytes = 0;
+    };
+    for (const Run &run : own_) {
+        if (stage.room() < kept + bytes + (run.end - run.start))
+            break;
+        together.push_back(run);
+        bytes += run.end - run.start;
+        if (bytes >= most_bytes_at_once || together.size() == most_at_once)
+            take_together();
+    }
+    take_together();
+}
+
+EarlyCopy EarlyCopy::of(const Proc &proc, std::string_view smaps, const DeltaPlan::Base &base,
+                        Stage &stage, const std::vector<pid_t> &saved_too)
+{
+    EarlyCopy early;
+    const std::vector<Run> mappings = watched_mappings(smaps);
+    Result<PageMap> map = PageMap::open(proc);
+    if (mappings.empty() || stage.room() < least || !map)
+        return early;
+    uint64_t written = 0;
+    for (const Run &mapping : mappings) {
+        const Result<std::vector<Run>> runs = map->written(mapping.start, mapping.end);
+        written += runs ? size_of(*runs) : 0;
+    }
+    early.uncopied_ = written;
+    Result<Others> others = others_of(proc);
+    if (written < least || !others || others->uffds != 1 || !early.begin(proc, base))
+        return early;
+    early.protect(proc, mappings);
+    // What the kernel was to write past the page tables before they were protected is either
+    // among these, or comes to an end with the call that is counted.
+    early.reads_ = ended_reads(proc);
+    early.agents_reads_ = agents_reads(early.memory_, early.mark_);
+    early.waiting_reads_ = waiting_reads(proc);
+    others = others_of(proc);
+    const Result<std::string> maps = proc.read("maps");
+    if (!early.reads_ || !others || others->rings || has_pinned(proc) || !maps ||
+        maps->find("/[aio]") != std::string::npos || may_write_to_others(saved_too))
+        return early;
+    early.copy(proc, stage);
+    early.uncopied_ = written - std::min(written, size_of(early.copied_));
+    return early;
+}
+
+bool EarlyCopy::is_of(const TrackerLink &link) const
+{
+    constexpr std::array<uint8_t, 16> nothing{};
+    return token_ != nothing && link.token == token_ && link.mark == mark_ &&
+           link.changes == changes_;
+}
+
+void EarlyCopy::hold(const Proc &proc)
+{
+    const std::optional<uint64_t> reads = ended_reads(proc);
+    const uint64_t own = agents_reads(memory_, mark_) - agents_reads_;
+    held_ = reads_ && reads && *reads - *reads_ <= waiting_reads_ + own;
+}
+
+void EarlyCopy::add_to(const Run &mapping, PageMap::Written &written) const
+{
+    const std::vector<Run> changed = part_of(changed_, mapping);
+    const std::vector<Run> as_then = common_part(part_of(own_, mapping), written.kept);
+    written.kept = without(written.kept, changed);
+    written.own = united(written.own, as_then);
+    if (held_)
+        written.copied = common_part(as_then, part_of(copied_, mapping));
+}
+
+} // namespace cryo::capture

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Wide segments. Much memory that is stored as it is lies in the file in one piece as far as it
+// can, so that a lazy restart needs few mappings for it: segments that follow each other become
+// one, whose head is written when all of its packages are known. A sink that cannot write anything
+// once more has none.
+#include <algorithm>
+#include <cassert>
+
+#include "image/writer.hpp"
+
+namespace cryo::image {
+
+namespace {
+
+// Room for the head: all packages, and as many extents as large runs of pages need.
+constexpr size_t wide_head = 12 * 1024;
+// Where it is made: behind what append() uses of the pending memory.
+constexpr size_t head_at = 1 << 20;
+
+bool fits(size_t packages, size_t extents)
+{
+    return packages <= kMaxSegmentPackages &&
+           segment_tables(kMaxSegmentPackages, extents) <= wide_head;
+}
+
+} // namespace
+
+// Whole packages, as they are.
+bool ImageWriter::is_raw(const Batch &batch) const
+{
+    return !batch.packages.empty() &&
+           batch.stored == batch.packages.size() * header_.package_bytes() &&
+           std::ranges::all_of(batch.packages, [&](const Package &p) {
+               return p.codec == Codec::raw && p.stored == header_.package_bytes();
+           });
+}
+
+bool ImageWriter::begins_wide(const Batch &batch) const
+{
+    return sink_->can_rewrite() && is_raw(batch) && batch.stored == capacity() * kPageSize &&
+           fits(2 * batch.packages.size(), batch.extents.size());
+}
+
+bool ImageWriter::continues_wide(const Batch &batch) const
+{
+    return batch.metadata.empty() && is_raw(batch) &&
+           fits(wide_->packages.size() + batch.packages.size(),
+                wide_->extents.size() + batch.extents.size());
+}
+
+Result<void> ImageWriter::begin_wide(const Batch &batch)
+{
+    const uint64_t start = offset_;
+    const size_t skip = start % kPageSize;
+    const size_t pages = (skip + wide_head + kPageSize - 1) / kPageSize * kPageSize;
+    wide_ = {.start = start,
+             .skip = skip,
+             .head = pages - skip,
+             .first_block = batch.first_block,
+             .first_package = footer_.packages};
+    const MutableBytes place = pending_->data().subspan(head_at, pages);
+    std::ranges::fill(place, uint8_t(0));
+    std::ranges::copy(pending_->data().subspan(pending_size_ - skip, skip), place.begin());
+    return append(place.subspan(skip));
+}
+
+Result<void> ImageWriter::widen(Batch &batch)
+{
+    if (auto ok = append_pages(batch.memory->data().first(batch.stored)); !ok)
+        return ok;
+    Wide &wide = *wide_;
+    wide.stored += batch.stored;
+    wide.packages.insert(wide.packages.end(), batch.packages.begin(), batch.packages.end());
+    for (const Extent &e : batch.extents) {
+        if (!wide.extents.empty() && wide.extents.back().continues_with(e))
+            wide.extents.back().count += e.count;
+        else
+            wide.extents.push_back(e);
+    }
+    footer_.packages += batch.packages.size();
+    footer_.stored += batch.stored;
+    return {};
+}
+
+Result<void> ImageWriter::end_wide()
+{
+    if (!wide_)
+        return {};
+    Wide wide = *std::exchange(wide_, std::nullopt);
+    const MutableBytes pages = pending_->data().subspan(head_at, wide.skip + wide.head);
+    encode_segment_head(wide.start, wide.first_block, wide.first_package, wide.packages,
+                        wide.extents, wide.stored, pages.subspan(wide.skip), wide.head);
+    if (auto ok = sink_->rewrite(wide.start - wide.skip, pages); !ok)
+        return ok;
+    index_.add_segment({wide.start, wide.head + wide.stored}, wide.packages, wide.extents);
+    return index_.full() ? output_index_part() : Result<void>();
+}
+
+} // namespace cryo::image

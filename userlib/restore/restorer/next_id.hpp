@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An id for a new task from the kernel module, for those whom clone3() gives none. The module makes
+// it the next one; whoever starts a task first gets it, so the new task looks at its id, and ends
+// when it has another one.
+//
+//     NextId wished(ids, tid);
+//     while (wished.comes_free()) {
+//         if (const long rc = wished.choose(); sys::failed(rc))
+//             return rc;
+//         const long got = ...; // makes the task
+//         wished.put_back();
+//         if (got == tid)
+//             return got;
+//         ...                   // waits until that has ended
+//     }
+//     return -EBUSY;
+//
+// System calls only: it is for the restorer, and for processes between their birth and execve.
+#pragma once
+
+#include "sys/raw.hpp"
+
+#include <cerrno>
+#include <cstdint>
+#include <linux/cryo.h>
+#include <linux/time_types.h>
+
+namespace cryo::restore {
+
+// Where ids come from.
+struct Ids {
+    int device = -1; // /dev/cryo; −1: there is none
+    // What the next task would have got before anything was restored; 0: an older module.
+    uint32_t home = 0;
+};
+
+// Makes `id` the next one. What was the next one before, or −errno.
+inline long make_next(int device, uint32_t id)
+{
+    cryo_nextpid next = {};
+    next.size = sizeof(next);
+    next.pid = id;
+    const long rc = sys::call(SYS_ioctl, device, CRYO_IOC_NEXTPID, &next);
+    return sys::failed(rc) ? rc : static_cast<long>(next.previous);
+}
+
+// The ids of a device, with what was the next one.
+inline Ids ids_of(int device, uint32_t own)
+{
+    Ids ids = {device, 0};
+    if (device < 0)
+        return ids;
+    // There is no asking without choosing; nobody gets an id that is in use.
+    const long previous = make_next(device, own);
+    if (previous > 1) {
+        ids.home = static_cast<uint32_t>(previous);
+        make_next(device, ids.home);
+    }
+    return ids;
+}
+
+class NextId
+{
+  public:
+    NextId(const Ids &ids, int32_t id) : ids_(ids), id_(id) {}
+
+    // 0, or −errno.
+    long choose() const
+    {
+        const long rc = make_next(ids_.device, static_cast<uint32_t>(id_));
+        return sys::failed(rc) ? rc : 0;
+    }
+
+    // Otherwise the next one to start a task, whoever that is, gets the id behind, which is often
+    // that of a thread of the same program.
+    void put_back() const
+    {
+        if (ids_.home != 0)
+            make_next(ids_.device, ids_.home);
+    }
+
+    // Whether it is worth a try. Who was faster, perhaps when an id just before this one was
+    // chosen, may end soon: many tasks do.
+    bool comes_free()
+    {
+        if (attempts_-- == 0)
+            return false;
+        for (; sys::call(SYS_kill, id_, 0) != -ESRCH; looks_--) {
+            if (looks_ == 0)
+                return false;
+            const __kernel_timespec pause = {0, 10'000'000};
+            sys::call(SYS_nanosleep, &pause, nullptr);
+        }
+        return true;
+    }
+
+  private:
+    const Ids &ids_;
+    int32_t id_;
+    int attempts_ = 1000;
+    int looks_ = 300; // of 10 ms: three seconds in all
+};
+
+} // namespace cryo::restore
