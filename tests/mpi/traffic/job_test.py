@@ -5,9 +5,14 @@ in the end is what it prints undisturbed.
 
     job_test.py --bin DIRECTORY --ranks 2 -- ./program ARGUMENT ...
 
-The program writes nothing before its end, and runs for some seconds.
+The program writes nothing before its end. The last number among its arguments says how much it does;
+more is asked for on a machine that has done with it in less than --seconds.
+
+With CRYO_SOAK in the environment it is saved six times 26 times, and each restart is by another
+transport than the one before.
 """
 import argparse
+import math
 import os
 import random
 import re
@@ -21,6 +26,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import inside  # noqa: E402
 import run_mpi  # noqa: E402
+
+OPEN_MPI = ["vader", "tcp", "both"] # transports that a restart may change between
 
 
 class Jobs:
@@ -39,6 +46,7 @@ class Jobs:
         self.asking = f"{options.bin}/ompi-checkpoint" # of this release, wherever the job is
         self.settings.pop("PMIX_MCA_gds") # for libraries that are opened again in one job
         self.stops_ms = [] # the slowest rank's, of each snapshot
+        self.snapshots = 0 # that were made
         self.job = None
 
     def go_there(self, there):
@@ -82,6 +90,7 @@ class Jobs:
         if told := re.search(r"stood still for at most ([\d.]+) (ms|s)", done.stdout):
             self.stops_ms.append(float(told[1]) * (1000 if told[2] == "s" else 1))
         if found := re.search(r"^Snapshot Ref\.: +(\d+) (\S+)$", done.stdout, re.M):
+            self.snapshots += 1
             if "--term" in how:
                 self.wait()
             return found[2]
@@ -141,8 +150,36 @@ def options_of_jobs(description, patience, generations):
     return parser
 
 
+def more_of(command, times):
+    """The command, for so many times the work."""
+    numbers = [i for i, word in enumerate(command) if word.isdigit()]
+    if not numbers:
+        return None
+    return [str(int(word) * times) if i == numbers[-1] else word
+            for i, word in enumerate(command)]
+
+
+def measure(jobs, mpirun, options):
+    """What the job prints natively, and the seconds that it takes; options.command is made long
+    enough."""
+    for last in (False, False, True):
+        begun = time.monotonic()
+        jobs.start([*jobs.prefix, *mpirun, *options.command])
+        if jobs.wait() != 0:
+            jobs.fail("natively, the job fails")
+        took = time.monotonic() - begun
+        # All that a job needs to begin and to end is in it, so the first guess may be short.
+        more = more_of(options.command, max(2, math.ceil(options.seconds / took)))
+        if last or took >= options.seconds or not more:
+            break
+        options.command = more
+    return result(jobs.text()), took
+
+
 def main():
     parser = options_of_jobs(__doc__, patience=60, generations=1)
+    parser.add_argument("--seconds", type=float, default=1.2,
+                        help="that the job takes undisturbed, at least")
     parser.add_argument("--pass", type=int, default=0, dest="passing",
                         help="times it is saved and goes on, in each generation; once at least in the "
                              "first")
@@ -156,17 +193,20 @@ def main():
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
     random.seed(" ".join([str(options.seed), *map(os.path.basename, options.command)]))
+    transports = [options.transport]
+    if os.environ.get("CRYO_SOAK"):
+        options.generations, options.seconds, options.patience = 6, 25, 300
+        options.passing = 0 if options.automatic else 25
+        if options.transport in OPEN_MPI:
+            first = OPEN_MPI.index(options.transport)
+            transports = OPEN_MPI[first:] + OPEN_MPI[:first]
 
     mpirun = [*options.mpirun.split(), "-n", str(options.ranks)]
     with tempfile.TemporaryDirectory(prefix="cryo-j-", dir="/tmp") as directory:
         jobs = Jobs(options, directory)
         try:
-            begun = time.monotonic()
-            jobs.start([*jobs.prefix, *mpirun, *options.command])
-            if jobs.wait() != 0:
-                jobs.fail("natively, the job fails")
-            longest_pause = min(0.3, (time.monotonic() - begun) / 8) # it shall not be over
-            natively = result(jobs.text())
+            natively, took = measure(jobs, mpirun, options)
+            longest_pause = min(0.3, took / 8 / (options.passing + 1)) # it shall not be over
             automatic = ["--interval", "200ms", "--into", f"{directory}/snapshots"]
             automatic = automatic if options.automatic else []
             under_cr_run = [*jobs.command("cr_run"), *automatic]
@@ -191,6 +231,7 @@ def main():
                 saved += 1
                 if options.alternate:
                     jobs.go_there(not jobs.prefix)
+                jobs.settings.update(run_mpi.TRANSPORTS[transports[saved % len(transports)]])
                 jobs.start([*jobs.command("ompi-restart"), *automatic, reference])
             if jobs.wait() != 0:
                 jobs.fail("the job fails")
@@ -200,7 +241,7 @@ def main():
             jobs.kill()
         if saved == 0:
             sys.exit("the job came to its end before it was saved")
-        print(f"saved and restarted {saved} times: the same result")
+        print(f"{jobs.snapshots} snapshots, restarted {saved} times: the same result")
 
 
 if __name__ == "__main__":
