@@ -195,7 +195,8 @@ def main():
     random.seed(" ".join([str(options.seed), *map(os.path.basename, options.command)]))
     transports = [options.transport]
     if os.environ.get("CRYO_SOAK"):
-        options.generations, options.seconds, options.patience = 6, 25, 300
+        options.generations, options.patience = 6, 300
+        options.seconds *= 20
         options.passing = 0 if options.automatic else 25
         if options.transport in OPEN_MPI:
             first = OPEN_MPI.index(options.transport)
