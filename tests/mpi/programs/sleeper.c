@@ -13,14 +13,20 @@
 
 static int milliseconds, set;
 
+static struct timespec duration(void)
+{
+    return (struct timespec){milliseconds / 1000, milliseconds % 1000 * 1000000L};
+}
+
 static int by_nanosleep(void)
 {
-    return nanosleep(&(struct timespec){.tv_nsec = milliseconds * 1000000L}, NULL);
+    const struct timespec time = duration();
+    return nanosleep(&time, NULL);
 }
 
 static int by_clock(void)
 {
-    const struct timespec time = {.tv_nsec = milliseconds * 1000000L};
+    const struct timespec time = duration();
     return clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
 }
 
@@ -36,7 +42,8 @@ static int by_poll(void)
 
 static int by_select(void)
 {
-    return select(0, NULL, NULL, NULL, &(struct timeval){.tv_usec = milliseconds * 1000L});
+    const struct timespec time = duration();
+    return select(0, NULL, NULL, NULL, &(struct timeval){time.tv_sec, time.tv_nsec / 1000});
 }
 
 static int by_epoll(void)
