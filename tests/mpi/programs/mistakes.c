@@ -53,6 +53,28 @@ static void mistake(int which, MPI_Comm comm)
     }
 }
 
+/* What cannot be sent keeps the call from receiving: the message is there afterwards. */
+static void not_received(MPI_Comm comm)
+{
+    int in = 5, out = 0, is_there = 0;
+    MPI_Request request;
+    OK(MPI_Isend(&in, 1, MPI_INT, rank, 9, comm, &request));
+    REFUSED(MPI_Sendrecv(&in, 1, MPI_INT, size + 3, 9, &out, 1, MPI_INT, rank, 9, comm,
+                         MPI_STATUS_IGNORE),
+            MPI_ERR_RANK);
+    REFUSED(
+        MPI_Sendrecv(&in, 1, MPI_INT, rank, -9, &out, 1, MPI_INT, rank, 9, comm, MPI_STATUS_IGNORE),
+        MPI_ERR_TAG);
+    REFUSED(
+        MPI_Sendrecv(&in, -1, MPI_INT, rank, 9, &out, 1, MPI_INT, rank, 9, comm, MPI_STATUS_IGNORE),
+        MPI_ERR_COUNT);
+    OK(MPI_Iprobe(rank, 9, comm, &is_there, MPI_STATUS_IGNORE));
+    CHECK(is_there);
+    OK(MPI_Recv(&out, 1, MPI_INT, rank, 9, comm, MPI_STATUS_IGNORE));
+    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    CHECK(out == 5);
+}
+
 /* After a pause in which a checkpoint may find the ranks at different calls. */
 static void all_go_on(int round, MPI_Comm comm)
 {
@@ -159,6 +181,7 @@ int main(int argc, char **argv)
         MPI_Comm comm = comms[round / 3 % 2];
         if (round % size == rank)
             mistake(round / size, comm);
+        not_received(comm);
         all_go_on(round, comm);
 #ifdef MPICH
         aliased(comm);

@@ -176,11 +176,27 @@ int Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm 
     return Wait(&request, status);
 }
 
+namespace {
+
+// The library will not send it: then nothing must have been received either. What this does not see
+// (a datatype without a commit, a tag that is too large) is withdrawn again, if it still can be.
+bool is_mistaken(int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm)
+{
+    const bookmark::Comm *counters = counted(comm);
+    return count < 0 || type == nullptr || (tag < 0 && dest != MPI_PROC_NULL) ||
+           (counters != nullptr && dest != MPI_PROC_NULL &&
+            (dest < 0 || static_cast<uint32_t>(dest) >= counters->peer_count()));
+}
+
+} // namespace
+
 int Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag,
              void *recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag,
              MPI_Comm comm, MPI_Status *status)
 {
     MPI_Request requests[2] = {};
+    if (is_mistaken(sendcount, sendtype, dest, sendtag, comm))
+        return send(stock.Send, stock.Isend, sendbuf, sendcount, sendtype, dest, sendtag, comm);
     int result =
         begin_receive(recvbuf, recvcount, recvtype, source, recvtag, comm, true, &requests[0]);
     if (requests[0] == nullptr)
