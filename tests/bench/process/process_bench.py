@@ -5,10 +5,11 @@
     process_bench [--full] [--backend NAME] [PART]...
     process_bench [--full] --report FILE.html [--picture FILE.svg]
 
-Parts: idle tiny stop delta write restart lazy tree; and criu, where that works (Linux 6.1, for root).
+Parts: idle tiny stop delta planner write restart lazy tree; and criu, where that works (Linux 6.1, for root).
 Images are written to the current directory.
 """
 import argparse
+import functools
 import os
 import shutil
 import subprocess
@@ -16,15 +17,17 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, "@CMAKE_CURRENT_SOURCE_DIR@")
+sys.path[:0] = ["@CMAKE_CURRENT_SOURCE_DIR@", "@PROJECT_SOURCE_DIR@/tests/system/delta"]
 import report  # noqa: E402 (needs the path above)
 from patients import Copy, Cryo, Wrong, forget, reap, remove  # noqa: E402
+from planner import SINGLE, Planner  # noqa: E402
 from sweep import Sweep  # noqa: E402
 from table import Samples, Table  # noqa: E402
 
 BIN = "@PROJECT_BINARY_DIR@/bin"
 LIBRARY = "@PROJECT_BINARY_DIR@/@CMAKE_INSTALL_LIBDIR@/libcr_run.so"
 PROGRAM = "@CMAKE_CURRENT_BINARY_DIR@/patient"
+PYTHON = "@CRYO_PYTHON@"
 MIB = 1 << 20
 IMAGE = "process.image"
 
@@ -113,25 +116,18 @@ class Bench:
     # An image of what has changed since the one before
 
     def delta(self):
-        mib = self.size(512)
-        for pages in ("small", "huge"):
-            with self.cryo.start(mib, pages) as program:
-                whole = self.durable(program)
+        programs = ((self.size(512), "small"), (self.size(2048), "small"), (self.size(512), "huge"))
+        for mib, pages in dict.fromkeys(programs):  # at smoke size all are as small
             for every, share, target in ((1000, 0.1, 0.05), (100, 1, 0.1), (20, 5, 0.4)):
-                self.delta_of(mib, pages, every, share, target if pages == "small" else None, whole)
+                self.delta_of(mib, pages, every, share, target if pages == "small" else None)
 
-    def durable(self, program):
-        samples = Samples()
-        for _ in self.rounds(5):
-            samples.add("took", self.cryo.checkpoint(program, IMAGE)["wall_ns"] / 1e6)
-        return samples.median("took")
-
-    def delta_of(self, mib, pages, every, share, target, whole):
+    def delta_of(self, mib, pages, every, share, target):
         samples = Samples()
         images = [f"delta.{number}" for number in range(len(self.rounds(9)) + 2)]
-        with self.cryo.start(mib, pages) as program:
+        with self.cryo.start(mib, pages) as program, self.cryo.start(mib, pages) as other:
             for number, image in enumerate(images):
                 base = ["--base", images[number - 1]] if number else []
+                samples.add("all", self.cryo.checkpoint(other, IMAGE)["wall_ns"] / 1e6)
                 samples.add("fork", program.ask("f") / 1e6)
                 program.change(every)
                 program.ask("s")
@@ -155,9 +151,36 @@ class Bench:
         for what in ("felt", "told"):
             self.table.line(f"{name}: stop {what} / fork()", samples.median(what) / fork,
                             at_most=target, remark=f"{samples.median(what):.2f} ms")
-        self.table.line(f"{name}: durable, beside all", samples.median("durable") / whole,
+        self.table.line(f"{name}: durable, beside all", samples.median("durable") / samples.median("all"),
                         at_most=0.12 if share == 5 else None,
-                        remark=f"{samples.median('durable'):.0f} ms, {samples.median('size') / MIB:.1f} MiB")
+                        remark=f"{samples.median('durable'):.0f} of {samples.median('all'):.0f} ms, "
+                               f"{samples.median('size') / MIB:.1f} MiB")
+
+    # The method that Cryo plans, beside each single one
+
+    def planner(self):
+        planner = Planner(self.cryo, PYTHON, len(self.rounds(9)))
+        try:
+            for name, samples, chosen in planner.programs(None if self.full else 2):
+                self.planned(name, samples, chosen)
+        except planner.failed as why:
+            raise Wrong(str(why)) from why
+        mib = self.size(256)
+        for pages in ("small", "huge"):
+            for every in (1000, 20, 4, 1) if self.full else (2,):
+                with self.cryo.start(mib, pages) as program:
+                    samples, chosen = planner.measure(program, functools.partial(program.change, every),
+                                                      but={program.pid})
+                    program.check()
+                self.planned(f"{mib} MiB, {pages} pages, {100 / every:g} % changed", samples, chosen)
+
+    def planned(self, name, samples, chosen):
+        single = {method: samples.median(method) for method in SINGLE}
+        best = min(single, key=single.get)
+        self.table.line(f"{name}: stop as planned beside the best", samples.median("planned") / single[best],
+                        at_most=1.1, remark=f"{samples.median('planned'):.2f} ms by "
+                        f"{', '.join(sorted(set(chosen), key=chosen.count, reverse=True))}; "
+                        + ", ".join(f"{method} {took:.2f}" for method, took in single.items()))
 
     # The whole image, the program standing still
 
@@ -357,7 +380,7 @@ def switches(pid):
         return sum(int(line.split()[1]) for line in text if "ctxt_switches" in line)
 
 
-PARTS = ("idle", "tiny", "stop", "delta", "write", "restart", "lazy", "tree")
+PARTS = ("idle", "tiny", "stop", "delta", "planner", "write", "restart", "lazy", "tree")
 
 
 def main():

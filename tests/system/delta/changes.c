@@ -346,6 +346,13 @@ static int obey(const char *way, uint64_t seed)
     } else if (strcmp(way, "dofork") == 0) {
         fill(area, 1, seed);
         need(madvise(area, few * (size_t)page, MADV_DOFORK) == 0, "madvise");
+    } else if (strcmp(way, "split") == 0 || strcmp(way, "join") == 0) {
+        /* A mapping that becomes three, or one again; much of it has changed just before. */
+        for (size_t i = 0; i < half; i += 3)
+            fill(area + i * page, 1, seed + i);
+        need(madvise(area + half * (size_t)page, few * (size_t)page,
+                     *way == 's' ? MADV_DONTDUMP : MADV_DODUMP) == 0,
+             "madvise");
     } else {
         return 0;
     }

@@ -28,7 +28,7 @@ WAYS = ["none", "store", "zero", *READING, "ring", "writev", "mem", "exchange", 
         "exchange_tables", "none", "exchange_huge", "page_out", "grow", "grow", "shrink", "drop",
         "drop_and_fill", "free_and_fill", "unmap", "guard", "guard_stays", "none", "protect", "fork", "thread", "huge",
         "collapse", "huge_all", "brk", "brk", "brk_again", "apart", "apart_dropped", "shared",
-        "private", "stack", "dontfork", "dofork", "store", "none"]
+        "private", "stack", "dontfork", "dofork", "store", "split", "none", "join", "none"]
 
 
 def tool(name):
