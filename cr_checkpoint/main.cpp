@@ -81,6 +81,7 @@ void tell(Options &options, const cryo::capture::Outcome &done)
                          {"threads", done.threads},
                          {"pages", done.pages},
                          {"snapshot", done.snapshot},
+                         {"tries", done.tries},
                          {"bytes", done.image.size},
                          {"stopped_ns", done.stopped_ns},
                          {"total_ns", done.total_ns}},

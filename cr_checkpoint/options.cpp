@@ -185,6 +185,13 @@ void add_options(CLI::App &app, Options &options)
                    "Give up after so many seconds; the program goes on")
         ->type_name("SECONDS")
         ->transform(cryo::cli::above_zero());
+    options.capture.retry_s = 2;
+    app.add_option("--retry", options.capture.retry_s,
+                   "Where what is in the way may pass by itself, such as a connection that nobody "
+                   "has accepted yet, let the program go on and try again, for so long; 0: never")
+        ->type_name("SECONDS")
+        ->transform(cryo::cli::zero_or_more())
+        ->capture_default_str();
     add_traced(app, options);
     add_requester(app, options.capture);
     options.talk.add_options(app);

@@ -4,6 +4,7 @@
  *
  *     requester LOG IMAGE self [WORD]      a checkpoint of itself; WORD: kill, file, cwd, callback
  *     requester LOG IMAGE now              of itself, to see when it is taken
+ *     requester LOG IMAGE crowded          of itself, with a connection that is accepted late
  *     requester LOG IMAGE other PID        of another process
  *     requester LOG IMAGE errors           every error code of the calls
  *     requester LOG IMAGE restart [WORD]   a restart, without cr_init(); WORD: newids
@@ -14,11 +15,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -144,6 +148,37 @@ static void save_now(const char *image)
     ask_for_self(image, &args, &handle);
     say("asked", 0);
     reap_self(&args, &handle);
+}
+
+/* While the request is under way: what was in its way is gone. */
+static void *accept_late(void *sockets)
+{
+    const struct timespec late = {0, 300000000};
+    const int listener = ((int *)sockets)[0], caller = ((int *)sockets)[1];
+    nanosleep(&late, NULL);
+    close(caller); /* first: so the listener's address is free at the restart */
+    close(accept(listener, NULL, NULL));
+    return NULL;
+}
+
+static void save_crowded(const char *image)
+{
+    cr_checkpoint_args_t args;
+    cr_checkpoint_handle_t handle = 0;
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t size = sizeof(address);
+    pthread_t thread;
+    int sockets[] = {socket(AF_INET, SOCK_STREAM, 0), socket(AF_INET, SOCK_STREAM, 0)};
+    const int listener = sockets[0], caller = sockets[1];
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    CHECK(bind(listener, (struct sockaddr *)&address, size) == 0 && listen(listener, 1) == 0);
+    CHECK(getsockname(listener, (struct sockaddr *)&address, &size) == 0);
+    CHECK(connect(caller, (struct sockaddr *)&address, size) == 0);
+    CHECK(pthread_create(&thread, NULL, accept_late, sockets) == 0);
+    ask_for_self(image, &args, &handle);
+    say("asked", 0);
+    reap_self(&args, &handle);
+    CHECK(pthread_join(thread, NULL) == 0);
 }
 
 static void save_other(const char *image, pid_t pid)
@@ -298,6 +333,8 @@ int main(int argc, char **argv)
         save_other(image, atoi(word));
     else if (strcmp(argv[3], "now") == 0)
         save_now(image);
+    else if (strcmp(argv[3], "crowded") == 0)
+        save_crowded(image);
     else if (strcmp(word, "file") == 0)
         cr_request_file(image);
     else if (strcmp(word, "cwd") == 0)

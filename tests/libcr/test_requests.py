@@ -60,6 +60,19 @@ class Requests(unittest.TestCase):
                          ["callback 1", "asked 0", f"reaped {CR_ERESTARTED}", "done 0"])
         self.assertEqual(self.lab.end(again), 9)
 
+    def test_self_is_saved_at_another_try(self):
+        """What is in the way passes, and it is still saved before the call returns."""
+        program = self.ask("crowded")
+        self.lab.await_line("done", program)
+        self.assertEqual(self.lab.log(), ["asked 0", "reaped 0", "done 0"])
+        self.lab.kill(program)
+        again = self.lab.restart("-q")
+        self.addCleanup(again.stderr.close)
+        self.lab.await_line(f"reaped {CR_ERESTARTED}", again)
+        self.lab.await_line("done 0", again)
+        self.assertEqual(self.lab.log(), ["asked 0", f"reaped {CR_ERESTARTED}", "done 0"])
+        self.assertEqual(self.lab.end(again), 9)
+
     def test_self_without_init(self):
         program = self.ask("self", "noinit")
         self.lab.await_line("done", program)

@@ -126,7 +126,8 @@ uint32_t rounds()
 }
 
 // The handle may be the restored copy's, which is ready. That the gate is closed may be another
-// thread's doing, and that a round has ended: so the wait is looked up from now and then.
+// thread's doing, and that a round has ended: so the wait is looked up from now and then. After a
+// round that was given up there may be another one (capture/tries.hpp), or the request has ended.
 void await_round(int handle, uint32_t rounds_before)
 {
     const Client *client = self_client();
@@ -135,7 +136,11 @@ void await_round(int handle, uint32_t rounds_before)
         return;
     constexpr timespec soon = {0, 2'000'000};
     pollfd look = {handle, POLLIN, 0};
-    while (rounds() == rounds_before && !(inside && round.gate.load() != 0)) {
+    while (!(inside && round.gate.load() != 0)) {
+        const uint32_t ended = rounds();
+        if (ended != rounds_before && round.outcome.load() >= 0)
+            return;
+        rounds_before = ended;
         timespec limit = soon; // the kernel writes what is left
         if (sys::call(SYS_ppoll, &look, 1, &limit, nullptr, 0) > 0)
             return;

@@ -56,7 +56,7 @@ struct Interface {
     // At the end of a handler of a signal that the program does not know of, with its ucontext_t:
     // a system call that it interrupted goes on.
     void (*resume_call)(void *frame); // signal
-    uint32_t (*rounds)();             // checkpoints and restarts that have ended
+    uint32_t (*rounds)();             // checkpoints and restarts that have ended, well or not
     // Of a request for this process, made when so many had: until its checkpoint has been taken;
     // in a critical section, until it waits for the end of that. Or until the request has ended.
     // Not where callbacks of THREAD context, which run beside the program, might need the caller.

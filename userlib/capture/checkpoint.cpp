@@ -2,10 +2,10 @@
 #include "capture/checkpoint.hpp"
 
 #include "base/limits.hpp"
+#include "capture/describe_everybody.hpp"
 #include "capture/everybody.hpp"
 #include "capture/gathering.hpp"
-#include "capture/proc.hpp"
-#include "capture/shared_memory.hpp"
+#include "capture/tries.hpp"
 #include "image/sink.hpp"
 #include "image/snapshot.hpp"
 
@@ -15,7 +15,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <future>
-#include <set>
 #include <unistd.h>
 
 namespace cryo::capture {
@@ -25,12 +24,12 @@ namespace {
 class Checkpoint
 {
   public:
-    Checkpoint(pid_t id, const CheckpointOptions &options)
+    // `deadline`: on the monotonic clock; 0: none.
+    Checkpoint(pid_t id, const CheckpointOptions &options, uint64_t deadline)
         : id_(id), options_(options), common_(options.files), gathering_(id, options, common_),
           begun_(now_ns())
     {
-        if (options.timeout_s != 0)
-            common_.deadline = begun_ + options.timeout_s * 1'000'000'000ULL;
+        common_.deadline = deadline;
         if (options.progress)
             common_.moved = [this](uint64_t bytes) {
                 moved_ += bytes;
@@ -40,15 +39,22 @@ class Checkpoint
 
     Result<Outcome> run();
     // There will be no image: the programs, and their callbacks, are told why.
-    void give_up(int why) { gathering_.give_up(why); }
+    void give_up(int why)
+    {
+        gathering_.give_up(why);
+        obstacles_.stood_ns = stop_begun_ != 0 ? now_ns() - stop_begun_ : 0;
+    }
     // Checkpoints that were carried out as part of this one.
     void tell_guests(const Result<Outcome> &done) { gathering_.tell_guests(done); }
+    // They find another one, or save for themselves.
+    void send_guests_away() { gathering_.send_guests_away(); }
     // Something that was seen before the stop was no longer so: to be made again without.
     bool was_deceived() const { return deceived_; }
+    // Why it was refused, as far as that may pass.
+    const Obstacles &obstacles() const { return obstacles_; }
 
   private:
     Result<void> open_sink();
-    Result<void> describe_everybody();
     Result<std::unique_ptr<image::ImageWriter>> begin_image(Member &member);
     bool has_unfrozen() const;
     Result<void> save_unfrozen(image::ImageWriter &first);
@@ -82,6 +88,7 @@ class Checkpoint
     uint64_t expected_ = 0; // about so many in all
     uint64_t stop_begun_ = 0;
     bool deceived_ = false;
+    Obstacles obstacles_;
     bool by_copy_ = false; // the program goes on before the image is made of what was copied
     Outcome outcome_;
     std::unique_ptr<image::Sink> sink_;
@@ -129,59 +136,6 @@ Result<void> Checkpoint::open_sink()
     if (!sink)
         return sink.error();
     sink_ = std::move(*sink);
-    return {};
-}
-
-Result<void> Checkpoint::describe_everybody()
-{
-    Result<void> described =
-        for_all(members_, [](Member &member) { return member.ask_to_describe(); });
-    if (described)
-        described = for_all(members_, [](Member &member) { return member.describe(); });
-    if (!described)
-        return described;
-    std::vector<Holder> holders;
-    for (const auto &member : members_)
-        holders.push_back(member->holder());
-    if (Result<void> read = common_.files.read_descriptors(std::move(holders)); !read)
-        return read;
-    Result<void> seen = for_all(members_, [](Member &member) {
-        return look_at_memory(member.description(), member.session());
-    });
-    if (!seen)
-        return seen;
-    for (const auto &member : members_) {
-        Description &d = member->description();
-        common_.ipc.look(d.proc, d.ipc_uses, d.space, d.problems);
-        common_.shared.count(d.space);
-    }
-    for (const auto &member : members_) {
-        Description &d = member->description();
-        common_.shared.refuse_hidden(d.space, d.problems);
-        common_.ipc.look_undo(d.proc, member->session(), d.problems);
-    }
-    refuse_lost_sessions(members_, zombies_);
-    refuse_several_users(members_);
-    std::string problems;
-    MappedImages images;
-    const std::set<pid_t> everybody = gathering_.known();
-    for (const auto &member : members_) {
-        Description &d = member->description();
-        describe_memory(d, common_.shared, images, member == members_.front());
-        if (gathering_.is_by_itself(d.proc.pid()))
-            describe_children(d, everybody);
-        gathering_.tell_of_our_end(d);
-        if (!d.problems.empty())
-            problems += (problems.empty() ? "" : "\n") + d.problems.error(d.proc.pid()).text();
-    }
-    finish_shared(members_.front()->description(), common_.shared);
-    for (const Relation &zombie : zombies_) {
-        if (zombie.wait_status < 0)
-            problems +=
-                fmt::format("\nprocess {} has ended, and how is not to be known", zombie.pid);
-    }
-    if (!problems.empty())
-        return Error(ENOTSUP, problems);
     return {};
 }
 
@@ -437,7 +391,7 @@ Result<Outcome> Checkpoint::run()
     phase("stopped");
     if (options_.progress)
         expected_ = memory_of(members_);
-    if (Result<void> described = describe_everybody(); !described)
+    if (Result<void> described = describe_everybody(gathering_, common_, obstacles_); !described)
         return described.error();
     phase("described");
     if (!archive_ && !single())
@@ -468,24 +422,38 @@ Result<Outcome> Checkpoint::run()
 Result<Outcome> checkpoint(pid_t id, const CheckpointOptions &options)
 {
     allow_descriptors();
+    const uint64_t begun = now_ns();
+    const uint64_t deadline =
+        options.timeout_s != 0 ? begun + options.timeout_s * 1'000'000'000ULL : 0;
     CheckpointOptions now = options;
     // What goes down a pipe cannot be taken back, and what stands still all the time is looked at
     // once.
     now.early_look = options.early_look && options.fd < 0 && options.then_signal == 0 &&
                      options.snapshot != Snapshot::stop;
-    for (;;) {
-        Checkpoint whole(id, now);
+    for (Tries tries(options, deadline);; tries.pause()) {
+        Checkpoint whole(id, now, deadline);
         Result<Outcome> done = whole.run();
         if (!done)
             whole.give_up(done.error().code());
         if (!done && done.error().code() == EMFILE)
             done = done.error().within("raise the limit of descriptors (ulimit -n), of which each "
                                        "process takes several");
-        if (done || !whole.was_deceived()) {
+        if (!done && whole.was_deceived()) {
+            now.early_look = false;
+            tries.once_more();
+        } else if (!done && tries.may_pass(whole.obstacles())) {
+            if (options.phase)
+                options.phase("refused for now, and tried again: " + done.error().text());
+            whole.send_guests_away();
+        } else {
+            if (done) {
+                done->tries = tries.count();
+                done->total_ns = now_ns() - begun;
+            }
+            done = done ? done : tries.told(done.error());
             whole.tell_guests(done);
             return done;
         }
-        now.early_look = false;
     }
 }
 

@@ -54,6 +54,7 @@ struct CheckpointOptions {
     Ptraced ptraced = Ptraced::error;
     bool ptracer_skip = false; // one that traces others is left out; else an error
     unsigned timeout_s = 0;    // given up after that; 0: never
+    unsigned retry_s = 0;      // tried again for so long, where what is in the way may pass
     bool may_join = false;     // may be carried out as part of another one that it meets
     bool early_look = false;   // what can be looked at before the program stops is; then the
                                // program may be stopped twice
@@ -69,6 +70,7 @@ struct Outcome {
     uint64_t pages = 0;
     uint64_t stopped_ns = 0;
     uint64_t total_ns = 0;
+    uint64_t tries = 1;               // each of which has stopped the program
     std::string snapshot;             // as IMAGE_INFO of the first process has it
     std::vector<std::string> notices; // what a person should know of this image
 };

@@ -124,15 +124,18 @@ uint32_t Files::copied(image::ObjectKind kind, std::string bytes)
     return copied_.back().object;
 }
 
-void Files::refuse(const Seen &seen, std::string_view what, std::string_view way_out)
+// A descriptor may be closed a moment later: that which was in the way may be no longer there.
+void Files::refuse(const Seen &seen, std::string_view what, std::string_view way_out,
+                   Passing passing)
 {
     Problems &problems = holders_[seen.holder].problems;
     if (seen.passed_in < 0)
-        problems.add(fmt::format("descriptor {}: {}", seen.fd, what), std::string(way_out));
+        problems.add(fmt::format("descriptor {}: {}", seen.fd, what), std::string(way_out), passing,
+                     fmt::format("{} {} {}", proc_of(seen).pid(), seen.fd, seen.link));
     else
         problems.add(fmt::format("descriptor {}: a socket; only a message in it holds {}",
                                  seen.passed_in, what),
-                     "receive it before the checkpoint");
+                     "receive it before the checkpoint", Passing::soon);
 }
 
 // The terminal that the program was started on, as far as its descriptors tell.

@@ -134,7 +134,8 @@ class Files
     image::FileKind kind_of(const Seen &seen) const;
     bool own_terminal(const Seen &seen) const;
     std::string_view refusal(const Seen &seen) const;
-    void refuse(const Seen &seen, std::string_view what, std::string_view way_out);
+    void refuse(const Seen &seen, std::string_view what, std::string_view way_out,
+                Passing passing = Passing::when_gone);
     uint32_t file_of(const Seen &seen);
     void add_open_file(Seen &seen);
     image::OpenFile &record_of(const Seen &seen) { return open_files_[seen.open_file - 1]; }
@@ -172,6 +173,7 @@ class Files
     std::string_view passed_refusal(const Seen &seen) const;
     Result<void> read_passed();
     // files_socket.cpp
+    bool is_to_be_accepted(const SocketLook &look) const;
     Result<void> read_sockets();
     // files_datagrams.cpp: who has sent the packets that wait in a socket.
     std::string read_senders(const SeenSocket &socket, const image::Socket &record,

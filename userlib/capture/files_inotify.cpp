@@ -16,7 +16,8 @@ Result<void> Files::read_inotify(const Seen &seen)
     if (ioctl(seen.shared.get(), FIONREAD, &waiting) != 0)
         return Error::from_errno("looking at inotify events", errno);
     if (waiting > 0)
-        refuse(seen, "inotify events that were not read yet", "read them before the checkpoint");
+        refuse(seen, "inotify events that were not read yet", "read them before the checkpoint",
+               Passing::soon);
     std::vector<AgentSession::Watched> known;
     std::string_view rest = seen.info;
     while (!rest.empty()) {

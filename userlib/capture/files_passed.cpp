@@ -176,14 +176,14 @@ Result<void> Files::read_passed()
                     refuse(seen,
                            "a socket that is on its way in a message, and in which descriptors "
                            "wait themselves",
-                           "receive them before the checkpoint");
+                           "receive them before the checkpoint", Passing::soon);
                 // What leads into /proc is opened by the process that it is about.
                 const bool about_process = std::ranges::any_of(holders_, [&](const Holder &holder) {
                     return seen.link.starts_with(holder.proc.path(""));
                 });
                 if (about_process)
                     refuse(where, fmt::format("a socket; a message in it holds {}", seen.link),
-                           "receive it before the checkpoint");
+                           "receive it before the checkpoint", Passing::soon);
                 open_files.push_back(seen.open_file); // 0: it is refused itself
             }
             image::Passed record;

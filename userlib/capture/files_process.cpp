@@ -25,7 +25,8 @@ void Files::refuse_files_about_members()
             holders_[holder].problems.add(
                 fmt::format("descriptor {}: a file about process {}, which is saved, too, {}",
                             descriptor.fd, pid, seen.link),
-                "close it before the checkpoint");
+                "close it before the checkpoint", Passing::when_gone,
+                fmt::format("{} {} {}", holders_[holder].proc.pid(), descriptor.fd, seen.link));
         }
     }
 }

@@ -95,7 +95,7 @@ Result<void> Files::read_queue(const Seen &seen)
         if (!bytes) {
             refuse(seen,
                    fmt::format("{}, whose messages cannot be read: {}", what, bytes.error().text()),
-                   "receive them before the checkpoint");
+                   "receive them before the checkpoint", Passing::soon);
         } else {
             queue.size = bytes->size();
             queue.object = copied(image::ObjectKind::messages, std::move(*bytes));

@@ -3,6 +3,7 @@
 // what is in them, datagram sockets that send to a well-known path. A connection is refused, or
 // closed on request: only its peer could bring it back.
 #include "capture/files.hpp"
+#include "capture/internet_address.hpp"
 #include "capture/socket_look.hpp"
 
 #include <algorithm>
@@ -56,6 +57,17 @@ bool path_leads_to(const SocketLook &look, const std::string &cwd, uint32_t &mod
 
 } // namespace
 
+// By somebody who is saved, too: then it will be a pair.
+bool Files::is_to_be_accepted(const SocketLook &look) const
+{
+    const InternetAddress peer(look.peer);
+    return is_internet(look) && std::ranges::any_of(looked_at_, [&](const auto &one) {
+               const SocketLook &other = one.second.look;
+               return other.listening && other.waiting > 0 && is_internet(other) &&
+                      InternetAddress(other.local).takes(peer, true);
+           });
+}
+
 Result<void> Files::read_sockets()
 {
     if (looked_at_.empty())
@@ -106,7 +118,8 @@ Result<void> Files::read_sockets()
                                        ? ""
                                        : "; one of them comes from outside, or something was "
                                          "written into it that only who accepts it can see"),
-                       "accept them before the checkpoint, or --sockets=close drops them");
+                       "accept them before the checkpoint, or --sockets=close drops them",
+                       Passing::soon);
         } else if (pair) {
             record.state = SocketState::pair;
             record.peer_open_file = seen_[looked_at_.at(look.peer_inode).seen].open_file;
@@ -122,20 +135,22 @@ Result<void> Files::read_sockets()
             record.state = SocketState::closed; // by its peer, already
             // That would have shut down both directions.
             if (look.shutdown != 3 && !options_.close_sockets)
-                refuse(*seen, name + ", which nobody has accepted yet", way_out);
+                refuse(*seen, name + ", which nobody has accepted yet", way_out, Passing::soon);
         } else if (look.domain == AF_UNIX && look.kind == SOCK_DGRAM && connected &&
                    look.peer_inode == 0 && look.local_is_unnamed) {
             record.state = SocketState::closed; // what is left of a pair
         } else if (connected) {
             record.state = SocketState::closed;
             if (!options_.close_sockets)
-                refuse(*seen, name, way_out);
+                refuse(*seen, name, way_out,
+                       is_to_be_accepted(look) ? Passing::soon : Passing::when_gone);
         } else if (look.ended) {
             record.state = SocketState::closed;
             record.shutdown = 3; // reads find the end, not that it was never connected
             if (look.unread && !options_.close_sockets)
                 refuse(*seen, name + ", whose connection has ended, with unread bytes",
-                       "read them before the checkpoint, or let --sockets=close drop them");
+                       "read them before the checkpoint, or let --sockets=close drop them",
+                       Passing::soon);
         } else {
             record.state = look.bound ? SocketState::bound : SocketState::fresh;
         }
@@ -156,11 +171,12 @@ Result<void> Files::read_sockets()
             }
             if (!socket.queue) {
                 refuse(*seen, fmt::format("{}: {}", name, socket.queue.error().text()),
-                       is_internet(look) ? way_out : "read them before the checkpoint");
+                       is_internet(look) ? way_out : "read them before the checkpoint",
+                       Passing::soon);
             } else {
                 if (!problem.empty() && !may_drop)
                     refuse(*seen, fmt::format("{}, {}", name, problem),
-                           "read them before the checkpoint");
+                           "read them before the checkpoint", Passing::soon);
                 record.size = socket.queue->bytes.size();
                 record.packets = strings_.keep_list(socket.queue->packets);
                 record.object =
@@ -168,10 +184,12 @@ Result<void> Files::read_sockets()
             }
         } else if (look.kind == SOCK_DGRAM && look.unread && !options_.close_sockets) {
             refuse(*seen, name + ", with datagrams that were not read yet",
-                   "read them before the checkpoint, or let --sockets=close drop them");
+                   "read them before the checkpoint, or let --sockets=close drop them",
+                   Passing::soon);
         } else if (is_udp(look) && look.failed && !connected && !options_.close_sockets) {
             refuse(*seen, name + ", with an error that it was not told yet",
-                   "let it read that before the checkpoint, or let --sockets=close drop it");
+                   "let it read that before the checkpoint, or let --sockets=close drop it",
+                   Passing::soon);
         }
         sockets_.push_back(record);
     }

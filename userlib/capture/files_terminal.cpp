@@ -118,7 +118,7 @@ Result<void> Files::read_terminals()
         record.hung_up = (look.revents & POLLHUP) != 0;
         if (record.hung_up && (look.revents & POLLIN) != 0)
             refuse(seen, "a pseudo-terminal whose other end is closed, with unread output",
-                   "read it empty before the checkpoint");
+                   "read it empty before the checkpoint", Passing::soon);
         else if (!held && !record.hung_up && !record.locked)
             refuse(seen,
                    fmt::format("a pseudo-terminal whose other end, {}, the program does not "

@@ -36,6 +36,8 @@ class Gathering
     Result<Outcome> share(std::unique_ptr<image::Sink> sink);
     // The other way round: those that have joined this one.
     void tell_guests(const Result<Outcome> &done);
+    // They begin anew.
+    void send_guests_away();
     // Until the callbacks of all, which go on after the image, have ended.
     Result<void> callbacks_done();
     // There will be no image: the programs, and their callbacks, are told why.
@@ -84,7 +86,6 @@ class Gathering
     void say_joined() const;
     void forget_members();
     void forget_early_looks();
-    void send_guests_away();
     Result<bool> await_report();
     Result<void> gather();
     Result<bool> ask_fresh();

@@ -62,7 +62,7 @@ void SharedContents::refuse_hidden(const AddressSpace &space, Problems &problems
             problems.add(fmt::format("memory at {:x}: shared memory that remap_file_pages has put "
                                      "in another order, some of which is mapped nowhere just now",
                                      first.start),
-                         "try again, or map it by a descriptor that stays open (memfd_create)");
+                         "map it by a descriptor that stays open (memfd_create)", Passing::soon);
         i = next;
     }
 }

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/describe_everybody.hpp"
+
+#include "capture/everybody.hpp"
+#include "capture/shared_memory.hpp"
+
+#include <cerrno>
+#include <fmt/format.h>
+#include <set>
+
+namespace cryo::capture {
+
+Result<void> describe_everybody(Gathering &gathering, Common &common, Obstacles &obstacles)
+{
+    const std::vector<std::unique_ptr<Member>> &members = gathering.members();
+    const std::vector<Relation> &zombies = gathering.zombies();
+    Result<void> described =
+        for_all(members, [](Member &member) { return member.ask_to_describe(); });
+    if (described)
+        described = for_all(members, [](Member &member) { return member.describe(); });
+    if (!described)
+        return described;
+    std::vector<Holder> holders;
+    holders.reserve(members.size());
+    for (const auto &member : members)
+        holders.push_back(member->holder());
+    if (Result<void> read = common.files.read_descriptors(std::move(holders)); !read)
+        return read;
+    Result<void> seen = for_all(members, [](Member &member) {
+        return look_at_memory(member.description(), member.session());
+    });
+    if (!seen)
+        return seen;
+    for (const auto &member : members) {
+        Description &d = member->description();
+        common.ipc.look(d.proc, d.ipc_uses, d.space, d.problems);
+        common.shared.count(d.space);
+    }
+    for (const auto &member : members) {
+        Description &d = member->description();
+        common.shared.refuse_hidden(d.space, d.problems);
+        common.ipc.look_undo(d.proc, member->session(), d.problems);
+    }
+    refuse_lost_sessions(members, zombies);
+    refuse_several_users(members);
+    std::string problems;
+    bool may_pass = true;
+    MappedImages images;
+    const std::set<pid_t> everybody = gathering.known();
+    for (const auto &member : members) {
+        Description &d = member->description();
+        describe_memory(d, common.shared, images, member == members.front());
+        if (gathering.is_by_itself(d.proc.pid()))
+            describe_children(d, everybody);
+        gathering.tell_of_our_end(d);
+        if (!d.problems.empty())
+            problems += (problems.empty() ? "" : "\n") + d.problems.error(d.proc.pid()).text();
+        // One that is stopped changes nothing by itself.
+        may_pass = may_pass && d.problems.may_pass() && !member->is_stopped();
+        d.problems.add_to(obstacles.things);
+        if (member->has_callbacks())
+            obstacles.but = "its callbacks are told once of each request";
+    }
+    finish_shared(members.front()->description(), common.shared);
+    for (const Relation &zombie : zombies) {
+        if (zombie.wait_status >= 0)
+            continue;
+        problems += fmt::format("\nprocess {} has ended, and how is not to be known", zombie.pid);
+        may_pass = false;
+    }
+    if (problems.empty())
+        return {};
+    obstacles.may_pass = may_pass;
+    return Error(ENOTSUP, problems);
+}
+
+} // namespace cryo::capture

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/tries.hpp"
+
+#include "capture/member.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <fmt/format.h>
+#include <thread>
+
+namespace cryo::capture {
+
+namespace {
+
+constexpr uint64_t ms = 1'000'000;
+// Of which the program stands still for a third at the most.
+constexpr uint64_t runs_for_stop = 2;
+constexpr uint64_t first_pause_ns = 2 * ms, longest_pause_ns = 20 * ms;
+// What has not gone by then is no short connection: the answer need not be waited for.
+constexpr uint64_t short_ns = 250 * ms;
+
+} // namespace
+
+Tries::Tries(const CheckpointOptions &options, uint64_t deadline) : begun_(now_ns())
+{
+    end_ = begun_ + 1000 * ms * options.retry_s;
+    if (deadline != 0)
+        end_ = std::min(end_, deadline);
+    if (options.in_callback)
+        end_ = 0; // the others of its round wait for it
+}
+
+bool Tries::may_pass(const Obstacles &obstacles)
+{
+    but_ = {};
+    if (!obstacles.may_pass)
+        return false;
+    const uint64_t now = now_ns();
+    std::map<std::string, uint64_t> still;
+    for (const std::string &thing : obstacles.things) {
+        const auto known = since_.find(thing);
+        still[thing] = known != since_.end() ? known->second : now;
+        if (now - still[thing] > short_ns)
+            return false;
+    }
+    since_ = std::move(still);
+    // Pauses of different lengths, so that they do not go with something regular in the program.
+    pause_ns_ = std::max(std::min(first_pause_ns + count_ * ms / 2, longest_pause_ns),
+                         obstacles.stood_ns * runs_for_stop);
+    if (now + pause_ns_ >= end_)
+        return false;
+    if (!obstacles.but.empty()) {
+        but_ = obstacles.but;
+        return false;
+    }
+    count_++;
+    return true;
+}
+
+void Tries::pause() const
+{
+    std::this_thread::sleep_for(std::chrono::nanoseconds(pause_ns_));
+}
+
+Error Tries::told(const Error &error) const
+{
+    if (!but_.empty())
+        return {error.code(), fmt::format("{}\n  (it may pass by itself, but was not tried again: "
+                                          "{})",
+                                          error.text(), but_)};
+    if (count_ == 1)
+        return error;
+    return {error.code(),
+            fmt::format("{}\n  (tried {} times over {:.1f} s, for such things may "
+                        "pass by themselves; --retry=SECONDS tries for longer)",
+                        error.text(), count_, static_cast<double>(now_ns() - begun_) / 1e9)};
+}
+
+} // namespace cryo::capture
