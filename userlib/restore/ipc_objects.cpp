@@ -133,6 +133,8 @@ Result<void> set_permissions(const Ipc &ipc, int id, bool to_be_filled)
     constexpr uint32_t ours = 0600;
     const uint32_t mode = ipc.mode | (to_be_filled ? ours : 0);
     ipc_perm &now = permissions(ipc.kind, status);
+    const uid_t uid = now.uid;
+    const gid_t gid = now.gid;
     bool same = now.uid == ipc.uid && now.gid == ipc.gid && (now.mode & 0777U) == mode;
     now.uid = ipc.uid;
     now.gid = ipc.gid;
@@ -142,9 +144,15 @@ Result<void> set_permissions(const Ipc &ipc, int id, bool to_be_filled)
         same = same && (limit == ipc.size || (to_be_filled && limit > ipc.size));
         limit = to_be_filled ? std::max<msglen_t>(limit, ipc.size) : ipc.size;
     }
-    if (!same && control(ipc.kind, id, IPC_SET, &status) != 0)
-        return failed(ipc, "giving it its owner, mode and limit");
-    return {};
+    int result = same ? 0 : control(ipc.kind, id, IPC_SET, &status);
+    if (result != 0 && errno == EINVAL && (ipc.uid != uid || ipc.gid != gid)) {
+        // A user namespace (--pidns) does not have that user, so that there is nobody who would use
+        // it as its owner; who has made it may as well.
+        now.uid = uid;
+        now.gid = gid;
+        result = control(ipc.kind, id, IPC_SET, &status);
+    }
+    return result == 0 ? Result<void>() : failed(ipc, "giving it its owner, mode and limit");
 }
 
 } // namespace

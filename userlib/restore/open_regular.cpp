@@ -18,13 +18,24 @@ using image::FileKind;
 
 namespace {
 
+// What to do about a file that cannot be opened.
+std::string_view way_out(std::string_view path, int error)
+{
+    constexpr std::string_view processes = "/proc/";
+    if (path.starts_with(processes) && path.size() > processes.size() &&
+        path[processes.size()] >= '0' && path[processes.size()] <= '9')
+        return "it is about a process that is not here; close such files before the checkpoint";
+    return error == EACCES ? "give it a mode that allows it, or let root restart"
+                           : "put it back, or use --relocate";
+}
+
 Result<void> check_regular(const image::File &file)
 {
     struct stat now;
     const std::string path(file.path);
     if (stat(path.c_str(), &now) != 0)
-        return Error(errno, fmt::format("file {}: {}; put it back, or use --relocate", path,
-                                        strerror(errno)));
+        return Error(errno,
+                     fmt::format("file {}: {}; {}", path, strerror(errno), way_out(path, errno)));
     if (!S_ISREG(now.st_mode))
         return Error(EINVAL, fmt::format("file {} is no regular file any more", path));
     if (static_cast<uint64_t>(now.st_size) < file.size &&
@@ -355,7 +366,8 @@ Result<void> open_by_name(Planning &p, const image::File &file, const image::Ope
         flags |= O_NOFOLLOW;
     Fd fd(open(path.c_str(), static_cast<int>(flags)));
     if (!fd)
-        return Error(errno, fmt::format("opening {}: {}", path, strerror(errno)));
+        return Error(
+            errno, fmt::format("opening {}: {}; {}", path, strerror(errno), way_out(path, errno)));
     if (!path_only && file.kind == FileKind::directory) {
         // ext4 keeps a directory position well only in a directory that was read before.
         char entries[4096];

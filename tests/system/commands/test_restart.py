@@ -33,6 +33,17 @@ class Restart(case.Case):
         self.assertEqual(code, done.returncode, done.stderr)
         return done.stderr
 
+    def test_files_about_a_process_that_is_gone(self):
+        other = self.spawn("/bin/sleep", "1000")
+        for name in ("", "/stat"):
+            program = self.start(f"import os\nheld = os.open('/proc/{other.pid}{name}', os.O_RDONLY)")
+            self.save("--kill", "-f", f"image{len(name)}", program.pid)
+        self.end(other)
+        for image in ("image0", "image5"):
+            done = self.run_command("cr_restart", "--no-restore-pid", image)
+            self.assertEqual(errno.ENOENT, done.returncode, done.stderr)
+            self.assertIn("about a process that is not here", done.stderr)
+
     def test_sources(self):
         self.saved()
         self.assert_good("image")

@@ -39,6 +39,11 @@ def take(id, flags=0o4000):
     message = Message()
     size = checked(libc.msgrcv(id, ctypes.byref(message), 64, 0, flags))
     return message.text[:size].decode()
+def give(id, uid):
+    about = (ctypes.c_uint * 64)() # a semid_ds: key, uid, ...
+    checked(libc.semctl(id, 0, 2, about)) # IPC_STAT
+    about[1] = uid
+    return checked(libc.semctl(id, 0, 1, about)) # IPC_SET
 def later(f):
     threading.Thread(target=f, daemon=True).start()
 """
@@ -183,6 +188,15 @@ class SystemV(case.Case):
         self.save("--kill", "-f", "second", pid)
         restarted.wait(case.PATIENCE)
         restarted = self.spawn(case.command("cr_restart"), "-q", "--pidns", "second")
+        self.check_all(restarted, ids)
+
+    def test_given_to_a_user_who_is_not_there(self):
+        """In a namespace that a plain user makes nobody else is."""
+        program = self.saved()
+        ids = self.make_all(program)
+        self.ask(program, f"give({ids[1]}, 32765)")
+        self.killed(program)
+        restarted = self.spawn(case.command("cr_restart"), "-q", "--pidns", "image")
         self.check_all(restarted, ids)
 
     def test_others_that_use_it(self):
