@@ -108,7 +108,7 @@ bool remake(const WindowNote &note, Why &why)
     MPI_Win made = nullptr;
     if (window.flavor == MPI_WIN_FLAVOR_SHARED && window.peers > 1)
         return make_shared(window, info, comm, &made, why);
-    if (window.alias != nullptr && needs_library_memory()) {
+    if (window.alias != nullptr && prefers_library_memory(comm)) {
         bool done = false;
         if (!make_in_library(window, info, comm, &made, done, why))
             return false;

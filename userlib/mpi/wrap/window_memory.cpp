@@ -100,11 +100,12 @@ void *in_alias(const Window &window, const void *real)
     return window.alias + (reinterpret_cast<uintptr_t>(real) - window.segment);
 }
 
-bool needs_library_memory()
+bool prefers_library_memory(MPI_Comm comm)
 {
-    if constexpr (abi::threads_need_shared_windows)
-        return life.provided == MPI_THREAD_MULTIPLE && !library_is_newer();
-    return false;
+    if constexpr (!abi::allocates_shared_memory)
+        return false;
+    // A process that is alone is no faster by it, but 4.1 may refuse it MPI_Win_create.
+    return !is_alone(comm) || (life.provided == MPI_THREAD_MULTIPLE && !library_is_newer());
 }
 
 bool shares_memory(MPI_Comm comm)

@@ -82,7 +82,7 @@ int make_in_library(MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void 
 int make_over_memory(MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void *place,
                      MPI_Win *win, int flavor)
 {
-    if (needs_library_memory() && is_near(comm))
+    if (prefers_library_memory(real_of(comm)) && is_near(comm))
         return make_in_library(size, unit, info, comm, place, win, flavor);
     const size_t bytes = size > 0 ? static_cast<size_t>(size) : 1;
     void *memory = capsule::keep(bytes);

@@ -8,9 +8,9 @@
 //         void *ours = in_alias(window, real);      // for an address that the library told
 //
 // Both also in a restored copy, over what was saved. Otherwise MPI_Win_allocate's memory is Cryo's
-// own, under a window of MPI_Win_create, which is saved at less cost. But Open MPI 4.1 does without
-// a network for one-sided communication, with MPI_THREAD_MULTIPLE, only what its component for
-// shared memory does: MPI_Win_allocate and _allocate_shared within a node.
+// own, under a window of MPI_Win_create, which is saved at less cost. But within a node Open MPI
+// has MPI_Win_allocate's in shared memory, which is some hundred times as fast, and 4.1 has nothing
+// else with MPI_THREAD_MULTIPLE and without a network for one-sided communication.
 #pragma once
 
 #include "mpi/rank/windows.hpp"
@@ -22,8 +22,8 @@ bool map_own(rank::Window &window, void *base);
 bool starts_alike(const void *a, const void *b); // in a page
 void *in_alias(const rank::Window &window, const void *real);
 
-// MPI_Win_create may be refused, in this library and at this level of threads.
-bool needs_library_memory();
+// MPI_Win_allocate's memory is better the library's where the members are on one node.
+bool prefers_library_memory(MPI_Comm comm);
 // Of all members of a communicator of the library's: whether they are on one node.
 bool shares_memory(MPI_Comm comm);
 // The library's MPI_Win_allocate for such a communicator, in memory that can be mapped twice.

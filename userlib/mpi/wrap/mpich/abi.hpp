@@ -63,7 +63,7 @@ constexpr bool copies_take_steps = false;
 // MPI_COMM_WORLD's error handler is asked for communicators and windows without one, which are said
 // to have MPI_ERRORS_ARE_FATAL; and it is asked for all requests but persistent ones.
 constexpr bool world_answers = true;
-constexpr bool threads_need_shared_windows = false;
+constexpr bool allocates_shared_memory = false;
 constexpr bool sequential_files_tell = false;
 
 // Weights of a graph, which may be constants that are no arrays; those are addresses in the

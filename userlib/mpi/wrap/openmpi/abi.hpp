@@ -61,9 +61,9 @@ constexpr bool copies_take_steps = true;
 // Every communicator and window has an error handler: where it has none of its own, its parent's.
 constexpr bool world_answers = false;
 
-// With MPI_THREAD_MULTIPLE 4.1 has windows of all kinds only over a network for them; others must
-// be shared memory of the library's.
-constexpr bool threads_need_shared_windows = true;
+// MPI_Win_allocate's memory, within a node: puts are stores. With MPI_THREAD_MULTIPLE 4.1 has other
+// windows only over a network for them.
+constexpr bool allocates_shared_memory = true;
 
 // Of a file that is open for sequential access, where in it the processes are; and they may be put
 // there again.
