@@ -194,10 +194,11 @@ Result<Outside> Outside::make(char **argv)
     return Outside(std::move(ours), static_cast<pid_t>(pid));
 }
 
-// The first process has ended, and with it all others.
+// The first process has ended, and with it all others; or it does when we cannot be heard any more.
 Error Outside::lost()
 {
     int status = 0;
+    socket_.reset();
     while (waitpid(first_, &status, 0) < 0 && errno == EINTR)
         ;
     return {ECHILD, fmt::format("the first process of the pid namespace ({}) has ended with "
@@ -209,6 +210,7 @@ Result<Alive> Outside::await_alive(const Listener &listener)
 {
     const cryo::restore::EndingSignals ending;
     bool may_live = false;
+    std::vector<std::string> notices;
     for (;;) {
         Fd process;
         if (!may_live)
@@ -224,6 +226,7 @@ Result<Alive> Outside::await_alive(const Listener &listener)
         };
         tell("remark", listener.remark);
         tell("phase", listener.phase);
+        tell("notice", [&](std::string_view text) { notices.emplace_back(text); });
         may_live |= message->contains("begins");
         if (message->contains("progress")) {
             const uint64_t done = message->at("progress").at(0);
@@ -248,7 +251,7 @@ Result<Alive> Outside::await_alive(const Listener &listener)
         alive.processes = said.at("processes");
         alive.bytes = said.at("bytes");
         alive.cut_realtime = said.at("cut");
-        alive.notices = said.at("notices");
+        alive.notices = std::move(notices);
         backend_ = said.at("backend");
         inner_pid_ = said.at("pid");
         return alive;
@@ -312,6 +315,9 @@ void Inside::fail(const Error &error) const
 
 void Inside::stay(const Alive &alive, std::string_view backend)
 {
+    // One by one: there may be thousands, and what is longer than a packet is not heard at all.
+    for (const std::string &text : alive.notices)
+        send_message(socket_.get(), {{"notice", text}});
     const Fd process(static_cast<int>(syscall(SYS_pidfd_open, alive.pid, 0)));
     if (!send_message(socket_.get(),
                       {{"alive",
@@ -319,7 +325,6 @@ void Inside::stay(const Alive &alive, std::string_view backend)
                          {"processes", alive.processes},
                          {"bytes", alive.bytes},
                          {"cut", alive.cut_realtime},
-                         {"notices", alive.notices},
                          {"backend", backend}}}},
                       process.get()) ||
         !receive_message(socket_.get()))

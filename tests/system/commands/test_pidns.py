@@ -6,7 +6,9 @@ import json
 import os
 import pty
 import signal
+import socket
 import subprocess
+from pathlib import Path
 
 import case
 
@@ -108,6 +110,25 @@ class PidNamespace(case.Case):
         self.assertEqual("1", self.ask(restarted, "1"))
         os.kill(pid, signal.SIGKILL)
         self.await_gone(first)
+
+    def test_thousands_of_remarks(self):
+        count = 3500
+        with socket.create_server(("127.0.0.1", 0), backlog=count) as server:
+            program = self.asked()
+            connected = (
+                "(globals().update(resource=__import__('resource'), socket=__import__('socket')),"
+                f" resource.setrlimit(resource.RLIMIT_NOFILE, ({count + 100},) * 2),"
+                f" globals().update(all=[socket.create_connection({server.getsockname()})"
+                f" for _ in range({count})]), len(all))[-1]")
+            self.assertEqual(str(count), self.ask(program, connected))
+            self.save("--kill", "--sockets=close", "-f", "image", program.pid)
+        program.wait()
+        remarks = Path(self.directory, "remarks")
+        with remarks.open("w", encoding="ascii") as file:
+            restarted = self.spawn(case.command("cr_restart"), "--pidns", "image", stderr=file)
+        self.assertEqual(str(count), self.ask(restarted, "len(all)"))
+        case.wait_until("the last line", lambda: "goes on" in remarks.read_text(encoding="ascii"))
+        self.assertEqual(count, remarks.read_text(encoding="ascii").count("a connection, is closed"))
 
     def test_what_the_first_leaves_behind_lives_on(self):
         program = self.asked()
