@@ -13,7 +13,7 @@
 
 namespace cryo::restore {
 
-std::string how_ended(pid_t pid)
+std::optional<int> status_of_end(pid_t pid)
 {
     // Its descriptors are closed a moment before it can be waited for.
     constexpr int patience_ms = 2'000;
@@ -24,11 +24,18 @@ std::string how_ended(pid_t pid)
     const Result<capture::Relation> relation = capture::relation_of(pid);
     if (!relation || !relation->zombie || relation->wait_status < 0)
         return {};
-    const int status = relation->wait_status;
-    if (WIFSIGNALED(status))
-        return fmt::format("it was killed by signal {} ({})", WTERMSIG(status),
-                           strsignal(WTERMSIG(status)));
-    return fmt::format("it exited with status {}", WEXITSTATUS(status));
+    return relation->wait_status;
+}
+
+std::string how_ended(pid_t pid)
+{
+    const std::optional<int> status = status_of_end(pid);
+    if (!status)
+        return {};
+    if (WIFSIGNALED(*status))
+        return fmt::format("it was killed by signal {} ({})", WTERMSIG(*status),
+                           strsignal(WTERMSIG(*status)));
+    return fmt::format("it exited with status {}", WEXITSTATUS(*status));
 }
 
 } // namespace cryo::restore

@@ -129,6 +129,14 @@ bool was_continued(pid_t pid)
     return !pending && !traced;
 }
 
+// By another of the tree, which runs already. That one has seen it live; or it has been waited for,
+// and whoever did that knows how it ended.
+bool was_killed(pid_t pid)
+{
+    const std::optional<int> status = status_of_end(pid);
+    return !status || (WIFSIGNALED(*status) && WTERMSIG(*status) == SIGKILL);
+}
+
 class Restart
 {
   public:
@@ -262,6 +270,8 @@ Result<void> Restart::hear(Link &link, uint32_t word)
             failed_callback_ = said.error;
         return {};
     }
+    if (n == 0 && word == says_alive && tree_.meets && was_killed(pid_of(link)))
+        return {};
     if (n == sizeof(said))
         return Error::from_errno(std::string(link.process->plan->program.message(said.op)),
                                  said.error)
@@ -302,8 +312,11 @@ Result<void> Restart::meet(uint32_t word)
         return {};
     for (Link &link : links_) {
         const char byte = 0;
-        if (word != says_alive && write(link.go.get(), &byte, sizeof(byte)) != sizeof(byte))
-            return Error::from_errno("letting the processes go on", errno);
+        if (word == says_alive || write(link.go.get(), &byte, sizeof(byte)) == sizeof(byte))
+            continue;
+        const int error = errno;
+        if (error != EPIPE || word != says_complete || !was_killed(pid_of(link)))
+            return Error::from_errno("letting the processes go on", error);
     }
     return {};
 }

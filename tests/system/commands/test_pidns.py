@@ -130,6 +130,25 @@ class PidNamespace(case.Case):
         case.wait_until("the last line", lambda: "goes on" in remarks.read_text(encoding="ascii"))
         self.assertEqual(count, remarks.read_text(encoding="ascii").count("a connection, is closed"))
 
+    def test_a_child_is_killed_as_soon_as_it_is_back(self):
+        count = 20
+        signs = Path(self.directory, "go")
+        program = self.spawn(case.command("cr_run"), "/usr/bin/python3", "-S", "-c", f"""
+import os, signal
+children = [os.fork() or signal.pause() for _ in range({count})]
+print("ready", flush=True)
+while not os.path.exists("go"): pass
+for child in children: os.kill(child, signal.SIGKILL)
+print([os.waitpid(child, 0)[1] for child in children], flush=True)
+""")
+        self.assertEqual("ready\n", program.stdout.readline())
+        self.save("--tree", "--kill", "-f", "image", program.pid)
+        program.wait()
+        signs.touch()
+        restarted = self.back("image", stderr=subprocess.PIPE)
+        said, complaint = restarted.communicate(timeout=case.PATIENCE)
+        self.assertEqual((f"{[9] * count}\n", "", 0), (said, complaint, restarted.returncode))
+
     def test_what_the_first_leaves_behind_lives_on(self):
         program = self.asked()
         child = self.ask(program, "os.fork() or time.sleep(3600)")
