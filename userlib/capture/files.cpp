@@ -387,7 +387,7 @@ Result<void> Files::read_descriptors(std::vector<Holder> holders)
             descriptor.open_file = seen_[descriptor_[place]].open_file;
         }
     }
-    refuse_files_about_members();
+    refuse_files_about_processes();
     for (const Seen &one : all) {
         const Seen &representative = seen_[descriptor_[{one.holder, one.fd}]];
         if (representative.open_file == 0 || (one.flags & O_PATH) != 0)

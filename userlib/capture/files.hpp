@@ -143,7 +143,7 @@ class Files
     uint32_t copied(image::ObjectKind kind, std::string bytes);
 
     // files_process.cpp
-    void refuse_files_about_members();
+    void refuse_files_about_processes();
     // files_owner.cpp: who gets its signals.
     Result<void> read_owner(const Seen &seen);
     // files_contents.cpp

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of /proc that are about the processes of the image: at the restart only the first process
-// opens those that are about itself; the others are not there yet when files are opened.
+// Files of /proc that are about a process. Those about the processes of the image: at the restart
+// only the first process opens those that are about itself; the others are not there yet when files
+// are opened. And those about one that is gone: nobody can open them, or it is another's by then.
 #include "capture/files.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <fmt/format.h>
 
 namespace cryo::capture {
 
-void Files::refuse_files_about_members()
+void Files::refuse_files_about_processes()
 {
     constexpr std::string_view about = "/proc/";
     for (size_t holder = 0; holder < holders_.size(); holder++) {
@@ -20,11 +22,13 @@ void Files::refuse_files_about_members()
             const auto pid = static_cast<pid_t>(take_number(rest));
             const auto member = std::ranges::find_if(
                 holders_, [&](const Holder &other) { return other.proc.pid() == pid; });
-            if (member == holders_.end() || (member == holders_.begin() && holder == 0))
+            const bool is_saved = member != holders_.end();
+            const bool is_gone = pid > 0 && !is_saved && kill(pid, 0) != 0 && errno == ESRCH;
+            if (!(is_saved || is_gone) || (member == holders_.begin() && holder == 0))
                 continue;
             holders_[holder].problems.add(
-                fmt::format("descriptor {}: a file about process {}, which is saved, too, {}",
-                            descriptor.fd, pid, seen.link),
+                fmt::format("descriptor {}: a file about process {}, which is {}, {}",
+                            descriptor.fd, pid, is_saved ? "saved, too" : "gone", seen.link),
                 "close it before the checkpoint", Passing::when_gone,
                 fmt::format("{} {} {}", holders_[holder].proc.pid(), descriptor.fd, seen.link));
         }

@@ -44,6 +44,15 @@ class Restart(case.Case):
             self.assertEqual(errno.ENOENT, done.returncode, done.stderr)
             self.assertIn("about a process that is not here", done.stderr)
 
+    def test_files_about_a_process_that_is_gone_before(self):
+        other = self.spawn("/bin/sleep", "1000")
+        program = self.start(f"import os\nheld = os.open('/proc/{other.pid}/stat', os.O_RDONLY)")
+        self.end(other)
+        said = self.refuse(errno.ENOTSUP, "--retry=0", program.pid)
+        self.assertIn(f"a file about process {other.pid}, which is gone, /proc/{other.pid}/stat",
+                      said)
+        self.assert_alive(program)
+
     def test_sources(self):
         self.saved()
         self.assert_good("image")
