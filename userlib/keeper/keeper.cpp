@@ -175,9 +175,11 @@ void Keeper::note(const std::string &sentence) const
 void Keeper::warn(const std::string &sentence)
 {
     note(sentence);
-    if (sentence == warned_)
+    // How often it was tried, and for how long, is another thing each time.
+    const std::string what = sentence.substr(0, sentence.find("\n  (tried "));
+    if (what == warned_)
         return;
-    warned_ = sentence;
+    warned_ = what;
     tell(sentence);
 }
 
