@@ -37,6 +37,13 @@ std::vector<std::string_view> stat_fields(std::string_view stat)
     return fields;
 }
 
+std::string name_in(const std::string &stat)
+{
+    const size_t open = std::min(stat.find('(') + 1, stat.size());
+    const size_t close = stat.rfind(')');
+    return close == std::string::npos ? std::string() : stat.substr(open, close - open);
+}
+
 uint64_t number(std::string_view text, int base = 10)
 {
     return take_number(text, base);
@@ -76,12 +83,11 @@ Result<void> describe_process(Description &d, const agent::ProcessFacts &facts)
     Result<std::string> cwd = d.proc.link("cwd");
     Result<std::string> root = d.proc.link("root");
     Result<std::string> personality = d.proc.read("personality");
-    Result<std::string> comm = d.proc.read("comm");
     Result<std::string> arguments = d.proc.read("cmdline");
     Result<std::string> environment = d.proc.read("environ");
     Result<std::string> auxv = d.proc.read("auxv");
-    for (const auto *part : {&status, &stat, &exe, &cwd, &root, &personality, &comm, &arguments,
-                             &environment, &auxv}) {
+    for (const auto *part :
+         {&status, &stat, &exe, &cwd, &root, &personality, &arguments, &environment, &auxv}) {
         if (!*part)
             return part->error();
     }
@@ -96,8 +102,7 @@ Result<void> describe_process(Description &d, const agent::ProcessFacts &facts)
         p.foreground_pgid = static_cast<uint32_t>(number(f[8]));
     four_ids(field(*status, "Uid"), &p.uid, &p.euid, &p.suid, &p.fsuid);
     four_ids(field(*status, "Gid"), &p.gid, &p.egid, &p.sgid, &p.fsgid);
-    comm->pop_back();
-    p.comm = d.strings.keep(*comm);
+    p.comm = d.strings.keep(name_in(*stat));
     p.exe = d.strings.keep(*exe);
     p.cwd = d.strings.keep(*cwd);
     p.root = d.strings.keep(*root);
@@ -338,12 +343,12 @@ Result<void> look_at_memory(Description &d, AgentSession &session)
     // What lives in the process besides does not stand still.
     if (!d.left_out.empty())
         d.early = EarlyLook();
-    Result<std::string> smaps = d.early.smaps(d.proc);
+    Result<std::string> smaps = d.early.smaps(d.proc, d.status);
     Result<Watchers> watchers = smaps ? who_watches(session, d.proc, *smaps) : smaps.error();
     if (watchers && watchers->others && d.early.was_used()) {
         // Who had it watched may have given that up since.
         d.early = EarlyLook();
-        smaps = d.early.smaps(d.proc);
+        smaps = d.early.smaps(d.proc, d.status);
         watchers = smaps ? who_watches(session, d.proc, *smaps) : smaps.error();
     }
     if (!watchers)

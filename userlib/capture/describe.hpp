@@ -46,6 +46,7 @@ struct Common {
     uint64_t deadline = 0;               // of the monotonic clock, nanoseconds; 0: none
     std::function<void(uint64_t)> moved; // told of bytes of memory as they arrive
     SharedContents shared;
+    MappedImages images;
     const DeltaPlan *delta = nullptr;
     std::map<pid_t, Stage> stages; // room for what has changed, by process
 };
@@ -72,6 +73,7 @@ struct Description {
     std::vector<agent::IpcUse> ipc_uses; // System V objects that its functions have named
     std::vector<Run> watched;            // mappings that the agent watches (capture/tracker.hpp)
     std::string status;                  // /proc/PID/status, in the stop
+    std::map<uint32_t, std::string> thread_status; // the same of the other threads, by tid
     image::Process process;
     image::Memory memory;
     image::Agent agent;

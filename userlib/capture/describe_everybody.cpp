@@ -45,11 +45,10 @@ Result<void> describe_everybody(Gathering &gathering, Common &common, Obstacles 
     refuse_several_users(members);
     std::string problems;
     bool may_pass = true;
-    MappedImages images;
     const std::set<pid_t> everybody = gathering.known();
     for (const auto &member : members) {
         Description &d = member->description();
-        describe_memory(d, common.shared, images, member == members.front());
+        describe_memory(d, common.shared, common.images, member == members.front());
         if (gathering.is_by_itself(d.proc.pid()))
             describe_children(d, everybody);
         gathering.tell_of_our_end(d);

@@ -39,6 +39,7 @@ Result<std::string> status_of(Description &d, const agent::ThreadFacts &facts,
         return name ? status.error() : name.error();
     name->pop_back();
     thread.name = d.strings.keep(*name);
+    d.thread_status[thread.tid] = *status;
     return status;
 }
 

@@ -186,14 +186,13 @@ EarlyLook EarlyLook::at(const Proc &proc)
     return look;
 }
 
-Result<std::string> EarlyLook::smaps(const Proc &proc)
+Result<std::string> EarlyLook::smaps(const Proc &proc, std::string_view status)
 {
     if (!early_.empty()) {
-        Result<std::string> status = proc.read("status");
         Result<std::string> maps = proc.read("maps");
-        if (!status || !maps)
-            return status ? maps : status;
-        used_ = kib(*status, "VmLck") == 0 && *maps == maps_part(early_);
+        if (!maps)
+            return maps;
+        used_ = kib(status, "VmLck") == 0 && *maps == maps_part(early_);
         if (used_)
             return early_;
     }

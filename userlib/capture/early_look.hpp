@@ -5,7 +5,7 @@
 // looked for in the stop and afterwards.
 //
 //     EarlyLook early = EarlyLook::at(proc);                  // it runs
-//     Result<std::string> smaps = early.smaps(proc);          // it stands still
+//     Result<std::string> smaps = early.smaps(proc, status);  // it stands still
 //     Result<bool> good = early.held(proc, copy);             // it runs again
 //
 // What there is of smaps is the addresses, protections and files of mappings, which /proc/PID/maps
@@ -39,8 +39,9 @@ class EarlyLook
     // Of a program that runs; nothing if it is too small for that to pay.
     static EarlyLook at(const Proc &proc);
 
-    // What lasts of /proc/PID/smaps of the program, which stands still.
-    Result<std::string> smaps(const Proc &proc);
+    // What lasts of /proc/PID/smaps of the program, which stands still. `status`: its own, read in
+    // the stop.
+    Result<std::string> smaps(const Proc &proc, std::string_view status);
     // Whether that was so, as far as was not known then: to be asked before anything is committed.
     // `copy`: made by fork in the stop.
     // Mappings that we watch ourselves by a userfaultfd now are known.

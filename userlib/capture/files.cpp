@@ -274,22 +274,25 @@ void Files::add_open_file(Seen &seen)
 }
 
 // One of each open file goes into seen_; descriptor_ says which. kcmp(2) orders open files, so that
-// many descriptors can be sorted by it.
+// many descriptors can be sorted by it; those of different inodes need no look.
 Result<void> Files::group(const std::vector<Seen> &all)
 {
     int failure = 0;
-    using Place = std::pair<size_t, int>; // holder, descriptor
-    const auto before = [&](const Place &a, const Place &b) {
-        const long order = syscall(SYS_kcmp, holders_[a.first].proc.pid(),
-                                   holders_[b.first].proc.pid(), KCMP_FILE, a.second, b.second);
+    const auto before = [&](const Seen *a, const Seen *b) {
+        const auto inode = [](const Seen &seen) {
+            return std::pair(seen.status.st_dev, seen.status.st_ino);
+        };
+        if (inode(*a) != inode(*b))
+            return inode(*a) < inode(*b);
+        const long order = syscall(SYS_kcmp, holders_[a->holder].proc.pid(),
+                                   holders_[b->holder].proc.pid(), KCMP_FILE, a->fd, b->fd);
         if (order < 0)
             failure = errno;
         return order == 1;
     };
-    std::map<Place, uint32_t, decltype(before)> known(before);
+    std::map<const Seen *, uint32_t, decltype(before)> known(before);
     for (const Seen &one : all) {
-        const Place place(one.holder, one.fd);
-        const auto [at, fresh] = known.emplace(place, static_cast<uint32_t>(seen_.size()));
+        const auto [at, fresh] = known.emplace(&one, static_cast<uint32_t>(seen_.size()));
         if (failure != 0)
             return Error(failure, fmt::format("which descriptors share an open file: kcmp(2): {}; "
                                               "a container may forbid it (allow it, or "
@@ -306,7 +309,7 @@ Result<void> Files::group(const std::vector<Seen> &all)
             copy.flags = one.flags;
             seen_.push_back(std::move(copy));
         }
-        descriptor_[place] = at->second;
+        descriptor_[{one.holder, one.fd}] = at->second;
         image::Descriptor descriptor;
         descriptor.fd = static_cast<uint32_t>(one.fd);
         descriptor.close_on_exec = one.close_on_exec;

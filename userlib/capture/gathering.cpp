@@ -287,10 +287,7 @@ Result<void> Gathering::check_silent(size_t number)
                                         "for itself",
                                         member.relation().pid));
     if (silent)
-        return Error(EBUSY, fmt::format("process {} does not answer: it blocks the checkpoint "
-                                        "signal or has replaced its action; cr_run --signal "
-                                        "chooses another one",
-                                        member.relation().pid));
+        return AgentSession::silent(Proc(member.relation().pid));
     return {};
 }
 
@@ -346,10 +343,13 @@ Result<void> Gathering::await_prepared()
 // get an answer: that it has ended well.
 void Gathering::add_own_end()
 {
+    const auto is_parent = [parent = getppid()](const auto &member) {
+        return member->relation().pid == parent;
+    };
+    if (std::ranges::none_of(members_, is_parent))
+        return;
     Result<Relation> own = relation_of(getpid());
-    if (!own || is_by_itself(own->ppid) || ignores_children(own->ppid) ||
-        std::ranges::none_of(
-            members_, [&](const auto &member) { return member->relation().pid == own->ppid; }))
+    if (!own || is_by_itself(own->ppid) || ignores_children(own->ppid))
         return;
     own->zombie = true;
     own->wait_status = 0;

@@ -61,7 +61,9 @@ std::vector<std::unique_ptr<Member>> Gathering::find(const std::vector<Relation>
     const Result<void> all = together(fresh.size(), [&](size_t i) -> Result<void> {
         found[i] = Member::find(fresh[i], std::move(turns[i]), common_);
         if (early) {
-            found[i]->set_early_look(EarlyLook::at(Proc(fresh[i].pid)));
+            EarlyLook look = EarlyLook::at(Proc(fresh[i].pid));
+            common_.images.look(look.seen());
+            found[i]->set_early_look(std::move(look));
             std::vector<pid_t> others;
             for (const Relation &other : fresh) {
                 if (other.pid != fresh[i].pid)

@@ -8,6 +8,18 @@
 
 namespace cryo::capture {
 
+void MappedImages::look(std::string_view smaps)
+{
+    const std::scoped_lock alone(busy_);
+    for_each_mapping(smaps, [&](const Mapping &mapping) {
+        Mapping m = mapping;
+        if (m.shared || m.inode == 0 || !m.path.starts_with('/'))
+            return;
+        m.kind = image::RegionKind::private_file;
+        has(m);
+    });
+}
+
 bool MappedImages::has(const Mapping &m)
 {
     if (m.kind != image::RegionKind::private_file || m.deleted || (m.prot & PROT_EXEC) != 0)

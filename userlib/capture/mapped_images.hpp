@@ -4,6 +4,7 @@
 // it is saved. The file may have changed its name, which /proc then says.
 //
 //     MappedImages images;                 // of one checkpoint: each file is looked at once
+//     images.look(smaps);                  // of a program that runs: so that it need not later
 //     if (images.has(mapping)) …
 #pragma once
 
@@ -11,6 +12,8 @@
 
 #include <cstdint>
 #include <map>
+#include <mutex>
+#include <string_view>
 #include <utility>
 
 namespace cryo::capture {
@@ -18,9 +21,11 @@ namespace cryo::capture {
 class MappedImages
 {
   public:
+    void look(std::string_view smaps); // several threads may
     bool has(const Mapping &m);
 
   private:
+    std::mutex busy_;
     std::map<std::pair<uint64_t, uint64_t>, bool> known_; // device, inode
 };
 

@@ -169,6 +169,7 @@ class Member
     std::vector<Run> parts_seen(const Tracker &tracker,
                                 std::vector<Run> PageMap::Written::*part) const;
     bool stage(Tracker &tracker, bool whatever_it_costs);
+    uint64_t own_pages() const;
     Result<std::unique_ptr<Frozen>> served(Result<PageSource> source) const;
     Result<void> while_served(int device, const std::function<Result<void>(Frozen &)> &save);
     Result<void> save_region(image::Region &region, Frozen &source, image::ImageWriter &writer);

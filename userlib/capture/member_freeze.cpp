@@ -11,16 +11,6 @@ namespace cryo::capture {
 
 namespace {
 
-// Pages of its own, without asking for each mapping.
-uint64_t own_pages_of(const Proc &proc)
-{
-    const Result<std::string> text = proc.read("statm");
-    std::string_view rest = text ? *text : std::string_view();
-    take_number(rest); // what is mapped
-    const uint64_t resident = take_number(rest), shared = take_number(rest);
-    return resident - std::min(resident, shared);
-}
-
 // The kernel has no room for another process, or its administrator allows none.
 bool is_refused(const Error &error)
 {
@@ -28,6 +18,16 @@ bool is_refused(const Error &error)
 }
 
 } // namespace
+
+// Without asking for each mapping.
+uint64_t Member::own_pages() const
+{
+    const Result<std::string> text = d_.proc.read("statm");
+    std::string_view rest = text ? *text : std::string_view();
+    take_number(rest); // what is mapped
+    const uint64_t resident = take_number(rest), shared = take_number(rest);
+    return resident - std::min(resident, shared);
+}
 
 Result<std::unique_ptr<Frozen>> Member::served(Result<PageSource> source) const
 {
@@ -74,7 +74,7 @@ Result<void> Member::begin_freezing(Snapshot wanted, bool alone, int device)
     if (may_stage && stage(*armed_, wanted == Snapshot::staged))
         return {};
     if (costs_.fork == Costs::cannot)
-        costs_ = estimate({.pages = own_pages_of(d_.proc), .huge = d_.huge_pages()});
+        costs_ = estimate({.pages = own_pages(), .huge = d_.huge_pages()});
     method_ = Method::fork;
     if (wanted == Snapshot::automatic && costs_.best() == Method::staged)
         why_ = ", because what has changed could not be copied as a whole";

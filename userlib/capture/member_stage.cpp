@@ -105,6 +105,17 @@ bool Member::stage(Tracker &tracker, bool whatever_it_costs)
     const DeltaPlan::Base &base = *common_.delta->base_of(relation_.pid);
     const std::vector<Run> clean = parts_seen(tracker, &PageMap::Written::kept);
     const std::vector<Run> copied = parts_seen(tracker, &PageMap::Written::copied);
+    const auto room = common_.stages.find(relation_.pid);
+    const bool has_room = room != common_.stages.end();
+    Held held = {.pages = own_pages(),
+                 .huge = d_.huge_pages(),
+                 .changed = without(parts_seen(tracker, &PageMap::Written::own), copied),
+                 .room = has_room ? room->second.room() : 0,
+                 .writes_per_s = base.writes_per_s};
+    // That much has changed at least: it may be enough to know that a copy is made sooner.
+    costs_ = estimate(held);
+    if (!whatever_it_costs && costs_.best() == Method::fork)
+        return false;
     Result<Contents> contents = look_at_contents(tracker, clean);
     if (!contents)
         return false;
@@ -116,13 +127,9 @@ bool Member::stage(Tracker &tracker, bool whatever_it_costs)
     std::ranges::sort(all, {}, &Run::start);
     std::vector<Run> unchanged = common_part(common_part(all, clean), in_base);
     std::vector<Run> changed = without(without(all, unchanged), copied);
-    const auto room = common_.stages.find(relation_.pid);
-    const bool has_room = room != common_.stages.end();
-    costs_ = estimate({.pages = size_of(all) / 4096,
-                       .huge = d_.huge_pages(),
-                       .changed = changed,
-                       .room = has_room ? room->second.room() : 0,
-                       .writes_per_s = base.writes_per_s});
+    held.pages = size_of(all) / 4096;
+    held.changed = changed;
+    costs_ = estimate(held);
     const bool best = costs_.best() == Method::staged;
     if (!has_room || (!best && (!whatever_it_costs || costs_.staged == Costs::cannot)))
         return false;

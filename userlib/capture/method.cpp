@@ -23,9 +23,11 @@ uint64_t time_to_fork(const Held &held)
 
 uint64_t time_to_stage(const std::vector<Run> &runs)
 {
+    constexpr uint64_t whole =
+        600'000;                    // to look at all page tables again, and for the agent to begin
     constexpr uint64_t run = 1200;  // the kernel's way to it
     constexpr uint64_t page = 1000; // that is not in the cache
-    return runs.size() * run + size_of(runs) / page_size * page;
+    return whole + runs.size() * run + size_of(runs) / page_size * page;
 }
 
 // What the writer has no memory for must be on its way to the disk before the last page is read.

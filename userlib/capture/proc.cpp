@@ -2,6 +2,7 @@
 #include "capture/proc.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <climits>
@@ -20,6 +21,24 @@ Result<Fd> Proc::open(std::string_view name, int flags) const
     return fd;
 }
 
+namespace {
+
+// Files that the kernel gives in one piece, however long they are: what fits is all there is. Of
+// others a read gives as many lines as fit into a page.
+bool is_in_one_piece(std::string_view name)
+{
+    constexpr std::array<std::string_view, 12> whole = {
+        "auxv",          "cmdline",     "comm", "coredump_filter", "environ", "limits",
+        "oom_score_adj", "personality", "stat", "statm",           "status",  "syscall"};
+    if (name.starts_with("fdinfo/"))
+        return true;
+    if (name.starts_with("task/"))
+        name.remove_prefix(name.rfind('/') + 1);
+    return std::ranges::find(whole, name) != whole.end();
+}
+
+} // namespace
+
 Result<std::string> Proc::read(std::string_view name) const
 {
     Result<Fd> fd = open(name, O_RDONLY);
@@ -27,14 +46,14 @@ Result<std::string> Proc::read(std::string_view name) const
         return fd.error();
     std::string text;
     char buffer[16384];
-    for (;;) {
-        const ssize_t n = ::read(fd->get(), buffer, sizeof(buffer));
+    ssize_t n;
+    do {
+        n = ::read(fd->get(), buffer, sizeof(buffer));
         if (n < 0)
             return Error::from_errno(path(name), errno);
-        if (n == 0)
-            return text;
         text.append(buffer, static_cast<size_t>(n));
-    }
+    } while (n == sizeof(buffer) || (n > 0 && !is_in_one_piece(name)));
+    return text;
 }
 
 Result<std::string> Proc::link(std::string_view name) const

@@ -18,6 +18,13 @@ bool starts_with(std::string_view text, std::string_view with)
     return text.substr(0, with.size()) == with;
 }
 
+// Of a mapping; the lines about it begin with a capital.
+bool is_head(std::string_view line)
+{
+    return !line.empty() &&
+           ((line[0] >= '0' && line[0] <= '9') || (line[0] >= 'a' && line[0] <= 'f'));
+}
+
 // "7f00-7f01 rw-p 00000000 08:01 1234   /path with blanks"
 bool parse_head(std::string_view line, Mapping &m)
 {
@@ -182,6 +189,16 @@ std::vector<Mapping> outside(const Mapping &whole, const std::vector<AddressRang
 
 } // namespace
 
+void for_each_mapping(std::string_view smaps, const std::function<void(const Mapping &)> &take)
+{
+    while (!smaps.empty()) {
+        const std::string_view line = take_line(smaps);
+        Mapping m;
+        if (is_head(line) && parse_head(line, m))
+            take(m);
+    }
+}
+
 Result<AddressSpace> address_space_of(const Proc &proc, std::string_view smaps,
                                       const std::vector<AddressRange> &left_out,
                                       const std::vector<Run> &watched, Problems &problems)
@@ -193,9 +210,7 @@ Result<AddressSpace> address_space_of(const Proc &proc, std::string_view smaps,
     uint64_t page_size = 4096;
     while (!rest.empty()) {
         std::string_view line = take_line(rest);
-        const bool head = !line.empty() && ((line[0] >= '0' && line[0] <= '9') ||
-                                            (line[0] >= 'a' && line[0] <= 'f'));
-        if (head) {
+        if (is_head(line)) {
             m = Mapping();
             open = parse_head(line, m);
             if (!open)

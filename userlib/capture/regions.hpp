@@ -9,6 +9,9 @@
 #include "capture/runs.hpp"
 #include "image/records.hpp"
 
+#include <functional>
+#include <string_view>
+
 namespace cryo::capture {
 
 struct Mapping {
@@ -41,6 +44,8 @@ struct AddressRange {
     uint64_t start, end;
 };
 
+// What the first lines of each say: neither kind nor flags.
+void for_each_mapping(std::string_view smaps, const std::function<void(const Mapping &)> &take);
 // Out of the process's smaps, without what lies in `left_out`. `watched`: by ourselves, with a
 // userfaultfd.
 Result<AddressSpace> address_space_of(const Proc &proc, std::string_view smaps,

@@ -151,10 +151,7 @@ Result<void> AgentSession::await_answer(int milliseconds)
     if (ready == 0 && is_stopped())
         return await_packet();
     if (ready == 0)
-        return Error(EBUSY, fmt::format("process {} does not answer: it blocks the checkpoint "
-                                        "signal or has replaced its action; cr_run --signal "
-                                        "chooses another one",
-                                        pid_));
+        return silent(Proc(pid_));
     return {};
 }
 

@@ -119,6 +119,8 @@ class AgentSession
     }
     // The checkpoint signal of a process.
     static int signal_of(const Proc &proc);
+    // Why its agent does not answer, as far as /proc tells.
+    static Error silent(const Proc &proc);
     // Where the agent of a process listens, an abstract address.
     static Result<std::string> address_of(const Proc &proc);
 

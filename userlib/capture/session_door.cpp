@@ -81,6 +81,44 @@ int AgentSession::signal_of(const Proc &proc)
     return at != std::string::npos ? atoi(all.c_str() + at + key.size()) : SIGRTMAX;
 }
 
+Error AgentSession::silent(const Proc &proc)
+{
+    const int signal = signal_of(proc);
+    const Result<std::string> status = proc.read("status");
+    const auto has = [signal](std::string_view text, std::string_view key) {
+        std::string_view set = field(text, key);
+        return (take_number(set, 16) >> (signal - 1) & 1) != 0;
+    };
+    std::string why;
+    if (status && !has(*status, "SigCgt"))
+        why =
+            "it has replaced the action of the checkpoint signal; cr_run --signal chooses another "
+            "one";
+    const Result<std::vector<int>> threads = proc.numbers("task");
+    bool all_block = true;
+    int waits = 0; // in the kernel, where no signal is heard
+    for (const int tid : threads ? *threads : std::vector<int>()) {
+        const Result<std::string> of_thread = proc.read(fmt::format("task/{}/status", tid));
+        if (!of_thread)
+            continue; // it has ended
+        all_block = all_block && has(*of_thread, "SigBlk");
+        if (field(*of_thread, "State").starts_with('D'))
+            waits = tid;
+    }
+    if (why.empty() && all_block)
+        why = "it blocks the checkpoint signal; cr_run --signal chooses another one";
+    if (why.empty() && waits != 0)
+        why =
+            fmt::format("thread {} waits in the kernel (for a disk, a file server, a child made by "
+                        "vfork); try again when that is over",
+                        waits);
+    if (why.empty())
+        why =
+            "none of its threads has come to hear the checkpoint signal; the machine may have too "
+            "much to do: try again";
+    return {EBUSY, fmt::format("process {} does not answer: {}", proc.pid(), why)};
+}
+
 Result<std::string> AgentSession::address_of(const Proc &proc)
 {
     Result<std::string> status = proc.read("status");

@@ -165,11 +165,14 @@ Result<void> read_queue(Description &d, uint32_t tid, uint64_t bits, Queue queue
     return {};
 }
 
-Result<void> read_pending(Description &d, int reserved)
+// `again`: what the threads' status was when they were described is too old.
+Result<void> read_pending(Description &d, int reserved, bool again)
 {
     d.pending.clear();
     for (const image::Thread &thread : d.threads) {
-        Result<std::string> status = d.proc.read(fmt::format("task/{}/status", thread.tid));
+        Result<std::string> status = again ? d.proc.read(fmt::format("task/{}/status", thread.tid))
+                                     : thread.tid == d.process.pid ? d.status
+                                                                   : d.thread_status[thread.tid];
         if (!status)
             return status.error();
         std::string_view own = field(*status, "SigPnd");
@@ -205,8 +208,9 @@ bool went_off_unseen(const Description &d, const image::Timer &before, const ima
 
 // Nothing is delivered to a stopped program, so a timer goes off once at the most and then waits
 // for its signal to be taken; only those on CPU clocks go on, with the little time that the stop
-// itself uses. So this ends. Where none runs nothing can go off. `facts` were asked for in the
-// stop.
+// itself uses. So this ends. Where none runs nothing can go off; and where there is none of
+// timer_create(2) either, whether one runs was known before the threads were described. `facts`
+// were asked for in the stop.
 Result<void> read_consistently(Description &d, AgentSession &session,
                                const agent::ProcessFacts &facts)
 {
@@ -216,10 +220,12 @@ Result<void> read_consistently(Description &d, AgentSession &session,
         return done;
     if (Result<void> done = read_posix_timers(session, timers); !done)
         return done;
+    const auto runs = [](const auto &timer) { return timer.remaining != 0; };
+    const bool any = timers.size() > 3 || std::ranges::any_of(timers, runs);
     for (size_t turn = 0; turn <= timers.size() + 10; turn++) {
-        if (Result<void> done = read_pending(d, facts.signal); !done)
+        if (Result<void> done = read_pending(d, facts.signal, any); !done)
             return done;
-        if (std::ranges::all_of(timers, [](const auto &timer) { return timer.remaining == 0; }))
+        if (std::ranges::none_of(timers, runs))
             break;
         std::vector<image::Timer> now = timers;
         if (Result<void> done = read_timers(session, now); !done)

@@ -229,6 +229,26 @@ bool is_udp(const SocketLook &look)
            look.protocol == IPPROTO_UDP;
 }
 
+namespace {
+
+std::string other_family(const SocketLook &look)
+{
+    switch (look.domain) {
+    case AF_NETLINK:
+        return fmt::format("netlink, protocol {}", look.protocol);
+    case AF_PACKET:
+        return "packets of a network device";
+    case AF_ALG:
+        return "of the kernel's cryptography (AF_ALG)";
+    case AF_VSOCK:
+        return "between virtual machines (AF_VSOCK)";
+    default:
+        return fmt::format("family {} type {}", look.domain, look.kind);
+    }
+}
+
+} // namespace
+
 std::string describe_socket(const SocketLook &look)
 {
     const bool internet = look.domain == AF_INET || look.domain == AF_INET6;
@@ -240,7 +260,7 @@ std::string describe_socket(const SocketLook &look)
                : look.kind == SOCK_DGRAM ? "UNIX datagram"
                                          : "UNIX packets";
     else
-        text = fmt::format("family {} type {}", look.domain, look.kind);
+        return other_family(look);
     if (look.listening)
         return text + " listening at " + printable_address(look.local);
     if (look.bound)

@@ -111,6 +111,11 @@ class Hpcc:
         assert "FAILED" not in text, text
         return found
 
+    def seconds_of_tests(self, directory):
+        """In its random access, each rank asks for each word of the other's whether anything has come."""
+        text = (directory / "hpccoutf.txt").read_text()
+        return sum(map(float, re.findall(r"(?m)^MPIRandomAccess(?:_LCG)?_(?:time|CheckTime)=(\S+)$", text)))
+
 
 SUBJECTS = {"melt": Melt, "peptide": Peptide, "hpcc": Hpcc}
 

@@ -191,7 +191,7 @@ TEST(Node, RefusesWhatIsNoMessage)
     EXPECT_FALSE(node.from_child(0, wrong_way));
     node.lost_child(1);
     EXPECT_EQ(node.outcome(), Node::Outcome::abandoned);
-    EXPECT_EQ(describe(node.reason()), "rank 1: is gone");
+    EXPECT_EQ(describe(node.reason()), "rank 1: is gone: it has left MPI, or ended");
     EXPECT_FALSE(node.request()) << "part of the job is gone";
 }
 

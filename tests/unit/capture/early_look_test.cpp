@@ -106,6 +106,12 @@ long lock(const char *memory)
     return syscall(SYS_mlock, memory, page);
 }
 
+Result<std::string> smaps_of(EarlyLook &look, const Proc &proc)
+{
+    const Result<std::string> status = proc.read("status");
+    return status ? look.smaps(proc, *status) : status;
+}
+
 struct Seen {
     bool again; // in the stop
     bool held;  // as far as the copy tells
@@ -117,7 +123,7 @@ Seen look(Program::Change before, Program::Change then)
     const Proc proc = program.proc();
     EarlyLook look = EarlyLook::at(proc);
     program.change();
-    const Result<std::string> smaps = look.smaps(proc);
+    const Result<std::string> smaps = smaps_of(look, proc);
     const Result<bool> held = look.held(proc, program.copy());
     EXPECT_TRUE(smaps && held);
     // What is read anew is told whole.
@@ -214,7 +220,7 @@ bool held_afterwards(Program::Change change)
     Program program(nothing, change);
     const Proc proc = program.proc();
     EarlyLook look = EarlyLook::at(proc);
-    EXPECT_TRUE(look.smaps(proc));
+    EXPECT_TRUE(smaps_of(look, proc));
     look.hear(UINT64_MAX);
     EXPECT_TRUE(look.can_wait());
     program.change();
@@ -232,7 +238,7 @@ TEST(EarlyLook, CanWaitIfThereWasNoAdviceSince)
     EarlyLook look = EarlyLook::at(program.proc());
     look.hear(3600 * second);
     EXPECT_FALSE(look.can_wait()); // it is not used yet
-    ASSERT_TRUE(look.smaps(program.proc()));
+    ASSERT_TRUE(smaps_of(look, program.proc()));
     EXPECT_TRUE(look.can_wait());
     look.hear(0);
     EXPECT_FALSE(look.can_wait());

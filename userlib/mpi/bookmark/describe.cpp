@@ -33,7 +33,7 @@ std::string describe(const StateEntry &s)
     case Doing::saving:
         return who + "is saving";
     case Doing::gone:
-        return who + "is gone";
+        return who + "is gone: it has left MPI, or ended";
     case Doing::failed:
         return who + "could not save";
     case Doing::corrupt:

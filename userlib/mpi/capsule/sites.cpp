@@ -3,6 +3,7 @@
 #include "mpi/capsule/arena.hpp"
 #include "sys/raw.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -96,6 +97,27 @@ Site site_at(const unsigned char *code, size_t room)
     return {};
 }
 
+// Looks for the syscall instructions, which are few, and whether one ends a site: a library has
+// megabytes of other code, and all of it is read when each process begins.
+template <class Take>
+void for_each_site(unsigned char *code, size_t bytes, const Take &take)
+{
+    constexpr unsigned char instruction[Site::syscall_bytes] = {0x0f, 0x05};
+    constexpr size_t most_before = Site::mov_bytes + Site::most_between;
+    for (size_t at = 0; at < bytes;) {
+        const void *next = memmem(code + at, bytes - at, instruction, sizeof(instruction));
+        if (next == nullptr)
+            break;
+        const auto end = static_cast<size_t>(static_cast<const unsigned char *>(next) - code);
+        for (size_t i = end - std::min(end, most_before); i + Site::mov_bytes <= end; i++) {
+            const Site site = site_at(code + i, bytes - i);
+            if (site.number >= 0 && i + Site::mov_bytes + site.between == end)
+                take(code + i, site);
+        }
+        at = end + 1;
+    }
+}
+
 constexpr size_t springboard_bytes = 32 + Site::most_between;
 
 template <class... Bytes>
@@ -158,8 +180,7 @@ long hook_sites(char *start, size_t bytes)
 {
     auto *code = reinterpret_cast<unsigned char *>(start);
     size_t count = 0;
-    for (size_t i = 0; i < bytes; i++)
-        count += site_at(code + i, bytes - i).number >= 0;
+    for_each_site(code, bytes, [&](unsigned char *, const Site &) { count++; });
     if (count == 0)
         return 0;
 
@@ -178,15 +199,12 @@ long hook_sites(char *start, size_t bytes)
 
     *reinterpret_cast<void (**)()>(boards) = cryo_capsule_hook;
     unsigned char *next = boards + sizeof(void *);
-    for (size_t i = 0; i < bytes; i++) {
-        const Site site = site_at(code + i, bytes - i);
-        if (site.number < 0)
-            continue;
-        write_springboard(next, boards, code + i, site);
-        write_jump(code + i, site, next);
+    for_each_site(code, bytes, [&](unsigned char *at, const Site &site) {
+        write_springboard(next, boards, at, site);
+        write_jump(at, site, next);
         next += springboard_bytes;
         __atomic_add_fetch(&found[site.number], 1, __ATOMIC_RELAXED);
-    }
+    });
 
     error = sys::call(SYS_mprotect, start, arena::whole_pages(bytes), PROT_READ | PROT_EXEC);
     if (!sys::failed(error))
