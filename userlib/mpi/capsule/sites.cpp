@@ -3,7 +3,6 @@
 #include "mpi/capsule/arena.hpp"
 #include "sys/raw.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -109,7 +108,8 @@ void for_each_site(unsigned char *code, size_t bytes, const Take &take)
         if (next == nullptr)
             break;
         const auto end = static_cast<size_t>(static_cast<const unsigned char *>(next) - code);
-        for (size_t i = end - std::min(end, most_before); i + Site::mov_bytes <= end; i++) {
+        for (size_t i = end < most_before ? 0 : end - most_before; i + Site::mov_bytes <= end;
+             i++) {
             const Site site = site_at(code + i, bytes - i);
             if (site.number >= 0 && i + Site::mov_bytes + site.between == end)
                 take(code + i, site);
