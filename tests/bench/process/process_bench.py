@@ -5,7 +5,8 @@
     process_bench [--full] [--backend NAME] [PART]...
     process_bench [--full] --report FILE.html [--picture FILE.svg]
 
-Parts: idle tiny stop delta planner write restart lazy tree; and criu, where that works (Linux 6.1, for root).
+Parts: idle tiny stop delta planner write restart lazy tree; and criu, where that works (Debian's on
+Linux 6.1; for root).
 Images are written to the current directory.
 """
 import argparse
@@ -35,8 +36,9 @@ IMAGE = "process.image"
 class Bench:
     """One run of all parts."""
 
-    def __init__(self, full, backend):
+    def __init__(self, full, backend, criu):
         self.full = full
+        self.criu_command = criu
         self.cryo = Cryo(BIN, PROGRAM, ["--backend", backend] if backend else [])
         self.table = Table(full)
 
@@ -269,7 +271,7 @@ class Bench:
                     samples.add(snapshot, program.ask("g") / 1e6)
                 os.mkdir("criu")
                 program.ask("s")
-                subprocess.run(["criu", "dump", "-t", str(program.pid), "-D", "criu", "--shell-job",
+                subprocess.run([self.criu_command, "dump", "-t", str(program.pid), "-D", "criu", "--shell-job",
                                 "--leave-running", "-o", "log"], check=True,
                                stderr=subprocess.DEVNULL)
                 samples.add("criu", program.ask("g") / 1e6)
@@ -387,11 +389,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--full", action="store_true", help="measure; otherwise only see that it is right")
     parser.add_argument("--backend", help="as cr_checkpoint's")
+    parser.add_argument("--criu", default="criu", metavar="COMMAND", help="of the part criu")
     parser.add_argument("--report", metavar="FILE", help="measure what that page shows, and write it")
     parser.add_argument("--picture", metavar="FILE", help="with --report: an SVG with some of it")
     parser.add_argument("part", nargs="*", help=" ".join(PARTS) + " criu")
     words = parser.parse_args()
-    bench = Bench(words.full, words.backend)
+    bench = Bench(words.full, words.backend, words.criu)
     page, picture = (path and os.path.abspath(path) for path in (words.report, words.picture))
     with tempfile.TemporaryDirectory(prefix="cryo-process-", dir=".") as directory:
         os.chdir(directory)

@@ -15,8 +15,7 @@ int main(int argc, char **argv)
         probe_ready();
         PROBE_SABOTAGE("socket", dup2(PROBE_TRY(open("/dev/null", O_RDWR)), route));
         socklen_t size = sizeof(address);
-        probe_equal("the socket's name", 0,
-                    getsockname(route, (struct sockaddr *)&address, &size));
+        probe_equal("the socket's name", 0, getsockname(route, (struct sockaddr *)&address, &size));
         probe_equal("the socket's family", AF_NETLINK, address.nl_family);
     } while (probe_more());
     return probe_pass();
