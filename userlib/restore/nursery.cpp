@@ -89,7 +89,12 @@ long make_process(pid_t wished, const Ids &, pid_t *lost)
         args.set_tid = reinterpret_cast<uint64_t>(&wished);
         args.set_tid_size = 1;
     }
-    return sys::call(SYS_clone3, &args, sizeof(args));
+    Leaving id(wished);
+    long result;
+    do
+        result = sys::call(SYS_clone3, &args, sizeof(args));
+    while (result == -EEXIST && id.comes_free());
+    return result;
 }
 
 struct Nursery::Prepared {
@@ -330,7 +335,8 @@ void Nursery::live(size_t number)
 Error Nursery::failure(size_t number, const char *what, int error) const
 {
     const pid_t pid = list_[number].pid;
-    if (error == EEXIST && pid != 0)
+    const bool seen = pid != 0 && sys::call(SYS_kill, pid, 0) != -ESRCH;
+    if (error == EEXIST && seen)
         return in_use(pid);
     if (error == EPERM && pid != 0 && births_[number].pid.load() < 0)
         return Error(EPERM, fmt::format("pid {} cannot be had without a privilege "
@@ -338,7 +344,7 @@ Error Nursery::failure(size_t number, const char *what, int error) const
                                         "membership in the group cryo); use --pidns to have it in "
                                         "a pid namespace, or --no-restore-pid for a new one",
                                         pid));
-    if (error == EBUSY && pid != 0)
+    if ((error == EBUSY || error == EEXIST) && pid != 0)
         return Error(EBUSY, fmt::format("pid {} cannot be had: it is the id of a process group or "
                                         "session here, or others are always faster; use "
                                         "--pidns or --no-restore-pid for a new one",

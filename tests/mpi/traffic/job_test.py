@@ -169,19 +169,18 @@ def timed(jobs, words):
 
 
 def measure(jobs, mpirun, options):
-    """What the job prints natively, and the seconds that it takes; options.command is made long
-    enough."""
-    took = timed(jobs, [*jobs.prefix, *mpirun, *options.command])
-    if took < options.seconds and more_of(options.command, 2):
-        # Some do more when they are to be saved. All that a job needs to begin and to end is in it,
-        # too, so the first guess may be short.
-        for _ in range(4):
-            under_cryo = timed(jobs, [*jobs.command("cr_run"), *mpirun, *options.command])
-            if under_cryo >= options.seconds:
-                break
-            options.command = more_of(options.command,
-                                      max(2, math.ceil(options.seconds / under_cryo)))
-        took = timed(jobs, [*jobs.prefix, *mpirun, *options.command])
+    """What the job prints natively, and the seconds that it takes under cr_run; options.command is
+    made long enough."""
+    # Under cr_run, since some do more when they are to be saved, and some are done sooner: threads
+    # that wait for one another by looking. All that a job needs to begin and to end is in the time,
+    # too, so the first guess may be short.
+    for _ in range(5):
+        took = timed(jobs, [*jobs.command("cr_run"), *mpirun, *options.command])
+        more = more_of(options.command, max(2, math.ceil(options.seconds / took)))
+        if took >= options.seconds or not more:
+            break
+        options.command = more
+    timed(jobs, [*jobs.prefix, *mpirun, *options.command])
     return result(jobs.text()), took
 
 

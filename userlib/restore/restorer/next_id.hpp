@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An id for a new task from the kernel module, for those whom clone3() gives none. The module makes
+// Ids for new tasks. Whom clone3() may give one waits for it while nobody has it and it is not
+// free:
+//
+//     Leaving id(tid);
+//     do
+//         got = ...;            // by clone3
+//     while (got == -EEXIST && id.comes_free());
+//
+// For those whom clone3() gives none it comes from the kernel module. The module makes
 // it the next one; whoever starts a task first gets it, so the new task looks at its id, and ends
 // when it has another one.
 //
@@ -59,6 +67,29 @@ inline Ids ids_of(int device, uint32_t own)
     }
     return ids;
 }
+
+// An id whose task can be seen no more is still taken for a moment in newer kernels (6.18 is one),
+// for longer if others keep from running whoever has waited for the task; and as long as it is that
+// of a process group or session.
+class Leaving
+{
+  public:
+    explicit Leaving(int32_t id) : id_(id) {}
+
+    // Whether it is worth another try. Who is seen has it.
+    bool comes_free()
+    {
+        if (looks_-- == 0 || sys::call(SYS_kill, id_, 0) != -ESRCH)
+            return false;
+        const __kernel_timespec pause = {0, 1'000'000};
+        sys::call(SYS_nanosleep, &pause, nullptr);
+        return true;
+    }
+
+  private:
+    int32_t id_;
+    int looks_ = 3000; // of a millisecond
+};
 
 class NextId
 {

@@ -205,7 +205,11 @@ long start_thread(Shared &shared, const Thread &thread, uint64_t stack_top)
         args.set_tid = reinterpret_cast<uint64_t>(&wished);
         args.set_tid_size = 1;
     }
-    long result = clone_thread(args, start);
+    Leaving id(wished);
+    long result;
+    do
+        result = clone_thread(args, start);
+    while (result == -EEXIST && id.comes_free());
     if (result == -EPERM && wished != 0 && shared.plan->device_fd >= 0) {
         args.set_tid = 0;
         args.set_tid_size = 0;
