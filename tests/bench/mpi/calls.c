@@ -22,6 +22,39 @@ static void ping_pong(void)
     }
 }
 
+static void receive_by_testing(int from)
+{
+    MPI_Request request;
+    int here = 0;
+    MPI_Irecv(&in, 8, MPI_CHAR, from, 0, MPI_COMM_WORLD, &request);
+    while (!here)
+        MPI_Test(&request, &here, MPI_STATUS_IGNORE);
+}
+
+static void tested_ping_pong(void)
+{
+    for (int i = 0; i < repeats; i++) {
+        if (rank == 1)
+            receive_by_testing(0);
+        MPI_Send(&out, 8, MPI_CHAR, 1 - rank, 0, MPI_COMM_WORLD);
+        if (rank == 0)
+            receive_by_testing(1);
+    }
+}
+
+/* As long as nothing comes. */
+static void tests_in_vain(void)
+{
+    MPI_Request request;
+    int here = 0;
+    MPI_Irecv(&in, 8, MPI_CHAR, 1 - rank, 1, MPI_COMM_WORLD, &request);
+    for (int i = 0; i < repeats; i++)
+        MPI_Test(&request, &here, MPI_STATUS_IGNORE);
+    MPI_Send(&out, 8, MPI_CHAR, 1 - rank, 1, MPI_COMM_WORLD);
+    if (!here)
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
 static void allreduce(void)
 {
     for (int i = 0; i < repeats; i++)
@@ -65,6 +98,8 @@ int main(int argc, char **argv)
     repeats = argc > 1 ? atoi(argv[1]) : 1000;
     measure("call", one_call, 1);
     measure("ping-pong", ping_pong, 2);
+    measure("tested-ping-pong", tested_ping_pong, 2);
+    measure("test", tests_in_vain, 1);
     measure("allreduce", allreduce, 1);
     measure("waitall", waitall, 1);
     MPI_Finalize();

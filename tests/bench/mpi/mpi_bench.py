@@ -17,9 +17,9 @@ from run_mpi import environment  # noqa: E402 (needs the path above)
 PROGRAM = "@CMAKE_CURRENT_BINARY_DIR@/mpi_calls"
 LIBRARY = "@PROJECT_BINARY_DIR@/@CMAKE_INSTALL_LIBDIR@/libcryo_openmpi.so"
 MPIRUN = "@CRYO_MPIRUN@"
-CALLS = ("call", "ping-pong", "allreduce", "waitall")
+CALLS = ("call", "ping-pong", "tested-ping-pong", "test", "allreduce", "waitall")
 # Nanoseconds that the capsule may add, on shared memory.
-TARGETS = {"call": 30, "ping-pong": 50, "allreduce": 50}
+TARGETS = {"call": 30, "ping-pong": 50, "tested-ping-pong": 50, "test": 30, "allreduce": 50}
 
 
 def run(transport, preload, full):

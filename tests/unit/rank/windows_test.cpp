@@ -39,6 +39,7 @@ namespace rank {
 
 __thread int depth;
 volatile bool attention;
+unsigned long calls;
 bool on;
 bool many = true;
 std::atomic<int> running{0};

@@ -2,6 +2,7 @@
 #include "mpi/rank/engine.hpp"
 #include "agent/interface.hpp"
 #include "functions.gen.hpp"
+#include "mpi/rank/fruitless.hpp"
 #include "mpi/rank/meetings.hpp"
 #include "mpi/rank/memory.hpp"
 #include "mpi/rank/windows.hpp"
@@ -28,6 +29,8 @@ namespace rank {
 
 __thread int depth;
 volatile bool attention;
+unsigned long calls;
+Fruitless fruitless;
 bool on;
 bool many;
 std::atomic<int> running{0};

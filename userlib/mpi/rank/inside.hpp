@@ -6,7 +6,7 @@
 //
 // which loads the stock library in the first call of the process, lets this thread into it, and,
 // while a checkpoint is wanted, makes it stand still before the function does anything and again
-// before the program goes on. Without a checkpoint that costs a counter and two loads of a flag.
+// before the program goes on. Without a checkpoint that costs two counters and two loads of a flag.
 #pragma once
 
 #include "mpi/capsule/capsule.hpp"
@@ -36,6 +36,9 @@ extern volatile bool attention __attribute__((visibility("hidden")));
 extern bool on __attribute__((visibility("hidden")));
 extern bool many __attribute__((visibility("hidden")));
 
+// MPI functions that the program has called; a moment's number, with `many` not even that.
+extern unsigned long calls __attribute__((visibility("hidden")));
+
 // With `many`: threads that are inside an MPI function and do not stand still.
 extern std::atomic<int> running __attribute__((visibility("hidden")));
 
@@ -52,6 +55,7 @@ class Inside
         if (rank::depth++ == 0 && rank::many)
             rank::running++;
         std::atomic_signal_fence(std::memory_order_seq_cst);
+        rank::calls++;
         ready();
         if (__builtin_expect(rank::attention, 0) && rank::depth == 1)
             rank::stand_still();

@@ -3,6 +3,7 @@
 // is asked, in a loop inside the capsule; otherwise each is asked for by itself.
 #include "functions.gen.hpp"
 #include "mpi/rank/completion.hpp"
+#include "mpi/rank/fruitless.hpp"
 #include "mpi/rank/memory.hpp"
 #include "mpi/rank/spin.hpp"
 
@@ -295,8 +296,10 @@ int Test(MPI_Request *request, int *flag, MPI_Status *status)
             test_natively(*r);
         give_back(*r);
         *flag = 0;
-        if (lent && !r->complete && !attention)
+        if (lent && !r->complete && !attention) {
+            fruitless.were(1, request);
             return MPI_SUCCESS;
+        }
     }
     *flag = r == nullptr || poll(*r);
     if (*flag == 0) {
@@ -333,8 +336,10 @@ int Testall(int count, MPI_Request requests[], int *flag, MPI_Status *statuses)
             *flag = natives.wait.flag;
             if (*flag != 0 || natives.wait.error != MPI_SUCCESS)
                 return natively_all(natives, length(count), statuses);
-            if (!attention)
+            if (!attention) {
+                fruitless.were(count, requests);
                 return MPI_SUCCESS;
+            }
         }
     }
     *flag = polled(length(count), requests) == length(count);
@@ -379,8 +384,10 @@ int Testany(int count, MPI_Request requests[], int *index, int *flag, MPI_Status
             *index = MPI_UNDEFINED;
             if (*flag != 0 || natives.wait.error != MPI_SUCCESS)
                 return natively_any(natives, index, status);
-            if (!attention)
+            if (!attention) {
+                fruitless.were(count, requests);
                 return MPI_SUCCESS;
+            }
         }
     }
     bool any_active = true;

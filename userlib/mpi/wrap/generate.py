@@ -144,7 +144,7 @@ class Function:
 
     def wrapper(self):
         lines = [f"EXPORTED {self.returns} {self.full_name()}({self.parameter_list()})", "{",
-                 "    const Inside inside;"]
+                 *self.end_at_once(), "    const Inside inside;"]
         if self.newer:
             lines.append(f'    must_have(stock.{self.field()}, "{self.full_name("MPI")}");')
         if self.fortran:
@@ -156,6 +156,13 @@ class Function:
                 lines += ["    " + line for line in parameter.preparation()]
             lines.append("    " + self.crossing())
         return lines + ["}", self.alias()]
+
+    def end_at_once(self):
+        """Tests of what was tested in vain a moment ago: rank/fruitless.hpp."""
+        if self.name not in ("Test", "Testall", "Testany"):
+            return []
+        names = ", ".join(p.name for p in self.parameters)
+        return [f"    if (rank::in_vain_again({names}))", "        return MPI_SUCCESS;"]
 
     def early_end(self):
         """Objects that are handed out several times, and freed as often."""

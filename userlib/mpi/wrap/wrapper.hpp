@@ -13,6 +13,7 @@
 #include "functions.gen.hpp"
 #include "mpi/capsule/capsule.hpp"
 #include "mpi/rank/engine.hpp"
+#include "mpi/rank/fruitless.hpp"
 #include "mpi/rank/windows.hpp"
 #include "mpi/wrap/handles.hpp"
 #include "mpi/wrap/split.hpp"
