@@ -7,6 +7,7 @@
  */
 #include "check.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -56,8 +57,9 @@ static void mistake(int which, MPI_Comm comm)
 /* What cannot be sent keeps the call from receiving: the message is there afterwards. */
 static void not_received(MPI_Comm comm)
 {
-    int in = 5, out = 0, is_there = 0;
+    int in = 5, out = 0, is_there = 0, *largest_tag;
     MPI_Request request;
+    MPI_Datatype rough;
     OK(MPI_Isend(&in, 1, MPI_INT, rank, 9, comm, &request));
     REFUSED(MPI_Sendrecv(&in, 1, MPI_INT, size + 3, 9, &out, 1, MPI_INT, rank, 9, comm,
                          MPI_STATUS_IGNORE),
@@ -68,6 +70,17 @@ static void not_received(MPI_Comm comm)
     REFUSED(
         MPI_Sendrecv(&in, -1, MPI_INT, rank, 9, &out, 1, MPI_INT, rank, 9, comm, MPI_STATUS_IGNORE),
         MPI_ERR_COUNT);
+    OK(MPI_Type_contiguous(1, MPI_INT, &rough));
+    REFUSED(
+        MPI_Sendrecv(&in, 1, rough, rank, 9, &out, 1, MPI_INT, rank, 9, comm, MPI_STATUS_IGNORE),
+        MPI_ERR_TYPE);
+    OK(MPI_Type_free(&rough));
+    OK(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, (void *)&largest_tag, &is_there));
+    CHECK(is_there);
+    if (*largest_tag != INT_MAX)
+        REFUSED(MPI_Sendrecv(&in, 1, MPI_INT, rank, *largest_tag + 1, &out, 1, MPI_INT, rank, 9,
+                             comm, MPI_STATUS_IGNORE),
+                MPI_ERR_TAG);
     OK(MPI_Iprobe(rank, 9, comm, &is_there, MPI_STATUS_IGNORE));
     CHECK(is_there);
     OK(MPI_Recv(&out, 1, MPI_INT, rank, 9, comm, MPI_STATUS_IGNORE));

@@ -178,14 +178,30 @@ int Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm 
 
 namespace {
 
-// The library will not send it: then nothing must have been received either. What this does not see
-// (a datatype without a commit, a tag that is too large) is withdrawn again, if it still can be.
-bool is_mistaken(int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm)
+// Whether the library will not send it: then nothing must have been received either. What it says
+// of that is `result`.
+bool is_mistaken(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm,
+                 int &result)
 {
+    constexpr int least_tag_limit = 32767; // that any MPI has
     const bookmark::Comm *counters = counted(comm);
-    return count < 0 || type == nullptr || (tag < 0 && dest != MPI_PROC_NULL) ||
-           (counters != nullptr && dest != MPI_PROC_NULL &&
-            (dest < 0 || static_cast<uint32_t>(dest) >= counters->peer_count()));
+    if (count < 0 || type == nullptr || (tag < 0 && dest != MPI_PROC_NULL) ||
+        (counters != nullptr && dest != MPI_PROC_NULL &&
+         (dest < 0 || static_cast<uint32_t>(dest) >= counters->peer_count()))) {
+        result = send(stock.Send, stock.Isend, buf, count, type, dest, tag, comm);
+        return true;
+    }
+    if (tag <= least_tag_limit && is_predefined(object_of(type)))
+        return false;
+    // A tag that is too large, or a datatype without a commit? It looks at all when it is to send
+    // later, which it never is.
+    MPI_Request later = nullptr;
+    result = call(stock.Send_init, buf, count, mpi::real_of(type), dest, tag, mpi::real_of(comm),
+                  &later);
+    if (result != MPI_SUCCESS || later == nullptr || later == real_null_request())
+        return true; // or a handler of the program's has made a success of it
+    call(stock.Request_free, &later);
+    return false;
 }
 
 } // namespace
@@ -195,10 +211,10 @@ int Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest
              MPI_Comm comm, MPI_Status *status)
 {
     MPI_Request requests[2] = {};
-    if (is_mistaken(sendcount, sendtype, dest, sendtag, comm))
-        return send(stock.Send, stock.Isend, sendbuf, sendcount, sendtype, dest, sendtag, comm);
-    int result =
-        begin_receive(recvbuf, recvcount, recvtype, source, recvtag, comm, true, &requests[0]);
+    int result = MPI_SUCCESS;
+    if (is_mistaken(sendbuf, sendcount, sendtype, dest, sendtag, comm, result))
+        return result;
+    result = begin_receive(recvbuf, recvcount, recvtype, source, recvtag, comm, true, &requests[0]);
     if (requests[0] == nullptr)
         return result;
     result = Isend(sendbuf, sendcount, sendtype, dest, sendtag, comm, &requests[1]);
