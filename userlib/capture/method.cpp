@@ -14,7 +14,7 @@ constexpr uint64_t page_size = 4096;
 
 uint64_t time_to_fork(const Held &held)
 {
-    constexpr uint64_t process = 1'000'000; // with all that is to be done for it
+    constexpr uint64_t process = 1'300'000; // with all that is to be done for it
     constexpr uint64_t entry = 60;          // of a page table
     constexpr uint64_t pages_of_huge = 512;
     const uint64_t small = held.pages - std::min(held.pages, held.huge);
@@ -24,9 +24,9 @@ uint64_t time_to_fork(const Held &held)
 uint64_t time_to_stage(const std::vector<Run> &runs)
 {
     constexpr uint64_t whole =
-        600'000;                    // to look at all page tables again, and for the agent to begin
+        500'000;                    // to look at all page tables again, and for the agent to begin
     constexpr uint64_t run = 1200;  // the kernel's way to it
-    constexpr uint64_t page = 1000; // that is not in the cache
+    constexpr uint64_t page = 2000; // that is not in the cache: between 1 and 4 µs
     return whole + runs.size() * run + size_of(runs) / page_size * page;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One-sided communication over windows of all kinds, with every way to synchronize, for as many
  * rounds as the first argument says; with 0 it stands twice between rounds (pause.h). Prints a
- * checksum of what each rank got. */
+ * checksum of what each rank got. With `apart` as the second argument nobody shares memory with
+ * another one: then ranks may go to other nodes than each other. */
 #include "check.h"
 #include "pause.h"
 
@@ -25,7 +26,7 @@ static void count_error(MPI_Win *win, int *code, ...)
     errors++;
 }
 
-static void make(void)
+static void make(int apart)
 {
     MPI_Info info;
     MPI_Comm half;
@@ -42,7 +43,8 @@ static void make(void)
                         &allocated_cells, &allocated));
     memset(allocated_cells, 0, CELLS * sizeof(int));
     /* Over a communicator that is gone when it is used. */
-    OK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &half));
+    OK(MPI_Comm_split_type(apart ? MPI_COMM_SELF : MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0,
+                           MPI_INFO_NULL, &half));
     OK(MPI_Comm_rank(half, &near));
     OK(MPI_Comm_size(half, &near_size));
     OK(MPI_Win_allocate_shared((CELLS + near) * (MPI_Aint)sizeof(int), sizeof(int), MPI_INFO_NULL,
@@ -217,7 +219,7 @@ int main(int argc, char **argv)
     OK(MPI_Comm_size(MPI_COMM_WORLD, &size));
     left = (rank + size - 1) % size;
     right = (rank + 1) % size;
-    make();
+    make(argc > 2 && strcmp(argv[2], "apart") == 0);
     for (int round = 0; round < (rounds > 0 ? rounds : 3); round++) {
         go_round(round);
         if (rounds == 0 && round < 2)

@@ -54,9 +54,14 @@ class WindowErrorsReturn
 bool make_shared(Window &window, MPI_Info info, MPI_Comm comm, MPI_Win *made, Why &why)
 {
     void *base = nullptr;
-    if (!worked(call(stock.Win_allocate_shared, window.size, window.unit, info, comm,
-                     static_cast<void *>(&base), made),
-                "making a shared window again", why))
+    const int result = call(stock.Win_allocate_shared, window.size, window.unit, info, comm,
+                            static_cast<void *>(&base), made);
+    int error_class = MPI_SUCCESS;
+    if (result != MPI_SUCCESS && call(stock.Error_class, result, &error_class) == MPI_SUCCESS &&
+        error_class == MPI_ERR_RMA_SHARED)
+        return refuse(why, "the processes of a shared window are on several nodes; "
+                           "restart all of them on one");
+    if (!worked(result, "making a shared window again", why))
         return false;
     bind_object(window.object, *made);
     if (window.alias == nullptr)
@@ -103,6 +108,7 @@ bool make_in_library(Window &window, MPI_Info info, MPI_Comm comm, MPI_Win *made
 bool remake(const WindowNote &note, Why &why)
 {
     Window &window = window_in(note);
+    const ErrorsReturn quiet(object_of(window.comm));
     auto comm = static_cast<MPI_Comm>(object_of(window.comm)->real);
     auto info = static_cast<MPI_Info>(note.trimmings.info->real);
     MPI_Win made = nullptr;
