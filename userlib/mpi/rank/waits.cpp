@@ -4,11 +4,8 @@
 #include "functions.gen.hpp"
 #include "mpi/rank/completion.hpp"
 #include "mpi/rank/fruitless.hpp"
-#include "mpi/rank/memory.hpp"
+#include "mpi/rank/natives.hpp"
 #include "mpi/rank/spin.hpp"
-
-#include <memory_resource>
-#include <vector>
 
 namespace cryo::mpi::traffic {
 
@@ -16,118 +13,6 @@ using namespace rank;
 using capsule::call;
 
 namespace {
-
-bool is_active(MPI_Request request)
-{
-    const Request *r = request_of(request);
-    return r != nullptr && r->active;
-}
-
-// The library's handles of an array of requests, and room for what it says. While this lives, the
-// requests that are not complete are lent.
-class Natives
-{
-  public:
-    Natives(int count, MPI_Request *requests, bool once = false)
-        : count_(count > 0 && requests != nullptr ? static_cast<size_t>(count) : 0),
-          requests_(requests)
-    {
-        if (attention || !lend_all())
-            return;
-        if (count_ > few) {
-            bytes_ = count_ * (sizeof(MPI_Request) + sizeof(MPI_Status) + sizeof(int));
-            statuses_ = static_cast<MPI_Status *>(memory().allocate(bytes_));
-            real_ = reinterpret_cast<MPI_Request *>(statuses_ + count_);
-            indices_ = reinterpret_cast<int *>(real_ + count_);
-        }
-        for (size_t i = 0; i < count_; i++)
-            real_[i] = is_active(requests_[i]) ? mpi::real_of(requests_[i]) : real_null_request();
-        wait = {.count = static_cast<int>(count_),
-                .requests = real_,
-                .statuses = statuses_,
-                .indices = indices_,
-                .index = MPI_UNDEFINED,
-                .done = 0,
-                .flag = 0,
-                .error = MPI_SUCCESS,
-                .once = once};
-        usable_ = true;
-    }
-    ~Natives()
-    {
-        if (usable_)
-            give_all_back();
-        if (bytes_ != 0)
-            memory().deallocate(statuses_, bytes_);
-    }
-    Natives(const Natives &) = delete;
-    Natives &operator=(const Natives &) = delete;
-
-    bool usable() const { return usable_; }
-
-    // The library has completed the i-th, as status j says: the program's handle is given back.
-    void complete(size_t i, size_t j, int error, MPI_Status *status)
-    {
-        Request *r = request_of(requests_[i]);
-        if (r != nullptr && r->active) {
-            object_of(requests_[i])->real = real_[i];
-            completed_natively(*r, statuses_[j], error, error);
-            release(&requests_[i]);
-        }
-        set_status(status, statuses_[j]);
-    }
-    bool is_pending(size_t i) const
-    {
-        const Request *r = request_of(requests_[i]);
-        return r != nullptr && r->active && statuses_[i].MPI_ERROR == MPI_ERR_PENDING;
-    }
-    // What the library has said, of all and, if that is an error, of the i-th.
-    int said() const { return heard_.of(wait.error); }
-    int said(size_t i) const
-    {
-        return said() != MPI_SUCCESS ? statuses_[i].MPI_ERROR : MPI_SUCCESS;
-    }
-
-    spin::Many wait = {};
-
-  private:
-    bool lend_all()
-    {
-        for (size_t i = 0; i < count_ && many; i++) {
-            if (Request *r = request_of(requests_[i]))
-                mark_lent(*r);
-        }
-        bool lent = may_lend();
-        for (size_t i = 0; i < count_ && lent; i++) {
-            const Request *r = request_of(requests_[i]);
-            lent = r == nullptr || is_native(*r);
-        }
-        if (!lent)
-            give_all_back();
-        return lent;
-    }
-    // Those that are complete are null by now, or were given back (persistent ones).
-    void give_all_back()
-    {
-        for (size_t i = 0; i < count_ && many; i++) {
-            if (Request *r = request_of(requests_[i]))
-                give_back(*r);
-        }
-    }
-
-    static constexpr size_t few = 64;
-    Heard heard_;
-    size_t count_;
-    MPI_Request *requests_;
-    bool usable_ = false;
-    size_t bytes_ = 0;
-    MPI_Request some_real_[few];
-    MPI_Status some_statuses_[few];
-    int some_indices_[few];
-    MPI_Request *real_ = some_real_;
-    MPI_Status *statuses_ = some_statuses_;
-    int *indices_ = some_indices_;
-};
 
 MPI_Status *at(MPI_Status *statuses, size_t i)
 {
