@@ -274,6 +274,7 @@ EarlyCopy EarlyCopy::of(const Proc &proc, std::string_view smaps, const DeltaPla
         maps->find("/[aio]") != std::string::npos || may_write_to_others(saved_too))
         return early;
     early.copy(proc, stage);
+    have_memory_for_lists(early.copied_.size());
     early.uncopied_ = written - std::min(written, size_of(early.copied_));
     return early;
 }

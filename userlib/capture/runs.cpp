@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <memory>
 
 namespace cryo::capture {
 
@@ -57,6 +58,22 @@ uint64_t size_of(const std::vector<Run> &runs)
     for (const Run &run : runs)
         sum += run.end - run.start;
     return sum;
+}
+
+// What is given back here stays ours, and is what is taken next (mallopt in cr_checkpoint).
+void have_memory_for_lists(size_t length)
+{
+    constexpr size_t lists = 24; // that there are at a time, with what they grew out of
+    constexpr size_t piece = 1 << 20;
+    constexpr size_t few = 16384; // bytes, not worth it
+    constexpr size_t page = 4096;
+    const size_t bytes = length * sizeof(Run) * lists;
+    std::vector<std::unique_ptr<char[]>> memory;
+    for (size_t had = 0; bytes > few && had < bytes; had += piece) {
+        memory.emplace_back(new char[piece]);
+        for (size_t at = 0; at < piece; at += page)
+            static_cast<volatile char *>(memory.back().get())[at] = 1;
+    }
 }
 
 } // namespace cryo::capture

@@ -3,6 +3,7 @@
 // Pages in a row, and lists of them that ascend and do not overlap.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -19,5 +20,8 @@ std::vector<Run> united(const std::vector<Run> &a, const std::vector<Run> &b);
 // Those between two addresses that none of them crosses.
 std::vector<Run> inside(const std::vector<Run> &runs, uint64_t start, uint64_t end);
 uint64_t size_of(const std::vector<Run> &runs); // bytes
+// The program will stand still while lists as long as this one are made. To get the memory for them
+// from the kernel, page by page, would take longer than all else that is done with them.
+void have_memory_for_lists(size_t length);
 
 } // namespace cryo::capture
