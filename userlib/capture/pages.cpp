@@ -7,9 +7,12 @@
 #include <cerrno>
 #include <deque>
 #include <fcntl.h>
+#include <future>
 #include <linux/fs.h>
 #include <optional>
 #include <sys/ioctl.h>
+#include <system_error>
+#include <thread>
 #include <unistd.h>
 
 // Linux 6.7's PAGEMAP_SCAN, for headers that are older. The numbers are the kernel's ABI.
@@ -37,6 +40,8 @@ struct pm_scan_arg {
 namespace cryo::capture {
 
 namespace {
+
+constexpr uint64_t table = 2 << 20; // that one page of a page table tells of
 
 // Of an entry of the page map.
 constexpr uint64_t is_present = 1ULL << 63;
@@ -129,16 +134,45 @@ Result<bool> PageMap::scan(uint64_t start, uint64_t end, const Categories &wante
 }
 
 // Exactly these masks: by any others, pages that were given back to the kernel are no written ones.
-Result<std::vector<Run>> PageMap::written(uint64_t start, uint64_t end) const
+// errno, or 0.
+int PageMap::scan_written(const Run &within, std::vector<Run> &runs) const
 {
-    std::vector<Run> runs;
     pm_scan_arg arg = {};
     arg.flags = PM_SCAN_CHECK_WPASYNC;
     arg.category_mask = PAGE_IS_WRITTEN;
     arg.return_mask = PAGE_IS_WRITTEN;
-    const int error = scan_all(fd_.get(), arg, start, end, into(runs));
+    return scan_all(fd_.get(), arg, within.start, within.end, into(runs));
+}
+
+// Half of what is large is looked through by another thread. Its list should not have to grow: it
+// would take memory that it does not have yet.
+Result<std::vector<Run>> PageMap::written(uint64_t start, uint64_t end) const
+{
+    constexpr uint64_t large = 1 << 30;
+    constexpr size_t usual = 2048;
+    std::vector<Run> runs, behind;
+    std::future<int> other;
+    uint64_t middle = end;
+    if (end - start >= large && std::thread::hardware_concurrency() > 1) {
+        middle = start + (end - start) / 2 / table * table;
+        behind.reserve(usual);
+        try {
+            other = std::async(std::launch::async, [&] {
+                return scan_written({middle, end}, behind);
+            });
+        } catch (const std::system_error &) { // no more threads are allowed
+            middle = end;
+        }
+    }
+    int error = scan_written({start, middle}, runs);
+    if (other.valid()) {
+        const int others = other.get();
+        error = error != 0 ? error : others;
+    }
     if (error != 0)
         return Error::from_errno("looking for written pages", error);
+    for (const Run &run : behind)
+        append(runs, run.start, run.end);
     return runs;
 }
 

@@ -56,6 +56,7 @@ class PageMap
     explicit PageMap(Fd fd) : fd_(std::move(fd)) {}
     Result<bool> scan(uint64_t start, uint64_t end, const Categories &wanted,
                       std::vector<Run> &runs) const;
+    int scan_written(const Run &within, std::vector<Run> &runs) const;
     Result<void> protect_written(const Run &within, Written &found) const;
     // The pages of whose entries that is true.
     template <class Is>

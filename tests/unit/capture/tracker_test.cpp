@@ -7,7 +7,10 @@
 #include <csignal>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -126,6 +129,52 @@ TEST(Userfaultfd, KernelVersions)
     EXPECT_TRUE(kernel_is_at_least(2, 99));
     EXPECT_TRUE(kernel_is_at_least(5, 0));
     EXPECT_FALSE(kernel_is_at_least(1000, 0));
+}
+
+// Two threads look at it: pages at the ends of the halves, and one row that is in both.
+TEST(PageMap, FindsWhatWasWrittenInALargeMapping)
+{
+    constexpr uint64_t page = 4096;
+    constexpr uint64_t size = 3ULL << 30;
+    const Fd uffd(
+        static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY)));
+    uffdio_api api = {};
+    api.api = UFFD_API;
+    api.features = 1 << 15 | 1 << 13; // WP_ASYNC, WP_UNPOPULATED
+    if (!kernel_is_at_least(6, 7) || !uffd || ioctl(uffd.get(), UFFDIO_API, &api) != 0)
+        GTEST_SKIP() << "this kernel cannot watch memory so";
+    void *memory = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    ASSERT_EQ(madvise(memory, size, MADV_NOHUGEPAGE), 0);
+    const auto at = reinterpret_cast<uint64_t>(memory);
+    ASSERT_TRUE(is_watched_by(uffd, {at, at + size}));
+    uffdio_writeprotect protect = {};
+    protect.range = {at, size};
+    protect.mode = UFFDIO_WRITEPROTECT_MODE_WP;
+    ASSERT_EQ(ioctl(uffd.get(), UFFDIO_WRITEPROTECT, &protect), 0);
+
+    const uint64_t middle = size / 2;
+    RunList expected = {{at, at + page},
+                        {at + middle - 1000 * page, at + middle + 1000 * page},
+                        {at + size - page, at + size}};
+    for (const auto &run : expected) {
+        for (uint64_t address = run.start; address < run.end; address += page)
+            *reinterpret_cast<volatile char *>(address) = 1;
+    }
+    for (uint64_t one = 3; one < 10'000; one += 2) { // more than a list has room for at first
+        const uint64_t address = at + size / 4 * 3 + one * page;
+        *reinterpret_cast<volatile char *>(address) = 1;
+        expected.insert(expected.end() - 1, {address, address + page});
+    }
+    Result<PageMap> map = PageMap::open(Proc(getpid()));
+    ASSERT_TRUE(map);
+    const Result<RunList> written = map->written(at, at + size);
+    ASSERT_TRUE(written) << written.error().text();
+    EXPECT_EQ(pairs(*written), pairs(expected));
+    const Result<RunList> unregistered = map->written(at, at + 2 * size);
+    EXPECT_FALSE(unregistered) << "the second half is not watched";
+    munmap(memory, size);
 }
 
 } // namespace cryo::capture
