@@ -10,8 +10,11 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <malloc.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 namespace {
@@ -88,15 +91,33 @@ void tell(Options &options, const cryo::capture::Outcome &done)
                         options.capture.fd == STDOUT_FILENO ? stderr : stdout);
 }
 
+// Tables of pages come and go. What is given back to the kernel comes again page by page, and each
+// page for itself takes longer than all that is done with it: so the heap stays, and has its memory
+// by huge pages. Only what is used of it is there. Where so much may not be had, it is as usual.
+void have_memory_in_huge_pages()
+{
+    constexpr size_t room = 256 << 20;
+    constexpr uintptr_t huge = 2 << 20;
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, room);
+    mallopt(M_TOP_PAD, room);
+    const auto before = reinterpret_cast<uintptr_t>(sbrk(0));
+    void *volatile taken = malloc(1 << 20); // for which the heap grows
+    free(taken);
+    const auto after = reinterpret_cast<uintptr_t>(sbrk(0));
+    mallopt(M_TOP_PAD, 128 << 10);
+    const uintptr_t start = (before + huge - 1) / huge * huge;
+    if (after > start)
+        madvise(reinterpret_cast<void *>(start), after - start, MADV_HUGEPAGE);
+}
+
 } // namespace
 
 int main(int argc, char **argv)
 {
     if (std::optional<int> done = cryo::backend::CriuHook::answer_criu())
         return *done;
-    // Tables of pages come and go. What is given back to the kernel comes again page by page.
-    mallopt(M_MMAP_THRESHOLD, 32 << 20);
-    mallopt(M_TRIM_THRESHOLD, 256 << 20);
+    have_memory_in_huge_pages();
     CLI::App app("Saves processes that run under cr_run. They go on unless told otherwise.",
                  "cr_checkpoint");
     Options options;
