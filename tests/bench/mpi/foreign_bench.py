@@ -21,7 +21,7 @@ from job_test import Jobs  # noqa: E402
 
 RANKS = 2
 # Steps or sizes, and seconds between two checkpoints: in full, and to see that it runs.
-SIZES = {"melt": {True: (30000, 4), False: (4000, 0.1)}, "hpcc": {True: (2500, 4), False: (1500, 0.1)}}
+SIZES = {"melt": {True: (30000, 4), False: (4000, 0.1)}, "hpcc": {True: (2500, 2), False: (1500, 0.1)}}
 PAIRS = 20
 
 
@@ -73,7 +73,7 @@ def interval(ratios):
     """Of their mean, 95 %: from pairs that were run one after the other."""
     logs = [math.log(ratio) for ratio in ratios]
     middle = statistics.mean(logs)
-    # Student's t for 19 degrees of freedom; a little wider with fewer.
+    # Student's t for 19 degrees of freedom, as PAIRS have.
     half = (2.093 * statistics.stdev(logs) / len(logs) ** 0.5) if len(logs) > 1 else math.inf
     return math.exp(middle - half), math.exp(middle), math.exp(middle + half)
 
@@ -95,17 +95,18 @@ def compare(name, full):
     spread = max(seconds["natively"]) / min(seconds["natively"])
     low, mean, high = interval([b / a for a, b in zip(seconds["natively"], seconds["cr_run"])])
     tell(f"{name} under cr_run: {native:.2f} -> {statistics.median(seconds['cr_run']):.2f} s, ratio", mean,
-         "\u2264 1.01", low <= 1.01,
+         "\u2264 1.01", low <= 1.01 if full else None,
          f"95 %: {low:.3f} to {high:.3f}, {len(seconds['cr_run'])} pairs; natively they differ by "
          f"{100 * (spread - 1):.1f} %")
     tests = {way: [one[3] for one in ones] for way, ones in runs.items()}
     if any(tests["natively"]):
-        tell(f"  of that, MPIRandomAccess: {statistics.median(tests['natively']):.2f} -> "
-             f"{statistics.median(tests['cr_run']):.2f} s, ratio",
-             statistics.median(tests["cr_run"]) / statistics.median(tests["natively"]), "", None, "millions of MPI_Testany a second")
-        low, mean, high = interval([(b - c) / (a - d) for a, b, c, d in
-                                    zip(seconds["natively"], seconds["cr_run"], tests["cr_run"], tests["natively"])])
-        tell("  all else, ratio", mean, "\u2264 1.01", low <= 1.01, f"95 %: {low:.3f} to {high:.3f}")
+        tested = {way: statistics.median(times) for way, times in tests.items()}
+        tell(f"  of that, MPIRandomAccess: {tested['natively']:.2f} -> {tested['cr_run']:.2f} s, ratio",
+             tested["cr_run"] / tested["natively"], "", None, "millions of MPI_Testany a second")
+        low, mean, high = interval([
+            (b - c) / (a - d) for a, b, c, d in zip(seconds["natively"], seconds["cr_run"],
+                                                    tests["cr_run"], tests["natively"])])
+        tell("  all else, ratio", mean, "\u2264 1.01", low <= 1.01 if full else None, f"95 %: {low:.3f} to {high:.3f}")
     stops = [sum(one[1]) / 1000 for one in runs["saved"]]
     if not any(one[1] for one in runs["saved"]):
         sys.exit(f"{name}: was never saved")

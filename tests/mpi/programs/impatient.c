@@ -112,6 +112,26 @@ static void again(int round, MPI_Request *request, const int *data)
     take(data, round, 7);
 }
 
+/* One tag after the other: what is there of one says nothing of the others. */
+static void probe(int round)
+{
+    int data[LENGTH], here = 0;
+    MPI_Status status;
+    if (rank == 0)
+        send(round, 8);
+    for (int tag = 8; tag < 10; tag++) {
+        for (here = 0; !here;)
+            OK(MPI_Iprobe(left, tag, MPI_COMM_WORLD, &here, &status));
+        CHECK(status.MPI_SOURCE == left && status.MPI_TAG == tag);
+        OK(MPI_Recv(data, LENGTH, MPI_INT, left, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        take(data, round, tag);
+        if (rank != 0 || tag == 8)
+            send(round, rank != 0 ? tag : tag + 1);
+        OK(MPI_Iprobe(left, 10, MPI_COMM_WORLD, &here, &status));
+        CHECK(!here);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const int rounds = argc > 1 ? atoi(argv[1]) : 200;
@@ -128,6 +148,7 @@ int main(int argc, char **argv)
         any(round);
         all(round);
         again(round, &persistent, data);
+        probe(round);
     }
     OK(MPI_Request_free(&persistent));
     printf("%d: %016llx\n", rank, sum);

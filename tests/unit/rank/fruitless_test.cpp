@@ -9,7 +9,8 @@ namespace cryo::mpi::rank {
 volatile bool attention;
 bool many;
 unsigned long calls;
-Fruitless fruitless;
+Fruitless<MPI_Request> fruitless_tests;
+Fruitless<long> fruitless_probes;
 
 namespace {
 
@@ -22,7 +23,8 @@ class FruitlessTest : public testing::Test
         attention = false;
         many = false;
         calls = 1;
-        fruitless = {};
+        fruitless_tests = {};
+        fruitless_probes = {};
     }
 
     // An MPI_Testall in vain, of the first `count` requests. Whether the library was asked.
@@ -34,7 +36,7 @@ class FruitlessTest : public testing::Test
             return false;
         }
         calls++; // it is inside
-        fruitless.were(count, requests_);
+        fruitless_tests.were(count, requests_);
         return true;
     }
 
@@ -89,6 +91,25 @@ TEST_F(FruitlessTest, AnswersOfTheOthers)
         ASSERT_TRUE(gets_impatient());
     EXPECT_EQ(flag, 0);
     EXPECT_EQ(index, MPI_UNDEFINED);
+}
+
+TEST_F(FruitlessTest, Probes)
+{
+    int flag = 1;
+    const auto comm = reinterpret_cast<MPI_Comm>(&objects_[0]);
+    const auto asks_for = [&](int source, int tag) {
+        if (in_vain_again(source, tag, comm, &flag, MPI_STATUS_IGNORE))
+            return false;
+        calls++;
+        fruitless_probes.were(Probed::count, Probed(source, tag, comm).words);
+        return true;
+    };
+    while (asks_for(1, 5)) {
+    }
+    EXPECT_EQ(flag, 0);
+    EXPECT_TRUE(asks_for(1, 6)) << "another tag";
+    EXPECT_TRUE(asks_for(2, 6)) << "another source";
+    EXPECT_TRUE(asks()) << "what was probed for says nothing of requests";
 }
 
 TEST_F(FruitlessTest, AnotherCallBetween)

@@ -30,7 +30,8 @@ namespace rank {
 __thread int depth;
 volatile bool attention;
 unsigned long calls;
-Fruitless fruitless;
+Fruitless<MPI_Request> fruitless_tests;
+Fruitless<long> fruitless_probes;
 bool on;
 bool many;
 std::atomic<int> running{0};

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests in vain, over and over: a program that computes between them, or that waits by testing,
-// asks some ten million times a second. Crossing into the library each time would cost more than
-// what is computed between. So a test that was in vain a moment ago, with no other MPI call since,
-// is in vain again without asking; which MPI allows, as it says nothing of when it is seen that
-// something has come. The moment is a sixteenth of the time that such testing has taken already,
-// and a microsecond or two at most, so that nothing takes long that would not have taken long
-// anyway. Whoever tests less often than that, or in short bursts, always asks: a message that comes
-// in pieces needs the library's attention for each.
+// Tests and probes in vain, over and over: a program that computes between them, or that waits by
+// testing, asks some ten million times a second. Crossing into the library each time would cost
+// more than what is computed between. So a test that was in vain a moment ago, with no other MPI
+// call since, is in vain again without asking; which MPI allows, as it says nothing of when it is
+// seen that something has come. The moment is a sixteenth of the time that such testing has taken
+// already, and a microsecond or two at most, so that nothing takes long that would not have taken
+// long anyway. Whoever tests less often than that, or in short bursts, always asks: a message that
+// comes in pieces needs the library's attention for each.
 //
 //     if (in_vain_again(...))       // before Inside: nothing is touched but this
 //         return MPI_SUCCESS;
 //     ...                           // asks
 //     if (in vain)
-//         fruitless.were(count, requests);
+//         fruitless_tests.were(count, requests);
 #pragma once
 
 #include "mpi/rank/inside.hpp"
@@ -24,18 +24,20 @@
 
 namespace cryo::mpi::rank {
 
+// Of what is asked for as a row of such words.
+template <class Word>
 class Fruitless
 {
   public:
-    bool are_so_again(int count, const MPI_Request *requests)
+    bool are_so_again(int count, const Word *words)
     {
-        if (!are_these(count, requests) || attention)
+        if (!are_these(count, words) || attention)
             return false;
         if (unseen_ > 0) {
             unseen_--;
             return true;
         }
-        if (__rdtsc() - asked_ >= patience_)
+        if (patience_ == 0 || __rdtsc() - asked_ >= patience_)
             return false;
         // To look at the clock takes half as long as the library's test itself.
         unseen_ = static_cast<int>(patience_ / 512);
@@ -43,53 +45,63 @@ class Fruitless
     }
 
     // These, which this call has asked for.
-    void were(int count, const MPI_Request *requests)
+    void were(int count, const Word *words)
     {
         if (many || count < 1 || count > few)
             return;
-        const unsigned long long now = __rdtsc();
         call_++; // this one's number, if no other call was between
-        if (!are_these(count, requests) || now - asked_ > 2 * longest) {
-            since_ = now;
+        if (!are_these(count, words)) {
+            times_ = 0;
             count_ = count;
-            std::copy_n(requests, count, requests_);
+            std::copy_n(words, count, words_);
         }
         call_ = calls;
+        patience_ = 0;
+        unseen_ = 0;
+        if (times_ < short_wait) { // which the clock would only make longer
+            times_++;
+            return;
+        }
+        const unsigned long long now = __rdtsc();
+        if (times_ == short_wait || now - asked_ > 2 * longest)
+            since_ = now;
+        times_ = short_wait + 1;
         asked_ = now;
         patience_ = std::min((now - since_) / 16, longest);
-        unseen_ = 0;
     }
 
   private:
-    bool are_these(int count, const MPI_Request *requests) const
+    bool are_these(int count, const Word *words) const
     {
-        return calls == call_ && count == count_ &&
-               std::equal(requests, requests + count, requests_);
+        return calls == call_ && count == count_ && std::equal(words, words + count, words_);
     }
 
     static constexpr int few = 8;
+    static constexpr int short_wait = 16;               // times
     static constexpr unsigned long long longest = 4096; // of the processor's clock
     int count_ = 0;
+    int times_ = 0;
     int unseen_ = 0;         // tests that need not look at the clock
     unsigned long call_ = 0; // that asked last, of `calls`
     unsigned long long since_ = 0, asked_ = 0, patience_ = 0;
-    MPI_Request requests_[few] = {};
+    Word words_[few] = {};
 };
 
 // Nothing is kept of them where several threads are in MPI.
-extern Fruitless fruitless __attribute__((visibility("hidden")));
+extern Fruitless<MPI_Request> fruitless_tests __attribute__((visibility("hidden")));
+extern Fruitless<long> fruitless_probes __attribute__((visibility("hidden")));
 
-// Of MPI_Test, MPI_Testall and MPI_Testany. If so, what these have to say is said.
+// Of MPI_Test, MPI_Testall, MPI_Testany and MPI_Iprobe. If so, what these have to say is said.
 inline bool in_vain_again(MPI_Request *request, int *flag, MPI_Status *)
 {
-    if (!fruitless.are_so_again(1, request))
+    if (!fruitless_tests.are_so_again(1, request))
         return false;
     *flag = 0;
     return true;
 }
 inline bool in_vain_again(int count, MPI_Request *requests, int *flag, MPI_Status *)
 {
-    if (!fruitless.are_so_again(count, requests))
+    if (!fruitless_tests.are_so_again(count, requests))
         return false;
     *flag = 0;
     return true;
@@ -100,6 +112,23 @@ inline bool in_vain_again(int count, MPI_Request *requests, int *index, int *fla
     if (!in_vain_again(count, requests, flag, status))
         return false;
     *index = MPI_UNDEFINED;
+    return true;
+}
+
+// What MPI_Iprobe asks for.
+struct Probed {
+    Probed(int source, int tag, MPI_Comm comm)
+        : words{source, tag, reinterpret_cast<long>(static_cast<void *>(comm))}
+    {}
+    static constexpr int count = 3;
+    long words[count];
+};
+inline bool in_vain_again(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *)
+{
+    const Probed what(source, tag, comm);
+    if (!fruitless_probes.are_so_again(Probed::count, what.words))
+        return false;
+    *flag = 0;
     return true;
 }
 

@@ -2,6 +2,7 @@
 // Probes and matched probes see drained messages first.
 #include "functions.gen.hpp"
 #include "mpi/rank/completion.hpp"
+#include "mpi/rank/fruitless.hpp"
 #include "mpi/rank/spin.hpp"
 
 namespace cryo::mpi::traffic {
@@ -68,8 +69,13 @@ bool is_ours(MPI_Message message)
 
 int Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
 {
-    if (is_for_library(comm, source, tag) || (!attention && counted(comm)->drained.empty()))
-        return call(stock.Iprobe, source, tag, mpi::real_of(comm), flag, status);
+    if (is_for_library(comm, source, tag) || (!attention && counted(comm)->drained.empty())) {
+        *flag = 1;
+        const int result = call(stock.Iprobe, source, tag, mpi::real_of(comm), flag, status);
+        if (result == MPI_SUCCESS && *flag == 0)
+            fruitless_probes.were(Probed::count, Probed(source, tag, comm).words);
+        return result;
+    }
     bookmark::Arrival found;
     *flag = look(*counted(comm), source, tag, found);
     if (*flag != 0) {

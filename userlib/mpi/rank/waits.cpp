@@ -182,7 +182,7 @@ int Test(MPI_Request *request, int *flag, MPI_Status *status)
         give_back(*r);
         *flag = 0;
         if (lent && !r->complete && !attention) {
-            fruitless.were(1, request);
+            fruitless_tests.were(1, request);
             return MPI_SUCCESS;
         }
     }
@@ -222,7 +222,7 @@ int Testall(int count, MPI_Request requests[], int *flag, MPI_Status *statuses)
             if (*flag != 0 || natives.wait.error != MPI_SUCCESS)
                 return natively_all(natives, length(count), statuses);
             if (!attention) {
-                fruitless.were(count, requests);
+                fruitless_tests.were(count, requests);
                 return MPI_SUCCESS;
             }
         }
@@ -270,7 +270,7 @@ int Testany(int count, MPI_Request requests[], int *index, int *flag, MPI_Status
             if (*flag != 0 || natives.wait.error != MPI_SUCCESS)
                 return natively_any(natives, index, status);
             if (!attention) {
-                fruitless.were(count, requests);
+                fruitless_tests.were(count, requests);
                 return MPI_SUCCESS;
             }
         }

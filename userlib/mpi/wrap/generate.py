@@ -158,8 +158,8 @@ class Function:
         return lines + ["}", self.alias()]
 
     def end_at_once(self):
-        """Tests of what was tested in vain a moment ago: rank/fruitless.hpp."""
-        if self.name not in ("Test", "Testall", "Testany"):
+        """Tests and probes of what was so in vain a moment ago: rank/fruitless.hpp."""
+        if self.name not in ("Test", "Testall", "Testany", "Iprobe"):
             return []
         names = ", ".join(p.name for p in self.parameters)
         return [f"    if (rank::in_vain_again({names}))", "        return MPI_SUCCESS;"]
