@@ -186,7 +186,7 @@ def measure(jobs, mpirun, options):
 
 def main():
     parser = options_of_jobs(__doc__, patience=60, generations=1)
-    parser.add_argument("--seconds", type=float, default=1.8,
+    parser.add_argument("--seconds", type=float, default=1.4,
                         help="that the job takes undisturbed, at least")
     parser.add_argument("--pass", type=int, default=0, dest="passing",
                         help="times it is saved and goes on, in each generation; once at least in the "
