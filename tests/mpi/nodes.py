@@ -5,6 +5,7 @@ objects of its own, and all see the same files. Needs root.
     with Nodes(4, directory) as nodes:      # this process is on the first one from now on
         nodes.settings                      # for launchers: how to reach the others
 """
+import ctypes
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import inside
 
 # Mounts, too: /sys tells of the network of whoever has mounted it.
 NAMESPACES = inside.CLONE_NEWNET | inside.CLONE_NEWNS | 0x04000000 | 0x08000000 # UTS, IPC
+PR_SET_PDEATHSIG = 1
 NAMES = ("first", "second", "third", "fourth")
 NIC = "nic" # on each node
 
@@ -41,6 +43,7 @@ class Node:
         ready, says_ready = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL) # whatever becomes of the test
             enter(name, hosts)
             os.write(says_ready, b"x")
             while True:
