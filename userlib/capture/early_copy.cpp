@@ -7,12 +7,16 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <future>
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <system_error>
+#include <thread>
 #include <unistd.h>
 
 namespace cryo::capture {
@@ -129,16 +133,6 @@ Result<Others> others_of(const Proc &proc)
     return found;
 }
 
-// The runs of that part, cut off at its ends.
-std::vector<Run> part_of(const std::vector<Run> &runs, const Run &part)
-{
-    auto at = std::ranges::upper_bound(runs, part.start, {}, &Run::end);
-    std::vector<Run> found;
-    for (; at != runs.end() && at->start < part.end; ++at)
-        found.push_back({std::max(at->start, part.start), std::min(at->end, part.end)});
-    return found;
-}
-
 } // namespace
 
 // The token first, for what is protected then is not told of a second time. That it was one that an
@@ -209,40 +203,94 @@ bool EarlyCopy::read(pid_t pid, std::span<const Run> runs, std::span<char> to) c
     return true;
 }
 
+namespace {
+
+// What is read by one call.
+struct Group {
+    std::span<const Run> runs;
+    uint64_t bytes = 0;
+    Stage::Space space;
+    bool is_read = false;
+};
+
+// By another thread as well, where that is worth it: most of it is the kernel's work, page by page.
+template <class Do>
+void do_all(std::vector<Group> &groups, const Do &one)
+{
+    constexpr size_t many = 4;
+    std::atomic<size_t> next = 0;
+    const auto work = [&] {
+        for (size_t at = next++; at < groups.size(); at = next++)
+            one(groups[at]);
+    };
+    std::future<void> other;
+    if (groups.size() >= many && std::thread::hardware_concurrency() > 1) {
+        try {
+            other = std::async(std::launch::async, work);
+        } catch (const std::system_error &) { // no more threads are allowed
+        }
+    }
+    work();
+    if (other.valid())
+        other.get();
+}
+
+} // namespace
+
 // Some room is left for the stop.
 void EarlyCopy::copy(const Proc &proc, Stage &stage)
 {
     const uint64_t kept = stage.room() / 4;
     if (size_of(own_) > stage.room())
         return;
-    const auto take = [&](std::span<const Run> runs, uint64_t bytes) {
-        const std::span<char> space = stage.space(bytes);
-        if (space.size() != bytes || !read(proc.pid(), runs, space))
-            return false;
-        stage.put(runs);
-        copied_.insert(copied_.end(), runs.begin(), runs.end());
-        return true;
+    std::vector<Group> groups;
+    const auto begin = [&](const Run *first) {
+        groups.push_back({.runs = {first, size_t(0)}, .space = {}});
     };
-    std::vector<Run> together;
-    uint64_t bytes = 0;
-    const auto take_together = [&] {
-        // Where one of many cannot be read, each is taken alone.
-        if (!take(together, bytes)) {
-            for (const Run &run : together)
-                take({&run, 1}, run.end - run.start);
-        }
-        together.clear();
-        bytes = 0;
-    };
+    uint64_t room = stage.room();
     for (const Run &run : own_) {
-        if (stage.room() < kept + bytes + (run.end - run.start))
+        const uint64_t bytes = run.end - run.start;
+        if (room < kept + bytes)
             break;
-        together.push_back(run);
-        bytes += run.end - run.start;
-        if (bytes >= most_bytes_at_once || together.size() == most_at_once)
-            take_together();
+        room -= bytes;
+        if (groups.empty() || groups.back().bytes >= most_bytes_at_once ||
+            groups.back().runs.size() == most_at_once)
+            begin(&run);
+        Group &group = groups.back();
+        group.runs = {group.runs.data(), group.runs.size() + 1};
+        group.bytes += bytes;
     }
-    take_together();
+    for (Group &group : groups)
+        group.space = stage.space(group.bytes);
+    const auto take = [&](Group &group) {
+        if (group.space.bytes.size() != group.bytes ||
+            !read(proc.pid(), group.runs, group.space.bytes))
+            return;
+        const image::Bytes bytes(reinterpret_cast<const uint8_t *>(group.space.bytes.data()),
+                                 group.bytes);
+        for (size_t i = 0; i < group.bytes / page; i++) // while it is in the cache
+            group.space.digests[i] = digest_of_page(bytes.subspan(i * page, page));
+        group.is_read = true;
+    };
+    do_all(groups, take);
+    const auto put = [&](const Group &group) {
+        stage.put(group.runs, group.space);
+        copied_.insert(copied_.end(), group.runs.begin(), group.runs.end());
+    };
+    for (const Group &group : groups) {
+        if (group.is_read) {
+            put(group);
+            continue;
+        }
+        // Where one of many cannot be read, each is taken alone.
+        for (const Run &run : group.runs) {
+            Group alone = {.runs = {&run, 1}, .bytes = run.end - run.start, .space = {}};
+            alone.space = stage.space(alone.bytes);
+            take(alone);
+            if (alone.is_read)
+                put(alone);
+        }
+    }
 }
 
 EarlyCopy EarlyCopy::of(const Proc &proc, std::string_view smaps, const DeltaPlan::Base &base,

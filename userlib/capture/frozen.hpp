@@ -27,6 +27,13 @@ class Frozen
     // As PageSource's.
     virtual Result<void> read(uint64_t address, std::span<char> to, bool zeros_behind_file,
                               int protection) = 0;
+    // The same where it lies in our memory already, with the digests of its pages: nothing is to be
+    // read then. Empty: it does not.
+    struct View {
+        image::Bytes bytes;
+        std::span<const image::Digest> digests;
+    };
+    virtual View view(uint64_t, uint64_t) { return {}; }
     // As PageSource's.
     virtual Result<size_t> ask(std::span<const Run> runs, bool, int) { return runs.size(); }
     // As PageSource's, where there is one.

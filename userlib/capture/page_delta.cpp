@@ -34,57 +34,63 @@ PageDelta::Kind PageDelta::look(uint64_t page, const Digest &digest)
     return Kind::own;
 }
 
-// The digest of a page that has not changed since there was one.
-const Digest *PageDelta::unchanged(uint64_t page)
+// By rows, never page by page: there are so many that did not change.
+void PageDelta::use(Unchanged unchanged)
 {
-    const uint64_t address = page * kPageSize;
-    const std::vector<Run> &runs = unchanged_.runs;
-    if (run_ >= runs.size() || address < runs[run_].start || address >= runs[run_].end) {
-        const auto behind =
-            std::upper_bound(runs.begin(), runs.end(), address,
-                             [](uint64_t at, const Run &run) { return at < run.end; });
-        run_ = static_cast<size_t>(behind - runs.begin());
-        if (run_ == runs.size() || address < runs[run_].start)
-            return nullptr;
-    }
-    return unchanged_.since->find(page, near_since_);
+    unchanged_ = std::move(unchanged);
+    known_.clear();
+    run_ = 0;
+    if (base_ != nullptr && unchanged_.since)
+        known_ = common_part(unchanged_.runs, unchanged_.since == base_->pages
+                                                  ? base_->left_by_base
+                                                  : base_->left_by_previous);
+}
+
+// The first run of known pages that ends behind it.
+size_t PageDelta::known_from(uint64_t address)
+{
+    const auto ends_behind = [&](size_t run) {
+        return run == known_.size() || known_[run].end > address;
+    };
+    const auto is_it = [&](size_t run) {
+        return ends_behind(run) && (run == 0 || known_[run - 1].end <= address);
+    };
+    if (!is_it(run_) && run_ < known_.size())
+        run_++; // as a rule
+    if (!is_it(run_))
+        run_ = static_cast<size_t>(std::ranges::upper_bound(known_, address, {}, &Run::end) -
+                                   known_.begin());
+    return run_;
 }
 
 uint64_t PageDelta::known(uint64_t page, uint64_t most)
 {
-    if (base_ == nullptr || !unchanged_.since)
+    const uint64_t address = page * kPageSize;
+    const size_t run = known_from(address);
+    if (run == known_.size() || known_[run].start > address)
         return 0;
-    uint64_t count = 0;
-    for (; count < most; count++) {
-        const Digest *digest = unchanged(page + count);
-        if (digest == nullptr || *digest == zero_digest())
-            break;
-        if (unchanged_.since == base_->pages)
-            continue;
-        const Digest *there = base_->pages->find(page + count, near_base_);
-        if (there == nullptr || *there != *digest)
-            break;
-    }
-    return count;
+    return std::min(most, (known_[run].end - address) / kPageSize);
 }
 
 uint64_t PageDelta::unknown(uint64_t page, uint64_t most)
 {
-    if (base_ == nullptr || !unchanged_.since)
+    const uint64_t address = page * kPageSize;
+    const size_t run = known_from(address);
+    if (run == known_.size())
         return most;
-    uint64_t count = 0;
-    while (count < most && known(page + count, 1) == 0)
-        count++;
-    return count;
+    return std::min(most, (std::max(known_[run].start, address) - address) / kPageSize);
 }
 
 Result<void> PageDelta::leave(ImageWriter &writer, uint64_t first_page, uint64_t count)
 {
-    for (uint64_t i = 0; i < count; i++) {
-        if (look(first_page + i, *unchanged(first_page + i)) != Kind::base)
-            return Error(EINVAL, "a page that was to be left to the base is not in it");
-    }
+    if (known(first_page, count) != count)
+        return Error(EINVAL, "a page that was to be left to the base is not in it");
     left_ += count;
+    pages_ += count;
+    // Those of the base may be others than in the image before.
+    const Run run = {first_page * kPageSize, (first_page + count) * kPageSize};
+    if (unchanged_.since == base_->pages && base_->previous_pages != base_->pages)
+        changed_to_previous_ += count - size_of(part_of(base_->left_by_previous, run)) / kPageSize;
     return writer.add_base(memory_object, first_page, count, first_page);
 }
 
@@ -92,7 +98,8 @@ Result<void> PageDelta::audit(uint64_t first_page, Bytes pages)
 {
     for (uint64_t i = 0; i < pages.size() / kPageSize; i++) {
         const Digest digest = digest_of_page(pages.subspan(i * kPageSize, kPageSize));
-        if (digest != *unchanged(first_page + i))
+        const Digest *before = unchanged_.since->find(first_page + i, near_since_);
+        if (before == nullptr || digest != *before)
             return Error(EILSEQ, fmt::format("page {:x}: {} takes it for unchanged, but it is not "
                                              "as in the image before",
                                              (first_page + i) * kPageSize, unchanged_.tracker));
@@ -101,12 +108,15 @@ Result<void> PageDelta::audit(uint64_t first_page, Bytes pages)
     return {};
 }
 
-Result<uint64_t> PageDelta::write(ImageWriter &writer, uint64_t first_page, MutableBytes pages)
+Result<uint64_t> PageDelta::write(ImageWriter &writer, uint64_t first_page, Bytes pages,
+                                  std::span<const Digest> digests)
 {
     const uint64_t count = pages.size() / kPageSize;
     uint64_t written = 0;
     const auto kind_of = [&](uint64_t i) {
-        return look(first_page + i, digest_of_page(pages.subspan(i * kPageSize, kPageSize)));
+        return look(first_page + i, i < digests.size()
+                                        ? digests[i]
+                                        : digest_of_page(pages.subspan(i * kPageSize, kPageSize)));
     };
     read_ += count;
     Kind kind = count > 0 ? kind_of(0) : Kind::own;

@@ -12,6 +12,7 @@
 #include "capture/runs.hpp"
 
 #include <array>
+#include <span>
 #include <string_view>
 
 namespace cryo::capture {
@@ -31,7 +32,7 @@ class PageDelta
 {
   public:
     explicit PageDelta(const DeltaPlan::Base *base) : base_(base) {}
-    void use(Unchanged unchanged) { unchanged_ = std::move(unchanged); }
+    void use(Unchanged unchanged);
 
     // From this page on, how many are known to be as in the base, so that none of them has to be
     // read; and how many are not.
@@ -43,8 +44,9 @@ class PageDelta
     Result<void> audit(uint64_t first_page, image::Bytes pages);
 
     // How many pages went into the image itself.
-    Result<uint64_t> write(image::ImageWriter &writer, uint64_t first_page,
-                           image::MutableBytes pages);
+    // `digests`: of these, where they are known.
+    Result<uint64_t> write(image::ImageWriter &writer, uint64_t first_page, image::Bytes pages,
+                           std::span<const image::Digest> digests = {});
     Result<void> finish(image::ImageWriter &writer, uint32_t object);
 
     uint64_t left() const { return left_; }
@@ -53,11 +55,12 @@ class PageDelta
   private:
     enum class Kind { own, zero, base };
     Kind look(uint64_t page, const image::Digest &digest);
-    const image::Digest *unchanged(uint64_t page);
+    size_t known_from(uint64_t address);
 
     const DeltaPlan::Base *base_;
     Unchanged unchanged_;
-    size_t run_ = 0; // the one of unchanged_ that was looked at last
+    std::vector<Run> known_; // what of that is in the base
+    size_t run_ = 0;         // the one of these that was looked at last
     size_t near_base_ = 0, near_previous_ = 0, near_since_ = 0;
     uint64_t left_ = 0, read_ = 0, audited_ = 0;
     std::vector<PageDigest> own_;

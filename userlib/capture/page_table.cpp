@@ -17,18 +17,8 @@ namespace {
 constexpr size_t page_size = image::kPageSize;
 constexpr size_t piece_pages = 64;
 
-bool by_page(const PageDigest &a, const PageDigest &b)
-{
-    return a.page < b.page;
-}
-
-std::vector<PageDigest>::const_iterator first_from(const std::vector<PageDigest> &pages,
-                                                   uint64_t page)
-{
-    return std::lower_bound(pages.begin(), pages.end(), PageDigest{page, {}}, by_page);
-}
-
-// The entries of the record's object. Their number is bounded by what the image holds, not by what
+// The entries of the record's object, but for pages of zeros: nobody asks for these, for they cost
+// nothing in any image. Their number is bounded by what the image holds, not by what
 // a number in it claims.
 Result<std::vector<PageDigest>> stored_digests(Image &image, const PageDigests &about)
 {
@@ -40,6 +30,8 @@ Result<std::vector<PageDigest>> stored_digests(Image &image, const PageDigests &
     std::vector<uint8_t> piece(entry_size / 8 * piece_pages * page_size);
     std::vector<PageDigest> out;
     out.reserve(about.count);
+    const Digest zero = zero_digest();
+    std::optional<uint64_t> last;
     for (uint64_t done = 0; done < bytes; done += piece.size()) {
         const uint64_t most = std::min<uint64_t>(piece.size(), bytes - done);
         const MutableBytes part(piece.data(), (most + page_size - 1) / page_size * page_size);
@@ -48,9 +40,12 @@ Result<std::vector<PageDigest>> stored_digests(Image &image, const PageDigests &
         for (const uint8_t *entry = piece.data(); entry < piece.data() + most;
              entry += entry_size) {
             const auto page = load_le<uint64_t>(entry);
-            if (!out.empty() && page <= out.back().page)
+            if (last && page <= *last)
                 return Error(EBADMSG, image.name() + ": its digests are not in order");
-            out.push_back({page, Digest::from_bytes(std::span<const uint8_t, 16>(entry + 8, 16))});
+            last = page;
+            const Digest digest = Digest::from_bytes(std::span<const uint8_t, 16>(entry + 8, 16));
+            if (digest != zero)
+                out.push_back({page, digest});
         }
     }
     return out;
@@ -65,9 +60,11 @@ Result<void> hash_pages(Image &image, const Extent &extent, std::vector<PageDige
         const MutableBytes piece(bytes.data(), count * page_size);
         if (Result<void> got = image.read_pages(extent.object, extent.page + done, piece); !got)
             return got;
-        for (uint64_t i = 0; i < count; i++)
-            out.push_back(
-                {extent.page + done + i, digest_of_page(piece.subspan(i * page_size, page_size))});
+        for (uint64_t i = 0; i < count; i++) {
+            const Digest digest = digest_of_page(piece.subspan(i * page_size, page_size));
+            if (digest != zero_digest())
+                out.push_back({extent.page + done + i, digest});
+        }
         done += count;
     }
     return {};
@@ -91,7 +88,7 @@ namespace {
 // What an image has of the address space by itself.
 struct Level {
     bool has_digests = false;
-    std::vector<PageDigest> own; // ascending
+    std::vector<PageDigest> own; // ascending, where it has them
     std::vector<Extent> extents; // ascending
 };
 
@@ -126,29 +123,73 @@ Result<Level> level_of(Image &image)
     return level;
 }
 
-// Pages of an image that are, moved by so many, pages of the one that it is a base of.
-struct Wanted {
-    uint64_t page, count;
-    uint64_t moved; // modulo 2^64
-};
+} // namespace
+
+// Pages in a row, whose digests are in a row as well.
+void PageTable::add_row(uint64_t page, uint64_t count, const PageDigest *digests)
+{
+    if (!rows_.empty() && rows_.back().end() == page &&
+        rows_.back().digests + rows_.back().count == digests)
+        rows_.back().count += count;
+    else
+        rows_.push_back({page, count, digests});
+}
+
+// Of these entries, as many as have pages in a row.
+void PageTable::add_rows(std::span<const PageDigest> entries, uint64_t moved)
+{
+    for (size_t at = 0; at < entries.size();) {
+        size_t end = at + 1;
+        // All of them, as a rule.
+        if (entries.back().page - entries[at].page == entries.size() - 1 - at)
+            end = entries.size();
+        while (end < entries.size() && entries[end].page == entries[end - 1].page + 1)
+            end++;
+        add_row(entries[at].page + moved, end - at, &entries[at]);
+        at = end;
+    }
+}
+
+namespace {
+
+// Those of an extent's pages that have digests.
+std::span<const PageDigest> digests_of(const std::vector<PageDigest> &own, uint64_t first,
+                                       uint64_t end, size_t &near)
+{
+    if (near == own.size() || own[near].page < first || (near > 0 && own[near - 1].page >= first))
+        near = static_cast<size_t>(std::ranges::lower_bound(own, first, {}, &PageDigest::page) -
+                                   own.begin());
+    const size_t begin = near;
+    // All of them, as a rule.
+    if (end - first <= own.size() - begin && own[begin].page == first &&
+        own[begin + (end - first) - 1].page == end - 1)
+        near += end - first;
+    while (near < own.size() && own[near].page < end)
+        near++;
+    return {own.data() + begin, near - begin};
+}
+
+} // namespace
 
 // Only what an extent says is there: a digest without a page, or a page of the base that this image
 // does not have any more, is no page. `left`: what is left to the base.
-Result<void> take_level(Image &image, const Level &level, const std::vector<Wanted> &wanted,
-                        std::vector<PageDigest> &pages, std::vector<Wanted> &left)
+Result<void> PageTable::take_level(Image &image, const std::vector<Wanted> &wanted,
+                                   std::vector<Wanted> &left)
 {
-    std::vector<PageDigest> hashed;
+    Result<Level> level = level_of(image);
+    if (!level)
+        return level.error();
     size_t near = 0, at = 0;
     for (const Wanted &want : wanted) {
         // As a rule it is where the one before has ended.
-        if (at > 0 && level.extents[at - 1].end() > want.page)
+        if (at > 0 && level->extents[at - 1].end() > want.page)
             at = 0;
-        if (at < level.extents.size() && level.extents[at].end() <= want.page)
+        if (at < level->extents.size() && level->extents[at].end() <= want.page)
             at = static_cast<size_t>(
-                std::ranges::upper_bound(level.extents, want.page, {}, &Extent::end) -
-                level.extents.begin());
-        for (; at < level.extents.size(); at++) {
-            const Extent &extent = level.extents[at];
+                std::ranges::upper_bound(level->extents, want.page, {}, &Extent::end) -
+                level->extents.begin());
+        for (; at < level->extents.size(); at++) {
+            const Extent &extent = level->extents[at];
             const uint64_t first = std::max(extent.page, want.page);
             const uint64_t end = std::min(extent.end(), want.page + want.count);
             if (first >= end)
@@ -156,44 +197,40 @@ Result<void> take_level(Image &image, const Level &level, const std::vector<Want
             if (extent.kind == ExtentKind::base) {
                 const uint64_t source = extent.source + (first - extent.page);
                 left.push_back({source, end - first, first + want.moved - source});
-            } else if (extent.kind == ExtentKind::data && level.has_digests) {
-                const std::vector<PageDigest> &own = level.own;
-                if (near == own.size() || own[near].page < first ||
-                    (near > 0 && own[near - 1].page >= first))
-                    near = static_cast<size_t>(first_from(own, first) - own.begin());
-                for (; near < own.size() && own[near].page < end; near++)
-                    pages.push_back({own[near].page + want.moved, own[near].digest});
+            } else if (extent.kind == ExtentKind::data && level->has_digests) {
+                add_rows(digests_of(level->own, first, end, near), want.moved);
             } else if (extent.kind == ExtentKind::data) {
-                hashed.clear();
                 Extent part = extent;
                 part.page = first;
                 part.count = end - first;
-                if (Result<void> done = hash_pages(image, part, hashed); !done)
+                digests_.emplace_back();
+                if (Result<void> done = hash_pages(image, part, digests_.back()); !done)
                     return done;
-                for (const PageDigest &one : hashed)
-                    pages.push_back({one.page + want.moved, one.digest});
-            } // zeros are never asked for: they cost nothing in any image
+                add_rows(digests_.back(), want.moved);
+            } // zeros are never asked for
             if (extent.end() > want.page + want.count)
                 break; // the rest of it may be wanted next
         }
     }
+    digests_.push_back(std::move(level->own));
     return {};
 }
 
-// Each image of a chain gives pages in order, so that few rows are to be merged.
-void sort_rows(std::vector<PageDigest> &pages)
+// Each image of a chain gives pages in order, so that few lists are to be merged.
+void PageTable::sort_rows()
 {
     std::vector<ptrdiff_t> ends;
-    for (size_t i = 1; i <= pages.size(); i++) {
-        if (i == pages.size() || by_page(pages[i], pages[i - 1]))
+    for (size_t i = 1; i <= rows_.size(); i++) {
+        if (i == rows_.size() || rows_[i].page < rows_[i - 1].page)
             ends.push_back(static_cast<ptrdiff_t>(i));
     }
+    const auto by_page = [](const Row &a, const Row &b) { return a.page < b.page; };
     while (ends.size() > 1) {
         std::vector<ptrdiff_t> merged;
         ptrdiff_t begin = 0;
         for (size_t i = 0; i < ends.size(); i += 2) {
             const ptrdiff_t end = i + 1 < ends.size() ? ends[i + 1] : ends[i];
-            std::inplace_merge(pages.begin() + begin, pages.begin() + ends[i], pages.begin() + end,
+            std::inplace_merge(rows_.begin() + begin, rows_.begin() + ends[i], rows_.begin() + end,
                                by_page);
             merged.push_back(end);
             begin = end;
@@ -202,32 +239,15 @@ void sort_rows(std::vector<PageDigest> &pages)
     }
 }
 
-} // namespace
-
 // From the image down to the last of its bases, each asked only for what is left to it: what one
 // has is looked at once, however many others have come since.
 Result<PageTable> PageTable::of(Image &image)
 {
-    Result<std::vector<Image *>> chain = image.chain();
-    if (!chain)
-        return chain.error();
-    uint64_t most = 0; // that can be there
-    for (const Image *one : *chain)
-        most += one->footer().blocks;
-    std::vector<PageDigest> pages;
+    PageTable table;
     std::vector<Wanted> wanted = {{0, kMaxPage, 0}};
     for (Image *at = &image;;) {
-        Result<Level> level = level_of(*at);
-        if (!level)
-            return level.error();
-        if (at == &image) {
-            uint64_t all = 0;
-            for (const Extent &extent : level->extents)
-                all += extent.kind == ExtentKind::zero ? 0 : extent.count;
-            pages.reserve(std::min(all, most));
-        }
         std::vector<Wanted> left;
-        if (Result<void> taken = take_level(*at, *level, wanted, pages, left); !taken)
+        if (Result<void> taken = table.take_level(*at, wanted, left); !taken)
             return taken.error();
         if (left.empty())
             break;
@@ -240,44 +260,66 @@ Result<PageTable> PageTable::of(Image &image)
             return base.error();
         at = *base;
     }
-    sort_rows(pages);
-    return PageTable(std::move(pages));
+    table.sort_rows();
+    for (size_t i = 1; i < table.rows_.size(); i++) {
+        if (table.rows_[i].page < table.rows_[i - 1].end())
+            return Error(EBADMSG, image.name() + ": has a page twice");
+    }
+    return table;
 }
 
 const Digest *PageTable::find(uint64_t page, size_t &near) const
 {
-    for (size_t at = near; at < pages_.size() && at < near + 2; at++) {
-        if (pages_[at].page == page) {
+    for (size_t at = near; at < rows_.size() && at < near + 2; at++) {
+        if (const Row &row = rows_[at]; page >= row.page && page < row.end()) {
             near = at;
-            return &pages_[at].digest;
+            return &row.digests[page - row.page].digest;
         }
     }
-    near = static_cast<size_t>(first_from(pages_, page) - pages_.begin());
-    return near < pages_.size() && pages_[near].page == page ? &pages_[near].digest : nullptr;
+    near =
+        static_cast<size_t>(std::ranges::upper_bound(rows_, page, {}, &Row::end) - rows_.begin());
+    return near < rows_.size() && rows_[near].page <= page
+               ? &rows_[near].digests[page - rows_[near].page].digest
+               : nullptr;
+}
+
+const Digest *PageTable::find(uint64_t page) const
+{
+    size_t near = 0;
+    return find(page, near);
+}
+
+uint64_t PageTable::size() const
+{
+    uint64_t pages = 0;
+    for (const Row &row : rows_)
+        pages += row.count;
+    return pages;
 }
 
 std::vector<Run> PageTable::common_with(const PageTable &other) const
 {
     std::vector<Run> runs;
-    size_t near = 0;
-    const Digest &zero = zero_digest();
-    for (const PageDigest &one : pages_) {
-        const Digest *there = &other == this ? &one.digest : other.find(one.page, near);
-        if (there == nullptr || *there != one.digest || one.digest == zero)
-            continue;
-        const uint64_t start = one.page * page_size;
+    const auto add = [&](uint64_t page, uint64_t count) {
+        const uint64_t start = page * page_size, end = start + count * page_size;
         if (!runs.empty() && runs.back().end == start)
-            runs.back().end += page_size;
+            runs.back().end = end;
         else
-            runs.push_back({start, start + page_size});
+            runs.push_back({start, end});
+    };
+    size_t near = 0;
+    for (const Row &row : rows_) {
+        if (&other == this) {
+            add(row.page, row.count);
+            continue;
+        }
+        for (uint64_t i = 0; i < row.count; i++) {
+            const Digest *there = other.find(row.page + i, near);
+            if (there != nullptr && *there == row.digests[i].digest)
+                add(row.page + i, 1);
+        }
     }
     return runs;
-}
-
-const Digest *PageTable::find(uint64_t page) const
-{
-    const auto at = first_from(pages_, page);
-    return at != pages_.end() && at->page == page ? &at->digest : nullptr;
 }
 
 } // namespace cryo::capture

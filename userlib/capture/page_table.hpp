@@ -8,6 +8,7 @@
 //     const image::Digest *there = table->find(page);
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "capture/runs.hpp"
@@ -27,6 +28,12 @@ const image::Digest &zero_digest();
 class PageTable
 {
   public:
+    // Rows point to digests.
+    PageTable(const PageTable &) = delete;
+    PageTable(PageTable &&) = default;
+    PageTable &operator=(const PageTable &) = delete;
+    PageTable &operator=(PageTable &&) = default;
+    ~PageTable() = default;
     // Of the address space, what the image has from its bases included.
     static Result<PageTable> of(image::Image &image);
 
@@ -34,14 +41,31 @@ class PageTable
     const image::Digest *find(uint64_t page) const;
     // The same, quicker for pages that ascend: `near` is kept by the caller, 0 at first.
     const image::Digest *find(uint64_t page, size_t &near) const;
-    uint64_t size() const { return pages_.size(); }
+    uint64_t size() const; // pages
     // The memory whose pages are the same in both.
     std::vector<Run> common_with(const PageTable &other) const;
 
   private:
-    explicit PageTable(std::vector<PageDigest> pages) : pages_(std::move(pages)) {}
+    // So many are there as a rule that each by itself would take longer than all else.
+    struct Row {
+        uint64_t page, count;
+        const PageDigest *digests; // of the image that has them, where their numbers may be others
+        uint64_t end() const { return page + count; }
+    };
+    // Pages of an image that are, moved by so many, pages of the one that it is a base of.
+    struct Wanted {
+        uint64_t page, count;
+        uint64_t moved; // modulo 2^64
+    };
+    PageTable() = default;
+    void add_row(uint64_t page, uint64_t count, const PageDigest *digests);
+    void add_rows(std::span<const PageDigest> entries, uint64_t moved);
+    Result<void> take_level(image::Image &image, const std::vector<Wanted> &wanted,
+                            std::vector<Wanted> &left);
+    void sort_rows();
 
-    std::vector<PageDigest> pages_; // ascending
+    std::vector<std::vector<PageDigest>> digests_; // of the images of the chain
+    std::vector<Row> rows_;                        // ascending; none of zeros
 };
 
 } // namespace cryo::capture

@@ -364,7 +364,7 @@ Result<uint64_t> save_changed(const std::vector<Run> &runs, Frozen &source,
                               image::ImageWriter &writer, PageDelta &delta, bool zeros_behind_file,
                               int protection)
 {
-    std::vector<uint8_t> buffer(Parts::largest);
+    std::vector<char> buffer(Parts::largest);
     Parts parts(runs, delta);
     constexpr size_t most_ahead = 4 * PageSource::most_asked;
     std::deque<Parts::Part> ahead;
@@ -395,22 +395,26 @@ Result<uint64_t> save_changed(const std::vector<Run> &runs, Frozen &source,
             return saved;
         const Parts::Part part = ahead.front();
         ahead.pop_front();
-        const image::MutableBytes bytes(buffer.data(), part.pages * 4096);
+        Frozen::View view;
         Result<void> done;
         if (is_read(part)) {
             (asked > 0 ? asked : not_asked)--;
-            done = source.read(part.start, {reinterpret_cast<char *>(bytes.data()), bytes.size()},
-                               zeros_behind_file, protection);
+            view = source.view(part.start, part.pages * 4096);
+            if (view.bytes.empty()) {
+                const std::span<char> to(buffer.data(), part.pages * 4096);
+                done = source.read(part.start, to, zeros_behind_file, protection);
+                view.bytes = {reinterpret_cast<const uint8_t *>(to.data()), to.size()};
+            }
         }
         if (done && part.known && delta.audits())
-            done = delta.audit(part.start / 4096, bytes);
+            done = delta.audit(part.start / 4096, view.bytes);
         if (done && part.known)
             done = delta.leave(writer, part.start / 4096, part.pages);
         if (!done)
             return done.error();
         if (part.known)
             continue;
-        Result<uint64_t> written = delta.write(writer, part.start / 4096, bytes);
+        Result<uint64_t> written = delta.write(writer, part.start / 4096, view.bytes, view.digests);
         if (!written)
             return written;
         saved += *written;

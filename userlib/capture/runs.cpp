@@ -52,6 +52,15 @@ std::vector<Run> inside(const std::vector<Run> &runs, uint64_t start, uint64_t e
     return {first, behind};
 }
 
+std::vector<Run> part_of(const std::vector<Run> &runs, const Run &part)
+{
+    auto at = std::ranges::upper_bound(runs, part.start, {}, &Run::end);
+    std::vector<Run> found;
+    for (; at != runs.end() && at->start < part.end; ++at)
+        found.push_back({std::max(at->start, part.start), std::min(at->end, part.end)});
+    return found;
+}
+
 uint64_t size_of(const std::vector<Run> &runs)
 {
     uint64_t sum = 0;

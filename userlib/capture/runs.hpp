@@ -19,6 +19,8 @@ std::vector<Run> common_part(const std::vector<Run> &a, const std::vector<Run> &
 std::vector<Run> united(const std::vector<Run> &a, const std::vector<Run> &b);
 // Those between two addresses that none of them crosses.
 std::vector<Run> inside(const std::vector<Run> &runs, uint64_t start, uint64_t end);
+// Those of that part, cut off at its ends.
+std::vector<Run> part_of(const std::vector<Run> &runs, const Run &part);
 uint64_t size_of(const std::vector<Run> &runs); // bytes
 // The program will stand still while lists as long as this one are made. To get the memory for them
 // from the kernel, page by page, would take longer than all else that is done with them.

@@ -13,6 +13,10 @@
 
 namespace cryo::capture {
 
+namespace {
+constexpr uint64_t page = image::kPageSize;
+} // namespace
+
 std::optional<Stage> Stage::make(uint64_t bytes)
 {
     rlimit limit = {};
@@ -52,7 +56,7 @@ void Unmap::operator()(char *memory) const
     munmap(memory, size);
 }
 
-std::span<char> Stage::space(uint64_t bytes)
+Stage::Space Stage::space(uint64_t bytes)
 {
     if (!memory_) {
         void *begin = mmap(nullptr, room_, PROT_READ | PROT_WRITE,
@@ -61,16 +65,23 @@ std::span<char> Stage::space(uint64_t bytes)
             return {};
         madvise(begin, room_, MADV_HUGEPAGE); // where there are such
         memory_ = {static_cast<char *>(begin), Unmap{room_}};
+        digests_.reserve(room_ / page); // they never move
     }
-    return bytes <= room() ? std::span<char>(memory_.get() + in_memory_, bytes) : std::span<char>();
+    if (bytes > room())
+        return {};
+    const uint64_t at = in_memory_;
+    in_memory_ += bytes;
+    used_ += bytes;
+    digests_.resize(in_memory_ / page);
+    return {{memory_.get() + at, bytes}, std::span(digests_).subspan(at / page, bytes / page)};
 }
 
-void Stage::put(std::span<const Run> runs)
+void Stage::put(std::span<const Run> runs, const Space &space)
 {
+    auto at = static_cast<uint64_t>(space.bytes.data() - memory_.get());
     for (const Run &run : runs) {
-        pieces_.push_back({run, in_memory_, true});
-        in_memory_ += run.end - run.start;
-        used_ += run.end - run.start;
+        pieces_.push_back({run, at, true});
+        at += run.end - run.start;
     }
 }
 
@@ -90,13 +101,29 @@ void Stage::keep(const std::vector<Run> &runs)
     pieces_ = std::move(kept);
 }
 
+const Stage::Piece *Stage::piece_at(uint64_t address) const
+{
+    const auto piece =
+        std::upper_bound(pieces_.begin(), pieces_.end(), address,
+                         [](uint64_t at, const Piece &one) { return at < one.run.end; });
+    return piece == pieces_.end() || piece->run.start > address ? nullptr : &*piece;
+}
+
+Frozen::View Stage::view(uint64_t address, uint64_t size) const
+{
+    const Piece *piece = piece_at(address);
+    if (piece == nullptr || !piece->in_memory || piece->run.end - address < size)
+        return {};
+    const uint64_t at = piece->at + (address - piece->run.start);
+    return {{reinterpret_cast<const uint8_t *>(memory_.get()) + at, size},
+            std::span(digests_).subspan(at / page, size / page)};
+}
+
 Result<void> Stage::read(uint64_t address, std::span<char> to) const
 {
     while (!to.empty()) {
-        const auto piece =
-            std::upper_bound(pieces_.begin(), pieces_.end(), address,
-                             [](uint64_t at, const Piece &one) { return at < one.run.end; });
-        if (piece == pieces_.end() || piece->run.start > address)
+        const Piece *piece = piece_at(address);
+        if (piece == nullptr)
             return Error(EFAULT,
                          fmt::format("the page at {:x} was not copied in the stop", address));
         const size_t most = std::min<uint64_t>(to.size(), piece->run.end - address);
@@ -140,6 +167,14 @@ std::map<pid_t, Stage> stages_for(const DeltaPlan &plan, std::optional<uint64_t>
             stages.emplace(pid, std::move(*stage));
     }
     return stages;
+}
+
+Frozen::View Staged::view(uint64_t address, uint64_t size)
+{
+    const View found = stage_.view(address, size);
+    if (!found.bytes.empty() && moved_)
+        moved_(size);
+    return found;
 }
 
 Result<void> Staged::read(uint64_t address, std::span<char> to, bool, int)

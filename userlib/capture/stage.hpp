@@ -37,14 +37,21 @@ class Stage
     uint64_t used() const { return used_; }
     // All of them, or an error; each page once.
     Result<void> take(AgentSession &session, const std::vector<Run> &runs);
-    // The same, before the stop: where that many bytes may be read to, and that they have been, one
-    // run behind the other. Runs that are put ascend. Empty: there is no room.
-    std::span<char> space(uint64_t bytes);
-    void put(std::span<const Run> runs);
+    // The same, before the stop: where that many bytes may be read to, and the digests of these
+    // pages; and that they have been, from there on, one run behind the other. Runs that are put
+    // ascend. Empty: there is no room.
+    struct Space {
+        std::span<char> bytes;
+        std::span<image::Digest> digests;
+    };
+    Space space(uint64_t bytes);
+    void put(std::span<const Run> runs, const Space &space);
     // Of all that was taken, only this.
     void keep(const std::vector<Run> &runs);
     // Only what was taken.
     Result<void> read(uint64_t address, std::span<char> to) const;
+    // Where that lies in our memory, in a row: empty if it does not.
+    Frozen::View view(uint64_t address, uint64_t size) const;
 
   private:
     struct Piece {
@@ -53,9 +60,11 @@ class Stage
         bool in_memory;
     };
     Stage(Fd file, uint64_t room) : file_(std::move(file)), room_(room) {}
+    const Piece *piece_at(uint64_t address) const;
 
     Fd file_;                             // what is taken in the stop
     std::unique_ptr<char, Unmap> memory_; // what is put before
+    std::vector<image::Digest> digests_;  // of its pages
     uint64_t room_, used_ = 0;            // by both
     uint64_t in_file_ = 0, in_memory_ = 0;
     std::vector<Piece> pieces_; // ascending
@@ -87,6 +96,7 @@ class Staged final : public Frozen
     }
     Result<void> read(uint64_t address, std::span<char> to, bool zeros_behind_file,
                       int protection) override;
+    View view(uint64_t address, uint64_t size) override;
     Result<void> finish() override { return {}; }
     pid_t pid() const override { return pid_; }
 

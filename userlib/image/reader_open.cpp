@@ -16,7 +16,9 @@ namespace cryo::image {
 
 namespace {
 
-constexpr size_t kLoadedParts = 4; // in memory; views of mapped ones cost next to nothing
+// In memory; views of mapped ones cost next to nothing. An index is gone through a few times: all
+// of one of usual size stays.
+constexpr uint64_t kLoadedBytes = 4 << 20;
 constexpr size_t kMappedParts = 1024;
 
 } // namespace
@@ -196,8 +198,14 @@ Result<const IndexPart *> Image::part(size_t number)
         return damaged(fmt::format("part {} of the index is not what the directory says", number));
     out->view = *view;
     out->record = *bytes;
-    if (loaded_.size() >= (source_.mapped() ? kMappedParts : kLoadedParts))
+    uint64_t bytes_loaded = record.length;
+    for (const auto &other : loaded_)
+        bytes_loaded += other->record.size();
+    while (!loaded_.empty() &&
+           (source_.mapped() ? loaded_.size() >= kMappedParts : bytes_loaded > kLoadedBytes)) {
+        bytes_loaded -= loaded_.front()->record.size();
         loaded_.erase(loaded_.begin());
+    }
     loaded_.push_back(std::move(out));
     return &loaded_.back()->view;
 }

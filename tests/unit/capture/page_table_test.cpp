@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the pages of an image are is put together along its chain: holes, zeros, pages that a base
-// has, also elsewhere and more than once, in images with digests and without.
+// has, also elsewhere and more than once, in images with digests and without; and so is what the
+// next image leaves to it.
 #include "capture/page_table.hpp"
 
 #include <cstdlib>
@@ -13,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "capture/objects.hpp"
+#include "capture/page_delta.hpp"
 #include "image/little_endian.hpp"
 #include "image/records.hpp"
 #include "image/sink.hpp"
@@ -153,5 +155,83 @@ TEST_F(PageTables, AlongAChain)
     for (size_t number = 0; number < 12; number++) {
         ASSERT_NO_FATAL_FAILURE(add(number % 4 != 2));
         ASSERT_NO_FATAL_FAILURE(check(number));
+    }
+}
+
+// By rows what page by page would be: which pages need not be read, and what is counted of them.
+TEST_F(PageTables, WhatIsKnownToBeInTheBase)
+{
+    for (size_t number = 0; number < 4; number++)
+        ASSERT_NO_FATAL_FAILURE(add(true));
+    const auto table = [&](size_t number) {
+        auto made = PageTable::of(*open(number));
+        EXPECT_TRUE(made);
+        return std::make_shared<const PageTable>(std::move(*made));
+    };
+    struct Case {
+        size_t base, previous;
+        bool since_base;
+    };
+    for (const auto &[base_at, previous_at, since_base] :
+         {Case{3, 3, true}, Case{1, 3, true}, Case{1, 3, false}}) {
+        DeltaPlan::Base base;
+        base.image = last_;
+        base.pages = table(base_at);
+        base.previous_pages = previous_at == base_at ? base.pages : table(previous_at);
+        base.left_by_base = base.pages->common_with(*base.pages);
+        base.left_by_previous = base.pages->common_with(*base.previous_pages);
+        const auto has = [&](size_t image, uint64_t page) {
+            const auto found = chain_[image].find(page);
+            return found == chain_[image].end() ? 0 : found->second;
+        };
+        std::vector<bool> known(most_pages);
+        Unchanged unchanged;
+        unchanged.since = since_base ? base.pages : base.previous_pages;
+        for (uint64_t page = 0; page < most_pages;) {
+            const uint64_t end = std::min(page + 1 + random_() % 12, most_pages);
+            unchanged.runs.push_back({page * kPageSize, end * kPageSize});
+            for (; page < end; page++) {
+                const uint64_t then = has(since_base ? base_at : previous_at, page);
+                known[page] = then != 0 && then == has(base_at, page);
+            }
+            page += 1 + random_() % 3;
+        }
+        PageDelta delta(&base);
+        delta.use(unchanged);
+        for (int i = 0; i < 3000; i++) { // also backwards
+            const uint64_t page = random_() % most_pages, most = 1 + random_() % 20;
+            uint64_t is = 0, is_not = 0;
+            while (is < most && page + is < most_pages && known[page + is])
+                is++;
+            while (is_not < most && (page + is_not >= most_pages || !known[page + is_not]))
+                is_not++;
+            ASSERT_EQ(delta.known(page, most), is) << page << " " << most;
+            ASSERT_EQ(delta.unknown(page, most), is_not) << page << " " << most;
+        }
+        auto sink = FileSink::create(path(100), {.sync = false});
+        auto writer = ImageWriter::create(std::move(*sink), {.base = last_});
+        uint64_t left = 0, as_previously = 0;
+        for (uint64_t page = 0; page < most_pages;) {
+            const uint64_t count = delta.known(page, 7);
+            for (uint64_t i = page; i < page + count; i++)
+                as_previously += has(previous_at, i) == has(base_at, i) ? 1 : 0;
+            if (count > 0) {
+                ASSERT_TRUE(delta.leave(**writer, page, count));
+            }
+            left += count;
+            page += count + delta.unknown(page + count, 7);
+        }
+        EXPECT_GT(left, 20U);
+        EXPECT_FALSE(delta.leave(**writer, most_pages, 1));
+        EXPECT_EQ(delta.left(), left);
+        ASSERT_TRUE(delta.finish(**writer, memory_object + 1));
+        ASSERT_TRUE((*writer)->commit());
+        PageDigests about;
+        const auto image = open(100);
+        ASSERT_TRUE(image->for_each<PageDigests>([&](const PageDigests &found) { about = found; }));
+        EXPECT_EQ(about.pages, left);
+        EXPECT_EQ(about.changed_to_base, 0U);
+        EXPECT_EQ(about.changed_to_previous, left - as_previously);
+        std::filesystem::remove(path(100));
     }
 }

@@ -27,15 +27,17 @@ TEST(Stage, OfWhatWasPutOnlyWhatIsKeptIsThere)
     std::optional<Stage> stage = Stage::make(64 * page);
     ASSERT_TRUE(stage);
     const auto put = [&](const std::vector<cryo::capture::Run> &runs) {
-        const std::span<char> space = stage->space(size_of(runs));
-        if (space.size() != size_of(runs))
+        const Stage::Space space = stage->space(size_of(runs));
+        if (space.bytes.size() != size_of(runs))
             return false;
         size_t at = 0;
         for (const auto &run : runs) {
-            for (uint64_t address = run.start; address < run.end; address += page, at += page)
-                space[at] = static_cast<char>(address / page);
+            for (uint64_t address = run.start; address < run.end; address += page, at += page) {
+                space.bytes[at] = static_cast<char>(address / page);
+                space.digests[at / page].low = address;
+            }
         }
-        stage->put(runs);
+        stage->put(runs, space);
         return true;
     };
     EXPECT_TRUE(put({}));
@@ -55,6 +57,20 @@ TEST(Stage, OfWhatWasPutOnlyWhatIsKeptIsThere)
         there.push_back(number);
     }
     EXPECT_EQ(there, (std::vector<uint64_t>{2, 3, 6, 29, 40, 41, 42, 43, 44}));
+    // In a row, as it lies there, with its digests; what was put run by run is no row.
+    const auto last_of = [&](uint64_t number, uint64_t pages) -> std::pair<char, uint64_t> {
+        const auto view = stage->view(number * page, pages * page);
+        if (view.bytes.size() != pages * page || view.digests.size() != pages)
+            return {};
+        return {static_cast<char>(view.bytes[(pages - 1) * page]), view.digests[pages - 1].low};
+    };
+    using Last = std::pair<char, uint64_t>;
+    EXPECT_EQ(last_of(2, 2), Last(3, 3 * page));
+    EXPECT_EQ(last_of(6, 1), Last(6, 6 * page));
+    EXPECT_EQ(last_of(41, 4), Last(44, 44 * page));
+    EXPECT_EQ(last_of(40, 2), Last()); // two runs
+    EXPECT_EQ(last_of(2, 3), Last());  // the fourth was not kept
+    EXPECT_EQ(last_of(5, 1), Last());
 }
 
 TEST(Runs, InsideTwoAddresses)
