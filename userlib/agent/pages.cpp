@@ -164,6 +164,35 @@ long send_all(const Channel &to, uint64_t address, uint64_t length, const Wish &
     return 0;
 }
 
+// The packet goes from where pages pass through. Their bits shall be set before any of them is
+// looked at, in a copy as in the next one, or else one could be taken for unchanged that was not.
+bool send_scan(const Channel &to, uint64_t start, uint64_t end)
+{
+    constexpr size_t size = scanned_at_once * sizeof(cryo_run);
+    static_assert(size <= sizeof(bounce));
+    for (size_t at = 0; at < size; at += 4096)
+        static_cast<volatile char *>(bounce)[at] = 0;
+    cryo_scan scan = {};
+    scan.size = sizeof(scan);
+    scan.start = start;
+    scan.end = end;
+    scan.runs = reinterpret_cast<uint64_t>(bounce);
+    scan.max_runs = scanned_at_once;
+    scan.want = CRYO_PAGE_SOFT_DIRTY;
+    long result;
+    do {
+        result = sys::call(SYS_ioctl, to.device, CRYO_IOC_SCAN, &scan);
+    } while (result == -EINTR);
+    const Reply answer = {protocol_magic, protocol_version, Op::scan,
+                          result,         scan.next,        scan.nr_runs};
+    const long sent =
+        sys::call(SYS_sendto, to.commands, &answer, sizeof(answer), MSG_NOSIGNAL, nullptr, 0);
+    if (sys::failed(sent) || sys::failed(result))
+        return !sys::failed(sent);
+    return !sys::failed(sys::call(SYS_sendto, to.commands, bounce, scan.nr_runs * sizeof(cryo_run),
+                                  MSG_NOSIGNAL, nullptr, 0));
+}
+
 // Runs in a child that shares our memory, and makes the real copy: its parent ends at once, so the
 // program is never asked to wait for a child it does not know.
 void make_copy(void *argument)
@@ -197,6 +226,11 @@ long serve_pages(const Channel &channel)
             return -EPIPE; // the checkpointer is gone
         if (command.op == Op::end)
             return 0;
+        if (command.op == Op::scan) {
+            if (!send_scan(channel, command.arg[0], command.arg[1]))
+                return -EPIPE;
+            continue;
+        }
         if (command.op != Op::pages)
             return -EPROTO;
         const Wish wish = {command.arg[2] != 0, static_cast<int>(command.arg[3]) - 1};

@@ -30,7 +30,7 @@
 namespace cryo::agent {
 
 constexpr uint32_t protocol_magic = 0x6f797243; // "Cryo"
-constexpr uint16_t protocol_version = 15;
+constexpr uint16_t protocol_version = 16;
 constexpr int max_signals = 64;
 constexpr const char *callback_thread_name = "cr callbacks"; // of libcr's own thread
 constexpr const char *copy_name = "cryo copy";               // of the process that is a frozen copy
@@ -90,7 +90,13 @@ enum class Op : uint16_t {
     // what the kernel adds to each of them when the process ends (SEM_UNDO), an int16_t each.
     // result −errno; −EXDEV: not all threads have the same. From protocol 13 on.
     undo = 30,
+    // To who serves pages and has the module's device: arg[0], arg[1] start and end of memory whose
+    // soft-dirty bits are asked for. result −errno; value: how far it got; a packet of count
+    // cryo_run (linux/cryo.h). From protocol 16 on.
+    scan = 31,
 };
+
+constexpr uint32_t scanned_at_once = 2048;
 
 constexpr uint64_t undo_at_once = 1024;
 

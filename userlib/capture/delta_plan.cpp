@@ -103,7 +103,7 @@ Result<DeltaPlan::Watched> watched_since(Image &image)
     Result<void> read = image.for_each<PageTracker>([&](const PageTracker &found) {
         watched.token = found.token;
         watched.mark = found.mark;
-        watched.needs_copy = found.tracker == soft_dirty_name;
+        watched.needs_copy = found.tracker == soft_dirty_name || found.tracker == module_name;
         uint64_t last = 0;
         for (size_t i = 0; i + 1 < found.unsure.size(); i += 2) {
             const Run run = {found.unsure[i], found.unsure[i + 1]};

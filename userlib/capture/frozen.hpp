@@ -41,6 +41,12 @@ class Frozen
     {
         return Error(EOPNOTSUPP, "these pages are no longer in the program");
     }
+    // As PageSource's.
+    virtual bool can_scan() const { return false; }
+    virtual Result<std::vector<Run>> unwritten(uint64_t, uint64_t)
+    {
+        return Error(EOPNOTSUPP, "there is no module that could be asked");
+    }
     virtual Result<void> finish() = 0;
     // The process that has the mappings of that moment, which is another one if it is a copy.
     virtual pid_t pid() const = 0;
@@ -71,6 +77,11 @@ class Served final : public Frozen
     Result<void> put(std::span<const PageSource::Part> parts, const PageSource::Target &to) override
     {
         return source_.put(parts, to);
+    }
+    bool can_scan() const override { return source_.can_scan(); }
+    Result<std::vector<Run>> unwritten(uint64_t start, uint64_t end) override
+    {
+        return source_.unwritten(start, end);
     }
     Result<void> finish() override { return source_.finish(); }
     pid_t pid() const override { return source_.pid(); }

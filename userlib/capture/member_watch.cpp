@@ -128,12 +128,15 @@ void Member::stop_watching(Tracker &tracker)
 {
     tracker.disarm();
     unchanged_.since.reset();
+    unchanged_.tracker = hashing_name;
     unchanged_.token = tracker.token();
 }
 
 void Member::watch_frozen(std::unique_ptr<Tracker> tracker)
 {
-    if (!tracker->copied(Proc(frozen_->pid())))
+    if (tracker->copied(*frozen_))
+        unchanged_.tracker = tracker->name();
+    else
         stop_watching(*tracker);
     leave_out_written(audited_early_);
     unchanged_.token = tracker->token();

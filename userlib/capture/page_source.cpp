@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/cryo.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -170,6 +171,43 @@ Result<void> PageSource::put(std::span<const Part> parts, Target to)
             return early;
     }
     return {};
+}
+
+Result<std::vector<Run>> PageSource::unwritten(uint64_t start, uint64_t end)
+{
+    if (!scans_)
+        return Error(EOPNOTSUPP, "there is no module that could be asked");
+    std::vector<cryo_run> runs(agent::scanned_at_once);
+    std::vector<Run> found;
+    while (start < end) {
+        const Command command = {
+            agent::protocol_magic, agent::protocol_version, Op::scan, {start, end}};
+        if (send(commands_.get(), &command, sizeof(command), MSG_NOSIGNAL) != sizeof(command))
+            return Error::from_errno(fmt::format("asking process {} for its memory", pid_), errno);
+        Reply answer = {};
+        if (receive_packet(commands_.get(), room_in(answer)) != sizeof(answer))
+            return Error(EPIPE, fmt::format("process {} ended while it was asked", pid_));
+        if (answer.result < 0)
+            return Error::from_errno("looking through memory by the module",
+                                     static_cast<int>(-answer.result));
+        const size_t size = answer.count * sizeof(cryo_run);
+        const std::span<char> room(reinterpret_cast<char *>(runs.data()),
+                                   runs.size() * sizeof(cryo_run));
+        if (answer.count > runs.size() || answer.value <= start || answer.value > end ||
+            receive_packet(commands_.get(), room) != static_cast<ssize_t>(size))
+            return Error(EPROTO,
+                         fmt::format("process {} tells something else than its pages", pid_));
+        for (const cryo_run &run : std::span(runs).first(answer.count)) {
+            if (run.page_class != CRYO_ANON || (run.flags & CRYO_PAGE_SOFT_DIRTY) != 0)
+                continue;
+            if (!found.empty() && found.back().end == run.start)
+                found.back().end += run.npages * 4096;
+            else
+                found.push_back({run.start, run.start + run.npages * 4096});
+        }
+        start = answer.value;
+    }
+    return found;
 }
 
 Result<void> PageSource::finish()

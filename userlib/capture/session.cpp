@@ -222,6 +222,7 @@ Result<void> AgentSession::ask_to_fork(int device)
         return sent;
     copy_commands_ = std::move(channel->commands);
     copy_pages_ = std::move(channel->pipe);
+    copy_has_device_ = device >= 0;
     return {};
 }
 
@@ -240,8 +241,11 @@ Result<PageSource> AgentSession::forked()
     Reply ready = {};
     if (receive_packet(copy_commands_.get(), room_in(ready)) != sizeof(ready))
         return Error(ECHILD, fmt::format("the frozen copy of process {} died", pid_));
-    return PageSource(std::move(copy_commands_), std::move(copy_pages_),
+    constexpr uint16_t first_with_scan = 16;
+    PageSource source(std::move(copy_commands_), std::move(copy_pages_),
                       static_cast<pid_t>(answer->value));
+    source.set_scans(copy_has_device_ && version_ >= first_with_scan);
+    return source;
 }
 
 Result<PageSource> AgentSession::serve(int device)

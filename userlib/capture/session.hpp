@@ -69,6 +69,11 @@ class PageSource
         uint64_t offset;
     };
     Result<void> put(std::span<const Part> parts, Target to);
+    // By the module, where the server has it: its pages with contents whose soft-dirty bit is
+    // clear. Nothing may be asked for meanwhile. EOPNOTSUPP: it has not.
+    void set_scans(bool scans) { scans_ = scans; }
+    bool can_scan() const { return scans_; }
+    Result<std::vector<Run>> unwritten(uint64_t start, uint64_t end);
     // Tells the server that it is no longer needed.
     Result<void> finish();
 
@@ -80,6 +85,7 @@ class PageSource
     Fd commands_, pipe_;
     std::deque<Run> asked_;
     pid_t pid_;
+    bool scans_ = false;
     uint64_t deadline_ = 0;
     std::function<void(uint64_t)> moved_;
 };
@@ -228,6 +234,7 @@ class AgentSession
     uint16_t version_ = 0;                  // of the protocol that the agent speaks
     std::deque<agent::Op> asked_ahead_;
     Fd copy_commands_, copy_pages_; // our ends of what a copy that is being made will serve
+    bool copy_has_device_ = false;
 };
 
 } // namespace cryo::capture

@@ -18,6 +18,7 @@
 // Whether another tool has cleared the bits since the image before, the agent's marks tell.
 #include "capture/soft_dirty.hpp"
 
+#include "capture/frozen.hpp"
 #include "capture/userfaultfd.hpp"
 
 #include <algorithm>
@@ -173,12 +174,17 @@ Result<void> SoftDirty::find_unsure()
     return {};
 }
 
-Result<void> SoftDirty::copied(const Proc &copy)
+Result<void> SoftDirty::copied(Frozen &copy)
 {
-    Result<PageMap> map = PageMap::open(copy);
+    const Proc proc(copy.pid());
+    Result<PageMap> map = PageMap::open(proc);
     if (!map)
         return map.error();
-    copy_ = copy;
+    frozen_ = &copy;
+    is_scanned_ = copy.can_scan() && may_use(module_name);
+    if (!is_scanned_ && !may_use(soft_dirty_name))
+        return Error(EOPNOTSUPP, "there is no module that could tell the bits");
+    copy_ = proc;
     copys_map_.emplace(std::move(*map));
     if (write(clear_.get(), "4", 1) != 1)
         return Error::from_errno("clearing soft-dirty bits", errno);
@@ -225,6 +231,19 @@ Result<std::vector<Run>> SoftDirty::clean_of(const std::vector<Run> &mappings) c
     return all;
 }
 
+// The module tells pages of zeros from others.
+Result<std::vector<Run>> SoftDirty::scanned(const std::vector<Run> &mappings) const
+{
+    std::vector<Run> all;
+    for (const Run &mapping : mappings) {
+        Result<std::vector<Run>> clean = frozen_->unwritten(mapping.start, mapping.end);
+        if (!clean)
+            return clean;
+        all.insert(all.end(), clean->begin(), clean->end());
+    }
+    return all;
+}
+
 Result<std::vector<Run>> SoftDirty::clean()
 {
     if (known_.empty())
@@ -241,7 +260,7 @@ Result<std::vector<Run>> SoftDirty::clean()
         if (!common_part({one.mapping}, known_).empty())
             mappings.push_back(one.mapping);
     }
-    Result<std::vector<Run>> clean = clean_of(mappings);
+    Result<std::vector<Run>> clean = is_scanned_ ? scanned(mappings) : clean_of(mappings);
     if (!clean)
         return clean;
     return common_part(*clean, known_);

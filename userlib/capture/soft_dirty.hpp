@@ -23,7 +23,8 @@ class SoftDirty final : public Tracker
     // Null where the bits cannot be relied on. The process stands still.
     static std::unique_ptr<Tracker> probe(AgentSession &session, const Proc &proc);
 
-    std::string_view name() const override { return soft_dirty_name; }
+    // The module is found out about with the copy.
+    std::string_view name() const override { return is_scanned_ ? module_name : soft_dirty_name; }
     const TrackerToken &token() const override { return token_; }
     const std::vector<Run> &watched() const override { return watched_; }
     const std::vector<Run> &unsure() const override { return unsure_; }
@@ -32,7 +33,7 @@ class SoftDirty final : public Tracker
 
     Result<void> arm(const std::vector<Run> &mappings, const std::vector<Run> &before,
                      bool continues, const TrackerToken &token) override;
-    Result<void> copied(const Proc &copy) override;
+    Result<void> copied(Frozen &copy) override;
     Result<std::vector<Run>> clean() override;
     void disarm() override;
 
@@ -43,6 +44,7 @@ class SoftDirty final : public Tracker
     {}
     Result<void> find_unsure();
     Result<std::vector<Run>> clean_of(const std::vector<Run> &mappings) const;
+    Result<std::vector<Run>> scanned(const std::vector<Run> &mappings) const;
 
     AgentSession &session_;
     Fd uffd_;
@@ -51,6 +53,8 @@ class SoftDirty final : public Tracker
     TrackerToken next_{};
     PageMap map_;
     Fd clear_;
+    Frozen *frozen_ = nullptr; // the copy
+    bool is_scanned_ = false;
     std::optional<Proc> copy_;
     std::optional<PageMap> copys_map_;
     std::vector<Run> watched_;

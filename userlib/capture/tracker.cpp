@@ -164,19 +164,23 @@ std::unique_ptr<Tracker> WriteProtection::probe(AgentSession &session, const Pro
     return std::make_unique<WriteProtection>(session, std::move(*link), std::move(*map));
 }
 
-std::unique_ptr<Tracker> Tracker::probe(AgentSession &session, const Proc &proc)
+bool may_use(std::string_view tracker)
 {
     const char *variable = getenv("CRYO_TRACKER");
     const std::string_view wanted = variable != nullptr ? variable : "";
-    const auto may_be = [&](std::string_view name) { return wanted.empty() || wanted == name; };
+    return wanted.empty() || wanted == tracker;
+}
+
+std::unique_ptr<Tracker> Tracker::probe(AgentSession &session, const Proc &proc)
+{
     if (has_pinned(proc)) {
         static_cast<void>(session.stop_watching());
         return std::make_unique<Hashing>();
     }
     std::unique_ptr<Tracker> found;
-    if (may_be(userfaultfd_name))
+    if (may_use(userfaultfd_name))
         found = WriteProtection::probe(session, proc);
-    if (!found && may_be(soft_dirty_name))
+    if (!found && (may_use(soft_dirty_name) || may_use(module_name)))
         found = SoftDirty::probe(session, proc);
     return found ? std::move(found) : std::make_unique<Hashing>();
 }

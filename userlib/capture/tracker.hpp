@@ -30,9 +30,11 @@ using TrackerToken = std::array<uint8_t, 16>; // zero: none
 // Names of trackers, as in an image's PAGE_TRACKER.
 constexpr std::string_view userfaultfd_name = "userfaultfd";
 constexpr std::string_view soft_dirty_name = "soft-dirty";
+constexpr std::string_view module_name = "module"; // the same bits, told by the kernel module
 constexpr std::string_view hashing_name = "hashing";
 
 class EarlyCopy;
+class Frozen;
 
 class Tracker
 {
@@ -63,7 +65,8 @@ class Tracker
     // clean() may wait until the program runs again; else it may not.
     virtual bool needs_copy() const { return false; }
     // The memory is frozen. In the stop, before clean() is asked for the last time.
-    virtual Result<void> copied(const Proc & /*copy*/) { return {}; }
+    // It is there for as long as clean() is asked.
+    virtual Result<void> copied(Frozen & /*copy*/) { return {}; }
     // The pages that were not written from the time before until now, ascending.
     virtual Result<std::vector<Run>> clean() = 0;
     // Pages that the next image has to read, whatever clean() says then.
@@ -79,6 +82,9 @@ class Tracker
     // The mappings that are.
     virtual const std::vector<Run> &watched() const = 0;
 };
+
+// CRYO_TRACKER in the environment names this one, or none.
+bool may_use(std::string_view tracker);
 
 // No tracker: every page is hashed.
 class Hashing final : public Tracker

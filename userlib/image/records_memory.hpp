@@ -226,7 +226,7 @@ struct PageTracker {
     static constexpr uint16_t version = 3;
     static constexpr bool required = false;
 
-    std::string_view tracker = {};   // hashing, userfaultfd, soft-dirty
+    std::string_view tracker = {};   // hashing, userfaultfd, soft-dirty, module
     std::array<uint8_t, 16> token{}; // of what is watched since this image; zero: nothing is
     uint64_t clean = 0;              // pages that were not read
     uint64_t read = 0;               // pages that were, to be compared by their digests

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Changed pages found by soft-dirty bits, on a kernel that has them: one boot.
+"""Changed pages found by soft-dirty bits, on a kernel that has them, as the module and as /proc tell
+them: one boot.
 
     trackers_test.py CHANGES_TEST AUDIT_TEST BIN PROGRAM [--all]
 
@@ -22,6 +23,8 @@ CHOSEN = ["test_every_way_audited", "test_written_from_outside_all_the_time",
           "test_a_restored_program_is_watched_anew",
           "test_the_program_closes_what_it_does_not_know"]
 CHOSEN_OF_ROOT = ["test_every_way_to_the_image_before"]
+# The same bits in another way, which --all audits with real programs as well.
+CHOSEN_OF_PROC = ["test_every_way_audited"]
 AUDITED = 100_000  # pages
 KSM = "/sys/kernel/mm/ksm/"
 
@@ -76,18 +79,25 @@ def main():
         swap_on()
     used = used_tracker(tools, program)
     print(f"changed pages are found by {used}", flush=True)
-    expected = "soft-dirty" if os.uname().release.startswith("6.1.") else "userfaultfd"
+    expected = "module" if os.uname().release.startswith("6.1.") else "userfaultfd"
     failed = used != expected
-    os.environ["CRYO_TRACKER"] = "soft-dirty"
-    chosen = [] if everything else CHOSEN + (CHOSEN_OF_ROOT if root else [])
-    python = [sys.executable, "-B"]
-    for command in (python + [changes, tools, program, "-v", *("Changes." + one for one in chosen)],
-                    python + [audit, tools, sys.executable, "--pages", str(AUDITED)]):
-        begun = time.monotonic()
-        failed |= subprocess.run(command, check=False).returncode != 0
-        print(f"{os.path.basename(command[2])}: {time.monotonic() - begun:.0f} s", flush=True)
+    chosen = CHOSEN + (CHOSEN_OF_ROOT if root else [])
+    for tracker, some in (("module", chosen), ("soft-dirty", CHOSEN_OF_PROC)):
+        os.environ["CRYO_TRACKER"] = tracker
+        told = used_tracker(tools, program)
+        print(f"CRYO_TRACKER={tracker}: {told}", flush=True)
+        failed |= told != tracker
+        commands = [[changes, tools, program, "-v",
+                     *(f"Changes.{one}" for one in some if not everything)]]
+        if everything or tracker == used:
+            commands.append([audit, tools, sys.executable, "--pages", str(AUDITED)])
+        for command in commands:
+            begun = time.monotonic()
+            failed |= subprocess.run([sys.executable, "-B", *command], check=False).returncode != 0
+            print(f"{tracker}: {os.path.basename(command[0])}: {time.monotonic() - begun:.0f} s",
+                  flush=True)
     del os.environ["CRYO_TRACKER"]
-    if root and expected == "soft-dirty":
+    if root and expected == "module":
         left = after_ksm(tools, program)
         print(f"after KSM has run: {left}")
         failed |= left != "hashing"
