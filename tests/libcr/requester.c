@@ -5,6 +5,7 @@
  *     requester LOG IMAGE self [WORD]      a checkpoint of itself; WORD: kill, file, cwd, callback
  *     requester LOG IMAGE now              of itself, to see when it is taken
  *     requester LOG IMAGE crowded          of itself, with a connection that is accepted late
+ *     requester LOG IMAGE deltas           of itself three times: to IMAGE.0, IMAGE.1 and IMAGE.2
  *     requester LOG IMAGE other PID        of another process
  *     requester LOG IMAGE errors           every error code of the calls
  *     requester LOG IMAGE restart [WORD]   a restart, without cr_init(); WORD: newids
@@ -181,6 +182,23 @@ static void save_crowded(const char *image)
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
+static void save_deltas(const char *image)
+{
+    const unsigned flags[] = {CR_CHKPT_DELTA_AUTO, CR_CHKPT_DELTA_INCREMENTAL,
+                              CR_CHKPT_DELTA_DIFFERENTIAL};
+    for (int i = 0; i < 3; i++) {
+        cr_checkpoint_args_t args;
+        cr_checkpoint_handle_t handle = 0;
+        char name[4096];
+        snprintf(name, sizeof(name), "%s.%d", image, i);
+        cr_initialize_checkpoint_args_t(&args);
+        args.cr_fd = open_image(name);
+        args.cr_flags = flags[i];
+        CHECK(cr_request_checkpoint(&args, &handle) == 0);
+        reap_self(&args, &handle);
+    }
+}
+
 static void save_other(const char *image, pid_t pid)
 {
     cr_checkpoint_args_t args;
@@ -236,6 +254,13 @@ static void request_errors(const char *image)
     FAILS(cr_request_checkpoint(&args, &handle), EINVAL);
     args.cr_flags = CR_CHKPT_PTRACED_ALLOW | CR_CHKPT_PTRACED_SKIP;
     FAILS(cr_request_checkpoint(&args, &handle), EINVAL);
+    args.cr_flags = CR_CHKPT_DELTA_AUTO | CR_CHKPT_DELTA_INCREMENTAL;
+    FAILS(cr_request_checkpoint(&args, &handle), EINVAL);
+    cr_checkpoint_args_t nowhere = args; /* no file that others could be beside */
+    nowhere.cr_fd = open("/dev/null", O_WRONLY);
+    nowhere.cr_flags = CR_CHKPT_DELTA_AUTO;
+    FAILS(cr_request_checkpoint(&nowhere, &handle), EINVAL);
+    close(nowhere.cr_fd);
     args.cr_flags = CR_CHKPT_PROHIBIT_SELF;
     for (int scope = CR_SCOPE_PROC; scope <= CR_SCOPE_TREE; scope++) {
         args.cr_scope = (cr_scope_t)scope;
@@ -333,6 +358,8 @@ int main(int argc, char **argv)
         save_other(image, atoi(word));
     else if (strcmp(argv[3], "now") == 0)
         save_now(image);
+    else if (strcmp(argv[3], "deltas") == 0)
+        save_deltas(image);
     else if (strcmp(argv[3], "crowded") == 0)
         save_crowded(image);
     else if (strcmp(word, "file") == 0)

@@ -5,6 +5,7 @@
     test_requests.py COMMANDS CLIENTS [--run] [--uid UID] [unittest's arguments]
 """
 
+import json
 import os
 import signal
 import unittest
@@ -25,14 +26,20 @@ class Requests(unittest.TestCase):
         """A requester with these words, started."""
         return self.lab.start(self.lab.image, *words, client="requester")
 
-    def restarted_sees(self, lines):
-        """The copy that a restart makes has LINES in its log, and ends as it was meant to."""
+    def restarted_sees(self, lines, before=()):
+        """The copy that a restart makes has LINES in its log, after those that were there BEFORE it
+        was saved, and ends as it was meant to."""
         again = self.lab.restart("-q")
         self.addCleanup(again.stderr.close)
         self.lab.await_line(lines[0], again)
         self.lab.await_line(lines[-1], again)
-        self.assertEqual(self.lab.log(), lines)
+        self.assertEqual(self.lab.log(), [*before, *lines])
         self.assertEqual(self.lab.end(again), 9)
+
+    def header(self, image):
+        """What is in the first page of an image."""
+        told = self.lab.run("cr_inspect", "--json", image).stdout
+        return json.loads(told)["snapshots"][0]["images"][0]["header"]
 
     def test_self(self):
         program = self.ask("self")
@@ -97,6 +104,18 @@ class Requests(unittest.TestCase):
         program = self.ask("self", "kill")
         self.assertEqual(program.wait(lab.PATIENCE), -signal.SIGKILL)
         self.restarted_sees([f"reaped {CR_ERESTARTED}", "done 0"])
+
+    def test_deltas(self):
+        """Each image leaves out what an earlier one has: of which, the flag says."""
+        program = self.ask("deltas")
+        self.lab.await_line("done", program)
+        self.assertEqual(self.lab.log(), ["reaped 0"] * 3 + ["done 0"])
+        self.lab.kill(program)
+        headers = [self.header(f"{self.lab.image}.{i}") for i in range(3)]
+        first = headers[0]["id"]
+        self.assertEqual([header.get("base_id") for header in headers], [None, first, first])
+        self.lab.image += ".2"
+        self.restarted_sees([f"reaped {CR_ERESTARTED}", "done 0"], ["reaped 0", "reaped 0"])
 
     def test_deprecated_calls(self):
         for word in ("file", "cwd"):

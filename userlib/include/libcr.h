@@ -385,6 +385,13 @@ typedef int cr_version_t;
 #define CR_CHKPT_DUMP_EXEC 0x0200         /* save the contents of the executable, */
 #define CR_CHKPT_DUMP_PRIVATE 0x0400      /* of files that are mapped privately, */
 #define CR_CHKPT_DUMP_SHARED 0x0800       /* of files that are mapped shared */
+/*
+ * The image leaves out what an earlier one of the process has, the newest in its directory
+ * (cr_checkpoint --delta, which tells them apart). One of the three; for a file, or CR_DEST_CWD.
+ */
+#define CR_CHKPT_DELTA_AUTO 0x00010000
+#define CR_CHKPT_DELTA_INCREMENTAL 0x00020000
+#define CR_CHKPT_DELTA_DIFFERENTIAL 0x00040000
 #define CR_CHKPT_DUMP_ALL (CR_CHKPT_DUMP_EXEC | CR_CHKPT_DUMP_PRIVATE | CR_CHKPT_DUMP_SHARED)
 
 typedef struct cr_checkpoint_args {

@@ -103,17 +103,29 @@ pid_t own_id(cr_scope_t scope)
     }
 }
 
-constexpr unsigned checkpoint_flags = CR_CHKPT_PROHIBIT_SELF | CR_CHKPT_PTRACED_ALLOW |
+struct DeltaFlag {
+    unsigned flag;
+    const char *option;
+};
+constexpr DeltaFlag delta_flags[] = {{CR_CHKPT_DELTA_AUTO, "--delta=auto"},
+                                     {CR_CHKPT_DELTA_INCREMENTAL, "--delta=incremental"},
+                                     {CR_CHKPT_DELTA_DIFFERENTIAL, "--delta=differential"}};
+constexpr unsigned any_delta =
+    CR_CHKPT_DELTA_AUTO | CR_CHKPT_DELTA_INCREMENTAL | CR_CHKPT_DELTA_DIFFERENTIAL;
+
+constexpr unsigned checkpoint_flags = any_delta | CR_CHKPT_PROHIBIT_SELF | CR_CHKPT_PTRACED_ALLOW |
                                       CR_CHKPT_PTRACED_SKIP | CR_CHKPT_PTRACER_SKIP |
                                       CR_CHKPT_ASYNC_ERR | CR_CHKPT_DUMP_ALL;
 
 bool is_valid(const cr_checkpoint_args_t &args)
 {
     constexpr unsigned both = CR_CHKPT_PTRACED_ALLOW | CR_CHKPT_PTRACED_SKIP;
+    const unsigned delta = args.cr_flags & any_delta;
     return args.cr_version >= 1 && args.cr_version <= CR_CHECKPOINT_ARGS_VERSION &&
            args.cr_scope >= CR_SCOPE_PROC && args.cr_scope <= CR_SCOPE_TREE &&
            args.cr_target >= 0 && args.cr_signal >= 0 && args.cr_signal <= SIGRTMAX &&
-           (args.cr_flags & ~checkpoint_flags) == 0 && (args.cr_flags & both) != both;
+           (args.cr_flags & ~checkpoint_flags) == 0 && (args.cr_flags & both) != both &&
+           (delta & (delta - 1)) == 0;
 }
 
 // As kill(2) would say it of all processes of a session, whose leader may have ended.
@@ -204,6 +216,10 @@ void add_options(Words &words, const cr_checkpoint_args_t &args)
         if ((args.cr_flags & one.flag) != 0)
             words << one.option;
     }
+    for (const DeltaFlag &one : delta_flags) {
+        if ((args.cr_flags & one.flag) != 0)
+            words << one.option;
+    }
 }
 
 } // namespace
@@ -235,6 +251,8 @@ int cr_request_checkpoint(cr_checkpoint_args_t *args, cr_checkpoint_handle_t *ha
     add_options(words, *args);
     if (args->cr_fd != CR_DEST_CWD && cryo::libcr::name_of(args->cr_fd, name))
         words << "-f" << static_cast<const char *>(name);
+    else if (args->cr_fd != CR_DEST_CWD && (args->cr_flags & any_delta) != 0)
+        return edge(-EINVAL); // nothing is beside it
     else if (args->cr_fd != CR_DEST_CWD)
         words << "--fd" << cryo::libcr::image_fd;
     words << target;
