@@ -2,7 +2,8 @@
 //
 // What it costs to know which pages have changed: to find them, as a checkpoint does (capture/
 // tracker.cpp), beside comparing all memory; and what the first write to each page costs a program
-// whose memory is watched.
+// whose memory is watched. That is a process of its own, as it is for a checkpoint: to protect
+// pages of a process that runs, other processors have to be told of each few.
 #include <algorithm>
 #include <cstring>
 #include <fcntl.h>
@@ -10,9 +11,11 @@
 #include <linux/userfaultfd.h>
 #include <optional>
 #include <random>
+#include <span>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "capture/page_table.hpp"
@@ -33,34 +36,37 @@ constexpr double kInterval = 60; // seconds between two checkpoints
 constexpr int kUserModeOnly = 1;
 constexpr uint64_t kWpAsync = 1 << 15;
 
-// Memory of ordinary pages, and what is in it once more.
+// Memory of ordinary pages, and what is in it once more, in the program that is watched. The order
+// in which pages are changed is there for both.
 class Memory
 {
   public:
     explicit Memory(uint64_t pages)
-        : pages_(pages), bytes_(map(pages)), twin_(map(pages)), order_(pages)
+        : pages_(pages), bytes_(map(pages * kPage, MAP_PRIVATE)),
+          twin_(map(pages * kPage, MAP_PRIVATE)),
+          order_(reinterpret_cast<uint64_t *>(map(pages * sizeof(uint64_t), MAP_SHARED)), pages)
     {
-        for (uint64_t i = 0; i < pages * kPage; i += sizeof(uint64_t)) {
+        for (uint64_t i = 0; i < pages; i++)
+            order_[i] = i;
+    }
+    void fill()
+    {
+        for (uint64_t i = 0; i < pages_ * kPage; i += sizeof(uint64_t)) {
             const uint64_t word = random_();
             memcpy(bytes_ + i, &word, sizeof(word));
             memcpy(twin_ + i, &word, sizeof(word));
         }
-        for (uint64_t i = 0; i < pages; i++)
-            order_[i] = i;
     }
-    ~Memory()
-    {
-        munmap(bytes_, pages_ * kPage);
-        munmap(twin_, pages_ * kPage);
-    }
-    Memory(const Memory &) = delete;
-    Memory &operator=(const Memory &) = delete;
 
     uint64_t pages() const { return pages_; }
     uint64_t start() const { return reinterpret_cast<uint64_t>(bytes_); }
     uint64_t end() const { return start() + pages_ * kPage; }
-    image::Bytes page(uint64_t number) const { return {bytes_ + number * kPage, kPage}; }
     bool equals_twin() const { return memcmp(bytes_, twin_, pages_ * kPage) == 0; }
+    void hash() const
+    {
+        for (uint64_t i = 0; i < pages_; i++)
+            benchmark::DoNotOptimize(digest_of_page({bytes_ + i * kPage, kPage}));
+    }
 
     // A word of so many pages, at random, in both.
     void change(uint64_t count)
@@ -71,7 +77,6 @@ class Memory
             bytes_[order_[i] * kPage]++;
             twin_[order_[i] * kPage]++;
         }
-        changed_ = count;
     }
     // In every page, one after the other, and nothing else.
     void touch_all()
@@ -84,16 +89,13 @@ class Memory
         for (uint64_t i = 0; i < pages_; i++)
             twin_[i * kPage]++;
     }
-    // Whether the runs are the pages that were changed last.
-    bool was_changed(const std::vector<Run> &runs) const
+    // Whether the runs are the pages, so many, that were changed last.
+    bool was_changed(uint64_t count, const std::vector<Run> &runs) const
     {
-        uint64_t sum = 0;
-        for (const Run &run : runs)
-            sum += (run.end - run.start) / kPage;
-        if (sum != changed_)
+        if (size_of(runs) != count * kPage)
             return false;
         std::vector<Run> expected;
-        for (uint64_t i = 0; i < changed_; i++) {
+        for (uint64_t i = 0; i < count; i++) {
             const uint64_t at = start() + order_[i] * kPage;
             expected.push_back({at, at + kPage});
         }
@@ -102,45 +104,125 @@ class Memory
     }
 
   private:
-    static uint8_t *map(uint64_t pages)
+    static uint8_t *map(uint64_t size, int shared)
     {
-        void *memory = mmap(nullptr, pages * kPage, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        void *memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, shared | MAP_ANONYMOUS, -1, 0);
         if (memory == MAP_FAILED) {
             fmt::print(stderr, "tracker_bench: there is too little memory\n");
             exit(1);
         }
-        madvise(memory, pages * kPage, MADV_NOHUGEPAGE);
+        madvise(memory, size, MADV_NOHUGEPAGE);
         return static_cast<uint8_t *>(memory);
     }
 
     uint64_t pages_;
     uint8_t *bytes_;
     uint8_t *twin_;
-    std::vector<uint64_t> order_;
-    uint64_t changed_ = 0;
+    std::span<uint64_t> order_;
     std::mt19937_64 random_{5};
 };
 
-// As the agent and the checkpointer do it.
-class Watch
+// The program: does what it is told, one after the other, and ends when nobody tells it any more.
+class Program
 {
   public:
-    Watch(const Memory &memory, PageMap map) : memory_(memory), map_(std::move(map)) {}
+    struct Order {
+        char what;
+        uint64_t count;
+    };
 
-    bool begin()
+    explicit Program(Memory &memory)
     {
-        fd_.reset(
+        int to[2];
+        int from[2];
+        if (pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0)
+            return;
+        pid_ = fork();
+        if (pid_ == 0) {
+            close(to[1]);
+            run(memory, to[0], from[1]);
+        }
+        close(to[0]);
+        close(from[1]);
+        orders_.reset(to[1]);
+        answers_.reset(from[0]);
+    }
+    ~Program()
+    {
+        orders_.reset();
+        if (pid_ > 0)
+            waitpid(pid_, nullptr, 0);
+    }
+    Program(const Program &) = delete;
+    Program &operator=(const Program &) = delete;
+
+    pid_t pid() const { return pid_; }
+    bool tell(char what, uint64_t count = 0) const
+    {
+        const Order order = {what, count};
+        char answer = 0;
+        return write(orders_.get(), &order, sizeof(order)) == sizeof(order) &&
+               read(answers_.get(), &answer, 1) == 1 && answer == 'y';
+    }
+
+  private:
+    [[noreturn]] static void run(Memory &memory, int orders, int answers)
+    {
+        Fd watcher;
+        Order order;
+        while (read(orders, &order, sizeof(order)) == sizeof(order)) {
+            bool good = true;
+            switch (order.what) {
+            case 'f':
+                memory.fill();
+                break;
+            case 'w':
+                good = watch(memory, watcher);
+                break;
+            case 'c':
+                memory.change(order.count);
+                break;
+            case 'e':
+                good = memory.equals_twin();
+                break;
+            case 'h':
+                memory.hash();
+                break;
+            case 'a':
+                memory.touch_all();
+                break;
+            default:
+                memory.touch_twin();
+            }
+            const char answer = good ? 'y' : 'n';
+            if (write(answers, &answer, 1) != 1)
+                break;
+        }
+        _exit(0);
+    }
+    static bool watch(const Memory &memory, Fd &fd)
+    {
+        fd.reset(
             static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | kUserModeOnly)));
         uffdio_api api = {};
         api.api = UFFD_API;
         api.features = kWpAsync;
         uffdio_register range = {};
-        range.range = {memory_.start(), memory_.end() - memory_.start()};
+        range.range = {memory.start(), memory.end() - memory.start()};
         range.mode = UFFDIO_REGISTER_MODE_WP;
-        return fd_ && ioctl(fd_.get(), UFFDIO_API, &api) == 0 &&
-               ioctl(fd_.get(), UFFDIO_REGISTER, &range) == 0 && find().has_value();
+        return fd && ioctl(fd.get(), UFFDIO_API, &api) == 0 &&
+               ioctl(fd.get(), UFFDIO_REGISTER, &range) == 0;
     }
+
+    pid_t pid_ = -1;
+    Fd orders_, answers_;
+};
+
+// As the checkpointer does it.
+class Watch
+{
+  public:
+    Watch(const Memory &memory, PageMap map) : memory_(memory), map_(std::move(map)) {}
 
     // What was written since the time before, watched again from now on.
     std::optional<std::vector<Run>> find()
@@ -159,51 +241,46 @@ class Watch
   private:
     const Memory &memory_;
     PageMap map_;
-    Fd fd_;
 };
 
-void find(benchmark::State &state, Memory &memory, Watch &watch, uint64_t count)
+struct Parts {
+    Memory &memory;
+    Program &program;
+    Watch &watch;
+};
+
+void find(benchmark::State &state, const Parts &on, uint64_t count)
 {
     for (auto _ : state) {
         state.PauseTiming();
-        const bool begun = watch.find().has_value();
-        memory.change(count);
+        const bool begun = on.watch.find().has_value() && on.program.tell('c', count);
         state.ResumeTiming();
-        const std::optional<std::vector<Run>> changed = watch.find();
+        const std::optional<std::vector<Run>> changed = on.watch.find();
         state.PauseTiming();
-        if (!begun || !changed || !memory.was_changed(*changed))
+        if (!begun || !changed || !on.memory.was_changed(count, *changed))
             return state.SkipWithError("other pages were found than those that were changed");
         state.ResumeTiming();
     }
 }
 
-void compare(benchmark::State &state, const Memory &memory)
+void tell(benchmark::State &state, const Program &program, char what)
 {
     for (auto _ : state)
-        if (!memory.equals_twin())
+        if (!program.tell(what))
             return state.SkipWithError("memory is not as it should be");
 }
 
-void hash(benchmark::State &state, const Memory &memory)
-{
-    for (auto _ : state)
-        for (uint64_t i = 0; i < memory.pages(); i++)
-            benchmark::DoNotOptimize(digest_of_page(memory.page(i)));
-}
-
 // `again`: nothing is protected any more.
-void write(benchmark::State &state, Memory &memory, Watch &watch, bool again)
+void write(benchmark::State &state, const Parts &on, bool again)
 {
     for (auto _ : state) {
         state.PauseTiming();
-        const bool begun = watch.find().has_value();
-        if (again)
-            memory.change(memory.pages());
+        const bool begun =
+            on.watch.find().has_value() && (!again || on.program.tell('c', on.memory.pages()));
         state.ResumeTiming();
-        memory.touch_all();
+        const bool written = on.program.tell('a');
         state.PauseTiming();
-        memory.touch_twin();
-        if (!begun)
+        if (!begun || !written || !on.program.tell('t'))
             return state.SkipWithError("memory cannot be watched any more");
         state.ResumeTiming();
     }
@@ -214,36 +291,38 @@ void write(benchmark::State &state, Memory &memory, Watch &watch, bool again)
 int main(int argc, char **argv)
 {
     Bench bench(argc, argv);
-    Memory memory(bench.full() ? 65536 : 2048);
-    Result<PageMap> map = PageMap::open(Proc(getpid()));
-    if (!map) {
-        fmt::print(stderr, "tracker_bench: {}\n", map.error().text());
+    Memory memory(bench.full() ? 262144 : 2048); // more than fits into a cache
+    Program program(memory);
+    Result<PageMap> map = PageMap::open(Proc(program.pid()));
+    if (!map || !program.tell('f')) {
+        fmt::print(stderr, "tracker_bench: {}\n", map ? "no program" : map.error().text());
         return 1;
     }
     Watch watch(memory, std::move(*map));
-    if (!watch.begin()) {
+    if (!program.tell('w') || !watch.find()) {
         fmt::print("tracker_bench: this kernel does not tell what was written\n");
         return 0;
     }
+    const Parts on = {memory, program, watch};
     const std::pair<const char *, uint64_t> shares[] = {
         {"0", 0}, {"5", memory.pages() / 20}, {"100", memory.pages()}};
     for (const auto &[name, count] : shares) {
         benchmark::RegisterBenchmark(
             fmt::format("find {}", name).c_str(),
-            [&, pages = count](benchmark::State &b) { find(b, memory, watch, pages); })
+            [&, pages = count](benchmark::State &b) { find(b, on, pages); })
             ->Iterations(3);
     }
     benchmark::RegisterBenchmark("compare", [&](benchmark::State &b) {
-        compare(b, memory);
+        tell(b, program, 'e');
     })->Iterations(3);
     benchmark::RegisterBenchmark("hash", [&](benchmark::State &b) {
-        hash(b, memory);
+        tell(b, program, 'h');
     })->Iterations(1);
     benchmark::RegisterBenchmark("first write", [&](benchmark::State &b) {
-        write(b, memory, watch, false);
+        write(b, on, false);
     })->Iterations(1);
     benchmark::RegisterBenchmark("next write", [&](benchmark::State &b) {
-        write(b, memory, watch, true);
+        write(b, on, true);
     })->Iterations(1);
     bench.run();
     for (const auto &[name, count] : shares) {
