@@ -160,9 +160,10 @@ void add_options(CLI::App &app, Options &options)
            "the program waits until all is written")
         ->check(CLI::IsMember({"auto", "fork", "staged", "stop"}))
         ->capture_default_str();
-    app.add_option("--compress", options.compress, "How pages are stored: none or auto")
-        ->check(CLI::IsMember({"none", "auto"}))
-        ->capture_default_str();
+    app.add_option("--compress", options.compress,
+                   "How pages are stored: none: as they are (default); auto: compressed while the "
+                   "disk is what is waited for (default with --delta); always")
+        ->check(CLI::IsMember(cryo::image::compress_names));
     app.add_flag("--delta{auto}", options.delta,
                  "Leave out pages that an earlier image has: auto, incremental (as in the image "
                  "before), differential (as in the first), none")
@@ -202,8 +203,6 @@ cryo::Result<void> complete(Options &options)
 {
     cryo::capture::CheckpointOptions &capture = options.capture;
     capture.snapshot = snapshot_of(options.snapshot);
-    capture.packing =
-        options.compress == "auto" ? cryo::image::Packing::automatic : cryo::image::Packing::raw;
     capture.sync = !options.nosync;
     capture.directory = !options.directory.empty();
     capture.fd = options.fd;
@@ -219,6 +218,10 @@ cryo::Result<void> complete(Options &options)
         capture.delta.mode = cryo::image::DeltaMode::incremental;
     else if (options.delta == "differential")
         capture.delta.mode = cryo::image::DeltaMode::differential;
+    // A delta cannot be mapped by a lazy restart anyway.
+    if (options.compress.empty())
+        options.compress = capture.delta.mode ? "auto" : "none";
+    capture.packing = cryo::image::packing_of(options.compress);
     struct stat status;
     if (options.may_write_into && !capture.directory && capture.fd < 0 &&
         stat(capture.file.c_str(), &status) == 0 && !S_ISREG(status.st_mode) &&

@@ -30,7 +30,7 @@ struct Options {
     bool may_write_into = false; // --clobber: a FIFO or a device is no reason to refuse
     std::string backup;
     std::string snapshot = "auto";
-    std::string compress = "none";
+    std::string compress; // "": none, with a delta auto
     std::string delta = "none";
 };
 

@@ -338,8 +338,11 @@ int main(int argc, char **argv)
                    "fork: ranks go on while frozen copies are written; stop: they wait")
         ->check(CLI::IsMember({"fork", "stop"}))
         ->capture_default_str();
-    app.add_option("--compress", options.compress, "How pages are stored: none or auto")
-        ->check(CLI::IsMember({"none", "auto"}))
+    app.add_option(
+           "--compress", options.compress,
+           "How pages are stored: none: as they are; auto: compressed while the disk is what is "
+           "waited for; always")
+        ->check(CLI::IsMember({"none", "auto", "always"}))
         ->capture_default_str();
     app.add_option("--backend", options.backend,
                    "Who saves the ranks, as for cr_checkpoint (default: auto)");

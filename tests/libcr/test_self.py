@@ -122,7 +122,7 @@ class Self(unittest.TestCase):
 
     def test_large_and_compressed(self):
         program = self.start("large")
-        self.save(program, "--snapshot=stop", "--compress=auto")
+        self.save(program, "--snapshot=stop", "--compress=always")
         self.assertLess(os.path.getsize(self.lab.image), 2_000_000)
         self.lab.kill(program)
         verified = self.lab.run("cr_inspect", "--verify", self.lab.image)

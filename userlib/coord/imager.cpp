@@ -41,7 +41,7 @@ json take(pid_t pid, const std::string &file, const ImageOptions &options)
     capture::CheckpointOptions how;
     how.scope = image::Scope::tree;
     how.snapshot = options.fork ? capture::Snapshot::automatic : capture::Snapshot::stop;
-    how.packing = options.compress == "auto" ? image::Packing::automatic : image::Packing::raw;
+    how.packing = image::packing_of(options.compress);
     how.sync = options.sync;
     how.files = options.files;
     how.phase = [](std::string_view name) { say({{"phase", name}}); };

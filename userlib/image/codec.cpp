@@ -102,6 +102,13 @@ Codec Packer::choose(Bytes package)
     return best;
 }
 
+Packing packing_of(std::string_view compress)
+{
+    return compress == "auto"     ? Packing::spare
+           : compress == "always" ? Packing::automatic
+                                  : Packing::raw;
+}
+
 Packer::Packed Packer::pack(Bytes package)
 {
     if (packing_ == Packing::raw)

@@ -9,7 +9,9 @@
 //     if (!unpacker.unpack(p.codec, p.bytes, package)) ... // damaged
 #pragma once
 
+#include <array>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "image/format.hpp"
@@ -27,7 +29,12 @@ enum class Packing {
     shuffle_lz4,
     automatic, // by a trial on a part of each package; raw where nothing helps
     smallest,  // the same, and zstd where it saves clearly more: size counts more than time
+    spare,     // automatic while the output is what is waited for, else raw
 };
+
+// As commands name it: none, auto (spare) or always (automatic).
+constexpr std::array<const char *, 3> compress_names = {"none", "auto", "always"};
+Packing packing_of(std::string_view compress);
 
 class Packer
 {

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <sys/mman.h>
+#include <utility>
 
 namespace cryo::image {
 
@@ -68,7 +69,13 @@ Result<std::unique_ptr<SegmentMemory>> Pipeline::memory()
         lock.unlock();
         return SegmentMemory::create();
     }
-    changed_.wait(lock, [this] { return !free_.empty() || error_; });
+    if (free_.empty() && !error_) {
+        waits_++;
+        is_waited_for_ = true;
+        changed_.notify_all();
+        changed_.wait(lock, [this] { return !free_.empty() || error_; });
+        is_waited_for_ = false;
+    }
     if (error_)
         return *error_;
     auto memory = std::move(free_.back());
@@ -90,7 +97,7 @@ Result<void> Pipeline::submit(Batch batch)
         return {};
     }
     for (size_t i = 0; i < batch.packages.size(); i++)
-        place(batch, i, pack(batch, i, *inline_packer_));
+        place(batch, i, pack(batch, i, *inline_packer_, is_left_raw()));
     auto ok = output_(batch);
     if (!ok)
         error_ = ok.error();
@@ -108,12 +115,18 @@ Result<void> Pipeline::drain()
     return {};
 }
 
-Packer::Packed Pipeline::pack(Batch &batch, size_t i, Packer &packer) const
+// With the lock held.
+bool Pipeline::is_left_raw() const
+{
+    return options_.packing == Packing::spare && waits_ < enough_;
+}
+
+Packer::Packed Pipeline::pack(Batch &batch, size_t i, Packer &packer, bool raw) const
 {
     size_t from = i * options_.package_bytes;
     Bytes pages =
         batch.memory->data().subspan(from, std::min(options_.package_bytes, batch.bytes - from));
-    Packer::Packed packed = packer.pack(pages);
+    Packer::Packed packed = raw ? Packer::Packed{Codec::raw, pages} : packer.pack(pages);
     const bool known = packed.codec == Codec::raw && i < batch.raw_checksums.size();
     batch.packages[i] = {.stored = uint32_t(packed.bytes.size()),
                          .codec = packed.codec,
@@ -132,6 +145,13 @@ void Pipeline::place(Batch &batch, size_t i, const Packer::Packed &packed)
     if (data.data() + at != packed.bytes.data())
         memmove(data.data() + at, packed.bytes.data(), packed.bytes.size());
     batch.stored = at + packed.bytes.size();
+}
+
+bool Pipeline::is_ahead()
+{
+    const std::lock_guard lock(mutex_);
+    const auto is_packed = [](const Batch &b) { return b.placed == b.packages.size(); };
+    return is_waited_for_ && free_.empty() && std::ranges::all_of(queue_, is_packed);
 }
 
 // The first batch with a package that nobody has taken. With the lock held.
@@ -153,8 +173,10 @@ void Pipeline::work()
         if (stop_)
             return;
         size_t i = batch->claimed++;
+        const bool raw = is_left_raw();
+        has_packed_ = has_packed_ || !raw;
         lock.unlock();
-        Packer::Packed packed = pack(*batch, i, packer);
+        Packer::Packed packed = pack(*batch, i, packer, raw);
         lock.lock();
         // Packages are taken in order, so somebody is at work on the one before this.
         changed_.wait(lock, [&] { return batch->placed == i; });
@@ -169,10 +191,17 @@ void Pipeline::work()
 void Pipeline::write()
 {
     std::unique_lock lock(mutex_);
+    const auto has_one = [this] {
+        return !queue_.empty() && queue_[0].placed == queue_[0].packages.size();
+    };
     for (;;) {
-        changed_.wait(lock, [this] {
-            return stop_ || (!queue_.empty() && queue_[0].placed == queue_[0].packages.size());
-        });
+        if (!has_one()) {
+            constexpr unsigned most = 64;
+            if (std::exchange(has_packed_, false))
+                enough_ = std::min(2 * enough_, most);
+            waits_ = 0;
+        }
+        changed_.wait(lock, [&] { return stop_ || has_one(); });
         if (stop_)
             return;
         Batch &batch = queue_.front(); // a deque does not move it when others are added

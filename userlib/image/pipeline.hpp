@@ -10,6 +10,11 @@
 //     pipeline.submit({.memory = std::move(*m), .bytes = n});
 //     Result<void> ok = pipeline.drain();
 //
+// With Packing::spare packages are packed only after the caller has had to wait for memory, because
+// the output is slower than he is, a few times in a row. When the output has to wait for packages
+// that are being packed, they are left as they are again, and it takes twice as many times until
+// the next is tried.
+//
 // Without threads everything happens inside submit(). An error of any stage is final: memory(),
 // submit() and drain() return it.
 #pragma once
@@ -82,11 +87,13 @@ class Pipeline
     Result<std::unique_ptr<SegmentMemory>> memory();
     Result<void> submit(Batch batch);
     Result<void> drain(); // until everything that was submitted has been written
+    bool is_ahead();      // all is packed, and the caller waits in memory(): for the output
 
   private:
     void work();
     void write();
-    Packer::Packed pack(Batch &batch, size_t i, Packer &packer) const;
+    bool is_left_raw() const;
+    Packer::Packed pack(Batch &batch, size_t i, Packer &packer, bool raw) const;
     static void place(Batch &batch, size_t i, const Packer::Packed &packed);
     Batch *next_to_pack();
 
@@ -99,6 +106,11 @@ class Pipeline
     std::vector<std::unique_ptr<SegmentMemory>> free_;
     unsigned allocated_ = 0;
     bool stop_ = false;
+    bool is_waited_for_ = false;
+    // Of Packing::spare:
+    unsigned waits_ = 0;      // for memory, since the output had to wait
+    unsigned enough_ = 2;     // of these, before packages are packed
+    bool has_packed_ = false; // since the output had to wait
     std::optional<Error> error_;
 
     std::unique_ptr<Packer> inline_packer_;

@@ -239,7 +239,9 @@ Result<void> ImageWriter::take_pages(uint32_t object, uint64_t first_page, uint6
             if (to != from)
                 memcpy(to, from, kPageSize);
             blocks_++;
-            if (options_.packing == Packing::raw && blocks_ % header_.package_blocks == 0)
+            const bool may_be_raw =
+                options_.packing == Packing::raw || options_.packing == Packing::spare;
+            if (may_be_raw && blocks_ % header_.package_blocks == 0)
                 raw_checksums_.push_back(checksum128(memory_->data().subspan(
                     blocks_ * kPageSize - header_.package_bytes(), header_.package_bytes())));
         }

@@ -249,8 +249,9 @@ Result<Cost> Keeper::take(const std::string &name)
 {
     std::vector<std::string> words = settings_.mpi ? snapshot_command() : image_command(name);
     words.front() = settings_.commands + "/" + words.front();
-    words.insert(words.end(), {"--json", "--compress=" + settings_.compress,
-                               "--backend=" + settings_.backend, std::to_string(pid_)});
+    if (!settings_.compress.empty())
+        words.push_back("--compress=" + settings_.compress);
+    words.insert(words.end(), {"--json", "--backend=" + settings_.backend, std::to_string(pid_)});
     const Done done = run(std::move(words));
     const json said = last_object(done.output);
     if (done.status != 0 || !said.is_object())

@@ -101,8 +101,9 @@ void add_options(CLI::App &app, Settings &settings)
         "As of cr_checkpoint: auto (default), incremental, "
         "differential, none")
         ->check(CLI::IsMember({"auto", "incremental", "differential", "none"}));
-    add("--compress", settings.compress, "As of cr_checkpoint: none (default) or auto")
-        ->check(CLI::IsMember({"none", "auto"}));
+    add("--compress", settings.compress,
+        "As of cr_checkpoint: none, auto (default with deltas) or always")
+        ->check(CLI::IsMember({"none", "auto", "always"}));
     add("--max-overhead", settings.max_overhead,
         "Lengthen the interval so that checkpoints take no more than so many percent of the time "
         "(with auto: 1)")

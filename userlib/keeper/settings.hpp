@@ -27,7 +27,7 @@ struct Settings {
     std::string directory = {}; // where images go; whole path
     unsigned keep = 2;          // images that stay, besides those that they need
     std::string delta = "auto"; // as cr_checkpoint --delta
-    std::string compress = "none";
+    std::string compress = {};  // as cr_checkpoint --compress; "": as it does it
     std::string backend = "auto";
     double max_overhead = 0;   // percent of the program's time; 0: no limit
     std::string second = {};   // a second directory, to which images are copied

@@ -76,7 +76,7 @@ class Lazy(case.Case):
     def test_what_is_eager(self):
         program = self.program()
         checksum = self.ask(program, "change")
-        self.save("--nosync", "--compress=auto", "-f", "packed", program.pid)
+        self.save("--nosync", "--compress=always", "-f", "packed", program.pid)
         self.save("--nosync", "-f", "image", program.pid)
         self.end(program)
         restarted = self.restart("--lazy", "packed", stderr=-1)

@@ -202,7 +202,7 @@ class Deltas(unittest.TestCase):
 
     def test_compressed_and_stopped(self):
         program = self.start()
-        self.saved("v1", "--delta", "--compress=auto", "--snapshot=stop")
+        self.saved("v1", "--delta", "--compress=always", "--snapshot=stop")
         answer = program.order("fill 5 3 1")
         self.saved("v2", "--delta", "--compress=auto", "--snapshot=stop")
         self.assertEqual(self.base_of("v2"), "v1")

@@ -238,7 +238,7 @@ class Criu(unittest.TestCase):
 
     def test_the_image(self):
         counter = self.counter()
-        self.save("--compress=auto", counter.pid)
+        self.save("--compress=always", counter.pid)
         self.assertEqual(0o400, os.stat(self.image).st_mode & 0o777)
         shown = self.command("cr_inspect", self.image)
         self.assertIn("criu 3.", shown.stdout)
