@@ -5,13 +5,20 @@
 #include <cerrno>
 #include <cstring>
 #include <sys/mman.h>
-#include <utility>
+#include <time.h>
 
 namespace cryo::image {
 
 namespace {
 
 constexpr size_t kHugePage = 2 * 1024 * 1024;
+
+uint64_t now_ns()
+{
+    timespec now = {};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return uint64_t(now.tv_sec) * 1'000'000'000 + uint64_t(now.tv_nsec);
+}
 
 } // namespace
 
@@ -96,8 +103,9 @@ Result<void> Pipeline::submit(Batch batch)
         changed_.notify_all();
         return {};
     }
+    packs(batch);
     for (size_t i = 0; i < batch.packages.size(); i++)
-        place(batch, i, pack(batch, i, *inline_packer_, is_left_raw()));
+        place(batch, i, pack(batch, i, *inline_packer_));
     auto ok = output_(batch);
     if (!ok)
         error_ = ok.error();
@@ -115,18 +123,30 @@ Result<void> Pipeline::drain()
     return {};
 }
 
-// With the lock held.
-bool Pipeline::is_left_raw() const
+// With the lock held. All workers pack at the same time, and take longer for it if there are other
+// things for the processors to do.
+bool Pipeline::packs(Batch &batch)
 {
-    return options_.packing == Packing::spare && waits_ < enough_;
+    if (batch.claimed > 0) // others may be reading it
+        return batch.is_packed;
+    if (options_.packing != Packing::spare)
+        return batch.is_packed = true;
+    constexpr unsigned enough = 2;
+    constexpr double quicker = 1.5;
+    const double packing =
+        double(packing_.bytes) * options_.threads * double(std::max<uint64_t>(writing_.ns, 1));
+    const double writing = double(writing_.bytes) * double(std::max<uint64_t>(packing_.ns, 1));
+    const bool is_quicker = packing_.ns == 0 || packing > quicker * writing;
+    return batch.is_packed = waits_ >= enough && is_quicker;
 }
 
-Packer::Packed Pipeline::pack(Batch &batch, size_t i, Packer &packer, bool raw) const
+Packer::Packed Pipeline::pack(Batch &batch, size_t i, Packer &packer) const
 {
     size_t from = i * options_.package_bytes;
     Bytes pages =
         batch.memory->data().subspan(from, std::min(options_.package_bytes, batch.bytes - from));
-    Packer::Packed packed = raw ? Packer::Packed{Codec::raw, pages} : packer.pack(pages);
+    Packer::Packed packed =
+        batch.is_packed ? packer.pack(pages) : Packer::Packed{Codec::raw, pages};
     const bool known = packed.codec == Codec::raw && i < batch.raw_checksums.size();
     batch.packages[i] = {.stored = uint32_t(packed.bytes.size()),
                          .codec = packed.codec,
@@ -172,12 +192,17 @@ void Pipeline::work()
         changed_.wait(lock, [&] { return stop_ || (batch = next_to_pack()); });
         if (stop_)
             return;
+        is_packing_ = packs(*batch);
         size_t i = batch->claimed++;
-        const bool raw = is_left_raw();
-        has_packed_ = has_packed_ || !raw;
         lock.unlock();
-        Packer::Packed packed = pack(*batch, i, packer, raw);
+        const uint64_t begun = now_ns();
+        Packer::Packed packed = pack(*batch, i, packer);
+        const uint64_t took = now_ns() - begun;
         lock.lock();
+        if (batch->is_packed) {
+            packing_.bytes += options_.package_bytes;
+            packing_.ns += took;
+        }
         // Packages are taken in order, so somebody is at work on the one before this.
         changed_.wait(lock, [&] { return batch->placed == i; });
         lock.unlock();
@@ -195,19 +220,19 @@ void Pipeline::write()
         return !queue_.empty() && queue_[0].placed == queue_[0].packages.size();
     };
     for (;;) {
-        if (!has_one()) {
-            constexpr unsigned most = 64;
-            if (std::exchange(has_packed_, false))
-                enough_ = std::min(2 * enough_, most);
+        if (!has_one() && !is_packing_)
             waits_ = 0;
-        }
         changed_.wait(lock, [&] { return stop_ || has_one(); });
         if (stop_)
             return;
         Batch &batch = queue_.front(); // a deque does not move it when others are added
         lock.unlock();
+        const uint64_t begun = now_ns();
         auto ok = output_(batch);
+        const uint64_t took = now_ns() - begun;
         lock.lock();
+        writing_.bytes += batch.stored;
+        writing_.ns += took;
         if (batch.memory)
             free_.push_back(std::move(batch.memory));
         if (!ok) {

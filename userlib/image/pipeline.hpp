@@ -10,10 +10,9 @@
 //     pipeline.submit({.memory = std::move(*m), .bytes = n});
 //     Result<void> ok = pipeline.drain();
 //
-// With Packing::spare packages are packed only after the caller has had to wait for memory, because
-// the output is slower than he is, a few times in a row. When the output has to wait for packages
-// that are being packed, they are left as they are again, and it takes twice as many times until
-// the next is tried.
+// With Packing::spare a segment is packed if the output is what is waited for: the caller has had
+// to wait for memory twice, without that the output had to wait for anything in between; and
+// packing is known, as soon as it has been tried, to be quicker than the output.
 //
 // Without threads everything happens inside submit(). An error of any stage is final: memory(),
 // submit() and drain() return it.
@@ -63,6 +62,7 @@ struct Batch {
 
     std::vector<Package> packages = {}; // made by packing; their offsets are for the output to set
     size_t claimed = 0;                 // packages that a worker has taken
+    bool is_packed = false;             // they are to be, decided with the first
     size_t placed = 0;                  // packages that are in place
     size_t stored = 0; // bytes in memory now: packages placed, and the gaps between
 };
@@ -92,8 +92,8 @@ class Pipeline
   private:
     void work();
     void write();
-    bool is_left_raw() const;
-    Packer::Packed pack(Batch &batch, size_t i, Packer &packer, bool raw) const;
+    bool packs(Batch &batch);
+    Packer::Packed pack(Batch &batch, size_t i, Packer &packer) const;
     static void place(Batch &batch, size_t i, const Packer::Packed &packed);
     Batch *next_to_pack();
 
@@ -108,9 +108,12 @@ class Pipeline
     bool stop_ = false;
     bool is_waited_for_ = false;
     // Of Packing::spare:
-    unsigned waits_ = 0;      // for memory, since the output had to wait
-    unsigned enough_ = 2;     // of these, before packages are packed
-    bool has_packed_ = false; // since the output had to wait
+    unsigned waits_ = 0;      // for memory, since the output had to wait for what was not packed
+    bool is_packing_ = false; // the segment that was begun last
+    struct Rate {
+        uint64_t bytes = 0, ns = 0;
+    };
+    Rate packing_, writing_; // of all so far
     std::optional<Error> error_;
 
     std::unique_ptr<Packer> inline_packer_;
