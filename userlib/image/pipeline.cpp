@@ -125,7 +125,7 @@ Result<void> Pipeline::drain()
 
 // With the lock held. All workers pack at the same time, and take longer for it if there are other
 // things for the processors to do.
-bool Pipeline::packs(Batch &batch)
+bool Pipeline::packs(Batch &batch) const
 {
     if (batch.claimed > 0) // others may be reading it
         return batch.is_packed;

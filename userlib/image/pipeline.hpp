@@ -92,7 +92,7 @@ class Pipeline
   private:
     void work();
     void write();
-    bool packs(Batch &batch);
+    bool packs(Batch &batch) const;
     Packer::Packed pack(Batch &batch, size_t i, Packer &packer) const;
     static void place(Batch &batch, size_t i, const Packer::Packed &packed);
     Batch *next_to_pack();
