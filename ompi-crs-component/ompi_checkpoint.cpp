@@ -7,6 +7,7 @@
 #include "coord/client.hpp"
 #include "coord/parameters.hpp"
 #include "coord/snapshot.hpp"
+#include "image/codec.hpp"
 #include "legacy_options.hpp"
 
 #include <algorithm>
@@ -342,7 +343,7 @@ int main(int argc, char **argv)
            "--compress", options.compress,
            "How pages are stored: none: as they are; auto: compressed while the disk is what is "
            "waited for; always")
-        ->check(CLI::IsMember({"none", "auto", "always"}))
+        ->check(CLI::IsMember(cryo::image::compress_names))
         ->capture_default_str();
     app.add_option("--backend", options.backend,
                    "Who saves the ranks, as for cr_checkpoint (default: auto)");

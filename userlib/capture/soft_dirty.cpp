@@ -176,15 +176,13 @@ Result<void> SoftDirty::find_unsure()
 
 Result<void> SoftDirty::copied(Frozen &copy)
 {
-    const Proc proc(copy.pid());
-    Result<PageMap> map = PageMap::open(proc);
+    Result<PageMap> map = PageMap::open(Proc(copy.pid()));
     if (!map)
         return map.error();
     frozen_ = &copy;
     is_scanned_ = copy.can_scan() && may_use(module_name);
     if (!is_scanned_ && !may_use(soft_dirty_name))
         return Error(EOPNOTSUPP, "there is no module that could tell the bits");
-    copy_ = proc;
     copys_map_.emplace(std::move(*map));
     if (write(clear_.get(), "4", 1) != 1)
         return Error::from_errno("clearing soft-dirty bits", errno);
@@ -215,7 +213,7 @@ Result<std::vector<Run>> SoftDirty::clean_of(const std::vector<Run> &mappings) c
     }
     std::vector<CountedMapping> counted;
     if (!copys_map_->tells_zeros()) {
-        Result<std::string> smaps = copy_->read("smaps");
+        Result<std::string> smaps = Proc(frozen_->pid()).read("smaps");
         if (!smaps)
             return smaps.error();
         counted = counted_mappings(*smaps);
@@ -249,7 +247,7 @@ Result<std::vector<Run>> SoftDirty::clean()
     if (known_.empty())
         return std::vector<Run>();
     Result<Marks> marks = look_at(*copys_map_, marks_);
-    Result<std::string> maps = copy_->read("maps");
+    Result<std::string> maps = Proc(frozen_->pid()).read("maps");
     if (!marks || !maps)
         return marks ? maps.error() : marks.error();
     if (*marks != Marks::as_left)

@@ -55,7 +55,6 @@ class SoftDirty final : public Tracker
     Fd clear_;
     Frozen *frozen_ = nullptr; // the copy
     bool is_scanned_ = false;
-    std::optional<Proc> copy_;
     std::optional<PageMap> copys_map_;
     std::vector<Run> watched_;
     std::vector<Run> known_; // of these, those that were before

@@ -79,7 +79,6 @@ Result<std::unique_ptr<SegmentMemory>> Pipeline::memory()
     if (free_.empty() && !error_) {
         waits_++;
         is_waited_for_ = true;
-        changed_.notify_all();
         changed_.wait(lock, [this] { return !free_.empty() || error_; });
         is_waited_for_ = false;
     }
@@ -231,8 +230,10 @@ void Pipeline::write()
         auto ok = output_(batch);
         const uint64_t took = now_ns() - begun;
         lock.lock();
-        writing_.bytes += batch.stored;
-        writing_.ns += took;
+        if (batch.stored > 0) {
+            writing_.bytes += batch.stored;
+            writing_.ns += took;
+        }
         if (batch.memory)
             free_.push_back(std::move(batch.memory));
         if (!ok) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "keeper/settings.hpp"
 
+#include "image/codec.hpp"
+
 #include <cerrno>
 #include <charconv>
 #include <climits>
@@ -103,7 +105,7 @@ void add_options(CLI::App &app, Settings &settings)
         ->check(CLI::IsMember({"auto", "incremental", "differential", "none"}));
     add("--compress", settings.compress,
         "As of cr_checkpoint: none, auto (default with deltas) or always")
-        ->check(CLI::IsMember({"none", "auto", "always"}));
+        ->check(CLI::IsMember(image::compress_names));
     add("--max-overhead", settings.max_overhead,
         "Lengthen the interval so that checkpoints take no more than so many percent of the time "
         "(with auto: 1)")
