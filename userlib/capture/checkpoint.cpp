@@ -38,6 +38,8 @@ class Checkpoint
     }
 
     Result<Outcome> run();
+    // Why it failed, as the one who asks for it is to read it.
+    Error told(const Error &why) const;
     // There will be no image: the programs, and their callbacks, are told why.
     void give_up(int why)
     {
@@ -372,6 +374,19 @@ Result<image::Committed> Checkpoint::save_archive(std::unique_ptr<image::ImageWr
     return archive_->commit(tree);
 }
 
+// Who ends while it is saved is missed by whoever looks at it next: at a file of /proc that is not
+// there any more, at a map of pages that has none.
+Error Checkpoint::told(const Error &why) const
+{
+    for (const auto &member : members_) {
+        const std::string who = fmt::format("process {} ", member->relation().pid);
+        if (has_ended(member->relation().pid) && !why.text().starts_with(who + "ended") &&
+            !why.text().starts_with(who + "has ended"))
+            return why.within(who + "has ended");
+    }
+    return why;
+}
+
 Result<Outcome> Checkpoint::run()
 {
     if (Result<void> ready = open_sink(); !ready)
@@ -433,8 +448,10 @@ Result<Outcome> checkpoint(pid_t id, const CheckpointOptions &options)
     for (Tries tries(options, deadline);; tries.pause()) {
         Checkpoint whole(id, now, deadline);
         Result<Outcome> done = whole.run();
-        if (!done)
+        if (!done) {
+            done = whole.told(done.error());
             whole.give_up(done.error().code());
+        }
         if (!done && done.error().code() == EMFILE)
             done = done.error().within("raise the limit of descriptors (ulimit -n), of which each "
                                        "process takes several");

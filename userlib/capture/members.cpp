@@ -231,6 +231,17 @@ Result<Relation> relation_of(pid_t pid)
     return r;
 }
 
+bool has_ended(pid_t pid)
+{
+    const Result<Relation> relation = relation_of(pid);
+    if (!relation)
+        return relation.error().code() == ESRCH;
+    if (relation->ended)
+        return relation->zombie; // or other threads go on without the first
+    const Result<std::string> maps = Proc(pid).read("maps");
+    return maps ? maps->empty() : maps.error().code() == ESRCH;
+}
+
 Result<std::vector<Relation>> members_of(Scope scope, pid_t id)
 {
     if (scope == Scope::process) {

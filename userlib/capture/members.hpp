@@ -37,6 +37,9 @@ struct Relation {
 
 // ESRCH if there is no such process.
 Result<Relation> relation_of(pid_t pid);
+// Whether it will do nothing any more: it is no more, waits to be waited for, or is on its way
+// there and has no memory left.
+bool has_ended(pid_t pid);
 // Whether `pid` is, or descends from, a process that `ancestor` has begun since then (on the
 // monotonic clock; the kernel keeps hundredths of a second).
 bool was_begun_by(pid_t pid, pid_t ancestor, uint64_t since_ns);

@@ -43,9 +43,7 @@ Result<void> check_deadline(uint64_t deadline_ns)
 
 Error AgentSession::lost(int err) const
 {
-    // A process that has ended is a zombie, or gone.
-    const Result<Relation> now = relation_of(pid_);
-    if (!now || now->zombie)
+    if (has_ended(pid_))
         return Error(ESRCH, fmt::format("process {} has ended meanwhile", pid_));
     return Error::from_errno(fmt::format("process {} goes on, but has hung up (after request {})",
                                          pid_, static_cast<int>(asked_)),

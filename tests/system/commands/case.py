@@ -144,6 +144,22 @@ class Case(unittest.TestCase):
         self.assertEqual(0, done.returncode, done.stderr)
         return done
 
+    def said_of_ended(self, program, phase, *words):
+        """By cr_checkpoint when the program is killed right after that phase: who has ended."""
+        saver = self.spawn(command("cr_checkpoint"), "-v", *words, program.pid,
+                           stderr=subprocess.PIPE)
+        while phase not in saver.stderr.readline():
+            self.assertIsNone(saver.poll())
+        saver.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, saver.pid, os.WSTOPPED)
+        program.kill()
+        os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOWAIT)
+        saver.send_signal(signal.SIGCONT)
+        said = saver.communicate(timeout=PATIENCE)[1]
+        self.assertRegex(said, rf"process {program.pid} (has )?ended")
+        self.assertNotEqual(0, saver.returncode, said)
+        return said
+
     def refuse(self, code, *words):
         """A checkpoint that fails with this exit code; what was said."""
         done = self.checkpoint(*words)

@@ -76,6 +76,15 @@ class Messages(case.Case):
         self.assertIn("backend", self.save("--kmsg-warning", program.pid).stderr)
         self.assertEqual("", self.save("--kmsg-warning", "--kmsg-none", program.pid).stderr)
 
+    def test_program_that_ends(self):
+        """While it is saved: which one is said, whatever found out."""
+        for snapshot in ("stop", "fork"):
+            for phase in ("stopped", "described"):
+                with self.subTest(snapshot=snapshot, phase=phase):
+                    said = self.said_of_ended(self.start(BIG), phase, f"--snapshot={snapshot}",
+                                              "-f", "image")
+                    self.assertNotIn("image", os.listdir(self.directory), said)
+
     def test_time(self):
         """A reader that does not read: given up, and the program goes on."""
         program = self.start(BIG)

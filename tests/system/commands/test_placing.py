@@ -132,8 +132,12 @@ class Placing(case.Case):
         self.assertEqual([], os.listdir(self.memory))
         saver = self.begin(program)
         program.kill()
-        self.assertIn(str(program.pid), saver.communicate(timeout=case.PATIENCE)[1])
+        self.assertRegex(saver.communicate(timeout=case.PATIENCE)[1],
+                         rf"process {program.pid} (has )?ended")
         self.assertNotEqual(0, saver.returncode)
+        for phase in ("stopped", "described"):
+            self.said_of_ended(self.start("memory = bytearray(b'x' * (64 << 20))"), phase,
+                               "--snapshot=stop", *self.backend, "-f", self.image)
         self.assertEqual([], os.listdir(self.memory))
 
     def save_where(self, megabytes, program, then=""):
