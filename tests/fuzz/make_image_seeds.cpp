@@ -86,6 +86,17 @@ Committed make_image(std::unique_ptr<ImageWriter> writer, bool delta)
     return check(writer->commit());
 }
 
+// So many extents that the tables are packed.
+void make_scattered(std::unique_ptr<ImageWriter> writer)
+{
+    const std::vector<uint8_t> page = pages(1, 1);
+    for (uint64_t i = 0; i < 140; i++) {
+        check(writer->add_pages(1, 100 + 3 * i, page));
+        check(writer->add_zero(1, 101 + 3 * i, 1));
+    }
+    check(writer->commit());
+}
+
 WriterOptions options(Packing packing)
 {
     return {.packing = packing, .package_blocks = 4, .synchronous = true, .index_part = 1};
@@ -112,6 +123,10 @@ int main(int argc, char **argv)
     WriterOptions as_delta = options(Packing::automatic);
     as_delta.base = BaseImage{base.id, base.checksum};
     make_image(check(ImageWriter::create(sink(seeds / "delta"), as_delta)), true);
+
+    WriterOptions scattered = options(Packing::lz4);
+    scattered.package_blocks = kMaxPackageBlocks;
+    make_scattered(check(ImageWriter::create(sink(seeds / "scattered"), scattered)));
 
     check(check(ImageWriter::create(sink(seeds / "empty"), options(Packing::raw)))->commit());
     ArchiveWriter archive(sink(seeds / "archive"));

@@ -36,8 +36,10 @@ inline constexpr size_t kWideSegmentData = 64 << 20; // the same of a wide one
 inline constexpr size_t kMaxSegmentExtents = 1536;
 inline constexpr size_t kMaxSegmentHead = 64 * 1024; // prefix, tables and padding of a segment
 inline constexpr size_t kMaxSegmentPackages = 256;
-inline constexpr uint16_t kWideSegmentVersion = 2; // of the record SEGMENT
-inline constexpr unsigned kMaxDeltaDepth = 256;    // images in a chain of bases
+inline constexpr uint16_t kWideSegmentVersion = 2;   // of the record SEGMENT
+inline constexpr uint16_t kPackedSegmentVersion = 3; // the same with packed tables
+inline constexpr uint16_t kPackedIndexVersion = 2;   // of the record INDEX_PART, with such
+inline constexpr unsigned kMaxDeltaDepth = 256;      // images in a chain of bases
 inline constexpr uint64_t kMaxPage = uint64_t(1) << 52;
 
 // What an image holds.

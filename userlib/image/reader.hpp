@@ -140,7 +140,10 @@ class Image
         size_t number = 0;
         std::unique_ptr<uint8_t[]> bytes; // none where mapped
         Bytes record;                     // whole, with its prefix
+        std::vector<uint8_t> unpacked;    // its tables, if they are packed
         IndexPart view;
+
+        uint64_t in_memory() const { return (bytes ? record.size() : 0) + unpacked.size(); }
     };
 
     static Result<std::unique_ptr<Image>> open(Source source, std::string name,

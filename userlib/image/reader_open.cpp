@@ -191,19 +191,18 @@ Result<const IndexPart *> Image::part(size_t number)
         return damaged(fmt::format("part {} of the index is damaged (checksum)", number));
     if (auto ok = prefix.check(); !ok)
         return ok.error();
-    auto view = IndexPart::parse(payload);
+    auto view = IndexPart::parse(payload, prefix.version, out->unpacked);
     if (!view)
         return view.error();
     if (PartEntry::describe(record, payload, *view) != parts_[number])
         return damaged(fmt::format("part {} of the index is not what the directory says", number));
     out->view = *view;
     out->record = *bytes;
-    uint64_t bytes_loaded = record.length;
+    uint64_t in_memory = out->in_memory();
     for (const auto &other : loaded_)
-        bytes_loaded += other->record.size();
-    while (!loaded_.empty() &&
-           (source_.mapped() ? loaded_.size() >= kMappedParts : bytes_loaded > kLoadedBytes)) {
-        bytes_loaded -= loaded_.front()->record.size();
+        in_memory += other->in_memory();
+    while (!loaded_.empty() && (loaded_.size() >= kMappedParts || in_memory > kLoadedBytes)) {
+        in_memory -= loaded_.front()->in_memory();
         loaded_.erase(loaded_.begin());
     }
     loaded_.push_back(std::move(out));

@@ -18,8 +18,10 @@ const char *pick(const char *const (&names)[N], E value)
 uint16_t known_version(RecordType type)
 {
     if (type == RecordType::segment)
-        return kWideSegmentVersion;
-    if (type > RecordType::segment && type <= RecordType::footer)
+        return kPackedSegmentVersion;
+    if (type == RecordType::index_part)
+        return kPackedIndexVersion;
+    if (type > RecordType::index_part && type <= RecordType::footer)
         return 1;
     uint16_t version = 0;
     with_record_type(type, [&]<class R>() { version = R::version; });

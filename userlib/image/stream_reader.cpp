@@ -165,7 +165,7 @@ Result<void> StreamReader::begin_segment(const RecordPrefix &prefix)
     std::array<uint8_t, SegmentHead::kFixed> fixed;
     if (auto ok = need(fixed); !ok)
         return ok;
-    auto size = SegmentHead::size(fixed, prefix.length);
+    auto size = SegmentHead::size(fixed, prefix.version, prefix.length);
     if (!size)
         return size.error();
     payload_.assign(fixed.begin(), fixed.end());
@@ -176,7 +176,8 @@ Result<void> StreamReader::begin_segment(const RecordPrefix &prefix)
         return damaged("a segment's head is damaged (checksum)");
     if (auto ok = prefix.check(); !ok)
         return ok;
-    auto head = SegmentHead::parse(payload_, payload, prefix.length, header_.package_blocks);
+    auto head = SegmentHead::parse(payload_, prefix.version, payload, prefix.length,
+                                   header_.package_blocks);
     if (!head)
         return head.error();
     if (head->first_block() != next_block_ || head->first_package() != next_package_ ||

@@ -6,91 +6,20 @@
 #include <cerrno>
 #include <fmt/format.h>
 
-#include "image/header.hpp"
-#include "image/little_endian.hpp"
+#include "image/table_entries.hpp"
 
 namespace cryo::image {
 
 namespace {
 
-constexpr size_t kSegmentPackageEntry = 24;
 constexpr size_t kPartEntry = 80;
 constexpr size_t kDirectoryFixed = 8;
-static_assert(kMaxSegmentPackages == kSegmentData / (kMinPackageBlocks * kPageSize));
-static_assert(kMaxSegmentPackages == kWideSegmentData / (kMaxPackageBlocks * kPageSize));
-
-constexpr uint64_t align_page(uint64_t n)
-{
-    return (n + kPageSize - 1) / kPageSize * kPageSize;
-}
-
-void put_digest(ByteWriter &to, const Digest &d)
-{
-    to.put(d.low);
-    to.put(d.high);
-}
-
-Digest get_digest(ByteReader &from)
-{
-    uint64_t low = from.get<uint64_t>();
-    return {low, from.get<uint64_t>()};
-}
-
-void put_extent(ByteWriter &to, const Extent &e)
-{
-    to.put(e.object);
-    to.put(static_cast<uint32_t>(e.kind));
-    to.put(e.page);
-    to.put(e.count);
-    to.put(e.source);
-}
-
-Extent get_extent(ByteReader &from)
-{
-    Extent e;
-    e.object = from.get<uint32_t>();
-    e.kind = static_cast<ExtentKind>(from.get<uint32_t>());
-    e.page = from.get<uint64_t>();
-    e.count = from.get<uint64_t>();
-    e.source = from.get<uint64_t>();
-    return e;
-}
-
-// Numbers that can be added without wrapping, kinds that we know.
-bool plausible(const Extent &e)
-{
-    if (e.page > kMaxPage || e.count == 0 || e.count > kMaxPage - e.page || e.source > kMaxPage)
-        return false;
-    if (e.kind == ExtentKind::zero)
-        return e.source == 0;
-    return e.kind == ExtentKind::data || e.kind == ExtentKind::base;
-}
-
-void put_package_tail(ByteWriter &to, const Package &p)
-{
-    to.put(p.stored);
-    to.put(static_cast<uint32_t>(p.codec)); // one byte and three that are zero
-    put_digest(to, p.checksum);
-}
-
-// A codec that we know, and a size that can be.
-bool plausible_package(uint32_t stored, uint32_t codec)
-{
-    return codec < kCodecCount && stored > 0 && stored <= kMaxPackageBlocks * kPageSize;
-}
-
-bool get_package_tail(ByteReader &from, Package &p)
-{
-    p.stored = from.get<uint32_t>();
-    auto codec = from.get<uint32_t>();
-    p.codec = static_cast<Codec>(codec);
-    p.checksum = get_digest(from);
-    return plausible_package(p.stored, codec);
-}
 
 // Where the fields of a package are in its entry of the index.
 constexpr size_t kStoredAt = 8;
 constexpr size_t kCodecAt = 12;
+// Where the size of the frame is in the payload.
+constexpr size_t kPackedAt = 20;
 
 } // namespace
 
@@ -100,127 +29,10 @@ bool Extent::continues_with(const Extent &next) const
            (kind == ExtentKind::zero || source + count == next.source);
 }
 
-uint64_t package_start(uint64_t end_of_previous, Codec codec)
-{
-    return codec == Codec::raw ? align_page(end_of_previous) : end_of_previous;
-}
-
-size_t segment_tables(size_t packages, size_t extents)
-{
-    return kPrefixSize + SegmentHead::kFixed + packages * kSegmentPackageEntry +
-           extents * IndexPart::kExtentEntry;
-}
-
-// SEGMENT payload: u64 first block, u64 first package, u32 packages, u32 extents, u32 size of the
-// head, u32 zero; packages of 24 bytes; extents of 32 bytes; zeros; then the data.
-size_t encode_segment_head(uint64_t offset, uint64_t first_block, uint64_t first_package,
-                           std::span<Package> packages, std::span<const Extent> extents,
-                           uint64_t data_size, MutableBytes out, size_t wide)
-{
-    size_t tables = segment_tables(packages.size(), extents.size());
-    // The data begins on a page boundary of the image. Without data there is nothing to align.
-    size_t total = wide != 0          ? wide
-                   : packages.empty() ? tables
-                                      : size_t(align_page(offset + tables) - offset);
-
-    ByteWriter to(out.subspan(kPrefixSize));
-    to.put(first_block);
-    to.put(first_package);
-    to.put(uint32_t(packages.size()));
-    to.put(uint32_t(extents.size()));
-    to.put(uint32_t(total - kPrefixSize));
-    to.put(uint32_t(0));
-    uint64_t end = offset + total;
-    for (Package &p : packages) {
-        p.offset = package_start(end, p.codec);
-        end = p.offset + p.stored;
-        put_package_tail(to, p);
-    }
-    for (const Extent &e : extents)
-        put_extent(to, e);
-    to.zeros(total - kPrefixSize - to.size());
-    assert(to.ok() && end == offset + total + data_size);
-
-    RecordPrefix prefix{
-        .type = RecordType::segment, .flags = kRequired, .length = total - kPrefixSize + data_size};
-    if (wide != 0) {
-        prefix.version = kWideSegmentVersion;
-        prefix.flags |= kRequiredVersion;
-    }
-    std::ranges::copy(prefix.encode(to.written()), out.begin());
-    return total;
-}
-
-Result<size_t> SegmentHead::size(std::span<const uint8_t, kFixed> fixed, uint64_t payload_size)
-{
-    ByteReader from(Bytes(fixed).subspan(16));
-    uint64_t packages = from.get<uint32_t>();
-    uint64_t extents = from.get<uint32_t>();
-    uint64_t size = from.get<uint32_t>();
-    uint64_t tables = kFixed + packages * kSegmentPackageEntry + extents * IndexPart::kExtentEntry;
-    if (packages > kMaxSegmentPackages || extents > kMaxSegmentExtents || size < tables ||
-        size > kMaxSegmentHead || size > payload_size)
-        return damaged("a segment's head has an impossible size");
-    if (payload_size - size > kWideSegmentData + kMaxSegmentPackages * kPageSize)
-        return damaged(fmt::format("a segment claims {} bytes of data", payload_size - size));
-    return size_t(size);
-}
-
-Result<SegmentHead> SegmentHead::parse(Bytes head, uint64_t payload_offset, uint64_t payload_size,
-                                       uint32_t package_blocks)
-{
-    if (head.size() < kFixed)
-        return damaged("a segment is too short");
-    auto total = size(head.first<kFixed>(), payload_size);
-    if (!total)
-        return total.error();
-    if (*total != head.size())
-        return damaged("a segment's head has another size than it says");
-    ByteReader from(head);
-    SegmentHead out;
-    out.first_block_ = from.get<uint64_t>();
-    out.first_package_ = from.get<uint64_t>();
-    auto packages = from.get<uint32_t>();
-    auto extents = from.get<uint32_t>();
-    from.get<uint32_t>();
-    if (from.get<uint32_t>() || out.first_block_ > kMaxPage || out.first_package_ > kMaxPage)
-        return damaged("a segment's head has impossible numbers");
-
-    out.packages_.resize(packages);
-    uint64_t end = payload_offset + head.size();
-    for (Package &p : out.packages_) {
-        if (!get_package_tail(from, p))
-            return damaged("a segment's head has an impossible package");
-        p.offset = package_start(end, p.codec);
-        end = p.offset + p.stored;
-    }
-    if (end != payload_offset + payload_size)
-        return damaged("a segment's packages do not fill its data");
-    out.extents_.resize(extents);
-    for (Extent &e : out.extents_) {
-        e = get_extent(from);
-        if (!plausible(e))
-            return damaged("a segment's head has an impossible extent");
-        if (e.kind != ExtentKind::data)
-            continue;
-        if (e.source != out.first_block_ + out.block_count_)
-            return damaged("a segment's blocks are not in order");
-        out.block_count_ += e.count;
-    }
-    // Every package is full but perhaps the last one.
-    if ((out.block_count_ + package_blocks - 1) / package_blocks != packages ||
-        out.first_block_ != out.first_package_ * package_blocks)
-        return damaged("a segment's extents do not match its packages");
-    Bytes rest = from.bytes(from.left());
-    if (!std::all_of(rest.begin(), rest.end(), [](uint8_t b) { return b == 0; }))
-        return damaged("a segment's head has bytes that should be zero");
-    return out;
-}
-
-// INDEX_PART payload: u64 first package, u32 segments, u32 packages, u32 extents, u32 zero;
-// segments of 16 bytes, packages of 32, extents of 32, the latter in ascending order of (object,
-// page).
-Result<IndexPart> IndexPart::parse(Bytes payload)
+// INDEX_PART payload: u64 first package, u32 segments, u32 packages, u32 extents, u32 size of the
+// frame, if packed; segments of 16 bytes, packages of 32, extents of 32, the latter in ascending
+// order of (object, page).
+Result<IndexPart> IndexPart::parse(Bytes payload, uint16_t version, std::vector<uint8_t> &unpacked)
 {
     ByteReader from(payload);
     IndexPart out;
@@ -228,12 +40,22 @@ Result<IndexPart> IndexPart::parse(Bytes payload)
     uint64_t segments = from.get<uint32_t>();
     uint64_t packages = from.get<uint32_t>();
     uint64_t extents = from.get<uint32_t>();
-    uint32_t zero = from.get<uint32_t>();
+    uint32_t packed = from.get<uint32_t>();
+    uint64_t size = segments * kSegmentEntry + packages * kPackageEntry + extents * kExtentEntry;
+    if (!from.ok() || (packed != 0 && version < kPackedIndexVersion) ||
+        from.left() != (packed != 0 ? packed : size) || size > kMaxRecord - kFixed ||
+        out.first_package_ > kMaxPage)
+        return damaged("a part of the index has another size than it says");
+    if (packed != 0) {
+        auto tables = unpack_tables(from.bytes(packed), size);
+        if (!tables)
+            return tables.error();
+        unpacked = std::move(*tables);
+        from = ByteReader(unpacked);
+    }
     out.segments_ = from.bytes(segments * kSegmentEntry);
     out.packages_ = from.bytes(packages * kPackageEntry);
     out.extents_ = from.bytes(extents * kExtentEntry);
-    if (!from.ok() || !from.at_end() || zero || out.first_package_ > kMaxPage)
-        return damaged("a part of the index has another size than it says");
 
     for (size_t at = 0; at < out.packages_.size(); at += kPackageEntry) {
         const uint8_t *entry = out.packages_.data() + at;
@@ -371,6 +193,17 @@ Result<std::vector<uint8_t>> IndexBuilder::take()
     packages_.clear();
     extents_.clear();
     return payload;
+}
+
+Bytes pack_index_part(Packer &packer, Bytes payload, std::vector<uint8_t> &packed)
+{
+    const Bytes frame = pack_tables(packer, payload.subspan(IndexPart::kFixed));
+    if (frame.empty())
+        return {};
+    packed.assign(payload.begin(), payload.begin() + IndexPart::kFixed);
+    store_le(packed.data() + kPackedAt, uint32_t(frame.size()));
+    packed.insert(packed.end(), frame.begin(), frame.end());
+    return packed;
 }
 
 PartEntry PartEntry::describe(const ByteRange &record, Bytes payload, const IndexPart &part)

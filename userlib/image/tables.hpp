@@ -4,7 +4,7 @@
 // those parts. Each has a view that reads it in place after one check of everything, and what a
 // writer needs to make it.
 //
-//     Result<IndexPart> part = IndexPart::parse(payload);
+//     Result<IndexPart> part = IndexPart::parse(payload, prefix.version, unpacked);
 //     if (auto e = part->find(object, page)) ...
 #pragma once
 
@@ -13,6 +13,7 @@
 
 #include "base/result.hpp"
 #include "image/checksum.hpp"
+#include "image/codec.hpp"
 
 namespace cryo::image {
 
@@ -58,11 +59,13 @@ class SegmentHead
   public:
     static constexpr size_t kFixed = 32; // bytes before the tables
 
-    // `payload_offset` is where the payload begins in the image, `package_blocks` the header's Q.
-    static Result<SegmentHead> parse(Bytes head, uint64_t payload_offset, uint64_t payload_size,
-                                     uint32_t package_blocks);
+    // `version` and `payload_size` are the record's, `payload_offset` is where the payload begins
+    // in the image, `package_blocks` the header's Q.
+    static Result<SegmentHead> parse(Bytes head, uint16_t version, uint64_t payload_offset,
+                                     uint64_t payload_size, uint32_t package_blocks);
     // The head's whole size, tables and padding, from its first bytes.
-    static Result<size_t> size(std::span<const uint8_t, kFixed> fixed, uint64_t payload_size);
+    static Result<size_t> size(std::span<const uint8_t, kFixed> fixed, uint16_t version,
+                               uint64_t payload_size);
 
     uint64_t first_block() const { return first_block_; }
     uint64_t first_package() const { return first_package_; }
@@ -82,12 +85,21 @@ class SegmentHead
 // Bytes of a record SEGMENT up to the end of its tables.
 size_t segment_tables(size_t packages, size_t extents);
 
-// Writes a record SEGMENT up to its data, and computes the packages' offsets. Returns the bytes
-// used in `out`, a multiple of the page size beyond `offset`. `wide`: so many bytes, of a wide
-// segment.
-size_t encode_segment_head(uint64_t offset, uint64_t first_block, uint64_t first_package,
-                           std::span<Package> packages, std::span<const Extent> extents,
-                           uint64_t data_size, MutableBytes out, size_t wide = 0);
+// A segment that is to be written.
+struct SegmentToWrite {
+    uint64_t offset; // in the image
+    uint64_t first_block, first_package;
+    std::span<Package> packages; // their offsets are found out
+    std::span<const Extent> extents;
+    uint64_t data_size;
+};
+
+// Writes a record SEGMENT up to its data. Returns the bytes used in `out`, so that the data begins
+// on a page boundary of the image. With a packer the tables are packed where that makes it shorter.
+size_t encode_segment_head(const SegmentToWrite &segment, MutableBytes out,
+                           Packer *packer = nullptr);
+// The same in exactly so many bytes, of a wide segment.
+void encode_wide_head(const SegmentToWrite &segment, MutableBytes out);
 
 // Where a package starts after another one ended: raw ones on a page boundary.
 uint64_t package_start(uint64_t end_of_previous, Codec codec);
@@ -95,8 +107,9 @@ uint64_t package_start(uint64_t end_of_previous, Codec codec);
 class IndexPart
 {
   public:
-    // Checks sizes, order and reserved bytes. The payload must outlive the view.
-    static Result<IndexPart> parse(Bytes payload);
+    // Checks sizes, order and reserved bytes. The payload must outlive the view, and so must
+    // `unpacked`, which has the tables if they are packed.
+    static Result<IndexPart> parse(Bytes payload, uint16_t version, std::vector<uint8_t> &unpacked);
 
     uint64_t first_package() const { return first_package_; }
     size_t segment_count() const { return segments_.size() / kSegmentEntry; }
@@ -145,6 +158,9 @@ class IndexBuilder
     std::vector<Package> packages_;
     std::vector<Extent> extents_;
 };
+
+// The payload of version kPackedIndexVersion, in `packed`; nothing where it is no shorter.
+Bytes pack_index_part(Packer &packer, Bytes payload, std::vector<uint8_t> &packed);
 
 // What the directory says about one part of the index.
 struct PartEntry {

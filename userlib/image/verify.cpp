@@ -138,8 +138,8 @@ void Verifier::segment(size_t part_number, size_t number)
     RecordPrefix prefix = RecordPrefix::decode(start->first<kPrefixSize>());
     if (prefix.type != RecordType::segment || prefix.length != place.length - kPrefixSize)
         return bad("what the index calls a segment is none");
-    auto size =
-        SegmentHead::size(start->subspan(kPrefixSize).first<SegmentHead::kFixed>(), prefix.length);
+    auto size = SegmentHead::size(start->subspan(kPrefixSize).first<SegmentHead::kFixed>(),
+                                  prefix.version, prefix.length);
     if (!size)
         return bad(size.error().text());
     auto bytes = image_.source_.fetch(image_.start_ + payload, *size, head_);
@@ -149,7 +149,8 @@ void Verifier::segment(size_t part_number, size_t number)
         return bad("a segment's head is damaged (checksum)");
     if (auto ok = prefix.check(); !ok)
         return bad(ok.error().text());
-    auto head = SegmentHead::parse(*bytes, payload, prefix.length, image_.header_.package_blocks);
+    auto head = SegmentHead::parse(*bytes, prefix.version, payload, prefix.length,
+                                   image_.header_.package_blocks);
     if (!head)
         return bad(head.error().text());
     if (head->first_block() != next_block_ || head->first_package() != next_package_)

@@ -140,11 +140,11 @@ class ImageWriter
     Result<void> widen(Batch &batch);
     Result<void> end_wide();
     Result<void> output_index_part();
-    Result<std::vector<uint8_t>> take_index_part(uint64_t offset);
+    Result<void> note_index_part(uint64_t offset, Bytes stored, Bytes payload);
     Result<void> output_end();
     Result<void> append(Bytes bytes);
     Result<void> append_covered(Bytes bytes); // bytes that the footer's checksum covers
-    Result<void> append_record(RecordType type, Bytes payload);
+    Result<void> append_record(RecordPrefix prefix, Bytes payload);
     Result<void> append_pages(MutableBytes aligned);
     Result<void> flush(MutableBytes pages);
 
@@ -182,6 +182,7 @@ class ImageWriter
     std::atomic<uint64_t> offset_ = 0; // in the image, of the next byte
     Hasher covered_;
     IndexBuilder index_;
+    Packer table_packer_ = Packer(Packing::zstd);
     std::vector<PartEntry> parts_;
 
     // A wide segment that is being written. Its head, zeros so far, is written at its end.

@@ -40,8 +40,13 @@ Result<void> ImageWriter::output_segment(Batch &batch)
 {
     uint8_t head[kMaxSegmentHead];
     uint64_t start = offset_;
-    size_t size = encode_segment_head(start, batch.first_block, footer_.packages, batch.packages,
-                                      batch.extents, batch.stored, head);
+    size_t size = encode_segment_head({.offset = start,
+                                       .first_block = batch.first_block,
+                                       .first_package = footer_.packages,
+                                       .packages = batch.packages,
+                                       .extents = batch.extents,
+                                       .data_size = batch.stored},
+                                      head, &table_packer_);
     if (auto ok = append(Bytes(head).first(size)); !ok)
         return ok;
     if (batch.memory)
@@ -56,25 +61,34 @@ Result<void> ImageWriter::output_segment(Batch &batch)
 
 Result<void> ImageWriter::output_index_part()
 {
-    auto payload = take_index_part(offset_);
-    if (!payload)
-        return payload.error();
-    return append_record(RecordType::index_part, *payload);
-}
-
-// The part that stands at this offset.
-Result<std::vector<uint8_t>> ImageWriter::take_index_part(uint64_t offset)
-{
     auto payload = index_.take();
     if (!payload)
-        return payload;
-    auto part = IndexPart::parse(*payload);
+        return payload.error();
+    std::vector<uint8_t> packed;
+    const Bytes shorter = pack_index_part(table_packer_, *payload, packed);
+    const bool plain = shorter.empty();
+    const Bytes stored = plain ? Bytes(*payload) : shorter;
+    if (auto ok = note_index_part(offset_, stored, *payload); !ok)
+        return ok;
+    RecordPrefix prefix{.type = RecordType::index_part, .flags = kRequired};
+    if (!plain) {
+        prefix.version = kPackedIndexVersion;
+        prefix.flags |= kRequiredVersion;
+    }
+    return append_record(prefix, stored);
+}
+
+// For the directory: the part that stands at this offset, as it is stored and unpacked.
+Result<void> ImageWriter::note_index_part(uint64_t offset, Bytes stored, Bytes payload)
+{
+    std::vector<uint8_t> none;
+    auto part = IndexPart::parse(payload, 1, none);
     if (!part)
         return part.error();
     if (parts_.size() == kMaxParts)
         return Error(EFBIG, "the image needs a larger index than the format can hold");
-    parts_.push_back(PartEntry::describe({offset, kPrefixSize + payload->size()}, *payload, *part));
-    return payload;
+    parts_.push_back(PartEntry::describe({offset, kPrefixSize + stored.size()}, stored, *part));
+    return {};
 }
 
 // Index, directory, padding, footer.
@@ -86,7 +100,9 @@ Result<void> ImageWriter::output_end()
         if (auto ok = output_index_part(); !ok)
             return ok;
     footer_.directory = offset_;
-    if (auto ok = append_record(RecordType::directory, encode_directory(parts_)); !ok)
+    if (auto ok = append_record({.type = RecordType::directory, .flags = kRequired},
+                                encode_directory(parts_));
+        !ok)
         return ok;
     footer_.directory_length = offset_ - footer_.directory;
 
@@ -95,7 +111,7 @@ Result<void> ImageWriter::output_end()
         if (gap < kPrefixSize)
             gap += kPageSize;
         std::vector<uint8_t> zeros(gap - kPrefixSize);
-        if (auto ok = append_record(RecordType::padding, zeros); !ok)
+        if (auto ok = append_record({.type = RecordType::padding, .flags = kRequired}, zeros); !ok)
             return ok;
     }
     footer_.id = header_.id;
@@ -105,9 +121,9 @@ Result<void> ImageWriter::output_end()
     return flush({});
 }
 
-Result<void> ImageWriter::append_record(RecordType type, Bytes payload)
+Result<void> ImageWriter::append_record(RecordPrefix prefix, Bytes payload)
 {
-    RecordPrefix prefix{.type = type, .flags = kRequired, .length = payload.size()};
+    prefix.length = payload.size();
     if (auto ok = append_covered(prefix.encode(payload)); !ok)
         return ok;
     return append_covered(payload);

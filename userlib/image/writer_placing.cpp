@@ -12,6 +12,21 @@
 
 namespace cryo::image {
 
+namespace {
+
+// Its tables stay as they are: how long they are must be known before their checksums.
+SegmentToWrite placed_segment(Batch &segment, uint64_t start, uint64_t first_package)
+{
+    return {.offset = start,
+            .first_block = segment.first_block,
+            .first_package = first_package,
+            .packages = segment.packages,
+            .extents = segment.extents,
+            .data_size = segment.stored};
+}
+
+} // namespace
+
 // The output stage has written all that came before, and its side is ours until check_placed().
 Result<void> ImageWriter::begin_placing()
 {
@@ -66,8 +81,7 @@ Result<uint64_t> ImageWriter::place_pages(uint32_t object, std::span<const PageR
     }
     uint8_t head[kMaxSegmentHead];
     const size_t size =
-        encode_segment_head(placed.start, segment.first_block, placed.first_package,
-                            segment.packages, segment.extents, segment.stored, head);
+        encode_segment_head(placed_segment(segment, placed.start, placed.first_package), head);
     offset_ += size + segment.stored;
     footer_.packages += segment.packages.size();
     footer_.stored += segment.stored;
@@ -99,11 +113,10 @@ Result<void> ImageWriter::check_placed()
         if (!ok || !placed.has_part)
             continue;
         const uint64_t at = placed.segment.packages.back().offset + header_.package_bytes();
-        auto payload = take_index_part(at);
-        if (!payload) {
-            ok = payload.error();
+        auto payload = index_.take();
+        ok = payload ? note_index_part(at, *payload, *payload) : payload.error();
+        if (!ok)
             continue;
-        }
         RecordPrefix prefix{
             .type = RecordType::index_part, .flags = kRequired, .length = payload->size()};
         const auto encoded = prefix.encode(*payload);
@@ -138,9 +151,7 @@ Result<void> ImageWriter::check_segment(Batch &segment, uint64_t start, uint64_t
     if (options_.find_zero_pages)
         make_holes(data, at);
     uint8_t head[kMaxSegmentHead];
-    const size_t size =
-        encode_segment_head(start, segment.first_block, first_package, segment.packages,
-                            segment.extents, segment.stored, head);
+    const size_t size = encode_segment_head(placed_segment(segment, start, first_package), head);
     assert(start + size == at);
     if (auto ok = file.write_at(start, Bytes(head).first(size)); !ok)
         return ok;

@@ -89,8 +89,13 @@ Result<void> ImageWriter::end_wide()
         return {};
     Wide wide = *std::exchange(wide_, std::nullopt);
     const MutableBytes pages = pending_->data().subspan(head_at, wide.skip + wide.head);
-    encode_segment_head(wide.start, wide.first_block, wide.first_package, wide.packages,
-                        wide.extents, wide.stored, pages.subspan(wide.skip), wide.head);
+    encode_wide_head({.offset = wide.start,
+                      .first_block = wide.first_block,
+                      .first_package = wide.first_package,
+                      .packages = wide.packages,
+                      .extents = wide.extents,
+                      .data_size = wide.stored},
+                     pages.subspan(wide.skip));
     if (auto ok = sink_->rewrite(wide.start - wide.skip, pages); !ok)
         return ok;
     index_.add_segment({wide.start, wide.head + wide.stored}, wide.packages, wide.extents);

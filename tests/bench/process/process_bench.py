@@ -141,6 +141,10 @@ class Bench:
                 samples.add("told", done["stopped_ns"] / 1e6)
                 samples.add("durable", done["wall_ns"] / 1e6)
                 samples.add("size", os.stat(image).st_size)
+            program.change(every)
+            self.cryo.checkpoint(program, "raw", "--delta=incremental", "--compress=none", "--base", images[-1])
+            raw = os.stat("raw").st_size
+            remove("raw")
             program.check()
         reap()
         back = self.cryo.restart(images[-1])
@@ -157,6 +161,9 @@ class Bench:
                         at_most=0.12 if share == 5 else None,
                         remark=f"{samples.median('durable'):.0f} of {samples.median('all'):.0f} ms, "
                                f"{samples.median('size') / MIB:.1f} MiB")
+        if share == 5:
+            self.table.line(f"{name}: bytes beside those of the pages", raw * every / (mib * MIB),
+                            at_most=1.02, remark="not compressed")
 
     # The method that Cryo plans, beside each single one
 
