@@ -164,6 +164,7 @@ class Member
     };
     static bool is_frozen(const image::Region &region);
     Result<Contents> look_at_contents(const Tracker &tracker, const std::vector<Run> &clean) const;
+    std::vector<Run> places_of_agent(const Tracker &tracker) const;
     Result<std::vector<Run>> copy_changed(Tracker &tracker, Stage &stage, std::vector<Run> changed,
                                           std::vector<Run> unchanged);
     std::vector<Run> parts_seen(const Tracker &tracker,

@@ -62,20 +62,46 @@ Result<Member::Contents> Member::look_at_contents(const Tracker &tracker,
     return found;
 }
 
+// Where the agent may write while the program stands still: below where the threads stand, beside
+// what each has for itself, to its own memory. Whatever is small counts.
+std::vector<Run> Member::places_of_agent(const Tracker &tracker) const
+{
+    constexpr uint64_t small = 4 << 20, below = 1 << 20, above = 64 << 10;
+    constexpr size_t many_threads = 256;
+    const auto around = [](uint64_t address, uint64_t before, uint64_t after) {
+        return Run{std::max(address, before) / 4096 * 4096 - before / 4096 * 4096,
+                   (address + after) / 4096 * 4096};
+    };
+    std::vector<Run> places;
+    for (const Run &mapping : tracker.watched()) {
+        if (mapping.end - mapping.start <= small || d_.threads.size() > many_threads)
+            places.push_back(mapping);
+    }
+    for (const image::Thread &thread : d_.threads) {
+        places.push_back(around(thread.sp, below, above));
+        places.push_back(around(thread.fs_base, below, above));
+        places.push_back(around(thread.altstack_sp, 0, thread.altstack_size + 4096));
+    }
+    places.push_back(around(tracker.mark(), small, small));
+    return in_order(std::move(places));
+}
+
 // A page that was unchanged until the agent wrote to it, on a stack, is copied in the next turn.
 // One that is copied already need not be again: what the agent writes lies below where the threads
-// stand, and is of no use to anybody.
+// stand, and is of no use to anybody. Nobody else writes while they stand still, and so the rest of
+// the memory, of whatever size, need not be looked through once more.
 Result<std::vector<Run>> Member::copy_changed(Tracker &tracker, Stage &stage,
                                               std::vector<Run> changed, std::vector<Run> unchanged)
 {
     constexpr int most_times = 3;
+    const std::vector<Run> places = places_of_agent(tracker);
     for (int i = 0; i < most_times; i++) {
         if (Result<void> taken = stage.take(*session_, changed); !taken)
             return taken.error();
-        Result<std::vector<Run>> still = tracker.clean();
-        if (!still)
-            return still.error();
-        changed = without(unchanged, *still);
+        Result<std::vector<Run>> written = tracker.written(places);
+        if (!written)
+            return written.error();
+        changed = common_part(unchanged, *written);
         if (changed.empty())
             return unchanged;
         unchanged = without(unchanged, changed);

@@ -145,30 +145,33 @@ int PageMap::scan_written(const Run &within, std::vector<Run> &runs) const
 }
 
 // Half of what is large is looked through by another thread. Its list should not have to grow: it
-// would take memory that it does not have yet.
+// would take memory that it does not have yet. Nor is it waited for until the thread has ended,
+// which may be in the stop, and takes as long as looking through half a GiB.
 Result<std::vector<Run>> PageMap::written(uint64_t start, uint64_t end) const
 {
     constexpr uint64_t large = 1 << 30;
     constexpr size_t usual = 2048;
     std::vector<Run> runs, behind;
-    std::future<int> other;
+    std::future<void> other;
+    int error = 0, others = 0;
     uint64_t middle = end;
     if (end - start >= large && std::thread::hardware_concurrency() > 1) {
         middle = start + (end - start) / 2 / table * table;
         behind.reserve(usual);
         try {
             other = std::async(std::launch::async, [&] {
-                return scan_written({middle, end}, behind);
+                others = scan_written({middle, end}, behind);
             });
         } catch (const std::system_error &) { // no more threads are allowed
             middle = end;
         }
     }
-    int error = scan_written({start, middle}, runs);
+    error = scan_written({start, middle}, runs);
     if (other.valid()) {
-        const int others = other.get();
-        error = error != 0 ? error : others;
+        other.wait();
+        past_.push_back(std::move(other));
     }
+    error = error != 0 ? error : others;
     if (error != 0)
         return Error::from_errno("looking for written pages", error);
     for (const Run &run : behind)

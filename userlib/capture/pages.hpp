@@ -10,6 +10,8 @@
 #include "capture/runs.hpp"
 #include "image/writer.hpp"
 
+#include <future>
+
 namespace cryo::capture {
 
 class Frozen;
@@ -63,6 +65,7 @@ class PageMap
     Result<std::vector<Run>> read(uint64_t start, uint64_t end, const Is &is) const;
 
     Fd fd_;
+    mutable std::vector<std::future<void>> past_; // threads that have done their part
 };
 
 // The same for the address space of an image that is, or may become, one of a chain of deltas.

@@ -30,19 +30,34 @@ std::vector<Run> common_part(const std::vector<Run> &a, const std::vector<Run> &
     return without(a, without(a, b));
 }
 
-std::vector<Run> united(const std::vector<Run> &a, const std::vector<Run> &b)
+namespace {
+
+std::vector<Run> joined(const std::vector<Run> &ascending)
 {
-    std::vector<Run> all;
-    all.reserve(a.size() + b.size());
-    std::ranges::merge(a, b, std::back_inserter(all), {}, &Run::start, &Run::start);
     std::vector<Run> joined;
-    for (const Run &run : all) {
+    for (const Run &run : ascending) {
         if (!joined.empty() && run.start <= joined.back().end)
             joined.back().end = std::max(joined.back().end, run.end);
         else
             joined.push_back(run);
     }
     return joined;
+}
+
+} // namespace
+
+std::vector<Run> united(const std::vector<Run> &a, const std::vector<Run> &b)
+{
+    std::vector<Run> all;
+    all.reserve(a.size() + b.size());
+    std::ranges::merge(a, b, std::back_inserter(all), {}, &Run::start, &Run::start);
+    return joined(all);
+}
+
+std::vector<Run> in_order(std::vector<Run> runs)
+{
+    std::ranges::sort(runs, {}, &Run::start);
+    return joined(runs);
 }
 
 std::vector<Run> inside(const std::vector<Run> &runs, uint64_t start, uint64_t end)

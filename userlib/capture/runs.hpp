@@ -17,6 +17,8 @@ struct Run {
 std::vector<Run> without(const std::vector<Run> &a, const std::vector<Run> &b);
 std::vector<Run> common_part(const std::vector<Run> &a, const std::vector<Run> &b);
 std::vector<Run> united(const std::vector<Run> &a, const std::vector<Run> &b);
+// Such a list of any runs.
+std::vector<Run> in_order(std::vector<Run> runs);
 // Those between two addresses that none of them crosses.
 std::vector<Run> inside(const std::vector<Run> &runs, uint64_t start, uint64_t end);
 // Those of that part, cut off at its ends.

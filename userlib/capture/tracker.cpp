@@ -76,6 +76,20 @@ class WriteProtection final : public Tracker
         return all;
     }
 
+    Result<std::vector<Run>> written(const std::vector<Run> &places) override
+    {
+        std::vector<Run> all;
+        for (const Seen &seen : seen_) {
+            for (const Run &place : part_of(places, seen.mapping)) {
+                Result<std::vector<Run>> written = map_.written(place.start, place.end);
+                if (!written)
+                    return written;
+                all.insert(all.end(), written->begin(), written->end());
+            }
+        }
+        return all;
+    }
+
     const Seen *seen(const Run &mapping) const override
     {
         const auto at = std::ranges::lower_bound(seen_, mapping.start, {},

@@ -69,6 +69,11 @@ class Tracker
     virtual Result<void> copied(Frozen & /*copy*/) { return {}; }
     // The pages that were not written from the time before until now, ascending.
     virtual Result<std::vector<Run>> clean() = 0;
+    // What was written at these places since arm(). Where no copy is needed for that.
+    virtual Result<std::vector<Run>> written(const std::vector<Run> & /*places*/)
+    {
+        return std::vector<Run>();
+    }
     // Pages that the next image has to read, whatever clean() says then.
     virtual const std::vector<Run> &unsure() const;
     // What arm() saw of a mapping that was watched before; null of any other.

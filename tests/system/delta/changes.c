@@ -13,6 +13,7 @@
 #include <libcr.h>
 #include <linux/io_uring.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +46,7 @@ static unsigned char *private; /* of a file */
 static unsigned char *stack;   /* of main */
 static unsigned char *grown;   /* by mremap */
 static unsigned char *guarded; /* half, some of them not to be touched */
+static unsigned char *aside;   /* on the stack of a thread, in the midst of other memory */
 static size_t heap_pages, grown_pages;
 
 static void need(int good, const char *what)
@@ -111,6 +113,7 @@ static uint64_t sum_of_all(void)
     sum = add(sum, shared, few);
     sum = add(sum, private, few);
     sum = add(sum, stack, few);
+    sum = add(sum, aside, aside != NULL ? few : 0);
     sum = add_guarded(sum);
     return add(sum, grown, grown_pages);
 }
@@ -198,6 +201,49 @@ static void *by_thread(void *seed)
 {
     fill(area, few, *(uint64_t *)seed);
     return NULL;
+}
+
+static int to_aside[2], from_aside[2];
+
+/* Its stack changes with each order, and so does its stack for signals, which nobody uses. */
+static void *stand_aside(void *stack_for_signals)
+{
+    unsigned char on_stack[few * page];
+    uint64_t seed;
+    const stack_t other = {.ss_sp = stack_for_signals, .ss_size = 16 * (size_t)page};
+    need(sigaltstack(&other, NULL) == 0, "sigaltstack");
+    aside = on_stack;
+    for (;;) {
+        ssize_t n = read(to_aside[0], &seed, sizeof(seed));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n != sizeof(seed))
+            return NULL;
+        fill(on_stack, few, seed);
+        need(write(from_aside[1], &seed, sizeof(seed)) == sizeof(seed), "write");
+    }
+}
+
+static void by_thread_aside(uint64_t seed)
+{
+    if (aside == NULL) {
+        const size_t much = 4096, size = 64 * (size_t)page;
+        unsigned char *memory = map(much, MAP_PRIVATE | MAP_ANONYMOUS);
+        fill(memory, much, 8);
+        pthread_attr_t attributes;
+        pthread_t thread;
+        need(pipe(to_aside) == 0 && pipe(from_aside) == 0, "pipe");
+        pthread_attr_init(&attributes);
+        pthread_attr_setstack(&attributes, memory + much / 2 * page, size);
+        need(pthread_create(&thread, &attributes, stand_aside, memory + much / 4 * page) == 0,
+             "pthread_create");
+    }
+    need(write(to_aside[1], &seed, sizeof(seed)) == sizeof(seed), "write");
+    ssize_t n;
+    do {
+        n = read(from_aside[0], &seed, sizeof(seed));
+    } while (n < 0 && errno == EINTR);
+    need(n == sizeof(seed), "read");
 }
 
 /* Where whole tables of pages begin. */
@@ -304,6 +350,8 @@ static int obey(const char *way, uint64_t seed)
         pthread_t thread;
         need(pthread_create(&thread, NULL, by_thread, &seed) == 0, "pthread_create");
         pthread_join(thread, NULL);
+    } else if (strcmp(way, "aside") == 0) {
+        by_thread_aside(seed);
     } else if (strcmp(way, "huge") == 0) {
         huge[mix(seed) % huge_pages * page] ^= 1;
     } else if (strcmp(way, "huge_all") == 0) {

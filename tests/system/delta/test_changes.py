@@ -33,7 +33,7 @@ WAYS = ["none", "apart", "none", "apart_dropped", "apart", "drop", "none", "stor
         "page_out", "drop", "page_out", "grow", "grow", "shrink", "grow", "drop", "drop_and_fill",
         "free_and_fill", "unmap", "protect", "guard", "fork", "thread", "huge", "collapse", "huge_all",
         "huge", "brk", "brk", "brk_again", "shared", "private", "stack", "dontfork", "store",
-        "dofork", "store", "none"]
+        "dofork", "store", "aside", "none", "store", "aside", "none", "aside", "store", "none"]
 
 
 def tool(name):
