@@ -8,12 +8,13 @@
  * SEED" changes much at once, and does the other in a callback of the next checkpoint, so that its
  * answer is of no use. The last line is "end"; one that is not understood ends it with 2.
  */
+#include "changes.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <libcr.h>
 #include <linux/io_uring.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { page = 4096, pages = 256, half = pages / 2, huge_pages = 1024, few = 3 };
+enum { pages = 256, half = pages / 2, huge_pages = 1024 };
 
 #ifndef MADV_PAGEOUT
 #define MADV_PAGEOUT 21
@@ -46,10 +47,9 @@ static unsigned char *private; /* of a file */
 static unsigned char *stack;   /* of main */
 static unsigned char *grown;   /* by mremap */
 static unsigned char *guarded; /* half, some of them not to be touched */
-static unsigned char *aside;   /* on the stack of a thread, in the midst of other memory */
 static size_t heap_pages, grown_pages;
 
-static void need(int good, const char *what)
+void need(int good, const char *what)
 {
     if (good)
         return;
@@ -57,7 +57,7 @@ static void need(int good, const char *what)
     exit(1);
 }
 
-static void *map(size_t count, int flags)
+void *map(size_t count, int flags)
 {
     void *memory = mmap(NULL, count * page, PROT_READ | PROT_WRITE, flags, -1, 0);
     need(memory != MAP_FAILED, "mmap");
@@ -73,7 +73,7 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-static void fill(unsigned char *to, size_t count, uint64_t seed)
+void fill(unsigned char *to, size_t count, uint64_t seed)
 {
     for (size_t i = 0; i < count * page; i += sizeof(seed)) {
         const uint64_t word = mix(seed << 32 ^ i);
@@ -201,49 +201,6 @@ static void *by_thread(void *seed)
 {
     fill(area, few, *(uint64_t *)seed);
     return NULL;
-}
-
-static int to_aside[2], from_aside[2];
-
-/* Its stack changes with each order, and so does its stack for signals, which nobody uses. */
-static void *stand_aside(void *stack_for_signals)
-{
-    unsigned char on_stack[few * page];
-    uint64_t seed;
-    const stack_t other = {.ss_sp = stack_for_signals, .ss_size = 16 * (size_t)page};
-    need(sigaltstack(&other, NULL) == 0, "sigaltstack");
-    aside = on_stack;
-    for (;;) {
-        ssize_t n = read(to_aside[0], &seed, sizeof(seed));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n != sizeof(seed))
-            return NULL;
-        fill(on_stack, few, seed);
-        need(write(from_aside[1], &seed, sizeof(seed)) == sizeof(seed), "write");
-    }
-}
-
-static void by_thread_aside(uint64_t seed)
-{
-    if (aside == NULL) {
-        const size_t much = 4096, size = 64 * (size_t)page;
-        unsigned char *memory = map(much, MAP_PRIVATE | MAP_ANONYMOUS);
-        fill(memory, much, 8);
-        pthread_attr_t attributes;
-        pthread_t thread;
-        need(pipe(to_aside) == 0 && pipe(from_aside) == 0, "pipe");
-        pthread_attr_init(&attributes);
-        pthread_attr_setstack(&attributes, memory + much / 2 * page, size);
-        need(pthread_create(&thread, &attributes, stand_aside, memory + much / 4 * page) == 0,
-             "pthread_create");
-    }
-    need(write(to_aside[1], &seed, sizeof(seed)) == sizeof(seed), "write");
-    ssize_t n;
-    do {
-        n = read(from_aside[0], &seed, sizeof(seed));
-    } while (n < 0 && errno == EINTR);
-    need(n == sizeof(seed), "read");
 }
 
 /* Where whole tables of pages begin. */
