@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of `changes` share. */
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the parts of `changes` share: its memory, and a thread that has some of its own.
 #pragma once
 
 #include <stddef.h>
