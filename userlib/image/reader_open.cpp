@@ -16,9 +16,9 @@ namespace cryo::image {
 
 namespace {
 
-// In memory; views of mapped ones cost next to nothing. An index is gone through a few times: all
-// of one of usual size stays.
-constexpr uint64_t kLoadedBytes = 4 << 20;
+// In memory, read or unpacked; views of mapped ones cost next to nothing. An index is gone through
+// a few times: all of one of usual size stays, which is one of 260,000 runs of pages.
+constexpr uint64_t kLoadedBytes = 16 << 20;
 constexpr size_t kMappedParts = 1024;
 
 } // namespace

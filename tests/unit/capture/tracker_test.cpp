@@ -42,6 +42,13 @@ TEST(Runs, Without)
     EXPECT_EQ(pairs(without({{0, 10}}, {{0, 4}, {0, 4}, {4, 5}})), (Pairs{{5, 10}}));
 }
 
+TEST(Runs, PutInOrder)
+{
+    EXPECT_EQ(pairs(in_order({})), Pairs());
+    EXPECT_EQ(pairs(in_order({{20, 30}, {0, 10}})), (Pairs{{0, 10}, {20, 30}}));
+    EXPECT_EQ(pairs(in_order({{5, 8}, {0, 10}, {10, 12}, {0, 3}})), (Pairs{{0, 12}}));
+}
+
 TEST(Runs, CommonPart)
 {
     EXPECT_EQ(pairs(common_part({{0, 10}, {20, 30}}, {{5, 25}})), (Pairs{{5, 10}, {20, 25}}));
