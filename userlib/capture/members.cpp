@@ -231,15 +231,20 @@ Result<Relation> relation_of(pid_t pid)
     return r;
 }
 
+// The first thread may have ended before the others, or be the first of all that are being killed.
 bool has_ended(pid_t pid)
 {
-    const Result<Relation> relation = relation_of(pid);
-    if (!relation)
-        return relation.error().code() == ESRCH;
-    if (relation->ended)
-        return relation->zombie; // or other threads go on without the first
-    const Result<std::string> maps = Proc(pid).read("maps");
-    return maps ? maps->empty() : maps.error().code() == ESRCH;
+    const auto is_gone = [](const Error &why) {
+        return why.code() == ESRCH || why.code() == ENOENT;
+    };
+    const Proc proc(pid);
+    const Result<std::vector<int>> threads = proc.numbers("task");
+    if (!threads)
+        return is_gone(threads.error());
+    return std::ranges::all_of(*threads, [&](int thread) {
+        const Result<std::string> maps = proc.read(fmt::format("task/{}/maps", thread));
+        return maps ? maps->empty() : is_gone(maps.error());
+    });
 }
 
 Result<std::vector<Relation>> members_of(Scope scope, pid_t id)

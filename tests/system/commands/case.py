@@ -9,6 +9,7 @@
 """
 import contextlib
 import ctypes
+import fcntl
 import os
 import shutil
 import signal
@@ -145,19 +146,26 @@ class Case(unittest.TestCase):
         return done
 
     def said_of_ended(self, program, phase, *words):
-        """By cr_checkpoint when the program is killed right after that phase: who has ended."""
-        saver = self.spawn(command("cr_checkpoint"), "-v", *words, program.pid,
-                           stderr=subprocess.PIPE)
-        while phase not in saver.stderr.readline():
-            self.assertIsNone(saver.poll())
-        saver.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, saver.pid, os.WSTOPPED)
+        """By cr_checkpoint when the program is killed before it could say that this phase is over:
+        who has ended. It cannot say a line more before the last but one is read."""
+        end, its_end = os.pipe2(os.O_DIRECT | os.O_CLOEXEC)
+        fcntl.fcntl(its_end, fcntl.F_SETPIPE_SZ, 4096)
+        saver = self.spawn(command("cr_checkpoint"), "-v", *words, program.pid, stderr=its_end)
+        os.close(its_end)
+        said = "" if phase == "stopped" else os.read(end, 4096).decode()
+
+        def is_held_up():
+            with open(f"/proc/{saver.pid}/syscall", encoding="ascii") as call:
+                return call.read().startswith("1 0x2 ")
+        wait_until("it cannot say more", is_held_up)
         program.kill()
         os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOWAIT)
-        saver.send_signal(signal.SIGCONT)
-        said = saver.communicate(timeout=PATIENCE)[1]
+        while more := os.read(end, 4096).decode():
+            said += more
+        os.close(end)
+        self.assertIn(f"cr_checkpoint: {phase} (", said)
         self.assertRegex(said, rf"process {program.pid} (has )?ended")
-        self.assertNotEqual(0, saver.returncode, said)
+        self.assertNotEqual(0, saver.wait(PATIENCE), said)
         return said
 
     def refuse(self, code, *words):
