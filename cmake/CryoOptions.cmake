@@ -2,6 +2,11 @@
 # How Cryo's own code is compiled. Link every target of ours to cryo_options.
 
 set(CRYO_SANITIZE "" CACHE STRING "Sanitizers for everything, as in -fsanitize= (address,undefined)")
+# The presets turn it on. A packager's compiler may warn of what ours does not.
+option(CRYO_WERROR "Warnings are errors" OFF)
+if(CRYO_WERROR)
+    set(CRYO_WARNINGS_ARE_ERRORS -Werror)
+endif()
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -20,7 +25,7 @@ string(REPLACE "-DNDEBUG" "" CMAKE_C_FLAGS_RELWITHDEBINFO "${CMAKE_C_FLAGS_RELWI
 
 add_library(cryo_options INTERFACE)
 target_compile_options(cryo_options INTERFACE
-    -Wall -Wextra -Werror -Wshadow -Wvla -Wformat=2
+    -Wall -Wextra ${CRYO_WARNINGS_ARE_ERRORS} -Wshadow -Wvla -Wformat=2
     $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Wold-style-cast>)
 target_compile_definitions(cryo_options INTERFACE _GNU_SOURCE)
 target_include_directories(cryo_options INTERFACE ${PROJECT_SOURCE_DIR}/userlib

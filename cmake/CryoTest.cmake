@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-# Every test of Cryo is a ctest test with one label of: unit system mpi vm kunit lint bench.
+# Every test of Cryo is a ctest test with one label of: unit system mpi vm kunit lint bench, and with
+# labels that say when scripts/test runs it (tests/tiers.txt, docs/testing.md).
+include(CryoTiers)
 
 set(CRYO_TEST_LABELS unit system mpi vm kunit lint bench)
 
 # cryo_add_test(NAME label.name LABEL label COMMAND ... [TIMEOUT seconds] [RESOURCE_LOCK name]
-#               [PROCESSORS n] [ENVIRONMENT A=B ...] [WORKING_DIRECTORY dir])
+#               [PROCESSORS n] [ENVIRONMENT A=B ...] [WORKING_DIRECTORY dir]
+#               [CONFIGURATIONS c ...])
+#
+# PROCESSORS is for a test that tests/costs.txt does not know yet.
 function(cryo_add_test)
     cmake_parse_arguments(T "" "NAME;LABEL;TIMEOUT;RESOURCE_LOCK;PROCESSORS;WORKING_DIRECTORY"
-        "COMMAND;ENVIRONMENT" ${ARGN})
+        "COMMAND;ENVIRONMENT;CONFIGURATIONS" ${ARGN})
     if(NOT T_LABEL IN_LIST CRYO_TEST_LABELS)
         message(FATAL_ERROR "test ${T_NAME}: label '${T_LABEL}' is none of ${CRYO_TEST_LABELS}")
     endif()
@@ -20,17 +25,27 @@ function(cryo_add_test)
     if(DEFINED ENV{CRYO_SOAK})
         math(EXPR T_TIMEOUT "${T_TIMEOUT} * 10")
     endif()
+    set(where)
     if(T_WORKING_DIRECTORY)
-        add_test(NAME ${T_NAME} COMMAND ${T_COMMAND} WORKING_DIRECTORY ${T_WORKING_DIRECTORY})
-    else()
-        add_test(NAME ${T_NAME} COMMAND ${T_COMMAND})
+        set(where WORKING_DIRECTORY ${T_WORKING_DIRECTORY})
     endif()
-    set_tests_properties(${T_NAME} PROPERTIES LABELS ${T_LABEL} TIMEOUT ${T_TIMEOUT})
+    if(T_CONFIGURATIONS)
+        list(APPEND where CONFIGURATIONS ${T_CONFIGURATIONS})
+    endif()
+    # A program is run from where it is built only if its target's name is the command itself.
+    list(POP_FRONT T_COMMAND program)
+    if(TARGET ${program})
+        set(program $<TARGET_FILE:${program}>)
+    endif()
+    add_test(NAME ${T_NAME} ${where}
+        COMMAND ${CRYO_PYTHON} -IS ${PROJECT_SOURCE_DIR}/scripts/lib/run_one_test ${T_NAME}
+                ${program} ${T_COMMAND})
+    cryo_tier(${T_NAME} tiers)
+    cryo_slots(${T_NAME} "${T_PROCESSORS}" slots seconds)
+    set_tests_properties(${T_NAME} PROPERTIES LABELS "${T_LABEL};${tiers}" TIMEOUT ${T_TIMEOUT}
+        PROCESSORS ${slots} COST ${seconds})
     if(T_RESOURCE_LOCK)
         set_tests_properties(${T_NAME} PROPERTIES RESOURCE_LOCK ${T_RESOURCE_LOCK})
-    endif()
-    if(T_PROCESSORS)
-        set_tests_properties(${T_NAME} PROPERTIES PROCESSORS ${T_PROCESSORS})
     endif()
     if(T_ENVIRONMENT)
         set_tests_properties(${T_NAME} PROPERTIES ENVIRONMENT "${T_ENVIRONMENT}")

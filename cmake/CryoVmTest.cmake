@@ -34,10 +34,8 @@ function(cryo_add_vm_test)
         endif()
         # scripts/vm ends in time to say what the kernel said last, even if it had to boot twice.
         math(EXPR patience "${seconds} + 120")
-        add_test(NAME vm.${T_NAME}.${kernel} ${only}
+        cryo_add_test(NAME vm.${T_NAME}.${kernel} LABEL vm ${only} TIMEOUT ${patience} PROCESSORS 2
             COMMAND ${CRYO_VM} run --kernel ${kernel} --verbose --timeout ${seconds} ${T_OPTIONS}
                     -- ${T_COMMAND})
-        set_tests_properties(vm.${T_NAME}.${kernel} PROPERTIES
-            LABELS vm TIMEOUT ${patience} PROCESSORS 2)
     endforeach()
 endfunction()

@@ -34,6 +34,7 @@ CRYO_PACKAGES_TEST=(
     libopenmpi-dev openmpi-bin libmpich-dev mpich gfortran python3-mpi4py gdb # MPI programs, and where a hanging one waits
     hpcc lammps lammps-examples # and such as people have
     slurm-wlm munge             # another launcher
+    stress-ng                   # the load of scripts/test --repeat
 )
 
 # install_packages NAME...: installs those that are missing, and asks for root only then.

@@ -1,50 +1,85 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Adds up ctest's JUnit files and prints how long each label took and one closing line.
+"""Adds up ctest's JUnit files: how long each label took, what failed, and one closing line.
 
 A test's label is the part of its name before the first dot. With CI=true a skipped test counts
 as failed, so that nothing is left out silently. No test at all is a failure, too.
 """
+import argparse
 import os
+import re
 import sys
 import xml.etree.ElementTree as ET
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 
-def main(paths):
-    strict = os.environ.get("CI") == "true"
-    passed, failed, skipped = 0, [], []
-    seconds = defaultdict(float)
-    counts = defaultdict(int)
-    for path in paths:
+def arguments():
+    parser = argparse.ArgumentParser(description="Adds up the results of ctest.")
+    parser.add_argument("--kept", metavar="DIR", help="where scripts/test keeps what failed")
+    parser.add_argument("--rounds", type=int, default=1, help="how often each test was run")
+    parser.add_argument("--minutes", type=int, help="how long all of it took")
+    parser.add_argument("result", nargs="+")
+    return parser.parse_args()
+
+
+class Results:
+    def __init__(self, strict):
+        self._strict = strict
+        self.passed, self.failed, self.skipped = Counter(), Counter(), Counter()
+        self.seconds, self.counts = defaultdict(float), Counter()
+
+    def add(self, path):
+        sanitized = "asan." if os.path.basename(path).startswith("ctest-asan") else ""
         try:
             suite = ET.parse(path).getroot()
         except (OSError, ET.ParseError) as error:
-            failed.append(f"{os.path.basename(path)}: no result of ctest ({error})")
-            continue
+            self.failed[f"{os.path.basename(path)}: no result of ctest ({error})"] += 1
+            return
         for case in suite.iter("testcase"):
             name, status = case.get("name"), case.get("status")
             label = name.split(".", 1)[0]
-            seconds[label] += float(case.get("time") or 0)
-            counts[label] += 1
+            self.seconds[label] += float(case.get("time") or 0)
+            self.counts[label] += 1
             if status == "run":
-                passed += 1
-            elif status in ("notrun", "disabled") and not strict:
-                skipped.append(name)
+                self.passed[sanitized + name] += 1
+            elif status in ("notrun", "disabled") and not self._strict:
+                self.skipped[sanitized + name] += 1
             else:
-                failed.append(name if status == "fail" else f"{name} (could not run)")
+                self.failed[sanitized + name] += 1
+
+
+def tell_failures(results, options):
+    for name, times in sorted(results.failed.items()):
+        often = f" ({times} of {options.rounds} times)" if options.rounds > 1 else ""
+        print(f"  FAILED:  {name}{often}")
+        kept = os.path.join(options.kept, "failed", name) if options.kept else ""
+        if os.path.isdir(kept):
+            print(f"           kept: {os.path.relpath(kept)}")
+    tests = sorted({name.removeprefix("asan.") for name in results.failed if " " not in name})
+    if tests:
+        pattern = "|".join(re.escape(name).replace("\\_", "_") for name in tests)
+        print(f"  again:   scripts/test -R '^({pattern})$'")
+
+
+def main():
+    options = arguments()
+    results = Results(os.environ.get("CI") == "true")
+    for path in options.result:
+        results.add(path)
     print()
-    for label in sorted(seconds):
-        print(f"  {label:8} {counts[label]:5} tests {seconds[label]:8.1f} s")
-    for name in skipped:
+    for label in sorted(results.seconds):
+        print(f"  {label:8} {results.counts[label]:5} tests {results.seconds[label]:8.1f} s")
+    for name in sorted(results.skipped):
         print(f"  skipped: {name}")
-    for name in failed:
-        print(f"  FAILED:  {name}")
-    if passed + len(failed) == 0:
+    tell_failures(results, options)
+    passed, failed = sum(results.passed.values()), sum(results.failed.values())
+    if passed + failed == 0:
         print("  no test was run: the selection matches none")
-    print(f"cryo: {passed} passed, {len(failed)} failed, {len(skipped)} skipped")
+    if options.minutes is not None:
+        print(f"  all of it took {options.minutes} min")
+    print(f"cryo: {passed} passed, {failed} failed, {sum(results.skipped.values())} skipped")
     return 1 if failed or passed == 0 else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import shlex
+import shutil
 import stat
 import subprocess
 import sys
@@ -66,7 +67,10 @@ class Run:
             self._serve()
             self._started = time.monotonic()
             self._boot()
-            return self._judge(self._watch())
+            status = self._judge(self._watch())
+            if status:
+                self._keep()
+            return status
         finally:
             self._end()
 
@@ -270,6 +274,17 @@ class Run:
         return code
 
     # -- after -------------------------------------------------------------------------------
+
+    def _keep(self):
+        """What a failing test's kernels and helpers said goes where scripts/test keeps it."""
+        place = os.environ.get("CRYO_TEST_KEEP")
+        if not place:
+            return
+        for node in self._nodes:
+            for name in ("dmesg", "console", "qemu.log"):
+                log = self._dir / node / name
+                if log.exists():
+                    shutil.copyfile(log, pathlib.Path(place) / f"{node}.{name}")
 
     def _end(self):
         for machine in self._machines.values():

@@ -95,6 +95,49 @@ class Lint(unittest.TestCase):
         self.assert_verdict(self.lint("format", "--tracked"), None)
         self.assert_verdict(self.lint("format", "--fix"), None)
 
+    def test_costs_of_the_default_tier(self):
+        self.write("tests/tiers.txt", "full a[.]long\n0/3 a[.]turn.*\ndefault [ab][.].*\n")
+
+        def verdict(costs, complaint):
+            self.write("tests/costs.txt", costs)
+            self.assert_verdict(self.lint("tests"), complaint)
+
+        fine = "a.long 300.0 1\na.turns 60.0 1\nb.short 0.1 8\n"
+        verdict(fine, None)
+        verdict(fine + "b.other 60.6 1\n", "b.other takes 61 s")
+        verdict(fine.replace("60.0", "75.0"), "a.turns takes 75 s")
+        verdict(fine + "c.unknown 1.0 1\n", "no rule of tests/tiers.txt is for c.unknown")
+        verdict(fine.replace("a.turns", "b.turns"), "no test matches 'a[.]turn.*'")
+        verdict(fine + "b.bad\n", "not 'NAME SECONDS SLOTS'")
+
+    def test_tidy_since_a_commit(self):
+        """Looked at is what has changed, or reads what has; all of it where the commit is unknown."""
+        def git(*arguments):
+            subprocess.run(["git", "-C", self.top, "-c", "user.name=a", "-c", "user.email=a@b",
+                            *arguments], check=True, stdout=subprocess.DEVNULL)
+
+        entries = []
+        for name in "ab":
+            self.write(f"userlib/{name}.h", f"inline int f{name}(int n) {{ return n; }}\n")
+            self.write(f"userlib/{name}.c", f'#include "{name}.h"\nint g{name};\n')
+            entries.append('{"directory": "%s/build", "file": "%s/userlib/%s.c", "command":'
+                           ' "cc -O0 -o %s.o -c %s/userlib/%s.c"}'
+                           % (self.top, self.top, name, name, self.top, name))
+        self.write("build/compile_commands.json", "[" + ",".join(entries) + "]")
+        git("add", ".")
+        git("commit", "-qm", "all")
+
+        def looked_at(since):
+            result = self.lint("tidy", "--since", since, "--build", os.path.join(self.top, "build"))
+            self.assert_verdict(result, None)
+            return result.stdout
+
+        self.assertIn(" 0 to look at", looked_at("HEAD"))
+        self.write("userlib/b.h", "inline int fb(int n) { return n + 1; }\n")
+        self.assertIn("1 sources, 1 to look at", looked_at("HEAD"))
+        self.write("docs/soak.md", "| 0123abc | 2026-01-01 | 1 passed |\n")
+        self.assertIn("2 sources", looked_at("full-run"))
+
     def test_tidy_sees_every_change(self):
         """A verdict is kept only as long as source, header, command and checks stay the same."""
         self.write("userlib/a.h", "inline int f(int n) { return n; }\n")

@@ -128,7 +128,9 @@ def run_program(options, preload):
                  f"{options.expect}\n{output}\n{errors}")
     if not options.said:
         return sorted(line for line in output.splitlines() if not line.startswith("#"))
-    said = sorted(line for line in output.splitlines() if re.match(options.said, line))
+    # Natively other things are complained of, so errors only count where nothing is compared.
+    lines = (output + errors if options.once else output).splitlines()
+    said = sorted(line for line in lines if re.match(options.said, line))
     return said or sys.exit(f"the job said nothing of what was asked for\n{output}\n{errors}")
 
 

@@ -39,6 +39,7 @@ class Unit:
         self.directory = directory
         self.options = OF_COMPONENTS if name.startswith("ompi-crs-component/components/") else []
         self.salt = salt + " ".join(self.options)
+        self._inputs = None
         self.record = os.path.join(CACHE, hashlib.sha256(name.encode()).hexdigest())
         try:
             with open(self.record, encoding="utf-8") as file:
@@ -48,6 +49,11 @@ class Unit:
 
     def inputs(self):
         """The files it reads, relative to the tree where they lie in it."""
+        if self._inputs is None:
+            self._inputs = self._ask_compiler()
+        return self._inputs
+
+    def _ask_compiler(self):
         arguments = list(self.arguments)
         if "-o" in arguments:
             at = arguments.index("-o")
@@ -135,6 +141,9 @@ def tidy(tree):
     program = tool("clang-tidy")
     hashes = Hashes()
     units = _units(tree, _salt(program))
+    changed = tree.changed() if tree.since else None
+    if changed is not None and ".clang-tidy" not in changed:
+        units = [unit for unit in units if unit.name in changed or changed & set(unit.inputs())]
     stale = [unit for unit in units if not unit.known_clean(hashes)]
     print(f"lint tidy: {len(units)} sources, {len(stale)} to look at", flush=True)
 

@@ -34,7 +34,7 @@ def in_parallel(function, items):
 
 
 class Tree:
-    def __init__(self, tracked_only=False, build=None):
+    def __init__(self, tracked_only=False, build=None, since=None):
         self.build = os.path.abspath(build) if build else os.path.join(ROOT, "build", "release")
         listing = run([tool("git"), "ls-files", "-z", "--cached"]
                       + ([] if tracked_only else ["--others", "--exclude-standard"]))
@@ -44,6 +44,25 @@ class Tree:
         # A file may be gone from the disk and not yet from the index.
         self.files = [name for name in names if os.path.isfile(os.path.join(ROOT, name))]
         self._bytes = {}
+        self.since = since
+
+    def changed(self):
+        """The files that are not as they were at the commit `since`; None: it is not known."""
+        since = self.since
+        if since == "full-run":
+            rows = re.findall(r"^\| ([0-9a-f]{7,40}) \| \d{4}-",
+                              self.content("docs/soak.md").decode(), re.MULTILINE)
+            since = rows[-1] if rows else None
+        if not since:
+            return None
+        listing = run([tool("git"), "diff", "--name-only", "-z", since, "--"])
+        if listing.returncode:
+            return None  # a shallow clone does not have it
+        return set(listing.stdout.split("\0")) | set(self.files).difference(self._tracked())
+
+    @staticmethod
+    def _tracked():
+        return run([tool("git"), "ls-files", "-z", "--cached"]).stdout.split("\0")
 
     def content(self, name):
         if name not in self._bytes:

@@ -104,6 +104,7 @@ int main(int argc, char **argv)
     OK(MPI_Buffer_detach(&given, &size));
     CHECK(given == buffer && size == room);
     free(buffer);
+    wait_to_end();
     printf("%d: %016llx\n", rank, sum);
     OK(MPI_Finalize());
     return 0;

@@ -21,6 +21,7 @@ int main(int argc, char **argv)
         before = now;
         OK(MPI_Barrier(MPI_COMM_WORLD));
     }
+    wait_to_end();
     printf("%d: %016x\n", me, (unsigned)rounds);
     OK(MPI_Finalize());
     return 0;

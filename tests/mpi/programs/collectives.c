@@ -242,6 +242,7 @@ int main(int argc, char **argv)
         between_groups();
     }
     OK(MPI_Comm_free(&copy));
+    wait_to_end();
     printf("%d: %016llx\n", rank, sum);
     OK(MPI_Finalize());
     return 0;

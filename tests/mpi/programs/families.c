@@ -214,6 +214,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < 4; i++)
         OK(MPI_Request_free(&persistent[i]));
     OK(MPI_File_close(&file));
+    wait_to_end();
     printf("%d: %016llx\n", rank, sum);
     OK(MPI_Finalize());
     return 0;

@@ -56,6 +56,7 @@ int main(int argc, char **argv)
             sum = drink(round, sum);
     }
     free(buffer);
+    wait_to_end();
     printf("%d: %016llx\n", rank, sum);
     OK(MPI_Finalize());
     return 0;

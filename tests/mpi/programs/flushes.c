@@ -61,6 +61,7 @@ int main(int argc, char **argv)
         sum = mix(sum, in, sizeof in);
     }
     OK(MPI_Win_free(&window));
+    wait_to_end();
     printf("%d: %016llx\n", rank, sum);
     OK(MPI_Finalize());
     return 0;

@@ -248,6 +248,7 @@ int main(int argc, char **argv)
             mistake(round / size, comm);
         all_go_on(round, comm);
     }
+    wait_to_end();
     printf("%d: %016llx\n", rank, sum);
     OK(MPI_Win_free(&window));
     OK(MPI_Comm_free(&lenient));

@@ -151,6 +151,7 @@ int main(int argc, char **argv)
         probe(round);
     }
     OK(MPI_Request_free(&persistent));
+    wait_to_end();
     printf("%d: %016llx\n", rank, sum);
     OK(MPI_Finalize());
     return 0;

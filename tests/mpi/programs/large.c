@@ -204,6 +204,7 @@ int main(int argc, char **argv)
     OK(MPI_Op_free(&product));
     OK(MPI_Win_free(&window));
     OK(MPI_File_close(&file));
+    wait_to_end();
     printf("%d: %016llx\n", rank, sum);
     OK(MPI_Finalize());
     return 0;

@@ -53,6 +53,7 @@ int main(int argc, char **argv)
     for (int i = 1; i < PIECES; i += 2)
         OK(MPI_Free_mem(pieces[i]));
     OK(MPI_Comm_free(&copy));
+    wait_to_end();
     printf("%d: %016llx\n", rank, sum);
     OK(MPI_Finalize());
     return 0;

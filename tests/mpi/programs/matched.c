@@ -53,6 +53,7 @@ int main(int argc, char **argv)
             receive(round);
         sum = mix(sum, in, sizeof(in));
     }
+    wait_to_end();
     printf("%d: %016llX\n", rank, sum);
     OK(MPI_Finalize());
     return 0;

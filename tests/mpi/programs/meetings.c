@@ -122,6 +122,7 @@ int main(int argc, char **argv)
         without_one(round);
         freed_early(round);
     }
+    wait_to_end();
     printf("%d: %016llX\n", rank, sum);
     OK(MPI_Finalize());
     return 0;

@@ -303,6 +303,7 @@ int main(int argc, char **argv)
         any_source();
         OK(MPI_Barrier(MPI_COMM_WORLD)); /* MPI_ANY_TAG also matches what the next round sends */
     }
+    wait_to_end();
     printf("%d: %016llx\n", rank, sum);
     OK(MPI_Finalize());
     return 0;

@@ -180,6 +180,7 @@ int main(int argc, char **argv)
     }
     drop();
     OK(MPI_Comm_free(&copy));
+    wait_to_end();
     printf("%d: %016llX\n", rank, sum);
     OK(MPI_Finalize());
     return 0;

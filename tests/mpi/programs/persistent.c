@@ -216,6 +216,7 @@ int main(int argc, char **argv)
         drop();
     OK(MPI_Comm_free(&copy));
     OK(MPI_Comm_free(&turned));
+    wait_to_end();
     printf("%d: %016llX\n", rank, sum);
     OK(MPI_Finalize());
     return 0;

@@ -165,6 +165,7 @@ int main(int argc, char **argv)
         OK(MPI_Allreduce(in, &total, 1, MPI_INT, own_sum, half));
         sum = mix(mix(sum, in, sizeof in), &total, sizeof total);
     }
+    wait_to_end();
     printf("%d: %016llx\n", rank, sum);
     if (!plain) {
         OK(MPI_File_close(&file));

@@ -243,6 +243,7 @@ int main(int argc, char **argv)
             OK(New_Session_finalize(&meanwhile));
         }
     }
+    wait_to_end();
     finish();
     if (has_world) {
         OK(MPI_Query_thread(&flag));

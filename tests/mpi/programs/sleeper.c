@@ -88,6 +88,7 @@ int main(int argc, char **argv)
     CHECK(pthread_join(beside, NULL) == 0);
     int sum_of_ranks = 0;
     OK(MPI_Allreduce(&rank, &sum_of_ranks, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+    wait_to_end();
     printf("%d: %016llx\n", rank, mix(sum, &sum_of_ranks, sizeof(sum_of_ranks)));
     OK(MPI_Finalize());
     return 0;

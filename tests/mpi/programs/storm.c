@@ -66,6 +66,7 @@ int main(int argc, char **argv)
         sum = mix(sum, &jobs[i].sum, sizeof(jobs[i].sum));
         OK(MPI_Comm_free(&jobs[i].comm));
     }
+    wait_to_end();
     printf("%d: %016llx\n", rank, sum);
     OK(MPI_Finalize());
     return 0;

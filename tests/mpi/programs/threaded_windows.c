@@ -126,6 +126,7 @@ int main(int argc, char **argv)
     OK(MPI_Win_free(&alone));
     OK(MPI_Win_free(&own));
     OK(MPI_Win_free(&all));
+    wait_to_end();
     printf("%d: %016llx\n", rank, sum);
     OK(MPI_Finalize());
     return 0;

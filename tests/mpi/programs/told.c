@@ -134,6 +134,7 @@ int main(int argc, char **argv)
         generalized(round);
         communicators(round);
     }
+    wait_to_end();
     printf("%d: %016llx\n", rank, sum);
     OK(MPI_Finalize());
     return 0;

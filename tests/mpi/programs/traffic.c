@@ -96,6 +96,7 @@ int main(int argc, char **argv)
         OK(MPI_Allreduce(&sum, &all, 1, MPI_UNSIGNED_LONG_LONG, MPI_BXOR, MPI_COMM_WORLD));
         sum = mix(sum, &all, sizeof(all));
     }
+    wait_to_end();
     printf("%d: %016llx\n", rank, sum);
     OK(MPI_Finalize());
     return 0;

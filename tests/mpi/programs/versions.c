@@ -79,6 +79,7 @@ int main(int argc, char **argv)
     }
     if (rank == 0)
         printf("# restarts %d\n", ckpt_restarts());
+    wait_to_end();
     printf("%d: %016llx\n", rank, sum);
     OK(MPI_Finalize());
     return 0;

@@ -235,6 +235,7 @@ int main(int argc, char **argv)
     OK(MPI_Group_free(&to_left));
     OK(MPI_Group_free(&to_right));
     free(dynamic_places);
+    wait_to_end();
     printf("%d: %016llx\n", rank, sum);
     OK(MPI_Finalize());
     return 0;

@@ -38,7 +38,8 @@ class Jobs:
         self.settings.update(
             CRYO_RUNTIME_DIR=f"{directory}/run", CRYO_LISTEN="127.0.0.1",
             OMPI_MCA_snapc_base_global_snapshot_dir=f"{directory}/snapshots",
-            CRYO_TRAFFIC_REPORT=f"{directory}/report", CRYO_SCRATCH=str(directory))
+            CRYO_TRAFFIC_REPORT=f"{directory}/report", CRYO_SCRATCH=str(directory),
+            CRYO_HOLD=str(self.directory / "hold"))
         self.build = getattr(options, "build", None)
         self.prefix = [] # of commands in the tree of another release, with Open MPI 5.0
         self.others = inside.environment(self.build, directory) if self.build else {}
@@ -66,6 +67,13 @@ class Jobs:
         # Not before can it be asked; here it is not seen who it is meanwhile.
         while self.prefix and self.job.poll() is None and not inside.is_job(self.job.pid):
             time.sleep(0.01)
+
+    def hold(self):
+        """From now on jobs of programs that know of it come to no end, until let_end()."""
+        (self.directory / "hold").touch()
+
+    def let_end(self):
+        (self.directory / "hold").unlink()
 
     def is_made_by_ranks(self):
         return any(Path(f"{self.directory}/run").glob(f"{self.job.pid}-*/.variables"))
@@ -220,6 +228,7 @@ def main():
             automatic = ["--interval", "200ms", "--into", f"{directory}/snapshots"]
             automatic = automatic if options.automatic else []
             under_cr_run = [*jobs.command("cr_run"), *automatic]
+            jobs.hold()
             jobs.start([*mpirun, *under_cr_run, *options.command] if options.within else
                        [*under_cr_run, *mpirun, *options.command])
             # Before that, nothing tells that Cryo has to do with this launcher.
@@ -243,6 +252,7 @@ def main():
                     jobs.go_there(not jobs.prefix)
                 jobs.settings.update(run_mpi.TRANSPORTS[transports[saved % len(transports)]])
                 jobs.start([*jobs.command("ompi-restart"), *automatic, reference])
+            jobs.let_end()
             if jobs.wait() != 0:
                 jobs.fail("the job fails")
             if result(jobs.text()) != natively or not natively:

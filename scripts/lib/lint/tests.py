@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of what the default tier of the tests costs: tests/tiers.txt beside tests/costs.txt."""
+import re
+
+LONGEST = 60  # seconds: what a test of the default tier may take
+
+
+def _lines(tree, name):
+    for number, line in enumerate(tree.lines(name), 1):
+        if line and not line.startswith("#"):
+            yield number, line.split()
+
+
+def tests(tree):
+    complaints, rules, costs = [], [], {}
+    for number, fields in _lines(tree, "tests/tiers.txt"):
+        if len(fields) == 2 and re.fullmatch(r"default|full|/\d|\d/\d", fields[0]):
+            rules.append((number, fields[0], re.compile(fields[1]), []))
+        else:
+            complaints.append(f"tests/tiers.txt:{number}: not 'WHEN PATTERN'")
+    for number, fields in _lines(tree, "tests/costs.txt"):
+        if len(fields) == 3 and re.fullmatch(r"[\d.]+", fields[1]) and fields[2].isdigit():
+            costs[fields[0]] = number, float(fields[1])
+        else:
+            complaints.append(f"tests/costs.txt:{number}: not 'NAME SECONDS SLOTS'")
+    for name, (number, seconds) in costs.items():
+        rule = next((rule for rule in rules if rule[2].fullmatch(name)), None)
+        if not rule:
+            complaints.append(f"tests/costs.txt:{number}: no rule of tests/tiers.txt is for {name}")
+            continue
+        rule[3].append(name)
+        if rule[1] != "full" and seconds > LONGEST:
+            complaints.append(f"tests/costs.txt:{number}: {name} takes {seconds:.0f} s; in the "
+                              f"default tier {LONGEST} s are the most: divide it, or make it full")
+    if costs:
+        complaints += [f"tests/tiers.txt:{number}: no test matches '{pattern.pattern}'"
+                       for number, _, pattern, names in rules if not names]
+    return complaints

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# Which tests scripts/test runs, what they need beforehand, and how ctest runs them.
+# shellcheck disable=SC2154 # labels, regex, full, slice, log belong to scripts/test
+# shellcheck disable=SC2034 # and asan_too and results are for it
+
+# As cmake/CryoTiers.cmake has them.
+CRYO_SLOTS_OF_A_PROCESSOR=4
+CRYO_SLICES=6
+
+# select_tests: ctest's arguments in `selection`, and the names in build/log/selected.
+select_tests() {
+    selection=() asan_too=yes
+    local label commit
+    if [ ${#labels[@]} -gt 0 ]; then
+        label=$(
+            IFS='|'
+            echo "${labels[*]}"
+        )
+        selection+=(-L "^($label)\$")
+    fi
+    if [ -n "$regex" ]; then
+        selection+=(-R "$regex")
+        slice=''
+    elif ! $full; then
+        if [ -z "$slice" ]; then
+            commit=$(git -C "$CRYO_TOP" rev-parse --short=7 HEAD 2>/dev/null) || commit=0
+            slice=$((16#$commit % CRYO_SLICES))
+        fi
+        [[ $slice =~ ^[0-5]$ ]] ||
+            die "no slice '$slice'" "the slices are 0 to $((CRYO_SLICES - 1))"
+        selection+=(-L "^(default|slice$slice)\$")
+    fi
+    # The tests on the debug kernel take part only when it is prepared.
+    if $full || [[ $regex == *debug* ]]; then selection+=(-C debugkernel); fi
+    # What tests count by: seeds that take turns, and the bounded counts.
+    [ -z "$slice" ] || export CRYO_SLICE=$slice
+    ! $full || export CRYO_FULL=1
+    ctest --test-dir "$CRYO_TOP/build/release" -N "${selection[@]}" |
+        sed -n 's/^ *Test *#[0-9]*: //p' >"$log/selected"
+    if [ -n "$regex" ] && ! grep -q '^unit[.]' "$log/selected"; then asan_too=''; fi
+}
+
+selected() { grep -Eq "$1" "$log/selected"; }
+
+# prepare_for_tests: kernels, modules and libraries that one of the selected tests uses.
+prepare_for_tests() {
+    local kernel kernels=()
+    for kernel in 6.1 6.12 7 debug; do
+        ! selected "^vm[.].*[.]${kernel/./[.]}\$" || kernels+=("$kernel")
+    done
+    if selected '^vm[.](cross_kernel|harness)'; then kernels=(6.1 6.12 7 "${kernels[@]}"); fi
+    while read -r kernel; do
+        [ -n "$kernel" ] || continue
+        step "preparing kernel $kernel" "$log/kernel-$kernel.log" \
+            "$CRYO_TOP/scripts/vm" fetch --kernel "$kernel"
+        step "building the module for kernel $kernel" "$log/module-$kernel.log" \
+            "$CRYO_TOP/scripts/vm" build --kernel "$kernel"
+    done < <(printf '%s\n' ${kernels[@]+"${kernels[@]}"} | awk '!seen[$0]++')
+    if selected '^mpi[.]openmpi5'; then
+        # Without it the tests that need it are skipped.
+        (step "preparing Open MPI 5.0" "$log/openmpi5.log" "$CRYO_TOP/scripts/vm" tree trixie-openmpi)
+    fi
+}
+
+begin_results() {
+    results=()
+    rm -rf "$log/failed" "$log/running" "$log/times"
+}
+
+# run_ctest PRESET NAME-OF-RESULT: a test that fails is counted from the result file.
+run_ctest() {
+    local preset=$1 result=$log/ctest-$2.xml chosen=("${selection[@]}")
+    if [ "$preset" = asan ]; then
+        chosen=(-L '^unit$' ${regex:+-R "$regex"})
+        export CRYO_TEST_LOG=$log/asan
+    else
+        export CRYO_TEST_LOG=$log
+    fi
+    rm -f "$result"
+    ctest --test-dir "$CRYO_TOP/build/$preset" --output-on-failure \
+        --parallel $(($(nproc) * CRYO_SLOTS_OF_A_PROCESSOR)) --output-junit "$result" "${chosen[@]}"
+    results+=("$result")
+    keep_what_failed
+    unset CRYO_TEST_LOG
+}
+
+# What a test that ctest had to kill has left is a failing test's, too.
+keep_what_failed() {
+    local left
+    for left in "$CRYO_TEST_LOG"/running/*; do
+        [ -d "$left" ] || continue
+        mkdir -p "$CRYO_TEST_LOG/failed"
+        rm -rf "$CRYO_TEST_LOG/failed/${left##*/}"
+        mv "$left" "$CRYO_TEST_LOG/failed/"
+    done
+    if [ "$CRYO_TEST_LOG" != "$log" ] && [ -d "$CRYO_TEST_LOG/failed" ]; then
+        for left in "$CRYO_TEST_LOG"/failed/*; do
+            mkdir -p "$log/failed"
+            rm -rf "$log/failed/asan.${left##*/}"
+            mv "$left" "$log/failed/asan.${left##*/}"
+        done
+    fi
+}
+
+# begin_load, end_load: other programs that compute, move memory about and write, beside the tests.
+load_pid=''
+begin_load() {
+    command -v stress-ng >/dev/null || die "no stress-ng here" "install it: apt-get install stress-ng"
+    stress-ng --quiet --cpu "$(nproc)" --vm 1 --vm-bytes 256M --hdd 1 --hdd-bytes 64M \
+        --temp-path "$log" &
+    load_pid=$!
+    trap end_load EXIT
+}
+
+end_load() {
+    [ -n "$load_pid" ] || return 0
+    kill "$load_pid" 2>/dev/null
+    wait "$load_pid" 2>/dev/null
+    load_pid=''
+}
