@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi_family.hpp"
 
+#include "base/contents.hpp"
+#include "base/fd.hpp"
 #include "coord/launch.hpp"
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <elf.h>
-#include <fstream>
-#include <iterator>
+#include <fcntl.h>
 #include <string_view>
+#include <unistd.h>
 #include <vector>
 
 namespace {
@@ -20,12 +22,13 @@ class Elf
   public:
     explicit Elf(const std::string &path)
     {
-        std::ifstream file(path, std::ios::binary);
+        const cryo::Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
         char magic[SELFMAG] = {}; // what is none may be somebody's data, and large
-        if (!file.read(magic, SELFMAG) || memcmp(magic, ELFMAG, SELFMAG) != 0)
+        if (!file || pread(file.get(), magic, SELFMAG, 0) != SELFMAG ||
+            memcmp(magic, ELFMAG, SELFMAG) != 0)
             return;
-        bytes_.assign(magic, magic + SELFMAG);
-        bytes_.insert(bytes_.end(), std::istreambuf_iterator<char>(file), {});
+        if (const cryo::Result<std::string> all = cryo::contents(file.get(), path))
+            bytes_.assign(all->begin(), all->end());
     }
 
     // The libraries that it names as needed; nothing of what is no ELF file.

@@ -2,6 +2,7 @@
 #include "capture/checkpoint.hpp"
 
 #include "base/limits.hpp"
+#include "capture/beside.hpp"
 #include "capture/describe_everybody.hpp"
 #include "capture/everybody.hpp"
 #include "capture/gathering.hpp"
@@ -14,7 +15,6 @@
 #include <csignal>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <future>
 #include <unistd.h>
 
 namespace cryo::capture {
@@ -295,7 +295,7 @@ Result<void> Checkpoint::save_member(Member &member, image::ImageWriter &writer)
     // A copy of the process tells only as long as it is there; else it can be written meanwhile.
     std::future<Result<bool>> look;
     if (member.method() != Method::fork)
-        look = std::async(std::launch::async, [&member] { return member.early_look_held(); });
+        look = beside([&member] { return member.early_look_held(); });
     else if (Result<void> same = check_early_look(member, member.early_look_held()); !same)
         return same;
     if (!by_copy_) {

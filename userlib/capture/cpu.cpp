@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/cpu.hpp"
 
+#include "base/contents.hpp"
 #include "capture/describe.hpp"
 
 #include <cpuid.h>
-#include <fstream>
 #include <set>
 #include <sstream>
 
@@ -103,9 +103,9 @@ CpuFacts cpu_facts(const std::string &cpuinfo)
 
 CpuFacts present_cpu()
 {
-    std::ifstream file("/proc/cpuinfo");
-    std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    CpuFacts facts = cpu_facts(text);
+    // Without /proc nothing is known but what the instructions below tell.
+    const Result<std::string> text = contents("/proc/cpuinfo");
+    CpuFacts facts = cpu_facts(text ? *text : "");
     facts.xcr0 = xgetbv0();
     facts.xsave_size = xsave_size();
     return facts;

@@ -2,12 +2,12 @@
 // Finding who is there, and asking them to prepare.
 #include "capture/gathering.hpp"
 
+#include "base/path.hpp"
 #include "capture/together.hpp"
 #include "libcr.h"
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <unistd.h>
 
 namespace cryo::capture {
@@ -45,7 +45,7 @@ agent::RequestInfo Gathering::request() const
     info.requester = options_.requester != 0 ? options_.requester : getpid();
     info.target = id_;
     info.flags = options_.without_requester ? agent::without_requester : 0;
-    const std::string dest = std::filesystem::absolute(options_.file).lexically_normal();
+    const std::string dest = absolute_path(options_.file);
     if (options_.fd < 0 && dest.size() < sizeof(info.dest))
         memcpy(info.dest, dest.c_str(), dest.size());
     return info;

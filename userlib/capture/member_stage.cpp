@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Freezing a member without a copy of it: what it has changed since its base is copied in the stop.
 // Nothing that goes wrong here is an error: then a copy is made.
+#include "capture/beside.hpp"
 #include "capture/member.hpp"
 
 #include <algorithm>
 #include <cerrno>
-#include <future>
 
 namespace cryo::capture {
 
@@ -166,8 +166,7 @@ bool Member::stage(Tracker &tracker, bool whatever_it_costs)
     // There will be no copy in which what was seen before the stop could be checked.
     std::future<Result<bool>> look;
     if (!d_.early.can_wait())
-        look = std::async(std::launch::async,
-                          [this] { return d_.early.held_in_stop(d_.proc, d_.watched); });
+        look = beside([this] { return d_.early.held_in_stop(d_.proc, d_.watched); });
     Result<std::vector<Run>> kept =
         copy_changed(tracker, stage, std::move(changed), std::move(unchanged));
     staged_unseen_ = !look.valid();

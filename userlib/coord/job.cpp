@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coord/job.hpp"
 
+#include "base/contents.hpp"
 #include "cli/place.hpp"
 #include "coord/place.hpp"
 #include "coord/within.hpp"
@@ -135,15 +136,15 @@ static bool is_executing(pid_t pid)
 
 Result<Variables> variables_of(pid_t pid)
 {
-    std::ifstream in(fmt::format("/proc/{}/environ", pid), std::ios::binary);
-    std::stringstream all;
-    all << in.rdbuf();
-    if (!in)
-        return Error(errno == EACCES ? EACCES : ESRCH,
-                     fmt::format("process {}: {}", pid,
-                                 errno == EACCES ? "belongs to somebody else"
-                                                 : "there is none; is this the PID of mpirun?"));
-    return variables_of(all.str());
+    const Result<std::string> all = contents(fmt::format("/proc/{}/environ", pid));
+    if (!all && all.error().code() == EACCES)
+        return Error(EACCES, fmt::format("process {}: belongs to somebody else", pid));
+    if (!all && (all.error().code() == ENOENT || all.error().code() == ESRCH))
+        return Error(ESRCH,
+                     fmt::format("process {}: there is none; is this the PID of mpirun?", pid));
+    if (!all)
+        return all.error();
+    return variables_of(*all);
 }
 
 Result<Job> job_of(pid_t pid)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coord/parameters.hpp"
 
+#include "base/path.hpp"
+
 #include <charconv>
 #include <cstdlib>
-#include <filesystem>
 
 namespace cryo::coord {
 
@@ -39,7 +40,7 @@ void export_parameters(const std::vector<std::string> &words)
         if (words[i + 1].starts_with(parameter_prefix)) {
             std::string value = words[i + 2];
             if (words[i + 1].ends_with("_directory")) // others have another working directory
-                value = std::filesystem::absolute(value).lexically_normal();
+                value = absolute_path(value);
             setenv((variable_prefix + words[i + 1]).c_str(), value.c_str(), 1);
         }
         i += 2;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coord/within.hpp"
 
+#include "base/contents.hpp"
 #include "coord/launch.hpp"
 #include "coord/place.hpp"
 
@@ -12,7 +13,6 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -29,12 +29,11 @@ constexpr const char *left_name = ".variables";
 // 0: there is none, or it may not be seen.
 pid_t parent_of(pid_t pid)
 {
-    std::ifstream in(fmt::format("/proc/{}/stat", pid));
-    const std::string text{std::istreambuf_iterator<char>(in), {}};
-    const size_t name = text.rfind(')'); // a name may have anything in it
+    const Result<std::string> text = contents(fmt::format("/proc/{}/stat", pid));
+    const size_t name = text ? text->rfind(')') : std::string::npos; // a name may have any in it
     if (name == std::string::npos)
         return 0;
-    std::istringstream rest(text.substr(name + 1));
+    std::istringstream rest(text->substr(name + 1));
     char state = 0;
     pid_t parent = 0;
     rest >> state >> parent;

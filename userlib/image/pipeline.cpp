@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <sys/mman.h>
+#include <system_error>
 #include <time.h>
 
 namespace cryo::image {
@@ -48,16 +49,33 @@ SegmentMemory::~SegmentMemory()
 Pipeline::Pipeline(const Options &options, Output output)
     : options_(options), output_(std::move(output))
 {
-    if (options_.threads == 0) {
+    if (options_.threads == 0 || !start_threads())
         inline_packer_ = std::make_unique<Packer>(options_.packing);
-        return;
+}
+
+// False: there are none. Fewer workers than asked for will do, where more threads are not allowed.
+bool Pipeline::start_threads()
+{
+    try {
+        threads_.emplace_back([this] { write(); });
+        for (unsigned i = 0; i < options_.threads; i++)
+            threads_.emplace_back([this] { work(); });
+    } catch (const std::system_error &) {
+        if (threads_.size() < 2) {
+            end_threads();
+            stop_ = false;
+            return false;
+        }
     }
-    for (unsigned i = 0; i < options_.threads; i++)
-        threads_.emplace_back([this] { work(); });
-    threads_.emplace_back([this] { write(); });
+    return true;
 }
 
 Pipeline::~Pipeline()
+{
+    end_threads();
+}
+
+void Pipeline::end_threads()
 {
     {
         std::lock_guard lock(mutex_);
@@ -66,6 +84,7 @@ Pipeline::~Pipeline()
     changed_.notify_all();
     for (std::thread &t : threads_)
         t.join();
+    threads_.clear();
 }
 
 Result<std::unique_ptr<SegmentMemory>> Pipeline::memory()

@@ -90,6 +90,8 @@ class Pipeline
     bool is_ahead();      // all is packed, and the caller waits in memory(): for the output
 
   private:
+    bool start_threads();
+    void end_threads();
     void work();
     void write();
     bool packs(Batch &batch) const;

@@ -69,6 +69,16 @@ std::string random_name(const std::string &name)
     return fmt::format(".{}.{:016x}.tmp", name.substr(0, 200), r);
 }
 
+// 0, or an errno. A signal is no reason to call an image lost.
+int synced(int fd)
+{
+    while (fsync(fd) != 0) {
+        if (errno != EINTR)
+            return errno;
+    }
+    return 0;
+}
+
 std::string proc_path(int fd)
 {
     return fmt::format("/proc/self/fd/{}", fd);
@@ -278,20 +288,26 @@ Result<void> FileSink::commit()
     give_back_rest();
     if (fchmod(file_.get(), options_.mode))
         return failure("setting its mode", errno);
-    if (options_.sync && fsync(file_.get()))
-        return failure("fsync", errno);
+    if (const int err = options_.sync ? synced(file_.get()) : 0)
+        return failure("fsync", err);
     if (auto ok = publish(); !ok)
         return ok;
-    if (options_.sync && fsync(directory_.get()))
-        return failure("fsync of its directory", errno);
+    if (const int err = options_.sync ? synced(directory_.get()) : 0) {
+        if (options_.existing != Existing::refuse)
+            return failure("is in place, but a power cut may take it away: fsync of its directory",
+                           err);
+        unlinkat(directory_.get(), name_.c_str(), 0); // what is called lost is not there either
+        return failure("fsync of its directory", err);
+    }
     return {};
 }
 
 Result<void> StreamSink::commit()
 {
     // A pipe, a socket or a terminal has no disk.
-    if (sync_ && fsync(fd_.get()) && errno != EINVAL && errno != EROFS && errno != ENOTSUP)
-        return Error::from_errno(name_ + ": fsync", errno);
+    const int err = sync_ ? synced(fd_.get()) : 0;
+    if (err != 0 && err != EINVAL && err != EROFS && err != ENOTSUP)
+        return Error::from_errno(name_ + ": fsync", err);
     return {};
 }
 

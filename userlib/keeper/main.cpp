@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The keeper of a program (userlib/keeper/launch.hpp starts it): settings on standard input, an
 // error before the program starts on standard output, the program's pidfd as descriptor 3.
+#include "base/contents.hpp"
 #include "keeper/keeper.hpp"
 
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <iostream>
-#include <iterator>
 #include <unistd.h>
 
 int main(int argc, char **argv)
 {
     using namespace cryo::keeper;
-    const std::string text(std::istreambuf_iterator<char>(std::cin), {});
-    const nlohmann::json said = nlohmann::json::parse(text, nullptr, false);
+    const cryo::Result<std::string> text = cryo::contents(STDIN_FILENO, "standard input");
+    const nlohmann::json said = nlohmann::json::parse(text ? *text : "", nullptr, false);
     if (argc != 2 || !said.is_object() || fcntl(3, F_GETFD) < 0) {
         fmt::print(stderr, "keeper: is started by cr_run --interval\n");
         return 255;

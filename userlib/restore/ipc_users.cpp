@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "restore/ipc_users.hpp"
 
+#include "base/contents.hpp"
 #include "restore/former_holders.hpp"
 
 #include <cerrno>
@@ -99,12 +100,11 @@ bool waits_for(pid_t pid, const Ipc &ipc)
 // an id is not given again as soon as that.
 bool lives_since(pid_t pid, time_t then)
 {
-    std::ifstream file(fmt::format("/proc/{}/stat", pid));
-    std::string stat((std::istreambuf_iterator<char>(file)), {});
-    const size_t name_end = stat.rfind(')');
+    const Result<std::string> stat = contents(fmt::format("/proc/{}/stat", pid));
+    const size_t name_end = stat ? stat->rfind(')') : std::string::npos;
     if (pid <= 0 || pid == getpid() || then == 0 || name_end == std::string::npos)
         return false;
-    std::istringstream words(stat.substr(name_end + 1));
+    std::istringstream words(stat->substr(name_end + 1));
     std::string word;
     words >> word;
     if (word == "Z" || word == "X")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "restore/planner.hpp"
 
+#include "base/path.hpp"
 #include "capture/identity.hpp"
 #include "restore/plan_parts.hpp"
 
@@ -123,7 +124,7 @@ void plan_exec(Planning &p)
 void tell_source(Planning &p)
 {
     constexpr uint32_t first_with_source = 2;
-    std::string source = std::filesystem::absolute(p.image.name()).lexically_normal();
+    std::string source = absolute_path(p.image.name());
     if (p.saved.agent.protocol < first_with_source || access(source.c_str(), F_OK) != 0 ||
         source.size() + 8 > sizeof(agent::ResumeInfo::source))
         source.clear();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "restore/restart.hpp"
 
+#include "base/contents.hpp"
 #include "base/fd.hpp"
 #include "restore/ending_signals.hpp"
 #include "restore/enter.hpp"
@@ -103,11 +104,12 @@ bool stands_still(pid_t pid)
     const std::string tasks = fmt::format("/proc/{}/task", pid);
     std::error_code error;
     for (const auto &task : std::filesystem::directory_iterator(tasks, error)) {
-        std::ifstream file(task.path() / "stat");
-        std::string stat((std::istreambuf_iterator<char>(file)), {});
-        const size_t end = stat.rfind(')');
-        if (end != std::string::npos && end + 2 < stat.size() && stat[end + 2] != 'T' &&
-            stat[end + 2] != 'Z')
+        const Result<std::string> stat = contents(task.path() / "stat");
+        if (!stat && (stat.error().code() == ENOENT || stat.error().code() == ESRCH))
+            continue; // it has ended
+        const size_t end = stat ? stat->rfind(')') : std::string::npos;
+        if (end == std::string::npos || end + 2 >= stat->size() ||
+            ((*stat)[end + 2] != 'T' && (*stat)[end + 2] != 'Z'))
             return false;
     }
     return true;

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs a command whose Nth system call fails, counted over all processes that it starts:
+//
+//     fail_nth N ERROR COMMAND...          N = 0: none fails
+//     fail_nth CALL:N ERROR COMMAND...     counted are calls with this number alone
+//
+// The last line on descriptor 3, where it is open, says what was counted and which call failed:
+// "calls 512 failed 257". A seccomp filter tells this program of each call before it is made.
+// Calls that cannot fail in this way are not counted: those that end a process or return from a
+// signal, execve, and with EINTR all that never wait.
+#include <cerrno>
+#include <climits>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+struct Errors {
+    const char *name;
+    int number;
+};
+constexpr Errors errors[] = {
+    {"ENOMEM", ENOMEM}, {"EIO", EIO}, {"EMFILE", EMFILE}, {"EINTR", EINTR}, {"ENOSPC", ENOSPC}};
+
+// What never fails, and what nobody can answer a failure of.
+constexpr uint32_t exempt[] = {SYS_exit,
+                               SYS_exit_group,
+                               SYS_rt_sigreturn,
+                               SYS_restart_syscall,
+                               SYS_munmap,
+                               SYS_rt_sigprocmask,
+                               SYS_rt_sigaction,
+                               SYS_set_robust_list,
+                               SYS_set_tid_address,
+                               SYS_rseq,
+                               SYS_arch_prctl,
+                               SYS_sched_yield,
+                               SYS_getpid,
+                               SYS_gettid,
+                               SYS_getppid,
+                               SYS_getuid,
+                               SYS_geteuid,
+                               SYS_getgid,
+                               SYS_getegid,
+                               SYS_futex,
+                               SYS_tgkill,
+                               SYS_kill,
+                               SYS_clock_gettime,
+                               SYS_brk,
+                               SYS_umask};
+
+constexpr uint32_t waiting[] = {
+    SYS_read,    SYS_pread64,  SYS_readv,   SYS_write,    SYS_pwrite64,   SYS_writev,
+    SYS_poll,    SYS_ppoll,    SYS_select,  SYS_pselect6, SYS_wait4,      SYS_waitid,
+    SYS_recvmsg, SYS_recvfrom, SYS_sendmsg, SYS_sendto,   SYS_connect,    SYS_accept4,
+    SYS_openat,  SYS_open,     SYS_fsync,   SYS_flock,    SYS_epoll_wait, SYS_epoll_pwait};
+
+struct Shared {
+    volatile int listener;
+};
+
+int install(uint32_t errors_number)
+{
+    std::vector<sock_filter> code;
+    code.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)));
+    const auto answer = [&](uint32_t call, uint32_t action) {
+        code.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1));
+        code.push_back(BPF_STMT(BPF_RET | BPF_K, action));
+    };
+    // The first of them waits for our parent, who fetches the listener meanwhile.
+    answer(SYS_execve, SECCOMP_RET_USER_NOTIF);
+    if (errors_number == EINTR) {
+        for (uint32_t call : waiting)
+            answer(call, SECCOMP_RET_USER_NOTIF);
+        code.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+    } else {
+        for (uint32_t call : exempt)
+            answer(call, SECCOMP_RET_ALLOW);
+        code.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF));
+    }
+    const sock_fprog program = {static_cast<unsigned short>(code.size()), code.data()};
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    return static_cast<int>(
+        syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program));
+}
+
+[[noreturn]] void become(char **command, int number, Shared *shared)
+{
+    // Nothing but writing to memory: each system call from here on waits for our parent.
+    shared->listener = install(static_cast<uint32_t>(number));
+    execvp(command[0], command);
+    _exit(127);
+}
+
+class Supervisor
+{
+  public:
+    Supervisor(int listener, const char *which, int number) : listener_(listener), number_(number)
+    {
+        const char *colon = strchr(which, ':');
+        only_ = colon != nullptr ? atoi(which) : -1;
+        nth_ = strtol(colon != nullptr ? colon + 1 : which, nullptr, 10);
+    }
+
+    // Until nobody is left who has the filter.
+    void go()
+    {
+        for (;;) {
+            pollfd ready = {listener_, POLLIN, 0};
+            if (poll(&ready, 1, -1) < 0)
+                continue;
+            if (!(ready.revents & POLLIN))
+                return;
+            answer();
+        }
+    }
+
+    long calls() const { return calls_; }
+    int failed() const { return failed_; }
+
+  private:
+    // The dynamic loader's own calls are not Cryo's to answer for: it crashes where some of them
+    // fail.
+    static bool is_loaders(const seccomp_notif &asked)
+    {
+        char line[PATH_MAX + 128];
+        snprintf(line, sizeof(line), "/proc/%u/maps", asked.pid);
+        FILE *maps = fopen(line, "re");
+        bool loaders = false;
+        while (maps != nullptr && fgets(line, sizeof(line), maps) != nullptr) {
+            unsigned long start = 0;
+            unsigned long end = 0;
+            if (sscanf(line, "%lx-%lx", &start, &end) == 2 &&
+                asked.data.instruction_pointer >= start && asked.data.instruction_pointer < end)
+                loaders = strstr(line, "/ld-linux") != nullptr;
+        }
+        if (maps != nullptr)
+            fclose(maps);
+        return loaders;
+    }
+
+    void answer()
+    {
+        seccomp_notif asked = {};
+        if (ioctl(listener_, SECCOMP_IOCTL_NOTIF_RECV, &asked) != 0)
+            return; // it was interrupted meanwhile, and asks again
+        seccomp_notif_resp said = {};
+        said.id = asked.id;
+        const bool counts = only_ >= 0 ? asked.data.nr == only_ : asked.data.nr != SYS_execve;
+        if (counts && ++calls_ == nth_ && !is_loaders(asked)) {
+            failed_ = asked.data.nr;
+            said.error = -number_;
+        } else {
+            said.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+        }
+        ioctl(listener_, SECCOMP_IOCTL_NOTIF_SEND, &said);
+    }
+
+    int listener_;
+    int only_;
+    long nth_;
+    int number_;
+    long calls_ = 0;
+    int failed_ = -1;
+};
+
+int number_of(const char *name)
+{
+    for (const Errors &error : errors) {
+        if (strcmp(error.name, name) == 0)
+            return error.number;
+    }
+    fprintf(stderr, "fail_nth: no error '%s'\n", name);
+    exit(2);
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    if (argc < 4) {
+        fprintf(stderr, "usage: fail_nth N ERROR COMMAND...\n");
+        return 2;
+    }
+    const int number = number_of(argv[2]);
+    auto *shared = static_cast<Shared *>(
+        mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    shared->listener = -2;
+    const pid_t child = fork();
+    if (child == 0)
+        become(argv + 3, number, shared);
+    while (shared->listener == -2)
+        usleep(100);
+    const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
+    const int listener = static_cast<int>(syscall(SYS_pidfd_getfd, pidfd, shared->listener, 0));
+    if (listener < 0) {
+        perror("fail_nth: the filter");
+        return 2;
+    }
+    const pid_t reporter = fork();
+    if (reporter == 0) {
+        // Apart, so that a program that the command leaves running is answered, too.
+        setsid();
+        Supervisor supervisor(listener, argv[1], number);
+        supervisor.go();
+        dprintf(3, "calls %ld failed %d\n", supervisor.calls(), supervisor.failed());
+        _exit(0);
+    }
+    close(listener);
+    close(3);
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
