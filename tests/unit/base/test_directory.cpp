@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/directory.hpp"
+#include "base/trust.hpp"
+
+#include <cerrno>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace cryo {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+class DirectoryTest : public testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        std::string name = (fs::temp_directory_path() / "cryo-directory.XXXXXX").string();
+        ASSERT_NE(mkdtemp(name.data()), nullptr);
+        top_ = name;
+    }
+    void TearDown() override { fs::remove_all(top_); }
+    Directory open() const
+    {
+        Result<Directory> directory = Directory::open(top_);
+        EXPECT_TRUE(directory);
+        return std::move(*directory);
+    }
+
+    fs::path top_;
+};
+
+TEST_F(DirectoryTest, WhatIsWrittenIsRead)
+{
+    const Directory directory = open();
+    EXPECT_EQ(directory.read("file").error().code(), ENOENT);
+    ASSERT_TRUE(directory.write("file", std::string(100'000, 'x')));
+    ASSERT_TRUE(directory.write("file", "second"));
+    EXPECT_EQ(*directory.read("file"), "second");
+    EXPECT_EQ(directory.read("file", 3).error().code(), EFBIG);
+    EXPECT_EQ(directory.names()->size(), 1U);
+}
+
+TEST_F(DirectoryTest, NothingButAFileIsRead)
+{
+    const Directory directory = open();
+    fs::create_directory(top_ / "directory");
+    fs::create_symlink("file", top_ / "link");
+    ASSERT_EQ(mkfifo((top_ / "pipe").c_str(), 0600), 0);
+    for (const char *name : {"directory", "link", "pipe"}) {
+        const Result<std::string> read = directory.read(name);
+        ASSERT_FALSE(read) << name;
+        EXPECT_NE(read.error().code(), ENOENT) << name;
+    }
+}
+
+TEST_F(DirectoryTest, WhatOneWhoDiedLeftIsUsedAgainAndWhatIsNotIsNot)
+{
+    const Directory directory = open();
+    ASSERT_TRUE(directory.write(".file.tmp", "half"));
+    ASSERT_TRUE(directory.write("file", "whole"));
+    EXPECT_EQ(*directory.read("file"), "whole");
+    fs::create_symlink("file", top_ / ".file.tmp");
+    EXPECT_FALSE(directory.write("file", "other"));
+    fs::remove(top_ / ".file.tmp");
+    fs::create_hard_link(top_ / "file", top_ / ".file.tmp"); // writing it would change the other
+    EXPECT_FALSE(directory.write("file", "other"));
+    EXPECT_EQ(*directory.read("file"), "whole");
+}
+
+TEST_F(DirectoryTest, LinksAreNotFollowed)
+{
+    fs::create_directory(top_ / "real");
+    fs::create_directory_symlink("real", top_ / "link");
+    for (const char *end : {"", "/", "//"}) {
+        const Result<Directory> link = Directory::open(top_ / "link" += end);
+        ASSERT_FALSE(link) << end;
+        EXPECT_EQ(link.error().code(), ELOOP) << end;
+    }
+    EXPECT_EQ(open().enter("link").error().code(), ELOOP);
+    EXPECT_TRUE(open().enter("real"));
+    std::ofstream(top_ / "real" / "file") << "x";
+    open().clear();
+    EXPECT_TRUE(fs::is_empty(top_));
+}
+
+TEST_F(DirectoryTest, ClearingFollowsNoLink)
+{
+    fs::create_directories(top_ / "in" / "deeper");
+    fs::create_directory(top_ / "out");
+    std::ofstream(top_ / "out" / "file") << "x";
+    fs::create_directory_symlink(top_ / "out", top_ / "in" / "deeper" / "link");
+    open().enter("in")->clear();
+    EXPECT_TRUE(fs::is_empty(top_ / "in"));
+    EXPECT_TRUE(fs::exists(top_ / "out" / "file"));
+}
+
+TEST_F(DirectoryTest, RenamingReplacesNothing)
+{
+    const Directory directory = open();
+    fs::create_directory(top_ / "a");
+    fs::create_directory(top_ / "b"); // an empty directory would be replaced
+    EXPECT_EQ(directory.rename("a", "b").error().code(), EEXIST);
+    EXPECT_TRUE(directory.rename("a", "c"));
+}
+
+TEST_F(DirectoryTest, PathsAreSplit)
+{
+    using Pair = std::pair<std::string, std::string>;
+    EXPECT_EQ(split_path("a"), Pair(".", "a"));
+    EXPECT_EQ(split_path("a/b/"), Pair("a", "b"));
+    EXPECT_EQ(split_path("/a"), Pair("/", "a"));
+    EXPECT_EQ(split_path("/"), Pair("/", ""));
+}
+
+TEST_F(DirectoryTest, TrustIsInOwnersAndModes)
+{
+    const fs::path path = top_ / "file";
+    const Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    const Trust trust;
+    EXPECT_TRUE(trust.check(fd.get(), path));
+    EXPECT_TRUE(check_own(fd.get(), path, "no"));
+    for (const mode_t mode : {0620U, 0602U, 0622U}) {
+        ASSERT_EQ(fchmod(fd.get(), mode), 0);
+        EXPECT_FALSE(Trust().check(fd.get(), path));
+        EXPECT_FALSE(check_own(fd.get(), path, "no"));
+    }
+    Trust told; // by one who has seen it before
+    told.accept(trust.accepted());
+    EXPECT_TRUE(told.check(fd.get(), path));
+    told = Trust();
+    for (const char *text : {"", ",", ":", "1:", "x:y,", ":::,,,"})
+        told.accept(text);
+    EXPECT_FALSE(told.check(fd.get(), path));
+    EXPECT_TRUE(told.add("root"));
+    EXPECT_TRUE(told.add("4711"));
+    EXPECT_FALSE(told.add("-1"));
+    EXPECT_FALSE(told.add("no such user"));
+}
+
+} // namespace
+
+} // namespace cryo

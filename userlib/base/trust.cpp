@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/trust.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
+
+namespace cryo {
+
+namespace {
+
+constexpr mode_t others_write = S_IWGRP | S_IWOTH;
+
+Result<struct stat> status_of(int fd, const std::string &path)
+{
+    struct stat status = {};
+    if (fstat(fd, &status) != 0)
+        return Error::from_errno(path, errno);
+    return status;
+}
+
+// A terminal, a pipe or a socket was opened by somebody who knows what is in it.
+bool has_an_owner(const struct stat &status)
+{
+    return S_ISREG(status.st_mode) || S_ISDIR(status.st_mode);
+}
+
+Error written_by_others(const struct stat &status, const std::string &path)
+{
+    return {EACCES, fmt::format("{}: others may write it (mode {:04o}), and an image is a program; "
+                                "if nobody has, chmod go-w makes it yours alone",
+                                path, status.st_mode & 07777U)};
+}
+
+} // namespace
+
+std::string user_text(uid_t user)
+{
+    const passwd *known = getpwuid(user);
+    return known != nullptr ? fmt::format("{} ({})", known->pw_name, user) : std::to_string(user);
+}
+
+Result<void> Trust::add(const std::string &user)
+{
+    uid_t number = 0;
+    const char *end = user.data() + user.size();
+    const auto [stop, error] = std::from_chars(user.data(), end, number);
+    if (error != std::errc() || stop != end) {
+        const passwd *known = getpwnam(user.c_str());
+        if (known == nullptr)
+            return Error(ENOENT, fmt::format("--owner {}: there is no such user", user));
+        number = known->pw_uid;
+    }
+    named_.push_back(user);
+    owners_.push_back(number);
+    return {};
+}
+
+Result<void> Trust::check(int fd, const std::string &path) const
+{
+    const Result<struct stat> status = status_of(fd, path);
+    if (!status)
+        return status.error();
+    const File file = {status->st_dev, status->st_ino};
+    if (!has_an_owner(*status) || std::ranges::find(accepted_, file) != accepted_.end())
+        return {};
+    const uid_t owner = status->st_uid;
+    if (owner != geteuid() && owner != 0 &&
+        std::find(owners_.begin(), owners_.end(), owner) == owners_.end())
+        return Error(EACCES, fmt::format("{}: belongs to user {}, and an image is a program: it "
+                                         "would run as you; if you trust it, --owner {} says so",
+                                         path, user_text(owner), owner));
+    if ((status->st_mode & others_write) != 0)
+        return written_by_others(*status, path);
+    accepted_.push_back(file);
+    return {};
+}
+
+std::string Trust::accepted() const
+{
+    std::string text;
+    for (const File &file : accepted_)
+        text += fmt::format("{}:{},", file.device, file.number);
+    return text;
+}
+
+void Trust::accept(std::string_view accepted)
+{
+    while (!accepted.empty()) {
+        const std::string_view one = accepted.substr(0, accepted.find(','));
+        accepted.remove_prefix(std::min(one.size() + 1, accepted.size()));
+        const size_t colon = std::min(one.find(':'), one.size());
+        File file;
+        const auto device = std::from_chars(one.data(), one.data() + colon, file.device);
+        const auto number = std::from_chars(one.data() + std::min(colon + 1, one.size()),
+                                            one.data() + one.size(), file.number);
+        if (device.ec == std::errc() && number.ec == std::errc())
+            accepted_.push_back(file);
+    }
+}
+
+Result<void> check_own(int fd, const std::string &path, const char *way_out)
+{
+    const Result<struct stat> status = status_of(fd, path);
+    if (!status)
+        return status.error();
+    if (status->st_uid != geteuid())
+        return Error(EACCES, fmt::format("{}: belongs to user {}, not to you; {}", path,
+                                         user_text(status->st_uid), way_out));
+    if ((status->st_mode & others_write) != 0)
+        return written_by_others(*status, path);
+    return {};
+}
+
+} // namespace cryo
