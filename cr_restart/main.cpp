@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cr_restart: brings saved processes back, stays the parent of the first, and ends as it ends.
 #include "backend/backend.hpp"
+#include "backend/open_image.hpp"
 #include "cli/command.hpp"
 #include "cli/place.hpp"
 #include "cli/requester.hpp"
@@ -10,12 +11,16 @@
 #include "pid_namespace.hpp"
 
 #include <cerrno>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <malloc.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 
 namespace {
+
+constexpr const char *accepted_variable = "CRYO_RESTART_ACCEPTED";
 
 cryo::Error callback_failure(const std::string &file, int failure)
 {
@@ -48,6 +53,7 @@ class Command
   private:
     cryo::Result<cryo::backend::Alive> restart(const Listener &listener);
     cryo::Result<cryo::backend::Alive> restart_apart(const Listener &listener);
+    cryo::Result<void> check_owners();
     cryo::Result<End> await_end(pid_t pid);
     int report(const cryo::backend::Alive &alive);
     void tell(const cryo::backend::Alive &alive) const;
@@ -83,11 +89,37 @@ cryo::Result<cryo::backend::Alive> Command::restart(const Listener &listener)
     return backend_->restart(request);
 }
 
+// From within a user namespace a file of root's looks like one of anybody's. So whose the image is,
+// and what it is based on, is looked at out here; what is wrong with it otherwise, in there.
+cryo::Result<void> Command::check_owners()
+{
+    cryo::backend::RestartRequest &request = options_.request;
+    struct stat status = {};
+    if (request.fd >= 0 && fstat(request.fd, &status) == 0 && !S_ISREG(status.st_mode))
+        return {};
+    const auto image = cryo::backend::open_image(request, options_.image);
+    cryo::Result<void> good = image ? cryo::Result<void>() : image.error();
+    for (size_t i = 0; good && i < (*image)->members().size(); i++) {
+        const auto member = (*image)->open_member((*image)->members()[i]);
+        if (!member)
+            continue;
+        if (const auto chain = (*member)->chain(); !chain)
+            good = chain.error();
+    }
+    if (!good && good.error().code() == EACCES)
+        return good;
+    setenv(accepted_variable, request.trust->accepted().c_str(), 1);
+    return {};
+}
+
 cryo::Result<cryo::backend::Alive> Command::restart_apart(const Listener &listener)
 {
+    if (cryo::Result<void> good = check_owners(); !good)
+        return good.error();
     cryo::Result<Outside> made = Outside::make(argv_);
     if (!made)
         return made.error();
+    unsetenv(accepted_variable);
     outside_ = std::move(*made);
     return outside_->await_alive(listener);
 }
@@ -207,6 +239,9 @@ int main(int argc, char **argv)
         return usage ? options.hooks.failed(0, cryo::cli::usage_exit)
                      : options.hooks.failed(good.error().code(), code);
     }
+    if (const char *accepted = getenv(accepted_variable); inside && accepted != nullptr)
+        options.request.trust->accept(accepted);
+    unsetenv(accepted_variable);
     Command command(options, argv);
     return inside ? command.run(*inside) : command.run();
 }

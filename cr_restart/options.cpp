@@ -94,6 +94,11 @@ void add_options(CLI::App &app, Options &options)
     app.add_option("--base", options.request.bases,
                    "An image that FILE is based on, if it does not lie beside it; may be repeated")
         ->allow_extra_args(false);
+    app.add_option("--owner", options.owners,
+                   "The image may belong to this user, who is not you: what is in it will run as "
+                   "you; may be repeated")
+        ->type_name("USER")
+        ->allow_extra_args(false);
     app.add_flag("--lazy,!--eager", options.request.options.lazy,
                  "Map memory from the image, unverified, to be ready at once; or read it all "
                  "(default)");
@@ -133,5 +138,9 @@ cryo::Result<void> complete(Options &options)
                                     "child of the program that asks for it");
     options.request.options.own_pid_namespace = options.pidns;
     options.image = named;
+    for (const std::string &owner : options.owners) {
+        if (cryo::Result<void> known = options.request.trust->add(owner); !known)
+            return known;
+    }
     return options.keeping.wanted() ? complete_keeping(options) : cryo::Result<void>();
 }

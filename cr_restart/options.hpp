@@ -16,6 +16,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
 
 struct Options {
     cryo::backend::RestartRequest request;
@@ -29,6 +30,7 @@ struct Options {
     // As they are written.
     bool omit = false; // one of them is given: see capture/bystanders.cpp
     std::string positional, file, directory;
+    std::vector<std::string> owners; // whose images are restarted besides the caller's and root's
 };
 
 void add_options(CLI::App &app, Options &options);

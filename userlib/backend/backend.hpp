@@ -28,6 +28,7 @@ namespace cryo::backend {
 
 struct RestartRequest {
     std::vector<std::string> bases = {}; // images that the one to be restarted may be based on
+    std::shared_ptr<Trust> trust = std::make_shared<Trust>(); // whose images are restarted
     restore::RestartOptions options;
     std::string library; // path of libcr_run.so
     int fd = -1;         // the image is open here; its file name is for messages then

@@ -7,6 +7,7 @@
 #include "backend/self.hpp"
 
 #include <cerrno>
+#include <fcntl.h>
 #include <fmt/format.h>
 
 namespace cryo::backend {
@@ -21,6 +22,17 @@ bool is_native(std::string_view name)
 bool is_foreign(std::string_view name)
 {
     return name == "criu" || name == "self";
+}
+
+// An image that only a plug-in can read: whose it is can be seen all the same.
+Result<void> check_file(const RestartRequest &request, const std::string &file)
+{
+    if (request.fd >= 0)
+        return request.trust->check(request.fd, file);
+    const Fd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    if (!fd)
+        return Error::from_errno(file, errno);
+    return request.trust->check(fd.get(), file);
 }
 
 } // namespace
@@ -56,8 +68,10 @@ Result<std::unique_ptr<Backend>> choose_for_image(std::string_view wanted, const
                                                   RestartRequest &request,
                                                   const std::function<void(std::string_view)> &say)
 {
-    if (!is_native(wanted) && !is_foreign(wanted))
-        return choose(wanted, Purpose::restart, say);
+    if (!is_native(wanted) && !is_foreign(wanted)) {
+        Result<void> trusted = check_file(request, file);
+        return trusted ? choose(wanted, Purpose::restart, say) : trusted.error();
+    }
     Result<std::shared_ptr<image::Snapshot>> image = open_image(request, file);
     if (!image)
         return image.error();

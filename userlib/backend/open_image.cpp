@@ -50,6 +50,7 @@ Result<std::unique_ptr<image::Snapshot>> open_descriptor(int fd, const std::stri
     if (!own || fstat(own.get(), &status) != 0)
         return Error::from_errno(name, errno);
     if (!S_ISREG(status.st_mode)) {
+        options.trust = {}; // a pipe's owner tells nothing; who made it knows what comes
         Result<Fd> kept = spool(own.get());
         if (!kept)
             return kept.error().within(name);
@@ -64,8 +65,8 @@ Result<std::shared_ptr<image::Snapshot>> open_image(const RestartRequest &reques
                                                     const std::string &file)
 {
     allow_descriptors();
-    const image::BaseFinder bases(request.bases);
-    const image::OpenOptions options = {.find_base = bases.beside(file)};
+    const image::BaseFinder bases(request.bases, request.trust);
+    const image::OpenOptions options = {.find_base = bases.beside(file), .trust = request.trust};
     Result<std::unique_ptr<image::Snapshot>> image =
         request.fd >= 0 ? open_descriptor(request.fd, file, options)
                         : image::Snapshot::open(file, options);

@@ -61,15 +61,37 @@ std::optional<Digest> id_of_file(const std::string &path)
     return header ? std::optional(header->id) : std::nullopt;
 }
 
+Result<std::optional<Digest>> look_for_id(const Directory &directory, const std::string &name)
+{
+    const Fd fd(openat(directory.fd(), name.c_str(),
+                       O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+    struct stat status = {};
+    if (!fd && (errno == ELOOP || errno == ENXIO)) // a link; a socket
+        return std::optional<Digest>();
+    if (!fd || fstat(fd.get(), &status) != 0)
+        return Error::from_errno(directory.path(name), errno);
+    if (!S_ISREG(status.st_mode))
+        return std::optional<Digest>();
+    Header::Page page;
+    const ssize_t n = pread(fd.get(), page.data(), page.size(), 0);
+    if (n < 0)
+        return Error::from_errno(directory.path(name), errno);
+    if (n != ssize_t(page.size()))
+        return std::optional<Digest>();
+    const auto header = Header::decode(page);
+    return header ? std::optional(header->id) : std::nullopt;
+}
+
 Result<std::shared_ptr<Image>> BaseFinder::find(const std::string &beside, const Digest &id) const
 {
     for (const std::string &name : named_) {
         const std::string path = resolve(name);
-        auto found = look_in(path, id, {.find_base = this->beside(path)});
+        auto found = look_in(path, id, {.find_base = this->beside(path), .trust = trust_});
         if (!found || *found)
             return found;
     }
     std::error_code error;
+    std::optional<Error> refused; // one that was not to be trusted
     const fs::path directory = fs::path(beside).parent_path();
     for (const auto &file : fs::directory_iterator(directory.empty() ? "." : directory, error)) {
         const std::string path = file.path();
@@ -82,10 +104,14 @@ Result<std::shared_ptr<Image>> BaseFinder::find(const std::string &beside, const
                 continue;
         }
         // Another file that is damaged is no reason not to find this one.
-        auto found = look_in(path, id, {.find_base = this->beside(path)});
+        auto found = look_in(path, id, {.find_base = this->beside(path), .trust = trust_});
         if (found && *found)
             return found;
+        if (!found && found.error().code() == EACCES)
+            refused = found.error();
     }
+    if (refused)
+        return *refused;
     return Error(ENOENT, "not found beside it; name its file with --base");
 }
 

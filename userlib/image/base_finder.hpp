@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/directory.hpp"
 #include "image/reader.hpp"
 
 namespace cryo::image {
@@ -20,7 +21,10 @@ namespace cryo::image {
 class BaseFinder
 {
   public:
-    explicit BaseFinder(std::vector<std::string> named = {}) : named_(std::move(named)) {}
+    explicit BaseFinder(std::vector<std::string> named = {},
+                        std::shared_ptr<const Trust> trust = {})
+        : named_(std::move(named)), trust_(std::move(trust))
+    {}
 
     FindBase beside(const std::string &path) const;
 
@@ -28,10 +32,14 @@ class BaseFinder
     Result<std::shared_ptr<Image>> find(const std::string &beside, const Digest &id) const;
 
     std::vector<std::string> named_;
+    std::shared_ptr<const Trust> trust_;
 };
 
 // The id in a file's first page, if that is the header of an image. Of an archive, that is the
 // header of its first member.
 std::optional<Digest> id_of_file(const std::string &path);
+// For who is about to remove it, or to think that it is gone: ENOENT alone says that. Nothing: it
+// is there and no image (nor is a link to one).
+Result<std::optional<Digest>> look_for_id(const Directory &directory, const std::string &name);
 
 } // namespace cryo::image

@@ -19,6 +19,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/trust.hpp"
 #include "image/codec.hpp"
 #include "image/header.hpp"
 #include "image/record_codec.hpp"
@@ -44,6 +45,8 @@ struct OpenOptions {
     Access access = Access::pread;
     std::optional<ByteRange> member = {}; // where the image is in the file
     FindBase find_base = {};
+    // Whose files it may be in; none: everybody's, because nothing in it is executed.
+    std::shared_ptr<const Trust> trust = {};
 };
 
 // What an image knows about pages from one page on.

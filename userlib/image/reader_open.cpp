@@ -45,6 +45,9 @@ Result<std::unique_ptr<Image>> Image::open(Fd fd, std::string name, OpenOptions 
 
 Result<std::unique_ptr<Image>> Image::open(Source source, std::string name, OpenOptions options)
 {
+    if (options.trust)
+        if (auto ok = options.trust->check(source.fd(), name); !ok)
+            return ok.error();
     std::unique_ptr<Image> image(new Image(std::move(source), std::move(name), std::move(options)));
     if (auto ok = image->open_footer(); !ok)
         return image->failure(ok.error());

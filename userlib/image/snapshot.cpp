@@ -100,9 +100,17 @@ Result<std::unique_ptr<Snapshot>> Snapshot::open(const std::string &path, OpenOp
     snapshot->path_ = path;
     snapshot->options_ = options;
     struct stat st;
-    snapshot->directory_ = stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
-    auto image =
-        Image::open(snapshot->directory_ ? path + "/" + kTreeFile : path, std::move(options));
+    if (stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode)) {
+        auto directory = Directory::open(path);
+        if (!directory)
+            return directory.error();
+        if (options.trust)
+            if (auto ok = options.trust->check(directory->fd(), path); !ok)
+                return ok.error();
+        snapshot->directory_.emplace(std::move(*directory));
+    }
+    auto image = snapshot->directory_ ? snapshot->open_in_directory(kTreeFile)
+                                      : Image::open(path, std::move(options));
     if (!image)
         return image.error();
     if (auto ok = snapshot->take(std::move(*image)); !ok)
@@ -175,7 +183,7 @@ Result<void> Snapshot::read_tree(Image &tree)
     });
     if (!ok)
         return ok;
-    if (!seen || expected > kMaxMembers || as_directory != directory_)
+    if (!seen || expected > kMaxMembers || as_directory != is_directory())
         return damaged(fmt::format("{}: is no tree of images as it should be", tree.name()));
     ok = tree.for_each<Member>([&](const Member &m) {
         if (members_.size() > expected) // one too many is enough to know
@@ -224,6 +232,17 @@ Result<void> Snapshot::check_places(const Image &tree) const
     return {};
 }
 
+Result<std::unique_ptr<Image>> Snapshot::open_in_directory(const std::string &name) const
+{
+    const std::string path = directory_->path(name);
+    Fd fd(openat(directory_->fd(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (!fd && errno == ELOOP)
+        return Error(ELOOP, path + ": is a symbolic link, and no image");
+    if (!fd)
+        return Error::from_errno(path, errno);
+    return Image::open(std::move(fd), path, options_);
+}
+
 Result<std::unique_ptr<Image>> Snapshot::open_member(const SnapshotMember &member) const
 {
     if (member.state != MemberState::saved)
@@ -234,11 +253,12 @@ Result<std::unique_ptr<Image>> Snapshot::open_member(const SnapshotMember &membe
     OpenOptions options = options_;
     std::string path = path_;
     if (directory_)
-        path += "/" + member.name;
+        path = directory_->path(member.name);
     else
         options.member = member.place;
-    auto image = fd_ ? Image::open(Fd(fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0)), path, options)
-                     : Image::open(path, options);
+    auto image = directory_ ? open_in_directory(member.name)
+                 : fd_      ? Image::open(Fd(fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0)), path, options)
+                            : Image::open(path, options);
     if (!image)
         return image;
     if ((*image)->header().id != member.id || (*image)->footer().checksum != member.checksum)

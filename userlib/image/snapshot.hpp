@@ -15,6 +15,7 @@
 //         auto image = (*snapshot)->open_member(m);
 #pragma once
 
+#include "base/directory.hpp"
 #include "image/reader.hpp"
 #include "image/records.hpp"
 #include "image/writer.hpp"
@@ -101,7 +102,7 @@ class Snapshot
     const std::vector<SnapshotMember> &members() const { return members_; }
     Scope scope() const { return scope_; }
     uint32_t root_pid() const { return root_pid_; }
-    bool is_directory() const { return directory_; }
+    bool is_directory() const { return directory_.has_value(); }
     bool is_plain() const { return !tree_; }
     // The backend that made a plain image and alone can restore it (record FOREIGN); else empty.
     const std::string &maker() const { return maker_; }
@@ -113,11 +114,12 @@ class Snapshot
     Result<void> take(std::unique_ptr<Image> image);
     Result<void> read_tree(Image &tree);
     Result<void> check_places(const Image &tree) const;
+    Result<std::unique_ptr<Image>> open_in_directory(const std::string &name) const;
 
     std::string path_;
     Fd fd_; // of the file, where it was open
     OpenOptions options_;
-    bool directory_ = false;
+    std::optional<Directory> directory_;
     bool tree_ = false;
     Scope scope_ = Scope::process;
     uint32_t root_pid_ = 0;
