@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/private_directory.hpp"
 
+#include "base/directory.hpp"
+
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -8,6 +10,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 namespace cryo::backend {
 
@@ -16,7 +19,9 @@ namespace {
 namespace fs = std::filesystem;
 
 // Neither the terminal nor who ends a process group ends us: we end when all others have.
-[[noreturn]] void wait_and_remove(int end_of_all, const std::string &path)
+// What is in it is removed by its descriptor: whoever may write the directory above may have put
+// another one in its place.
+[[noreturn]] void wait_and_remove(int end_of_all, int directory, const std::string &path)
 {
     setsid();
     sigset_t all;
@@ -24,16 +29,20 @@ namespace fs = std::filesystem;
     sigprocmask(SIG_SETMASK, &all, nullptr);
     // No pipe waits for its end because of us.
     constexpr int kept = 3;
+    constexpr int own = 4;
+    const int moved = fcntl(directory, F_DUPFD, own + 1); // not where the next one goes
     dup2(end_of_all, kept);
-    close_range(kept + 1, ~0U, 0);
+    dup2(moved, own);
+    close_range(own + 1, ~0U, 0);
     const int nothing = open("/dev/null", O_RDWR);
     for (int fd = 0; fd < kept; fd++)
         dup2(nothing, fd);
     char byte;
     while (read(kept, &byte, 1) < 0 && errno == EINTR)
         ;
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
+    if (const Result<Directory> made = Directory::of(own, path); made)
+        made->clear();
+    rmdir(path.c_str());
     _exit(0);
 }
 
@@ -47,17 +56,20 @@ Result<PrivateDirectory> PrivateDirectory::make(const std::string &parent, std::
     if (error || mkdtemp(path.data()) == nullptr)
         return Error::from_errno(parent + ": a directory for temporary files there",
                                  error ? error.value() : errno);
+    const Result<Directory> made = Directory::open(path);
+    if (!made)
+        return made.error();
     int ends[2] = {-1, -1};
     const pid_t janitor = pipe2(ends, O_CLOEXEC) == 0 ? fork() : -1;
     const int failure = errno;
     if (janitor == 0) {
         close(ends[1]);
-        wait_and_remove(ends[0], path);
+        wait_and_remove(ends[0], made->fd(), path);
     }
     Fd closed(ends[0]);
     Fd lifeline(ends[1]);
     if (janitor < 0) {
-        fs::remove_all(path, error);
+        rmdir(path.c_str());
         return Error::from_errno("fork", failure);
     }
     return PrivateDirectory(std::move(path), std::move(lifeline), janitor);

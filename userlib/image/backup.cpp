@@ -2,12 +2,14 @@
 // What becomes of an image that is replaced: it stays under a name of its own.
 #include "image/sink.hpp"
 
+#include "base/directory.hpp"
+#include "image/base_finder.hpp"
+#include "image/tree_directory.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <dirent.h>
 #include <fcntl.h>
-#include <filesystem>
 #include <fmt/format.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -36,36 +38,67 @@ std::string numbered(const std::string &name, unsigned number)
 }
 
 // Ascending.
-Result<std::vector<unsigned>> numbers(int directory, const std::string &name)
+Result<std::vector<unsigned>> numbers(const Directory &directory, const std::string &name)
 {
-    const int copy = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *entries = copy >= 0 ? fdopendir(copy) : nullptr;
-    if (entries == nullptr)
-        return Error::from_errno("looking for backups of " + name, errno);
+    const Result<std::vector<std::string>> all = directory.names();
+    if (!all)
+        return all.error().within("looking for backups of " + name);
     std::vector<unsigned> found;
-    while (const dirent *entry = readdir(entries)) {
-        if (const unsigned number = number_of(entry->d_name, name); number != 0)
+    for (const std::string &entry : *all) {
+        if (const unsigned number = number_of(entry, name); number != 0)
             found.push_back(number);
     }
-    closedir(entries);
     std::ranges::sort(found);
     return found;
 }
 
+// An image, or a directory of them; whatever else has such a name is somebody's.
+Result<void> remove_backup(const Directory &directory, const std::string &name)
+{
+    const Result<std::optional<struct stat>> status = directory.look(name);
+    if (!status)
+        return status.error();
+    if (!status->has_value())
+        return {};
+    if (S_ISDIR((*status)->st_mode))
+        return remove_tree_directory(directory, name);
+    const Result<std::optional<Digest>> id = look_for_id(directory, name);
+    if (!id)
+        return id.error();
+    return id->has_value() ? directory.remove(name) : Result<void>();
+}
+
+// The backup before, which has the name that was given.
+Result<void> remove_named(const std::string &path)
+{
+    const auto [parent, name] = split_path(path);
+    const Result<Directory> directory = Directory::open(parent + "/.");
+    if (!directory)
+        return directory.error();
+    const Result<std::optional<Digest>> id = look_for_id(*directory, name);
+    if (!id)
+        return id.error().code() == ENOENT ? Result<void>() : id.error();
+    if (!id->has_value())
+        return Error(EEXIST, path +
+                                 ": is no image, and is not replaced by a backup; choose another "
+                                 "name");
+    return directory->remove(name);
+}
+
 } // namespace
 
-Result<std::string> next_backup(int directory, const std::string &name, unsigned keep)
+Result<std::string> next_backup(int descriptor, const std::string &name, unsigned keep)
 {
-    Result<std::vector<unsigned>> found = numbers(directory, name);
+    const Result<Directory> directory = Directory::of(descriptor, "where " + name + " is");
+    if (!directory)
+        return directory.error();
+    Result<std::vector<unsigned>> found = numbers(*directory, name);
     if (!found)
         return found.error();
     const unsigned next = found->empty() ? 1 : found->back() + 1;
     // One more is about to come.
-    for (size_t i = 0; keep != 0 && i + keep <= found->size(); i++) {
-        std::error_code left; // what cannot be removed stays
-        std::filesystem::remove_all(
-            fmt::format("/proc/self/fd/{}/{}", directory, numbered(name, (*found)[i])), left);
-    }
+    for (size_t i = 0; keep != 0 && i + keep <= found->size(); i++) // what cannot be removed stays
+        static_cast<void>(remove_backup(*directory, numbered(name, (*found)[i])));
     return numbered(name, next);
 }
 
@@ -73,7 +106,8 @@ Result<void> link_backup(int directory, const std::string &name, const Backup &b
 {
     struct stat st;
     if (fstatat(directory, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0)
-        return {}; // nothing to be kept
+        return errno == ENOENT ? Result<void>() // nothing to be kept
+                               : Error::from_errno(name, errno);
     const bool given = !backup.name.empty();
     std::string to = backup.name;
     for (;;) {
@@ -82,8 +116,8 @@ Result<void> link_backup(int directory, const std::string &name, const Backup &b
             if (!next)
                 return next.error();
             to = *next;
-        } else if (unlinkat(AT_FDCWD, to.c_str(), 0) != 0 && errno != ENOENT) {
-            return Error::from_errno("replacing the backup " + to, errno);
+        } else if (Result<void> gone = remove_named(to); !gone) {
+            return gone;
         }
         // The image keeps its own name until the new one takes it.
         const int where = given ? AT_FDCWD : directory;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A snapshot as a directory: built beside its place under a hidden name, then renamed as a whole.
+#include "base/directory.hpp"
 #include "image/snapshot.hpp"
+#include "image/tree_directory.hpp"
 
 #include <cerrno>
 #include <fcntl.h>
@@ -23,9 +25,14 @@ class DirectoryWriter : public TreeWriter
     {}
     ~DirectoryWriter() override
     {
-        std::error_code ignored;
-        if (!temporary_.empty())
-            fs::remove_all(temporary_, ignored);
+        if (temporary_.empty())
+            return;
+        const Result<Directory> parent = Directory::of(directory_.get(), parent_.native());
+        const std::string name = temporary_.filename();
+        if (parent && is_old_)
+            static_cast<void>(remove_tree_directory(*parent, name));
+        else if (parent)
+            remove_new(*parent, name);
     }
 
     Result<void> open();
@@ -40,6 +47,7 @@ class DirectoryWriter : public TreeWriter
         Member member;
         std::string name, comm;
     };
+    void remove_new(const Directory &parent, const std::string &name) const;
     Result<void> check_existing() const;
     Result<void> publish();
     Result<std::string> backup_name() const;
@@ -56,34 +64,45 @@ class DirectoryWriter : public TreeWriter
     FileOptions options_;
     fs::path parent_;
     fs::path temporary_;
-    Fd directory_; // parent_
+    bool is_old_ = false; // what is there now is what was replaced
+    Fd directory_;        // parent_
     std::vector<Kept> members_;
     uint64_t size_ = 0;
 };
 
-bool is_there(const fs::path &path)
+// We have made it, and are the only ones who know its name.
+void DirectoryWriter::remove_new(const Directory &parent, const std::string &name) const
 {
-    struct stat st;
-    return lstat(path.c_str(), &st) == 0;
+    if (const Result<Directory> made = parent.enter(name); made) {
+        made->clear();
+        static_cast<void>(parent.remove(name));
+    }
 }
 
 // What is not known to be a snapshot of ours is never removed.
 Result<void> DirectoryWriter::check_existing() const
 {
-    if (!is_there(path_))
+    const Result<Directory> parent = Directory::of(directory_.get(), parent_.native());
+    if (!parent)
+        return parent.error();
+    const std::string name = path_.filename();
+    const Result<std::optional<struct stat>> status = parent->look(name);
+    if (!status)
+        return status.error();
+    if (!status->has_value())
         return {};
-    std::error_code error;
-    if (!fs::is_directory(path_, error))
+    if (!S_ISDIR((*status)->st_mode))
         return Error(ENOTDIR, path_.native() + ": is there, and is no directory");
-    if (fs::is_empty(path_, error))
+    const Result<Directory> old = parent->enter(name);
+    const Result<std::vector<std::string>> names = old ? old->names() : old.error();
+    if (!names)
+        return names.error();
+    if (names->empty())
         return {};
     if (options_.existing == Existing::refuse)
         return Error(EEXIST,
                      path_.native() + ": exists; choose another name or allow it to be replaced");
-    if (!is_there(path_ / kTreeFile))
-        return Error(ENOTEMPTY, path_.native() + ": holds other files than images; choose a new "
-                                                 "directory");
-    return {};
+    return check_tree_directory(*parent, name);
 }
 
 Result<void> DirectoryWriter::open()
@@ -170,6 +189,7 @@ Result<void> DirectoryWriter::publish()
         return ok;
     if (renameat2(AT_FDCWD, from, AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) != 0)
         return failure("changing places with the old directory", errno);
+    is_old_ = true;
     if (options_.existing != Existing::backup)
         return {}; // the destructor removes the old one
     Result<std::string> name = backup_name();

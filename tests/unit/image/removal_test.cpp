@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What makes room for a new image, and what is not removed for it: all that is none of ours.
+#include <algorithm>
+#include <filesystem>
+
+#include "image/base_finder.hpp"
+#include "image/snapshot.hpp"
+#include "sample.hpp"
+
+namespace cryo::image {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::vector<uint8_t> kMine(10, 'x');
+
+Result<Committed> save(const std::string &path, const FileOptions &options)
+{
+    auto sink = FileSink::create(path, options);
+    if (!sink)
+        return sink.error();
+    auto writer = ImageWriter::create(std::move(*sink), {});
+    if (!writer)
+        return writer.error();
+    feed_model(**writer, Model::random(1, 4));
+    return (*writer)->commit();
+}
+
+Result<Committed> save_tree(const std::string &path)
+{
+    auto tree = create_directory(path, {.existing = Existing::replace, .sync = false});
+    if (!tree)
+        return tree.error();
+    for (uint32_t pid = 7; pid < 9; pid++) {
+        auto writer = (*tree)->begin_member({});
+        if (!writer)
+            return writer.error();
+        feed_model(**writer, Model::random(pid, 4));
+        if (auto done = (*tree)->end_member(**writer, {.pid = pid}); !done)
+            return done;
+    }
+    return (*tree)->commit({.scope = Scope::tree, .root_pid = 7});
+}
+
+std::vector<std::string> names(const fs::path &directory)
+{
+    std::vector<std::string> all;
+    for (const auto &one : fs::directory_iterator(directory))
+        all.push_back(one.path().filename());
+    std::ranges::sort(all);
+    return all;
+}
+
+TEST(Backups, OnlyImagesAreTooOld)
+{
+    Scratch dir;
+    const FileOptions options{.existing = Existing::backup, .backup = {.keep = 1}, .sync = false};
+    spew(dir / "image.~1~", kMine);
+    fs::create_directory(dir / "image.~2~");
+    spew(dir / "image.~2~/mine", kMine);
+    for (int i = 0; i < 4; i++)
+        ASSERT_TRUE(save(dir / "image", options));
+    EXPECT_EQ(slurp(dir / "image.~1~"), kMine);
+    EXPECT_EQ(slurp(dir / "image.~2~/mine"), kMine);
+    EXPECT_FALSE(fs::exists(dir / "image.~3~"));
+    EXPECT_TRUE(fs::exists(dir / "image.~5~"));
+}
+
+TEST(Backups, ANamedOneReplacesAnImageOnly)
+{
+    Scratch dir;
+    const FileOptions options{
+        .existing = Existing::backup, .backup = {.name = dir / "before"}, .sync = false};
+    ASSERT_TRUE(save(dir / "image", options));
+    const auto id = id_of_file(dir / "image");
+    spew(dir / "before", kMine);
+    auto refused = save(dir / "image", options);
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().text().find("choose another name"), std::string::npos);
+    EXPECT_EQ(slurp(dir / "before"), kMine);
+    EXPECT_EQ(id_of_file(dir / "image"), id);
+    fs::remove(dir / "before");
+    ASSERT_TRUE(save(dir / "image", options));
+    ASSERT_TRUE(save(dir / "image", options)); // which replaces an image
+    EXPECT_EQ(names(dir.path()), (std::vector<std::string>{"before", "image"}));
+}
+
+TEST(Trees, ADirectoryIsReplacedThatHasNothingElse)
+{
+    Scratch dir;
+    ASSERT_TRUE(save_tree(dir / "tree"));
+    ASSERT_TRUE(save_tree(dir / "tree"));
+    EXPECT_EQ(names(dir.path()), (std::vector<std::string>{"tree"}));
+    EXPECT_EQ(names(dir / "tree"), (std::vector<std::string>{"context.7", "context.8", kTreeFile}));
+}
+
+TEST(Trees, WhatIsNoneOfItsImagesStays)
+{
+    Scratch dir;
+    ASSERT_TRUE(save_tree(dir / "tree"));
+    const auto expect_refused = [&] {
+        const auto before = names(dir / "tree");
+        auto refused = save_tree(dir / "tree");
+        ASSERT_FALSE(refused);
+        EXPECT_EQ(refused.error().code(), ENOTEMPTY) << refused.error().text();
+        EXPECT_EQ(names(dir / "tree"), before);
+        EXPECT_EQ(names(dir.path()), (std::vector<std::string>{"tree"}));
+    };
+    spew(dir / "tree/notes", kMine);
+    expect_refused();
+    fs::rename(dir / "tree/notes", dir / "tree/context.9");
+    expect_refused();
+    fs::remove(dir / "tree/context.9");
+    fs::remove(dir / "tree/context.8");
+    spew(dir / "tree/context.8", kMine); // another file with the name of one
+    expect_refused();
+    fs::remove(dir / "tree/context.8");
+    const auto tree = slurp(dir / "tree/tree.cryo");
+    for (const size_t size : {size_t(0), tree.size() / 2, tree.size() - 1}) {
+        fs::remove(dir / "tree/tree.cryo");
+        spew(dir / "tree/tree.cryo", {tree.data(), size});
+        expect_refused();
+    }
+    fs::remove(dir / "tree/tree.cryo");
+    fs::create_directory(dir / "tree/tree.cryo");
+    expect_refused();
+}
+
+} // namespace
+} // namespace cryo::image
