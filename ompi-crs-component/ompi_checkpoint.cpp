@@ -153,8 +153,11 @@ int list(const Options &options)
     json all = json::array();
     for (const std::string &name : names) {
         const Result<SnapshotStore> store = SnapshotStore::open(fmt::format("{}/{}", base, name));
-        if (!store)
+        if (!store) {
+            if (store.error().code() != ENOENT)
+                fmt::print(stderr, "{}: {}\n", command, cryo::cli::printable(store.error().text()));
             continue;
+        }
         for (const auto &[seq, snapshot] : store->snapshots()) {
             if (!snapshot.finished)
                 continue;

@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,6 +40,8 @@ struct Options {
     bool showme = false;
     bool preload = false;
     bool as_json = false;
+    std::vector<std::string>
+        owners; // whose snapshots are restarted besides the caller's and root's
     int verbose = 0;
     cryo::keeper::Settings keeping;
 };
@@ -153,10 +154,12 @@ std::string launcher_of(const Snapshot &snapshot, const Options &options)
 }
 
 std::vector<std::string> rank_command(const SnapshotStore &store, const Snapshot &snapshot,
-                                      int rank)
+                                      const Options &options, int rank)
 {
     std::vector<std::string> words = {own_command("opal-restart"), "-l",
                                       fmt::format("{}/{}", store.path(), snapshot.seq)};
+    for (const std::string &owner : options.owners)
+        words.insert(words.end(), {"--owner", owner});
     if (rank >= 0) {
         words.emplace_back("-r");
         words.push_back(cryo::coord::rank_directory(static_cast<uint32_t>(rank)));
@@ -165,18 +168,18 @@ std::vector<std::string> rank_command(const SnapshotStore &store, const Snapshot
 }
 
 // One line for each rank, as Open MPI's own command wrote it.
-Result<std::string> write_appfile(const SnapshotStore &store, const Snapshot &snapshot)
+Result<std::string> write_appfile(const SnapshotStore &store, const Snapshot &snapshot,
+                                  const Options &options)
 {
-    const std::string path = fmt::format("{}/restart-appfile", store.path());
-    std::ofstream out(path, std::ios::trunc);
+    constexpr const char *name = "restart-appfile";
+    std::string lines;
     for (const auto &image : snapshot.images)
-        out << fmt::format(
+        lines += fmt::format(
             "-np 1 {}\n",
-            fmt::join(rank_command(store, snapshot, static_cast<int>(image.rank)), " "));
-    out.close();
-    if (!out)
-        return Error::from_errno(path, errno);
-    return path;
+            fmt::join(rank_command(store, snapshot, options, static_cast<int>(image.rank)), " "));
+    if (Result<void> written = store.directory().write(name, lines); !written)
+        return written.error();
+    return store.directory().path(name);
 }
 
 // The option by which srun was told how its ranks find it. There is no restart without it.
@@ -215,7 +218,7 @@ std::vector<std::string> mpirun_words(const SnapshotStore &store, const Snapshot
     words.insert(words.end(), exports.begin(), exports.end());
     words.emplace_back("-n");
     words.push_back(std::to_string(snapshot.images.size()));
-    for (const std::string &word : rank_command(store, snapshot, -1))
+    for (const std::string &word : rank_command(store, snapshot, options, -1))
         words.push_back(word);
     return words;
 }
@@ -248,10 +251,15 @@ Result<void> keep(const SnapshotStore &store, Options &options)
 
 int start(const SnapshotStore &store, const Snapshot &snapshot, Options &options)
 {
-    if (Result<void> whole = store.check(snapshot); !whole)
+    cryo::Trust trust;
+    for (const std::string &owner : options.owners) {
+        if (Result<void> known = trust.add(owner); !known)
+            return cryo::cli::fail(command, known.error());
+    }
+    if (Result<void> whole = store.check(snapshot, trust); !whole)
         return cryo::cli::fail(command, whole.error());
     if (options.apponly) {
-        const Result<std::string> file = write_appfile(store, snapshot);
+        const Result<std::string> file = write_appfile(store, snapshot, options);
         if (!file)
             return cryo::cli::fail(command, file.error());
         fmt::print("{}\n", *file);
@@ -297,6 +305,11 @@ int main(int argc, char **argv)
         ->capture_default_str();
     app.add_option("--where", options.where,
                    "Directory in which references are looked for (default: the home directory)");
+    app.add_option("--owner", options.owners,
+                   "The snapshot may belong to this user, who is not you: what is in it will run "
+                   "as you; may be repeated")
+        ->type_name("USER")
+        ->allow_extra_args(false);
     app.add_option("--hostfile,--machinefile", options.hostfile, "Passed on to mpirun");
     app.add_option("--mpirun", options.mpirun,
                    "The launcher (default: the one the job was started with)");

@@ -8,33 +8,53 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
+#include <unistd.h>
 
 namespace {
 
+using cryo::Directory;
 using cryo::Error;
 using cryo::Result;
 
 constexpr const char *command = "opal-checkpoint";
 
+Result<void> check_free(const Directory &base, const std::string &name)
+{
+    const Result<std::optional<struct stat>> there = base.look(name);
+    if (!there)
+        return there.error();
+    if (there->has_value())
+        return Error(EEXIST, base.path(name) + ": is there; choose another --name");
+    return {};
+}
+
 Result<void> save(int pid, const std::string &where, const std::string &name, bool terminate)
 {
-    const std::string path = where + "/" + name;
-    const std::string fresh = fmt::format("{}/.{}.tmp", where, name);
     std::error_code error;
-    if (std::filesystem::exists(path, error))
-        return Error(EEXIST, fmt::format("{}: is there; choose another --name", path));
-    std::filesystem::remove_all(fresh, error);
-    std::filesystem::create_directories(fresh, error);
+    std::filesystem::create_directories(where, error);
     if (error)
-        return Error::from_errno(fresh, error.value());
+        return Error::from_errno(where, error.value());
+    const Result<Directory> base = Directory::open(where + "/.");
+    if (!base)
+        return base.error();
+    if (Result<void> free = check_free(*base, name); !free)
+        return free;
+    // A name that nobody else has or had, so that nothing has to be removed first.
+    std::string fresh = fmt::format("{}/.{}.XXXXXX", where, name);
+    if (mkdtemp(fresh.data()) == nullptr)
+        return Error::from_errno(fresh, errno);
+    const Result<Directory> made = base->enter(cryo::split_path(fresh).second);
+    if (!made)
+        return made.error();
     cryo::capture::CheckpointOptions options;
     options.scope = cryo::image::Scope::tree;
     options.then_signal = terminate ? SIGTERM : 0;
     const cryo::coord::SnapshotImage image{.pid = pid, .file = cryo::coord::image_name(pid)};
     // Named before the image is taken: SIGTERM follows the image's own commit.
-    Result<void> done = cryo::coord::write_local_metadata(fresh, image);
+    Result<void> done = cryo::coord::write_local_metadata(*made, image);
     if (done) {
         Result<std::unique_ptr<cryo::backend::Backend>> chosen =
             cryo::backend::choose("auto", cryo::backend::Purpose::checkpoint, {});
@@ -48,11 +68,12 @@ Result<void> save(int pid, const std::string &where, const std::string &name, bo
             done = outcome ? Result<void>() : Result<void>(outcome.error());
         }
     }
-    if (done) {
-        std::filesystem::rename(fresh, path, error);
-        return error ? Result<void>(Error::from_errno(path, error.value())) : Result<void>();
+    if (done)
+        done = base->rename(cryo::split_path(fresh).second, name);
+    if (!done) {
+        made->clear();
+        rmdir(fresh.c_str());
     }
-    std::filesystem::remove_all(fresh, error);
     return done;
 }
 

@@ -12,15 +12,16 @@
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
-#include <fstream>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 namespace {
 
+using cryo::Directory;
 using cryo::Error;
 using cryo::Result;
+using cryo::Trust;
 
 constexpr const char *command = "opal-restart";
 
@@ -35,16 +36,22 @@ Result<std::string> own_rank()
                          "name the snapshot with -r");
 }
 
-// The value of "# CONTEXT: " in a local snapshot's metadata.
-Result<std::string> context_of(const std::string &path)
+// The image that a local snapshot's metadata names, as a path.
+Result<std::string> image_in(const std::string &location, const std::string &reference,
+                             const std::string &metadata, const Trust &trust)
 {
-    std::ifstream in(path);
-    constexpr std::string_view key = "# CONTEXT: ";
-    for (std::string line; std::getline(in, line);) {
-        if (line.compare(0, key.size(), key) == 0)
-            return line.substr(key.size());
-    }
-    return Error(ENOENT, fmt::format("{}: is not there, or names no context", path));
+    const Result<Directory> all = Directory::open(location);
+    if (!all)
+        return all.error();
+    const Result<Directory> rank = all->enter(reference);
+    if (!rank)
+        return rank.error();
+    if (Result<void> good = cryo::coord::check_trust(*rank, metadata, trust); !good)
+        return good.error();
+    const Result<std::string> context = cryo::coord::read_context(*rank, metadata);
+    if (!context)
+        return context.error();
+    return rank->path(*context);
 }
 
 // The node's daemon, so that the restored rank finds it. It is no fault if there is no job.
@@ -70,6 +77,7 @@ int main(int argc, char **argv)
     std::string metadata = "snapshot_meta.data";
     std::string reference;
     std::string cache;
+    std::vector<std::string> owners;
     bool decompress = false;
     bool preload = false;
     int verbose = 0;
@@ -77,6 +85,9 @@ int main(int argc, char **argv)
     app.add_option("-m,--metadata", metadata, "Name of the metadata file")->capture_default_str();
     app.add_option("-r,--reference", reference,
                    "The rank's snapshot (default: the one of the rank that the launcher names)");
+    app.add_option("--owner", owners, "It may belong to this user, who is not you; may be repeated")
+        ->type_name("USER")
+        ->allow_extra_args(false);
     app.add_option("-c,--cache", cache, "Accepted for old scripts; means nothing");
     app.add_flag("-d,--decompress", decompress, "Accepted for old scripts; images know themselves");
     app.add_flag("-p,--preload", preload,
@@ -94,10 +105,14 @@ int main(int argc, char **argv)
         reference =
             cryo::coord::rank_directory(static_cast<uint32_t>(strtoul(rank->c_str(), nullptr, 10)));
     }
-    const std::string directory = location + "/" + reference;
-    const Result<std::string> context = context_of(directory + "/" + metadata);
-    if (!context)
-        return cryo::cli::fail(command, context.error());
+    Trust trust;
+    for (const std::string &owner : owners) {
+        if (const Result<void> known = trust.add(owner); !known)
+            return cryo::cli::fail(command, known.error());
+    }
+    const Result<std::string> file = image_in(location, reference, metadata, trust);
+    if (!file)
+        return cryo::cli::fail(command, file.error());
     start_daemon();
     // hydra and slurmstepd leave their own pipes and sockets open.
     if (getenv("PMI_ID") != nullptr || getenv("SLURM_STEP_ID") != nullptr)
@@ -106,10 +121,12 @@ int main(int argc, char **argv)
     std::error_code ignored;
     const std::string restart =
         std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "cr_restart";
-    const std::string file = directory + "/" + *context;
     // The old ids may belong to somebody on this node.
     std::vector<const char *> arguments = {restart.c_str(), "--no-restore-pid",
-                                           verbose > 0 ? "-v" : "-q", file.c_str(), nullptr};
+                                           verbose > 0 ? "-v" : "-q"};
+    for (const std::string &owner : owners)
+        arguments.insert(arguments.end(), {"--owner", owner.c_str()});
+    arguments.insert(arguments.end(), {file->c_str(), nullptr});
     execv(restart.c_str(), const_cast<char *const *>(arguments.data())); // NOLINT: execv's type
     return cryo::cli::fail(command, Error::from_errno(restart, errno));
 }

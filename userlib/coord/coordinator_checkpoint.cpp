@@ -188,8 +188,7 @@ Result<void> Coordinator::begin_checkpoint(const json &request)
     about.directory =
         std::filesystem::read_symlink(fmt::format("/proc/{}/cwd", job_.launcher), ignored);
     Result<SnapshotWriter> writer = SnapshotWriter::begin(
-        request.at("directory"), request.value("reference", default_reference(job_.launcher)),
-        std::move(about));
+        request.at("directory"), request.value("reference", std::string()), std::move(about));
     if (!writer)
         return writer.error();
     now_->writer.emplace(std::move(*writer));

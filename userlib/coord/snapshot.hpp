@@ -9,6 +9,10 @@
 // which are replaced as a whole, is the commit. So at any moment, whoever dies, the snapshots that
 // the metadata name are complete, and nothing else is a snapshot.
 //
+// What is removed was made here for certain: the metadata, which could be read, name it as one that
+// is not finished, and in it is a file with the mark that they name (.cryo-snapshot). So the
+// metadata are written before a snapshot is begun; and where they are damaged, nothing is done.
+//
 //     Result<SnapshotWriter> writer = SnapshotWriter::begin(base, reference, about);
 //     ... images into writer->directory_of(rank)
 //     Result<void> done = writer->commit(images);      // else it is removed with the writer
@@ -18,11 +22,13 @@
 //     const Snapshot *last = store->latest();
 #pragma once
 
-#include "base/fd.hpp"
+#include "base/directory.hpp"
 #include "base/result.hpp"
+#include "base/trust.hpp"
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +45,7 @@ struct SnapshotImage {
 struct Snapshot {
     int seq = 0;
     bool finished = false;
+    std::string mark = {};      // in its directory; "": of an older Cryo, and never removed
     std::string started = {};   // as people read it
     std::string completed = {}; // likewise
     std::string job = {};       // of Cryo
@@ -59,32 +66,46 @@ std::string default_base();
 // A job that was brought back asks for further snapshots beside that one: set by ompi-restart.
 constexpr char versions_variable[] = "CRYO_VERSIONS";
 
+inline constexpr const char *local_metadata_name = "snapshot_meta.data";
 // What opal-restart reads in a rank's directory.
-Result<void> write_local_metadata(const std::string &directory, const SnapshotImage &image);
+Result<void> write_local_metadata(const Directory &directory, const SnapshotImage &image);
+// The image that a rank's directory names.
+Result<std::string> read_context(const Directory &directory, const std::string &metadata);
+// A directory of snapshots, and a file of it that is read; see Trust.
+Result<void> check_trust(const Directory &directory, const std::string &file, const Trust &trust);
 
 class SnapshotStore
 {
   public:
+    // ENOENT: there is none. Whatever else is wrong with it, it is not taken for empty.
     static Result<SnapshotStore> open(const std::string &path);
-    const std::string &path() const { return path_; }
+    const std::string &path() const { return directory_.path(); }
+    const Directory &directory() const { return directory_; }
     const std::map<int, Snapshot> &snapshots() const { return snapshots_; }
     const Snapshot *latest() const; // null: none is finished
     const Snapshot *find(int seq) const;
-    // Says which image is not there.
-    Result<void> check(const Snapshot &snapshot) const;
+    // Says which image is not there, or whose file is not to be trusted.
+    Result<void> check(const Snapshot &snapshot, const Trust &trust) const;
     std::string image_path(const Snapshot &snapshot, const SnapshotImage &image) const;
 
   private:
     friend class SnapshotWriter;
-    std::string metadata() const;
+    explicit SnapshotStore(Directory directory) : directory_(std::move(directory)) {}
+    Result<void> load();
+    // Numbers that are in use by whatever it is, the highest; −1: none.
+    Result<int> last_number() const;
+    void remove_unfinished();
+    Result<void> save() const;
 
-    std::string path_;
-    std::map<int, Snapshot> snapshots_;
+    Directory directory_;
+    std::map<int, Snapshot> snapshots_; // unfinished ones are to be removed
 };
 
 class SnapshotWriter
 {
   public:
+    // `reference` "": the one that belongs to the launcher; or, where that name has been taken by
+    // another user, the next free one.
     static Result<SnapshotWriter> begin(const std::string &base, const std::string &reference,
                                         Snapshot about);
     SnapshotWriter(SnapshotWriter &&) = default;
@@ -92,8 +113,8 @@ class SnapshotWriter
     ~SnapshotWriter(); // removes what was not committed
 
     int seq() const { return about_.seq; }
-    const std::string &path() const { return store_.path_; } // of all snapshots of this reference
-    std::string directory() const;                           // where this one is made
+    const std::string &path() const { return store_.path(); } // of all snapshots of this reference
+    std::string directory() const;                            // where this one is made
     // A file in directory() with contents that a daemon elsewhere can compare.
     Result<void> put_token(const std::string &contents) const;
     Result<void> commit(std::vector<SnapshotImage> images);
@@ -101,13 +122,14 @@ class SnapshotWriter
     Result<void> keep(unsigned count);
 
   private:
-    SnapshotWriter() = default;
-    Result<void> write_metadata() const;
+    static Result<Directory> open_own(const std::string &path);
+    static Result<Directory> open_default(const std::string &base, int launcher);
+    explicit SnapshotWriter(SnapshotStore store) : store_(std::move(store)) {}
+    Result<void> complete(const SnapshotImage &image) const;
 
     SnapshotStore store_;
     Snapshot about_;
-    Fd lock_;
-    bool committed_ = false;
+    std::optional<Directory> fresh_; // none: there is nothing to remove
 };
 
 } // namespace cryo::coord

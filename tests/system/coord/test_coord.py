@@ -288,6 +288,36 @@ class Refused(jobs.Case):
             self.check_store()
         self.check_result(job.end(), 2, 5000)
 
+    def test_metadata_that_cannot_be_read(self):
+        """They are not taken for none: nothing is removed."""
+        job = self.start(2, 5000)
+        reference, _ = self.save(job)
+        meta = Path(self.store, reference, "global_snapshot_meta.data")
+        whole = meta.read_bytes()
+        meta.write_bytes(whole[:-10])
+        done = self.tool("ompi-checkpoint", job.pid, code=errno.EBADMSG)
+        self.assertIn("nothing was removed", done.stderr)
+        self.assertIn("choose another --name", done.stderr)
+        self.assertIn("cut short", self.tool("ompi-restart", reference, code=errno.EBADMSG).stderr)
+        self.assertIn("cut short", self.tool("ompi-checkpoint", "--list").stderr)
+        meta.write_bytes(whole)
+        self.assertEqual(self.save(job), (reference, 1))
+        job.kill()
+        self.check_result(self.restart(reference, "-s", "0").end(), 2, 5000)
+
+    def test_name_of_a_foreign_directory(self):
+        job = self.start(2, 5000)
+        case = [Path(self.store, "case", name, "U") for name in ("0", "100", "200")]
+        for file in case:
+            file.parent.mkdir(parents=True)
+            file.write_text("velocity")
+        done = self.tool("ompi-checkpoint", "--name", "case", job.pid, code=errno.ENOTEMPTY)
+        self.assertIn("choose another --name", done.stderr)
+        self.assertEqual([file.read_text() for file in case], ["velocity"] * 3)
+        self.assertEqual(len(list(Path(self.store, "case").iterdir())), 3)
+        self.save(job)
+        self.check_result(job.end(), 2, 5000)
+
     def test_strangers(self):
         """Who does not know the secret gets nothing, and does no harm."""
         job = self.start(2, 5000, FAKE_NODES="1")

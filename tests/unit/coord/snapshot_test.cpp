@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is removed from a directory of global snapshots, and what never is.
+#include "store.hpp"
+
+#include <cerrno>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace cryo::coord {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+using Seqs = std::vector<int>;
+
+// What was there is there, and a checkpoint is refused with what to do.
+void expect_refused(const Store &store, const std::string &name = reference)
+{
+    const auto before = store.everything();
+    const Result<SnapshotWriter> writer = store.begin(name);
+    ASSERT_FALSE(writer);
+    EXPECT_NE(writer.error().text().find("choose another --name"), std::string::npos)
+        << writer.error().text();
+    EXPECT_EQ(store.everything(), before);
+}
+
+TEST(Snapshots, ARoundKeepsWhatItShould)
+{
+    const Store store;
+    for (int i = 0; i < 4; i++)
+        ASSERT_TRUE(store.save());
+    EXPECT_EQ(store.finished(), (Seqs{0, 1, 2, 3}));
+    ASSERT_TRUE(store.save(2));
+    EXPECT_EQ(store.finished(), (Seqs{3, 4}));
+    EXPECT_FALSE(fs::exists(store.top() / "0"));
+    EXPECT_FALSE(fs::exists(store.top() / ".0.tmp"));
+}
+
+TEST(Snapshots, WhatIsNotCommittedGoes)
+{
+    const Store store;
+    ASSERT_TRUE(store.save());
+    {
+        const Result<SnapshotWriter> writer = store.begin();
+        ASSERT_TRUE(writer);
+        ASSERT_TRUE(writer->put_token("token"));
+        Store::put_images(*writer);
+    }
+    EXPECT_FALSE(fs::exists(store.top() / ".1.tmp"));
+    ASSERT_TRUE(store.save());
+    EXPECT_EQ(store.finished(), (Seqs{0, 1}));
+}
+
+// The directory of one who was killed, at whatever point: as it was then.
+TEST(Snapshots, WhatSomebodyDiedOverGoes)
+{
+    const Store store;
+    ASSERT_TRUE(store.save());
+    const fs::path copy = store.at("copy");
+    for (int point = 0; point < 4; point++) {
+        Result<SnapshotWriter> writer = store.begin();
+        ASSERT_TRUE(writer);
+        const fs::path made = writer->directory();
+        const std::string seq = std::to_string(writer->seq());
+        Store::put_images(*writer);
+        if (point == 1) // before it had its mark
+            for (const auto &one : fs::directory_iterator(made))
+                fs::remove_all(one);
+        if (point == 2) // while the mark was written
+            for (const auto &one : fs::directory_iterator(made))
+                fs::remove_all(one);
+        if (point == 2)
+            std::ofstream(made / "..cryo-snapshot.tmp") << "Cryo";
+        if (point == 3) // between the rename and the metadata
+            fs::rename(made, store.top() / seq);
+        fs::copy(store.top(), copy, fs::copy_options::recursive);
+        {
+            const SnapshotWriter gone = std::move(*writer);
+        }
+        fs::remove_all(store.top());
+        fs::rename(copy, store.top());
+        ASSERT_TRUE(fs::exists(store.top() / (point == 3 ? seq : "." + seq + ".tmp"))) << point;
+        ASSERT_TRUE(store.save()) << point;
+        EXPECT_FALSE(fs::exists(store.top() / ("." + seq + ".tmp"))) << point;
+        EXPECT_EQ(store.finished().size(), static_cast<size_t>(point) + 2) << point;
+    }
+}
+
+TEST(Snapshots, MetadataThatCannotBeReadAreNotEmpty)
+{
+    const Store store;
+    ASSERT_TRUE(store.save());
+    ASSERT_TRUE(store.save());
+    const fs::path file = store.top() / meta;
+    const std::string whole = store.read(std::string(reference) + "/" + meta);
+    for (size_t size = 0; size < whole.size(); size += 3) {
+        fs::resize_file(file, size);
+        expect_refused(store);
+        ASSERT_FALSE(HasFailure()) << "cut at " << size;
+        store.write(std::string(reference) + "/" + meta, whole);
+    }
+    for (size_t at = 0; at < whole.size(); at += 7) {
+        std::string changed = whole;
+        changed[at] = static_cast<char>(changed[at] ^ 1);
+        store.write(std::string(reference) + "/" + meta, changed);
+        expect_refused(store);
+        ASSERT_FALSE(HasFailure()) << "changed at " << at;
+    }
+    fs::remove(file);
+    expect_refused(store); // snapshots without metadata are somebody's
+    fs::create_directory(file);
+    expect_refused(store);
+    fs::remove(file);
+    fs::create_symlink("elsewhere", file);
+    expect_refused(store);
+    fs::remove(file);
+    ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
+    expect_refused(store);
+    fs::remove(file);
+    store.write(std::string(reference) + "/" + meta, whole);
+    ASSERT_TRUE(store.save());
+    EXPECT_EQ(store.finished(), (Seqs{0, 1, 2}));
+}
+
+TEST(Snapshots, MetadataOfModeZeroAreNotEmpty)
+{
+    if (geteuid() == 0 && seteuid(65534) != 0)
+        GTEST_SKIP() << "root reads everything";
+    {
+        const Store store;
+        ASSERT_TRUE(store.save());
+        ASSERT_EQ(chmod((store.top() / meta).c_str(), 0), 0);
+        expect_refused(store);
+        ASSERT_EQ(chmod((store.top() / meta).c_str(), 0600), 0);
+        EXPECT_EQ(store.finished(), (Seqs{0}));
+    }
+    EXPECT_TRUE(geteuid() != 65534 || getuid() != 0 || seteuid(0) == 0);
+}
+
+// A case of OpenFOAM has folders that are called like snapshots.
+TEST(Snapshots, AForeignDirectoryIsNotTouched)
+{
+    const Store store;
+    for (const char *file :
+         {"case/0/U", "case/100/U", "case/200/U", "case/.3.tmp/x", "case/system/y"})
+        store.write(file, "mine");
+    expect_refused(store, "case");
+    // Nor what stands in a directory of snapshots, by whatever name.
+    ASSERT_TRUE(store.save());
+    const std::string top(reference);
+    for (const char *file : {"/100/U", "/.7.tmp/U", "/notes", "/.notes.tmp"})
+        store.write(top + file, "mine");
+    ASSERT_TRUE(store.save());
+    ASSERT_TRUE(store.save(1));
+    for (const char *file : {"/100/U", "/.7.tmp/U", "/notes", "/.notes.tmp"})
+        EXPECT_EQ(store.read(top + file), "mine") << file;
+    EXPECT_EQ(store.finished(), (Seqs{102}));
+}
+
+TEST(Snapshots, AForeignFileInASnapshotStays)
+{
+    const Store store;
+    const std::string top(reference);
+    ASSERT_TRUE(store.save());
+    store.write(top + "/0/notes", "mine");
+    ASSERT_TRUE(store.save());
+    store.write(top + "/1/opal_snapshot_0.ckpt/notes", "mine");
+    EXPECT_FALSE(store.save(1)); // which is told
+    EXPECT_EQ(store.finished(), (Seqs{2}));
+    ASSERT_TRUE(store.save());
+    EXPECT_EQ(store.finished(), (Seqs{2, 3}));
+    size_t notes = 0;
+    for (const std::string &file : store.everything())
+        notes += file.ends_with("/notes") ? 1 : 0;
+    EXPECT_EQ(notes, 2U);
+}
+
+// Its mark is another one: it was copied there, or made by hand.
+TEST(Snapshots, AnotherMarkIsNotOurs)
+{
+    const Store store;
+    const std::string top(reference);
+    ASSERT_TRUE(store.save());
+    store.write(top + "/0/.cryo-snapshot", "Cryo snapshot 0\n");
+    ASSERT_TRUE(store.save());
+    const auto before = fs::exists(store.top() / "0");
+    EXPECT_FALSE(store.save(1));
+    EXPECT_EQ(before, fs::exists(store.top() / "0"));
+    EXPECT_TRUE(fs::exists(store.top() / "0" / "opal_snapshot_0.ckpt" / "cryo_context.500"));
+}
+
+TEST(Snapshots, NoLinkIsFollowed)
+{
+    const Store store;
+    ASSERT_TRUE(store.save());
+    const std::string top(reference);
+    store.write("elsewhere/opal_snapshot_0.ckpt/cryo_context.500", "mine");
+    store.write("elsewhere/.cryo-snapshot", store.read(top + "/0/.cryo-snapshot"));
+    fs::rename(store.top() / "0", store.at("moved"));
+    fs::create_directory_symlink(store.at("elsewhere"), store.top() / "0");
+    EXPECT_FALSE(store.save(1));
+    EXPECT_EQ(store.read("elsewhere/opal_snapshot_0.ckpt/cryo_context.500"), "mine");
+    fs::create_directory_symlink(store.at("elsewhere"), store.at("link.ckpt"));
+    const Result<SnapshotWriter> writer = store.begin("link.ckpt");
+    ASSERT_FALSE(writer);
+    EXPECT_NE(writer.error().text().find("symbolic link"), std::string::npos);
+}
+
+// As the release before this wrote them.
+TEST(Snapshots, OlderMetadataAreReadAndTheirSnapshotsStay)
+{
+    const Store store;
+    const std::string top(reference);
+    const std::string text = "#\n# Seq: 0\n# AMCA: \n"
+                             "# Local Snapshot Format Reference: opal_snapshot_%d.ckpt\n"
+                             "# Timestamp: now\n# Cryo Job: 412-0\n# Cryo Launcher: 412\n"
+                             "# Cryo Directory: /\n# Cryo Command: [\"mpirun\", 1]\n"
+                             "# Process: 412.0\n# OPAL CRS Component: cryo\n# Cryo PID: 500\n"
+                             "# Cryo Node: here\n# Cryo Context: cryo_context.500\n"
+                             "# Cryo Bytes: 4\n# Timestamp: then\n# Finished Seq: 0\n";
+    store.write(top + "/" + meta, text);
+    store.write(top + "/0/opal_snapshot_0.ckpt/cryo_context.500", "four");
+    store.write(top + "/0/opal_snapshot_0.ckpt/snapshot_meta.data",
+                "# CONTEXT: cryo_context.500\n");
+    EXPECT_EQ(store.finished(), (Seqs{0}));
+    ASSERT_TRUE(store.save());
+    ASSERT_TRUE(store.save(1));
+    EXPECT_EQ(store.finished(), (Seqs{0, 2}));
+    store.write(top + "/" + meta, text.substr(0, text.find("# Finished")));
+    expect_refused(store);
+}
+
+TEST(Snapshots, MetadataAreLinesWhateverIsInThem)
+{
+    const Store store;
+    Result<SnapshotWriter> writer = SnapshotWriter::begin(
+        store.base(), reference,
+        {.job = "1-0", .command = {"\n# Seq: 7"}, .directory = "/a\n# Seq: 7\n# Finished Seq: 7"});
+    ASSERT_TRUE(writer);
+    std::vector<SnapshotImage> images = Store::put_images(*writer);
+    images[0].node = "a\n# Seq: 8\n# Finished Seq: 8";
+    ASSERT_TRUE(writer->commit(images));
+    EXPECT_EQ(store.finished(), (Seqs{0}));
+    Result<SnapshotWriter> other = SnapshotWriter::begin(store.base(), "other", {});
+    ASSERT_TRUE(other);
+    images = Store::put_images(*other);
+    images[0].file = "../../../../mine";
+    store.write("mine", "image 0");
+    EXPECT_FALSE(other->commit(images));
+}
+
+} // namespace
+
+} // namespace cryo::coord

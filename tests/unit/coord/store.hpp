@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A directory of global snapshots for tests, with images that are no images.
+//
+//     Store store;
+//     store.save();                            // a finished snapshot, of two ranks
+//     store.write("mine/0/U", "a case");       // somebody else's file
+#pragma once
+
+#include "coord/snapshot.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <sstream>
+
+namespace cryo::coord {
+
+inline constexpr const char *reference = "mine.ckpt";
+inline constexpr const char *meta = "global_snapshot_meta.data";
+
+class Store
+{
+  public:
+    explicit Store(const std::string &parent = std::filesystem::temp_directory_path())
+    {
+        std::string name = parent + "/cryo-store.XXXXXX";
+        EXPECT_NE(mkdtemp(name.data()), nullptr);
+        base_ = name;
+    }
+    ~Store()
+    {
+        std::error_code ignored;
+        std::filesystem::remove_all(base_, ignored);
+    }
+    Store(const Store &) = delete;
+    Store &operator=(const Store &) = delete;
+
+    std::string base() const { return base_; }
+    std::filesystem::path at(const std::string &name) const { return base_ / name; }
+    std::filesystem::path top() const { return base_ / reference; }
+
+    void write(const std::string &name, const std::string &text) const
+    {
+        std::filesystem::create_directories(at(name).parent_path());
+        std::ofstream(at(name)) << text;
+    }
+    std::string read(const std::string &name) const
+    {
+        std::stringstream text;
+        text << std::ifstream(at(name)).rdbuf();
+        return text.str();
+    }
+    // Every file and directory below the base.
+    std::vector<std::string> everything() const
+    {
+        std::vector<std::string> all;
+        for (const auto &one : std::filesystem::recursive_directory_iterator(base_))
+            all.push_back(std::filesystem::relative(one.path(), base_));
+        std::sort(all.begin(), all.end());
+        return all;
+    }
+
+    Result<SnapshotWriter> begin(const std::string &name = reference) const
+    {
+        return SnapshotWriter::begin(base_, name,
+                                     {.job = "412-0", .launcher = 412, .command = {"mpirun", "x"}});
+    }
+    // What daemons do.
+    static std::vector<SnapshotImage> put_images(const SnapshotWriter &writer)
+    {
+        std::vector<SnapshotImage> images;
+        for (uint32_t rank = 0; rank < 2; rank++) {
+            const auto place = std::filesystem::path(writer.directory()) / rank_directory(rank);
+            std::filesystem::create_directory(place);
+            const int pid = 500 + static_cast<int>(rank);
+            const std::string text = "image " + std::to_string(writer.seq());
+            std::ofstream(place / image_name(pid)) << text;
+            images.push_back({rank, pid, "node", image_name(pid), text.size()});
+        }
+        return images;
+    }
+    Result<void> save(unsigned keep = 0) const
+    {
+        Result<SnapshotWriter> writer = begin();
+        if (!writer)
+            return writer.error();
+        if (Result<void> done = writer->commit(put_images(*writer)); !done)
+            return done;
+        return keep > 0 ? writer->keep(keep) : Result<void>();
+    }
+    // The numbers of the finished ones, each of which is whole.
+    std::vector<int> finished() const
+    {
+        const Result<SnapshotStore> store = SnapshotStore::open(top());
+        std::vector<int> all;
+        if (!store)
+            return all;
+        for (const auto &[seq, snapshot] : store->snapshots()) {
+            if (snapshot.finished && store->check(snapshot, Trust()))
+                all.push_back(seq);
+        }
+        return all;
+    }
+
+  private:
+    std::filesystem::path base_;
+};
+
+} // namespace cryo::coord

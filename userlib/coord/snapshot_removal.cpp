@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coord/snapshot_removal.hpp"
+
+#include "coord/snapshot.hpp"
+#include "coord/snapshot_text.hpp"
+
+#include <cerrno>
+#include <fmt/format.h>
+#include <functional>
+
+namespace cryo::coord {
+
+namespace {
+
+constexpr const char *mark_name = ".cryo-snapshot";
+constexpr const char *unfinished_mark = "..cryo-snapshot.tmp"; // as Directory::write() begins it
+constexpr size_t most_mark = 128;
+
+Error foreign(const std::string &path)
+{
+    return {ENOTEMPTY, path + ": was not made by Cryo; it stays, and the snapshot's directory too"};
+}
+
+// What a daemon makes in a rank's directory, whole or half made.
+bool is_of_a_rank(std::string_view name)
+{
+    if (name.starts_with('.') && name.ends_with(".tmp"))
+        name.remove_prefix(1);
+    return name.starts_with("cryo_context.") || name == local_metadata_name ||
+           name == fmt::format("{}.tmp", local_metadata_name);
+}
+
+bool is_rank_directory(std::string_view name)
+{
+    constexpr std::string_view before = "opal_snapshot_";
+    constexpr std::string_view behind = ".ckpt";
+    if (!name.starts_with(before) || !name.ends_with(behind) ||
+        name.size() < before.size() + behind.size())
+        return false;
+    name.remove_prefix(before.size());
+    name.remove_suffix(behind.size());
+    return seq_of(name) >= 0;
+}
+
+bool is_of_a_snapshot(std::string_view name)
+{
+    return name == mark_name || name == token_name || name == fmt::format(".{}.tmp", token_name);
+}
+
+// Every file of it, as `take` has it.
+using Take = std::function<Result<void>(const Directory &, const std::string &)>;
+
+Result<void> each_file(const Directory &snapshot, const Take &take)
+{
+    const Result<std::vector<std::string>> all = snapshot.names();
+    if (!all)
+        return all.error();
+    for (const std::string &name : *all) {
+        if (!is_rank_directory(name)) {
+            if (Result<void> done = take(snapshot, name); !done)
+                return done;
+            continue;
+        }
+        const Result<Directory> rank = snapshot.enter(name);
+        const Result<std::vector<std::string>> files = rank ? rank->names() : rank.error();
+        if (!files)
+            return files.error();
+        for (const std::string &file : *files) {
+            if (Result<void> done = take(*rank, file); !done)
+                return done;
+        }
+    }
+    return {};
+}
+
+// Nothing is begun where something else lies among our files.
+Result<void> check_contents(const Directory &snapshot)
+{
+    return each_file(snapshot, [&](const Directory &in, const std::string &name) -> Result<void> {
+        const bool ours = in.fd() == snapshot.fd() ? is_of_a_snapshot(name) : is_of_a_rank(name);
+        const Result<std::optional<struct stat>> status = in.look(name);
+        if (!status)
+            return status.error();
+        if (!ours || (status->has_value() && !S_ISREG((*status)->st_mode)))
+            return foreign(in.path(name));
+        return {};
+    });
+}
+
+// ENOENT: it has none.
+Result<void> check_mark(const Directory &snapshot, const std::string &mark)
+{
+    const Result<std::string> found = snapshot.read(mark_name, most_mark);
+    if (!found)
+        return found.error();
+    if (mark.empty() || *found != mark + "\n")
+        return foreign(snapshot.path());
+    return {};
+}
+
+// The mark goes last, so that this can be begun again.
+Result<void> remove_contents(const Directory &snapshot)
+{
+    if (Result<void> ours = check_contents(snapshot); !ours)
+        return ours;
+    const Take remove = [](const Directory &in, const std::string &name) {
+        return name == mark_name ? Result<void>() : in.remove(name);
+    };
+    if (Result<void> gone = each_file(snapshot, remove); !gone)
+        return gone;
+    const Result<std::vector<std::string>> left = snapshot.names();
+    if (!left)
+        return left.error();
+    for (const std::string &name : *left) {
+        if (name == mark_name)
+            continue;
+        if (Result<void> gone = snapshot.remove(name); !gone)
+            return gone;
+    }
+    return snapshot.remove(mark_name);
+}
+
+// Killed before it had its mark, or after: then there is nothing else in it.
+bool may_lack_mark(const std::vector<std::string> &names)
+{
+    return names.empty() || (names.size() == 1 && names.front() == unfinished_mark);
+}
+
+// What was finished, or just about to be, goes back to the name of what is not.
+Result<void> take_back(const Directory &top, int seq, const std::string &mark)
+{
+    const Result<Directory> snapshot = top.enter(std::to_string(seq));
+    if (!snapshot)
+        return snapshot.error().code() == ENOENT ? Result<void>() : snapshot.error();
+    if (Result<void> ours = check_mark(*snapshot, mark); !ours)
+        return ours.error().code() == ENOENT ? foreign(snapshot->path()) : ours.error();
+    if (Result<void> ours = check_contents(*snapshot); !ours)
+        return ours;
+    return top.rename(std::to_string(seq), unfinished_name(seq));
+}
+
+} // namespace
+
+std::string unfinished_name(int seq)
+{
+    return fmt::format(".{}.tmp", seq);
+}
+
+int unfinished_seq_of(const std::string &name)
+{
+    constexpr std::string_view behind = ".tmp";
+    if (!name.starts_with('.') || !name.ends_with(behind) || name.size() <= 1 + behind.size())
+        return -1;
+    return seq_of(std::string_view(name).substr(1, name.size() - 1 - behind.size()));
+}
+
+Result<Directory> make_marked(const Directory &top, int seq, const std::string &mark)
+{
+    Result<Directory> made = top.make(unfinished_name(seq));
+    if (made) {
+        if (Result<void> marked = made->write(mark_name, mark + "\n"); !marked)
+            return marked.error();
+    }
+    return made;
+}
+
+Result<void> remove_marked(const Directory &top, int seq, const std::string &mark)
+{
+    if (Result<void> back = take_back(top, seq, mark); !back)
+        return back;
+    const std::string name = unfinished_name(seq);
+    const Result<Directory> snapshot = top.enter(name);
+    if (!snapshot)
+        return snapshot.error().code() == ENOENT ? Result<void>() : snapshot.error();
+    const Result<std::vector<std::string>> all = snapshot->names();
+    if (!all)
+        return all.error();
+    Result<void> gone;
+    if (!may_lack_mark(*all)) {
+        gone = check_mark(*snapshot, mark);
+        if (gone)
+            gone = remove_contents(*snapshot);
+        else if (gone.error().code() == ENOENT)
+            gone = foreign(snapshot->path());
+    } else if (!all->empty()) {
+        gone = snapshot->remove(unfinished_mark);
+    }
+    return gone ? top.remove(name) : gone;
+}
+
+} // namespace cryo::coord

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coord/snapshot_text.hpp"
+
+#include "image/checksum.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace cryo::coord {
+
+namespace {
+
+constexpr const char *component = "cryo";
+constexpr std::string_view format_line = "#\n# Cryo Format: 2\n";
+constexpr std::string_view checksum_key = "# Cryo Checksum: ";
+
+template <class T>
+bool read_number(std::string_view text, T &value)
+{
+    const char *end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    return error == std::errc() && stop == end;
+}
+
+// A line is a line, whatever a name has in it.
+std::string one_line(std::string text)
+{
+    std::ranges::replace_if(
+        text, [](unsigned char c) { return c < ' ' || c == 127; }, '?');
+    return text;
+}
+
+std::string checksum_of(std::string_view text)
+{
+    return image::checksum128({reinterpret_cast<const uint8_t *>(text.data()), text.size()}).hex();
+}
+
+// "# Key: value": false when a line is none.
+bool split_line(std::string_view line, std::string_view &key, std::string_view &value)
+{
+    const size_t colon = line.find(": ");
+    if (!line.starts_with("# ") || colon == std::string_view::npos)
+        return false;
+    key = line.substr(2, colon - 2);
+    value = line.substr(colon + 2);
+    return true;
+}
+
+std::vector<std::string> words_of(std::string_view value)
+{
+    const auto read = nlohmann::json::parse(value, nullptr, false);
+    std::vector<std::string> words;
+    for (const auto &word : read) {
+        if (!word.is_string())
+            return {};
+        words.push_back(word.get<std::string>());
+    }
+    return words;
+}
+
+// What is known of an image; false: the line cannot be.
+bool read_image_line(std::string_view key, std::string_view value, SnapshotImage &image)
+{
+    if (key == "Cryo PID")
+        return read_number(value, image.pid);
+    if (key == "Cryo Bytes")
+        return read_number(value, image.bytes);
+    if (key == "Cryo Node")
+        image.node = value;
+    if (key == "Cryo Context") {
+        image.file = value;
+        return is_plain_name(value);
+    }
+    return true;
+}
+
+bool read_line(std::string_view key, std::string_view value, Snapshot &snapshot)
+{
+    if (key == "Process") {
+        SnapshotImage &image = snapshot.images.emplace_back();
+        return read_number(value.substr(value.find('.') + 1), image.rank);
+    }
+    if (key == "Finished Seq") {
+        snapshot.finished = seq_of(value) == snapshot.seq;
+        return snapshot.finished;
+    }
+    if (key == "Cryo Launcher")
+        return read_number(value, snapshot.launcher);
+    if (key == "Timestamp")
+        (snapshot.started.empty() ? snapshot.started : snapshot.completed) = value;
+    else if (key == "Cryo Mark")
+        snapshot.mark = value;
+    else if (key == "Cryo Job")
+        snapshot.job = value;
+    else if (key == "Cryo Directory")
+        snapshot.directory = value;
+    else if (key == "Cryo Command")
+        snapshot.command = words_of(value);
+    else if (!snapshot.images.empty())
+        return read_image_line(key, value, snapshot.images.back());
+    return true;
+}
+
+// Cut short, or changed.
+Result<void> check_whole(const std::string &text)
+{
+    const size_t at = text.rfind(checksum_key);
+    if (at == std::string::npos || text.back() != '\n')
+        return Error(EBADMSG, "it is cut short");
+    const size_t from = at + checksum_key.size();
+    if (text.substr(from, text.size() - from - 1) !=
+        checksum_of(std::string_view(text).substr(0, at)))
+        return Error(EBADMSG, "it is damaged (checksum)");
+    return {};
+}
+
+std::string block(const Snapshot &s)
+{
+    std::string text = fmt::format("#\n# Seq: {}\n# AMCA: \n", s.seq);
+    text += "# Local Snapshot Format Reference: opal_snapshot_%d.ckpt\n";
+    text += fmt::format("# Timestamp: {}\n", s.started);
+    if (!s.mark.empty())
+        text += fmt::format("# Cryo Mark: {}\n", s.mark);
+    text += fmt::format("# Cryo Job: {}\n# Cryo Launcher: {}\n# Cryo Directory: {}\n",
+                        one_line(s.job), s.launcher, one_line(s.directory));
+    text += fmt::format(
+        "# Cryo Command: {}\n",
+        nlohmann::json(s.command).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+    for (const SnapshotImage &image : s.images) {
+        text += fmt::format("# Process: {}.{}\n# OPAL CRS Component: {}\n", s.launcher, image.rank,
+                            component);
+        text += fmt::format("# Cryo PID: {}\n# Cryo Node: {}\n# Cryo Context: {}\n"
+                            "# Cryo Bytes: {}\n",
+                            image.pid, one_line(image.node), image.file, image.bytes);
+    }
+    if (!s.completed.empty())
+        text += fmt::format("# Timestamp: {}\n", s.completed);
+    if (s.finished)
+        text += fmt::format("# Finished Seq: {}\n", s.seq);
+    return text;
+}
+
+} // namespace
+
+int seq_of(std::string_view name)
+{
+    int seq = -1;
+    const bool plain = !name.empty() && name.front() >= '0' && name.front() <= '9' &&
+                       (name.size() == 1 || name.front() != '0');
+    return plain && read_number(name, seq) ? seq : -1;
+}
+
+bool is_plain_name(std::string_view name)
+{
+    return !name.empty() && name.front() != '.' && std::ranges::all_of(name, [](unsigned char c) {
+        return c >= ' ' && c != 127 && c != '/';
+    });
+}
+
+Result<std::map<int, Snapshot>> parse_metadata(const std::string &text)
+{
+    const bool has_checksum = text.starts_with(format_line);
+    if (has_checksum) {
+        if (Result<void> whole = check_whole(text); !whole)
+            return whole.error();
+    }
+    std::map<int, Snapshot> all;
+    Snapshot *current = nullptr;
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);) {
+        std::string_view key;
+        std::string_view value;
+        if (!split_line(line, key, value))
+            continue;
+        if (!has_checksum && (key == "Cryo Mark" || key == "Cryo Checksum"))
+            return Error(EBADMSG, "it is damaged (the beginning is missing)");
+        if (key == "Seq") {
+            const int seq = seq_of(value);
+            const auto [at, is_new] = all.emplace(seq, Snapshot{.seq = seq});
+            if (seq < 0 || !is_new)
+                return Error(EBADMSG, fmt::format("it names a snapshot '{}'", value));
+            current = &at->second;
+        } else if (current != nullptr && !read_line(key, value, *current)) {
+            return Error(EBADMSG, fmt::format("snapshot {} has an impossible line '{}'",
+                                              current->seq, line));
+        }
+    }
+    // These were never written with less in them.
+    const auto is_finished = [](const auto &one) { return one.second.finished; };
+    if (!has_checksum && (all.empty() || !std::ranges::all_of(all, is_finished)))
+        return Error(EBADMSG, "it is cut short");
+    return all;
+}
+
+std::string metadata_text(const std::map<int, Snapshot> &all)
+{
+    std::string text(format_line);
+    for (const auto &[seq, snapshot] : all)
+        text += block(snapshot);
+    return fmt::format("{}{}{}\n", text, checksum_key, checksum_of(text));
+}
+
+std::string local_metadata_text(const SnapshotImage &image)
+{
+    return fmt::format("#\n# PID: {}\n# OPAL CRS Component: {}\n# CONTEXT: {}\n# Cryo Bytes: {}\n",
+                       image.pid, component, image.file, image.bytes);
+}
+
+Result<std::string> context_in(const std::string &text)
+{
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);) {
+        std::string_view key;
+        std::string_view value;
+        if (!split_line(line, key, value) || key != "CONTEXT")
+            continue;
+        if (!is_plain_name(value))
+            return Error(EBADMSG,
+                         fmt::format("names the context '{}', which is no file beside it", value));
+        return std::string(value);
+    }
+    return Error(ENOENT, "names no context");
+}
+
+} // namespace cryo::coord

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// A global snapshot that is being made, and the removal of old ones.
+#include "base/trust.hpp"
+#include "coord/snapshot.hpp"
+#include "coord/snapshot_removal.hpp"
+#include "coord/snapshot_text.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+namespace cryo::coord {
+
+namespace {
+
+constexpr int most_others = 16;       // names that somebody else has taken
+constexpr int most_seq = 999'999'999; // the next one is a number still
+
+std::string now_text()
+{
+    return fmt::format("{:%a %b %e %H:%M:%S %Y}", fmt::localtime(time(nullptr)));
+}
+
+Result<std::string> new_mark()
+{
+    uint64_t bits[2];
+    if (getrandom(bits, sizeof(bits), 0) != sizeof(bits))
+        return Error::from_errno("a random mark", errno);
+    return fmt::format("Cryo snapshot {:016x}{:016x}", bits[0], bits[1]);
+}
+
+// What a checkpoint that was killed before its first metadata leaves: nothing, or their beginning.
+bool may_lack_metadata(const std::vector<std::string> &names)
+{
+    return names.empty() ||
+           (names.size() == 1 && names.front() == ".global_snapshot_meta.data.tmp");
+}
+
+Result<void> check_new(const Directory &directory)
+{
+    const Result<std::vector<std::string>> names = directory.names();
+    if (!names)
+        return names.error();
+    if (!may_lack_metadata(*names))
+        return Error(ENOTEMPTY,
+                     fmt::format("{}: has other files, and no metadata of snapshots; nothing in it "
+                                 "was touched, choose another --name",
+                                 directory.path()));
+    return {};
+}
+
+} // namespace
+
+Result<int> SnapshotStore::last_number() const
+{
+    int last = snapshots_.empty() ? -1 : snapshots_.rbegin()->first;
+    const Result<std::vector<std::string>> names = directory_.names();
+    if (!names)
+        return names.error();
+    for (const std::string &name : *names) {
+        const int seq = std::max(seq_of(name), unfinished_seq_of(name));
+        if (seq <= most_seq)
+            last = std::max(last, seq);
+    }
+    if (last >= most_seq)
+        return Error(EOVERFLOW, path() + ": has no numbers left; choose another --name");
+    return last;
+}
+
+// Those of a checkpoint that was killed, and old ones whose removal was. Nobody else writes here.
+void SnapshotStore::remove_unfinished()
+{
+    std::erase_if(snapshots_, [&](const auto &one) {
+        const Snapshot &snapshot = one.second;
+        return !snapshot.finished && remove_marked(directory_, snapshot.seq, snapshot.mark);
+    });
+}
+
+// Nobody else can change what is in it, wherever it lies.
+Result<Directory> SnapshotWriter::open_own(const std::string &path)
+{
+    Result<Directory> directory = Directory::open_or_make(path);
+    if (!directory)
+        return directory;
+    if (Result<void> own = check_own(directory->fd(), path, "choose another --where or --name");
+        !own)
+        return own.error();
+    return directory;
+}
+
+// Where everybody may make directories, somebody may have made the one with this name.
+Result<Directory> SnapshotWriter::open_default(const std::string &base, int launcher)
+{
+    Result<Directory> first = open_own(base + "/" + default_reference(launcher));
+    for (int number = 1; !first && number <= most_others; number++) {
+        struct stat status = {};
+        const std::string taken = base + "/" + default_reference(launcher);
+        if (lstat(taken.c_str(), &status) != 0 || status.st_uid == geteuid())
+            break;
+        Result<Directory> next = open_own(fmt::format("{}/ompi_global_snapshot_{}.{}-{}.ckpt", base,
+                                                      launcher, geteuid(), number));
+        if (next)
+            return next;
+    }
+    return first;
+}
+
+Result<SnapshotWriter> SnapshotWriter::begin(const std::string &base, const std::string &reference,
+                                             Snapshot about)
+{
+    Result<Directory> directory =
+        reference.empty() ? open_default(base, about.launcher) : open_own(base + "/" + reference);
+    if (!directory)
+        return directory.error();
+    if (flock(directory->fd(), LOCK_EX | LOCK_NB) != 0)
+        return Error(errno, fmt::format("{}: {}; another checkpoint is being written there",
+                                        directory->path(), strerror(errno)));
+    SnapshotWriter writer{SnapshotStore(std::move(*directory))};
+    SnapshotStore &store = writer.store_;
+    Result<void> known = store.load();
+    if (!known && known.error().code() == ENOENT)
+        known = check_new(store.directory_);
+    else if (!known)
+        known = Error(known.error().code(),
+                      fmt::format("{}: what is there cannot be known, and nothing was removed; "
+                                  "repair it, or choose another --name",
+                                  known.error().text()));
+    if (!known)
+        return known.error();
+    store.remove_unfinished();
+    const Result<int> last = store.last_number();
+    if (!last)
+        return last.error();
+    Result<std::string> mark = new_mark();
+    if (!mark)
+        return mark.error();
+    about.seq = *last + 1;
+    about.mark = std::move(*mark);
+    about.started = now_text();
+    // First it is named as one that may be removed.
+    store.snapshots_[about.seq] = about;
+    if (Result<void> saved = store.save(); !saved)
+        return saved.error();
+    writer.about_ = std::move(about);
+    Result<Directory> fresh = make_marked(store.directory_, writer.seq(), writer.about_.mark);
+    if (!fresh) {
+        static_cast<void>(remove_marked(store.directory_, writer.seq(), writer.about_.mark));
+        return fresh.error();
+    }
+    writer.fresh_.emplace(std::move(*fresh));
+    return writer;
+}
+
+SnapshotWriter::~SnapshotWriter()
+{
+    // What cannot be removed now is so by the next one.
+    if (fresh_ && store_.directory_.fd() >= 0)
+        static_cast<void>(remove_marked(store_.directory_, about_.seq, about_.mark));
+}
+
+std::string SnapshotWriter::directory() const
+{
+    return store_.directory_.path(unfinished_name(about_.seq));
+}
+
+Result<void> SnapshotWriter::put_token(const std::string &contents) const
+{
+    return fresh_->write(token_name, contents);
+}
+
+Result<void> SnapshotWriter::complete(const SnapshotImage &image) const
+{
+    const Result<Directory> rank = fresh_->enter(rank_directory(image.rank));
+    if (!rank)
+        return rank.error();
+    if (Result<void> own = check_own(rank->fd(), rank->path(), "it is not what was made here");
+        !own)
+        return own;
+    const std::string path = rank->path(image.file);
+    if (!is_plain_name(image.file))
+        return Error(EINVAL, fmt::format("the image of rank {} cannot be called '{}'", image.rank,
+                                         image.file));
+    const Result<std::optional<struct stat>> status = rank->look(image.file);
+    if (!status)
+        return status.error();
+    if (!status->has_value() || !S_ISREG((*status)->st_mode))
+        return Error::from_errno(path, ENOENT);
+    if (static_cast<uint64_t>((*status)->st_size) != image.bytes)
+        return Error(EIO, fmt::format("{}: has {} bytes, not the {} that were written", path,
+                                      (*status)->st_size, image.bytes));
+    return write_local_metadata(*rank, image);
+}
+
+Result<void> SnapshotWriter::commit(std::vector<SnapshotImage> images)
+{
+    std::sort(images.begin(), images.end(),
+              [](const SnapshotImage &a, const SnapshotImage &b) { return a.rank < b.rank; });
+    for (const SnapshotImage &image : images) {
+        if (Result<void> done = complete(image); !done)
+            return done;
+    }
+    Result<void> done = fresh_->remove(token_name);
+    if (done)
+        done = fresh_->sync();
+    if (done)
+        done = store_.directory_.rename(unfinished_name(about_.seq), std::to_string(about_.seq));
+    if (done)
+        done = store_.directory_.sync();
+    if (!done)
+        return done;
+    Snapshot finished = about_;
+    finished.images = std::move(images);
+    finished.completed = now_text();
+    finished.finished = true;
+    store_.snapshots_[about_.seq] = std::move(finished);
+    done = store_.save();
+    if (done) {
+        fresh_.reset();
+        return done;
+    }
+    // They may be on the disk all the same. It goes only if the disk is told so.
+    store_.snapshots_[about_.seq] = about_;
+    if (!store_.save())
+        fresh_.reset();
+    return done;
+}
+
+Result<void> SnapshotWriter::keep(unsigned count)
+{
+    std::vector<int> old;
+    for (const auto &[seq, snapshot] : store_.snapshots_) {
+        if (snapshot.finished && snapshot.job == about_.job && !snapshot.mark.empty())
+            old.push_back(seq);
+    }
+    if (old.size() <= count)
+        return {};
+    old.resize(old.size() - count);
+    for (const int seq : old)
+        store_.snapshots_[seq].finished = false;
+    // First they are no snapshots any more, then they go.
+    if (Result<void> done = store_.save(); !done)
+        return done;
+    Result<void> all;
+    for (const int seq : old) {
+        if (Result<void> gone = remove_marked(store_.directory_, seq, store_.snapshots_[seq].mark);
+            !gone)
+            all = gone;
+        else
+            store_.snapshots_.erase(seq);
+    }
+    return all;
+}
+
+} // namespace cryo::coord
