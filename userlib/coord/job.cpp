@@ -2,6 +2,7 @@
 #include "coord/job.hpp"
 
 #include "base/contents.hpp"
+#include "base/directory.hpp"
 #include "cli/place.hpp"
 #include "coord/place.hpp"
 #include "coord/within.hpp"
@@ -26,6 +27,8 @@
 namespace cryo::coord {
 
 namespace {
+
+constexpr const char *job_mark = ".cryo-job";
 
 std::vector<std::string> split(const std::string &text, char at)
 {
@@ -196,21 +199,44 @@ Result<void> make_directories(const std::string &runtime, const std::string &job
 {
     if (Result<void> made = make_private(runtime); !made)
         return made;
-    return make_private(job);
+    if (Result<void> made = make_private(job); !made)
+        return made;
+    const Result<Directory> directory = Directory::open(job);
+    if (!directory)
+        return directory.error();
+    // So that nothing else is ever taken for what a job has left.
+    const Fd mark(
+        openat(directory->fd(), job_mark, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+    return mark ? Result<void>() : Error::from_errno(directory->path(job_mark), errno);
 }
 
-void sweep_directories(const std::string &runtime)
+static void remove_job_directory(const Directory &runtime, const std::string &id)
 {
-    std::error_code ignored;
-    for (const auto &entry : std::filesystem::directory_iterator(runtime, ignored)) {
-        const pid_t launcher = atoi(entry.path().filename().c_str());
+    const Result<Directory> job = runtime.enter(id);
+    if (!job)
+        return;
+    const Result<std::optional<struct stat>> mark = job->look(job_mark);
+    if (!mark || !mark->has_value())
+        return; // not ours, whatever it is called
+    job->clear();
+    static_cast<void>(runtime.remove(id));
+}
+
+void sweep_directories(const std::string &path)
+{
+    const Result<Directory> runtime = Directory::open(path);
+    const Result<std::vector<std::string>> names = runtime ? runtime->names() : runtime.error();
+    if (!names)
+        return;
+    for (const std::string &id : *names) {
+        const pid_t launcher = atoi(id.c_str());
         if (launcher <= 0 || kill(launcher, 0) == 0 || errno != ESRCH)
             continue;
         // The launcher may have gone while its daemon still commits a snapshot.
         Job job;
-        job.directory = entry.path();
+        job.directory = runtime->path(id);
         if (!connect_root(job))
-            std::filesystem::remove_all(entry.path(), ignored);
+            remove_job_directory(*runtime, id);
     }
 }
 

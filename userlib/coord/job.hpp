@@ -44,7 +44,7 @@ Result<void> make_private(const std::string &path);
 // Makes the runtime directory and the job's, which must be ours alone.
 Result<void> make_directories(const std::string &runtime, const std::string &job);
 // Removes what jobs of launchers that are no more have left there.
-void sweep_directories(const std::string &runtime);
+void sweep_directories(const std::string &path);
 
 // Starts the first daemon of a job whose launcher is, or is going to be, the process `launcher`.
 // What it returns belongs into the launcher's environment.
