@@ -3,7 +3,6 @@
 
 #include "keeper/worker.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <fcntl.h>
@@ -66,7 +65,7 @@ Result<void> Flusher::copy(const std::string &name) const
     Fd in(open(source.c_str(), O_RDONLY | O_CLOEXEC));
     if (!in)
         return Error::from_errno(source, errno);
-    Fd out(open(made.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0400));
+    Fd out(open(made.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0400));
     if (!out)
         return Error::from_errno(made, errno);
     const auto contents = [&]() -> Result<void> {
@@ -101,28 +100,47 @@ Result<void> Flusher::copy(const std::string &name) const
     return synchronize(directory.get(), to_.directory());
 }
 
-Result<void> Flusher::work(unsigned keep) const
+// A file of the same name that is another one is not replaced.
+Result<bool> Flusher::has_copy(const std::string &name) const
+{
+    const Result<std::string> there = to_.id_of(name);
+    if (!there && there.error().code() == ENOENT)
+        return false;
+    const Result<std::string> here = from_.id_of(name);
+    if (!there || !here)
+        return there ? here.error() : there.error();
+    if (*there != *here)
+        return Error(EEXIST, to_.path(name) + ": is another file than the image of that name; "
+                                              "remove it, or name another directory with --second");
+    return true;
+}
+
+Result<void> Flusher::work(unsigned keep, Images images) const
 {
     to_.remove_abandoned();
-    const std::string newest = from_.newest();
-    if (newest.empty())
+    const Result<std::string> newest = from_.newest();
+    if (!newest)
+        return newest.error();
+    if (newest->empty())
         return {};
-    const Result<std::vector<std::string>> needed = from_.needed(newest); // the oldest first
+    const Result<std::vector<std::string>> needed = from_.needed(*newest); // the oldest first
     if (!needed)
         return needed.error();
-    const std::vector<std::string> there = to_.names();
     for (const std::string &name : *needed) {
-        if (std::find(there.begin(), there.end(), name) != there.end())
+        const Result<bool> there = has_copy(name);
+        if (!there)
+            return there.error();
+        if (*there)
             continue;
         if (Result<void> copied = copy(name); !copied)
             return copied;
     }
     if (Result<void> pointed = to_.point_latest(); !pointed)
         return pointed;
-    return to_.prune(keep);
+    return to_.prune(keep, images);
 }
 
-Result<void> Flusher::begin(unsigned keep, const std::vector<int> &locks)
+Result<void> Flusher::begin(unsigned keep, const Images &images, const std::vector<int> &locks)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
@@ -142,7 +160,7 @@ Result<void> Flusher::begin(unsigned keep, const std::vector<int> &locks)
     sigprocmask(SIG_SETMASK, &none, nullptr);
     if (nice(lowest_priority) < 0)
         errno = 0; // then it works at the priority it has
-    const Result<void> done = work(keep);
+    const Result<void> done = work(keep, images);
     if (!done) {
         const std::string text = done.error().text();
         if (write(telling.get(), text.data(), text.size()) < 0)

@@ -28,13 +28,14 @@ class Flusher
     // Readable when it has ended.
     int fd() const { return ended_.get(); }
     // Copies the newest image with all that it needs and is not there, then prunes. `locks` are
-    // descriptors that this work shall not hold.
-    Result<void> begin(unsigned keep, const std::vector<int> &locks);
+    // descriptors that this work shall not hold. `images` were made by this series, here or there.
+    Result<void> begin(unsigned keep, const Images &images, const std::vector<int> &locks);
     // Seconds that it took.
     Result<double> end();
 
   private:
-    Result<void> work(unsigned keep) const;
+    Result<void> work(unsigned keep, Images images) const;
+    Result<bool> has_copy(const std::string &name) const;
     Result<void> copy(const std::string &name) const;
 
     Series from_, to_;

@@ -100,15 +100,20 @@ Result<void> Keeper::prepare()
     }
     if (Result<void> good = check_images(); !good)
         return good;
+    if (Result<void> good = learn_images(); !good)
+        return good;
     if (state_->get("series", std::string()).empty())
         state_->set("series", new_series_name());
     ran_before_ = state_->get("ran_s", 0.0);
     if (!settings_.image.empty())
         state_->set("failures", state_->get("failures", 0) + 1);
     schedule_.set_failure_interval(state_->failure_interval(settings_.failure_interval));
+    const Result<std::string> newest = series_.newest();
+    if (!newest)
+        return newest.error();
     base_ = fs::path(settings_.image).parent_path() == settings_.directory
                 ? fs::path(settings_.image).filename().string()
-                : series_.newest();
+                : *newest;
 
     sigset_t mask;
     sigemptyset(&mask);
@@ -137,11 +142,68 @@ Result<void> Keeper::check_images() const
                                 settings_.mpi ? "ompi-restart --where " + directory + " " + image
                                               : "cr_restart " + directory + "/" + latest_name)));
     };
-    std::string newest = series_.newest();
-    if (settings_.mpi)
-        newest = fs::exists(series_.path(reference)) ? reference : "";
-    Result<void> good = check(settings_.directory, newest);
-    return good && second_ ? check(settings_.second, second_->newest()) : good;
+    Result<std::string> newest = series_.newest();
+    struct stat status = {};
+    if (newest && settings_.mpi) {
+        const bool there = lstat(series_.path(reference).c_str(), &status) == 0;
+        if (!there && errno != ENOENT)
+            return Error::from_errno(series_.path(reference), errno);
+        newest = std::string(there ? reference : "");
+    }
+    if (!newest)
+        return newest.error();
+    Result<void> good = check(settings_.directory, *newest);
+    if (!good || !second_)
+        return good;
+    newest = second_->newest();
+    return newest ? check(settings_.second, *newest) : newest.error();
+}
+
+// Directories of an older Cryo have no list of what it made, but nothing else either.
+Result<void> Keeper::learn_images()
+{
+    for (State *state : {&*state_, second_state_ ? &*second_state_ : nullptr}) {
+        if (state == nullptr || state->has("images"))
+            continue;
+        const bool older = !state->get("series", std::string()).empty();
+        const Result<Images> all =
+            older ? (state == &*state_ ? series_ : *second_).all() : Images();
+        if (!all)
+            return all.error();
+        state->set_images(*all);
+    }
+    return {};
+}
+
+void Keeper::note_image(const std::string &name)
+{
+    const Result<std::string> id = series_.id_of(name);
+    if (!id || id->empty())
+        return; // it stays for ever
+    Images images = state_->images();
+    images[name] = *id;
+    state_->set_images(images);
+}
+
+void Keeper::note_copies()
+{
+    Images images = second_state_->images();
+    images.merge(state_->images());
+    const Result<Images> there = second_->still_there(images);
+    Result<void> noted = there ? Result<void>() : there.error();
+    if (there) {
+        second_state_->set_images(*there);
+        noted = second_state_->save();
+    }
+    if (!noted) // they stay for ever
+        note(noted.error().text());
+}
+
+// For comparing and telling; "": that is not known.
+std::string Keeper::newest_in(const Series &series) const
+{
+    const Result<std::string> name = series.newest();
+    return name ? *name : std::string();
 }
 
 // A directory of another program's images is not to be mixed up with ours. One whose first
@@ -150,11 +212,15 @@ Result<void> Keeper::check_second()
 {
     const auto theirs = second_state_->get("series", std::string());
     const auto ours = state_->get("series", std::string());
-    const bool fresh = series_.newest().empty();
+    const Result<std::string> first = series_.newest();
+    const Result<std::string> second = second_->newest();
+    if (!first || !second)
+        return first ? second.error() : first.error();
+    const bool fresh = first->empty();
     if (!theirs.empty() && theirs != ours && !fresh)
         return Error(EEXIST, settings_.second + ": has images of another series than " +
                                  settings_.directory + "; name another directory with --second");
-    if (theirs.empty() && !second_->newest().empty())
+    if (theirs.empty() && !second->empty())
         return Error(EEXIST, settings_.second +
                                  ": has images that were not copied there from a first directory");
     if (ours.empty() || fresh)
@@ -257,6 +323,8 @@ Result<Cost> Keeper::take(const std::string &name)
     if (done.status != 0 || !said.is_object())
         return failure(done, said);
     base_ = name;
+    if (!settings_.mpi)
+        note_image(name);
     const double stopped = seconds(said, settings_.mpi ? "longest_stop_ns" : "stopped_ns");
     const double share = 1.0 / static_cast<double>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
     // The program stands still, and later shares the processors with who writes.
@@ -274,8 +342,11 @@ void Keeper::tidy()
     if (settings_.mpi)
         return; // ompi-checkpoint does this itself
     Result<void> good = series_.point_latest();
-    if (good)
-        good = series_.prune(settings_.keep);
+    if (good) {
+        Images images = state_->images();
+        good = series_.prune(settings_.keep, images);
+        state_->set_images(images);
+    }
     if (!good)
         warn(good.error().text());
 }
@@ -284,8 +355,12 @@ void Keeper::flush()
 {
     if (!flusher_ || flusher_->active())
         return;
+    Images images = second_state_->images();
+    images.merge(state_->images());
+    second_state_->set_images(images);        // before they are there
+    static_cast<void>(second_state_->save()); // where that fails, copying says why
     if (Result<void> begun =
-            flusher_->begin(settings_.keep, {state_->lock(), second_state_->lock()});
+            flusher_->begin(settings_.keep, images, {state_->lock(), second_state_->lock()});
         !begun)
         warn(begun.error().text());
 }
@@ -304,18 +379,20 @@ void Keeper::flushed()
     }
     copying_fails_ = false;
     schedule_.flushed(*took);
-    note(fmt::format("{}: {} is complete after {:.2f} s", settings_.second, second_->newest(),
+    note_copies();
+    note(fmt::format("{}: {} is complete after {:.2f} s", settings_.second, newest_in(*second_),
                      *took));
-    if (second_->newest() != series_.newest())
+    if (newest_in(*second_) != newest_in(series_))
         flush(); // there was a new one meanwhile
 }
 
 bool Keeper::save(Reason reason)
 {
-    std::string name = series_.next();
-    if (second_)
-        name = std::max(name, second_->next());
-    const Result<Cost> cost = take(name);
+    const Result<std::string> first = series_.next();
+    // The second directory may be gone for a while.
+    const Result<std::string> after = second_ ? second_->next() : first;
+    const Result<Cost> cost =
+        first ? take(after ? std::max(*first, *after) : *first) : Result<Cost>(first.error());
     if (!cost) {
         // The program may have ended just now; then there is nothing to say.
         pollfd ended = {program_.get(), POLLIN, 0};
@@ -363,9 +440,9 @@ void Keeper::work()
     }
     if (state_->get("pid", 0) == pid_) // it has been saved
         remember();
-    state_->give_back();
+    state_->give_back(settings_.made_directory);
     if (second_state_)
-        second_state_->give_back();
+        second_state_->give_back(settings_.made_second);
     if (!flusher_ || !flusher_->active())
         return;
     // What is being copied becomes complete. Nobody has to wait for that: neither who reads the
@@ -373,7 +450,7 @@ void Keeper::work()
     if (freopen("/dev/null", "w", stderr) == nullptr)
         return;
     if (const Result<double> took = flusher_->end(); took)
-        note(fmt::format("{}: {} is complete", settings_.second, second_->newest()));
+        note(fmt::format("{}: {} is complete", settings_.second, newest_in(*second_)));
 }
 
 } // namespace cryo::keeper

@@ -47,6 +47,10 @@ class Keeper
     void remember();
     Result<void> check_second();
     Result<void> check_images() const;
+    Result<void> learn_images();
+    void note_image(const std::string &name);
+    void note_copies();
+    std::string newest_in(const Series &series) const;
 
     Settings settings_;
     pid_t pid_;

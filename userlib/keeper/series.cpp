@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view prefix = "context.";
 constexpr size_t digits = 6;
+constexpr uint64_t most_number = 1'000'000'000'000; // the next one is a number still
 
 // 0: that is none of our names.
 uint64_t number_of(const std::string &name)
@@ -32,7 +33,7 @@ uint64_t number_of(const std::string &name)
     uint64_t number = 0;
     const char *end = name.data() + name.size();
     const auto [stop, error] = std::from_chars(name.data() + prefix.size(), end, number);
-    return error == std::errc() && stop == end ? number : 0;
+    return error == std::errc() && stop == end && number <= most_number ? number : 0;
 }
 
 // Whose file this is, by the name that temporary() gives; 0: it is none of those.
@@ -64,13 +65,16 @@ using FileId = std::pair<dev_t, ino_t>;
 
 } // namespace
 
-std::vector<std::string> Series::names() const
+Result<std::vector<std::string>> Series::names() const
 {
+    const Result<Directory> directory = Directory::open(directory_);
+    if (!directory)
+        return directory.error();
+    const Result<std::vector<std::string>> entries = directory->names();
+    if (!entries)
+        return entries.error();
     std::vector<std::pair<uint64_t, std::string>> found;
-    std::error_code error;
-    for (fs::directory_iterator at(directory_, error), end; !error && at != end;
-         at.increment(error)) {
-        const std::string name = at->path().filename();
+    for (const std::string &name : *entries) {
         if (const uint64_t number = number_of(name); number != 0)
             found.emplace_back(number, name);
     }
@@ -82,24 +86,49 @@ std::vector<std::string> Series::names() const
     return names;
 }
 
-std::string Series::newest() const
+Result<std::string> Series::newest() const
 {
-    const std::vector<std::string> all = names();
-    return all.empty() ? std::string() : all.back();
+    const Result<std::vector<std::string>> all = names();
+    if (!all)
+        return all.error();
+    return all->empty() ? std::string() : all->back();
 }
 
-std::string Series::next() const
+Result<std::string> Series::next() const
 {
-    return fmt::format("{}{:0{}}", prefix, number_of(newest()) + 1, digits);
+    const Result<std::string> last = newest();
+    if (!last)
+        return last;
+    return fmt::format("{}{:0{}}", prefix, number_of(*last) + 1, digits);
+}
+
+Result<std::string> Series::id_of(const std::string &name) const
+{
+    const Result<Directory> directory = Directory::open(directory_);
+    if (!directory)
+        return directory.error();
+    const Result<std::optional<image::Digest>> id = image::look_for_id(*directory, name);
+    if (!id)
+        return id.error();
+    return id->has_value() ? (*id)->hex() : std::string();
 }
 
 // A second name and no symbolic link, which cr_restart does not follow. rename() leaves both names
 // where they are the same file already.
 Result<void> Series::point_latest() const
 {
+    const Result<std::string> last = newest();
+    if (!last)
+        return last.error();
+    const Result<std::string> before = id_of(latest_name);
+    if (!before && before.error().code() != ENOENT)
+        return before.error();
+    if (before && before->empty())
+        return Error(EEXIST, path(latest_name) + ": is no image, and is not replaced by one; give "
+                                                 "it another name");
     const std::string made = temporary(latest_name);
     unlink(made.c_str());
-    if (link(path(newest()).c_str(), made.c_str()) != 0)
+    if (link(path(*last).c_str(), made.c_str()) != 0)
         return Error::from_errno(path(latest_name), errno);
     if (rename(made.c_str(), path(latest_name).c_str()) != 0) {
         const Error error = Error::from_errno(path(latest_name), errno);
@@ -135,30 +164,76 @@ Result<std::vector<std::string>> Series::needed(const std::string &name) const
                 files.emplace(status.st_dev, status.st_ino);
         }
     }
+    const Result<std::vector<std::string>> all = names();
+    if (!all)
+        return all;
     std::vector<std::string> found;
-    for (const std::string &one : names()) {
-        if (stat(path(one).c_str(), &status) == 0 &&
-            files.contains(FileId(status.st_dev, status.st_ino)))
+    for (const std::string &one : *all) {
+        if (stat(path(one).c_str(), &status) != 0)
+            return Error::from_errno(path(one), errno);
+        if (files.contains(FileId(status.st_dev, status.st_ino)))
             found.push_back(one);
     }
     return found;
 }
 
-Result<void> Series::prune(unsigned keep) const
+Result<Images> Series::still_there(const Images &images) const
 {
-    const std::vector<std::string> all = names();
-    if (all.size() <= keep)
+    const Result<Directory> directory = Directory::open(directory_);
+    if (!directory) // it is not there: that says nothing of what is in it
+        return directory.error();
+    Images there;
+    for (const auto &[name, id] : images) {
+        const Result<std::optional<image::Digest>> found = image::look_for_id(*directory, name);
+        if (!found && found.error().code() != ENOENT)
+            return found.error();
+        if (found && found->has_value() && (*found)->hex() == id)
+            there.emplace(name, id);
+    }
+    return there;
+}
+
+Result<Images> Series::all() const
+{
+    const Result<std::vector<std::string>> there = names();
+    if (!there)
+        return there.error();
+    Images images;
+    for (const std::string &name : *there) {
+        const Result<std::string> id = id_of(name);
+        if (!id)
+            return id.error();
+        if (!id->empty())
+            images.emplace(name, *id);
+    }
+    return images;
+}
+
+Result<void> Series::prune(unsigned keep, Images &images) const
+{
+    const Result<Images> there = still_there(images);
+    if (!there)
+        return there.error().within("nothing is removed");
+    images = *there;
+    std::vector<std::string> ours;
+    for (const auto &[name, id] : images)
+        ours.push_back(name);
+    std::ranges::sort(ours, {}, number_of);
+    if (ours.size() <= keep)
         return {};
     std::set<std::string> stay;
-    for (size_t i = all.size() - keep; i < all.size(); i++) {
-        const Result<std::vector<std::string>> needs = needed(all[i]);
+    for (size_t i = ours.size() - keep; i < ours.size(); i++) {
+        const Result<std::vector<std::string>> needs = needed(ours[i]);
         if (!needs)
             return needs.error().within("nothing is removed");
         stay.insert(needs->begin(), needs->end());
     }
-    for (const std::string &name : all) {
-        if (!stay.contains(name) && unlink(path(name).c_str()) != 0 && errno != ENOENT)
+    for (const std::string &name : ours) {
+        if (stay.contains(name))
+            continue;
+        if (unlink(path(name).c_str()) != 0 && errno != ENOENT)
             return Error::from_errno(path(name), errno);
+        images.erase(name);
     }
     return {};
 }
@@ -174,7 +249,9 @@ void Series::remove_abandoned() const
     for (fs::directory_iterator at(directory_, error), end; !error && at != end;
          at.increment(error)) {
         const pid_t maker = maker_of(at->path().filename());
-        if (maker > 0 && has_ended(maker))
+        struct stat status = {};
+        if (maker > 0 && has_ended(maker) && lstat(at->path().c_str(), &status) == 0 &&
+            S_ISREG(status.st_mode) && status.st_uid == geteuid())
             unlink(at->path().c_str());
     }
 }

@@ -52,10 +52,11 @@ Result<double> moment(const std::string &text)
     return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9 + *left;
 }
 
-Result<std::string> make_directory(const std::string &path)
+Result<std::string> make_directory(const std::string &path, bool &was_made)
 {
     char whole[PATH_MAX];
-    if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+    was_made = mkdir(path.c_str(), 0700) == 0;
+    if (!was_made && errno != EEXIST)
         return Error::from_errno(path, errno).within("a directory for automatic checkpoints");
     if (realpath(path.c_str(), whole) == nullptr)
         return Error::from_errno(path, errno);
@@ -153,10 +154,11 @@ Result<void> complete(Settings &settings, const std::string &directory)
                               "directory that all nodes see");
     if (settings.directory.empty())
         settings.directory = directory;
-    for (std::string *path : {&settings.directory, &settings.second}) {
+    for (const auto &[path, was_made] : {std::pair(&settings.directory, &settings.made_directory),
+                                         std::pair(&settings.second, &settings.made_second)}) {
         if (path->empty())
             continue;
-        Result<std::string> made = make_directory(*path);
+        Result<std::string> made = make_directory(*path, *was_made);
         if (!made)
             return made.error();
         *path = *made;

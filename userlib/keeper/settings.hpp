@@ -29,20 +29,23 @@ struct Settings {
     std::string delta = "auto"; // as cr_checkpoint --delta
     std::string compress = {};  // as cr_checkpoint --compress; "": as it does it
     std::string backend = "auto";
-    double max_overhead = 0;   // percent of the program's time; 0: no limit
-    std::string second = {};   // a second directory, to which images are copied
-    uint64_t bandwidth = 0;    // bytes a second of that copying; 0: no limit
-    bool mpi = false;          // the program is the launcher of an MPI job
-    std::string image = {};    // that the program comes from, whole path; "": it is a new run
-    double interval_s = 0;     // 0: chosen by what checkpoints cost
-    double deadline = 0;       // seconds of CLOCK_REALTIME; 0: there is none
-    std::string commands = {}; // where cr_checkpoint is
+    double max_overhead = 0;     // percent of the program's time; 0: no limit
+    std::string second = {};     // a second directory, to which images are copied
+    uint64_t bandwidth = 0;      // bytes a second of that copying; 0: no limit
+    bool mpi = false;            // the program is the launcher of an MPI job
+    std::string image = {};      // that the program comes from, whole path; "": it is a new run
+    double interval_s = 0;       // 0: chosen by what checkpoints cost
+    double deadline = 0;         // seconds of CLOCK_REALTIME; 0: there is none
+    std::string commands = {};   // where cr_checkpoint is
+    bool made_directory = false; // by us: it goes if nothing comes into it
+    bool made_second = false;
 
     bool wanted() const { return !interval.empty(); }
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Settings, interval, before, failure_interval, directory, keep,
                                    delta, compress, backend, max_overhead, second, bandwidth, mpi,
-                                   image, interval_s, deadline, commands)
+                                   image, interval_s, deadline, commands, made_directory,
+                                   made_second)
 
 void add_options(CLI::App &app, Settings &settings);
 

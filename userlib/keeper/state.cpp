@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "keeper/state.hpp"
 
+#include "base/trust.hpp"
+
 #include <cerrno>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <fstream>
 #include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -17,68 +18,95 @@ namespace {
 constexpr int patience_ms = 5000;
 constexpr int step_ms = 20;
 
-bool is_named(int fd, const std::string &path)
+constexpr const char *state_name = "keeper.json";
+constexpr const char *lock_name = "keeper.lock";
+constexpr size_t most_state = size_t(16) << 20;
+
+bool is_named(int fd, const Directory &directory)
 {
     struct stat open_one = {};
-    struct stat named = {};
-    return fstat(fd, &open_one) == 0 && stat(path.c_str(), &named) == 0 &&
-           open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
+    const Result<std::optional<struct stat>> named = directory.look(lock_name);
+    return fstat(fd, &open_one) == 0 && named && named->has_value() &&
+           open_one.st_dev == (*named)->st_dev && open_one.st_ino == (*named)->st_ino;
+}
+
+Result<Fd> take_lock(const Directory &directory)
+{
+    const std::string path = directory.path(lock_name);
+    for (int waited = 0;; waited += step_ms) {
+        Fd lock(openat(directory.fd(), lock_name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+        if (!lock)
+            return Error::from_errno(path, errno);
+        if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0) {
+            if (is_named(lock.get(), directory))
+                return lock; // else who had it has removed it meanwhile
+        } else if (errno != EWOULDBLOCK) {
+            return Error::from_errno(path, errno);
+        }
+        if (waited >= patience_ms)
+            return Error(EBUSY, directory.path() + ": another program's automatic checkpoints go "
+                                                   "there; name another directory with --into");
+        poll(nullptr, 0, step_ms);
+    }
 }
 
 } // namespace
 
 Result<State> State::take(const std::string &directory)
 {
-    const std::string path = directory + "/keeper.json";
-    const std::string lock_path = directory + "/keeper.lock";
-    Fd lock;
-    for (int waited = 0;; waited += step_ms) {
-        lock.reset(open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-        if (!lock)
-            return Error::from_errno(lock_path, errno);
-        if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0) {
-            if (is_named(lock.get(), lock_path))
-                break; // else who had it has removed it meanwhile
-            continue;
-        }
-        if (errno != EWOULDBLOCK)
-            return Error::from_errno(lock_path, errno);
-        if (waited >= patience_ms)
-            return Error(EBUSY, directory + ": another program's automatic checkpoints go there; "
-                                            "name another directory with --into");
-        poll(nullptr, 0, step_ms);
-    }
-    State state(path, std::move(lock));
-    if (std::ifstream file(path); file) {
-        nlohmann::ordered_json read = nlohmann::ordered_json::parse(file, nullptr, false);
-        if (read.is_object())
-            state.values_ = std::move(read);
-    }
+    Result<Directory> opened = Directory::open(directory);
+    if (!opened)
+        return opened.error();
+    if (Result<void> own =
+            check_own(opened->fd(), directory, "name another directory for the checkpoints");
+        !own)
+        return own.error();
+    Result<Fd> lock = take_lock(*opened);
+    if (!lock)
+        return lock.error();
+    State state(std::move(*opened), std::move(*lock));
+    const Result<std::string> text = state.directory_.read(state_name, most_state);
+    if (!text && text.error().code() == ENOENT)
+        return state;
+    const auto unusable = [&](const Error &error) {
+        return Error(
+            error.code(),
+            fmt::format("{}: what is there cannot be known, and nothing is removed; repair "
+                        "it, or name another directory with --into",
+                        error.text()));
+    };
+    if (!text)
+        return unusable(text.error());
+    nlohmann::ordered_json read = nlohmann::ordered_json::parse(*text, nullptr, false);
+    if (!read.is_object())
+        return unusable(Error(EBADMSG, state.directory_.path(state_name) + ": is damaged"));
+    state.values_ = std::move(read);
     return state;
+}
+
+Images State::images() const
+{
+    Images images;
+    if (!has("images"))
+        return images;
+    for (const auto &[name, id] : values_["images"].items()) {
+        if (id.is_string())
+            images.emplace(name, id.get<std::string>());
+    }
+    return images;
 }
 
 Result<void> State::save() const
 {
-    const std::string made = fmt::format("{}.{}", path_, getpid());
-    {
-        std::ofstream file(made, std::ios::trunc);
-        file << values_.dump(2) << '\n';
-        file.flush();
-        if (!file)
-            return Error::from_errno(made, errno != 0 ? errno : EIO);
-    }
-    if (rename(made.c_str(), path_.c_str()) != 0)
-        return Error::from_errno(path_, errno);
-    return {};
+    return directory_.write(state_name, values_.dump(2) + "\n");
 }
 
-void State::give_back()
+void State::give_back(bool was_made)
 {
-    const size_t end = path_.rfind('/');
-    const std::string directory = path_.substr(0, end);
-    unlink((directory + "/keeper.lock").c_str());
+    static_cast<void>(directory_.remove(lock_name));
     lock_.reset();
-    rmdir(directory.c_str()); // it stays if anything is in it
+    if (was_made)
+        rmdir(directory_.path().c_str()); // it stays if anything is in it
 }
 
 double State::failure_interval(double setting) const

@@ -8,25 +8,37 @@
 //     state->save();
 #pragma once
 
+#include "base/directory.hpp"
 #include "base/fd.hpp"
 #include "base/result.hpp"
+#include "keeper/series.hpp"
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <type_traits>
 
 namespace cryo::keeper {
 
 class State
 {
   public:
-    // Waits a little for a keeper that is about to end.
+    // Waits a little for a keeper that is about to end. A state that cannot be read is no empty
+    // one.
     static Result<State> take(const std::string &directory);
 
     template <class T>
     T get(const char *name, T otherwise) const
     {
-        return values_.value(name, otherwise);
+        const auto at = values_.find(name);
+        return at != values_.end() && at->is_primitive() && !at->is_null() &&
+                       at->is_string() == std::is_same_v<T, std::string>
+                   ? at->template get<T>()
+                   : otherwise;
     }
+    bool has(const char *name) const { return values_.contains(name); }
+    // What was made here.
+    Images images() const;
+    void set_images(const Images &images) { values_["images"] = images; }
     template <class T>
     void set(const char *name, const T &value)
     {
@@ -39,13 +51,15 @@ class State
     double failure_interval(double setting) const;
 
     int lock() const { return lock_.get(); }
-    // Another keeper may have it from now on. A directory in which nothing is goes away.
-    void give_back();
+    // Another keeper may have it from now on. A directory in which nothing is goes away, if
+    // `was_made` for this.
+    void give_back(bool was_made);
 
   private:
-    State(std::string path, Fd lock) : path_(std::move(path)), lock_(std::move(lock)) {}
+    State(Directory directory, Fd lock) : directory_(std::move(directory)), lock_(std::move(lock))
+    {}
 
-    std::string path_;
+    Directory directory_;
     Fd lock_;
     nlohmann::ordered_json values_ = nlohmann::ordered_json::object();
 };
