@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What works with a service directory: add, restore, merge, prune.
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <sys/statvfs.h>
 
+#include "base/trust.hpp"
 #include "cli/progress.hpp"
 #include "verbs.hpp"
 
@@ -41,6 +43,16 @@ Result<void> check_space(const std::string &path, uint64_t size)
                                      size_text(left)));
 }
 
+// A file of ours that runs with our rights for whoever starts it is made from what is ours only.
+bool is_trusted(Version &version)
+{
+    const Trust trust;
+    auto chain = version.image().chain();
+    return chain && std::ranges::all_of(*chain, [&](const Image *image) {
+               return bool(trust.check(image->fd(), image->name()));
+           });
+}
+
 } // namespace
 
 Result<void> write_output(const Options &options, Version &version, ByteSource *base_file)
@@ -53,9 +65,9 @@ Result<void> write_output(const Options &options, Version &version, ByteSource *
     }
     if (auto ok = check_space(options.output, about.size); !ok)
         return ok;
-    auto sink = FileSink::create(
-        options.output,
-        {.existing = options.force ? Existing::replace : Existing::refuse, .mode = about.mode});
+    auto sink = FileSink::create(options.output,
+                                 {.existing = options.force ? Existing::replace : Existing::refuse,
+                                  .mode = is_trusted(version) ? about.mode : about.mode & 0777});
     if (!sink)
         return sink.error();
     return write_contents(version, base_file, **sink, line.reporter());

@@ -23,6 +23,8 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
+#include "base/directory.hpp"
+#include "base/trust.hpp"
 #include "delta/plain_file.hpp"
 
 namespace cryo::delta {
@@ -30,6 +32,33 @@ namespace cryo::delta {
 using namespace cryo::image;
 
 namespace {
+
+// Of the image that a path leads to; nothing: there is none, or something else. Where its directory
+// is not there, a file system may not be mounted.
+Result<std::optional<Digest>> id_at(const std::string &path)
+{
+    const auto [parent, name] = split_path(path);
+    auto directory = Directory::open(parent + "/."); // which may be a link by now
+    if (!directory)
+        return directory.error();
+    auto id = look_for_id(*directory, name);
+    if (!id && id.error().code() == ENOENT)
+        return std::optional<Digest>();
+    return id;
+}
+
+// By the directory in which it was looked at.
+Result<void> remove_image(const std::string &path, const Digest &id)
+{
+    const auto [parent, name] = split_path(path);
+    auto directory = Directory::open(parent + "/."); // which may be a link by now
+    if (!directory)
+        return directory.error().code() == ENOENT ? Result<void>() : directory.error();
+    auto found = look_for_id(*directory, name);
+    if (!found)
+        return found.error().code() == ENOENT ? Result<void>() : found.error();
+    return *found == id ? directory->remove(name) : Result<void>();
+}
 
 Result<Digest> random_series()
 {
@@ -46,9 +75,18 @@ Result<std::unique_ptr<Service>> Service::open(const std::string &directory, Use
     if (use == Use::create && mkdir(directory.c_str(), 0700) && errno != EEXIST)
         return Error::from_errno(directory, errno);
     std::unique_ptr<Service> service(new Service(directory));
+    // Its state names files that are removed, by whoever runs this.
+    if (use != Use::read) {
+        auto opened = Directory::open(directory + "/.");
+        if (!opened)
+            return opened.error();
+        if (auto own = check_own(opened->fd(), directory, "choose another service directory"); !own)
+            return own.error();
+        service->trust_ = std::make_shared<Trust>();
+    }
     if (auto ok = service->lock(use); !ok)
         return ok.error();
-    auto state = State::load(directory);
+    auto state = State::load(directory, service->trust_);
     if (state) {
         service->state_ = std::move(*state);
     } else if (state.error().code() != ENOENT) {
@@ -92,7 +130,7 @@ Result<void> Service::record()
 
 Result<void> Service::settle(bool may_write)
 {
-    auto pending = load_pending(directory_);
+    auto pending = load_pending(directory_, trust_);
     if (!pending)
         return pending.error().within("what was interrupted here cannot be read; remove it");
     bool changed = false;
@@ -116,7 +154,13 @@ Result<void> Service::settle(bool may_write)
 // False: the image never appeared.
 Result<bool> Service::adopt(Entry pending)
 {
-    if (id_of_file(pending.path) != pending.id)
+    auto id = id_at(pending.path);
+    if (!id)
+        return id.error().within(
+            fmt::format("whether an image appeared there, when adding it was "
+                        "interrupted, cannot be known (removing {} forgets it)",
+                        pending_path(directory_)));
+    if (*id != pending.id)
         return false;
     auto version = finder().open(pending.path);
     if (!version)
@@ -155,12 +199,10 @@ Result<void> Service::finish_removal()
     auto doomed = [](const Entry &e) { return e.state == DeltaState::removed; };
     if (std::ranges::none_of(state_.entries, doomed))
         return {};
-    for (const Entry &e : state_.entries) {
-        if (!doomed(e) || id_of_file(e.path) != e.id)
-            continue;
-        if (unlink(e.path.c_str()) && errno != ENOENT)
-            return Error::from_errno(e.path + ": removing", errno);
-    }
+    for (const Entry &e : state_.entries)
+        if (doomed(e))
+            if (auto ok = remove_image(e.path, e.id); !ok)
+                return ok.error().within("removing");
     std::erase_if(state_.entries, doomed);
     return record();
 }

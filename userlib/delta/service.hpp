@@ -78,6 +78,8 @@ class Service
     Result<void> record();
 
     std::string directory_;
+    // Whose state is believed when something is to be removed; none: nothing is.
+    std::shared_ptr<const Trust> trust_;
     Fd lock_;
     State state_;
 };

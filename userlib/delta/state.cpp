@@ -103,9 +103,9 @@ std::string pending_path(const std::string &directory)
     return directory + "/pending";
 }
 
-Result<State> State::load(const std::string &directory)
+Result<State> State::load(const std::string &directory, const std::shared_ptr<const Trust> &trust)
 {
-    auto opened = Image::open(state_path(directory));
+    auto opened = Image::open(state_path(directory), {.trust = trust});
     if (!opened)
         return opened.error();
     Image &image = **opened;
@@ -232,12 +232,13 @@ Result<void> save_pending(const std::string &directory, const Entry &entry)
     return done ? Result<void>() : done.error();
 }
 
-Result<std::optional<Entry>> load_pending(const std::string &directory)
+Result<std::optional<Entry>> load_pending(const std::string &directory,
+                                          const std::shared_ptr<const Trust> &trust)
 {
     std::string path = pending_path(directory);
     if (access(path.c_str(), F_OK) && errno == ENOENT)
         return std::optional<Entry>();
-    auto image = Image::open(path);
+    auto image = Image::open(path, {.trust = trust});
     if (!image)
         return image.error();
     std::optional<Entry> out;

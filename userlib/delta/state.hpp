@@ -9,10 +9,12 @@
 //     state->save(dir);
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/trust.hpp"
 #include "delta/adaptive.hpp"
 #include "delta/signature.hpp"
 #include "image/codec.hpp"
@@ -57,8 +59,9 @@ struct State {
     Known previous;             // the newest version
     std::vector<Entry> entries; // in the order they came
 
-    // ENOENT: the directory has no state yet.
-    static Result<State> load(const std::string &directory);
+    // ENOENT: the directory has no state yet. `trust`: whose it may be; none: everybody's.
+    static Result<State> load(const std::string &directory,
+                              const std::shared_ptr<const Trust> &trust = {});
     Result<void> save(const std::string &directory) const;
 
     const Entry *by_id(const Digest &id) const;
@@ -74,7 +77,8 @@ struct State {
 
 // DIR/pending: what is about to appear under its name.
 Result<void> save_pending(const std::string &directory, const Entry &entry);
-Result<std::optional<Entry>> load_pending(const std::string &directory);
+Result<std::optional<Entry>> load_pending(const std::string &directory,
+                                          const std::shared_ptr<const Trust> &trust = {});
 
 std::string state_path(const std::string &directory);
 std::string pending_path(const std::string &directory);

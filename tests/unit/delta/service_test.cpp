@@ -195,6 +195,53 @@ TEST_F(ServiceTest, WhatIsNotOursStays)
     expect_restored(2);
 }
 
+// Where it cannot be looked, an image has neither gone nor never been there.
+TEST_F(ServiceTest, WhatCannotBeSeenIsNotForgotten)
+{
+    Blocks file(20, 4096);
+    std::filesystem::create_directory(dir_ / "place");
+    spew(dir_ / "file", file.bytes());
+    {
+        auto service = open();
+        ASSERT_TRUE(service->add({.file = dir_ / "file", .image = dir_ / "place/image"}));
+    }
+    copy_service("service", "before");
+    file.change(0);
+    spew(dir_ / "file", file.bytes());
+    auto service = open();
+    auto added = service->add({.file = dir_ / "file", .image = dir_ / "place/second"});
+    ASSERT_TRUE(added) << error_of(added);
+    service.reset();
+    copy_service("before", "service");
+    ASSERT_TRUE(save_pending(dir_ / "service", *added));
+    std::filesystem::rename(dir_ / "place", dir_ / "away");
+    spew(dir_ / "place", std::vector<uint8_t>(10, 'x')); // ENOTDIR
+    auto refused = Service::open(dir_ / "service", Service::Use::write);
+    ASSERT_FALSE(refused);
+    EXPECT_NE(error_of(refused).find("cannot be known"), std::string::npos) << error_of(refused);
+    EXPECT_TRUE(std::filesystem::exists(pending_path(dir_ / "service")));
+    std::filesystem::remove(dir_ / "place");
+    std::filesystem::rename(dir_ / "away", dir_ / "place");
+    EXPECT_EQ(open(Service::Use::write)->state().entries.size(), 2u);
+    // What is to be removed stays on the list until it is seen.
+    ASSERT_TRUE(open(Service::Use::write)->merge({.number = 2}));
+    {
+        auto state = State::load(dir_ / "service");
+        ASSERT_TRUE(state);
+        state->entries.front().state = DeltaState::removed;
+        ASSERT_TRUE(state->save(dir_ / "service"));
+    }
+    std::filesystem::rename(dir_ / "place", dir_ / "away");
+    spew(dir_ / "place", std::vector<uint8_t>(10, 'x'));
+    EXPECT_FALSE(Service::open(dir_ / "service", Service::Use::write));
+    EXPECT_EQ(State::load(dir_ / "service")->entries.size(), 2u);
+    std::filesystem::remove(dir_ / "place");
+    std::filesystem::rename(dir_ / "away", dir_ / "place");
+    EXPECT_EQ(open(Service::Use::write)->state().entries.size(), 1u);
+    EXPECT_FALSE(std::filesystem::exists(dir_ / "place/image"));
+    EXPECT_TRUE(std::filesystem::exists(dir_ / "place/second"));
+}
+
 TEST_F(ServiceTest, ABaseThatIsGoneIsNamed)
 {
     Blocks file(20, 4096);
