@@ -56,7 +56,8 @@ class Job:
         self.process = subprocess.Popen(words, env=settings, stdin=subprocess.DEVNULL,
                                         stdout=self.output, stderr=self.output,
                                         cwd=case.scratch, start_new_session=True,
-                                        preexec_fn=limit, restore_signals=limit is None)
+                                        preexec_fn=limit, restore_signals=limit is None,
+                                        **case.identity)
         self.pid = self.process.pid
         case.addCleanup(self.kill)
 
@@ -117,6 +118,8 @@ class Job:
 
 
 class Case(unittest.TestCase):
+    identity = {} # whose jobs and commands they are, as subprocess takes it
+
     def setUp(self):
         self.scratch = tempfile.mkdtemp(prefix="cryo-co-", dir="/tmp")
         self.addCleanup(shutil.rmtree, self.scratch, ignore_errors=True)
@@ -143,7 +146,8 @@ class Case(unittest.TestCase):
     def tool(self, name, *arguments, code=0, **more):
         done = subprocess.run([f"{OPTIONS.bin}/{name}", *map(str, arguments)], text=True,
                               capture_output=True, check=False, env=self.settings(**more),
-                              cwd=self.scratch, timeout=PATIENCE, stdin=subprocess.DEVNULL)
+                              cwd=self.scratch, timeout=PATIENCE, stdin=subprocess.DEVNULL,
+                              **self.identity)
         if code is not None:
             self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""An attacker exchanges the victim's image for one of their own, again and again, while the victim
+restarts: in a directory in which everybody may rename everything."""
+import ctypes
+import os
+import signal
+import sys
+
+import attack
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system",
+                                "commands"))
+import case  # noqa: E402
+
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
+ROUNDS = 60
+
+
+def exchange_for_ever(one, other):
+    os.setgroups([])
+    os.setresgid(*[attack.ATTACKER] * 3)
+    os.setresuid(*[attack.ATTACKER] * 3)
+    libc = ctypes.CDLL(None)
+    while libc.renameat2(AT_FDCWD, one.encode(), AT_FDCWD, other.encode(), RENAME_EXCHANGE) == 0:
+        pass
+    os._exit(1)
+
+
+class Race(case.Case):
+    def image_that_says(self, name, word):
+        program = self.start(each=f"print({word!r}, flush=True)", **attack.user(attack.VICTIM))
+        done = self.checkpoint("-f", name, program.pid, **attack.user(attack.VICTIM))
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.end(program)
+
+    def race(self, good, bad, image):
+        """How often the victim's was restarted, and how often it was refused."""
+        attacker = os.fork()
+        if attacker == 0:
+            exchange_for_ever(self.path(good), self.path(bad))
+        codes = []
+        try:
+            for _ in range(ROUNDS):
+                done = self.run_command("cr_restart", "-q", "--no-restore-pid", image, stdin=None,
+                                        input="there\n", **attack.user(attack.VICTIM))
+                self.assertNotIn("attacker", done.stdout)
+                codes.append(done.returncode)
+        finally:
+            os.kill(attacker, signal.SIGKILL)
+            os.waitpid(attacker, 0)
+        self.assertIn(0, codes)
+        self.assertTrue(set(codes) - {0}, "the race was never lost: it tests nothing")
+
+    def test_file(self):
+        os.chmod(self.directory, 0o777)
+        self.image_that_says("image", "victim")
+        self.image_that_says("other", "attacker")
+        os.chown(self.path("other"), attack.ATTACKER, attack.ATTACKER)
+        os.chmod(self.path("other"), 0o444)
+        self.race("image", "other", "image")
+
+    def test_directory(self):
+        os.chmod(self.directory, 0o777)
+        for name, word in (("mine", "victim"), ("theirs", "attacker")):
+            os.mkdir(self.path(name))
+            os.chown(self.path(name), attack.VICTIM, attack.VICTIM)
+            self.image_that_says(os.path.join(name, "image"), word)
+        for path in (self.path("theirs"), self.path("theirs/image")):
+            os.chown(path, attack.ATTACKER, attack.ATTACKER)
+            os.chmod(path, 0o555)
+        self.race("mine", "theirs", os.path.join("mine", "image"))
+
+
+if __name__ == "__main__":
+    attack.needs_root(sys.argv[1])
+    case.main()
