@@ -11,6 +11,7 @@
 #include <linux/miscdevice.h>
 #include <linux/module.h>
 #include <linux/sched.h>
+#include <linux/seccomp.h>
 #include <linux/uaccess.h>
 
 #include "compat.h"
@@ -24,6 +25,16 @@ int cryo_ucmd_respond(struct cryo_ucmd *ucmd, size_t size)
 	return 0;
 }
 
+/*
+ * A filter of the caller's, or of a container or service manager around it, can
+ * tell system calls apart, and sees of a command nothing but an ioctl with a
+ * pointer.
+ */
+bool cryo_is_filtered(void)
+{
+	return seccomp_mode(&current->seccomp) != SECCOMP_MODE_DISABLED;
+}
+
 int cryo_features(struct cryo_ucmd *ucmd)
 {
 	struct cryo_features *cmd = ucmd->cmd;
@@ -33,15 +44,20 @@ int cryo_features(struct cryo_ucmd *ucmd)
 
 	cmd->abi_version = CRYO_ABI_VERSION;
 	cmd->page_size = PAGE_SIZE;
-	cmd->features = CRYO_FEATURE_SCAN | CRYO_FEATURE_EVENTS |
-			CRYO_FEATURE_THREADS | CRYO_FEATURE_FILES |
-			CRYO_FEATURE_DUMP | CRYO_FEATURE_RESTORE;
+	cmd->features = CRYO_FEATURE_SCAN | CRYO_FEATURE_THREADS |
+			CRYO_FEATURE_FILES;
 	if (IS_ENABLED(CONFIG_MEM_SOFT_DIRTY))
 		cmd->features |= CRYO_FEATURE_SOFT_DIRTY;
 	if (CRYO_EVENTS_PER_USER)
 		cmd->features |= CRYO_FEATURE_EVENTS_PER_USER;
-	if (cryo_may_choose_pid(ucmd->file))
-		cmd->features |= CRYO_FEATURE_NEXTPID;
+	if (cryo_is_filtered()) {
+		cmd->features |= CRYO_FEATURE_FILTERED;
+	} else {
+		cmd->features |= CRYO_FEATURE_EVENTS | CRYO_FEATURE_DUMP |
+				 CRYO_FEATURE_RESTORE;
+		if (cryo_may_choose_pid(ucmd->file))
+			cmd->features |= CRYO_FEATURE_NEXTPID;
+	}
 	cmd->scan_max_runs = CRYO_SCAN_MAX_RUNS;
 	cmd->event_rate = CRYO_EVENT_RATE;
 	return cryo_ucmd_respond(ucmd, sizeof(*cmd));
@@ -58,21 +74,32 @@ union ucmd_buffer {
 	struct cryo_restore restore;
 };
 
+/*
+ * Whether a command only tells the caller about itself, or does something that
+ * there are other system calls for (write, mmap, clone3, a socket's sendmsg).
+ */
+enum ioctl_kind {
+	ASKS,
+	ACTS,
+};
+
 /**
  * struct ioctl_op - one command
  * @size: of its structure, as this module knows it
  * @min_size: of its structure when the command was new
  * @cmd: its number
+ * @kind: one that acts is refused to a caller under a seccomp filter
  * @execute: what carries it out
  */
 struct ioctl_op {
 	unsigned int size;
 	unsigned int min_size;
 	unsigned int cmd;
+	enum ioctl_kind kind;
 	int (*execute)(struct cryo_ucmd *ucmd);
 };
 
-#define IOCTL_OP(_cmd, _fn, _struct, _last)                                    \
+#define IOCTL_OP(_cmd, _kind, _fn, _struct, _last)                             \
 	[_IOC_NR(_cmd) - CRYO_CMD_BASE] = {                                    \
 		.size = sizeof(_struct) +                                      \
 			BUILD_BUG_ON_ZERO(sizeof(union ucmd_buffer) <          \
@@ -81,20 +108,24 @@ struct ioctl_op {
 			BUILD_BUG_ON_ZERO(sizeof(_struct) % 8),                \
 		.min_size = offsetofend(_struct, _last),                       \
 		.cmd = _cmd,                                                   \
+		.kind = _kind,                                                 \
 		.execute = _fn,                                                \
 	}
 
 static const struct ioctl_op ioctl_ops[] = {
-	IOCTL_OP(CRYO_IOC_FEATURES, cryo_features, struct cryo_features,
+	IOCTL_OP(CRYO_IOC_FEATURES, ASKS, cryo_features, struct cryo_features,
 		 event_rate),
-	IOCTL_OP(CRYO_IOC_SCAN, cryo_scan, struct cryo_scan, reserved),
-	IOCTL_OP(CRYO_IOC_EVENT, cryo_event, struct cryo_event, bytes_total),
-	IOCTL_OP(CRYO_IOC_THREADS, cryo_threads, struct cryo_threads,
+	IOCTL_OP(CRYO_IOC_SCAN, ASKS, cryo_scan, struct cryo_scan, reserved),
+	IOCTL_OP(CRYO_IOC_EVENT, ACTS, cryo_event, struct cryo_event,
+		 bytes_total),
+	IOCTL_OP(CRYO_IOC_THREADS, ASKS, cryo_threads, struct cryo_threads,
 		 nr_threads),
-	IOCTL_OP(CRYO_IOC_FILES, cryo_files, struct cryo_files, nr_files),
-	IOCTL_OP(CRYO_IOC_NEXTPID, cryo_nextpid, struct cryo_nextpid, previous),
-	IOCTL_OP(CRYO_IOC_DUMP, cryo_dump, struct cryo_dump, reserved),
-	IOCTL_OP(CRYO_IOC_RESTORE, cryo_restore, struct cryo_restore, reserved),
+	IOCTL_OP(CRYO_IOC_FILES, ASKS, cryo_files, struct cryo_files, nr_files),
+	IOCTL_OP(CRYO_IOC_NEXTPID, ACTS, cryo_nextpid, struct cryo_nextpid,
+		 previous),
+	IOCTL_OP(CRYO_IOC_DUMP, ACTS, cryo_dump, struct cryo_dump, reserved),
+	IOCTL_OP(CRYO_IOC_RESTORE, ACTS, cryo_restore, struct cryo_restore,
+		 reserved),
 };
 
 static long cryo_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
@@ -115,6 +146,8 @@ static long cryo_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 		return -ENOIOCTLCMD;
 	if (!current->mm)
 		return -EINVAL;
+	if (op->kind == ACTS && cryo_is_filtered())
+		return -EPERM;
 
 	if (get_user(ucmd.user_size, (u32 __user *)ucmd.ubuffer))
 		return -EFAULT;

@@ -36,6 +36,9 @@ int cryo_nextpid(struct cryo_ucmd *ucmd);
 int cryo_dump(struct cryo_ucmd *ucmd);
 int cryo_restore(struct cryo_ucmd *ucmd);
 
+/* Whether the caller is under a seccomp filter: then it may ask, not act. */
+bool cryo_is_filtered(void);
+
 /* Whether the next pid may be chosen through @file. */
 bool cryo_may_choose_pid(struct file *file);
 

@@ -7,7 +7,8 @@
  * All of it goes through the kernel's own doors: vm_munmap() and vm_mmap() with
  * their limits and security hooks, the file's read method, and page faults
  * for the memory that is filled. Nothing here can be had that munmap(2),
- * mmap(2) and read(2) would refuse. Registers, segment bases and the mm's own
+ * mmap(2) and read(2) would refuse, and nothing at all by a caller whom a seccomp
+ * filter may deny one of them. Registers, segment bases and the mm's own
  * fields are left to the system calls that set them (arch_prctl, prctl,
  * rt_sigreturn), which check them better than a copy of their checks could.
  *
@@ -127,6 +128,9 @@ static int map(const struct cryo_region *region)
 	struct file *file;
 	int rc;
 
+	/* Another thread may have put the whole process under a filter. */
+	if (cryo_is_filtered())
+		return -EPERM;
 	if (region->fd == -1)
 		return map_file(region, NULL);
 	file = fget(region->fd);

@@ -171,6 +171,12 @@ Result<Device> find_module(Purpose purpose)
         return device.error();
     const uint64_t needed =
         purpose == Purpose::checkpoint ? CRYO_FEATURE_DUMP : CRYO_FEATURE_RESTORE;
+    if (device->has(CRYO_FEATURE_FILTERED))
+        return Error(EPERM, std::string(Device::path) +
+                                ": the module does not save or restore under a seccomp filter, "
+                                "and this process is under one (a container's, or a service's "
+                                "SystemCallFilter=); use --backend=user, or run it without the "
+                                "filter");
     if (!device->has(needed))
         return Error(ENOTSUP, std::string(Device::path) +
                                   ": the module is older than this program and cannot save or "

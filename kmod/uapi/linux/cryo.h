@@ -7,8 +7,9 @@
  * as the caller knows it. A structure may grow: an older caller's is padded
  * with zeros, a newer caller's is accepted if what the module does not know is
  * zero (E2BIG otherwise). Flags and reserved members must be zero unless
- * documented (EOPNOTSUPP otherwise). Unknown commands give ENOTTY. When a
- * command fails its structure is left as it was.
+ * documented (EOPNOTSUPP otherwise). Unknown commands give ENOTTY. Under a
+ * seccomp filter every command that acts is refused (EPERM); see
+ * CRYO_FEATURE_FILTERED. When a command fails its structure is left as it was.
  *
  * docs/module-abi.md describes each command with its errors.
  */
@@ -48,6 +49,11 @@ enum {
 #define CRYO_FEATURE_NEXTPID _BITULL(6)
 #define CRYO_FEATURE_DUMP _BITULL(7)
 #define CRYO_FEATURE_RESTORE _BITULL(8)
+/*
+ * A seccomp filter is on this caller: EVENT, NEXTPID, DUMP and RESTORE, whose
+ * bits are then missing, are refused with EPERM.
+ */
+#define CRYO_FEATURE_FILTERED _BITULL(9)
 
 /**
  * struct cryo_features - ioctl(CRYO_IOC_FEATURES)
