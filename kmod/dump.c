@@ -87,12 +87,12 @@ static int take(struct batch *batch, struct cryo_ranges *ranges)
 /* Writes the batch. Adds to @done what got through, also when it fails. */
 static int put(struct batch *batch, struct file *file, u64 offset, u64 *done)
 {
-	loff_t pos = offset + *done;
 	struct iov_iter iter;
 
 	iov_iter_bvec(&iter, ITER_SOURCE, batch->pieces, batch->nr,
 		      batch->bytes);
 	while (iov_iter_count(&iter)) {
+		loff_t pos = cryo_position(file, offset, *done);
 		ssize_t n = cryo_iter_write(file, &iter, &pos);
 
 		if (n <= 0)

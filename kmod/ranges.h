@@ -39,6 +39,12 @@ int cryo_ranges_skip(struct cryo_ranges *ranges, u64 count);
  */
 struct file *cryo_get_file(int fd);
 
+/*
+ * Where in @file the byte @done of a sequence that begins at @offset lies. Pipes
+ * and sockets have no positions; sockets refuse every one but 0.
+ */
+loff_t cryo_position(const struct file *file, u64 offset, u64 done);
+
 /* Errors of the kernel's own that mean "interrupted". */
 int cryo_plain_error(ssize_t rc);
 

@@ -170,7 +170,7 @@ static int fill_all(struct cryo_restore *cmd, struct file *file)
 
 	rc = cryo_ranges_skip(&ranges, cmd->done);
 	while (!rc) {
-		loff_t pos = cmd->offset + cmd->done;
+		loff_t pos = cryo_position(file, cmd->offset, cmd->done);
 		struct iov_iter iter;
 		ssize_t n;
 		u64 part;

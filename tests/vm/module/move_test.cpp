@@ -5,6 +5,7 @@
 #include <csignal>
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <thread>
@@ -157,6 +158,36 @@ TEST_F(Move, OnlyFilesPipesAndSocketsThatAreOpenForIt)
     signal(SIGPIPE, SIG_DFL);
 }
 
+// A socket has no positions: nothing but the first byte could be written with one.
+TEST_F(Move, DumpIntoASocketByAndBy)
+{
+    Mapping m(600, rw, anon); // several batches
+    number_pages(m);
+    int ends[2];
+    ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+    Fd read_end(ends[0]), write_end(ends[1]);
+    std::vector<char> found(600 * page);
+    std::thread reader([&] {
+        for (size_t at = 0; at < found.size();) {
+            const ssize_t n = read(read_end.get(), found.data() + at, found.size() - at);
+            if (n <= 0)
+                return;
+            at += static_cast<size_t>(n);
+        }
+    });
+    std::vector<cryo_range> ranges = {{m.start(), m.start() + page}, {m.start() + page, m.end()}};
+    cryo_dump command = {};
+    command.fd = write_end.get();
+    command.offset = 5; // of no meaning
+    int rc = 0;
+    while ((rc = dump(command, ranges)) == 0 && command.done < found.size())
+        ;
+    EXPECT_EQ(0, rc);
+    write_end.reset();
+    reader.join();
+    EXPECT_EQ(0, memcmp(found.data(), m.at(0), found.size()));
+}
+
 void nothing(int) {}
 
 TEST_F(Move, ASignalEndsADumpThatWaits)
@@ -250,6 +281,39 @@ TEST_F(RestoreMemory, MapsAndFills)
     EXPECT_EQ(uint64_t{1}, number_at(file.get(), 0)) << "a private mapping reached its file";
     unsigned char there;
     EXPECT_EQ(-1, mincore(before, page, &there));
+}
+
+TEST_F(RestoreMemory, FillsFromASocketByAndBy)
+{
+    Mapping source(8, rw, anon);
+    number_pages(source);
+    int ends[2];
+    ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+    Fd read_end(ends[0]), write_end(ends[1]);
+    std::vector<cryo_region> regions = {{free_area, free_area + 8 * page, 0, -1, 0, rw, 0}};
+    std::vector<cryo_range> ranges = {{free_area, free_area + 3 * page},
+                                      {free_area + 4 * page, free_area + 8 * page}};
+    cryo_restore restore = command(regions, ranges, read_end.get());
+    restore.offset = 5; // of no meaning
+    // In two parts, cut inside a page.
+    const size_t first = 5 * page + 7, all = 7 * page;
+    ASSERT_EQ(static_cast<ssize_t>(first), write(write_end.get(), source.at(0), first));
+    std::atomic<bool> over = false;
+    std::thread later([&] {
+        // When the first part has been read.
+        for (int unread = 1; unread > 0 && !over;)
+            ioctl(read_end.get(), FIONREAD, &unread);
+        EXPECT_EQ(static_cast<ssize_t>(all - first),
+                  write(write_end.get(), source.at(0) + first, all - first));
+    });
+    int rc = 0;
+    while ((rc = call(CRYO_IOC_RESTORE, &restore)) == 0 && restore.done < all)
+        ;
+    over = true;
+    later.join();
+    ASSERT_EQ(0, rc);
+    EXPECT_EQ(0, memcmp(reinterpret_cast<void *>(free_area), source.at(0), 3 * page));
+    EXPECT_EQ(0, memcmp(reinterpret_cast<void *>(free_area + 4 * page), source.at(3), 4 * page));
 }
 
 TEST_F(RestoreMemory, AFileThatEndsTooEarly)
