@@ -6,7 +6,9 @@
  * The table is read under files->file_lock, where nothing may sleep, into
  * memory that was allocated before: count, allocate, read, and once more if
  * it has grown meanwhile. No file is kept or touched after the lock is let go;
- * addresses of open files are compared and then forgotten.
+ * addresses of open files are compared and then forgotten. The lock is held for
+ * the whole table, as fork() holds it: addresses tell open files apart only as
+ * long as none of them can be closed and another one made in its place.
  */
 #include <linux/fdtable.h>
 #include <linux/file.h>
@@ -29,9 +31,9 @@
 #define HEADROOM 16
 
 struct table {
-	struct cryo_fd *fds;
-	u32 nr;  /* open descriptors, also those that did not fit */
-	u32 max; /* length of fds */
+	struct cryo_fd *fds; /* the lowest, in their order */
+	u32 nr;              /* open descriptors, also those that did not fit */
+	u32 max;             /* length of fds */
 };
 
 /* Called by iterate_fd() under files->file_lock. */
@@ -62,7 +64,8 @@ static int take(const void *data, struct file *file, unsigned int fd)
 	return 0;
 }
 
-static int read_table(struct table *table)
+/* What is asked for is @wanted of them, the lowest. */
+static int read_table(struct table *table, u32 wanted)
 {
 	unsigned int attempt;
 
@@ -72,28 +75,42 @@ static int read_table(struct table *table)
 		if (table->nr > CRYO_FILES_MAX)
 			return -E2BIG;
 
-		table->max = table->nr + HEADROOM;
-		table->fds = kvmalloc_array(table->max, sizeof(*table->fds),
+		table->max = min(table->nr + HEADROOM, wanted);
+		table->fds = kvmalloc_array(max(table->max, 1U),
+					    sizeof(*table->fds),
 					    GFP_KERNEL_ACCOUNT);
 		if (!table->fds)
 			return -ENOMEM;
 		table->nr = 0;
 		iterate_fd(current->files, 0, take, table);
-		if (table->nr <= table->max)
+		if (table->nr <= table->max || table->max == wanted)
 			return 0;
 		kvfree(table->fds);
 	}
 	return -EAGAIN;
 }
 
-static int deliver(const struct table *table, struct cryo_file __user *to,
-		   u32 max)
+static int find_shared(const struct table *table, u32 nr)
+{
+	u32 *order = kvmalloc_array(max(nr, 1U), 2 * sizeof(*order),
+				    GFP_KERNEL_ACCOUNT);
+
+	if (!order)
+		return -ENOMEM;
+	cryo_find_shared(table->fds, nr, order, order + nr);
+	kvfree(order);
+	return 0;
+}
+
+static int deliver(const struct table *table, u32 nr,
+		   struct cryo_file __user *to)
 {
 	u32 i;
 
-	for (i = 0; i < min(table->nr, max); i++) {
+	for (i = 0; i < nr; i++) {
 		if (copy_to_user(to + i, &table->fds[i].file, sizeof(*to)))
 			return -EFAULT;
+		cond_resched();
 	}
 	return 0;
 }
@@ -102,16 +119,19 @@ int cryo_files(struct cryo_ucmd *ucmd)
 {
 	struct cryo_files *cmd = ucmd->cmd;
 	struct table table;
+	u32 nr;
 	int rc;
 
 	rc = cryo_check_files(cmd);
 	if (rc)
 		return rc;
-	rc = read_table(&table);
+	rc = read_table(&table, cmd->max_files);
 	if (rc)
 		return rc;
-	cryo_find_shared(table.fds, table.nr);
-	rc = deliver(&table, u64_to_user_ptr(cmd->files), cmd->max_files);
+	nr = min(table.nr, table.max);
+	rc = find_shared(&table, nr);
+	if (!rc)
+		rc = deliver(&table, nr, u64_to_user_ptr(cmd->files));
 	kvfree(table.fds);
 	if (rc)
 		return rc;

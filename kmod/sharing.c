@@ -3,39 +3,74 @@
  * Sharing of open files. Pure logic: no kernel state, tested by
  * sharing_kunit.c.
  */
-#include <linux/sort.h>
+#include <linux/bits.h>
+#include <linux/minmax.h>
+#include <linux/sched.h>
 
 #include "sharing.h"
 
-static int compare(u64 a, u64 b)
+#define DIGIT_BITS 8
+#define DIGITS BIT(DIGIT_BITS)
+
+static unsigned int digit(const struct cryo_fd *fd, unsigned int shift)
 {
-	return a < b ? -1 : a > b;
+	return fd->key >> shift & (DIGITS - 1);
 }
 
-static int by_fd(const void *a, const void *b)
+/* There may be very many, and somebody may be waiting for the processor. */
+static void let_others_run(u32 i)
 {
-	const struct cryo_fd *x = a, *y = b;
-
-	return compare(x->file.fd, y->file.fd);
+	if (i % 1024 == 0)
+		cond_resched();
 }
 
-static int by_key(const void *a, const void *b)
+/* One step of a radix sort: @from in the order of one digit of the keys. */
+static void sort_by_digit(const struct cryo_fd *fds, u32 nr, unsigned int shift,
+			  const u32 *from, u32 *to)
 {
-	const struct cryo_fd *x = a, *y = b;
+	u32 place[DIGITS] = {};
+	u32 i, before = 0;
 
-	return compare(x->key, y->key) ?: by_fd(a, b);
+	for (i = 0; i < nr; i++) {
+		place[digit(&fds[i], shift)]++;
+		let_others_run(i);
+	}
+	for (i = 0; i < DIGITS; i++) {
+		u32 count = place[i];
+
+		place[i] = before;
+		before += count;
+	}
+	for (i = 0; i < nr; i++) {
+		to[place[digit(&fds[from[i]], shift)]++] = from[i];
+		let_others_run(i);
+	}
 }
 
-void cryo_find_shared(struct cryo_fd *fds, u32 nr)
+void cryo_find_shared(struct cryo_fd *fds, u32 nr, u32 *order, u32 *spare)
 {
+	unsigned long differ = 0;
+	unsigned int shift;
 	u32 i;
 
-	sort(fds, nr, sizeof(*fds), by_key, NULL);
 	for (i = 0; i < nr; i++) {
-		bool same = i && fds[i].key == fds[i - 1].key;
-
-		fds[i].file.same_as = same ? fds[i - 1].file.same_as :
-					     fds[i].file.fd;
+		order[i] = i;
+		differ |= fds[i].key ^ fds[0].key;
+		let_others_run(i);
 	}
-	sort(fds, nr, sizeof(*fds), by_fd, NULL);
+	/* Stable: of equal keys the one with the lowest descriptor comes first. */
+	for (shift = 0; shift < BITS_PER_LONG; shift += DIGIT_BITS) {
+		if (!(differ >> shift & (DIGITS - 1)))
+			continue;
+		sort_by_digit(fds, nr, shift, order, spare);
+		swap(order, spare);
+	}
+	for (i = 0; i < nr; i++) {
+		struct cryo_fd *fd = &fds[order[i]];
+		const struct cryo_fd *last = i ? &fds[order[i - 1]] : NULL;
+		bool same = last && last->key == fd->key;
+
+		fd->file.same_as = same ? last->file.same_as : fd->file.fd;
+		let_others_run(i);
+	}
 }

@@ -19,7 +19,11 @@ struct cryo_fd {
 	struct cryo_file file;
 };
 
-/* Set same_as of each; the array ends up in the order of descriptors. */
-void cryo_find_shared(struct cryo_fd *fds, u32 nr);
+/*
+ * Set same_as of each of @fds, which stand in the order of descriptors. @order
+ * and @spare are room for @nr numbers each. May sleep; the work grows with @nr,
+ * whatever the keys.
+ */
+void cryo_find_shared(struct cryo_fd *fds, u32 nr, u32 *order, u32 *spare);
 
 #endif /* _CRYO_SHARING_H */

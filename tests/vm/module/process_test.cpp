@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // THREADS and FILES against what the test has just set up, NEXTPID against what fork() gives.
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <fcntl.h>
 #include <fstream>
+#include <iostream>
 #include <map>
 #include <pthread.h>
 #include <sched.h>
 #include <set>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/rseq.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -239,6 +243,98 @@ TEST_F(Files, WhileDescriptorsComeAndGo)
     }
     stop = true;
     churn.join();
+}
+
+// The longest time for which a thread that wants to run on a processor could not.
+class Watcher
+{
+  public:
+    explicit Watcher(int processor)
+        : thread_([this, processor] {
+              bind_to(processor);
+              auto last = std::chrono::steady_clock::now();
+              for (running_ = true; !stop_;) {
+                  const auto now = std::chrono::steady_clock::now();
+                  longest_ = std::max(longest_, now - last);
+                  last = now;
+              }
+          })
+    {
+        while (!running_)
+            sched_yield();
+    }
+    std::chrono::steady_clock::duration stop()
+    {
+        stop_ = true;
+        thread_.join();
+        return longest_;
+    }
+    static void bind_to(int processor)
+    {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        CPU_SET(processor, &set);
+        EXPECT_EQ(0, sched_setaffinity(0, sizeof(set), &set));
+    }
+
+  private:
+    std::atomic<bool> running_ = false, stop_ = false;
+    std::chrono::steady_clock::duration longest_ = {};
+    std::thread thread_;
+};
+
+// As many descriptors as the command takes. Somebody else wants the same processor meanwhile.
+TEST_F(Files, VeryManyLeaveTheProcessorToOthers)
+{
+    rlimit limit;
+    ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &limit));
+    const rlimit before = limit;
+    constexpr unsigned many = 260000, different = 1000;
+    ASSERT_GE(limit.rlim_max, many + 1000);
+    limit.rlim_cur = limit.rlim_max;
+    ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &limit));
+    std::vector<Fd> originals, copies;
+    copies.reserve(many);
+    for (unsigned i = 0; i < different; i++)
+        originals.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    for (unsigned i = 0; i < many; i++)
+        copies.emplace_back(dup(originals[i * uint64_t{7919} % different].get()));
+    ASSERT_TRUE(copies.back());
+
+    cpu_set_t everywhere;
+    ASSERT_EQ(0, sched_getaffinity(0, sizeof(everywhere), &everywhere));
+    std::vector<cryo_file> told(many + 2 * different);
+    using std::chrono::milliseconds;
+    auto least = std::chrono::steady_clock::duration::max();
+    for (int attempt = 0; attempt < 5 && least > milliseconds(150); attempt++) {
+        Watcher watcher(0);
+        Watcher::bind_to(0);
+        cryo_files files = {};
+        files.size = sizeof(files);
+        files.files = reinterpret_cast<uintptr_t>(told.data());
+        files.max_files = static_cast<uint32_t>(told.size());
+        const auto begin = std::chrono::steady_clock::now();
+        EXPECT_EQ(0, call(CRYO_IOC_FILES, &files));
+        const auto took = std::chrono::steady_clock::now() - begin;
+        sched_setaffinity(0, sizeof(everywhere), &everywhere);
+        const auto waited = watcher.stop();
+        std::cout << "took " << took / milliseconds(1) << " ms, kept the processor for "
+                  << waited / milliseconds(1) << " ms\n";
+        least = std::min(least, waited);
+        ASSERT_GE(files.nr_files, many);
+        told.resize(files.nr_files);
+    }
+    EXPECT_LE(least, milliseconds(150));
+    for (unsigned i = 0, at = 0; i < many; i++) {
+        const auto fd = static_cast<uint32_t>(copies[i].get());
+        while (told[at].fd < fd)
+            at++;
+        ASSERT_EQ(fd, told[at].fd);
+        ASSERT_EQ(static_cast<uint32_t>(originals[i * uint64_t{7919} % different].get()),
+                  told[at].same_as);
+    }
+    copies.clear();
+    setrlimit(RLIMIT_NOFILE, &before);
 }
 
 class NextPid : public DeviceTest
