@@ -14,24 +14,28 @@
  * anything to it.
  */
 #include <linux/cred.h>
-#include <linux/hash.h>
 #include <linux/nsproxy.h>
 #include <linux/pid_namespace.h>
-#include <linux/ratelimit.h>
 #include <linux/sched.h>
+#include <linux/spinlock.h>
+#include <linux/timekeeping.h>
+#include <linux/uidgid.h>
+#include <linux/user_namespace.h>
 #include <net/genetlink.h>
 #include <net/sock.h>
 
 #include "bounds.h"
+#include "budget.h"
 #include "compat.h"
 #include "module.h"
 
 /*
- * One budget per user, in buckets: bounded memory, nothing to free, and a user
- * who shares a bucket with a noisy one loses no more than some events.
+ * One budget per user: bounded memory and nothing to free, since a budget is
+ * nobody's again when its second is over.
  */
-#define RATE_BITS 6
-static struct ratelimit_state rate[1 << RATE_BITS];
+#define BUDGETS 256
+static struct cryo_budget budgets[BUDGETS];
+static DEFINE_SPINLOCK(budgets_lock); /* a leaf: nothing is called under it */
 
 static const struct genl_multicast_group groups[] = {
 	{ .name = CRYO_GENL_EVENTS, .flags = CRYO_EVENTS_GROUP_FLAGS },
@@ -47,9 +51,34 @@ static struct genl_family family = {
 	.n_mcgrps = ARRAY_SIZE(groups),
 };
 
-static bool over_rate(kuid_t uid)
+/*
+ * Whose budget it is. Who has made a user namespace has many ids in there, and
+ * may make many of them, but has only one budget for all of that. What root has
+ * made namespaces for (containers) has one for each, apart from root's own.
+ */
+static u64 account_of(const struct cred *cred)
 {
-	return !__ratelimit(&rate[hash_32(__kuid_val(uid), RATE_BITS)]);
+	const struct user_namespace *ns = cred->user_ns;
+
+	if (ns == &init_user_ns)
+		return __kuid_val(cred->euid);
+	while (ns->parent != &init_user_ns)
+		ns = ns->parent;
+	if (!uid_eq(ns->owner, GLOBAL_ROOT_UID))
+		return __kuid_val(ns->owner);
+	return 1ULL << 32 | ns->ns.inum;
+}
+
+static bool over_rate(void)
+{
+	u64 who = account_of(current_cred());
+	bool taken;
+
+	spin_lock(&budgets_lock);
+	taken = cryo_budget_take(budgets, BUDGETS, CRYO_EVENT_RATE, who,
+				 ktime_get_ns());
+	spin_unlock(&budgets_lock);
+	return !taken;
 }
 
 /* Filter of the multicast: nonzero keeps the event from @sk. */
@@ -120,7 +149,7 @@ int cryo_event(struct cryo_ucmd *ucmd)
 	rc = cryo_check_event(cmd);
 	if (rc)
 		return rc;
-	if (over_rate(current_euid()))
+	if (over_rate())
 		return -EAGAIN;
 	if (!genl_has_listeners(&family, net, 0))
 		return 0;
@@ -129,13 +158,6 @@ int cryo_event(struct cryo_ucmd *ucmd)
 
 int cryo_events_register(void)
 {
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(rate); i++) {
-		ratelimit_state_init(&rate[i], HZ, CRYO_EVENT_RATE);
-		/* Over the rate is the caller's business, not the log's. */
-		ratelimit_set_flags(&rate[i], RATELIMIT_MSG_ON_RELEASE);
-	}
 	return genl_register_family(&family);
 }
 

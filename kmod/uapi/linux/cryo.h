@@ -188,8 +188,9 @@ enum cryo_phase {
  * @reserved2: must be 0
  *
  * Announces what the calling process does to those who listen to the group
- * CRYO_GENL_EVENTS in its network namespace. EAGAIN: more than event_rate a
- * second; the event is lost.
+ * CRYO_GENL_EVENTS in its network namespace. EAGAIN: more than event_rate in
+ * the second that began with the first one; the event is lost. The rate is a
+ * user's: with all the ids in user namespaces of its making.
  */
 struct cryo_event {
 	__u32 size;

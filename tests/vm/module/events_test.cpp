@@ -2,10 +2,12 @@
 //
 // The event group: what is announced is heard, by those it is for and by nobody else. That
 // something is not heard is seen by what is heard next: events keep their order.
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdlib>
 #include <fcntl.h>
+#include <fstream>
 #include <functional>
 #include <sched.h>
 #include <sys/stat.h>
@@ -257,6 +259,98 @@ TEST_F(Events, TooManyAreRefusedAndTheRestIsHeard)
     }
     EXPECT_GT(sent, 0U);
     EXPECT_GT(refused, 0U) << "a flood of " << 20 * rate << " events was let through";
+}
+
+// How many of `tries` events are let through, each announced by what `next` has made of us.
+struct Flood {
+    uint64_t sent = 0, seconds = 0;
+};
+
+template <class Next>
+Flood flood(const Device &device, uint64_t tries, const Next &next)
+{
+    Flood result;
+    const auto begin = std::chrono::steady_clock::now();
+    for (uint64_t i = 0; i < tries; i++) {
+        next(i);
+        if (device.announce_raw(event_of(CRYO_PHASE_PROGRESS, i)) == 0)
+            result.sent++;
+    }
+    const auto took = std::chrono::steady_clock::now() - begin;
+    result.seconds = static_cast<uint64_t>(std::chrono::ceil<std::chrono::seconds>(took).count());
+    return result;
+}
+
+// With one more second at the end, as the first may have begun before the flood.
+TEST_F(Events, AUserHasNoMoreThanTheRate)
+{
+    const uint64_t rate = device().features().event_rate;
+    announce(event_of(CRYO_PHASE_STARTED)); // in a second in which there is something left
+    const Flood all = flood(device(), 100 * rate, [](uint64_t) {});
+    EXPECT_LE(all.sent, rate * (all.seconds + 1));
+    EXPECT_GE(all.sent, 1U);
+}
+
+// Were budgets shared by some, one of so many users would find the flood's.
+TEST_F(Events, RootSeesThatAFloodCostsOthersNothing)
+{
+    constexpr uid_t flooding = 5000, others = 6000;
+    constexpr unsigned count = 200;
+    const auto as = [](uid_t uid, const auto &body) {
+        EXPECT_EQ(0, seteuid(uid));
+        body();
+        EXPECT_EQ(0, seteuid(0));
+    };
+    const uint64_t rate = device().features().event_rate;
+    for (unsigned i = 0; i < count; i++) {
+        as(flooding, [&] {
+            // Until there is nothing left of this second's.
+            for (uint64_t n = 0; n <= 10 * rate; n++) {
+                if (device().announce_raw(event_of(CRYO_PHASE_PROGRESS, n)) != 0)
+                    return;
+            }
+            ADD_FAILURE() << "a flood was let through";
+        });
+        as(others + i,
+           [&] { EXPECT_EQ(0, device().announce_raw(event_of(CRYO_PHASE_PROGRESS, i))) << i; });
+    }
+}
+
+// A user's subordinate ids, and those of root in a user namespace of its own, are no more users.
+TEST_F(Events, RootSeesThatAUserNamespaceGivesNoBudget)
+{
+    constexpr uid_t owner = 7000;
+    constexpr unsigned ids = 100;
+    const uint64_t rate = device().features().event_rate;
+    int ready[2], go[2];
+    ASSERT_EQ(0, pipe(ready));
+    ASSERT_EQ(0, pipe(go));
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        char byte = 0;
+        if (setresgid(owner, owner, owner) || setresuid(owner, owner, owner) ||
+            unshare(CLONE_NEWUSER) || write(ready[1], "r", 1) != 1 || read(go[0], &byte, 1) != 1 ||
+            setresuid(0, 0, 0))
+            _exit(2);
+        const Flood all = flood(device(), ids * rate, [&](uint64_t i) {
+            if (seteuid(0) || seteuid(static_cast<uid_t>(i % ids)))
+                _exit(3);
+        });
+        _exit(all.sent < 1 ? 4 : all.sent <= rate * (all.seconds + 1) ? 0 : 5);
+    }
+    char byte = 0;
+    EXPECT_EQ(1, read(ready[0], &byte, 1));
+    for (const char *map : {"uid_map", "gid_map"}) {
+        const std::string file = "/proc/" + std::to_string(child) + "/" + map;
+        std::ofstream(file) << "0 700000 " << ids << "\n";
+    }
+    EXPECT_EQ(1, write(go[1], "g", 1));
+    int status = -1;
+    ASSERT_EQ(child, waitpid(child, &status, 0));
+    EXPECT_EQ(0, status);
+    for (int fd : {ready[0], ready[1], go[0], go[1]})
+        close(fd);
 }
 
 TEST_F(Events, NobodyListeningIsNoError)
