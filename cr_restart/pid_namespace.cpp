@@ -3,6 +3,7 @@
 
 #include "base/passing.hpp"
 #include "restore/ending_signals.hpp"
+#include "sys/own_variable.hpp"
 #include "sys/raw.hpp"
 
 #include <algorithm>
@@ -276,7 +277,7 @@ Result<End> Outside::await_end()
 
 std::optional<Inside> Inside::find()
 {
-    const char *given = getenv(variable);
+    const char *given = sys::own_variable(variable);
     if (given == nullptr)
         return {};
     const int fd = atoi(given);

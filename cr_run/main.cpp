@@ -9,6 +9,7 @@
 #include "coord/within.hpp"
 #include "keeper/launch.hpp"
 #include "mpi_family.hpp"
+#include "sys/own_variable.hpp"
 
 #include <cerrno>
 #include <csignal>
@@ -122,7 +123,7 @@ int main(int argc, char **argv)
     if (is_job)
         follow_parameters(words, keeping);
     if (is_rank)
-        whole = getenv(cryo::coord::job_variable) == nullptr ? join_job() : 0;
+        whole = cryo::sys::own_variable(cryo::coord::job_variable) == nullptr ? join_job() : 0;
     if (keeping.wanted() && whole != 0) {
         keeping.mpi = is_job || is_rank;
         if (const std::optional<int> code = keep(keeping, omit, whole))

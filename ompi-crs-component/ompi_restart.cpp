@@ -7,6 +7,7 @@
 #include "coord/snapshot.hpp"
 #include "keeper/launch.hpp"
 #include "legacy_options.hpp"
+#include "sys/own_variable.hpp"
 
 #include <cerrno>
 #include <cstdlib>
@@ -139,7 +140,7 @@ std::string launcher_of(const Snapshot &snapshot, const Options &options)
 {
     if (!options.mpirun.empty())
         return options.mpirun;
-    if (const char *own = getenv("CRYO_MPIRUN"); own != nullptr && *own != 0)
+    if (const char *own = cryo::sys::own_variable("CRYO_MPIRUN"); own != nullptr && *own != 0)
         return own;
     const std::string name =
         snapshot.command.empty()

@@ -5,6 +5,7 @@
 #include "coord/place.hpp"
 #include "coord/snapshot.hpp"
 #include "legacy_options.hpp"
+#include "sys/own_variable.hpp"
 
 #include <cerrno>
 #include <climits>
@@ -29,7 +30,7 @@ Result<std::string> own_rank()
 {
     for (const char *name :
          {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "PMI_ID", "SLURM_PROCID"}) {
-        if (const char *value = getenv(name); value != nullptr && *value != 0)
+        if (const char *value = cryo::sys::own_variable(name); value != nullptr && *value != 0)
             return std::string(value);
     }
     return Error(EINVAL, "no launcher says which rank this is (OMPI_COMM_WORLD_RANK, PMIX_RANK); "
@@ -57,8 +58,8 @@ Result<std::string> image_in(const std::string &location, const std::string &ref
 // The node's daemon, so that the restored rank finds it. It is no fault if there is no job.
 void start_daemon()
 {
-    const char *daemon = getenv("CRYO_DAEMON");
-    if (daemon == nullptr || getenv(cryo::coord::job_variable) == nullptr)
+    const char *daemon = cryo::sys::own_variable("CRYO_DAEMON");
+    if (daemon == nullptr || cryo::sys::own_variable(cryo::coord::job_variable) == nullptr)
         return;
     char *const words[] = {strdup(daemon), strdup("--node"), nullptr};
     pid_t child = 0;

@@ -10,6 +10,8 @@
 #include <opal/mca/base/mca_base_var.h>
 #include <opal/util/output.h>
 
+#include "sys/own_variable.hpp"
+
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -80,7 +82,7 @@ bool is_set(const char *value)
 
 std::string variable(const char *name)
 {
-    const char *value = getenv(name);
+    const char *value = cryo::sys::own_variable(name);
     return value != nullptr ? value : "";
 }
 

@@ -4,6 +4,7 @@
 #include "agent/agent.hpp"
 #include "sys/raw.hpp"
 
+#include <cerrno>
 #include <fcntl.h>
 
 namespace cryo::agent {
@@ -25,6 +26,8 @@ int watch_fd(int fd, void (*arrived)(void *), void *argument)
     watched.fd.store(0);
     if (fd < 0)
         return 0;
+    if (state.signal == 0)
+        return -EPERM; // no agent has begun
     watched.arrived = arrived;
     watched.argument = argument;
     watched.fd.store(fd + 1);

@@ -4,13 +4,13 @@
 
 #include "agent/callbacks.hpp"
 #include "agent/inherited.hpp"
+#include "libcr.h"
 #include "restore/enter.hpp"
+#include "sys/own_variable.hpp"
 #include "sys/raw.hpp"
 
-#include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <pthread.h>
 
 namespace cryo::agent {
@@ -26,20 +26,12 @@ long unblock()
     return sys::call(SYS_rt_sigprocmask, SIG_UNBLOCK, &only, nullptr, sizeof(only));
 }
 
-const char *variable(char **environment, const char *name)
-{
-    const size_t length = strlen(name);
-    for (; *environment != nullptr; environment++) {
-        if (strncmp(*environment, name, length) == 0 && (*environment)[length] == '=')
-            return *environment + length + 1;
-    }
-    return nullptr;
-}
-
 } // namespace
 
 void after_fork_in_child()
 {
+    if (state.signal == 0)
+        return; // no agent has begun
     close_inherited();
     forget_control();
     forget_round();
@@ -57,10 +49,12 @@ int begin_agent(char **environment)
 {
     if (state.signal != 0)
         return 0;
-    if (const char *fd = variable(environment, restore::plan_variable))
+    if (sys::has_gained_rights())
+        return -CR_ENOSUPPORT;
+    if (const char *fd = sys::own_variable(environment, restore::plan_variable))
         restore::enter(atoi(fd));
 
-    const char *wanted = variable(environment, "CRYO_SIGNAL");
+    const char *wanted = sys::own_variable(environment, "CRYO_SIGNAL");
     state.signal = wanted != nullptr ? atoi(wanted) : last_signal;
     round.connection = -1;
     long done = set_handler(state.signal, on_signal, nullptr);

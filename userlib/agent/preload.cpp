@@ -6,6 +6,7 @@
 #include "agent/init.hpp"
 #include "agent/interface.hpp"
 #include "agent/interposed.hpp"
+#include "sys/own_variable.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -37,7 +38,8 @@ namespace {
     cryo::agent::find_real_socket_functions();
     cryo::agent::find_real_exec_functions();
     cryo::agent::find_real_shell_functions();
-    cryo::agent::remember_environment(environment);
+    if (!cryo::sys::has_gained_rights())
+        cryo::agent::remember_environment(environment);
     cryo::agent::find_real_ipc_functions();
     cryo::agent::find_real_memory_functions();
     cryo::agent::find_real_syscall();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/criu_command.hpp"
 
+#include "sys/own_variable.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -20,7 +22,7 @@ constexpr const char *way_out = "save the program with cr_run, which needs none 
 // Where the system keeps it is not always in a user's PATH.
 std::string path_of_criu()
 {
-    if (const char *given = getenv("CRYO_CRIU"))
+    if (const char *given = sys::own_variable("CRYO_CRIU"))
         return access(given, X_OK) == 0 ? given : "";
     const char *path = getenv("PATH");
     std::string all =

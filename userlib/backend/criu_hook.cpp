@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/criu_hook.hpp"
 
+#include "sys/own_variable.hpp"
+
 #include <cerrno>
 #include <cstddef>
 #include <cstdlib>
@@ -47,7 +49,7 @@ bool is_our_user(int connection)
 std::optional<int> CriuHook::answer_criu()
 {
     const char *action = getenv("CRTOOLS_SCRIPT_ACTION");
-    const char *name = getenv(variable);
+    const char *name = sys::own_variable(variable);
     if (action == nullptr || name == nullptr)
         return std::nullopt;
     if (strcmp(action, "post-dump") != 0)

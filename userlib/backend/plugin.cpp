@@ -3,6 +3,7 @@
 
 #include "cli/place.hpp"
 #include "cryo_backend.h"
+#include "sys/own_variable.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -137,7 +138,7 @@ Result<void> Plugin::after_restart(const Alive &alive)
 
 std::string directory()
 {
-    if (const char *given = getenv("CRYO_BACKENDS"))
+    if (const char *given = sys::own_variable("CRYO_BACKENDS"))
         return given;
     return cli::library("cryo/backends");
 }

@@ -3,6 +3,8 @@
 // wrong here is an error: then all pages are read.
 #include "capture/member.hpp"
 
+#include "sys/own_variable.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -74,7 +76,7 @@ std::unique_ptr<Tracker> Member::begin_watching()
     is_watched_ = true;
     if (common_.delta == nullptr || !common_.delta->wanted())
         return nullptr;
-    const char *audit = getenv("CRYO_AUDIT");
+    const char *audit = sys::own_variable("CRYO_AUDIT");
     unchanged_.audit = audit != nullptr && std::string_view(audit) == "1";
     const DeltaPlan::Base *base = common_.delta->base_of(relation_.pid);
     std::unique_ptr<Tracker> tracker = Tracker::probe(*session_, d_.proc);

@@ -4,6 +4,7 @@
 #include "capture/early_copy.hpp"
 #include "capture/soft_dirty.hpp"
 #include "capture/userfaultfd.hpp"
+#include "sys/own_variable.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -180,7 +181,7 @@ std::unique_ptr<Tracker> WriteProtection::probe(AgentSession &session, const Pro
 
 bool may_use(std::string_view tracker)
 {
-    const char *variable = getenv("CRYO_TRACKER");
+    const char *variable = sys::own_variable("CRYO_TRACKER");
     const std::string_view wanted = variable != nullptr ? variable : "";
     return wanted.empty() || wanted == tracker;
 }

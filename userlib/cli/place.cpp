@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/place.hpp"
 
+#include "sys/own_variable.hpp"
+
 #include <climits>
 #include <cstdlib>
 #include <unistd.h>
@@ -9,7 +11,7 @@ namespace cryo::cli {
 
 std::string library(std::string_view name)
 {
-    if (const char *directory = getenv("CRYO_LIBDIR"))
+    if (const char *directory = sys::own_variable("CRYO_LIBDIR"))
         return std::string(directory) + "/" + std::string(name);
     char self[PATH_MAX];
     const ssize_t n = readlink("/proc/self/exe", self, sizeof(self));

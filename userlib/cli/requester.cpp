@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/requester.hpp"
 
+#include "sys/own_variable.hpp"
+
 #include <cstdlib>
 #include <fcntl.h>
 #include <string>
@@ -12,7 +14,7 @@ namespace {
 
 int report_fd()
 {
-    const char *number = getenv("CRYO_REPORT_FD");
+    const char *number = sys::own_variable("CRYO_REPORT_FD");
     const int fd = number != nullptr ? atoi(number) : -1;
     // A process that is restored has nothing to do with them.
     for (int i = 0; i < 3 && fd >= 0; i++)

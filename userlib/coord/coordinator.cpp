@@ -3,6 +3,8 @@
 // checkpoint is in coordinator_checkpoint.cpp.
 #include "coord/coordinator.hpp"
 
+#include "sys/own_variable.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -21,7 +23,7 @@ namespace {
 
 uint32_t fanout()
 {
-    const char *wanted = getenv("CRYO_FANOUT");
+    const char *wanted = sys::own_variable("CRYO_FANOUT");
     const int count = wanted != nullptr ? atoi(wanted) : 0;
     return count > 0 ? static_cast<uint32_t>(count) : 16;
 }

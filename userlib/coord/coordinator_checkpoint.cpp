@@ -4,6 +4,7 @@
 #include "coord/auth.hpp"
 #include "coord/coordinator.hpp"
 #include "coord/parameters.hpp"
+#include "sys/own_variable.hpp"
 
 #include <cerrno>
 #include <csignal>
@@ -124,7 +125,7 @@ void Coordinator::begin_for_program()
 {
     again_ = false;
     const Parameters of_job = parameters_of(own_variables());
-    const char *last = getenv(versions_variable);
+    const char *last = sys::own_variable(versions_variable);
     const std::string directory = !of_job.directory.empty() ? of_job.directory
                                   : last != nullptr         ? last
                                                             : default_base();

@@ -3,6 +3,7 @@
 
 #include "coord/job.hpp"
 #include "coord/place.hpp"
+#include "sys/own_variable.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -77,7 +78,7 @@ std::vector<std::string> export_options(const std::string &launcher)
     if (!is_open_mpi(launcher))
         return options;
     for (const char *name : {job_variable, "CRYO_DAEMON", "CRYO_RUNTIME_DIR", "LD_PRELOAD"}) {
-        if (getenv(name) != nullptr)
+        if (sys::own_variable(name) != nullptr)
             options.insert(options.end(), {"-x", name});
     }
     return options;

@@ -7,6 +7,7 @@
 #include "coord/auth.hpp"
 #include "coord/coordinator.hpp"
 #include "coord/place.hpp"
+#include "sys/own_variable.hpp"
 
 #include <cerrno>
 #include <climits>
@@ -52,7 +53,7 @@ void to_background()
     for (int signal : {SIGHUP, SIGINT, SIGPIPE, SIGTSTP, SIGTTIN, SIGTTOU})
         ::signal(signal, SIG_IGN);
     const Fd null(open("/dev/null", O_RDWR | O_CLOEXEC));
-    const char *log = getenv("CRYO_DAEMON_LOG");
+    const char *log = cryo::sys::own_variable("CRYO_DAEMON_LOG");
     const Fd to(log != nullptr ? open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1);
     dup2(null.get(), STDIN_FILENO);
     dup2(null.get(), STDOUT_FILENO);

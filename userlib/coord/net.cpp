@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coord/net.hpp"
 
+#include "sys/own_variable.hpp"
+
 #include <algorithm>
 #include <arpa/inet.h>
 #include <cerrno>
@@ -127,7 +129,7 @@ int connect_in_time(int fd, const Address &address)
 
 Result<Listening> listen_tcp()
 {
-    if (const char *own = getenv("CRYO_LISTEN"); own != nullptr && *own != 0) {
+    if (const char *own = sys::own_variable("CRYO_LISTEN"); own != nullptr && *own != 0) {
         Result<Listening> at = listen_on(own);
         if (at)
             at->addresses = {own};

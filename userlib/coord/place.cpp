@@ -3,6 +3,7 @@
 // only functions on strings.
 #include "coord/place.hpp"
 
+#include "sys/own_variable.hpp"
 #include "sys/raw.hpp"
 
 #include <cstring>
@@ -52,12 +53,7 @@ class Text
 
 const char *variable(const char *const *environment, const char *name)
 {
-    const size_t length = strlen(name);
-    for (; environment != nullptr && *environment != nullptr; environment++) {
-        if (strncmp(*environment, name, length) == 0 && (*environment)[length] == '=')
-            return *environment + length + 1;
-    }
-    return nullptr;
+    return sys::own_variable(environment, name);
 }
 
 bool runtime_directory(const char *const *environment, char *path, size_t size)

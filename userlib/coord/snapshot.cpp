@@ -4,6 +4,7 @@
 
 #include "coord/snapshot_removal.hpp"
 #include "coord/snapshot_text.hpp"
+#include "sys/own_variable.hpp"
 
 #include <cerrno>
 #include <cstdlib>
@@ -46,7 +47,7 @@ std::string default_base()
 {
     for (const char *name :
          {"OMPI_MCA_hook_cryo_directory", "OMPI_MCA_snapc_base_global_snapshot_dir", "HOME"}) {
-        if (const char *value = getenv(name); value != nullptr && *value == '/')
+        if (const char *value = sys::own_variable(name); value != nullptr && *value == '/')
             return value;
     }
     const passwd *who = getpwuid(getuid());

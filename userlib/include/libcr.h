@@ -121,7 +121,9 @@ typedef int cr_client_id_t;
  * Nothing of that is there in the child after a fork: no callbacks of either context, no critical
  * sections; it calls cr_init() itself. Hooks stay, and what cr_hold_ctrl() says of other threads.
  *
- * Errors: ENOMEM; whatever kept the library from opening its control socket.
+ * Errors: ENOMEM; whatever kept the library from opening its control socket; CR_ENOSUPPORT, the
+ * program has more rights than who has started it (setuid, setgid, file capabilities): there is
+ * nothing of Cryo in such a process, and it reads none of Cryo's environment variables.
  */
 cr_client_id_t cr_init(void);
 
@@ -435,8 +437,8 @@ int cri_init_checkpoint_args_t(cr_version_t version, cr_checkpoint_args_t *args)
  * Errors: EINVAL, an argument; EBADF, cr_fd is not open for writing; ESRCH, there is no such
  * process; EPERM, it is somebody else's; EDEADLK, see above; EBUSY, a callback asks for its own
  * process; ENOENT, Cryo's commands are not where the library is; EAGAIN, there may be no further
- * process (RLIMIT_NPROC); EMFILE, ENOMEM. With CR_CHKPT_ASYNC_ERR those that concern the target and
- * cr_fd come later.
+ * process (RLIMIT_NPROC); EMFILE, ENOMEM; CR_ENOSUPPORT as of cr_init(). With CR_CHKPT_ASYNC_ERR
+ * those that concern the target and cr_fd come later.
  */
 int cr_request_checkpoint(cr_checkpoint_args_t *args, cr_checkpoint_handle_t *handle);
 
@@ -519,7 +521,7 @@ int cri_init_restart_args_t(cr_version_t version, cr_restart_args_t *args);
  *
  * Errors: EINVAL, an argument; EBADF, cr_fd is not open for reading; ENOENT, Cryo's commands are
  * not where the library is; EAGAIN, there may be no further process (RLIMIT_NPROC); EMFILE,
- * ENOMEM. With CR_RSTRT_ASYNC_ERR, EBADF comes later.
+ * ENOMEM; CR_ENOSUPPORT as of cr_init(). With CR_RSTRT_ASYNC_ERR, EBADF comes later.
  */
 int cr_request_restart(cr_restart_args_t *args, cr_restart_handle_t *handle);
 
@@ -564,7 +566,8 @@ int cr_poll_restart(cr_restart_handle_t *handle, struct timeval *timeout);
  * an errno: then there is no image, and the program goes on, or the restart fails, and the program
  * is killed. Whatever signals and threads do meanwhile is up to the program.
  *
- * Errors: EINVAL, there is no `restore`; EBUSY, another thread is at a point; what restore() said.
+ * Errors: EINVAL, there is no `restore`; EBUSY, another thread is at a point; CR_ENOSUPPORT as of
+ * cr_init(); what restore() said.
  */
 typedef int (*cr_self_function_t)(int fd, void *arg);
 int cr_self_register(cr_self_function_t save, cr_self_function_t restore, void *arg);

@@ -4,6 +4,7 @@
 #include "cli/requester.hpp"
 #include "libcr/edge.hpp"
 #include "libcr/spawn.hpp"
+#include "sys/own_variable.hpp"
 
 #include <cerrno>
 #include <cstdio>
@@ -182,6 +183,8 @@ bool name_of(int fd, char (&name)[PATH_MAX])
 
 int start_request(const Start &start, unsigned long *handle)
 {
+    if (sys::has_gained_rights())
+        return -CR_ENOSUPPORT; // the command would do with these rights what the caller says
     const Undivided here;
     auto *request = static_cast<Request *>(calloc(1, sizeof(Request)));
     if (request == nullptr)

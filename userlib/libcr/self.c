@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -192,6 +193,11 @@ static int come_back(cr_self_function_t restore, void *arg)
 
 int cr_self_register(cr_self_function_t save, cr_self_function_t restore, void *arg)
 {
+    // Whoever asks for the state has fewer rights than the program.
+    if (save != NULL && getauxval(AT_SECURE) != 0) {
+        errno = CR_ENOSUPPORT;
+        return -1;
+    }
     if (save != NULL && restore == NULL) {
         errno = EINVAL;
         return -1;

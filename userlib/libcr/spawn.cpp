@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcr/spawn.hpp"
 
+#include "sys/own_variable.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -26,7 +27,7 @@ namespace {
 // build tree looks the same.
 bool find_command(char (&path)[PATH_MAX], const char *name)
 {
-    const char *directory = getenv("CRYO_BINDIR");
+    const char *directory = sys::own_variable("CRYO_BINDIR");
     Dl_info self = {};
     int length = 0;
     if (directory != nullptr) {

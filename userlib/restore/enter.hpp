@@ -3,7 +3,7 @@
 // Becoming the old process: called by the preloaded library's constructor in a process that
 // cr_restart has made, before anything of the program ran.
 //
-//     if (const char *fd = getenv(restore::plan_variable))
+//     if (const char *fd = sys::own_variable(restore::plan_variable))
 //         restore::enter(atoi(fd)); // does not come back
 #pragma once
 

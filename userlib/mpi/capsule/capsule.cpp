@@ -8,6 +8,7 @@
 #include "mpi/capsule/sites.hpp"
 #include "mpi/capsule/thread_state.hpp"
 #include "mpi/capsule/threads.hpp"
+#include "sys/own_variable.hpp"
 #include "sys/raw.hpp"
 
 #include <climits>
@@ -194,12 +195,7 @@ bool refuse(Refusal &why, const char *format, ...)
 
 const char *variable(char *const *environment, const char *name)
 {
-    const size_t length = strlen(name);
-    for (; *environment != nullptr; environment++) {
-        if (strncmp(*environment, name, length) == 0 && (*environment)[length] == '=')
-            return *environment + length + 1;
-    }
-    return nullptr;
+    return sys::own_variable(environment, name);
 }
 
 bool open(const Options &options, Refusal &why)

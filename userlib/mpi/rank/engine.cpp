@@ -7,6 +7,7 @@
 #include "mpi/rank/memory.hpp"
 #include "mpi/rank/windows.hpp"
 #include "mpi/wrap/fatal.hpp"
+#include "sys/own_variable.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -369,7 +370,7 @@ void Engine::close()
 
 void Engine::report() const
 {
-    const char *path = getenv("CRYO_TRAFFIC_REPORT");
+    const char *path = sys::own_variable("CRYO_TRAFFIC_REPORT");
     if (path == nullptr)
         return;
     const int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);

@@ -9,6 +9,7 @@
 #include "mpi/wrap/fatal.hpp"
 #include "mpi/wrap/replay.hpp"
 #include "mpi/wrap/revive.hpp"
+#include "sys/own_variable.hpp"
 
 #include <cerrno>
 #include <cstdio>
@@ -70,7 +71,7 @@ bool bring_back(void * /*data*/, capsule::Refusal & /*why*/)
 // In tests: a daemon that saves nothing.
 bool join_test()
 {
-    const char *path = getenv("CRYO_RANK_SOCKET");
+    const char *path = sys::own_variable("CRYO_RANK_SOCKET");
     if (path == nullptr)
         return false;
     const int fd = PacketLink::connect(path, self);
@@ -92,7 +93,7 @@ void join_job()
     call(stock.Comm_size, world, &count);
     self = static_cast<uint32_t>(number);
     ranks = static_cast<uint32_t>(count);
-    if (!join_test() && getenv("CRYO_JOB") == nullptr)
+    if (!join_test() && sys::own_variable("CRYO_JOB") == nullptr)
         return;
     if (!on) {
         if (tree().connect(environ, self, ranks) < 0)
