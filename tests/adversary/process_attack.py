@@ -45,13 +45,13 @@ def have_own_place():
 
 
 def copy_cryo(build):
-    """The commands, and libraries without those of MPI, so that the other users may see them."""
+    """The commands, the daemon, and libraries without those of MPI, so that all users may see them."""
     for folder, _, files in os.walk(build):
         part = os.path.relpath(folder, build)
         if part.split(os.sep)[0] not in ("bin", "lib", "lib64"):
             continue
         for name in files:
-            if part == "bin" or name.startswith("libcr"):
+            if part == "bin" or name.startswith("libcr") or name == "mpi-daemon":
                 os.makedirs(os.path.join(PLACE, part), exist_ok=True)
                 shutil.copy(os.path.join(folder, name), os.path.join(PLACE, part),
                             follow_symlinks=False)

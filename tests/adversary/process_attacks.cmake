@@ -23,3 +23,5 @@ function(add_process_attack name)
 endfunction()
 
 add_process_attack(environment ${privileged})
+add_executable(process_waiter process_waiter.c)
+add_process_attack(impersonation $<TARGET_FILE:process_waiter>)

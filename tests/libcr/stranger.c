@@ -6,10 +6,9 @@
  *
  * READY exists when it listens.
  */
-#define _GNU_SOURCE /* SOCK_CLOEXEC */
+#define _GNU_SOURCE /* SOCK_CLOEXEC, O_PATH */
 #include <fcntl.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -27,15 +26,14 @@ int main(int argc, char **argv)
     static char question[8192];
     const struct sigaction action = {.sa_handler = ignore};
     struct sockaddr_un place = {.sun_family = AF_UNIX};
-    char space[64] = "";
     const int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (argc != 2 || readlink("/proc/self/ns/pid", space, sizeof(space) - 1) < 0)
+    if (argc != 2)
         return 2;
-    const int size = snprintf(place.sun_path + 1, sizeof(place.sun_path) - 1, "cryo.%s.%d", space,
-                              (int)getpid());
-    const socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)size);
+    snprintf(place.sun_path, sizeof(place.sun_path), "/tmp/cryo.%d.%016x", (int)getpid(),
+             (unsigned)getpid());
     if (sigaction(SIGRTMAX, &action, NULL) != 0 ||
-        bind(listener, (const struct sockaddr *)&place, length) != 0 || listen(listener, 1) != 0)
+        bind(listener, (const struct sockaddr *)&place, sizeof(place)) != 0 ||
+        open(place.sun_path, O_PATH) < 0 || unlink(place.sun_path) != 0 || listen(listener, 1) != 0)
         return 1;
     close(open(argv[1], O_WRONLY | O_CREAT, 0600));
     for (;;) {

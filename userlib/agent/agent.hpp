@@ -33,7 +33,9 @@ struct Slot {
 
 struct State {
     int listener = 0; // the control socket, close-on-exec
+    int door = 0;     // the file that it is bound to (door.cpp)
     uint64_t listener_inode = 0;
+    uint64_t door_inode = 0;
     int signal = 0;                  // the checkpoint signal
     bool on_alternate_stack = false; // its handler takes that of the thread, where there is one
     int pid = 0;
@@ -61,9 +63,12 @@ extern const char cryo_syscall_end[]; // behind its `syscall`
 long cryo_clone(unsigned long flags, void *stack_top, void (*fn)(void *), void *arg);
 }
 
-// control.cpp: the socket and the signal handler.
+// door.cpp: the control socket.
+void remember_runtime_directory(const char *directory); // of the user; may be null
 long open_control();
 void forget_control(); // in a child that inherited it
+
+// control.cpp: the signal handler.
 void on_signal(int signal, siginfo_t *info, void *frame);
 // The kernel's own rt_sigaction; with everything blocked while the handler runs.
 long set_handler(int signal, void (*handler)(int, siginfo_t *, void *), SignalAction *old);

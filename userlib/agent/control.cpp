@@ -6,55 +6,26 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstddef>
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <ucontext.h>
 
 namespace cryo::agent {
 
 namespace {
 
-// Out of the way of numbers that programs use, yet small enough not to grow the kernel's table.
-constexpr int control_fd_floor = 960;
-
-char *put(char *to, const char *text)
-{
-    while (*text != 0)
-        *to++ = *text++;
-    return to;
-}
-
-char *put(char *to, unsigned long n)
-{
-    char digits[24];
-    int count = 0;
-    do {
-        digits[count++] = static_cast<char>('0' + n % 10);
-        n /= 10;
-    } while (n != 0);
-    while (count > 0)
-        *to++ = digits[--count];
-    return to;
-}
-
-uint64_t inode_of(int fd)
-{
-    struct stat status = {};
-    return sys::failed(sys::call(SYS_fstat, fd, &status)) ? 0 : status.st_ino;
-}
-
-// Whoever may trace us may save us: ourselves and root.
+// Whoever may trace us may save us: root, and ourselves where all of our ids are the same.
 bool peer_allowed(int connection)
 {
     ucred peer = {};
     socklen_t size = sizeof(peer);
-    if (sys::failed(sys::call(SYS_getsockopt, connection, SOL_SOCKET, SO_PEERCRED, &peer, &size)))
+    uid_t real = 0;
+    uid_t effective = 0;
+    uid_t saved = 0;
+    if (sys::failed(sys::call(SYS_getsockopt, connection, SOL_SOCKET, SO_PEERCRED, &peer, &size)) ||
+        sys::failed(sys::call(SYS_getresuid, &real, &effective, &saved)))
         return false;
-    return peer.uid == 0 || peer.uid == static_cast<uid_t>(sys::call(SYS_geteuid));
+    return peer.uid == 0 || (peer.uid == real && peer.uid == effective && peer.uid == saved);
 }
 
 bool connection_waits()
@@ -144,59 +115,6 @@ void on_signal(int, siginfo_t *info, void *frame)
     const bool enters_call = resume_call(frame);
     if (parked)
         tell_gone(enters_call);
-}
-
-long open_control()
-{
-    sockaddr_un address = {};
-    address.sun_family = AF_UNIX;
-    char *end = put(address.sun_path + 1, "cryo.");
-    char ns[64];
-    // The name holds the pid namespace, "pid:[4026531836]": two containers may share a network.
-    const long n = sys::call(SYS_readlinkat, AT_FDCWD, "/proc/self/ns/pid", ns, sizeof(ns) - 1);
-    ns[n > 0 ? n : 0] = 0;
-    end = put(end, ns);
-    *end++ = '.';
-    end = put(end, static_cast<unsigned long>(sys::call(SYS_getpid)));
-
-    const long fd =
-        sys::call(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (sys::failed(fd))
-        return fd;
-    long high = sys::call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, control_fd_floor);
-    if (sys::failed(high))
-        high = sys::call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 100); // a low RLIMIT_NOFILE
-    if (!sys::failed(high))
-        sys::call(SYS_close, fd);
-    else
-        high = fd;
-
-    const long length = offsetof(sockaddr_un, sun_path) + (end - address.sun_path);
-    f_owner_ex owner = {F_OWNER_PID, static_cast<int>(sys::call(SYS_getpid))};
-    long result = sys::call(SYS_bind, high, &address, length);
-    if (!sys::failed(result))
-        result = sys::call(SYS_fcntl, high, F_SETSIG, state.signal);
-    if (!sys::failed(result))
-        result = sys::call(SYS_fcntl, high, F_SETOWN_EX, &owner);
-    if (!sys::failed(result))
-        result = sys::call(SYS_fcntl, high, F_SETFL, O_RDWR | O_NONBLOCK | O_ASYNC);
-    if (!sys::failed(result))
-        result = sys::call(SYS_listen, high, 4);
-    if (sys::failed(result)) {
-        sys::call(SYS_close, high);
-        return result;
-    }
-    state.listener = static_cast<int>(high);
-    state.pid = static_cast<int>(sys::call(SYS_getpid));
-    state.listener_inode = inode_of(state.listener);
-    return 0;
-}
-
-void forget_control()
-{
-    // The program may have closed our descriptor and use its number for something of its own.
-    if (inode_of(state.listener) == state.listener_inode)
-        sys::call(SYS_close, state.listener);
 }
 
 } // namespace cryo::agent

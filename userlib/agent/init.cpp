@@ -57,6 +57,7 @@ int begin_agent(char **environment)
     const char *wanted = sys::own_variable(environment, "CRYO_SIGNAL");
     state.signal = wanted != nullptr ? atoi(wanted) : last_signal;
     round.connection = -1;
+    remember_runtime_directory(sys::own_variable(environment, "XDG_RUNTIME_DIR"));
     long done = set_handler(state.signal, on_signal, nullptr);
     if (done == 0)
         done = open_control();

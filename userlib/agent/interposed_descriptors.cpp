@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of the C library in front of which Cryo stands, so that a program that closes "all
-// descriptors" keeps the control socket, and one that wants its number gets it: the socket moves.
-// To the program the socket's number is not open. Whoever closes it by the bare system call cannot
-// be saved, and is told so at the checkpoint.
+// descriptors" keeps the control socket and its door, and one that wants their numbers gets them:
+// they move. To the program these numbers are not open. Whoever closes it by the bare system call
+// cannot be saved, and is told so at the checkpoint.
 #include "agent/interposed.hpp"
 #include "sys/raw.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -18,11 +19,20 @@ namespace {
 int (*real_close)(int);
 int (*real_close_range)(unsigned, unsigned, int);
 
+// The one of ours that has this number, or null.
+int *own_of_number(unsigned fd)
+{
+    for (int *own : {&state.listener, &state.door}) {
+        // A child of vfork shares our memory, but not our descriptors.
+        if (*own > 0 && fd == static_cast<unsigned>(*own) && sys::call(SYS_getpid) == state.pid)
+            return own;
+    }
+    return nullptr;
+}
+
 bool is_ours(unsigned fd)
 {
-    // A child of vfork shares our memory, but not our descriptors.
-    return state.listener > 0 && fd == static_cast<unsigned>(state.listener) &&
-           sys::call(SYS_getpid) == state.pid;
+    return own_of_number(fd) != nullptr;
 }
 
 int converted(long result)
@@ -33,12 +43,13 @@ int converted(long result)
     return -1;
 }
 
-// Nobody may ask for a checkpoint while the socket has two numbers.
+// Nobody may ask for a checkpoint while it has two numbers.
 int take_number(int from, int fd, int flags)
 {
     const uint64_t all = ~uint64_t(0);
     uint64_t before = 0;
     sys::call(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(before));
+    int *const own = own_of_number(static_cast<unsigned>(fd));
     const long elsewhere = sys::call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, fd + 1);
     long result = elsewhere;
     if (!sys::failed(elsewhere)) {
@@ -46,7 +57,7 @@ int take_number(int from, int fd, int flags)
         if (sys::failed(result))
             sys::call(SYS_close, elsewhere);
         else
-            state.listener = static_cast<int>(elsewhere);
+            *own = static_cast<int>(elsewhere);
     }
     sys::call(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof(before));
     return converted(result);
@@ -62,15 +73,17 @@ long close_stretch(unsigned first, unsigned last, unsigned flags)
 
 long close_around(unsigned first, unsigned last, unsigned flags)
 {
-    const auto ours = static_cast<unsigned>(state.listener);
-    if (first > ours || last < ours || !is_ours(ours))
-        return close_stretch(first, last, flags);
-    long result = 0;
-    if (first < ours)
-        result = close_stretch(first, ours - 1, flags);
-    if (last > ours && !sys::failed(result))
-        result = close_stretch(ours + 1, last, flags);
-    return result;
+    const auto [lower, higher] = std::minmax(state.listener, state.door);
+    for (const int own : {lower, higher}) {
+        const auto ours = static_cast<unsigned>(own);
+        if (first > ours || last < ours || !is_ours(ours))
+            continue;
+        const long result = first < ours ? close_stretch(first, ours - 1, flags) : 0;
+        if (sys::failed(result) || last == ours)
+            return result;
+        first = ours + 1;
+    }
+    return close_stretch(first, last, flags);
 }
 
 } // namespace

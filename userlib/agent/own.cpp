@@ -13,7 +13,7 @@ namespace cryo::agent {
 
 namespace {
 
-constexpr int max_own = 62; // and the listener, and a connection
+constexpr int max_own = 61; // and the listener, its door, and a connection
 
 struct Entry {
     std::atomic<int32_t> fd = 0; // number + 1, 0: free
@@ -42,10 +42,11 @@ void fill_own_facts(OwnFacts &facts, int connection)
 {
     int n = 0;
     facts.fds[n++] = state.listener;
+    facts.fds[n++] = state.door;
     facts.fds[n++] = connection;
     for (const Entry &entry : entries)
         facts.fds[n++] = is_ours(entry) ? entry.fd.load() - 1 : -1;
-    static_assert(sizeof(facts.fds) == (max_own + 2) * sizeof(int32_t));
+    static_assert(sizeof(facts.fds) == (max_own + 3) * sizeof(int32_t));
     for (int i = 0; i < 4; i++)
         facts.libraries[i] = libraries[i].load();
 }

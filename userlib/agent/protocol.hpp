@@ -2,7 +2,7 @@
 //
 // What a checkpointer and the agent inside a program say to each other.
 //
-// The agent listens on the abstract SOCK_SEQPACKET address "cryo.PID". One connection is one
+// The agent listens at a SOCK_SEQPACKET socket without a name (door.cpp). One connection is one
 // checkpoint: the program stands still from the reply to Stop until Resume, or until the
 // connection ends for whatever reason. Every message is one packet. Both ends are on one machine,
 // but may come from different releases of Cryo: fields are only ever appended, and `version` tells

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <fmt/format.h>
+#include <poll.h>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -100,7 +101,10 @@ Result<void> Member::enter()
         door_.reset();
         Result<AgentSession> session =
             door ? AgentSession::enter(std::move(*door)) : Result<AgentSession>(door.error());
-        if (session) {
+        // Else the number may have become another process's by now: what is connected to is not the
+        // one that was looked at.
+        pollfd ended = {process_.get(), POLLIN, 0};
+        if (session && poll(&ended, 1, 0) == 0) {
             session_.emplace(std::move(*session));
             session_->set_deadline(common_.deadline);
             return {};
@@ -108,6 +112,8 @@ Result<void> Member::enter()
         // One that has ended meanwhile may not be inspected either.
         if (const Result<Relation> after = relation_of(pid); !after || after->zombie)
             continue;
+        if (session)
+            return Error(ESRCH, fmt::format("no process {}", pid));
         if (session.error().code() != ESRCH || now_ns() - begun > patience_ns ||
             !will_listen(d_.proc))
             return Error(session.error().code() == ESRCH ? CR_ENOSUPPORT : session.error().code(),

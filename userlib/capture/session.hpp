@@ -127,7 +127,7 @@ class AgentSession
     static int signal_of(const Proc &proc);
     // Why its agent does not answer, as far as /proc tells.
     static Error silent(const Proc &proc);
-    // Where the agent of a process listens, an abstract address.
+    // What a process is called where checkpoints take turns (turn.hpp).
     static Result<std::string> address_of(const Proc &proc);
 
     // Nothing is waited for after that moment of the monotonic clock; 0: without end.

@@ -3,6 +3,7 @@
 // there is safe.
 #include "capture/session.hpp"
 
+#include "agent/door.hpp"
 #include "capture/enterable.hpp"
 #include "capture/proc.hpp"
 #include "libcr.h"
@@ -16,6 +17,7 @@
 #include <elf.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 
 namespace cryo::capture {
@@ -52,7 +54,8 @@ Result<void> check_doorbell(const Proc &proc, std::string_view status)
     const int signal = AgentSession::signal_of(proc);
     std::string_view caught = field(status, "SigCgt");
     const bool catches = (take_number(caught, 16) >> (signal - 1) & 1) != 0;
-    if (!catches && gained_privileges(proc))
+    // There is no agent in such a program, whatever it catches.
+    if (gained_privileges(proc))
         return Error(CR_ENOSUPPORT,
                      fmt::format("process {} runs a setuid or setgid program, or one with "
                                  "capabilities of its own: Cryo cannot enter it",
@@ -67,6 +70,84 @@ Result<void> check_doorbell(const Proc &proc, std::string_view status)
         return Error(EAGAIN, fmt::format("process {}: its user's queue of signals is nearly full; "
                                          "try again later",
                                          proc.pid()));
+    return {};
+}
+
+Error may_not_be_inspected(pid_t pid)
+{
+    return {EPERM, fmt::format("process {} belongs to somebody else, or may not be inspected (not "
+                               "dumpable, setuid)",
+                               pid)};
+}
+
+bool is_door(const Proc &proc, uint64_t pid, int fd)
+{
+    constexpr std::string_view end = " (deleted)";
+    constexpr size_t digits = 16;
+    const Result<std::string> target = proc.link(fmt::format("fd/{}", fd));
+    if (!target || !target->ends_with(end))
+        return false;
+    std::string_view name(*target);
+    name.remove_suffix(end.size());
+    name.remove_prefix(name.rfind('/') + 1);
+    const std::string known = fmt::format("{}{}.", agent::door_name, pid);
+    return name.starts_with(known) && name.size() == known.size() + digits &&
+           name.find_first_not_of("0123456789abcdef", known.size()) == std::string_view::npos;
+}
+
+// The path by which the process's own descriptor leads to its agent. To follow it takes what it
+// takes to look into the process; nobody but the process can put a socket there. Empty: none.
+Result<std::string> find_door(const Proc &proc, uint64_t pid)
+{
+    for (const int usual : {agent::door_fd, agent::low_door_fd}) {
+        if (is_door(proc, pid, usual))
+            return proc.path(fmt::format("fd/{}", usual));
+    }
+    Result<std::vector<int>> all = proc.numbers("fd");
+    if (!all && all.error().code() == EACCES)
+        return may_not_be_inspected(proc.pid());
+    for (const int fd : all ? *all : std::vector<int>()) {
+        if (is_door(proc, pid, fd))
+            return proc.path(fmt::format("fd/{}", fd));
+    }
+    return std::string();
+}
+
+// 0, or an errno. EAGAIN: so many are waiting to be heard already that there is no room for
+// another.
+int connect_soon(int socket, const sockaddr_un &address)
+{
+    constexpr timeval patience = {10, 0};
+    constexpr timeval none = {0, 0};
+    setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    if (connect(socket, reinterpret_cast<const sockaddr *>(&address), sizeof(address)) != 0)
+        return errno;
+    setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof(none));
+    return 0;
+}
+
+// That it is the process itself, and not somebody of whom it only holds a descriptor: the kernel
+// has noted who listened, and with which rights. Like ptrace, all of the process's ids are looked
+// at.
+Result<void> check_listener(int connection, const Proc &proc)
+{
+    ucred peer = {};
+    socklen_t size = sizeof(peer);
+    if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+        return Error::from_errno(fmt::format("who process {} is", proc.pid()), errno);
+    if (peer.pid != proc.pid())
+        return Error(EPERM, fmt::format("process {} does not listen: process {} does in its place",
+                                        proc.pid(), peer.pid));
+    const Result<std::string> status = proc.read("status");
+    if (!status)
+        return Error(ESRCH, fmt::format("no process {}", proc.pid()));
+    std::string_view ids = field(*status, "Uid");
+    for (int i = 0; i < 3 && peer.uid != 0; i++) { // real, effective, saved
+        if (const uint64_t id = take_number(ids); id != peer.uid)
+            return Error(EPERM, fmt::format("process {} does not listen: who does has user id {}, "
+                                            "and the process {}",
+                                            proc.pid(), peer.uid, id));
+    }
     return {};
 }
 
@@ -126,21 +207,18 @@ Result<std::string> AgentSession::address_of(const Proc &proc)
         return Error(ESRCH, fmt::format("no process {}", proc.pid()));
     Result<std::string> ns = proc.link("ns/pid");
     if (!ns)
-        return Error(EPERM, fmt::format("process {} belongs to somebody else, or may not be "
-                                        "inspected (not dumpable, setuid)",
-                                        proc.pid()));
+        return may_not_be_inspected(proc.pid());
     return fmt::format("cryo.{}.{}", *ns, inner_pid(*status));
 }
 
 Result<AgentSession::Door> AgentSession::door_of(pid_t pid)
 {
     const Proc proc(pid);
-    Result<std::string> address = address_of(proc);
-    if (!address)
-        return address.error();
     Result<std::string> status = proc.read("status");
     if (!status)
         return Error(ESRCH, fmt::format("no process {}", pid));
+    if (!proc.link("ns/pid"))
+        return may_not_be_inspected(pid);
     Fd connection(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     if (!connection)
         return Error::from_errno("socket", errno);
@@ -148,28 +226,29 @@ Result<AgentSession::Door> AgentSession::door_of(pid_t pid)
         return open.error();
     if (Result<void> safe = check_doorbell(proc, *status); !safe)
         return safe.error();
-    return Door{pid, std::move(connection), std::move(*address)};
+    Result<std::string> path = find_door(proc, inner_pid(*status));
+    if (!path)
+        return path.error();
+    return Door{pid, std::move(connection), std::move(*path)};
 }
 
 // A program that has executed another one since does not listen at its door any more.
 Result<AgentSession> AgentSession::enter(Door door)
 {
+    const Proc proc(door.pid);
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
-    memcpy(address.sun_path + 1, door.address.data(), door.address.size());
-    const auto length =
-        static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + door.address.size());
-    if (::connect(door.socket.get(), reinterpret_cast<const sockaddr *>(&address), length) != 0)
+    memcpy(address.sun_path, door.address.data(),
+           std::min(door.address.size(), sizeof(address.sun_path) - 1));
+    const int refused =
+        door.address.empty() ? ECONNREFUSED : connect_soon(door.socket.get(), address);
+    if (refused == EAGAIN)
+        return silent(proc);
+    if (refused != 0)
         return Error(ESRCH,
                      fmt::format("process {} does not listen: {}", door.pid, why_deaf(door.pid)));
-    // Somebody else could have taken the name: the listener must be the process that we mean.
-    ucred peer = {};
-    socklen_t size = sizeof(peer);
-    if (getsockopt(door.socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
-        peer.pid != door.pid)
-        return Error(EPERM, fmt::format("process {} does not listen: process {} has taken its "
-                                        "address",
-                                        door.pid, peer.pid));
+    if (Result<void> known = check_listener(door.socket.get(), proc); !known)
+        return known.error();
     return AgentSession(std::move(door.socket), door.pid);
 }
 

@@ -96,13 +96,16 @@ static bool await_go(int command)
     return receive(command, FOR_EVER, &message, &none) && message.what == CRYO_SELF_GO;
 }
 
-// Whoever may trace us may have us saved: ourselves and root.
+// Whoever may trace us may have us saved: root, and ourselves where all of our ids are the same.
 static bool may_ask(int connection)
 {
     struct ucred peer = {0};
     socklen_t size = sizeof(peer);
-    return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-           (peer.uid == 0 || peer.uid == geteuid());
+    uid_t real, effective, saved;
+    if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
+        getresuid(&real, &effective, &saved) != 0)
+        return false;
+    return peer.uid == 0 || (peer.uid == real && peer.uid == effective && peer.uid == saved);
 }
 
 // A connection to the command that wants us to be saved; -1: there is none.

@@ -23,7 +23,10 @@ STRANGER = """
 import os, signal, socket, sys
 signal.signal(signal.SIGRTMAX, lambda *_: None)
 place = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-place.bind(f"\\0cryo.{os.readlink('/proc/self/ns/pid')}.{os.getpid()}")
+path = f"/tmp/cryo.{os.getpid()}.{os.urandom(8).hex()}"
+place.bind(path)
+door = os.open(path, os.O_PATH)
+os.unlink(path)
 place.listen()
 print("ready", flush=True)
 while True:

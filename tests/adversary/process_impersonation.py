@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Another user's process answers in the place of a program: root's checkpoint of that program does
+not speak with it."""
+import errno
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+
+import process_attack
+from process_attack import ATTACKER, PLACE, VICTIM, case, user
+
+ENOSUPPORT = 2356 & 0xff
+WAITER = ""
+
+# Listens where an agent would, at the door that it hands on as descriptor 960 and at the address that
+# agents once had; says who calls. What follows in the arguments is executed, under the same number.
+IMPOSTOR = """
+import os, select, socket, sys
+def listener(name):
+    one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    one.bind(name)
+    one.listen()
+    return one
+path = f"/tmp/cryo.{os.getpid()}.{os.urandom(8).hex()}"
+places = [listener(path), listener(f"\\0cryo.{os.readlink('/proc/self/ns/pid')}.{os.getpid()}")]
+door = os.open(path, os.O_PATH)
+os.unlink(path)
+os.dup2(door, 960)
+if os.fork() == 0:
+    print("ready", flush=True)
+    while True:
+        for place in select.select(places, [], [])[0]:
+            print("heard", len(place.accept()[0].recv(5000)), flush=True)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+# Takes any descriptor from anybody, as a server may, and keeps it; hears the checkpoint signal.
+SERVER = """
+import array, os, signal, socket
+signal.signal(signal.SIGRTMAX, lambda *_: None)
+place = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+place.bind("server")
+os.chmod("server", 0o666)
+place.listen()
+print("ready", flush=True)
+kept = []
+while True:
+    peer = place.accept()[0]
+    kept.append(peer.recvmsg(1, socket.CMSG_SPACE(4)))
+    peer.send(b"k")
+"""
+
+# Gives such a server the door at which it listens itself.
+GIVER = """
+import array, os, socket, sys
+own = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+path = f"/tmp/cryo.{sys.argv[1]}.{os.urandom(8).hex()}"
+own.bind(path)
+os.chmod(path, 0o666)
+own.listen()
+door = os.open(path, os.O_PATH)
+os.unlink(path)
+server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+server.connect("server")
+server.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [door]))])
+server.recv(1)
+print("ready", flush=True)
+while True:
+    peer = own.accept()[0]
+    print("heard", len(peer.recv(5000)), flush=True)
+"""
+
+
+def knock(pid):
+    """At the address where agents listened once."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as caller:
+        caller.connect(f"\0cryo.{os.readlink('/proc/self/ns/pid')}.{pid}")
+        caller.send(b"x")
+
+
+class Impersonation(process_attack.Attack):
+    def privileged(self):
+        """A setuid program of root's that catches the checkpoint signal and waits."""
+        name = os.path.join(PLACE, "waiter")
+        shutil.copy(WAITER, name)
+        os.chmod(name, 0o4755)
+        return name
+
+    def test_of_a_setuid_program(self):
+        """The attacker listens, leaves that to a child, and becomes root's program: same number."""
+        program = self.spawn("/usr/bin/python3", "-S", "-c", IMPOSTOR, self.privileged(),
+                             **user(ATTACKER))
+        self.assertEqual("ready\n", program.stdout.readline())
+        case.wait_until("the program", lambda: os.readlink(f"/proc/{program.pid}/exe") ==
+                        os.path.join(PLACE, "waiter"))
+        case.wait_until("its handler", lambda: int(case.status(program.pid, "SigCgt"), 16) >> 63)
+        self.assertEqual("0", case.status(program.pid, "Uid").split()[1])
+        said = self.refuse(ENOSUPPORT, "-f", "image", program.pid)
+        self.assertIn("setuid", said)
+        self.assertFalse(os.path.exists(self.path("image")))
+        knock(program.pid)
+        self.assertEqual("heard 1\n", program.stdout.readline())  # nobody had called before
+
+    def test_by_a_descriptor_that_a_server_keeps(self):
+        server = self.spawn("/usr/bin/python3", "-S", "-c", SERVER, **user(VICTIM))
+        self.assertEqual("ready\n", server.stdout.readline())
+        giver = self.spawn("/usr/bin/python3", "-S", "-c", GIVER, server.pid,
+                           **user(ATTACKER))
+        self.assertEqual("ready\n", giver.stdout.readline())
+        said = self.refuse(errno.EPERM, "-f", "image", server.pid)
+        self.assertIn(f"process {server.pid} does not listen: process {giver.pid} does", said)
+        self.assertEqual("heard 0\n", giver.stdout.readline())
+        self.assertIsNone(server.poll())
+
+    def test_of_the_same_number(self):
+        """As above, by a process that had the number of the server before, and its user's."""
+        program = self.spawn("/usr/bin/python3", "-S", "-c", IMPOSTOR, "/usr/bin/python3", "-S", "-c",
+                             SERVER, **user(ATTACKER))
+        self.assertEqual(["ready\n"] * 2, [program.stdout.readline() for _ in range(2)])
+        # Its own user may do so: it is the attacker's own program that is not saved.
+        begun = time.monotonic()
+        done = self.checkpoint("-f", "image", program.pid, timeout=30)
+        self.assertNotEqual(0, done.returncode)
+        self.assertLess(time.monotonic() - begun, 20)
+        self.assertFalse(os.path.exists(self.path("image")))
+
+
+class Door(process_attack.Attack):
+    def test_strangers_do_not_ring(self):
+        """Nobody else can connect to an agent, and so none is interrupted by others."""
+        program = self.start(**user(VICTIM))
+        doors = [fd for fd in os.listdir(f"/proc/{program.pid}/fd")
+                 if re.search(r"/cryo\.\d+\.\w{16} ", os.readlink(f"/proc/{program.pid}/fd/{fd}"))]
+        self.assertEqual(1, len(doors))
+        knock = ("import socket, sys\n"
+                 "for _ in range(1000):\n"
+                 "    try:\n"
+                 "        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)"
+                 ".connect(sys.argv[1])\n"
+                 "    except OSError as error:\n"
+                 "        print(error.errno)\n"
+                 "    else:\n"
+                 "        print('in')\n")
+        path = f"/proc/{program.pid}/fd/{doors[0]}"
+        done = subprocess.run(["/usr/bin/python3", "-S", "-c", knock, path], capture_output=True,
+                              text=True, check=True, **user(ATTACKER))
+        self.assertEqual({str(errno.EACCES)}, set(done.stdout.split()))
+        with open("/proc/net/unix", encoding="utf-8", errors="replace") as sockets:
+            names = [line.split()[-1] for line in sockets if f".{program.pid}" in line]
+        self.assertEqual([], [name for name in names if name.startswith("@cryo")])
+        for directory in ("/dev/shm", "/tmp", "/var/tmp"):
+            self.assertEqual([], [name for name in os.listdir(directory)
+                                  if re.fullmatch(r"cryo\.\d+\.[0-9a-f]{16}", name)])
+        self.assert_alive(program)
+
+
+if __name__ == "__main__":
+    WAITER = sys.argv.pop(2)
+    process_attack.main()

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// The door at which checkpointers knock: a socket file that only its user may connect to, in a
+// directory where nobody can put another one in its place, and that has no name from the next
+// moment on. What is left of it is a descriptor of ours, so whoever wants to connect goes by
+// /proc/PID/fd/NUMBER. There is no name that somebody else could take before us, and nothing is
+// left lying about; the kernel lets in whom it lets look into the process, and nobody else rings.
+#include "agent/door.hpp"
+
+#include "agent/agent.hpp"
+#include "sys/raw.hpp"
+
+#include <cerrno>
+#include <cstddef>
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+namespace cryo::agent {
+
+namespace {
+
+// Out of the way of numbers that programs use, yet small enough not to grow the kernel's table.
+constexpr int high_numbers[] = {door_fd, low_door_fd};
+
+constexpr size_t random_bytes = 8;
+constexpr size_t longest_number = sizeof("4194304") - 1;
+constexpr size_t longest_directory = sizeof(sockaddr_un::sun_path) - sizeof("/") -
+                                     sizeof(door_name) - longest_number - sizeof(".") -
+                                     2 * random_bytes;
+
+char runtime_directory[longest_directory]; // empty: there is none
+
+size_t length_of(const char *text)
+{
+    size_t length = 0;
+    while (text[length] != 0)
+        length++;
+    return length;
+}
+
+char *put(char *to, const char *text)
+{
+    while (*text != 0)
+        *to++ = *text++;
+    return to;
+}
+
+char *put(char *to, unsigned long n)
+{
+    char digits[24];
+    int count = 0;
+    do {
+        digits[count++] = static_cast<char>('0' + n % 10);
+        n /= 10;
+    } while (n != 0);
+    while (count > 0)
+        *to++ = digits[--count];
+    return to;
+}
+
+// To connect it takes the right to write.
+constexpr unsigned for_its_user = S_IRUSR | S_IWUSR;
+
+// Nobody else can put a socket in there; or all may, and none can take away what is another's.
+bool is_safe(const char *directory, bool is_private)
+{
+    struct stat status = {};
+    if (sys::failed(sys::call(SYS_stat, directory, &status)) || !S_ISDIR(status.st_mode))
+        return false;
+    const bool is_ours = status.st_uid == static_cast<uid_t>(sys::call(SYS_geteuid));
+    if (is_private)
+        return is_ours && (status.st_mode & (S_IRWXG | S_IRWXO)) == 0;
+    return (is_ours || status.st_uid == 0) &&
+           ((status.st_mode & (S_IWGRP | S_IWOTH)) == 0 || (status.st_mode & S_ISVTX) != 0);
+}
+
+void make_path(const char *directory, char *path)
+{
+    unsigned char random[random_bytes] = {};
+    sys::call(SYS_getrandom, random, sizeof(random), GRND_NONBLOCK);
+    char *end = put(put(put(path, directory), "/"), door_name);
+    end = put(put(end, static_cast<unsigned long>(sys::call(SYS_getpid))), ".");
+    for (const unsigned char byte : random) {
+        *end++ = "0123456789abcdef"[byte >> 4];
+        *end++ = "0123456789abcdef"[byte & 15];
+    }
+    *end = 0;
+}
+
+// A descriptor of the file that the socket is bound to, which has no name any more.
+long bind_in(const char *directory, int socket)
+{
+    constexpr int most_tries = 8; // of names that are taken
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    long bound = -EADDRINUSE;
+    for (int i = 0; i < most_tries && bound == -EADDRINUSE; i++) {
+        make_path(directory, address.sun_path);
+        bound = sys::call(SYS_bind, socket, &address, sizeof(address));
+    }
+    if (sys::failed(bound))
+        return bound;
+    const long door =
+        sys::call(SYS_openat, AT_FDCWD, address.sun_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    struct stat status = {};
+    // An umask may have taken rights away.
+    if (!sys::failed(door) && !sys::failed(sys::call(SYS_fstat, door, &status)) &&
+        (status.st_mode & for_its_user) != for_its_user)
+        sys::call(SYS_chmod, address.sun_path, for_its_user);
+    sys::call(SYS_unlink, address.sun_path);
+    return door;
+}
+
+long bind_somewhere(int socket)
+{
+    // A file that bind(2) makes has the mode of the socket, without what the umask takes away.
+    sys::call(SYS_fchmod, socket, for_its_user);
+    long door = -ENOENT;
+    if (runtime_directory[0] != 0 && is_safe(runtime_directory, true))
+        door = bind_in(runtime_directory, socket);
+    for (const char *shared : {"/dev/shm", "/tmp", "/var/tmp"}) {
+        if (sys::failed(door) && is_safe(shared, false))
+            door = bind_in(shared, socket);
+    }
+    return door;
+}
+
+int move_up(long fd)
+{
+    long high = -EINVAL;
+    for (const int floor : high_numbers) {
+        if (sys::failed(high)) // the second time: RLIMIT_NOFILE is low
+            high = sys::call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, floor);
+    }
+    if (sys::failed(high))
+        return static_cast<int>(fd);
+    sys::call(SYS_close, fd);
+    return static_cast<int>(high);
+}
+
+uint64_t inode_of(int fd)
+{
+    struct stat status = {};
+    return sys::failed(sys::call(SYS_fstat, fd, &status)) ? 0 : status.st_ino;
+}
+
+} // namespace
+
+void remember_runtime_directory(const char *directory)
+{
+    if (directory == nullptr || *directory != '/' || length_of(directory) >= longest_directory)
+        return;
+    *put(runtime_directory, directory) = 0;
+}
+
+long open_control()
+{
+    const long socket =
+        sys::call(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (sys::failed(socket))
+        return socket;
+    const long bound = bind_somewhere(static_cast<int>(socket));
+    if (sys::failed(bound)) {
+        sys::call(SYS_close, socket);
+        return bound;
+    }
+    const int door = move_up(bound);
+    const int listener = move_up(socket);
+    f_owner_ex owner = {F_OWNER_PID, static_cast<int>(sys::call(SYS_getpid))};
+    long result = sys::call(SYS_fcntl, listener, F_SETSIG, state.signal);
+    if (!sys::failed(result))
+        result = sys::call(SYS_fcntl, listener, F_SETOWN_EX, &owner);
+    if (!sys::failed(result))
+        result = sys::call(SYS_fcntl, listener, F_SETFL, O_RDWR | O_NONBLOCK | O_ASYNC);
+    if (!sys::failed(result))
+        result = sys::call(SYS_listen, listener, 4);
+    if (sys::failed(result)) {
+        sys::call(SYS_close, listener);
+        sys::call(SYS_close, door);
+        return result;
+    }
+    state.listener = listener;
+    state.door = door;
+    state.pid = owner.pid;
+    state.listener_inode = inode_of(listener);
+    state.door_inode = inode_of(door);
+    return 0;
+}
+
+// The program may have closed our descriptors and use their numbers for something of its own.
+void forget_control()
+{
+    if (inode_of(state.listener) == state.listener_inode)
+        sys::call(SYS_close, state.listener);
+    if (inode_of(state.door) == state.door_inode)
+        sys::call(SYS_close, state.door);
+}
+
+} // namespace cryo::agent
