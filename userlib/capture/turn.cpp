@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <tuple>
 #include <utility>
 
@@ -36,7 +37,7 @@ Result<Turn> Turn::take(std::string_view agent, std::span<const char> word)
     memcpy(address.sun_path + 1, name.data(), std::min(name.size(), sizeof(address.sun_path) - 1));
     const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
     const auto *at = reinterpret_cast<const sockaddr *>(&address);
-    for (;;) {
+    for (int tries = 0;; tries++) {
         Turn turn;
         turn.socket_.reset(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
         if (!turn.socket_)
@@ -48,8 +49,16 @@ Result<Turn> Turn::take(std::string_view agent, std::span<const char> word)
         }
         if (errno != EADDRINUSE)
             return Error::from_errno("taking an address", errno);
-        if (connect(turn.socket_.get(), at, length) != 0)
-            continue; // it was given back this moment; or taken, and does not listen yet
+        if (connect(turn.socket_.get(), at, length) != 0) {
+            // It was given back this moment; or taken, and does not listen yet. Whoever never does
+            // only keeps the name from others: a checkpoint has it for some microseconds so.
+            constexpr int most_tries = 200;
+            constexpr timespec pause = {0, 5'000'000};
+            if (tries == most_tries)
+                return Turn();
+            nanosleep(&pause, nullptr);
+            continue;
+        }
         const ucred peer = peer_of(turn.socket_.get());
         // An address can be taken by anybody. Who may not save the process does not have its turn.
         if (peer.uid != 0 && peer.uid != geteuid())

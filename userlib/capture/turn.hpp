@@ -3,7 +3,9 @@
 // Whose turn it is to save a process. Two checkpoints that overlap come one after the other: each
 // takes the turn of every process before it asks that process for anything. A turn is an abstract
 // UNIX address beside that of the process's agent, which only one can be bound to; the kernel gives
-// it back when its holder dies, and tells everybody who waits.
+// it back when its holder dies, and tells everybody who waits. Anybody may take such an address,
+// too: where somebody else has, there are no turns, and checkpoints of one process come after each
+// other only because its agent answers one at a time.
 //
 //     Result<Turn> turn = Turn::take("cryo.pid:[4026531836].412", word);
 //     if (turn && !*turn)

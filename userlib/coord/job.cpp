@@ -50,6 +50,15 @@ Variables variables_of(const std::string &joined)
     return variables;
 }
 
+std::vector<std::string> assigned(const Variables &variables)
+{
+    std::vector<std::string> all;
+    all.reserve(variables.size());
+    for (const auto &[name, value] : variables)
+        all.push_back(fmt::format("{}={}", name, value));
+    return all;
+}
+
 std::vector<const char *> as_list(const std::vector<std::string> &words)
 {
     std::vector<const char *> list;
@@ -84,12 +93,10 @@ Result<Job> job_from(const Variables &variables)
     const auto at = variables.find(job_variable);
     if (at == variables.end())
         return Error(ENOENT, "it was not started under cr_run");
-    std::vector<std::string> assigned;
-    for (const auto &[name, value] : variables)
-        assigned.push_back(fmt::format("{}={}", name, value));
+    const std::vector<std::string> all = assigned(variables);
     const std::vector<std::string> parts = split(at->second, ':');
     char directory[PATH_MAX];
-    if (parts.size() < 3 || !job_directory(as_list(assigned).data(), directory, sizeof(directory)))
+    if (parts.size() < 3 || !job_directory(as_list(all).data(), directory, sizeof(directory)))
         return Error(EINVAL, "its CRYO_JOB is damaged");
     Job job;
     job.id = parts[0];
@@ -161,8 +168,11 @@ Result<Job> job_of(pid_t pid)
     // The runtime directory's default is that of the job's owner, not of root who looks at it.
     if (variables.count("CRYO_RUNTIME_DIR") == 0) {
         struct stat status = {};
-        if (stat(fmt::format("/proc/{}", pid).c_str(), &status) == 0)
-            variables["CRYO_RUNTIME_DIR"] = fmt::format("/tmp/cryo-{}", status.st_uid);
+        const std::vector<std::string> all = assigned(variables);
+        char runtime[PATH_MAX];
+        if (stat(fmt::format("/proc/{}", pid).c_str(), &status) == 0 &&
+            runtime_directory(as_list(all).data(), status.st_uid, runtime, sizeof(runtime)))
+            variables["CRYO_RUNTIME_DIR"] = runtime;
     }
     Result<Job> job = job_from(variables);
     if (!job) { // its ranks may have made it one
@@ -208,6 +218,19 @@ Result<void> make_directories(const std::string &runtime, const std::string &job
     const Fd mark(
         openat(directory->fd(), job_mark, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
     return mark ? Result<void>() : Error::from_errno(directory->path(job_mark), errno);
+}
+
+Result<std::string> make_runtime(const std::string &usual)
+{
+    Result<void> made = make_private(usual);
+    if (made)
+        return usual;
+    if (made.error().code() != EACCES || !usual.starts_with(common_runtime))
+        return made.error();
+    std::string other = usual + ".XXXXXX";
+    if (mkdtemp(other.data()) == nullptr)
+        return made.error();
+    return other;
 }
 
 static void remove_job_directory(const Directory &runtime, const std::string &id)

@@ -42,6 +42,9 @@ Variables own_variables();
 // A directory that nobody else may look into or change: ours alone, made if it is not there.
 Result<void> make_private(const std::string &path);
 // Makes the runtime directory and the job's, which must be ours alone.
+// The directory of jobs. Where somebody else has made the usual one in /tmp, another one whose name
+// nobody could know; it is the caller's to remove.
+Result<std::string> make_runtime(const std::string &usual);
 Result<void> make_directories(const std::string &runtime, const std::string &job);
 // Removes what jobs of launchers that are no more have left there.
 void sweep_directories(const std::string &path);

@@ -68,13 +68,17 @@ Result<void> root(pid_t launcher)
     job.launcher = launcher;
     job.id = fmt::format("{}-{}", launcher, cryo::coord::random_hex(4));
     job.secret = cryo::coord::random_hex(32);
-    char runtime[PATH_MAX];
-    if (!cryo::coord::runtime_directory(environ, runtime, sizeof(runtime)))
+    char usual[PATH_MAX];
+    if (!cryo::coord::runtime_directory(environ, usual, sizeof(usual)))
         return Error(ENAMETOOLONG, "CRYO_RUNTIME_DIR is too long");
-    job.directory = fmt::format("{}/{}", runtime, job.id);
-    if (Result<void> made = cryo::coord::make_directories(runtime, job.directory); !made)
+    const Result<std::string> runtime = cryo::coord::make_runtime(usual);
+    if (!runtime)
+        return runtime.error();
+    const bool is_other = *runtime != usual;
+    job.directory = fmt::format("{}/{}", *runtime, job.id);
+    if (Result<void> made = cryo::coord::make_directories(*runtime, job.directory); !made)
         return made;
-    cryo::coord::sweep_directories(runtime);
+    cryo::coord::sweep_directories(*runtime);
 
     Loop loop;
     Coordinator coordinator(loop, job, name_of_node());
@@ -87,10 +91,14 @@ Result<void> root(pid_t launcher)
     job.addresses = coordinator.local().tcp().addresses;
     const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", ignored);
     fmt::print("{}={}\nCRYO_DAEMON={}\n", cryo::coord::job_variable, job.text(), self.string());
+    if (is_other)
+        fmt::print("CRYO_RUNTIME_DIR={}\n", *runtime);
     fflush(stdout);
     to_background();
     loop.run();
     std::filesystem::remove_all(job.directory, ignored);
+    if (is_other)
+        std::filesystem::remove(*runtime, ignored);
     return {};
 }
 

@@ -7,6 +7,7 @@
 #include "sys/raw.hpp"
 
 #include <cstring>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 
 namespace cryo::coord {
@@ -56,14 +57,29 @@ const char *variable(const char *const *environment, const char *name)
     return sys::own_variable(environment, name);
 }
 
-bool runtime_directory(const char *const *environment, char *path, size_t size)
+// Nobody else can have put anything there.
+static bool is_private(const char *path, unsigned uid)
+{
+    struct stat status = {};
+    return !sys::failed(sys::call(SYS_stat, path, &status)) && S_ISDIR(status.st_mode) &&
+           status.st_uid == uid && (status.st_mode & (S_IRWXG | S_IRWXO)) == 0;
+}
+
+bool runtime_directory(const char *const *environment, unsigned uid, char *path, size_t size)
 {
     if (const char *own = variable(environment, "CRYO_RUNTIME_DIR"); own != nullptr && *own == '/')
         return Text(path, size).add(own).fits();
-    return Text(path, size)
-        .add("/tmp/cryo-")
-        .add(static_cast<unsigned long>(sys::call(SYS_geteuid)))
-        .fits();
+    const char *of_user = variable(environment, "XDG_RUNTIME_DIR");
+    if (of_user != nullptr && *of_user == '/' && is_private(of_user, uid) &&
+        Text(path, size).add(of_user).add("/cryo").fits())
+        return true;
+    return Text(path, size).add(common_runtime).add(static_cast<unsigned long>(uid)).fits();
+}
+
+bool runtime_directory(const char *const *environment, char *path, size_t size)
+{
+    return runtime_directory(environment, static_cast<unsigned>(sys::call(SYS_geteuid)), path,
+                             size);
 }
 
 bool job_directory(const char *const *environment, char *path, size_t size)

@@ -3,10 +3,12 @@
 // Where the parts of a job meet, worked out from the environment alone, by ranks (in places where
 // nothing but strings may be touched), daemons and commands:
 //
-//     CRYO_JOB          ID:SECRET:PORT:ADDRESS,ADDRESS...   the job, and its first daemon on the
-//     net CRYO_RUNTIME_DIR  where jobs have their directory     (default /tmp/cryo-UID) CRYO_NODE
-//     the name of this node               (default: that of the host) CRYO_DAEMON       the
-//     daemon's program
+// CRYO_JOB: ID:SECRET:PORT:ADDRESS,ADDRESS..., the job, and its first daemon on the net.
+// CRYO_RUNTIME_DIR: where jobs have their directory; by default cryo in XDG_RUNTIME_DIR, where that
+// belongs to the user alone, else /tmp/cryo-UID. Where somebody else has made that, the job's first
+// daemon makes another one, and tells its name in this variable.
+// CRYO_NODE: the name of this node; by default that of the host.
+// CRYO_DAEMON: the daemon's program.
 //
 // RUNTIME_DIR/ID/NODE is the socket on which a node's daemon takes ranks, RUNTIME_DIR/ID/.root the
 // one on which the job's first daemon takes commands.
@@ -17,12 +19,15 @@
 namespace cryo::coord {
 
 inline constexpr const char *job_variable = "CRYO_JOB";
+inline constexpr const char *common_runtime = "/tmp/cryo-"; // and the user
 
 const char *variable(const char *const *environment, const char *name); // null: not set
 bool node_socket(const char *const *environment, char *path, size_t size);
 bool daemon_path(const char *const *environment, char *path, size_t size);
 bool job_directory(const char *const *environment, char *path, size_t size);
 bool runtime_directory(const char *const *environment, char *path, size_t size);
+// That of another user, whose environment it is.
+bool runtime_directory(const char *const *environment, unsigned uid, char *path, size_t size);
 bool node_name(const char *const *environment, char *name, size_t size);
 
 } // namespace cryo::coord
