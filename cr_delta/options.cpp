@@ -67,7 +67,7 @@ class Parser
   private:
     static int misused(const std::string &why)
     {
-        fmt::print(stderr, "{}: {}; try {} --help\n", kCommand, why, kCommand);
+        cli::say(kCommand, fmt::format("{}; try {} --help", why, kCommand));
         return cli::usage_exit;
     }
 

@@ -141,7 +141,7 @@ void print_json(const Options &, Json json)
     Json out{{"json_version", 1}};
     out.update(json);
     // Names of files may be any bytes: what is no UTF-8 is replaced, as JSON cannot hold it.
-    fmt::print("{}\n", out.dump(2, ' ', false, Json::error_handler_t::replace));
+    fmt::print("{}\n", out.dump(2, ' ', true, Json::error_handler_t::replace));
 }
 
 Result<void> list(const Options &options)

@@ -12,7 +12,7 @@ namespace {
 
 int misused(const std::string &why)
 {
-    fmt::print(stderr, "{}: {}; try {} --help\n", kCommand, why, kCommand);
+    cli::say(kCommand, fmt::format("{}; try {} --help", why, kCommand));
     return kUsage;
 }
 

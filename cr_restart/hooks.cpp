@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hooks.hpp"
 
+#include "cli/command.hpp"
 #include "libcr.h"
 
 #include <algorithm>
@@ -50,7 +51,7 @@ int run(const std::string &command, const std::string &variable)
     environment.push_back(nullptr);
     pid_t pid = -1;
     if (posix_spawn(&pid, "/bin/sh", nullptr, nullptr, arguments.data(), environment.data()) != 0) {
-        fmt::print(stderr, "cr_restart: {}: could not be run\n", command);
+        cryo::cli::say("cr_restart", command + ": could not be run");
         return not_run;
     }
     int status = 0;

@@ -185,13 +185,13 @@ int Command::run()
         outside_->let_stay();
     if (backend_) {
         if (cryo::Result<void> after = backend_->after_restart(*alive); !after)
-            fmt::print(stderr, "cr_restart: {}\n", after.error().text());
+            cryo::cli::say("cr_restart", after.error().text());
     }
     tell(*alive);
     if (options_.keeping.wanted()) {
         const cryo::Result<void> kept = cryo::keeper::launch(options_.keeping, alive->pid);
         if (!kept) // the program is back, and goes on
-            fmt::print(stderr, "cr_restart: no automatic checkpoints: {}\n", kept.error().text());
+            cryo::cli::say("cr_restart", "no automatic checkpoints: " + kept.error().text());
     }
     if (const int status = options_.hooks.succeeded(alive->pid); status != 0)
         return status;
@@ -212,7 +212,7 @@ int Command::run(Inside &inside)
         return 1;
     }
     if (cryo::Result<void> after = backend_->after_restart(*alive); !after)
-        fmt::print(stderr, "cr_restart: {}\n", after.error().text());
+        cryo::cli::say("cr_restart", after.error().text());
     inside.stay(*alive, backend_->name());
 }
 

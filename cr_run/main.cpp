@@ -29,7 +29,7 @@ void warn_if_setuid(const std::string &program)
     struct stat status;
     if (program.find('/') != std::string::npos && stat(program.c_str(), &status) == 0 &&
         (status.st_mode & (S_ISUID | S_ISGID)) != 0)
-        fmt::print(stderr, "cr_run: {} is setuid or setgid: it cannot be saved\n", program);
+        cryo::cli::say("cr_run", program + " is setuid or setgid: it cannot be saved");
 }
 
 // Automatic checkpoints, of a program or of a launcher's job. The exit code, when they cannot be.
@@ -68,9 +68,8 @@ pid_t join_job()
     const cryo::Result<cryo::coord::Within> job = cryo::coord::job_from_within();
     if (!job) {
         if (cryo::coord::is_first_of_node(environment))
-            fmt::print(stderr,
-                       "cr_run: {}: the job cannot be saved; start it as `cr_run mpirun ...`\n",
-                       job.error().text());
+            cryo::cli::say("cr_run", job.error().text() + ": the job cannot be saved; start it as "
+                                                          "`cr_run mpirun ...`");
         return 0;
     }
     for (const auto &[name, value] : job->variables)
@@ -159,6 +158,6 @@ int main(int argc, char **argv)
     arguments.push_back(nullptr);
     execvp(arguments[0], arguments.data());
     const int error = errno;
-    fmt::print(stderr, "cr_run: {}: {}\n", words.front(), strerror(error));
+    cryo::cli::say("cr_run", words.front() + ": " + strerror(error));
     return error == ENOENT ? 127 : 126; // as a shell says it
 }

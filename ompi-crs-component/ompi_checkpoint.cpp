@@ -21,6 +21,7 @@
 namespace {
 
 using cryo::Error;
+using cryo::printable;
 using cryo::Result;
 using cryo::coord::Client;
 using cryo::coord::SnapshotStore;
@@ -72,7 +73,7 @@ class Progress
     {
         const std::string type = message.value("type", "");
         if (options_.as_json)
-            fmt::print("{}\n", message.dump());
+            fmt::print("{}\n", message.dump(-1, ' ', true, json::error_handler_t::replace));
         else if (type == "state")
             state(message.value("state", ""));
         else if (type == "missing")
@@ -90,18 +91,18 @@ class Progress
             char at[16] = {};
             tm local = {};
             strftime(at, sizeof(at), "%H:%M:%S", localtime_r(&now, &local));
-            fmt::print("[{}] {}\n", at, name);
+            fmt::print("[{}] {}\n", at, printable(name));
         } else {
             show(name);
         }
     }
     void missing(const json &message)
     {
-        const std::string text = cryo::cli::printable(
-            fmt::format("{}{}", message.value("text", ""),
-                        message.value("node", "").empty()
-                            ? ""
-                            : fmt::format(" (node {})", message.value("node", ""))));
+        const std::string text =
+            printable(fmt::format("{}{}", message.value("text", ""),
+                                  message.value("node", "").empty()
+                                      ? ""
+                                      : fmt::format(" (node {})", message.value("node", ""))));
         if (options_.status || options_.verbose > 0)
             fmt::print("    not there yet: {}\n", text);
         else
@@ -122,7 +123,7 @@ class Progress
         if (!line_)
             return;
         shown_ = true;
-        fmt::print(stderr, "\r{}: {}\033[K", command, text);
+        fmt::print(stderr, "\r{}: {}\033[K", command, printable(text));
         fflush(stderr);
     }
     void clear()
@@ -167,13 +168,13 @@ int list(const Options &options)
                            {"bytes", snapshot.bytes()},
                            {"completed", snapshot.completed}});
             if (!options.as_json)
-                fmt::print("Snapshot Ref.: {:3} {}  {} ranks, {}, {}\n", seq, name,
+                fmt::print("Snapshot Ref.: {:3} {}  {} ranks, {}, {}\n", seq, printable(name),
                            snapshot.images.size(), cryo::cli::size_text(snapshot.bytes()),
-                           cryo::cli::printable(snapshot.completed));
+                           printable(snapshot.completed));
         }
     }
     if (options.as_json)
-        fmt::print("{}\n", all.dump());
+        fmt::print("{}\n", all.dump(-1, ' ', true, json::error_handler_t::replace));
     return 0;
 }
 
@@ -224,15 +225,16 @@ json request(const Options &options)
 void print_end(const Options &options, const json &end)
 {
     if (options.as_json) {
-        fmt::print("{}\n", end.dump());
+        fmt::print("{}\n", end.dump(-1, ' ', true, json::error_handler_t::replace));
         return;
     }
     for (const json &notice : end.value("notices", json::array()))
-        fmt::print(stderr, "{}: {}\n", command, cryo::cli::printable(notice.get<std::string>()));
-    fmt::print("Snapshot Ref.: {:3} {}\n", end.value("seq", 0), end.value("reference", ""));
+        cryo::cli::say(command, notice.get<std::string>());
+    fmt::print("Snapshot Ref.: {:3} {}\n", end.value("seq", 0),
+               printable(end.value("reference", "")));
     if (options.verbose > 0)
         fmt::print("{}: {} ranks, {}; stood still for at most {}, done in {:.3f} s\n",
-                   end.value("path", ""), end.value("ranks", 0),
+                   printable(end.value("path", "")), end.value("ranks", 0),
                    cryo::cli::size_text(end.value("bytes", uint64_t(0))),
                    cryo::cli::duration_text(end.value("longest_stop_ns", uint64_t(0))),
                    end.value("seconds", 0.0));
@@ -366,8 +368,8 @@ int main(int argc, char **argv)
             options.where = value;
     }
     if (options.reference.find('/') != std::string::npos) {
-        fmt::print(stderr, "{}: --name {}: is a path; the directory goes to --where\n", command,
-                   options.reference);
+        cryo::cli::say(command, fmt::format("--name {}: is a path; the directory goes to --where",
+                                            options.reference));
         return cryo::cli::usage_exit;
     }
     return run(options);

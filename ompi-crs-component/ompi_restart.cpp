@@ -20,6 +20,7 @@
 namespace {
 
 using cryo::Error;
+using cryo::printable;
 using cryo::Result;
 using cryo::coord::Snapshot;
 using cryo::coord::SnapshotStore;
@@ -83,11 +84,11 @@ int info(const SnapshotStore &store, const Options &options)
         for (const std::string &word : snapshot.command)
             words += " " + word;
         fmt::print("Seq. {}: {} ranks, {}, {}\n   {}\n", seq, snapshot.images.size(),
-                   cryo::cli::size_text(snapshot.bytes()), cryo::cli::printable(snapshot.completed),
-                   cryo::cli::printable(words));
+                   cryo::cli::size_text(snapshot.bytes()), printable(snapshot.completed),
+                   printable(words));
         for (const auto &image : snapshot.images)
             fmt::print("    rank {:4}  pid {:7}  {}  {}\n", image.rank, image.pid,
-                       cryo::cli::size_text(image.bytes), cryo::cli::printable(image.node));
+                       cryo::cli::size_text(image.bytes), printable(image.node));
     }
     if (options.as_json)
         fmt::print("{}\n", all.dump(-1, ' ', true, json::error_handler_t::replace));
@@ -232,8 +233,8 @@ std::vector<std::string> mpirun_words(const SnapshotStore &store, const Snapshot
     arguments.push_back(nullptr);
     execvp(arguments[0], arguments.data());
     const int error = errno;
-    fmt::print(stderr, "{}: {}: {}; name the launcher with --mpirun\n", command, words.front(),
-               strerror(error));
+    cryo::cli::say(command, fmt::format("{}: {}; name the launcher with --mpirun", words.front(),
+                                        strerror(error)));
     _exit(error == ENOENT ? 127 : 126);
 }
 
@@ -263,11 +264,12 @@ int start(const SnapshotStore &store, const Snapshot &snapshot, Options &options
         const Result<std::string> file = write_appfile(store, snapshot, options);
         if (!file)
             return cryo::cli::fail(command, file.error());
-        fmt::print("{}\n", *file);
+        fmt::print("{}\n", printable(*file));
         return 0;
     }
     if (options.showme) {
-        fmt::print("{}\n", fmt::join(mpirun_words(store, snapshot, options), " "));
+        fmt::print("{}\n", printable(fmt::format(
+                               "{}", fmt::join(mpirun_words(store, snapshot, options), " "))));
         return 0;
     }
     if (options.fork) {
@@ -290,7 +292,7 @@ int start(const SnapshotStore &store, const Snapshot &snapshot, Options &options
     cryo::coord::set_variables(*variables, launcher_of(snapshot, options));
     const std::vector<std::string> words = mpirun_words(store, snapshot, options);
     if (options.verbose > 0)
-        fmt::print(stderr, "{}: {}\n", command, fmt::join(words, " "));
+        cryo::cli::say(command, fmt::format("{}", fmt::join(words, " ")));
     become(words);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal-checkpoint: saves one process into a local snapshot, as opal-restart reads it.
 #include "backend/backend.hpp"
+#include "base/printable.hpp"
 #include "cli/command.hpp"
 #include "cli/number.hpp"
 #include "coord/snapshot.hpp"
@@ -103,6 +104,6 @@ int main(int argc, char **argv)
     if (const Result<void> saved = save(pid, where, name, terminate); !saved)
         return cryo::cli::fail(command, saved.error());
     if (!quiet)
-        fmt::print("Local Snapshot Reference = {}\n", name);
+        fmt::print("Local Snapshot Reference = {}\n", cryo::printable(name));
     return 0;
 }

@@ -1,13 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/command.hpp"
 
+#include "base/printable.hpp"
 #include "cli/requester.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <fmt/format.h>
+#include <sstream>
 
 namespace cryo::cli {
+
+namespace {
+
+// Behind what is wrong, which names words of the command line, CLI11 tells about --help.
+std::string wrong_usage(const CLI::ParseError &error, std::string_view said)
+{
+    const std::string_view what = error.what();
+    const bool is_known = said.starts_with(what);
+    return is_known ? printable(what) + std::string(said.substr(what.size()))
+                    : printable(said) + "\n";
+}
+
+} // namespace
 
 std::optional<int> parse(CLI::App &app, int argc, char **argv)
 {
@@ -22,7 +37,12 @@ std::optional<int> parse(CLI::App &app, std::vector<std::string> words)
     try {
         app.parse(std::move(words));
     } catch (const CLI::ParseError &error) {
-        const int code = app.exit(error);
+        std::ostringstream said;
+        std::ostringstream wrong;
+        const int code = app.exit(error, said, wrong);
+        fmt::print("{}", said.str());
+        if (code != 0)
+            fmt::print(stderr, "{}", wrong_usage(error, wrong.str()));
         if (code != 0)
             tell_requester(EINVAL, 0);
         return code == 0 ? 0 : usage_exit;
@@ -32,12 +52,17 @@ std::optional<int> parse(CLI::App &app, std::vector<std::string> words)
 
 int fail(std::string_view command, const Error &error, int value)
 {
-    const std::string line = fmt::format("{}: {}", command, error.text());
+    const std::string line = fmt::format("{}: {}", command, printable_message(error.text()));
     if (!log_for_requester(line))
         fmt::print(stderr, "{}\n", line);
     tell_requester(error.code() != 0 ? error.code() : EIO, value);
     const int code = error.code() & 0xff;
     return code == 0 ? 1 : code;
+}
+
+void say(std::string_view command, std::string_view text)
+{
+    fmt::print(stderr, "{}: {}\n", command, printable_message(text));
 }
 
 } // namespace cryo::cli

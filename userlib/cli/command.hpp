@@ -24,6 +24,9 @@ std::optional<int> parse(CLI::App &app, int argc, char **argv);
 // The same for words that have been put in order before; without the command's name.
 std::optional<int> parse(CLI::App &app, std::vector<std::string> words);
 
+// A line on standard error, or several (base/printable.hpp).
+void say(std::string_view command, std::string_view text);
+
 // Says what went wrong, also to a program that asked through libcr (requester.hpp), which gets
 // `value`, too; returns the exit code.
 int fail(std::string_view command, const Error &error, int value = 0);

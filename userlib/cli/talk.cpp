@@ -47,7 +47,7 @@ void Talk::add_options(CLI::App &app)
 
 void Talk::say(std::string_view text) const
 {
-    fmt::print(stderr, "{}: {}\n", command_, text);
+    cli::say(command_, text);
 }
 
 std::function<void(std::string_view)> Talk::phases()
@@ -89,10 +89,10 @@ void Talk::notices(const std::vector<std::string> &list)
     }
 }
 
-// Names may hold bytes that are no UTF-8.
+// Names may hold bytes that are no UTF-8, and characters that a terminal obeys.
 void Talk::print(const Json &object, FILE *to) const
 {
-    fmt::print(to, "{}\n", object.dump(-1, ' ', false, Json::error_handler_t::replace));
+    fmt::print(to, "{}\n", object.dump(-1, ' ', true, Json::error_handler_t::replace));
     fflush(to);
 }
 
@@ -104,7 +104,7 @@ void Talk::result(const std::string &sentence, Json object, FILE *to)
         object["notices"] = notices_;
         print(object, to);
     } else if (!quiet_) {
-        fmt::print(to, "{}\n", sentence);
+        fmt::print(to, "{}\n", printable_message(sentence));
         fflush(to);
     }
 }

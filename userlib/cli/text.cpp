@@ -66,24 +66,6 @@ std::string hex_text(image::Bytes bytes)
     return out;
 }
 
-std::string printable(std::string_view text)
-{
-    std::string out;
-    out.reserve(text.size());
-    for (char c : text) {
-        auto byte = static_cast<unsigned char>(c);
-        if (c == '\n')
-            out += "\\n";
-        else if (c == '\t')
-            out += "\\t";
-        else if (byte < 0x20 || byte == 0x7f)
-            fmt::format_to(std::back_inserter(out), "\\x{:02x}", byte);
-        else
-            out += c;
-    }
-    return out;
-}
-
 std::vector<std::string> split_strings(std::string_view joined)
 {
     std::vector<std::string> out;

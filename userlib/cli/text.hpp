@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/printable.hpp"
 #include "image/format.hpp"
 
 namespace cryo::cli {
@@ -25,9 +26,7 @@ std::string time_text(int64_t nanoseconds); // since the epoch, in local time
 std::string count_text(uint64_t count, std::string_view one, std::string_view many);
 std::string hex_text(image::Bytes bytes);
 
-// Text of an image is whatever the program made it: control characters are escaped, so that none
-// reaches a terminal.
-std::string printable(std::string_view text);
+using cryo::printable;
 
 // Strings that end with NUL each, as in ARGS and ENVIRON.
 std::vector<std::string> split_strings(std::string_view joined);

@@ -234,7 +234,7 @@ void Keeper::note(const std::string &sentence) const
     const std::string path = settings_.directory + "/keeper.log";
     std::ofstream log(path, std::ios::app);
     const time_t now = time(nullptr);
-    log << fmt::format("{:%Y-%m-%dT%H:%M:%SZ} {}\n", fmt::gmtime(now), sentence);
+    log << fmt::format("{:%Y-%m-%dT%H:%M:%SZ} {}\n", fmt::gmtime(now), printable_message(sentence));
 }
 
 // Where the program's errors go; but the same only once.
@@ -251,7 +251,7 @@ void Keeper::warn(const std::string &sentence)
 
 void Keeper::tell(const std::string &sentence)
 {
-    fmt::print(stderr, "cryo: automatic checkpoint: {}\n", sentence);
+    fmt::print(stderr, "cryo: automatic checkpoint: {}\n", printable_message(sentence));
     fflush(stderr);
 }
 
