@@ -113,7 +113,7 @@ void have_memory_in_huge_pages()
 
 } // namespace
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     if (std::optional<int> done = cryo::backend::CriuHook::answer_criu())
         return *done;
@@ -149,4 +149,9 @@ int main(int argc, char **argv)
     options.talk.notices(done->notices);
     tell(options, *done);
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    return cryo::cli::whole("cr_checkpoint", [&] { return run(argc, argv); });
 }

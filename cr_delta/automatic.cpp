@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <sys/statvfs.h>
 
+#include "base/print.hpp"
 #include "base/trust.hpp"
 #include "cli/progress.hpp"
 #include "verbs.hpp"
@@ -90,8 +91,8 @@ Result<void> add(const Options &options)
     if (options.json)
         print_json(options, {{"version", json_of(*added)}});
     else if (!options.quiet)
-        fmt::print("version {}: {}, {} in {}\n", added->number, words_of(*added),
-                   size_text(added->stored), printable(added->path));
+        cryo::print("version {}: {}, {} in {}\n", added->number, words_of(*added),
+                    size_text(added->stored), printable(added->path));
     return {};
 }
 
@@ -125,9 +126,9 @@ Result<void> restore(const Options &options)
     if (options.json)
         print_json(options, {{"restored", json_of(about)}, {"file", options.output}});
     else
-        fmt::print("{}: {}{} of {}\n", printable(options.output),
-                   about.number ? fmt::format("version {}, ", about.number) : "",
-                   size_text(about.size), printable(about.name));
+        cryo::print("{}: {}{} of {}\n", printable(options.output),
+                    about.number ? fmt::format("version {}, ", about.number) : "",
+                    size_text(about.size), printable(about.name));
     return {};
 }
 
@@ -150,8 +151,8 @@ Result<void> merge(const Options &options)
     if (options.json)
         print_json(options, {{"version", json_of(*merged)}});
     else if (!options.quiet)
-        fmt::print("version {}: {}, {} in {}\n", merged->number, words_of(*merged),
-                   size_text(merged->stored), printable(merged->path));
+        cryo::print("version {}: {}, {} in {}\n", merged->number, words_of(*merged),
+                    size_text(merged->stored), printable(merged->path));
     return {};
 }
 
@@ -176,11 +177,11 @@ Result<void> prune(const Options &options)
                              {"needed", std::move(needed)}});
     } else if (!options.quiet) {
         for (const Entry &e : pruned->removed)
-            fmt::print("{} version {}, {}\n", options.dry_run ? "would remove" : "removed",
-                       e.number, printable(e.path));
+            cryo::print("{} version {}, {}\n", options.dry_run ? "would remove" : "removed",
+                        e.number, printable(e.path));
         for (const Entry &e : pruned->needed)
-            fmt::print("stays: version {}, {}: others are based on it\n", e.number,
-                       printable(e.path));
+            cryo::print("stays: version {}, {}: others are based on it\n", e.number,
+                        printable(e.path));
     }
     return {};
 }

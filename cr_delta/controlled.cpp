@@ -2,6 +2,7 @@
 // What works with plain files that the caller names: sign, make, apply.
 #include <filesystem>
 
+#include "base/print.hpp"
 #include "cli/progress.hpp"
 #include "delta/plain_file.hpp"
 #include "verbs.hpp"
@@ -41,8 +42,8 @@ Result<void> report(const Options &options, const Committed &done)
         json["stored"] = done.size;
         print_json(options, {{"image", options.output}, {"version", std::move(json)}});
     } else if (!options.quiet) {
-        fmt::print("{}: {} of {} blocks, {}\n", printable(options.output), about.changed,
-                   about.blocks(), size_text(done.size));
+        cryo::print("{}: {} of {} blocks, {}\n", printable(options.output), about.changed,
+                    about.blocks(), size_text(done.size));
     }
     return {};
 }
@@ -121,8 +122,8 @@ Result<void> apply(const Options &options)
     if (options.json)
         print_json(options, {{"restored", json_of(about)}, {"file", options.output}});
     else
-        fmt::print("{}: {} of {}\n", printable(options.output), size_text(about.size),
-                   printable(about.name));
+        cryo::print("{}: {} of {}\n", printable(options.output), size_text(about.size),
+                    printable(about.name));
     return {};
 }
 

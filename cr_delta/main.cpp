@@ -39,7 +39,7 @@ Result<void> run(const Options &options)
 
 } // namespace cryo::delta
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     using namespace cryo;
     using namespace cryo::delta;
@@ -54,4 +54,9 @@ int main(int argc, char **argv)
     if (!cli::Output::finish())
         return cli::fail(kCommand, Error(EIO, "standard output: cannot be written"));
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    return cryo::cli::whole("cr_delta", [&] { return run(argc, argv); });
 }

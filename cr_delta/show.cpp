@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a person and a program see of versions.
+#include "base/print.hpp"
 #include "verbs.hpp"
 
 namespace cryo::delta {
@@ -141,7 +142,7 @@ void print_json(const Options &, Json json)
     Json out{{"json_version", 1}};
     out.update(json);
     // Names of files may be any bytes: what is no UTF-8 is replaced, as JSON cannot hold it.
-    fmt::print("{}\n", out.dump(2, ' ', true, Json::error_handler_t::replace));
+    cryo::print("{}\n", out.dump(2, ' ', true, Json::error_handler_t::replace));
 }
 
 Result<void> list(const Options &options)

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/print.hpp"
 #include "views.hpp"
 
 namespace cryo::inspect {
@@ -308,10 +309,10 @@ Result<void> extract(const Input &input, const Options &options)
         return ok;
     }
     if (selection->memory && *absent)
-        fmt::print(stderr,
-                   "{}: {}: {} are not in the image, because the program never touched them or a "
-                   "mapped file has them; they were written as zeros\n",
-                   kCommand, options.extract, size_text(*absent));
+        cryo::print(stderr,
+                    "{}: {}: {} are not in the image, because the program never touched them or a "
+                    "mapped file has them; they were written as zeros\n",
+                    kCommand, options.extract, size_text(*absent));
     return {};
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/print.hpp"
 #include "fields.hpp"
 #include "views.hpp"
 
@@ -165,7 +166,7 @@ Json source_json(const Source &source)
 void print_json(const Json &json)
 {
     // Names of files may be any bytes: what is no UTF-8 is replaced, as JSON cannot hold it.
-    fmt::print("{}\n", json.dump(2, ' ', true, Json::error_handler_t::replace));
+    cryo::print("{}\n", json.dump(2, ' ', true, Json::error_handler_t::replace));
 }
 
 int show_json(const std::vector<Source> &sources)

@@ -3,6 +3,8 @@
 #include <csignal>
 #include <cstdio>
 
+#include "base/print.hpp"
+#include "cli/command.hpp"
 #include "views.hpp"
 
 namespace cryo::inspect {
@@ -10,11 +12,11 @@ namespace cryo::inspect {
 void complain(const Error &error, const std::string &path)
 {
     fflush(stdout);
-    fmt::print(stderr, "{}: {}\n", kCommand, printable(error.text()));
+    cryo::print(stderr, "{}: {}\n", kCommand, printable(error.text()));
     if (error.code() != EBADMSG)
         return;
     if (std::string more = diagnose(path); !more.empty())
-        fmt::print(stderr, "{}: {}: {}\n", kCommand, printable(path), more);
+        cryo::print(stderr, "{}: {}: {}\n", kCommand, printable(path), more);
 }
 
 namespace {
@@ -88,7 +90,7 @@ int run(const Options &options)
 
 } // namespace cryo::inspect
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     using namespace cryo::inspect;
     signal(SIGPIPE, SIG_DFL); // "cr_inspect … | head" ends quietly
@@ -97,8 +99,13 @@ int main(int argc, char **argv)
         return *done;
     int code = run(options);
     if (!Output::finish()) {
-        fmt::print(stderr, "{}: standard output: cannot be written\n", kCommand);
+        cryo::print(stderr, "{}: standard output: cannot be written\n", kCommand);
         return kDamaged;
     }
     return code;
+}
+
+int main(int argc, char **argv)
+{
+    return cryo::cli::whole("cr_inspect", [&] { return run(argc, argv); });
 }

@@ -9,6 +9,7 @@
 #include "keeper/launch.hpp"
 #include "options.hpp"
 #include "pid_namespace.hpp"
+#include "sys/own_variable.hpp"
 
 #include <cerrno>
 #include <cstdlib>
@@ -218,7 +219,7 @@ int Command::run(Inside &inside)
 
 } // namespace
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     // What is read of an image comes and goes in pieces of some hundred KiB. malloc() would give
     // each back to the kernel, and get the next page by page: a third of a lazy restart's time.
@@ -239,9 +240,15 @@ int main(int argc, char **argv)
         return usage ? options.hooks.failed(0, cryo::cli::usage_exit)
                      : options.hooks.failed(good.error().code(), code);
     }
-    if (const char *accepted = getenv(accepted_variable); inside && accepted != nullptr)
+    if (const char *accepted = cryo::sys::own_variable(accepted_variable);
+        inside && accepted != nullptr)
         options.request.trust->accept(accepted);
     unsetenv(accepted_variable);
     Command command(options, argv);
     return inside ? command.run(*inside) : command.run();
+}
+
+int main(int argc, char **argv)
+{
+    return cryo::cli::whole("cr_restart", [&] { return run(argc, argv); });
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cr_run: starts a program so that it can be saved.
+#include "base/print.hpp"
 #include "baseline.hpp"
 #include "cli/command.hpp"
 #include "cli/place.hpp"
@@ -36,7 +37,7 @@ void warn_if_setuid(const std::string &program)
 std::optional<int> keep(cryo::keeper::Settings &settings, bool omit, pid_t pid)
 {
     if (omit) {
-        fmt::print(stderr, "cr_run: --interval and --omit exclude each other\n");
+        cryo::print(stderr, "cr_run: --interval and --omit exclude each other\n");
         return cryo::cli::usage_exit;
     }
     cryo::Result<void> good = cryo::keeper::complete(settings, fmt::format("context.{}.d", pid));
@@ -79,7 +80,7 @@ pid_t join_job()
 
 } // namespace
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     CLI::App app("Starts a program under Cryo, so that cr_checkpoint can save it.", "cr_run");
     app.prefix_command();
@@ -110,7 +111,7 @@ int main(int argc, char **argv)
     if (!words.empty() && words.front() == "--")
         words.erase(words.begin());
     if (words.empty()) {
-        fmt::print(stderr, "cr_run: no program is named; try cr_run --help\n");
+        cryo::print(stderr, "cr_run: no program is named; try cr_run --help\n");
         return cryo::cli::usage_exit;
     }
 
@@ -160,4 +161,9 @@ int main(int argc, char **argv)
     const int error = errno;
     cryo::cli::say("cr_run", words.front() + ": " + strerror(error));
     return error == ENOENT ? 127 : 126; // as a shell says it
+}
+
+int main(int argc, char **argv)
+{
+    return cryo::cli::whole("cr_run", [&] { return run(argc, argv); });
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ompi-checkpoint, mpi-checkpoint: saves a running MPI job into a global snapshot.
+#include "base/print.hpp"
 #include "cli/command.hpp"
 #include "cli/file_options.hpp"
 #include "cli/number.hpp"
@@ -73,7 +74,7 @@ class Progress
     {
         const std::string type = message.value("type", "");
         if (options_.as_json)
-            fmt::print("{}\n", message.dump(-1, ' ', true, json::error_handler_t::replace));
+            cryo::print("{}\n", message.dump(-1, ' ', true, json::error_handler_t::replace));
         else if (type == "state")
             state(message.value("state", ""));
         else if (type == "missing")
@@ -91,7 +92,7 @@ class Progress
             char at[16] = {};
             tm local = {};
             strftime(at, sizeof(at), "%H:%M:%S", localtime_r(&now, &local));
-            fmt::print("[{}] {}\n", at, printable(name));
+            cryo::print("[{}] {}\n", at, printable(name));
         } else {
             show(name);
         }
@@ -104,7 +105,7 @@ class Progress
                                       ? ""
                                       : fmt::format(" (node {})", message.value("node", ""))));
         if (options_.status || options_.verbose > 0)
-            fmt::print("    not there yet: {}\n", text);
+            cryo::print("    not there yet: {}\n", text);
         else
             show(fmt::format("waiting: {}", text));
     }
@@ -114,7 +115,7 @@ class Progress
             fmt::format("{} of {} ranks frozen, {} images written", message.value("cut", 0),
                         message.value("of", 0), message.value("done", 0));
         if (options_.verbose > 0)
-            fmt::print("    {}\n", text);
+            cryo::print("    {}\n", text);
         else
             show(text);
     }
@@ -123,13 +124,13 @@ class Progress
         if (!line_)
             return;
         shown_ = true;
-        fmt::print(stderr, "\r{}: {}\033[K", command, printable(text));
+        cryo::print(stderr, "\r{}: {}\033[K", command, printable(text));
         fflush(stderr);
     }
     void clear()
     {
         if (shown_)
-            fmt::print(stderr, "\r\033[K");
+            cryo::print(stderr, "\r\033[K");
         shown_ = false;
     }
 
@@ -156,7 +157,8 @@ int list(const Options &options)
         const Result<SnapshotStore> store = SnapshotStore::open(fmt::format("{}/{}", base, name));
         if (!store) {
             if (store.error().code() != ENOENT)
-                fmt::print(stderr, "{}: {}\n", command, cryo::cli::printable(store.error().text()));
+                cryo::print(stderr, "{}: {}\n", command,
+                            cryo::cli::printable(store.error().text()));
             continue;
         }
         for (const auto &[seq, snapshot] : store->snapshots()) {
@@ -168,13 +170,13 @@ int list(const Options &options)
                            {"bytes", snapshot.bytes()},
                            {"completed", snapshot.completed}});
             if (!options.as_json)
-                fmt::print("Snapshot Ref.: {:3} {}  {} ranks, {}, {}\n", seq, printable(name),
-                           snapshot.images.size(), cryo::cli::size_text(snapshot.bytes()),
-                           printable(snapshot.completed));
+                cryo::print("Snapshot Ref.: {:3} {}  {} ranks, {}, {}\n", seq, printable(name),
+                            snapshot.images.size(), cryo::cli::size_text(snapshot.bytes()),
+                            printable(snapshot.completed));
         }
     }
     if (options.as_json)
-        fmt::print("{}\n", all.dump(-1, ' ', true, json::error_handler_t::replace));
+        cryo::print("{}\n", all.dump(-1, ' ', true, json::error_handler_t::replace));
     return 0;
 }
 
@@ -225,19 +227,19 @@ json request(const Options &options)
 void print_end(const Options &options, const json &end)
 {
     if (options.as_json) {
-        fmt::print("{}\n", end.dump(-1, ' ', true, json::error_handler_t::replace));
+        cryo::print("{}\n", end.dump(-1, ' ', true, json::error_handler_t::replace));
         return;
     }
     for (const json &notice : end.value("notices", json::array()))
         cryo::cli::say(command, notice.get<std::string>());
-    fmt::print("Snapshot Ref.: {:3} {}\n", end.value("seq", 0),
-               printable(end.value("reference", "")));
+    cryo::print("Snapshot Ref.: {:3} {}\n", end.value("seq", 0),
+                printable(end.value("reference", "")));
     if (options.verbose > 0)
-        fmt::print("{}: {} ranks, {}; stood still for at most {}, done in {:.3f} s\n",
-                   printable(end.value("path", "")), end.value("ranks", 0),
-                   cryo::cli::size_text(end.value("bytes", uint64_t(0))),
-                   cryo::cli::duration_text(end.value("longest_stop_ns", uint64_t(0))),
-                   end.value("seconds", 0.0));
+        cryo::print("{}: {} ranks, {}; stood still for at most {}, done in {:.3f} s\n",
+                    printable(end.value("path", "")), end.value("ranks", 0),
+                    cryo::cli::size_text(end.value("bytes", uint64_t(0))),
+                    cryo::cli::duration_text(end.value("longest_stop_ns", uint64_t(0))),
+                    end.value("seconds", 0.0));
 }
 
 // The first ^C calls the checkpoint off, and waits for that; the second one ends us.
@@ -277,7 +279,7 @@ int run(Options &options)
         return list(options);
     const int pid = options.pid != 0 ? options.pid : options.hnp_pid;
     if (pid == 0) {
-        fmt::print(stderr, "{}: the PID of mpirun is missing; try {} --help\n", command, command);
+        cryo::print(stderr, "{}: the PID of mpirun is missing; try {} --help\n", command, command);
         return cryo::cli::usage_exit;
     }
     Result<Client> job = Client::to(pid);
@@ -311,7 +313,7 @@ int run(Options &options)
 
 } // namespace
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     CLI::App app("Saves a running MPI job, which was started as `cr_run mpirun ...`.", command);
     Options options;
@@ -373,4 +375,9 @@ int main(int argc, char **argv)
         return cryo::cli::usage_exit;
     }
     return run(options);
+}
+
+int main(int argc, char **argv)
+{
+    return cryo::cli::whole("ompi-checkpoint", [&] { return run(argc, argv); });
 }

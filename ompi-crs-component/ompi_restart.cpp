@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ompi-restart, mpi-restart: brings an MPI job back from a global snapshot, under a fresh mpirun.
+#include "base/print.hpp"
 #include "cli/command.hpp"
 #include "cli/text.hpp"
 #include "coord/job.hpp"
@@ -83,15 +84,15 @@ int info(const SnapshotStore &store, const Options &options)
         std::string words;
         for (const std::string &word : snapshot.command)
             words += " " + word;
-        fmt::print("Seq. {}: {} ranks, {}, {}\n   {}\n", seq, snapshot.images.size(),
-                   cryo::cli::size_text(snapshot.bytes()), printable(snapshot.completed),
-                   printable(words));
+        cryo::print("Seq. {}: {} ranks, {}, {}\n   {}\n", seq, snapshot.images.size(),
+                    cryo::cli::size_text(snapshot.bytes()), printable(snapshot.completed),
+                    printable(words));
         for (const auto &image : snapshot.images)
-            fmt::print("    rank {:4}  pid {:7}  {}  {}\n", image.rank, image.pid,
-                       cryo::cli::size_text(image.bytes), printable(image.node));
+            cryo::print("    rank {:4}  pid {:7}  {}  {}\n", image.rank, image.pid,
+                        cryo::cli::size_text(image.bytes), printable(image.node));
     }
     if (options.as_json)
-        fmt::print("{}\n", all.dump(-1, ' ', true, json::error_handler_t::replace));
+        cryo::print("{}\n", all.dump(-1, ' ', true, json::error_handler_t::replace));
     return 0;
 }
 
@@ -264,12 +265,12 @@ int start(const SnapshotStore &store, const Snapshot &snapshot, Options &options
         const Result<std::string> file = write_appfile(store, snapshot, options);
         if (!file)
             return cryo::cli::fail(command, file.error());
-        fmt::print("{}\n", printable(*file));
+        cryo::print("{}\n", printable(*file));
         return 0;
     }
     if (options.showme) {
-        fmt::print("{}\n", printable(fmt::format(
-                               "{}", fmt::join(mpirun_words(store, snapshot, options), " "))));
+        cryo::print("{}\n", printable(fmt::format(
+                                "{}", fmt::join(mpirun_words(store, snapshot, options), " "))));
         return 0;
     }
     if (options.fork) {
@@ -277,7 +278,7 @@ int start(const SnapshotStore &store, const Snapshot &snapshot, Options &options
         if (child < 0)
             return cryo::cli::fail(command, Error::from_errno("fork", errno));
         if (child > 0) {
-            fmt::print("{}\n", child);
+            cryo::print("{}\n", child);
             return 0;
         }
     }
@@ -298,7 +299,7 @@ int start(const SnapshotStore &store, const Snapshot &snapshot, Options &options
 
 } // namespace
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     CLI::App app("Brings an MPI job back from a global snapshot.", command);
     Options options;
@@ -356,4 +357,9 @@ int main(int argc, char **argv)
                               : fmt::format("{}: has no finished snapshot {}; --info lists them",
                                             store->path(), options.seq)));
     return start(*store, *snapshot, options);
+}
+
+int main(int argc, char **argv)
+{
+    return cryo::cli::whole("ompi-restart", [&] { return run(argc, argv); });
 }

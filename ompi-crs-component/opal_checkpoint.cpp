@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // opal-checkpoint: saves one process into a local snapshot, as opal-restart reads it.
 #include "backend/backend.hpp"
+#include "base/print.hpp"
 #include "base/printable.hpp"
 #include "cli/command.hpp"
 #include "cli/number.hpp"
@@ -80,7 +81,7 @@ Result<void> save(int pid, const std::string &where, const std::string &name, bo
 
 } // namespace
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     CLI::App app("Saves a process that runs under cr_run into a local snapshot.", command);
     int pid = 0;
@@ -104,6 +105,11 @@ int main(int argc, char **argv)
     if (const Result<void> saved = save(pid, where, name, terminate); !saved)
         return cryo::cli::fail(command, saved.error());
     if (!quiet)
-        fmt::print("Local Snapshot Reference = {}\n", cryo::printable(name));
+        cryo::print("Local Snapshot Reference = {}\n", cryo::printable(name));
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    return cryo::cli::whole("opal-checkpoint", [&] { return run(argc, argv); });
 }

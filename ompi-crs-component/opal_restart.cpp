@@ -71,7 +71,7 @@ void start_daemon()
 
 } // namespace
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     CLI::App app("Brings one rank of an MPI job back; ompi-restart uses it.", command);
     std::string location;
@@ -130,4 +130,9 @@ int main(int argc, char **argv)
     arguments.insert(arguments.end(), {file->c_str(), nullptr});
     execv(restart.c_str(), const_cast<char *const *>(arguments.data())); // NOLINT: execv's type
     return cryo::cli::fail(command, Error::from_errno(restart, errno));
+}
+
+int main(int argc, char **argv)
+{
+    return cryo::cli::whole("opal-restart", [&] { return run(argc, argv); });
 }

@@ -57,6 +57,9 @@ prepare_for_tests() {
         step "building the module for kernel $kernel" "$log/module-$kernel.log" \
             "$CRYO_TOP/scripts/vm" build --kernel "$kernel"
     done < <(printf '%s\n' ${kernels[@]+"${kernels[@]}"} | awk '!seen[$0]++')
+    if selected '^kunit[.]'; then
+        step "building the kernel for KUnit" "$log/kunit.log" "$CRYO_TOP/scripts/kunit" --build
+    fi
     if selected '^mpi[.]openmpi5'; then
         # Without it the tests that need it are skipped.
         (step "preparing Open MPI 5.0" "$log/openmpi5.log" "$CRYO_TOP/scripts/vm" tree trixie-openmpi)

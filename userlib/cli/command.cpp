@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/command.hpp"
+#include "base/print.hpp"
 
 #include "base/printable.hpp"
 #include "cli/requester.hpp"
 
 #include <algorithm>
 #include <cerrno>
+#include <exception>
 #include <fmt/format.h>
+#include <new>
 #include <sstream>
 
 namespace cryo::cli {
@@ -40,9 +43,9 @@ std::optional<int> parse(CLI::App &app, std::vector<std::string> words)
         std::ostringstream said;
         std::ostringstream wrong;
         const int code = app.exit(error, said, wrong);
-        fmt::print("{}", said.str());
+        cryo::print("{}", said.str());
         if (code != 0)
-            fmt::print(stderr, "{}", wrong_usage(error, wrong.str()));
+            cryo::print(stderr, "{}", wrong_usage(error, wrong.str()));
         if (code != 0)
             tell_requester(EINVAL, 0);
         return code == 0 ? 0 : usage_exit;
@@ -54,7 +57,7 @@ int fail(std::string_view command, const Error &error, int value)
 {
     const std::string line = fmt::format("{}: {}", command, printable_message(error.text()));
     if (!log_for_requester(line))
-        fmt::print(stderr, "{}\n", line);
+        cryo::print(stderr, "{}\n", line);
     tell_requester(error.code() != 0 ? error.code() : EIO, value);
     const int code = error.code() & 0xff;
     return code == 0 ? 1 : code;
@@ -62,7 +65,23 @@ int fail(std::string_view command, const Error &error, int value)
 
 void say(std::string_view command, std::string_view text)
 {
-    fmt::print(stderr, "{}: {}\n", command, printable_message(text));
+    cryo::print(stderr, "{}: {}\n", command, printable_message(text));
+}
+
+int whole(std::string_view command, const std::function<int()> &run)
+{
+    int code = 0;
+    try {
+        code = run();
+    } catch (const std::bad_alloc &) {
+        return fail(command, Error(ENOMEM, "there is not enough memory"));
+    } catch (const std::exception &error) {
+        return fail(command, Error(EIO, error.what()));
+    }
+    // EBADF: it was closed when we began.
+    if ((fflush(stdout) != 0 || ferror(stdout) != 0) && errno != EBADF && code == 0)
+        return fail(command, Error(EIO, "standard output: cannot be written"));
+    return code;
 }
 
 } // namespace cryo::cli

@@ -13,6 +13,7 @@
 #include "base/result.hpp"
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <optional>
 
 namespace cryo::cli {
@@ -30,5 +31,13 @@ void say(std::string_view command, std::string_view text);
 // Says what went wrong, also to a program that asked through libcr (requester.hpp), which gets
 // `value`, too; returns the exit code.
 int fail(std::string_view command, const Error &error, int value = 0);
+
+// What main() does: no exception leaves it, and what standard output did not take is an error.
+//
+//     int main(int argc, char **argv)
+//     {
+//         return cryo::cli::whole("cr_delta", [&] { return run(argc, argv); });
+//     }
+int whole(std::string_view command, const std::function<int()> &run);
 
 } // namespace cryo::cli

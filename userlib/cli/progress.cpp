@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/progress.hpp"
+#include "base/print.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -32,7 +33,7 @@ ProgressLine::ProgressLine(std::string what, bool wanted)
 ProgressLine::~ProgressLine()
 {
     if (shown_)
-        fmt::print(stderr, "\r\033[K");
+        cryo::print(stderr, "\r\033[K");
 }
 
 std::function<void(uint64_t, uint64_t)> ProgressLine::reporter()
@@ -57,9 +58,9 @@ void ProgressLine::show(uint64_t done, uint64_t total)
         rate != 0 ? duration_text(uint64_t(double(left) / double(rate) * 1e9)) : "?";
     constexpr size_t kWidth = 20;
     const auto full = size_t(part * kWidth);
-    fmt::print(stderr, "\r{}: [{}{}] {:.0f} %, {} of {}, {}/s, {} left\033[K", printable(what_),
-               std::string(full, '#'), std::string(kWidth - full, ' '), 100.0 * part,
-               size_text(done), size_text(total), size_text(rate), wait);
+    cryo::print(stderr, "\r{}: [{}{}] {:.0f} %, {} of {}, {}/s, {} left\033[K", printable(what_),
+                std::string(full, '#'), std::string(kWidth - full, ' '), 100.0 * part,
+                size_text(done), size_text(total), size_text(rate), wait);
     fflush(stderr);
 }
 

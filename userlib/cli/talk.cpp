@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/talk.hpp"
+#include "base/print.hpp"
 
 #include "cli/command.hpp"
 #include "cli/text.hpp"
@@ -92,7 +93,7 @@ void Talk::notices(const std::vector<std::string> &list)
 // Names may hold bytes that are no UTF-8, and characters that a terminal obeys.
 void Talk::print(const Json &object, FILE *to) const
 {
-    fmt::print(to, "{}\n", object.dump(-1, ' ', true, Json::error_handler_t::replace));
+    cryo::print(to, "{}\n", object.dump(-1, ' ', true, Json::error_handler_t::replace));
     fflush(to);
 }
 
@@ -104,7 +105,7 @@ void Talk::result(const std::string &sentence, Json object, FILE *to)
         object["notices"] = notices_;
         print(object, to);
     } else if (!quiet_) {
-        fmt::print(to, "{}\n", printable_message(sentence));
+        cryo::print(to, "{}\n", printable_message(sentence));
         fflush(to);
     }
 }

@@ -8,6 +8,8 @@
 //     out.print("{}", table.text(2));
 #pragma once
 
+#include "base/print.hpp"
+
 #include <cstdint>
 #include <fmt/format.h>
 #include <string>
@@ -40,7 +42,7 @@ class Output
     template <class... T>
     void print(fmt::format_string<T...> format, T &&...arguments) const
     {
-        fmt::print(format, std::forward<T>(arguments)...);
+        cryo::print(format, std::forward<T>(arguments)...);
     }
     std::string bold(std::string_view text) const { return paint("1", text); }
     std::string faint(std::string_view text) const { return paint("2", text); }
