@@ -33,12 +33,23 @@ bool equal(const std::string &a, const std::string &b)
     return difference == 0;
 }
 
+// Made by random_hex(16), and nothing else: a phrase must not end where the other end wants it to.
+bool is_random(const std::string &text)
+{
+    return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
 std::string field(std::string_view body, const char *name)
 {
     const json message = json::parse(body, nullptr, false);
     if (!message.is_object() || !message.contains(name) || !message[name].is_string())
         return {};
     return message[name];
+}
+
+void send(Channel &channel, const json &message)
+{
+    channel.send(FrameKind::json, message.dump());
 }
 
 void refuse(Channel &channel)
@@ -70,17 +81,17 @@ void expect_proof(const std::shared_ptr<Channel> &channel, const std::string &se
     Channel *at = channel.get();
     channel->on_frame = [at, secret, challenge, then](FrameKind, std::string_view body) {
         const std::string nonce = field(body, "nonce");
-        if (nonce.empty() ||
+        if (!is_random(nonce) ||
             !equal(field(body, "proof"), proof(secret, "connect", challenge, nonce))) {
             refuse(*at);
             return;
         }
-        at->send(json{{"proof", proof(secret, "accept", challenge, nonce)}});
+        send(*at, {{"proof", proof(secret, "accept", challenge, nonce)}});
         at->limit(most_body);
         at->on_frame = nullptr;
         then();
     };
-    channel->send(json{{"challenge", challenge}});
+    send(*channel, {{"challenge", challenge}});
 }
 
 void give_proof(const std::shared_ptr<Channel> &channel, const std::string &secret, Proven then)
@@ -90,11 +101,11 @@ void give_proof(const std::shared_ptr<Channel> &channel, const std::string &secr
     Channel *at = channel.get();
     channel->on_frame = [at, secret, nonce, then](FrameKind, std::string_view first) {
         const std::string challenge = field(first, "challenge");
-        if (challenge.empty()) {
+        if (!is_random(challenge)) {
             refuse(*at);
             return;
         }
-        at->send(json{{"nonce", nonce}, {"proof", proof(secret, "connect", challenge, nonce)}});
+        send(*at, {{"nonce", nonce}, {"proof", proof(secret, "connect", challenge, nonce)}});
         at->on_frame = [at, secret, nonce, challenge, then](FrameKind, std::string_view second) {
             if (!equal(field(second, "proof"), proof(secret, "accept", challenge, nonce))) {
                 refuse(*at);

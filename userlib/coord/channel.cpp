@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -103,6 +104,29 @@ bool Channel::read_all()
     }
 }
 
+void Channel::on_message(Speaker from, std::function<void(const Message &)> then)
+{
+    on_frame = [this, from, then = std::move(then)](FrameKind kind, std::string_view body) {
+        const Result<Message> message = unpack(from, body);
+        if (kind == FrameKind::json && message)
+            then(*message);
+        else
+            refuse();
+    };
+}
+
+void Channel::tell(FrameKind kind, std::string_view body)
+{
+    if (!on_frame)
+        return;
+    const auto told = on_frame; // which may replace itself
+    try {
+        told(kind, body);
+    } catch (const std::exception &) { // no memory, a file system that fails: not ours to die of
+        refuse();
+    }
+}
+
 bool Channel::take_frames()
 {
     while (in_.size() >= sizeof(FrameHeader)) {
@@ -114,12 +138,11 @@ bool Channel::take_frames()
             break;
         const std::string body = in_.substr(sizeof(header), header.length);
         in_.erase(0, sizeof(header) + header.length);
-        if (on_frame) {
-            const auto told = on_frame; // which may replace itself
-            told(header.kind, body);
-        }
+        tell(header.kind, body);
         if (!socket_)
             return true;
+        if (refused_)
+            return false;
     }
     return true;
 }

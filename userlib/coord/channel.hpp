@@ -7,16 +7,17 @@
 //     channel->on_end = [] { ... };          // once; the other end is gone
 //     channel->send(FrameKind::json, text);
 //
-// The callbacks may let go of the channel, also of the one they belong to.
+// The callbacks may let go of the channel, also of the one they belong to. What they throw, and
+// what they find to be no message, ends the connection it came by and nothing else.
 #pragma once
 
 #include "base/fd.hpp"
 #include "coord/frame.hpp"
 #include "coord/loop.hpp"
+#include "coord/message.hpp"
 
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
@@ -31,9 +32,12 @@ class Channel : public std::enable_shared_from_this<Channel>
     Channel &operator=(const Channel &) = delete;
 
     void send(FrameKind kind, std::string_view body);
-    void send(const nlohmann::json &message) { send(FrameKind::json, message.dump()); }
-    void close_when_sent(); // nothing more is read
-    void close();           // without telling
+    void send(const Message &message) { send(FrameKind::json, message.pack()); }
+    // Messages only, and only such as this speaker may send: else the connection ends.
+    void on_message(Speaker from, std::function<void(const Message &)> then);
+    void close_when_sent();            // nothing more is read
+    void close();                      // without telling
+    void refuse() { refused_ = true; } // in a callback: the connection ends, and on_end tells
     bool open() const { return bool(socket_); }
     int descriptor() const { return socket_.get(); }
     void limit(uint32_t body) { limit_ = body; } // of what a stranger may send
@@ -46,6 +50,7 @@ class Channel : public std::enable_shared_from_this<Channel>
     void ready(short events);
     bool read_all();
     bool take_frames();
+    void tell(FrameKind kind, std::string_view body);
     bool flush();
     void end();
 
@@ -54,6 +59,7 @@ class Channel : public std::enable_shared_from_this<Channel>
     std::string in_, out_;
     uint32_t limit_ = most_body;
     bool closing_ = false;
+    bool refused_ = false; // what came makes no sense
 };
 
 // The user id at the other end of a UNIX socket, and its process.

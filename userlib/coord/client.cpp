@@ -2,6 +2,7 @@
 #include "coord/client.hpp"
 
 #include "coord/frame.hpp"
+#include "coord/message.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -66,13 +67,15 @@ Result<json> Client::next()
         FrameHeader header;
         if (in_.size() >= sizeof(header)) {
             memcpy(&header, in_.data(), sizeof(header));
+            if (header.length > most_body)
+                return Error(EPROTO, "the job's daemon speaks another version's language");
             if (in_.size() - sizeof(header) >= header.length) {
                 const std::string body = in_.substr(sizeof(header), header.length);
                 in_.erase(0, sizeof(header) + header.length);
-                json message = json::parse(body, nullptr, false);
-                if (!message.is_object())
-                    return Error(EPROTO, "the job's daemon speaks another version's language");
-                return message;
+                Result<Message> message = unpack(Speaker::job, body);
+                if (!message)
+                    return message.error().within("the job's daemon");
+                return std::move(message->fields);
             }
         }
         char bytes[65536];

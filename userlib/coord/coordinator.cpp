@@ -41,7 +41,7 @@ std::string list_of(const std::vector<uint32_t> &ranks)
 
 Coordinator::Coordinator(Loop &loop, const Job &job, const std::string &node)
     : loop_(loop), job_(job),
-      local_(loop, job, node, [this](const json &message) { hear(0, message); })
+      local_(loop, job, node, [this](const Message &message) { hear(0, message); })
 {
     members_[0].name = node;
 }
@@ -63,17 +63,16 @@ Result<void> Coordinator::begin()
         return commands.error();
     commands_ = std::move(*commands);
     loop_.watch(commands_.get(), POLLIN, [this](short) { accept_command(); });
-    local_.on_join = [this](const std::shared_ptr<Channel> &channel, const json &first) {
+    local_.on_join = [this](const std::shared_ptr<Channel> &channel, const Message &first) {
         joined(channel, first);
     };
     local_.on_progress = [this] { look_at_tree(); };
     local_.on_state = [this](const bookmark::StateEntry &state) {
-        to_watchers(
-            {{"type", "missing"},
-             {"rank", state.rank},
-             {"node",
-              ranks_.count(state.rank) != 0 ? members_[ranks_[state.rank].member].name : ""},
-             {"text", bookmark::describe(state)}});
+        to_watchers(Message(Type::missing, {{"rank", state.rank},
+                                            {"node", ranks_.count(state.rank) != 0
+                                                         ? members_[ranks_[state.rank].member].name
+                                                         : ""},
+                                            {"text", bookmark::describe(state)}}));
     };
     local_.on_wanted = [this] { program_wants(); };
     return {};
@@ -81,21 +80,18 @@ Result<void> Coordinator::begin()
 
 // --------------------------------------------------------------------------- nodes and ranks
 
-void Coordinator::joined(const std::shared_ptr<Channel> &channel, const json &first)
+void Coordinator::joined(const std::shared_ptr<Channel> &channel, const Message &first)
 {
     const uint32_t number = next_member_++;
     Member &member = members_[number];
-    member.name = first.value("node", "");
-    member.addresses = first.value("addresses", std::vector<std::string>());
-    member.port = first.value("port", uint16_t(0));
+    member.name = first.fields.at("node");
+    member.addresses = first.fields.at("addresses").get<std::vector<std::string>>();
+    member.port = first.fields.at("port");
     member.channel = channel;
-    channel->on_frame = [this, number](FrameKind, std::string_view body) {
-        const json message = json::parse(body, nullptr, false);
-        if (message.is_object())
-            hear(number, message);
-    };
+    channel->on_message(Speaker::member,
+                        [this, number](const Message &message) { hear(number, message); });
     channel->on_end = [this, number] { member_gone(number); };
-    channel->send(json{{"type", "joined"}});
+    channel->send(Message(Type::joined));
 }
 
 void Coordinator::member_gone(uint32_t number)
@@ -115,57 +111,104 @@ void Coordinator::member_gone(uint32_t number)
     if (!ranks.empty())
         lost_ = fmt::format("the daemon of node {} has ended: its ranks ({}) cannot be reached",
                             name, list_of(ranks));
-    if (now_) {
-        if (now_->awaited.erase(number) != 0 && now_->stage == Stage::cancelling &&
-            now_->awaited.empty())
-            end_checkpoint();
-        else if (!ranks.empty())
-            give_up(lost_, ECONNRESET);
+    if (now_ && !ranks.empty())
+        give_up(lost_, ECONNRESET);
+    if (now_ && now_->awaited.erase(number) != 0 && now_->awaited.empty())
+        all_have_answered();
+    look_at_early();
+}
+
+void Coordinator::hear(uint32_t member, const Message &message)
+{
+    const json &fields = message.fields;
+    const bool of_now = now_ && fields.value("checkpoint", uint64_t(0)) == now_->number;
+    switch (message.type) {
+    case Type::rank:
+        rank_came(member, message);
+        break;
+    case Type::rank_gone:
+        rank_left(member, fields.at("rank"));
+        break;
+    case Type::placed:
+        if (fields.at("generation") == generation_)
+            members_[member].placed = true;
+        break;
+    case Type::unplaced:
+        members_[member].trouble = fields.at("error");
+        break;
+    case Type::prepared:
+        if (of_now)
+            prepared(member, message);
+        break;
+    case Type::cut:
+        if (of_now && speaks_for(member, fields.at("rank"))) {
+            now_->cut[fields.at("rank")] = true;
+            look_at_images();
+        }
+        break;
+    case Type::image:
+        if (of_now && speaks_for(member, fields.at("rank")))
+            image_came(message);
+        break;
+    case Type::idle:
+        if (of_now)
+            idle(member);
+        break;
+    default:
+        break;
     }
     look_at_early();
 }
 
-void Coordinator::hear(uint32_t member, const json &message)
+// A daemon says something only of the ranks that it had when the checkpoint began.
+bool Coordinator::speaks_for(uint32_t member, uint32_t rank)
 {
-    try {
-        const std::string type = message.at("type");
-        if (type == "rank")
-            rank_came(member, message);
-        else if (type == "rank_gone")
-            rank_left(member, message.at("rank"));
-        else if (type == "placed" && message.at("generation") == generation_)
-            members_[member].placed = true;
-        else if (type == "unplaced")
-            members_[member].trouble = message.at("error");
-        else if (type == "prepared")
-            prepared(member, message);
-        else if (type == "cut" && now_ && message.at("checkpoint") == now_->number)
-            now_->cut[message.at("rank")] = true, look_at_images();
-        else if (type == "image")
-            image_came(message);
-        else if (type == "idle" && now_ && message.at("checkpoint") == now_->number)
-            idle(member);
-        look_at_early();
-    } catch (const json::exception &) {
-        // A daemon of another version; what it meant to say is missed where it is waited for.
-        members_[member].trouble = "speaks another version's language";
-    }
+    const auto at = now_->ranks.find(rank);
+    if (at != now_->ranks.end() && at->second.member == member)
+        return true;
+    expel(member, fmt::format("speaks for rank {}, which is not its own", rank));
+    return false;
 }
 
-void Coordinator::rank_came(uint32_t member, const json &message)
+// It is no daemon of Cryo's, or a broken one.
+void Coordinator::expel(uint32_t member, const std::string &why)
 {
-    const std::string space = message.at("space");
+    const auto at = members_.find(member);
+    if (at == members_.end())
+        return;
+    fmt::print(stderr, "mpi-daemon: the daemon of node {} {}\n", at->second.name, why);
+    if (at->second.channel)
+        at->second.channel->refuse();
+}
+
+void Coordinator::rank_came(uint32_t member, const Message &message)
+{
+    const std::string space = message.fields.at("space");
+    const uint32_t rank = message.fields.at("rank");
+    const uint32_t ranks = message.fields.at("ranks");
     if (space != space_ && ranks_.empty()) { // the next mpirun of a script
         space_ = space;
         built_ = false;
         lost_.clear();
+        expected_ranks_ = ranks;
     }
-    expected_ranks_ = message.at("ranks");
     if (space != space_) {
         lost_ = "two MPI jobs run under it at once; start each mpirun under a cr_run of its own";
         return;
     }
-    ranks_[message.at("rank")] = {member, message.at("pid")};
+    if (ranks_.empty())
+        expected_ranks_ = ranks;
+    if (ranks != expected_ranks_ || rank >= ranks) {
+        expel(member,
+              fmt::format("has rank {} of {}, where there are {}", rank, ranks, expected_ranks_));
+        return;
+    }
+    const auto [at, is_new] = ranks_.try_emplace(rank, RankPlace{member, message.fields.at("pid")});
+    if (!is_new) {
+        expel(member, fmt::format("has rank {}, which node {} has", rank,
+                                  members_[at->second.member].name));
+        return;
+    }
     if (ranks_.size() == expected_ranks_ && !built_)
         build_tree();
 }
@@ -214,13 +257,14 @@ void Coordinator::build_tree()
         json runs = json::array();
         for (const bookmark::Routes::Run &run : tree.routes(d).runs)
             runs.push_back({run.first, run.last, run.child});
-        json message = {
-            {"type", "place"},   {"generation", generation_},   {"index", d},
-            {"parent", nullptr}, {"daemons", tree.children(d)}, {"ranks", tree.ranks(d)},
-            {"runs", runs}};
+        Message message(Type::place, {{"generation", generation_},
+                                      {"index", d},
+                                      {"daemons", tree.children(d)},
+                                      {"ranks", tree.ranks(d)},
+                                      {"runs", runs}});
         if (d != 0) {
             const uint32_t parent = members[tree.parent(d)];
-            message["parent"] = {
+            message.fields["parent"] = {
                 {"addresses", parent == 0 ? local_.tcp().addresses : members_[parent].addresses},
                 {"port", parent == 0 ? local_.tcp().port : members_[parent].port}};
         }
@@ -228,7 +272,7 @@ void Coordinator::build_tree()
     }
 }
 
-void Coordinator::tell(uint32_t member, const json &message)
+void Coordinator::tell(uint32_t member, const Message &message)
 {
     const auto at = members_.find(member);
     if (at == members_.end())
@@ -239,7 +283,7 @@ void Coordinator::tell(uint32_t member, const json &message)
         local_.command(message);
 }
 
-void Coordinator::tell_all(const json &message)
+void Coordinator::tell_all(const Message &message)
 {
     std::vector<uint32_t> all;
     for (const auto &[number, member] : members_)
@@ -312,42 +356,44 @@ void Coordinator::accept_command()
         forget_early(one);
     };
     channel->on_frame = [this, at](FrameKind, std::string_view body) {
-        const json message = json::parse(body, nullptr, false);
-        try {
-            command(at->shared_from_this(), message);
-        } catch (const json::exception &error) {
-            at->send(end_of(Error(EPROTO, error.what())));
-        }
+        const Result<Message> message = unpack(Speaker::command, body);
+        if (message)
+            command(at->shared_from_this(), *message);
+        else
+            at->send(end_of(message.error().within("the job's daemon")));
     };
 }
 
-void Coordinator::command(const std::shared_ptr<Channel> &channel, const json &message)
+void Coordinator::command(const std::shared_ptr<Channel> &channel, const Message &message)
 {
-    const std::string type = message.at("type");
-    if (type == "checkpoint") {
-        want(channel, message);
-    } else if (type == "status") {
+    switch (message.type) {
+    case Type::checkpoint:
+        want(channel, message.fields);
+        break;
+    case Type::status_wanted:
         channel->send(status());
-    } else if (type == "cancel") {
+        break;
+    case Type::call_off:
         if (forget_early(channel))
             channel->send(end_of(Error(ECANCELED, "it was called off")));
         else if (now_ && (now_->stage == Stage::preparing || now_->stage == Stage::pending ||
                           now_->stage == Stage::running))
             give_up("it was called off", ECANCELED);
-    } else if (type == "continue") {
-        tell_all({{"type", "continue"}});
+        break;
+    case Type::continue_wanted:
+        tell_all(Message(Type::go_on));
         // Answered when the ranks have gone on and said so.
         if (now_ && now_->stage == Stage::held)
             watchers_.insert(channel);
         else
-            channel->send(json{{"type", "end"}, {"ok", true}});
-    } else {
-        channel->send(
-            end_of(Error(EPROTO, fmt::format("the job's daemon does not know '{}'", type))));
+            channel->send(Message(Type::end, {{"ok", true}}));
+        break;
+    default:
+        break;
     }
 }
 
-json Coordinator::status() const
+Message Coordinator::status() const
 {
     json ranks = json::array();
     for (const auto &[number, place] : ranks_) {
@@ -357,15 +403,14 @@ json Coordinator::status() const
                          {"node", at != members_.end() ? at->second.name : ""}});
     }
     const Result<void> ready = complete();
-    return {{"type", "status"},
-            {"job", job_.id},
-            {"launcher", job_.launcher},
-            {"state", state_},
-            {"ranks", ranks},
-            {"expected", expected_ranks_},
-            {"ready", bool(ready)},
-            {"why", ready ? "" : ready.error().text()},
-            {"checkpoints", checkpoints_}};
+    return Message(Type::status, {{"job", job_.id},
+                                  {"launcher", job_.launcher},
+                                  {"state", state_},
+                                  {"ranks", ranks},
+                                  {"expected", expected_ranks_},
+                                  {"ready", bool(ready)},
+                                  {"why", ready ? "" : ready.error().text()},
+                                  {"checkpoints", checkpoints_}});
 }
 
 } // namespace cryo::coord

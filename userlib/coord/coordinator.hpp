@@ -20,7 +20,7 @@
 namespace cryo::coord {
 
 // What ends a command's conversation when it fails.
-nlohmann::json end_of(const Error &error);
+Message end_of(const Error &error);
 
 class Coordinator
 {
@@ -58,7 +58,8 @@ class Coordinator
         Stage stage = Stage::preparing;
         nlohmann::json request;
         std::optional<SnapshotWriter> writer;
-        std::set<uint32_t> awaited; // members: prepared, or idle
+        std::set<uint32_t> awaited;          // members: prepared, or idle
+        std::map<uint32_t, RankPlace> ranks; // as they were when it began
         std::map<uint32_t, SnapshotImage> images;
         std::map<uint32_t, bool> cut;
         std::vector<std::string> notices;
@@ -73,20 +74,22 @@ class Coordinator
     };
 
     // Nodes and ranks
-    void joined(const std::shared_ptr<Channel> &channel, const nlohmann::json &first);
+    void joined(const std::shared_ptr<Channel> &channel, const Message &first);
     void member_gone(uint32_t number);
-    void hear(uint32_t member, const nlohmann::json &message);
-    void rank_came(uint32_t member, const nlohmann::json &message);
+    void hear(uint32_t member, const Message &message);
+    bool speaks_for(uint32_t member, uint32_t rank);
+    void expel(uint32_t member, const std::string &why);
+    void rank_came(uint32_t member, const Message &message);
     void rank_left(uint32_t member, uint32_t rank);
     void build_tree();
-    void tell(uint32_t member, const nlohmann::json &message);
-    void tell_all(const nlohmann::json &message);
+    void tell(uint32_t member, const Message &message);
+    void tell_all(const Message &message);
     Result<void> complete() const; // all ranks are there, and the tree stands
 
     // Commands
     void accept_command();
-    void command(const std::shared_ptr<Channel> &channel, const nlohmann::json &message);
-    nlohmann::json status() const;
+    void command(const std::shared_ptr<Channel> &channel, const Message &message);
+    Message status() const;
 
     // Checkpoints
     void await_ranks(const std::shared_ptr<Channel> &channel, const nlohmann::json &request);
@@ -96,16 +99,17 @@ class Coordinator
     void program_wants();
     void begin_for_program();
     Result<void> begin_checkpoint(const nlohmann::json &request);
-    void prepared(uint32_t member, const nlohmann::json &message);
-    void image_came(const nlohmann::json &message);
+    void prepared(uint32_t member, const Message &message);
+    void all_have_answered();
+    void image_came(const Message &message);
     void look_at_tree();
     void look_at_images();
     void commit();
     void give_up(std::string error, int code);
     void idle(uint32_t member);
     void end_checkpoint();
-    void say(const char *state, nlohmann::json more = nlohmann::json::object());
-    void to_watchers(const nlohmann::json &message);
+    void say(const char *state);
+    void to_watchers(const Message &message);
     void tell_missing();
     void launcher_gone();
 

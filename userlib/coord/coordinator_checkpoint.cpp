@@ -37,24 +37,22 @@ std::vector<std::string> command_line(pid_t pid)
 
 Coordinator::Checkpoint::Checkpoint() = default;
 
-void Coordinator::to_watchers(const json &message)
+void Coordinator::to_watchers(const Message &message)
 {
     const auto all = watchers_; // one of them may go while it is told
     for (const std::shared_ptr<Channel> &one : all)
         one->send(message);
 }
 
-void Coordinator::say(const char *state, json more)
+void Coordinator::say(const char *state)
 {
     state_ = state;
-    more["type"] = "state";
-    more["state"] = state;
-    to_watchers(more);
+    to_watchers(Message(Type::state, {{"state", state}}));
 }
 
-json end_of(const Error &error)
+Message end_of(const Error &error)
 {
-    return {{"type", "end"}, {"ok", false}, {"code", error.code()}, {"error", error.text()}};
+    return Message(Type::end, {{"ok", false}, {"code", error.code()}, {"error", error.text()}});
 }
 
 // Ranks that start, or come back, are soon there; a program that is none of MPI never is.
@@ -94,7 +92,7 @@ void Coordinator::look_at_early()
     if (!ready && ready.error().code() == EAGAIN) {
         for (Early &one : early_) {
             if (one.told != ready.error().text())
-                one.channel->send(json{{"type", "missing"}, {"text", ready.error().text()}});
+                one.channel->send(Message(Type::missing, {{"text", ready.error().text()}}));
             one.told = ready.error().text();
         }
         return;
@@ -210,26 +208,35 @@ Result<void> Coordinator::begin_checkpoint(const json &request)
     options.fork = options.fork && after == "none"; // who stays where it is needs no copy
     for (const auto &[number, member] : members_)
         now_->awaited.insert(number);
-    const json prepare = {{"type", "prepare"},
-                          {"checkpoint", now_->number},
-                          {"directory", now_->writer->directory()},
-                          {"token", token},
-                          {"options", to_json(options)},
-                          {"hold", after != "none"}};
-    tell_all(prepare);
+    now_->ranks = ranks_;
+    tell_all(Message(Type::prepare, {{"checkpoint", now_->number},
+                                     {"directory", now_->writer->directory()},
+                                     {"token", token},
+                                     {"options", to_json(options)},
+                                     {"hold", after != "none"}}));
     return {};
 }
 
-void Coordinator::prepared(uint32_t member, const json &message)
+void Coordinator::prepared(uint32_t member, const Message &message)
 {
-    if (!now_ || now_->stage != Stage::preparing || message.at("checkpoint") != now_->number)
+    if (now_->stage != Stage::preparing)
         return;
-    if (message.contains("error")) {
-        give_up(message.at("error"), ENOENT);
+    if (message.fields.contains("error")) {
+        give_up(message.fields.at("error"), ENOENT);
         return;
     }
-    now_->awaited.erase(member);
-    if (!now_->awaited.empty())
+    if (now_->awaited.erase(member) != 0 && now_->awaited.empty())
+        all_have_answered();
+}
+
+// Those that were to be prepared, or to stop what they did.
+void Coordinator::all_have_answered()
+{
+    if (now_->stage == Stage::cancelling) {
+        end_checkpoint();
+        return;
+    }
+    if (now_->stage != Stage::preparing)
         return;
     now_->stage = Stage::pending;
     now_->asked = true;
@@ -248,31 +255,30 @@ void Coordinator::tell_missing()
     loop_.after(inquire_ms, [this, number = now_->number] {
         if (!now_ || now_->number != number || now_->stage != Stage::pending)
             return;
-        to_watchers({{"type", "waiting"}});
+        to_watchers(Message(Type::waiting));
         local_.node()->inquire();
         tell_missing();
     });
 }
 
-void Coordinator::image_came(const json &message)
+// From the daemon that has the rank. What the image is called, and who made it, is known here.
+void Coordinator::image_came(const Message &message)
 {
-    if (!now_ || message.at("checkpoint") != now_->number)
-        return;
-    const uint32_t rank = message.at("rank");
-    if (message.contains("error")) {
-        const auto at = ranks_.find(rank);
-        give_up(fmt::format("rank {}{}: {}", rank,
-                            at != ranks_.end()
-                                ? fmt::format(" on node {}", members_[at->second.member].name)
-                                : "",
-                            message.at("error").get<std::string>()),
-                message.value("code", EIO));
+    const json &fields = message.fields;
+    const uint32_t rank = fields.at("rank");
+    const RankPlace &place = now_->ranks.at(rank);
+    const auto member = members_.find(place.member);
+    const std::string node = member != members_.end() ? member->second.name : "";
+    if (fields.contains("error")) {
+        give_up(fmt::format("rank {} on node {}: {}", rank, node,
+                            fields.at("error").get<std::string>()),
+                fields.value("code", EIO));
         return;
     }
-    now_->images[rank] = {rank, message.at("pid"), message.at("node"), message.at("file"),
-                          message.at("bytes")};
-    now_->longest_stop = std::max(now_->longest_stop, message.value("stopped_ns", uint64_t(0)));
-    for (const json &notice : message.value("notices", json::array()))
+    now_->images[rank] = {rank, place.pid, node, image_name(place.pid),
+                          fields.value("bytes", uint64_t(0))};
+    now_->longest_stop = std::max(now_->longest_stop, fields.value("stopped_ns", uint64_t(0)));
+    for (const json &notice : fields.value("notices", json::array()))
         now_->notices.push_back(fmt::format("rank {}: {}", rank, notice.get<std::string>()));
     look_at_images();
 }
@@ -306,10 +312,9 @@ void Coordinator::look_at_images()
         now_->stage = Stage::running;
         say("running");
     }
-    to_watchers({{"type", "images"},
-                 {"done", now_->images.size()},
-                 {"cut", std::max(now_->cut.size(), now_->images.size())},
-                 {"of", expected_ranks_}});
+    to_watchers(Message(Type::images, {{"done", now_->images.size()},
+                                       {"cut", std::max(now_->cut.size(), now_->images.size())},
+                                       {"of", expected_ranks_}}));
     // Held ranks have their images, and have not been told so: the tree waits for them.
     const bool held = now_->request.value("after", "none") != "none";
     if (now_->images.size() == expected_ranks_ && (now_->agreed || held))
@@ -338,18 +343,18 @@ void Coordinator::commit()
     }
     const std::string after = now_->request.value("after", "none");
     const std::chrono::duration<double> took = Clock::now() - now_->begun;
-    tell_all({{"type", "finish"}, {"after", after}});
+    tell_all(Message(Type::finish, {{"after", after}}));
     say(after == "stop" ? "stopped" : "established");
-    to_watchers({{"type", "end"},
-                 {"ok", true},
-                 {"reference", std::filesystem::path(now_->writer->path()).filename()},
-                 {"path", now_->writer->path()},
-                 {"seq", now_->writer->seq()},
-                 {"ranks", expected_ranks_},
-                 {"bytes", bytes},
-                 {"seconds", took.count()},
-                 {"longest_stop_ns", now_->longest_stop},
-                 {"notices", now_->notices}});
+    to_watchers(
+        Message(Type::end, {{"ok", true},
+                            {"reference", std::filesystem::path(now_->writer->path()).filename()},
+                            {"path", now_->writer->path()},
+                            {"seq", now_->writer->seq()},
+                            {"ranks", expected_ranks_},
+                            {"bytes", bytes},
+                            {"seconds", took.count()},
+                            {"longest_stop_ns", now_->longest_stop},
+                            {"notices", now_->notices}}));
     watchers_.clear();
     if (after == "term")
         kill(job_.launcher, SIGTERM);
@@ -378,16 +383,14 @@ void Coordinator::give_up(std::string error, int code)
     if (now_->asked && local_.node() != nullptr &&
         local_.node()->outcome() == bookmark::Node::Outcome::working)
         local_.node()->abandon({.doing = bookmark::Doing::failed});
-    tell_all({{"type", "cancel"}, {"checkpoint", now_->number}});
+    tell_all(Message(Type::cancel, {{"checkpoint", now_->number}}));
 }
 
 void Coordinator::idle(uint32_t member)
 {
-    if (now_->stage != Stage::cancelling)
-        return;
-    now_->awaited.erase(member);
-    if (now_->awaited.empty())
-        end_checkpoint();
+    if (now_->stage == Stage::cancelling && now_->awaited.erase(member) != 0 &&
+        now_->awaited.empty())
+        all_have_answered();
 }
 
 void Coordinator::end_checkpoint()
@@ -405,7 +408,7 @@ void Coordinator::end_checkpoint()
         to_watchers(end_of(Error(over.code, over.error)));
     } else if (held) {
         state_ = "established";
-        to_watchers({{"type", "end"}, {"ok", true}}); // those that continued it
+        to_watchers(Message(Type::end, {{"ok", true}})); // those that continued it
     }
     watchers_.clear();
     if (ending_)

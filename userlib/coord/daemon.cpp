@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coord/daemon.hpp"
 
-#include "coord/auth.hpp"
 #include "coord/snapshot.hpp"
 
 #include <algorithm>
@@ -23,6 +22,13 @@ namespace {
 
 constexpr int64_t stranger_ms = 10'000;
 constexpr int64_t grace_ms = 2000; // for mpirun to end its ranks
+constexpr size_t most_space = 256; // of the launcher's name of the job
+
+bool is_printable(std::string_view text)
+{
+    return text.size() <= most_space &&
+           std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
+}
 
 } // namespace
 
@@ -92,12 +98,18 @@ void Daemon::accept_rank()
 void Daemon::greet_rank(const std::shared_ptr<Channel> &channel, std::string_view body)
 {
     Hello hello;
-    if (body.size() < sizeof(hello))
+    if (body.size() < sizeof(hello)) {
+        channel->refuse();
         return;
+    }
     memcpy(&hello, body.data(), sizeof(hello));
     std::string refused;
     if (hello.version != hello_version)
         refused = "the daemon of this node is of another version of Cryo";
+    else if (hello.rank >= hello.ranks || hello.ranks > most_ranks)
+        refused = fmt::format("there is no rank {} of {}", hello.rank, hello.ranks);
+    else if (!is_printable(body.substr(sizeof(hello))))
+        refused = "the launcher's name of the job is no text";
     else if (ranks_.count(hello.rank) != 0)
         refused = fmt::format("rank {} is there already: one job runs under one mpirun at a time",
                               hello.rank);
@@ -118,11 +130,10 @@ void Daemon::greet_rank(const std::shared_ptr<Channel> &channel, std::string_vie
     };
     channel->on_end = [this, number] { rank_ended(number); };
     channel->send(FrameKind::welcome, "");
-    report_({{"type", "rank"},
-             {"rank", number},
-             {"ranks", hello.ranks},
-             {"pid", rank.pid},
-             {"space", body.substr(sizeof(hello))}});
+    report_(Message(Type::rank, {{"rank", number},
+                                 {"ranks", hello.ranks},
+                                 {"pid", rank.pid},
+                                 {"space", body.substr(sizeof(hello))}}));
 }
 
 void Daemon::rank_frame(Rank &rank, FrameKind kind, std::string_view body)
@@ -148,12 +159,11 @@ void Daemon::rank_ended(uint32_t number)
         orphans_.insert_or_assign(number, std::move(at->second));
     ranks_.erase(at);
     if (was_saving)
-        report_({{"type", "image"},
-                 {"checkpoint", task_ ? task_->number : 0},
-                 {"rank", number},
-                 {"error", "it ended while its image was taken"},
-                 {"code", ESRCH}});
-    report_({{"type", "rank_gone"}, {"rank", number}});
+        report_(Message(Type::image, {{"checkpoint", task_ ? task_->number : 0},
+                                      {"rank", number},
+                                      {"error", "it ended while its image was taken"},
+                                      {"code", ESRCH}}));
+    report_(Message(Type::rank_gone, {{"rank", number}}));
     if (node_ && child)
         node_->lost_child(*child);
     progress();
@@ -183,11 +193,10 @@ void Daemon::fail_image(Rank &rank, const std::string &why, int code)
     answer(rank, false);
     const uint32_t number = rank.number;
     orphans_.erase(number);
-    report_({{"type", "image"},
-             {"checkpoint", task_ ? task_->number : 0},
-             {"rank", number},
-             {"error", why},
-             {"code", code}});
+    report_(Message(Type::image, {{"checkpoint", task_ ? task_->number : 0},
+                                  {"rank", number},
+                                  {"error", why},
+                                  {"code", code}}));
 }
 
 void Daemon::take_image(Rank &rank)
@@ -203,7 +212,6 @@ void Daemon::take_image(Rank &rank)
         fail_image(rank, fmt::format("{}: {}", directory, strerror(errno)), errno);
         return;
     }
-    const std::string file = image_name(rank.pid);
     const uint32_t number = rank.number;
     const auto cut = [this, number] {
         const auto at = ranks_.find(number);
@@ -211,17 +219,17 @@ void Daemon::take_image(Rank &rank)
             return;
         at->second.frozen = true;
         let_go_on(at->second);
-        report_({{"type", "cut"}, {"checkpoint", task_->number}, {"rank", number}});
+        report_(Message(Type::cut, {{"checkpoint", task_->number}, {"rank", number}}));
     };
     rank.imager = std::make_unique<Imager>(loop_);
     if (Result<void> begun = rank.imager->start(
-            rank.pid, directory + "/" + file, task_->options, cut,
-            [this, number, file](const Taken &taken) { image_ended(number, file, taken); });
+            rank.pid, directory + "/" + image_name(rank.pid), task_->options, cut,
+            [this, number](const Taken &taken) { image_ended(number, taken); });
         !begun)
         fail_image(rank, begun.error().text(), begun.error().code());
 }
 
-void Daemon::image_ended(uint32_t number, const std::string &file, const Taken &taken)
+void Daemon::image_ended(uint32_t number, const Taken &taken)
 {
     const auto orphan = orphans_.find(number);
     const auto at = orphan != orphans_.end() ? orphan : ranks_.find(number);
@@ -235,43 +243,40 @@ void Daemon::image_ended(uint32_t number, const std::string &file, const Taken &
     rank.imager.reset();
     if (at != orphan)
         let_go_on(rank);
-    report_({{"type", "image"},
-             {"checkpoint", task_->number},
-             {"rank", number},
-             {"pid", rank.pid},
-             {"node", name_},
-             {"file", file},
-             {"bytes", taken.bytes},
-             {"threads", taken.threads},
-             {"stopped_ns", taken.stopped_ns},
-             {"notices", taken.notices}});
+    report_(Message(Type::image, {{"checkpoint", task_->number},
+                                  {"rank", number},
+                                  {"bytes", taken.bytes},
+                                  {"threads", taken.threads},
+                                  {"stopped_ns", taken.stopped_ns},
+                                  {"notices", taken.notices}}));
     orphans_.erase(number);
 }
 
 // -------------------------------------------------------------------------------- checkpoints
 
-void Daemon::prepare(const json &message)
+void Daemon::prepare(const Message &message)
 {
     Task task;
-    task.number = message.at("checkpoint");
-    task.directory = message.at("directory");
-    task.options = image_options(message.at("options"));
-    task.hold = message.at("hold");
+    task.number = message.fields.at("checkpoint");
+    task.directory = message.fields.at("directory");
+    task.options = image_options(message.fields.at("options"));
+    task.hold = message.fields.at("hold");
     // Only who sees what the coordinator wrote there writes to the same place.
     std::ifstream in(task.directory + "/token");
     std::string token;
     std::getline(in, token);
-    json answer = {{"type", "prepared"}, {"checkpoint", task.number}};
-    if (token != message.at("token"))
-        answer["error"] = fmt::format("node {} does not see {}; name a directory that all nodes "
-                                      "share (--where)",
-                                      name_, task.directory);
+    Message answer(Type::prepared, {{"checkpoint", task.number}});
+    if (token != message.fields.at("token"))
+        answer.fields["error"] =
+            fmt::format("node {} does not see {}; name a directory that all nodes "
+                        "share (--where)",
+                        name_, task.directory);
     else
         task_ = std::move(task);
     report_(answer);
 }
 
-void Daemon::cancel(const json &message)
+void Daemon::cancel(const Message &message)
 {
     for (auto &[number, rank] : ranks_) {
         rank.imager.reset();
@@ -279,13 +284,13 @@ void Daemon::cancel(const json &message)
     }
     orphans_.clear();
     task_.reset();
-    report_({{"type", "idle"}, {"checkpoint", message.at("checkpoint")}});
+    report_(Message(Type::idle, {{"checkpoint", message.fields.at("checkpoint")}}));
 }
 
 // Every image is committed, or the snapshot is not: what ranks that were held do now.
-void Daemon::finish(const json &message)
+void Daemon::finish(const Message &message)
 {
-    const std::string after = message.at("after");
+    const std::string after = message.fields.at("after");
     for (auto &[number, rank] : ranks_) {
         if (after == "stop")
             kill(rank.pid, SIGSTOP);
@@ -302,195 +307,34 @@ void Daemon::finish(const json &message)
         });
 }
 
-void Daemon::command(const json &message)
+void Daemon::command(const Message &message)
 {
-    const std::string type = message.at("type");
-    if (type == "place")
+    switch (message.type) {
+    case Type::place:
         place(message);
-    else if (type == "prepare")
+        break;
+    case Type::prepare:
         prepare(message);
-    else if (type == "cancel")
+        break;
+    case Type::cancel:
         cancel(message);
-    else if (type == "finish")
+        break;
+    case Type::finish:
         finish(message);
-    else if (type == "continue")
+        break;
+    case Type::go_on:
         for (auto &[number, rank] : ranks_)
             kill(rank.pid, SIGCONT);
+        break;
+    default:
+        break;
+    }
 }
 
 void Daemon::progress() const
 {
     if (on_progress)
         on_progress();
-}
-
-// --------------------------------------------------------------------------------------- tree
-
-void Daemon::accept_daemon()
-{
-    Fd fd(accept4(tcp_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!fd)
-        return;
-    const std::shared_ptr<Channel> channel = Channel::make(loop_, std::move(fd));
-    meet(channel);
-    Channel *at = channel.get();
-    expect_proof(channel, job_.secret, [this, at] {
-        at->on_frame = [this, at](FrameKind, std::string_view body) {
-            const std::shared_ptr<Channel> one = at->shared_from_this();
-            strangers_.erase(one);
-            const json first = json::parse(body, nullptr, false);
-            if (first.is_object() && first.value("type", "") == "child")
-                attach_child(one, first);
-            else if (first.is_object() && first.value("type", "") == "join" && on_join)
-                on_join(one, first);
-            else
-                one->close();
-        };
-    });
-}
-
-void Daemon::attach_child(const std::shared_ptr<Channel> &channel, const json &first)
-{
-    const uint64_t generation = first.value("generation", uint64_t(0));
-    const uint32_t index = first.value("index", 0U);
-    const auto at = std::find(child_daemons_.begin(), child_daemons_.end(), index);
-    if (generation != generation_ || at == child_daemons_.end()) {
-        early_[{generation, index}] = channel;
-        return;
-    }
-    const auto child = static_cast<uint32_t>(at - child_daemons_.begin());
-    children_[child] = channel;
-    Channel *raw = channel.get();
-    channel->on_frame = [this, child, raw](FrameKind, std::string_view body) {
-        if (!node_ || children_.size() <= child || children_[child].get() != raw)
-            return;
-        const auto *bytes = reinterpret_cast<const uint8_t *>(body.data());
-        if (!node_->from_child(child, {bytes, body.size()}))
-            raw->close_when_sent();
-        progress();
-    };
-    channel->on_end = [this, child, raw] {
-        if (!node_ || children_.size() <= child || children_[child].get() != raw)
-            return;
-        node_->lost_child(child);
-        progress();
-    };
-    check_placed();
-}
-
-void Daemon::place(const json &message)
-{
-    generation_ = message.at("generation");
-    child_daemons_ = message.at("daemons").get<std::vector<uint32_t>>();
-    child_ranks_ = message.at("ranks").get<std::vector<uint32_t>>();
-    bookmark::Routes routes;
-    routes.children = static_cast<uint32_t>(child_daemons_.size() + child_ranks_.size());
-    for (uint32_t child = 0; child < routes.children; child++)
-        routes.is_rank.push_back(child >= child_daemons_.size());
-    for (const json &run : message.at("runs"))
-        routes.runs.push_back({run.at(0), run.at(1), run.at(2)});
-    const bool root = message.at("parent").is_null();
-    children_.assign(child_daemons_.size(), nullptr);
-    parent_.reset();
-    placed_ = false;
-    node_ = std::make_unique<bookmark::Node>(
-        bookmark::Node::Config{.routes = std::move(routes), .root = root},
-        static_cast<bookmark::Node::Output &>(*this));
-    for (auto &[number, rank] : ranks_)
-        rank.child.reset();
-    for (size_t i = 0; i < child_ranks_.size(); i++) {
-        const auto child = static_cast<uint32_t>(child_daemons_.size() + i);
-        if (const auto at = ranks_.find(child_ranks_[i]); at != ranks_.end())
-            at->second.child = child;
-        else
-            node_->lost_child(child);
-    }
-    has_parent_ = root;
-    const auto waiting = std::exchange(early_, {});
-    for (const auto &[where, channel] : waiting) {
-        if (where.first >= generation_)
-            attach_child(channel, {{"generation", where.first}, {"index", where.second}});
-    }
-    if (!root) {
-        json parent = message.at("parent");
-        parent["index"] = message.at("index");
-        connect_parent(parent);
-    }
-    check_placed();
-}
-
-void Daemon::connect_parent(const json &parent)
-{
-    Result<Fd> fd =
-        connect_tcp(parent.at("addresses").get<std::vector<std::string>>(), parent.at("port"));
-    if (!fd) {
-        report_({{"type", "unplaced"}, {"error", fd.error().text()}});
-        return;
-    }
-    parent_ = Channel::make(loop_, std::move(*fd));
-    parent_->on_end = [this] {
-        if (node_)
-            node_->lost_parent();
-    };
-    const json first = {
-        {"type", "child"}, {"generation", generation_}, {"index", parent.at("index")}};
-    give_proof(parent_, job_.secret, [this, first] {
-        parent_->on_frame = [this](FrameKind, std::string_view body) {
-            const auto *bytes = reinterpret_cast<const uint8_t *>(body.data());
-            if (node_ && !node_->from_parent({bytes, body.size()}))
-                node_->lost_parent();
-        };
-        parent_->send(first);
-        has_parent_ = true;
-        check_placed();
-    });
-}
-
-void Daemon::check_placed()
-{
-    if (placed_ || !has_parent_ || !node_)
-        return;
-    for (const std::shared_ptr<Channel> &child : children_) {
-        if (!child)
-            return;
-    }
-    placed_ = true;
-    report_({{"type", "placed"}, {"generation", generation_}});
-}
-
-void Daemon::to_child(uint32_t child, bookmark::Bytes message)
-{
-    const std::string_view body(reinterpret_cast<const char *>(message.data()), message.size());
-    if (child < children_.size()) {
-        if (children_[child])
-            children_[child]->send(FrameKind::bookmark, body);
-        return;
-    }
-    const size_t index = child - children_.size();
-    if (index >= child_ranks_.size())
-        return;
-    if (const auto at = ranks_.find(child_ranks_[index]);
-        at != ranks_.end() && at->second.child == child)
-        at->second.channel->send(FrameKind::bookmark, body);
-}
-
-void Daemon::to_parent(bookmark::Bytes message)
-{
-    if (parent_)
-        parent_->send(FrameKind::bookmark,
-                      {reinterpret_cast<const char *>(message.data()), message.size()});
-}
-
-void Daemon::state(const bookmark::StateEntry &state)
-{
-    if (on_state)
-        on_state(state);
-}
-
-void Daemon::wanted()
-{
-    if (on_wanted)
-        on_wanted();
 }
 
 } // namespace cryo::coord

@@ -4,9 +4,9 @@
 // what the job's first daemon says. The coordinator (coordinator.hpp) is the one that says it, and
 // sits beside the daemon of the first node.
 //
-//     Daemon daemon(loop, job, node, report);      // report(json): to the coordinator
+//     Daemon daemon(loop, job, node, report);      // report(message): to the coordinator
 //     daemon.listen_to_daemons();  daemon.listen_to_ranks();
-//     daemon.command(json);                        // from the coordinator
+//     daemon.command(message);                     // from the coordinator
 #pragma once
 
 #include "coord/channel.hpp"
@@ -25,7 +25,7 @@ namespace cryo::coord {
 class Daemon final : private bookmark::Node::Output
 {
   public:
-    using Report = std::function<void(const nlohmann::json &)>;
+    using Report = std::function<void(const Message &)>;
 
     Daemon(Loop &loop, Job job, std::string node, Report report);
     ~Daemon() override;
@@ -34,7 +34,7 @@ class Daemon final : private bookmark::Node::Output
     Result<void> listen_to_ranks(); // when what they say can be reported
     const Listening &tcp() const { return tcp_; }
     const std::string &name() const { return name_; }
-    void command(const nlohmann::json &message);
+    void command(const Message &message);
     bool busy() const { return !ranks_.empty() || !orphans_.empty(); }
     bool had_ranks() const { return had_ranks_; }
 
@@ -44,7 +44,7 @@ class Daemon final : private bookmark::Node::Output
     std::function<void()> on_wanted;
     std::function<void()> on_progress; // the tree has said something
     // A daemon of another node that has proven itself, and its first message.
-    std::function<void(std::shared_ptr<Channel>, const nlohmann::json &)> on_join;
+    std::function<void(std::shared_ptr<Channel>, const Message &)> on_join;
 
   private:
     struct Rank {
@@ -70,18 +70,19 @@ class Daemon final : private bookmark::Node::Output
     void rank_ended(uint32_t number);
     void take_image(Rank &rank);
     void let_go_on(Rank &rank);
-    void image_ended(uint32_t number, const std::string &file, const Taken &taken);
+    void image_ended(uint32_t number, const Taken &taken);
     void answer(Rank &rank, bool saved);
     void fail_image(Rank &rank, const std::string &why, int code);
 
     void accept_daemon();
-    void attach_child(const std::shared_ptr<Channel> &channel, const nlohmann::json &first);
-    void place(const nlohmann::json &message);
-    void connect_parent(const nlohmann::json &parent);
+    void introduced(const std::shared_ptr<Channel> &channel, const Message &first);
+    void attach_child(const std::shared_ptr<Channel> &channel, uint64_t generation, uint32_t index);
+    void place(const Message &message);
+    void connect_parent(const nlohmann::json &parent, uint32_t index);
     void check_placed();
-    void prepare(const nlohmann::json &message);
-    void cancel(const nlohmann::json &message);
-    void finish(const nlohmann::json &message);
+    void prepare(const Message &message);
+    void cancel(const Message &message);
+    void finish(const Message &message);
     void progress() const;
 
     void to_child(uint32_t child, bookmark::Bytes message) override;

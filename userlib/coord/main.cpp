@@ -31,7 +31,9 @@ using cryo::coord::Coordinator;
 using cryo::coord::Daemon;
 using cryo::coord::Job;
 using cryo::coord::Loop;
-using nlohmann::json;
+using cryo::coord::Message;
+using cryo::coord::Speaker;
+using cryo::coord::Type;
 
 constexpr int idle_ms = 60'000; // a daemon that no rank finds
 
@@ -110,14 +112,13 @@ std::shared_ptr<Channel> join(Loop &loop, const Job &job, Fd socket, const Daemo
     Channel *at = up.get();
     up->on_end = [&loop] { loop.stop(); };
     cryo::coord::give_proof(up, job.secret, [at, &loop, &daemon, &joined] {
-        at->send(json{{"type", "join"},
-                      {"node", daemon.name()},
-                      {"addresses", daemon.tcp().addresses},
-                      {"port", daemon.tcp().port}});
-        at->on_frame = [&loop, &joined](cryo::coord::FrameKind, std::string_view) {
+        at->send(Message(Type::join, {{"node", daemon.name()},
+                                      {"addresses", daemon.tcp().addresses},
+                                      {"port", daemon.tcp().port}}));
+        at->on_message(Speaker::coordinator, [&loop, &joined](const Message &) {
             joined = true;
             loop.stop();
-        };
+        });
     });
     return up;
 }
@@ -148,7 +149,7 @@ Result<void> node()
 
     Loop loop;
     std::shared_ptr<Channel> up;
-    Daemon daemon(loop, *job, name, [&up](const json &message) { up->send(message); });
+    Daemon daemon(loop, *job, name, [&up](const Message &message) { up->send(message); });
     if (Result<void> listening = daemon.listen_to_daemons(); !listening)
         return listening;
     bool joined = false;
@@ -160,14 +161,8 @@ Result<void> node()
         return listening;
     to_background();
     lock.reset();
-    up->on_frame = [&daemon](cryo::coord::FrameKind, std::string_view body) {
-        const json message = json::parse(body, nullptr, false);
-        try {
-            daemon.command(message);
-        } catch (const json::exception &error) {
-            fmt::print(stderr, "mpi-daemon: {}\n", error.what());
-        }
-    };
+    up->on_message(Speaker::coordinator,
+                   [&daemon](const Message &message) { daemon.command(message); });
     // Ranks that lose us take a checkpoint that is under way for abandoned.
     up->on_end = [&loop] { loop.stop(); };
     const std::function<void()> look = [&] {

@@ -39,6 +39,12 @@ def is_alive(pid):
         return False
 
 
+def variable(job, name):
+    """Of the launcher's environment."""
+    environment = Path(f"/proc/{job.pid}/environ").read_bytes().decode().split("\0")
+    return next(one for one in environment if one.startswith(name + "=")).split("=", 1)[1]
+
+
 def expected(rank, steps):
     """What an undisturbed rank prints."""
     total = rank

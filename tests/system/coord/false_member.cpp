@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// A member of a job that says what a test tells it to. It knows the secret (CRYO_JOB), proves it,
+// and then sends each line of its standard input as a message; what it hears it prints, line by
+// line.
+//
+//     false_member
+#include "coord/auth.hpp"
+#include "coord/job.hpp"
+#include "coord/net.hpp"
+
+#include <cstdio>
+#include <poll.h>
+#include <string>
+#include <unistd.h>
+
+using namespace cryo;
+using namespace cryo::coord;
+
+namespace {
+
+void say(std::string_view line)
+{
+    printf("%.*s\n", static_cast<int>(line.size()), line.data());
+    fflush(stdout);
+}
+
+void listen_to_test(Loop &loop, Channel &channel)
+{
+    static std::string text;
+    char bytes[65536];
+    const ssize_t n = read(STDIN_FILENO, bytes, sizeof(bytes));
+    if (n <= 0) {
+        loop.stop();
+        return;
+    }
+    text.append(bytes, static_cast<size_t>(n));
+    for (size_t at; (at = text.find('\n')) != std::string::npos; text.erase(0, at + 1))
+        channel.send(FrameKind::json, text.substr(0, at));
+}
+
+} // namespace
+
+int main()
+{
+    const Result<Job> job = job_from(own_variables());
+    if (!job)
+        return 2;
+    Result<Fd> socket = connect_tcp(job->addresses, job->port);
+    if (!socket) {
+        say("refused");
+        return 1;
+    }
+    Loop loop;
+    const std::shared_ptr<Channel> channel = Channel::make(loop, std::move(*socket));
+    channel->on_end = [&loop] {
+        say("ended");
+        loop.stop();
+    };
+    give_proof(channel, job->secret, [&] {
+        channel->on_frame = [](FrameKind, std::string_view body) { say(body); };
+        loop.watch(STDIN_FILENO, POLLIN, [&](short) { listen_to_test(loop, *channel); });
+        say("proven");
+    });
+    loop.run();
+    return 0;
+}

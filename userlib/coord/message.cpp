@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coord/message.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fmt/format.h>
+#include <span>
+
+namespace cryo::coord {
+
+namespace {
+
+using nlohmann::json;
+
+enum class Kind : uint8_t {
+    flag,
+    number,  // of at most `most`
+    real,    // seconds
+    text,    // of at most `most` bytes
+    name,    // of a file in a directory: text without '/', and neither "." nor ".."
+    path,    // a text that begins with '/'
+    numbers, // at most `most` of them
+    triples, // at most `most` times three numbers
+    texts,   // at most `most` of them, each of at most most_text bytes
+    words,   // as texts, none longer than most_word bytes
+    object,  // with the fields of `inside`
+    objects, // at most `most` of them
+};
+
+struct Field {
+    const char *name;
+    Kind kind;
+    uint64_t most = 0;
+    bool needed = true;
+    std::span<const Field> inside = {};
+};
+
+struct Form {
+    Type type;
+    Speaker from;
+    const char *name;
+    std::span<const Field> fields;
+};
+
+constexpr uint64_t most_text = 1U << 16;
+constexpr uint64_t most_path = 4096;
+constexpr uint64_t most_word = 256;
+constexpr uint64_t most_number = ~uint64_t(0);
+constexpr uint64_t most_index = ~uint32_t(0);
+constexpr uint64_t most_pid = 1U << 22;
+constexpr uint64_t most_errno = 4095;
+constexpr uint64_t most_notices = 1024;
+constexpr int most_depth = 8;
+
+constexpr bool optional = false;
+
+constexpr Field checkpoint_number = {"checkpoint", Kind::number, most_number};
+constexpr Field rank_number = {"rank", Kind::number, most_ranks - 1};
+constexpr Field generation = {"generation", Kind::number, most_number};
+constexpr Field addresses = {"addresses", Kind::words, 64};
+constexpr Field port = {"port", Kind::number, 65535};
+constexpr Field error = {"error", Kind::text, most_text, optional};
+constexpr Field error_code = {"code", Kind::number, most_errno, optional};
+
+constexpr Field join[] = {{"node", Kind::name, most_word}, addresses, port};
+constexpr Field child[] = {generation, {"index", Kind::number, most_index}};
+constexpr Field rank[] = {rank_number,
+                          {"ranks", Kind::number, most_ranks},
+                          {"pid", Kind::number, most_pid},
+                          {"space", Kind::text, most_word}};
+constexpr Field only_rank[] = {rank_number};
+constexpr Field only_generation[] = {generation};
+constexpr Field only_error[] = {{"error", Kind::text, most_text}};
+constexpr Field only_checkpoint[] = {checkpoint_number};
+constexpr Field prepared[] = {checkpoint_number, error};
+constexpr Field cut[] = {checkpoint_number, rank_number};
+constexpr Field image[] = {checkpoint_number,
+                           rank_number,
+                           error,
+                           error_code,
+                           {"bytes", Kind::number, most_number, optional},
+                           {"threads", Kind::number, most_number, optional},
+                           {"stopped_ns", Kind::number, most_number, optional},
+                           {"notices", Kind::texts, most_notices, optional}};
+
+constexpr Field parent[] = {addresses, port};
+constexpr Field place[] = {generation,
+                           {"index", Kind::number, most_index},
+                           {"parent", Kind::object, 0, optional, parent},
+                           {"daemons", Kind::numbers, most_ranks},
+                           {"ranks", Kind::numbers, most_ranks},
+                           {"runs", Kind::triples, most_ranks}};
+constexpr Field how_to_save[] = {{"fork", Kind::flag, 0, optional},
+                                 {"compress", Kind::text, most_word, optional},
+                                 {"backend", Kind::text, most_word, optional},
+                                 {"sync", Kind::flag, 0, optional},
+                                 {"save_exe", Kind::flag, 0, optional},
+                                 {"save_private", Kind::flag, 0, optional},
+                                 {"save_shared", Kind::flag, 0, optional}};
+constexpr Field prepare[] = {checkpoint_number,
+                             {"directory", Kind::path, most_path},
+                             {"token", Kind::text, most_word},
+                             {"options", Kind::object, 0, true, how_to_save},
+                             {"hold", Kind::flag}};
+constexpr Field finish[] = {{"after", Kind::text, most_word}};
+
+constexpr Field checkpoint[] = {{"directory", Kind::path, most_path},
+                                {"reference", Kind::name, most_word, optional},
+                                {"after", Kind::text, most_word, optional},
+                                {"keep", Kind::number, most_index, optional},
+                                {"patience", Kind::number, 1U << 30, optional},
+                                {"follow", Kind::flag, 0, optional},
+                                {"fork", Kind::flag, 0, optional},
+                                {"compress", Kind::text, most_word, optional},
+                                {"backend", Kind::text, most_word, optional},
+                                {"sync", Kind::flag, 0, optional},
+                                {"save_exe", Kind::flag, 0, optional},
+                                {"save_private", Kind::flag, 0, optional},
+                                {"save_shared", Kind::flag, 0, optional}};
+
+constexpr Field state[] = {{"state", Kind::text, most_word}};
+constexpr Field missing[] = {{"text", Kind::text, most_text},
+                             {"rank", Kind::number, most_index, optional},
+                             {"node", Kind::text, most_word, optional}};
+constexpr Field images[] = {{"done", Kind::number, most_ranks},
+                            {"cut", Kind::number, most_ranks},
+                            {"of", Kind::number, most_ranks}};
+constexpr Field rank_status[] = {
+    rank_number, {"pid", Kind::number, most_pid}, {"node", Kind::text, most_word}};
+constexpr Field status[] = {
+    {"job", Kind::text, most_word},         {"launcher", Kind::number, most_pid},
+    {"state", Kind::text, most_word},       {"ranks", Kind::objects, most_ranks, true, rank_status},
+    {"expected", Kind::number, most_ranks}, {"ready", Kind::flag},
+    {"why", Kind::text, most_text},         {"checkpoints", Kind::number, most_number}};
+constexpr Field end[] = {{"ok", Kind::flag},
+                         error,
+                         error_code,
+                         {"reference", Kind::name, most_word, optional},
+                         {"path", Kind::path, most_path, optional},
+                         {"seq", Kind::number, most_index, optional},
+                         {"ranks", Kind::number, most_ranks, optional},
+                         {"bytes", Kind::number, most_number, optional},
+                         {"seconds", Kind::real, 0, optional},
+                         {"longest_stop_ns", Kind::number, most_number, optional},
+                         {"notices", Kind::texts, most_ranks, optional}};
+
+constexpr Form forms[] = {
+    {Type::join, Speaker::newcomer, "join", join},
+    {Type::child, Speaker::newcomer, "child", child},
+    {Type::rank, Speaker::member, "rank", rank},
+    {Type::rank_gone, Speaker::member, "rank_gone", only_rank},
+    {Type::placed, Speaker::member, "placed", only_generation},
+    {Type::unplaced, Speaker::member, "unplaced", only_error},
+    {Type::prepared, Speaker::member, "prepared", prepared},
+    {Type::cut, Speaker::member, "cut", cut},
+    {Type::image, Speaker::member, "image", image},
+    {Type::idle, Speaker::member, "idle", only_checkpoint},
+    {Type::joined, Speaker::coordinator, "joined", {}},
+    {Type::place, Speaker::coordinator, "place", place},
+    {Type::prepare, Speaker::coordinator, "prepare", prepare},
+    {Type::cancel, Speaker::coordinator, "cancel", only_checkpoint},
+    {Type::finish, Speaker::coordinator, "finish", finish},
+    {Type::go_on, Speaker::coordinator, "continue", {}},
+    {Type::checkpoint, Speaker::command, "checkpoint", checkpoint},
+    {Type::status_wanted, Speaker::command, "status", {}},
+    {Type::call_off, Speaker::command, "cancel", {}},
+    {Type::continue_wanted, Speaker::command, "continue", {}},
+    {Type::state, Speaker::job, "state", state},
+    {Type::missing, Speaker::job, "missing", missing},
+    {Type::waiting, Speaker::job, "waiting", {}},
+    {Type::images, Speaker::job, "images", images},
+    {Type::status, Speaker::job, "status", status},
+    {Type::end, Speaker::job, "end", end},
+};
+
+const char *name_of(Type type)
+{
+    const auto *at = std::ranges::find(forms, type, &Form::type);
+    return at != std::end(forms) ? at->name : "";
+}
+
+bool number_up_to(const json &value, uint64_t most)
+{
+    return value.is_number_unsigned() && value.get<uint64_t>() <= most;
+}
+
+bool text_up_to(const json &value, uint64_t most)
+{
+    // A NUL would be the end of it for some, and not for others.
+    return value.is_string() && value.get_ref<const std::string &>().size() <= most &&
+           value.get_ref<const std::string &>().find('\0') == std::string::npos;
+}
+
+bool is_name(const json &value, uint64_t most)
+{
+    if (!text_up_to(value, most))
+        return false;
+    const auto &text = value.get_ref<const std::string &>();
+    return !text.empty() && text != "." && text != ".." && text.find('/') == std::string::npos;
+}
+
+template <class Good>
+bool list_up_to(const json &value, uint64_t most, Good good)
+{
+    return value.is_array() && value.size() <= most && std::ranges::all_of(value, good);
+}
+
+// "": all of them are as the table has them; else what is wrong.
+std::string compare(const json &object, std::span<const Field> fields, const char *besides);
+
+bool fits(const json &value, const Field &field)
+{
+    switch (field.kind) {
+    case Kind::flag:
+        return value.is_boolean();
+    case Kind::number:
+        return number_up_to(value, field.most);
+    case Kind::real:
+        return value.is_number();
+    case Kind::text:
+        return text_up_to(value, field.most);
+    case Kind::name:
+        return is_name(value, field.most);
+    case Kind::path:
+        return text_up_to(value, field.most) && value.get_ref<const std::string &>()[0] == '/';
+    case Kind::numbers:
+        return list_up_to(value, field.most,
+                          [](const json &one) { return number_up_to(one, most_index); });
+    case Kind::triples:
+        return list_up_to(value, field.most, [](const json &one) {
+            return one.size() == 3 && list_up_to(one, 3, [](const json &number) {
+                       return number_up_to(number, most_index);
+                   });
+        });
+    case Kind::texts:
+        return list_up_to(value, field.most,
+                          [](const json &one) { return text_up_to(one, most_text); });
+    case Kind::words:
+        return list_up_to(value, field.most,
+                          [](const json &one) { return text_up_to(one, most_word); });
+    case Kind::object:
+        return value.is_object() && compare(value, field.inside, nullptr).empty();
+    case Kind::objects:
+        return list_up_to(value, field.most, [&](const json &one) {
+            return one.is_object() && compare(one, field.inside, nullptr).empty();
+        });
+    }
+    return false;
+}
+
+std::string compare(const json &object, std::span<const Field> fields, const char *besides)
+{
+    size_t known = besides != nullptr ? 1 : 0;
+    for (const Field &field : fields) {
+        const auto at = object.find(field.name);
+        if (at == object.end() && field.needed)
+            return fmt::format("'{}' is missing", field.name);
+        if (at == object.end())
+            continue;
+        known++;
+        if (!fits(*at, field))
+            return fmt::format("'{}' is not what it has to be", field.name);
+    }
+    return known == object.size() ? "" : "there is something in it that does not belong there";
+}
+
+// Brackets in brackets are memory many times as large as what is sent.
+bool is_flat(std::string_view body)
+{
+    int depth = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < body.size(); i++) {
+        if (quoted && body[i] == '\\')
+            i++;
+        else if (body[i] == '"')
+            quoted = !quoted;
+        else if (!quoted && (body[i] == '[' || body[i] == '{') && ++depth > most_depth)
+            return false;
+        else if (!quoted && (body[i] == ']' || body[i] == '}'))
+            depth--;
+    }
+    return true;
+}
+
+} // namespace
+
+std::string Message::pack() const
+{
+    json all = fields;
+    all["type"] = name_of(type);
+    return all.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+Result<Message> unpack(Speaker from, std::string_view body)
+{
+    json object = is_flat(body) ? json::parse(body, nullptr, false) : json();
+    if (!object.is_object())
+        return Error(EPROTO, "no message");
+    const auto said = object.find("type");
+    if (said == object.end() || !said->is_string())
+        return Error(EPROTO, "a message without a type");
+    const auto *form = std::ranges::find_if(
+        forms, [&](const Form &one) { return one.from == from && *said == one.name; });
+    if (form == std::end(forms))
+        return Error(EPROTO, "a message of unknown type, perhaps of another version of Cryo");
+    if (const std::string wrong = compare(object, form->fields, "type"); !wrong.empty())
+        return Error(EPROTO, fmt::format("message '{}': {}", form->name, wrong));
+    return Message(form->type, std::move(object));
+}
+
+} // namespace cryo::coord
