@@ -7,20 +7,39 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <utility>
 
 namespace cryo::coord {
 
-std::shared_ptr<Channel> Channel::make(Loop &loop, Fd socket)
+template <class Callback, class... Arguments>
+void Channel::tell(const Callback &callback, Arguments... arguments)
 {
-    std::shared_ptr<Channel> channel(new Channel(loop, std::move(socket)));
+    if (!callback)
+        return;
+    const auto told = callback; // which may replace itself
+    try {
+        told(arguments...);
+    } catch (const std::exception &) { // no memory, a file system that fails: not ours to die of
+        refuse();
+    }
+}
+
+std::shared_ptr<Channel> Channel::make(Loop &loop, Fd socket, std::unique_ptr<Tls> tls)
+{
+    std::shared_ptr<Channel> channel(new Channel(loop, std::move(socket), std::move(tls)));
     loop.watch(channel->descriptor(), POLLIN, [weak = std::weak_ptr(channel)](short events) {
         if (const std::shared_ptr<Channel> alive = weak.lock())
             alive->ready(events);
     });
+    if (channel->tls_) { // the first word of who connects
+        channel->tls_->take_output(channel->out_);
+        channel->flush();
+    }
     return channel;
 }
 
-Channel::Channel(Loop &loop, Fd socket) : loop_(loop), socket_(std::move(socket))
+Channel::Channel(Loop &loop, Fd socket, std::unique_ptr<Tls> tls)
+    : loop_(loop), socket_(std::move(socket)), tls_(std::move(tls))
 {
     fcntl(socket_.get(), F_SETFL, fcntl(socket_.get(), F_GETFL) | O_NONBLOCK);
 }
@@ -63,7 +82,14 @@ void Channel::send(FrameKind kind, std::string_view body)
     header.kind = kind;
     char bytes[sizeof(header)];
     memcpy(bytes, &header, sizeof(header));
-    out_.append(bytes, sizeof(bytes)).append(body);
+    if (tls_) {
+        // Nothing may go to somebody of whom nothing is known.
+        if (!tls_->write(std::string(bytes, sizeof(bytes)).append(body)))
+            return;
+        tls_->take_output(out_);
+    } else {
+        out_.append(bytes, sizeof(bytes)).append(body);
+    }
     flush(); // that the other end is gone is noticed when it is read from
 }
 
@@ -87,13 +113,26 @@ bool Channel::flush()
     return alive;
 }
 
+bool Channel::take_in(std::string_view bytes)
+{
+    if (!tls_) {
+        in_.append(bytes);
+        return true;
+    }
+    const bool good = tls_->received(bytes) && tls_->read(in_);
+    tls_->take_output(out_); // also what says why not
+    flush();
+    return good;
+}
+
 bool Channel::read_all()
 {
     char bytes[65536];
     for (;;) {
         const ssize_t n = recv(socket_.get(), bytes, sizeof(bytes), MSG_DONTWAIT);
         if (n > 0) {
-            in_.append(bytes, static_cast<size_t>(n));
+            if (!take_in({bytes, static_cast<size_t>(n)}))
+                return false;
             if (in_.size() > limit_ + sizeof(FrameHeader))
                 return true; // frames first; the rest stays in the socket
             continue;
@@ -115,18 +154,6 @@ void Channel::on_message(Speaker from, std::function<void(const Message &)> then
     };
 }
 
-void Channel::tell(FrameKind kind, std::string_view body)
-{
-    if (!on_frame)
-        return;
-    const auto told = on_frame; // which may replace itself
-    try {
-        told(kind, body);
-    } catch (const std::exception &) { // no memory, a file system that fails: not ours to die of
-        refuse();
-    }
-}
-
 bool Channel::take_frames()
 {
     while (in_.size() >= sizeof(FrameHeader)) {
@@ -138,7 +165,7 @@ bool Channel::take_frames()
             break;
         const std::string body = in_.substr(sizeof(header), header.length);
         in_.erase(0, sizeof(header) + header.length);
-        tell(header.kind, body);
+        tell(on_frame, header.kind, std::string_view(body));
         if (!socket_)
             return true;
         if (refused_)
@@ -160,7 +187,9 @@ void Channel::ready(short events)
     }
     if (alive && (events & (POLLIN | POLLHUP | POLLERR)) != 0) {
         alive = read_all();
-        if (!take_frames())
+        if (tls_ && tls_->established() && on_secure && socket_)
+            tell(std::exchange(on_secure, nullptr));
+        if (refused_ || (socket_ && !take_frames()))
             alive = false;
     }
     if (!alive && socket_)

@@ -2,7 +2,9 @@
 //
 // One connection of a daemon or a command: whole frames come in, frames go out, nothing blocks.
 //
-//     auto channel = Channel::make(loop, std::move(socket));
+//     auto channel = Channel::make(loop, std::move(socket));             // of this host
+//     auto channel = Channel::make(loop, std::move(socket), std::move(tls));  // of another one
+//     channel->on_secure = [] { ... };       // once, with TLS; before that nothing else happens
 //     channel->on_frame = [](FrameKind kind, std::string_view body) { ... };
 //     channel->on_end = [] { ... };          // once; the other end is gone
 //     channel->send(FrameKind::json, text);
@@ -15,6 +17,7 @@
 #include "coord/frame.hpp"
 #include "coord/loop.hpp"
 #include "coord/message.hpp"
+#include "coord/tls.hpp"
 
 #include <functional>
 #include <memory>
@@ -26,7 +29,7 @@ namespace cryo::coord {
 class Channel : public std::enable_shared_from_this<Channel>
 {
   public:
-    static std::shared_ptr<Channel> make(Loop &loop, Fd socket);
+    static std::shared_ptr<Channel> make(Loop &loop, Fd socket, std::unique_ptr<Tls> tls = {});
     ~Channel();
     Channel(const Channel &) = delete;
     Channel &operator=(const Channel &) = delete;
@@ -42,20 +45,26 @@ class Channel : public std::enable_shared_from_this<Channel>
     int descriptor() const { return socket_.get(); }
     void limit(uint32_t body) { limit_ = body; } // of what a stranger may send
 
+    const Tls *tls() const { return tls_.get(); }
+
+    std::function<void()> on_secure;
     std::function<void(FrameKind, std::string_view)> on_frame;
     std::function<void()> on_end;
 
   private:
-    Channel(Loop &loop, Fd socket);
+    Channel(Loop &loop, Fd socket, std::unique_ptr<Tls> tls);
     void ready(short events);
     bool read_all();
     bool take_frames();
-    void tell(FrameKind kind, std::string_view body);
+    bool take_in(std::string_view bytes);
+    template <class Callback, class... Arguments>
+    void tell(const Callback &callback, Arguments... arguments);
     bool flush();
     void end();
 
     Loop &loop_;
     Fd socket_;
+    std::unique_ptr<Tls> tls_; // none: within one host
     std::string in_, out_;
     uint32_t limit_ = most_body;
     bool closing_ = false;

@@ -3,6 +3,7 @@
 // checkpoint is in coordinator_checkpoint.cpp.
 #include "coord/coordinator.hpp"
 
+#include "coord/spread.hpp"
 #include "sys/own_variable.hpp"
 
 #include <algorithm>
@@ -20,6 +21,11 @@ namespace cryo::coord {
 using nlohmann::json;
 
 namespace {
+
+constexpr std::chrono::seconds longest_arrival{2}; // of one rank after another
+constexpr std::chrono::seconds longest_start{3};   // of a launcher of which nothing is known
+constexpr int64_t look_soon_ms = 20;
+constexpr int64_t look_later_ms = 250;
 
 uint32_t fanout()
 {
@@ -54,8 +60,8 @@ Result<void> Coordinator::begin()
     if (!launcher_)
         return Error::from_errno(fmt::format("process {}", job_.launcher), errno);
     loop_.watch(launcher_.get(), POLLIN, [this](short) { launcher_gone(); });
-    if (Result<void> listening = local_.listen_to_daemons(); !listening)
-        return listening;
+    if (Result<void> kept = local_.keep_port(own_address()); !kept)
+        return kept;
     if (Result<void> listening = local_.listen_to_ranks(); !listening)
         return listening;
     Result<Fd> commands = listen_at(job_.root_socket());
@@ -63,9 +69,8 @@ Result<void> Coordinator::begin()
         return commands.error();
     commands_ = std::move(*commands);
     loop_.watch(commands_.get(), POLLIN, [this](short) { accept_command(); });
-    local_.on_join = [this](const std::shared_ptr<Channel> &channel, const Message &first) {
-        joined(channel, first);
-    };
+    local_.on_join = [this](const std::shared_ptr<Channel> &channel, const std::string &node,
+                            const Message &first) { joined(channel, node, first); };
     local_.on_progress = [this] { look_at_tree(); };
     local_.on_state = [this](const bookmark::StateEntry &state) {
         to_watchers(Message(Type::missing, {{"rank", state.rank},
@@ -75,16 +80,53 @@ Result<void> Coordinator::begin()
                                             {"text", bookmark::describe(state)}}));
     };
     local_.on_wanted = [this] { program_wants(); };
+    if (const char *own = getenv("CRYO_LISTEN"); own != nullptr && *own != 0)
+        return local_.listen_to_daemons(); // somebody says so
+    look_for_others();
     return {};
+}
+
+// A job of one node needs nobody on the network. Whether it is one is told by what the launcher has
+// started here, as soon as it has; ranks that do not come, or none of which anything is known, are
+// taken to be elsewhere. Daemons there try for longer than that.
+void Coordinator::look_for_others()
+{
+    if (!looks_) {
+        looks_ = true;
+        looked_from_ = Clock::now();
+        first_rank_.reset();
+    }
+    if (!ranks_.empty() && !first_rank_)
+        first_rank_ = Clock::now();
+    const bool complete = !ranks_.empty() && ranks_.size() == expected_ranks_;
+    if (complete || local_.listens_to_daemons()) {
+        looks_ = false;
+        return;
+    }
+    const auto now = Clock::now();
+    const Spread spread = spread_of(job_.launcher);
+    if (spread == Spread::several || (first_rank_ && now - *first_rank_ > longest_arrival) ||
+        (spread == Spread::unknown && ranks_.empty() && now - looked_from_ > longest_start)) {
+        looks_ = false;
+        if (Result<void> done = local_.listen_to_daemons(); !done)
+            lost_ = done.error().text();
+        return;
+    }
+    const bool soon = now - looked_from_ < longest_start;
+    loop_.after(soon ? look_soon_ms : look_later_ms, [this] {
+        if (looks_)
+            look_for_others();
+    });
 }
 
 // --------------------------------------------------------------------------- nodes and ranks
 
-void Coordinator::joined(const std::shared_ptr<Channel> &channel, const Message &first)
+void Coordinator::joined(const std::shared_ptr<Channel> &channel, const std::string &node,
+                         const Message &first)
 {
     const uint32_t number = next_member_++;
     Member &member = members_[number];
-    member.name = first.fields.at("node");
+    member.name = node;
     member.addresses = first.fields.at("addresses").get<std::vector<std::string>>();
     member.port = first.fields.at("port");
     member.channel = channel;
@@ -121,6 +163,8 @@ void Coordinator::member_gone(uint32_t number)
 void Coordinator::hear(uint32_t member, const Message &message)
 {
     const json &fields = message.fields;
+    if (const auto at = members_.find(member); at != members_.end())
+        at->second.heard = Clock::now();
     const bool of_now = now_ && fields.value("checkpoint", uint64_t(0)) == now_->number;
     switch (message.type) {
     case Type::rank:
@@ -149,6 +193,9 @@ void Coordinator::hear(uint32_t member, const Message &message)
     case Type::image:
         if (of_now && speaks_for(member, fields.at("rank")))
             image_came(message);
+        break;
+    case Type::alive:
+        look_at_progress(message);
         break;
     case Type::idle:
         if (of_now)
@@ -225,6 +272,8 @@ void Coordinator::rank_left(uint32_t member, uint32_t rank)
         built_ = false;
         space_.clear();
         lost_.clear();
+        if (!looks_)
+            look_for_others(); // of the next mpirun of a script
     }
     // Of who has a frozen copy the image is still written.
     if (now_ && now_->stage != Stage::cancelling && now_->images.count(rank) == 0 &&
@@ -250,6 +299,10 @@ void Coordinator::build_tree()
     const bookmark::Topology tree(std::move(ranks_of), fanout());
     built_ = true;
     generation_++;
+    // Of the two that a key is for, each is told it by its own connection; nobody else knows it.
+    std::vector<std::string> keys;
+    for (uint32_t d = 0; d < members.size(); d++)
+        keys.push_back(to_hex(random_key()));
     for (uint32_t d = 0; d < members.size(); d++) {
         Member &member = members_[members[d]];
         member.index = d;
@@ -262,11 +315,14 @@ void Coordinator::build_tree()
                                       {"daemons", tree.children(d)},
                                       {"ranks", tree.ranks(d)},
                                       {"runs", runs}});
+        for (const uint32_t child : tree.children(d))
+            message.fields["keys"].push_back(keys[child]);
         if (d != 0) {
             const uint32_t parent = members[tree.parent(d)];
             message.fields["parent"] = {
                 {"addresses", parent == 0 ? local_.tcp().addresses : members_[parent].addresses},
-                {"port", parent == 0 ? local_.tcp().port : members_[parent].port}};
+                {"port", parent == 0 ? local_.tcp().port : members_[parent].port},
+                {"key", keys[d]}};
         }
         tell(members[d], message);
     }

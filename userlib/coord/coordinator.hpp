@@ -40,6 +40,11 @@ class Coordinator
         uint32_t index = 0; // in the tree
         bool placed = false;
         std::string trouble;
+        Clock::time_point heard = {}; // its last word
+    };
+    struct Progress { // of an image
+        uint64_t bytes;
+        Clock::time_point since;
     };
     struct RankPlace {
         uint32_t member;
@@ -62,6 +67,7 @@ class Coordinator
         std::map<uint32_t, RankPlace> ranks; // as they were when it began
         std::map<uint32_t, SnapshotImage> images;
         std::map<uint32_t, bool> cut;
+        std::map<uint32_t, Progress> progress;
         std::vector<std::string> notices;
         std::string error;
         int code = 0;
@@ -74,7 +80,8 @@ class Coordinator
     };
 
     // Nodes and ranks
-    void joined(const std::shared_ptr<Channel> &channel, const Message &first);
+    void joined(const std::shared_ptr<Channel> &channel, const std::string &node,
+                const Message &first);
     void member_gone(uint32_t number);
     void hear(uint32_t member, const Message &message);
     bool speaks_for(uint32_t member, uint32_t rank);
@@ -111,7 +118,10 @@ class Coordinator
     void say(const char *state);
     void to_watchers(const Message &message);
     void tell_missing();
+    void watch_members();
+    void look_at_progress(const Message &message);
     void launcher_gone();
+    void look_for_others();
 
     Loop &loop_;
     Job job_;
@@ -134,6 +144,11 @@ class Coordinator
     uint64_t checkpoints_ = 0;
     bool again_ = false; // the program wants one after this
     bool ending_ = false;
+
+    // Whether the network is needed.
+    Clock::time_point looked_from_;
+    std::optional<Clock::time_point> first_rank_;
+    bool looks_ = false;
 };
 
 } // namespace cryo::coord

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // One checkpoint: prepared at every node, agreed upon in the tree, images taken, snapshot
 // committed. Until the commit everything can fail at any place, and then nothing has happened.
-#include "coord/auth.hpp"
 #include "coord/coordinator.hpp"
 #include "coord/parameters.hpp"
+#include "coord/tls.hpp"
 #include "sys/own_variable.hpp"
 
 #include <cerrno>
@@ -22,6 +22,22 @@ using nlohmann::json;
 namespace {
 
 constexpr int64_t inquire_ms = 2000;
+constexpr int default_deadline_s = 10;
+constexpr int looks_before_deadline = 5;
+constexpr int image_patience = 6; // deadlines: a disk may be slow to say that it has everything
+
+// How long a daemon may be silent while a checkpoint is made.
+std::chrono::milliseconds deadline()
+{
+    const char *wanted = getenv("CRYO_DEADLINE");
+    const int seconds = wanted != nullptr ? atoi(wanted) : 0;
+    return std::chrono::seconds(seconds > 0 ? seconds : default_deadline_s);
+}
+
+std::string in_seconds(std::chrono::milliseconds time)
+{
+    return fmt::format("{} s", std::chrono::duration_cast<std::chrono::seconds>(time).count());
+}
 constexpr int64_t most_early_s = 60;
 
 std::vector<std::string> command_line(pid_t pid)
@@ -214,7 +230,62 @@ Result<void> Coordinator::begin_checkpoint(const json &request)
                                      {"token", token},
                                      {"options", to_json(options)},
                                      {"hold", after != "none"}}));
+    if (now_) // the one on this node has answered already
+        watch_members();
     return {};
+}
+
+// Of all that a checkpoint waits for, daemons of nodes are what it must not wait for without an
+// end: programs stand still meanwhile. They are asked for a word again and again.
+void Coordinator::watch_members()
+{
+    const auto limit = deadline();
+    tell_all(Message(Type::look));
+    loop_.after(limit.count() / looks_before_deadline, [this, number = now_->number, limit] {
+        if (!now_ || now_->number != number || now_->stage == Stage::held)
+            return;
+        std::string silent;
+        for (const auto &[member, one] : members_) {
+            if (Clock::now() - std::max(one.heard, now_->begun) < limit)
+                continue;
+            silent += fmt::format("{}{}", silent.empty() ? "" : ", ", one.name);
+            if (now_->stage == Stage::cancelling)
+                now_->awaited.erase(member);
+        }
+        if (now_->stage == Stage::cancelling && now_->awaited.empty()) {
+            end_checkpoint();
+            return;
+        }
+        if (!silent.empty())
+            give_up(
+                fmt::format("node {}: its daemon has said nothing for {}; look at that node, or "
+                            "give it longer (CRYO_DEADLINE)",
+                            silent, in_seconds(limit)),
+                ETIMEDOUT);
+        if (now_)
+            watch_members();
+    });
+}
+
+// Images that do not grow any more, though they are not finished.
+void Coordinator::look_at_progress(const Message &message)
+{
+    if (!now_ || now_->stage != Stage::running)
+        return;
+    const auto limit = image_patience * deadline();
+    for (const json &one : message.fields.at("images")) {
+        const uint32_t rank = one.at("rank");
+        const uint64_t bytes = one.at("bytes");
+        const auto at = now_->progress.try_emplace(rank, Progress{bytes, Clock::now()}).first;
+        if (at->second.bytes != bytes)
+            at->second = {bytes, Clock::now()};
+        if (Clock::now() - at->second.since > limit) {
+            give_up(fmt::format("rank {}: its image has not grown for {}; is its disk there?", rank,
+                                in_seconds(limit)),
+                    ETIMEDOUT);
+            return;
+        }
+    }
 }
 
 void Coordinator::prepared(uint32_t member, const Message &message)

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
 #include <poll.h>
@@ -20,30 +21,54 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int64_t stranger_ms = 10'000;
+// Of another host, whom anybody may be; of this one it is known that they are of the same user.
+constexpr Strangers::Limits from_elsewhere = {.most = 16, .milliseconds = 3000};
+constexpr Strangers::Limits from_here = {.most = 4096, .milliseconds = 10'000};
 constexpr int64_t grace_ms = 2000; // for mpirun to end its ranks
-constexpr size_t most_space = 256; // of the launcher's name of the job
+constexpr size_t most_name = 256;  // of the job at the launcher
+
+uint64_t bytes_in(const std::string &directory)
+{
+    uint64_t bytes = 0;
+    std::error_code ignored;
+    for (const auto &entry : std::filesystem::directory_iterator(directory, ignored)) {
+        const uint64_t size = entry.file_size(ignored);
+        bytes += ignored ? 0 : size;
+    }
+    return bytes;
+}
 
 bool is_printable(std::string_view text)
 {
-    return text.size() <= most_space &&
+    return text.size() <= most_name &&
            std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
 }
 
 } // namespace
 
 Daemon::Daemon(Loop &loop, Job job, std::string node, Report report)
-    : loop_(loop), job_(std::move(job)), name_(std::move(node)), report_(std::move(report))
+    : loop_(loop), job_(std::move(job)), name_(std::move(node)), report_(std::move(report)),
+      strangers_(loop, from_elsewhere), strangers_here_(loop, from_here)
 {}
 
 Daemon::~Daemon() = default;
 
+Result<void> Daemon::keep_port(const std::string &address)
+{
+    Result<Listening> tcp = coord::keep_port(address);
+    if (!tcp)
+        return tcp.error().within("an address for the job's other nodes (CRYO_LISTEN)");
+    tcp_ = std::move(*tcp);
+    return {};
+}
+
 Result<void> Daemon::listen_to_daemons()
 {
-    Result<Listening> tcp = listen_tcp();
-    if (!tcp)
-        return tcp.error();
-    tcp_ = std::move(*tcp);
+    if (listens_)
+        return {};
+    if (Result<void> done = tcp_.listen(); !done)
+        return done;
+    listens_ = true;
     loop_.watch(tcp_.socket.get(), POLLIN, [this](short) { accept_daemon(); });
     return {};
 }
@@ -59,19 +84,6 @@ Result<void> Daemon::listen_to_ranks()
     return {};
 }
 
-// Who connects and does not say who he is, goes.
-void Daemon::meet(const std::shared_ptr<Channel> &channel)
-{
-    strangers_.insert(channel);
-    Channel *at = channel.get();
-    channel->on_end = [this, at] { strangers_.erase(at->shared_from_this()); };
-    loop_.after(stranger_ms, [this, weak = std::weak_ptr(channel)] {
-        const std::shared_ptr<Channel> one = weak.lock();
-        if (one && strangers_.erase(one) != 0)
-            one->close();
-    });
-}
-
 // ------------------------------------------------------------------------------------- ranks
 
 void Daemon::accept_rank()
@@ -83,11 +95,11 @@ void Daemon::accept_rank()
     if (uid != geteuid() && uid != 0)
         return;
     const std::shared_ptr<Channel> channel = Channel::make(loop_, std::move(fd));
-    meet(channel);
+    strangers_here_.meet(channel, "");
     Channel *at = channel.get();
     channel->on_frame = [this, at](FrameKind kind, std::string_view body) {
         const std::shared_ptr<Channel> one = at->shared_from_this();
-        strangers_.erase(one);
+        strangers_here_.known(*one);
         if (kind == FrameKind::hello)
             greet_rank(one, body);
         else
@@ -284,6 +296,9 @@ void Daemon::cancel(const Message &message)
     }
     orphans_.clear();
     task_.reset();
+    // Who is above us in the tree may not be able to say so.
+    if (node_ && parent_)
+        node_->lost_parent();
     report_(Message(Type::idle, {{"checkpoint", message.fields.at("checkpoint")}}));
 }
 
@@ -307,6 +322,21 @@ void Daemon::finish(const Message &message)
         });
 }
 
+// And how far the images are, of those that are being taken.
+void Daemon::tell_alive()
+{
+    json images = json::array();
+    for (const auto *some : {&ranks_, &orphans_}) {
+        for (const auto &[number, rank] : *some) {
+            if (rank.imager && task_)
+                images.push_back(
+                    {{"rank", number},
+                     {"bytes", bytes_in(task_->directory + "/" + rank_directory(number))}});
+        }
+    }
+    report_(Message(Type::alive, {{"images", images}}));
+}
+
 void Daemon::command(const Message &message)
 {
     switch (message.type) {
@@ -321,6 +351,9 @@ void Daemon::command(const Message &message)
         break;
     case Type::finish:
         finish(message);
+        break;
+    case Type::look:
+        tell_alive();
         break;
     case Type::go_on:
         for (auto &[number, rank] : ranks_)

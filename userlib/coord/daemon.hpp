@@ -5,7 +5,7 @@
 // sits beside the daemon of the first node.
 //
 //     Daemon daemon(loop, job, node, report);      // report(message): to the coordinator
-//     daemon.listen_to_daemons();  daemon.listen_to_ranks();
+//     daemon.keep_port(address);  daemon.listen_to_daemons();  daemon.listen_to_ranks();
 //     daemon.command(message);                     // from the coordinator
 #pragma once
 
@@ -13,14 +13,17 @@
 #include "coord/imager.hpp"
 #include "coord/job.hpp"
 #include "coord/net.hpp"
+#include "coord/strangers.hpp"
 #include "mpi/bookmark/node.hpp"
 
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 
 namespace cryo::coord {
+
+// What a daemon that joins the first one calls itself: this, and its node.
+inline constexpr char join_prefix[] = "join/";
 
 class Daemon final : private bookmark::Node::Output
 {
@@ -30,7 +33,9 @@ class Daemon final : private bookmark::Node::Output
     Daemon(Loop &loop, Job job, std::string node, Report report);
     ~Daemon() override;
 
+    Result<void> keep_port(const std::string &address); // for other daemons, who are refused yet
     Result<void> listen_to_daemons();
+    bool listens_to_daemons() const { return listens_; }
     Result<void> listen_to_ranks(); // when what they say can be reported
     const Listening &tcp() const { return tcp_; }
     const std::string &name() const { return name_; }
@@ -43,8 +48,8 @@ class Daemon final : private bookmark::Node::Output
     std::function<void(const bookmark::StateEntry &)> on_state;
     std::function<void()> on_wanted;
     std::function<void()> on_progress; // the tree has said something
-    // A daemon of another node that has proven itself, and its first message.
-    std::function<void(std::shared_ptr<Channel>, const Message &)> on_join;
+    // A daemon of another node that has proven itself, the node, and its first message.
+    std::function<void(std::shared_ptr<Channel>, const std::string &, const Message &)> on_join;
 
   private:
     struct Rank {
@@ -63,7 +68,6 @@ class Daemon final : private bookmark::Node::Output
         bool hold = false; // ranks stay where they are until `finish`
     };
 
-    void meet(const std::shared_ptr<Channel> &channel);
     void accept_rank();
     void greet_rank(const std::shared_ptr<Channel> &channel, std::string_view body);
     void rank_frame(Rank &rank, FrameKind kind, std::string_view body);
@@ -75,14 +79,18 @@ class Daemon final : private bookmark::Node::Output
     void fail_image(Rank &rank, const std::string &why, int code);
 
     void accept_daemon();
-    void introduced(const std::shared_ptr<Channel> &channel, const Message &first);
-    void attach_child(const std::shared_ptr<Channel> &channel, uint64_t generation, uint32_t index);
+    std::optional<Key> key_of(const std::string &identity) const;
+    void introduced(const std::shared_ptr<Channel> &channel);
+    void attach_child(const std::shared_ptr<Channel> &channel, uint32_t child);
     void place(const Message &message);
-    void connect_parent(const nlohmann::json &parent, uint32_t index);
+    void connect_parent();
+    void try_parent_again(const std::string &error);
+    void detach();
     void check_placed();
     void prepare(const Message &message);
     void cancel(const Message &message);
     void finish(const Message &message);
+    void tell_alive();
     void progress() const;
 
     void to_child(uint32_t child, bookmark::Bytes message) override;
@@ -99,16 +107,26 @@ class Daemon final : private bookmark::Node::Output
     std::map<uint32_t, Rank> ranks_;
     std::map<uint32_t, Rank> orphans_; // gone, while their frozen copies are written
     bool had_ranks_ = false;
-    std::set<std::shared_ptr<Channel>> strangers_;
+    Strangers strangers_;      // from other nodes
+    Strangers strangers_here_; // of this one, of the same user
+    bool listens_ = false;
 
     uint64_t generation_ = 0;
     std::unique_ptr<bookmark::Node> node_;
     std::shared_ptr<Channel> parent_;
+    struct Parent {
+        std::vector<std::string> addresses;
+        uint16_t port = 0;
+        Key key = {};       // that we share with it, and with nobody else
+        uint32_t index = 0; // of ours
+        int tries = 0;
+    };
+    Parent to_parent_;
     bool has_parent_ = false;                        // it is connected, or there is none
     std::vector<std::shared_ptr<Channel>> children_; // by child; empty where it is a rank
     std::vector<uint32_t> child_ranks_;              // of the children behind the daemons
-    std::map<std::pair<uint64_t, uint32_t>, std::shared_ptr<Channel>> early_; // not placed yet
     std::vector<uint32_t> child_daemons_;
+    std::map<std::string, std::pair<uint32_t, Key>> child_keys_; // by what a child calls itself
     bool placed_ = false;
     std::optional<Task> task_;
 };

@@ -2,51 +2,88 @@
 // A daemon's place in the tree of daemons: who is above and below it, and how it knows them.
 #include "coord/daemon.hpp"
 
-#include "coord/auth.hpp"
-
 #include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
 #include <sys/socket.h>
 
 namespace cryo::coord {
 
 using nlohmann::json;
 
+namespace {
+
+// A parent that does not know us yet is told of us at the same time as we are of it.
+constexpr int most_tries = 40;
+constexpr int64_t first_try_ms = 10;
+constexpr int64_t longest_try_ms = 500;
+
+constexpr uint32_t most_first_message = 16384;
+
+// It goes into messages and metadata.
+bool is_node_name(const std::string &name)
+{
+    return !name.empty() && name.size() <= 256 &&
+           std::ranges::all_of(name, [](char c) { return c > ' ' && c <= '~' && c != '/'; });
+}
+
+std::string child_name(uint64_t generation, uint32_t index)
+{
+    return fmt::format("child/{}/{}", generation, index);
+}
+
+} // namespace
+
 void Daemon::accept_daemon()
 {
     Fd fd(accept4(tcp_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!fd)
         return;
-    const std::shared_ptr<Channel> channel = Channel::make(loop_, std::move(fd));
-    meet(channel);
+    const std::string address = address_to(fd.get());
+    be_quick(fd.get());
+    const std::shared_ptr<Channel> channel = Channel::make(
+        loop_, std::move(fd),
+        std::make_unique<Tls>([this](const std::string &who) { return key_of(who); }));
+    strangers_.meet(channel, address);
     Channel *at = channel.get();
-    expect_proof(channel, job_.secret, [this, at] {
-        at->on_message(Speaker::newcomer, [this, at](const Message &first) {
-            const std::shared_ptr<Channel> one = at->shared_from_this();
-            strangers_.erase(one);
-            introduced(one, first);
-        });
+    channel->on_secure = [this, at] { introduced(at->shared_from_this()); };
+}
+
+// What a connection calls itself decides with which key it must be able to speak.
+std::optional<Key> Daemon::key_of(const std::string &identity) const
+{
+    if (on_join && identity.starts_with(join_prefix)) {
+        const std::string node = identity.substr(strlen(join_prefix));
+        return is_node_name(node) ? std::optional(derived_key(job_.secret, identity))
+                                  : std::nullopt;
+    }
+    const auto at = child_keys_.find(identity);
+    return at != child_keys_.end() ? std::optional(at->second.second) : std::nullopt;
+}
+
+void Daemon::introduced(const std::shared_ptr<Channel> &channel)
+{
+    const std::string who = channel->tls()->peer();
+    if (const auto at = child_keys_.find(who); at != child_keys_.end()) {
+        strangers_.known(*channel);
+        attach_child(channel, at->second.first);
+        return;
+    }
+    if (!on_join || !who.starts_with(join_prefix)) { // the tree was made anew meanwhile
+        channel->refuse();
+        return;
+    }
+    channel->limit(most_first_message);
+    channel->on_message(Speaker::newcomer, [this, at = channel.get(), who](const Message &first) {
+        const std::shared_ptr<Channel> one = at->shared_from_this();
+        strangers_.known(*one);
+        one->limit(most_body);
+        on_join(one, who.substr(strlen(join_prefix)), first);
     });
 }
 
-void Daemon::introduced(const std::shared_ptr<Channel> &channel, const Message &first)
+void Daemon::attach_child(const std::shared_ptr<Channel> &channel, uint32_t child)
 {
-    if (first.type == Type::child)
-        attach_child(channel, first.fields.at("generation"), first.fields.at("index"));
-    else if (on_join)
-        on_join(channel, first);
-    else
-        channel->close();
-}
-
-void Daemon::attach_child(const std::shared_ptr<Channel> &channel, uint64_t generation,
-                          uint32_t index)
-{
-    const auto at = std::find(child_daemons_.begin(), child_daemons_.end(), index);
-    if (generation != generation_ || at == child_daemons_.end()) {
-        early_[{generation, index}] = channel;
-        return;
-    }
-    const auto child = static_cast<uint32_t>(at - child_daemons_.begin());
     children_[child] = channel;
     Channel *raw = channel.get();
     channel->on_frame = [this, child, raw](FrameKind kind, std::string_view body) {
@@ -80,8 +117,13 @@ void Daemon::place(const Message &message)
             routes.runs.push_back({run.at(0), run.at(1), run.at(2)});
     }
     const bool root = !message.fields.contains("parent");
+    detach();
     children_.assign(child_daemons_.size(), nullptr);
-    parent_.reset();
+    const json keys = message.fields.value("keys", json::array());
+    for (uint32_t child = 0; child < child_daemons_.size() && child < keys.size(); child++) {
+        if (const std::optional<Key> key = key_from_hex(keys[child]))
+            child_keys_[child_name(generation_, child_daemons_[child])] = {child, *key};
+    }
     placed_ = false;
     node_ = std::make_unique<bookmark::Node>(
         bookmark::Node::Config{.routes = std::move(routes), .root = root},
@@ -96,39 +138,67 @@ void Daemon::place(const Message &message)
             node_->lost_child(child);
     }
     has_parent_ = root;
-    const auto waiting = std::exchange(early_, {});
-    for (const auto &[where, channel] : waiting) {
-        if (where.first >= generation_)
-            attach_child(channel, where.first, where.second);
+    if (!root) {
+        const json &parent = message.fields.at("parent");
+        to_parent_ = {.addresses = parent.at("addresses").get<std::vector<std::string>>(),
+                      .port = parent.at("port"),
+                      .key = key_from_hex(parent.at("key")).value_or(random_key()),
+                      .index = message.fields.at("index")};
+        connect_parent();
     }
-    if (!root)
-        connect_parent(message.fields.at("parent"), message.fields.at("index"));
     check_placed();
 }
 
-void Daemon::connect_parent(const json &parent, uint32_t index)
+// From the places that we and others had before.
+void Daemon::detach()
 {
-    Result<Fd> fd =
-        connect_tcp(parent.at("addresses").get<std::vector<std::string>>(), parent.at("port"));
+    child_keys_.clear();
+    for (const std::shared_ptr<Channel> &child : children_) {
+        if (child)
+            child->close();
+    }
+    if (parent_)
+        parent_->close();
+    parent_.reset();
+}
+
+void Daemon::connect_parent()
+{
+    Result<Fd> fd = connect_tcp(to_parent_.addresses, to_parent_.port);
     if (!fd) {
-        report_(Message(Type::unplaced, {{"error", fd.error().text()}}));
+        try_parent_again(fd.error().text());
         return;
     }
-    parent_ = Channel::make(loop_, std::move(*fd));
+    parent_ = Channel::make(
+        loop_, std::move(*fd),
+        std::make_unique<Tls>(child_name(generation_, to_parent_.index), to_parent_.key));
     parent_->on_end = [this] {
-        if (node_)
+        if (!has_parent_)
+            try_parent_again("the daemon above it does not take it");
+        else if (node_)
             node_->lost_parent();
     };
-    const Message first(Type::child, {{"generation", generation_}, {"index", index}});
-    give_proof(parent_, job_.secret, [this, first] {
+    parent_->on_secure = [this] {
         parent_->on_frame = [this](FrameKind kind, std::string_view body) {
             const auto *bytes = reinterpret_cast<const uint8_t *>(body.data());
             if (kind != FrameKind::bookmark || (node_ && !node_->from_parent({bytes, body.size()})))
                 parent_->refuse();
         };
-        parent_->send(first);
         has_parent_ = true;
         check_placed();
+    };
+}
+
+void Daemon::try_parent_again(const std::string &error)
+{
+    if (to_parent_.tries++ >= most_tries) {
+        report_(Message(Type::unplaced, {{"error", error}}));
+        return;
+    }
+    const int64_t wait = std::min(first_try_ms << std::min(to_parent_.tries, 6), longest_try_ms);
+    loop_.after(wait, [this, generation = generation_] {
+        if (generation == generation_ && !has_parent_)
+            connect_parent();
     });
 }
 

@@ -332,6 +332,14 @@ Result<Fd> connect_path(const std::string &path)
         return Error::from_errno("socket", errno);
     if (connect(fd.get(), reinterpret_cast<const sockaddr *>(&*address), sizeof(*address)) != 0)
         return Error::from_errno(path, errno);
+    // By whoever owns the directory: the job's user, who is ourselves unless root looks at it.
+    struct stat directory = {};
+    ucred peer = {};
+    socklen_t size = sizeof(peer);
+    if (stat(std::filesystem::path(path).parent_path().c_str(), &directory) != 0 ||
+        getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
+        peer.uid != directory.st_uid || (geteuid() != 0 && peer.uid != geteuid()))
+        return Error(EACCES, fmt::format("{}: somebody else listens there", path));
     return fd;
 }
 

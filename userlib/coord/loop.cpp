@@ -2,10 +2,22 @@
 #include "coord/loop.hpp"
 
 #include <algorithm>
+#include <exception>
+#include <fmt/format.h>
 #include <poll.h>
 #include <vector>
 
 namespace cryo::coord {
+
+namespace {
+
+// A daemon has more to do than what has failed here.
+void tell_of(const std::exception &error)
+{
+    fmt::print(stderr, "mpi-daemon: {}\n", error.what());
+}
+
+} // namespace
 
 void Loop::watch(int fd, short events, Ready ready)
 {
@@ -59,7 +71,11 @@ void Loop::run_timers()
             continue; // called off by one before it
         const std::function<void()> then = std::move(at->second.then);
         timers_.erase(at);
-        then();
+        try {
+            then();
+        } catch (const std::exception &error) {
+            tell_of(error);
+        }
     }
 }
 
@@ -79,7 +95,11 @@ void Loop::run()
             if (look[i].revents == 0 || at == watched_.end() || at->second.number != numbers[i])
                 continue;
             const Ready ready = at->second.ready;
-            ready(look[i].revents);
+            try {
+                ready(look[i].revents);
+            } catch (const std::exception &error) {
+                tell_of(error);
+            }
         }
         run_timers();
     }

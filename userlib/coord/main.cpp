@@ -4,12 +4,14 @@
 // other node (--node); never by a person.
 #include "cli/command.hpp"
 #include "cli/number.hpp"
-#include "coord/auth.hpp"
 #include "coord/coordinator.hpp"
 #include "coord/place.hpp"
+#include "coord/tls.hpp"
 #include "sys/own_variable.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <csignal>
 #include <cstdlib>
@@ -18,7 +20,9 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
 namespace {
@@ -104,23 +108,77 @@ Result<void> root(pid_t launcher)
     return {};
 }
 
-// Joins the job's first daemon. True in `joined` when it has taken us.
-std::shared_ptr<Channel> join(Loop &loop, const Job &job, Fd socket, const Daemon &daemon,
-                              bool &joined)
+// The first daemon may not listen yet, and where strangers throng, some of its own are shut out.
+constexpr std::chrono::seconds longest_join{10};
+constexpr std::chrono::milliseconds first_wait{10};
+constexpr std::chrono::milliseconds longest_wait{500};
+
+// One attempt. From when we are taken on, the daemon does what it hears.
+bool try_to_join(Loop &loop, const Job &job, Fd socket, Daemon &daemon,
+                 std::shared_ptr<Channel> &up)
 {
-    std::shared_ptr<Channel> up = Channel::make(loop, std::move(socket));
+    const std::string who = cryo::coord::join_prefix + daemon.name();
+    const auto joined = std::make_shared<bool>(false);
+    up = Channel::make(
+        loop, std::move(socket),
+        std::make_unique<cryo::coord::Tls>(who, cryo::coord::derived_key(job.secret, who)));
     Channel *at = up.get();
     up->on_end = [&loop] { loop.stop(); };
-    cryo::coord::give_proof(up, job.secret, [at, &loop, &daemon, &joined] {
-        at->send(Message(Type::join, {{"node", daemon.name()},
-                                      {"addresses", daemon.tcp().addresses},
-                                      {"port", daemon.tcp().port}}));
-        at->on_message(Speaker::coordinator, [&loop, &joined](const Message &) {
-            joined = true;
-            loop.stop();
+    up->on_secure = [at, &loop, &daemon, joined] {
+        at->send(Message(Type::join,
+                         {{"addresses", daemon.tcp().addresses}, {"port", daemon.tcp().port}}));
+        at->on_message(Speaker::coordinator, [&loop, &daemon, joined](const Message &message) {
+            if (*joined)
+                daemon.command(message);
+            else
+                loop.stop();
+            *joined = true;
         });
-    });
-    return up;
+    };
+    const uint64_t limit =
+        loop.after(std::chrono::milliseconds(longest_join).count(), [&loop] { loop.stop(); });
+    loop.resume();
+    loop.run();
+    loop.call_off(limit);
+    return *joined && up->open();
+}
+
+Result<void> join(Loop &loop, const Job &job, Daemon &daemon, std::shared_ptr<Channel> &up)
+{
+    const auto end = std::chrono::steady_clock::now() + longest_join;
+    Error last(ECONNREFUSED, "the job's first daemon did not take this one");
+    for (auto wait = first_wait;; wait = std::min(2 * wait, longest_wait)) {
+        Result<Fd> socket = cryo::coord::connect_tcp(job.addresses, job.port);
+        if (!socket) {
+            last = socket.error();
+            if (last.code() != ECONNREFUSED)
+                return last;
+        } else {
+            // Where we reach it is where others reach us.
+            const char *own = getenv("CRYO_LISTEN");
+            const bool says = own != nullptr && *own != 0;
+            if (daemon.tcp().port == 0) {
+                const Result<void> kept =
+                    daemon.keep_port(says ? own : cryo::coord::address_from(socket->get()));
+                if (!kept)
+                    return kept.error();
+            }
+            if (try_to_join(loop, job, std::move(*socket), daemon, up))
+                return {};
+        }
+        if (std::chrono::steady_clock::now() + wait > end)
+            return last;
+        std::this_thread::sleep_for(wait);
+    }
+}
+
+// Ranks start daemons one after the other where none is: what has failed a moment ago need not be
+// waited for by each of them.
+bool failed_lately(int lock)
+{
+    struct stat status = {};
+    return fstat(lock, &status) == 0 && status.st_size > 0 &&
+           time(nullptr) - status.st_mtime <= longest_join.count();
 }
 
 Result<void> node()
@@ -143,26 +201,23 @@ Result<void> node()
             return {};
         std::filesystem::remove(socket_name); // of a daemon that was killed
     }
-    Result<Fd> first = cryo::coord::connect_tcp(job->addresses, job->port);
-    if (!first)
-        return first.error();
+    if (failed_lately(lock.get()))
+        return Error(ECONNREFUSED, "the job's first daemon could not be reached a moment ago");
 
     Loop loop;
     std::shared_ptr<Channel> up;
     Daemon daemon(loop, *job, name, [&up](const Message &message) { up->send(message); });
+    if (Result<void> joined = join(loop, *job, daemon, up); !joined) {
+        static_cast<void>(pwrite(lock.get(), "failed\n", 7, 0) == 7); // or others try, too
+        return joined.error();
+    }
+    static_cast<void>(ftruncate(lock.get(), 0) == 0);
     if (Result<void> listening = daemon.listen_to_daemons(); !listening)
         return listening;
-    bool joined = false;
-    up = join(loop, *job, std::move(*first), daemon, joined);
-    loop.run();
-    if (!joined)
-        return Error(ECONNREFUSED, "the job's first daemon did not take this one");
     if (Result<void> listening = daemon.listen_to_ranks(); !listening)
         return listening;
     to_background();
     lock.reset();
-    up->on_message(Speaker::coordinator,
-                   [&daemon](const Message &message) { daemon.command(message); });
     // Ranks that lose us take a checkpoint that is under way for abandoned.
     up->on_end = [&loop] { loop.stop(); };
     const std::function<void()> look = [&] {
@@ -181,6 +236,16 @@ Result<void> node()
     return {};
 }
 
+// The kernel's default of 1024 is for select(), which nobody here calls.
+void raise_descriptors()
+{
+    rlimit limit = {};
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
 } // namespace
 
 int main(int argc, char **argv)
@@ -196,6 +261,7 @@ int main(int argc, char **argv)
     if (std::optional<int> done = cryo::cli::parse(app, argc, argv))
         return *done;
     umask(077);
+    raise_descriptors();
     // Of who has started us: a launcher may wait for the end of what a rank has from it.
     close_range(STDERR_FILENO + 1, ~0U, 0);
     const Result<void> done = as_node ? node() : root(launcher);

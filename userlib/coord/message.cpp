@@ -62,8 +62,7 @@ constexpr Field port = {"port", Kind::number, 65535};
 constexpr Field error = {"error", Kind::text, most_text, optional};
 constexpr Field error_code = {"code", Kind::number, most_errno, optional};
 
-constexpr Field join[] = {{"node", Kind::name, most_word}, addresses, port};
-constexpr Field child[] = {generation, {"index", Kind::number, most_index}};
+constexpr Field join[] = {addresses, port};
 constexpr Field rank[] = {rank_number,
                           {"ranks", Kind::number, most_ranks},
                           {"pid", Kind::number, most_pid},
@@ -83,12 +82,16 @@ constexpr Field image[] = {checkpoint_number,
                            {"stopped_ns", Kind::number, most_number, optional},
                            {"notices", Kind::texts, most_notices, optional}};
 
-constexpr Field parent[] = {addresses, port};
+constexpr Field image_progress[] = {rank_number, {"bytes", Kind::number, most_number}};
+constexpr Field alive[] = {{"images", Kind::objects, most_ranks, true, image_progress}};
+
+constexpr Field parent[] = {addresses, port, {"key", Kind::text, most_word}};
 constexpr Field place[] = {generation,
                            {"index", Kind::number, most_index},
                            {"parent", Kind::object, 0, optional, parent},
                            {"daemons", Kind::numbers, most_ranks},
                            {"ranks", Kind::numbers, most_ranks},
+                           {"keys", Kind::words, most_ranks, optional},
                            {"runs", Kind::triples, most_ranks}};
 constexpr Field how_to_save[] = {{"fork", Kind::flag, 0, optional},
                                  {"compress", Kind::text, most_word, optional},
@@ -146,7 +149,6 @@ constexpr Field end[] = {{"ok", Kind::flag},
 
 constexpr Form forms[] = {
     {Type::join, Speaker::newcomer, "join", join},
-    {Type::child, Speaker::newcomer, "child", child},
     {Type::rank, Speaker::member, "rank", rank},
     {Type::rank_gone, Speaker::member, "rank_gone", only_rank},
     {Type::placed, Speaker::member, "placed", only_generation},
@@ -155,11 +157,13 @@ constexpr Form forms[] = {
     {Type::cut, Speaker::member, "cut", cut},
     {Type::image, Speaker::member, "image", image},
     {Type::idle, Speaker::member, "idle", only_checkpoint},
+    {Type::alive, Speaker::member, "alive", alive},
     {Type::joined, Speaker::coordinator, "joined", {}},
     {Type::place, Speaker::coordinator, "place", place},
     {Type::prepare, Speaker::coordinator, "prepare", prepare},
     {Type::cancel, Speaker::coordinator, "cancel", only_checkpoint},
     {Type::finish, Speaker::coordinator, "finish", finish},
+    {Type::look, Speaker::coordinator, "look", {}},
     {Type::go_on, Speaker::coordinator, "continue", {}},
     {Type::checkpoint, Speaker::command, "checkpoint", checkpoint},
     {Type::status_wanted, Speaker::command, "status", {}},

@@ -28,7 +28,6 @@ enum class Speaker : uint8_t {
 
 enum class Type : uint8_t {
     join,
-    child,
     rank,
     rank_gone,
     placed,
@@ -37,11 +36,13 @@ enum class Type : uint8_t {
     cut,
     image,
     idle,
+    alive,
     joined,
     place,
     prepare,
     cancel,
     finish,
+    look,
     go_on,
     checkpoint,
     status_wanted,

@@ -22,6 +22,15 @@ namespace {
 
 constexpr int welcome_ms = 30'000;
 
+// Or root, who may anyhow.
+bool is_our_user(int socket)
+{
+    ucred peer = {};
+    socklen_t size = sizeof(peer);
+    return !sys::failed(sys::call(SYS_getsockopt, socket, SOL_SOCKET, SO_PEERCRED, &peer, &size)) &&
+           (peer.uid == 0 || peer.uid == static_cast<uid_t>(sys::call(SYS_geteuid)));
+}
+
 // A socket that is connected to the daemon, or −errno.
 int connect_to(const sockaddr_un &address)
 {
@@ -32,8 +41,10 @@ int connect_to(const sockaddr_un &address)
     do {
         result = sys::call(SYS_connect, fd, &address, sizeof(address));
     } while (result == -EINTR);
-    if (!sys::failed(result))
+    if (!sys::failed(result) && is_our_user(static_cast<int>(fd)))
         return static_cast<int>(fd);
+    if (!sys::failed(result))
+        result = -EACCES;
     sys::call(SYS_close, fd);
     return static_cast<int>(result);
 }

@@ -3,10 +3,11 @@
 // and then sends each line of its standard input as a message; what it hears it prints, line by
 // line.
 //
-//     false_member
-#include "coord/auth.hpp"
+//     false_member [WHO [OF]]     calls itself WHO (join/elsewhere), with the key of OF (of WHO)
+#include "coord/channel.hpp"
 #include "coord/job.hpp"
 #include "coord/net.hpp"
+#include "coord/tls.hpp"
 
 #include <cstdio>
 #include <poll.h>
@@ -40,7 +41,7 @@ void listen_to_test(Loop &loop, Channel &channel)
 
 } // namespace
 
-int main()
+int main(int argc, char **argv)
 {
     const Result<Job> job = job_from(own_variables());
     if (!job)
@@ -51,16 +52,19 @@ int main()
         return 1;
     }
     Loop loop;
-    const std::shared_ptr<Channel> channel = Channel::make(loop, std::move(*socket));
+    const std::string who = argc > 1 ? argv[1] : "join/elsewhere";
+    const std::string of = argc > 2 ? argv[2] : who;
+    const std::shared_ptr<Channel> channel = Channel::make(
+        loop, std::move(*socket), std::make_unique<Tls>(who, derived_key(job->secret, of)));
     channel->on_end = [&loop] {
         say("ended");
         loop.stop();
     };
-    give_proof(channel, job->secret, [&] {
+    channel->on_secure = [&] {
         channel->on_frame = [](FrameKind, std::string_view body) { say(body); };
         loop.watch(STDIN_FILENO, POLLIN, [&](short) { listen_to_test(loop, *channel); });
         say("proven");
-    });
+    };
     loop.run();
     return 0;
 }

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coord/strangers.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace cryo::coord {
+
+void Strangers::meet(const std::shared_ptr<Channel> &channel, const std::string &address)
+{
+    all_.push_back({channel, address});
+    channel->on_end = [this, at = channel.get()] { known(*at); };
+    loop_.after(limits_.milliseconds, [this, weak = std::weak_ptr(channel)] {
+        const std::shared_ptr<Channel> one = weak.lock();
+        if (one && known(*one))
+            one->close();
+    });
+    if (all_.size() > limits_.most)
+        make_room();
+}
+
+bool Strangers::known(const Channel &channel)
+{
+    return std::erase_if(all_, [&](const One &one) { return one.channel.get() == &channel; }) != 0;
+}
+
+// By chance, not by age: who floods fast enough would have each of the others go before he has said
+// a word.
+void Strangers::make_room()
+{
+    std::map<std::string, std::vector<size_t>> by_address;
+    for (size_t i = 0; i < all_.size(); i++)
+        by_address[all_[i].address].push_back(i);
+    const auto crowd = std::ranges::max_element(
+        by_address, {}, [](const auto &entry) { return entry.second.size(); });
+    const size_t chosen = crowd->second[random_() % crowd->second.size()];
+    const std::shared_ptr<Channel> one = all_[chosen].channel;
+    all_.erase(all_.begin() + static_cast<std::ptrdiff_t>(chosen));
+    one->close();
+}
+
+} // namespace cryo::coord

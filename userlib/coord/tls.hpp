@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What crosses from one host to another: TLS 1.3 between two that share a key (an external PSK), by
+// OpenSSL. No certificates, no tickets, no early data: who has no key gets no further than the
+// first message, and what was recorded once opens no second connection.
+//
+//     Tls server([](const std::string &identity) { return key_of(identity); });   // or nothing
+//     Tls client("join/node7", key);
+//     tls.received(bytes_from_network);      // false: the other end is not to be talked to
+//     tls.take_output(to_network);
+//     if (tls.established())                 // both ends have proven that they have the key
+//         tls.read(plain), tls.write(plain), tls.peer() ...
+//
+// It has no socket and no clock: Channel has those, and a fuzzer needs none.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+struct ssl_st;
+
+namespace cryo::coord {
+
+using Key = std::array<uint8_t, 32>;
+
+// The key of one purpose: from the job's secret, by HKDF. Different purposes have keys of which
+// none tells anything about another.
+Key derived_key(const std::string &secret, const std::string &purpose);
+Key random_key();
+std::string random_hex(size_t bytes);
+std::string to_hex(const Key &key);
+std::optional<Key> key_from_hex(const std::string &text);
+
+class Tls
+{
+  public:
+    using Find = std::function<std::optional<Key>(const std::string &identity)>;
+
+    explicit Tls(Find find);                   // the end that is connected to
+    Tls(const std::string &identity, Key key); // the end that connects
+    ~Tls();
+    Tls(const Tls &) = delete;
+    Tls &operator=(const Tls &) = delete;
+
+    bool received(std::string_view bytes);
+    void take_output(std::string &to); // appends
+    bool established() const { return established_; }
+    const std::string &peer() const { return identity_; } // of the end that has connected
+    bool read(std::string &to);                           // appends what is there
+    bool write(std::string_view bytes);
+
+  private:
+    struct Hooks;
+    bool advance();
+
+    Find find_;
+    std::string identity_;
+    Key key_ = {};
+    std::unique_ptr<ssl_st, void (*)(ssl_st *)> ssl_;
+    bool established_ = false;
+};
+
+} // namespace cryo::coord
