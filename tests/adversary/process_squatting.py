@@ -90,6 +90,7 @@ class Squatting(process_attack.Attack):
 
     def test_private_place_of_jobs(self):
         """Where the user has a directory of his own, nothing is in /tmp."""
+        self.addCleanup(shutil.rmtree, f"/tmp/cryo-{NOBODYS}", ignore_errors=True)
         own = self.path("own")
         os.mkdir(own, 0o700)
         os.chown(own, NOBODYS, NOBODYS)

@@ -114,6 +114,8 @@ void await_gone()
     const long pid = sys::call(SYS_getpid);
     for (size_t i = 0; i < state.threads; i++) {
         Slot &slot = state.slots[i];
+        if (slot.arrived.load(std::memory_order_acquire) != 1)
+            continue; // it was not stopped, or has ended
         for (uint64_t run_before = 0;;) {
             const uint32_t seen = state.gone.load(std::memory_order_acquire);
             const uint32_t back = slot.back.load(std::memory_order_acquire);

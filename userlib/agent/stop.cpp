@@ -58,11 +58,30 @@ Slot *slot_of(int tid, size_t &hint)
 
 // A worker of io_uring is listed as one of the program's threads, stays when the last ring has been
 // closed, runs nothing of the program's and takes no signal: one that was sent would be kept, and
-// counted to the user's, until the program ends. Threads of a C library have a robust list, which
-// no such worker has; that is quickly asked for.
-bool is_kernels_thread(int tid)
+// counted to the user's, until the program ends.
+bool is_worker(const char *name, const char *behind)
 {
     constexpr unsigned long io_worker = 0x10; // PF_IO_WORKER
+    constexpr char prefix[] = "iou-";
+    for (size_t i = 0; i + 1 < sizeof(prefix); i++) {
+        if (name[i] != prefix[i])
+            return false;
+    }
+    constexpr int blanks_before_flags = 7; // state, parent, group, session, terminal, its group
+    for (int word = 0; *behind != 0 && word < blanks_before_flags; behind++)
+        word += *behind == ' ' ? 1 : 0;
+    unsigned long flags = 0;
+    for (; *behind >= '0' && *behind <= '9'; behind++)
+        flags = flags * 10 + static_cast<unsigned long>(*behind - '0');
+    return (flags & io_worker) != 0;
+}
+
+// Whether a thread of the list never comes to the handler: it is the kernel's, or it has ended and
+// is listed all the same. The main thread is (pthread_exit) until all others have ended, and one
+// that is traced until its tracer has seen its end; such a one takes a signal, and keeps it.
+// Threads of a C library have a robust list as long as they run; that is quickly asked for.
+bool never_comes(int tid)
+{
     void *head = nullptr;
     size_t size = 0;
     if (!sys::failed(sys::call(SYS_get_robust_list, tid, &head, &size)) && head != nullptr)
@@ -77,18 +96,9 @@ bool is_kernels_thread(int tid)
         if (text[i] == ')')
             behind = text + i + 1;
     }
-    constexpr char prefix[] = "iou-";
-    for (size_t i = 0; i + 1 < sizeof(prefix); i++) {
-        if (behind == nullptr || name == nullptr || name[i] != prefix[i])
-            return false;
-    }
-    constexpr int blanks_before_flags = 7; // state, parent, group, session, terminal, its group
-    for (int word = 0; *behind != 0 && word < blanks_before_flags; behind++)
-        word += *behind == ' ' ? 1 : 0;
-    unsigned long flags = 0;
-    for (; *behind >= '0' && *behind <= '9'; behind++)
-        flags = flags * 10 + static_cast<unsigned long>(*behind - '0');
-    return (flags & io_worker) != 0;
+    if (behind == nullptr || name == nullptr || behind[0] == 0)
+        return false;
+    return behind[1] == 'Z' || behind[1] == 'X' || is_worker(name, behind);
 }
 
 // A thread that was not there yet; −errno, or 0.
@@ -127,7 +137,7 @@ long look(int self, int *blamed)
             return 0;
         const Slot *slot = slot_of(tid, hint);
         if (slot == nullptr) {
-            if (is_kernels_thread(tid))
+            if (never_comes(tid))
                 return 0;
             slot = &state.slots[state.threads];
             if (const long knocked = knock(pid, tid); knocked < 0)
@@ -150,7 +160,8 @@ void forget_exited()
     for (size_t i = 0; i < state.threads; i++) {
         Slot &slot = state.slots[i];
         if (slot.arrived.load(std::memory_order_acquire) == 0 &&
-            sys::call(SYS_tgkill, pid, slot.facts.tid, 0) == -ESRCH)
+            (sys::call(SYS_tgkill, pid, slot.facts.tid, 0) == -ESRCH ||
+             never_comes(slot.facts.tid)))
             slot.arrived.store(2, std::memory_order_relaxed);
     }
 }

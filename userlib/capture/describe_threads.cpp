@@ -114,7 +114,9 @@ Result<void> describe_threads(Description &d, const std::vector<agent::ThreadFac
     const auto main = std::find_if(d.threads.begin(), d.threads.end(),
                                    [&](const auto &t) { return t.tid == d.process.pid; });
     if (main == d.threads.end()) {
-        d.problems.add("the main thread has ended before the others", "no way yet");
+        // Just now: one that had ended before was not even entered.
+        d.problems.add("the main thread has ended before the others (pthread_exit)",
+                       "let main() wait for them (pthread_join) instead");
         return {};
     }
     std::rotate(d.threads.begin(), main, main + 1);

@@ -9,12 +9,37 @@
 #include <fmt/format.h>
 #include <linux/kcmp.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 namespace cryo::capture {
 
+namespace {
+
+// Whether the main thread has ended (pthread_exit) and others go on, for as long as they like. So
+// does a process that is being ended look for a moment: its threads go one after the other.
+bool has_lost_main_thread(pid_t pid)
+{
+    constexpr int looks = 5;
+    constexpr timespec pause = {0, 10'000'000};
+    for (int i = 0; i < looks; i++) {
+        const Result<Relation> now = relation_of(pid);
+        if (!now || !now->ended || now->zombie || has_ended(pid))
+            return false;
+        nanosleep(&pause, nullptr);
+    }
+    return true;
+}
+
+} // namespace
+
 Result<void> check_enterable(const Proc &proc)
 {
+    if (has_lost_main_thread(proc.pid()))
+        return Error(ENOTSUP, fmt::format("process {}: its main thread has ended before the others "
+                                          "(pthread_exit), and Cryo cannot save it so: let main() "
+                                          "wait for them (pthread_join) instead",
+                                          proc.pid()));
     if (const std::string why = why_not_preloadable(proc.path("exe")); !why.empty())
         return Error(CR_ENOSUPPORT,
                      fmt::format("process {} {}: Cryo cannot enter it", proc.pid(), why));

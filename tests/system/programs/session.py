@@ -16,9 +16,11 @@ import tempfile
 import time
 
 import processes
+import progress
 import tools
 
 LACKS_FEATURE = 77
+GOES_ON_WITHIN = 4  # seconds, after a refusal; the machine may have much to do
 
 
 @dataclasses.dataclass
@@ -201,11 +203,12 @@ class Session:
         self._finish(2)
 
     def _refusal(self, word):
-        """The tool must refuse, say why, leave nothing behind, and the program must go on.
+        """The tool must refuse, say why, leave nothing behind, and every thread must go on.
 
         False if it did not refuse."""
         self._await("ready", 1)
         before = set(os.listdir(self.directory))
+        threads = progress.look(self.tool.pid_of(self.started))
         try:
             os.unlink(self._checkpoint(1))
         except tools.ToolFailed as refusal:
@@ -213,6 +216,10 @@ class Session:
                 raise Failed(f"expected a refusal that names {word}, found: {refusal}") from None
         else:
             return False
+        try:
+            progress.await_all(threads, GOES_ON_WITHIN)
+        except progress.Stuck as stuck:
+            raise Failed(f"after the refusal: {stuck}") from None
         if left := set(os.listdir(self.directory)) - before:
             raise Failed(f"the refused checkpoint left {', '.join(sorted(left))} behind")
         self._cycle(1, "more")

@@ -74,8 +74,13 @@ class Cryo(Tool):
         return subprocess.Popen([self._command("cr_restart"), *self.restorer, image], **where)
 
     def pid_of(self, started):
+        def is_restart(pid):
+            try:
+                return os.path.basename(os.readlink(f"/proc/{pid}/exe")) == "cr_restart"
+            except FileNotFoundError:
+                return False  # its main thread has ended
         pid = started.pid  # with --pidns there are two of them
-        while pid and os.path.basename(os.readlink(f"/proc/{pid}/exe")) == "cr_restart":
+        while pid and is_restart(pid):
             pid = next(iter(processes.children(pid)), None)
         return pid
 
