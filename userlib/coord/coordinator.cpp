@@ -80,7 +80,7 @@ Result<void> Coordinator::begin()
                                             {"text", bookmark::describe(state)}}));
     };
     local_.on_wanted = [this] { program_wants(); };
-    if (const char *own = getenv("CRYO_LISTEN"); own != nullptr && *own != 0)
+    if (const char *own = sys::own_variable("CRYO_LISTEN"); own != nullptr && *own != 0)
         return local_.listen_to_daemons(); // somebody says so
     look_for_others();
     return {};

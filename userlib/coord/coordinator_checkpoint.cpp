@@ -29,7 +29,7 @@ constexpr int image_patience = 6; // deadlines: a disk may be slow to say that i
 // How long a daemon may be silent while a checkpoint is made.
 std::chrono::milliseconds deadline()
 {
-    const char *wanted = getenv("CRYO_DEADLINE");
+    const char *wanted = sys::own_variable("CRYO_DEADLINE");
     const int seconds = wanted != nullptr ? atoi(wanted) : 0;
     return std::chrono::seconds(seconds > 0 ? seconds : default_deadline_s);
 }

@@ -155,7 +155,7 @@ Result<void> join(Loop &loop, const Job &job, Daemon &daemon, std::shared_ptr<Ch
                 return last;
         } else {
             // Where we reach it is where others reach us.
-            const char *own = getenv("CRYO_LISTEN");
+            const char *own = cryo::sys::own_variable("CRYO_LISTEN");
             const bool says = own != nullptr && *own != 0;
             if (daemon.tcp().port == 0) {
                 const Result<void> kept =

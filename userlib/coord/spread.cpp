@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coord/spread.hpp"
 
+#include "sys/own_variable.hpp"
+
 #include "base/fd.hpp"
 #include "coord/job.hpp"
 
@@ -184,10 +186,10 @@ Spread spread_of(pid_t launcher)
 
 std::string own_address()
 {
-    if (const char *own = getenv("CRYO_LISTEN"); own != nullptr && *own != 0)
+    if (const char *own = sys::own_variable("CRYO_LISTEN"); own != nullptr && *own != 0)
         return own;
     for (const char *name : {"OMPI_MCA_oob_tcp_if_include", "OMPI_MCA_btl_tcp_if_include"}) {
-        const char *names = getenv(name);
+        const char *names = sys::own_variable(name);
         if (names == nullptr)
             continue;
         std::istringstream list(names);
