@@ -277,7 +277,7 @@ Result<End> Outside::await_end()
 
 std::optional<Inside> Inside::find()
 {
-    const char *given = sys::own_variable(variable);
+    const char *given = cryo::sys::own_variable(variable);
     if (given == nullptr)
         return {};
     const int fd = atoi(given);

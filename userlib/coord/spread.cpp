@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coord/spread.hpp"
 
-#include "sys/own_variable.hpp"
-
 #include "base/fd.hpp"
 #include "coord/job.hpp"
+#include "sys/own_variable.hpp"
 
 #include <algorithm>
 #include <arpa/inet.h>
