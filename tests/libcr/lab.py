@@ -26,6 +26,15 @@ import processes  # noqa: E402  pylint: disable=wrong-import-position
 PATIENCE = 60
 
 
+def door(pid):
+    """Where a process's agent listens: a descriptor of a file that has no name any more."""
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        path = f"/proc/{pid}/fd/{fd}"
+        if os.path.basename(os.readlink(path)).startswith(f"cryo.{pid}."):
+            return path
+    raise AssertionError(f"process {pid} does not listen")
+
+
 class Lab:
     """One test's directory and processes."""
     commands = clients = ""  # directories of a build

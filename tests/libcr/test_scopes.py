@@ -200,7 +200,7 @@ class Scopes(unittest.TestCase):
         a.tell("forward", f"{PROC} {b.pid}\n")
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as older:
             older.settimeout(lab.PATIENCE)
-            older.connect(f"\0cryo.{os.readlink(f'/proc/{a.pid}/ns/pid')}.{a.pid}")
+            older.connect(lab.door(a.pid))
             older.send(struct.pack("<IHH4Q", magic, version, prepare, 0, 0, 0, 0))
             older.send(bytes(5 * 4 + 4096))  # no signal, and no file
             while struct.unpack_from("<IHH", older.recv(64))[2] != prepare:

@@ -64,7 +64,7 @@ class HostileText(case.Case):
             self.assertEqual(0, done.returncode, done.stderr)
             self.assert_plain(done)
         self.assertIn(NAME.encode("utf-8", "replace").split(b"?")[0],
-                      json.loads(done.stdout)["file"].encode())
+                      json.loads(done.stdout)["image"].encode())
         self.end(program)
         image = "image" + NAME
         for options in ((), ("--json",), ("--maps",), ("--files",), ("--records",), ("--verify",)):
@@ -72,8 +72,7 @@ class HostileText(case.Case):
                 done = self.run_it("cr_inspect", *options, image)
                 self.assertEqual(0, done.returncode, done.stderr)
                 self.assert_plain(done)
-        os.unlink(os.path.join(os.fsencode(self.directory), HOSTILE))
-        done = self.run_it("cr_restart", "--no-restore-pid", image)
+        done = self.run_it("cr_restart", "absent" + NAME)
         self.assertNotEqual(0, done.returncode)
         self.assert_plain(done, "\\x1b]0;mine", "No such file")
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The test programs on this kernel, under both backends and across: one boot, one line each.
+"""The test programs on this kernel, under both backends and across, one line each.
 
-    programs_test.py RUN_PROGRAM PROGRAMS_JSON BIN REFUSALS [--all] [--without NAME]...
+    programs_test.py RUN_PROGRAM PROGRAMS_JSON BIN REFUSALS [--tool TOOL]... [--all] [--without NAME]...
 
 Without --all a selection: what hangs on the kernel, its ids, or the module.
 """
@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 
+TOOLS = ("cryo-kmod", "cryo-user", "cryo-user+kmod", "cryo-kmod+user")
 # By the module, as whoever this is: original ids, registers, memory of every kind, locks held.
 MODULE = ["life", "counting_8", "heap_malloc", "sse", "x87", "private_file", "protections",
           "sparse_terabyte", "thp", "hugetlb", "hugetlb_shared", "hugetlbfs", "process_ids",
@@ -48,6 +49,7 @@ def main():
     parser.add_argument("list")
     parser.add_argument("bin")
     parser.add_argument("refusals")
+    parser.add_argument("--tool", action="append", choices=TOOLS, help="only this (default: all)")
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--without", action="append", default=[])
     options = parser.parse_args()
@@ -56,7 +58,7 @@ def main():
 
     set_huge_pages_aside()
     failed = []
-    for tool in ("cryo-kmod", "cryo-user", "cryo-user+kmod", "cryo-kmod+user"):
+    for tool in options.tool or TOOLS:
         command = [sys.executable, "-B", options.runner, "--list", options.list, "--tool", tool,
                    "--bin", options.bin, "--mode", "rollback", "--refusals", options.refusals]
         # The module gives a plain user the old ids; without it there are new ones.
