@@ -86,7 +86,7 @@ Result<std::shared_ptr<Image>> BaseFinder::find(const std::string &beside, const
 {
     for (const std::string &name : named_) {
         const std::string path = resolve(name);
-        auto found = look_in(path, id, {.find_base = this->beside(path), .trust = trust_});
+        auto found = look_in(path, id, options_for(path));
         if (!found || *found)
             return found;
     }
@@ -104,7 +104,7 @@ Result<std::shared_ptr<Image>> BaseFinder::find(const std::string &beside, const
                 continue;
         }
         // Another file that is damaged is no reason not to find this one.
-        auto found = look_in(path, id, {.find_base = this->beside(path), .trust = trust_});
+        auto found = look_in(path, id, options_for(path));
         if (found && *found)
             return found;
         if (!found && found.error().code() == EACCES)
@@ -113,6 +113,14 @@ Result<std::shared_ptr<Image>> BaseFinder::find(const std::string &beside, const
     if (refused)
         return *refused;
     return Error(ENOENT, "not found beside it; name its file with --base");
+}
+
+OpenOptions BaseFinder::options_for(const std::string &path) const
+{
+    OpenOptions options;
+    options.find_base = beside(path);
+    options.trust = trust_;
+    return options;
 }
 
 FindBase BaseFinder::beside(const std::string &path) const

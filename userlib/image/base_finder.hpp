@@ -29,6 +29,7 @@ class BaseFinder
     FindBase beside(const std::string &path) const;
 
   private:
+    OpenOptions options_for(const std::string &path) const;
     Result<std::shared_ptr<Image>> find(const std::string &beside, const Digest &id) const;
 
     std::vector<std::string> named_;
