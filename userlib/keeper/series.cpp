@@ -96,7 +96,7 @@ Result<std::string> Series::newest() const
 
 Result<std::string> Series::next() const
 {
-    const Result<std::string> last = newest();
+    Result<std::string> last = newest();
     if (!last)
         return last;
     return fmt::format("{}{:0{}}", prefix, number_of(*last) + 1, digits);
@@ -164,7 +164,7 @@ Result<std::vector<std::string>> Series::needed(const std::string &name) const
                 files.emplace(status.st_dev, status.st_ino);
         }
     }
-    const Result<std::vector<std::string>> all = names();
+    Result<std::vector<std::string>> all = names();
     if (!all)
         return all;
     std::vector<std::string> found;
