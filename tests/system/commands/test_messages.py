@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import pty
+import subprocess
 import time
 
 import case
@@ -99,6 +100,17 @@ class Messages(case.Case):
         self.assert_alive(program)
         self.save("-t", "60", "-f", "image", program.pid)
         self.refuse(255, "-t", "0", program.pid)
+
+    def test_standard_output_that_is_full(self):
+        """What could not be said is an error with a message, and no abort."""
+        for name in ("cr_checkpoint", "cr_restart", "cr_run", "cr_inspect", "cr_delta",
+                     "ompi-checkpoint", "ompi-restart", "opal-checkpoint", "opal-restart"):
+            with self.subTest(name), open("/dev/full", "w", encoding="ascii") as full:
+                done = subprocess.run([case.command(name), "--help"], stdout=full,
+                                      stderr=subprocess.PIPE, text=True, check=False,
+                                      timeout=case.PATIENCE)
+                self.assertGreater(done.returncode, 0, done.stderr)
+                self.assertIn("standard output: cannot be written", done.stderr)
 
     def test_bar(self):
         """On a terminal, for what takes more than a second: here until its reader goes on."""
