@@ -9,6 +9,7 @@ function(add_snapshot_attack name)
 endfunction()
 
 add_snapshot_attack(image)
+add_snapshot_attack(files)
 add_snapshot_attack(race)
 add_snapshot_attack(delta)
 add_snapshot_attack(keeper)

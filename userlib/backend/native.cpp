@@ -126,6 +126,7 @@ Result<Alive> Native::restart(const RestartRequest &request)
     phase("image verified");
     restore::RestartOptions options = request.options;
     options.device = device();
+    options.trust = request.trust;
     Result<std::unique_ptr<restore::TreePlan>> plan = restore::plan_restart(**image, options);
     if (!plan)
         return plan.error();

@@ -59,6 +59,11 @@ Result<void> Trust::add(const std::string &user)
     return {};
 }
 
+bool Trust::is_owner(uid_t user) const
+{
+    return user == geteuid() || user == 0 || std::ranges::find(owners_, user) != owners_.end();
+}
+
 Result<void> Trust::check(int fd, const std::string &path) const
 {
     const Result<struct stat> status = status_of(fd, path);
@@ -68,8 +73,7 @@ Result<void> Trust::check(int fd, const std::string &path) const
     if (!has_an_owner(*status) || std::ranges::find(accepted_, file) != accepted_.end())
         return {};
     const uid_t owner = status->st_uid;
-    if (owner != geteuid() && owner != 0 &&
-        std::find(owners_.begin(), owners_.end(), owner) == owners_.end())
+    if (!is_owner(owner))
         return Error(EACCES, fmt::format("{}: belongs to user {}, and an image is a program: it "
                                          "would run as you; if you trust it, --owner {} says so",
                                          path, user_text(owner), owner));

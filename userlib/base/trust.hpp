@@ -26,6 +26,9 @@ class Trust
     Result<void> add(const std::string &user);
     const std::vector<std::string> &named() const { return named_; }
 
+    // The caller, root, or one who was named.
+    bool is_owner(uid_t user) const;
+
     // EACCES: it is somebody else's, or others may write it.
     Result<void> check(int fd, const std::string &path) const;
 

@@ -23,7 +23,9 @@ static_assert(Source::kMaxView >= kPrefixSize + kMaxRecord);
 
 Result<Source> Source::open(const std::string &path, Access access)
 {
-    Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    // O_NONBLOCK: somebody may have put a FIFO there, to which nobody will ever write.
+    constexpr int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+    Fd fd(::open(path.c_str(), flags));
     if (!fd && errno == ELOOP)
         return Error(ELOOP, path + ": is a symbolic link; name the image itself");
     if (!fd)
@@ -39,7 +41,8 @@ Result<Source> Source::open(Fd fd, std::string name, Access access)
     if (S_ISDIR(st.st_mode))
         return Error(EISDIR, name + ": is a directory");
     if (!S_ISREG(st.st_mode))
-        return Error(ESPIPE, name + ": is not a file; read it as a stream");
+        return Error(ESPIPE,
+                     name + ": is no regular file; a stream is read from a descriptor (-F)");
     Source s(std::move(fd), std::move(name), uint64_t(st.st_size));
     if (access == Access::map && s.size_) {
         void *p = mmap(nullptr, s.size_, PROT_READ, MAP_SHARED, s.fd_.get(), 0);

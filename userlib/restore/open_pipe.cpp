@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pipes and FIFOs, with what was in them.
 #include "restore/open_parts.hpp"
+#include "restore/trusted_path.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -29,7 +30,7 @@ Result<Ends> anonymous()
 
 // Both ends of a FIFO; one that has lost its name gets one for a moment. One that was removed since
 // is made again, for all that was in it is in the image.
-Result<Ends> fifo(const image::File &file)
+Result<Ends> fifo(const Planning &p, const image::File &file)
 {
     std::string path(file.path);
     const bool gone = (file.flags & image::kFileUnlinked) != 0;
@@ -43,6 +44,11 @@ Result<Ends> fifo(const image::File &file)
     }
     const bool removed = !gone && access(path.c_str(), F_OK) != 0 && errno == ENOENT;
     const bool made = removed && mkfifo(path.c_str(), 0600) == 0;
+    if (!gone && !made) {
+        if (Result<Fd> found = find_trusted(p.options, file);
+            !found && found.error().code() == EPERM)
+            return found.error();
+    }
     // Opened for both, it waits for nobody.
     Ends ends{Fd(open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC)), Fd()};
     const int why = errno;
@@ -87,7 +93,7 @@ Result<void> fill(Planning &p, const image::Pipe &pipe, int writer)
 Result<void> open_inside(Planning &p, const image::Pipe &pipe, const image::File &file)
 {
     const bool named = file.kind == FileKind::fifo;
-    Result<Ends> ends = named ? fifo(file) : anonymous();
+    Result<Ends> ends = named ? fifo(p, file) : anonymous();
     if (!ends)
         return ends.error();
     const std::string what = named ? std::string(file.path) : "a pipe";

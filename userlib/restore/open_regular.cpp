@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files that have a name, and those whose contents are in the image.
 #include "restore/open_parts.hpp"
+#include "restore/trusted_path.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -29,20 +30,29 @@ std::string_view way_out(std::string_view path, int error)
                            : "put it back, or use --relocate";
 }
 
-Result<void> check_regular(const image::File &file)
+// The file that stands where the saved one was, not opened yet: so nothing is opened in its place,
+// and a FIFO keeps nobody waiting.
+Result<Fd> find(const Planning &p, const image::File &file)
 {
+    Result<Fd> found = find_trusted(p.options, file);
+    if (!found) {
+        const int why = found.error().code();
+        return why == EPERM ? found.error()
+                            : Error(why, fmt::format("file {}: {}; {}", file.path, strerror(why),
+                                                     way_out(file.path, why)));
+    }
     struct stat now;
-    const std::string path(file.path);
-    if (stat(path.c_str(), &now) != 0)
-        return Error(errno,
-                     fmt::format("file {}: {}; {}", path, strerror(errno), way_out(path, errno)));
+    if (fstat(found->get(), &now) != 0)
+        return Error::from_errno(fmt::format("looking at {}", file.path), errno);
+    if (file.kind == FileKind::directory)
+        return found;
     if (!S_ISREG(now.st_mode))
-        return Error(EINVAL, fmt::format("file {} is no regular file any more", path));
+        return Error(EINVAL, fmt::format("file {} is no regular file any more", file.path));
     if (static_cast<uint64_t>(now.st_size) < file.size &&
         (file.flags & image::kFileContentsSaved) == 0)
-        return Error(EINVAL, fmt::format("file {} has shrunk: {} bytes, {} when it was saved", path,
-                                         now.st_size, file.size));
-    return {};
+        return Error(EINVAL, fmt::format("file {} has shrunk: {} bytes, {} when it was saved",
+                                         file.path, now.st_size, file.size));
+    return found;
 }
 
 // A file without a name, where the old one was if that is still possible.
@@ -330,27 +340,27 @@ Result<void> open_contents(Planning &p)
 Result<void> open_by_name(Planning &p, const image::File &file, const image::OpenFile &open_file)
 {
     const bool path_only = (open_file.flags & O_PATH) != 0;
-    switch (path_only ? FileKind::symlink : file.kind) {
+    const FileKind kind = path_only ? FileKind::symlink : file.kind;
+    Fd found;
+    switch (kind) {
     case FileKind::regular:
+    case FileKind::directory: {
         if (is_about_itself(p, file.path)) {
             open_within(p, file, open_file);
             return {};
         }
-        if (Result<void> good = check_regular(file); !good)
-            return good;
+        Result<Fd> there = find(p, file);
+        if (!there)
+            return there.error();
+        found = std::move(*there);
         break;
+    }
     case FileKind::terminal: {
         Result<int> kept = open_standard(p, standard_for(p, open_file), open_file.id);
         if (!kept)
             return kept.error();
         return {};
     }
-    case FileKind::directory:
-        if (is_about_itself(p, file.path)) {
-            open_within(p, file, open_file);
-            return {};
-        }
-        break;
     case FileKind::char_device:
     case FileKind::symlink:
         break;
@@ -360,11 +370,15 @@ Result<void> open_by_name(Planning &p, const image::File &file, const image::Ope
     }
     const std::string path(file.path);
     uint32_t flags = (open_file.flags & ~creation_flags) | O_CLOEXEC | O_NOCTTY;
-    if (file.kind == FileKind::directory)
+    if (kind == FileKind::directory)
         flags |= O_DIRECTORY;
     if (path_only && file.kind == FileKind::symlink)
         flags |= O_NOFOLLOW;
-    Fd fd(open(path.c_str(), static_cast<int>(flags)));
+    // By the way of the descriptor, which is a link itself.
+    if (found)
+        flags &= ~uint32_t(O_NOFOLLOW);
+    Fd fd(open(found ? fmt::format("/proc/self/fd/{}", found.get()).c_str() : path.c_str(),
+               static_cast<int>(flags)));
     if (!fd)
         return Error(
             errno, fmt::format("opening {}: {}; {}", path, strerror(errno), way_out(path, errno)));

@@ -2,6 +2,7 @@
 // Memory: every region at its old place, filled, then given its protection.
 #include "capture/identity.hpp"
 #include "restore/plan_parts.hpp"
+#include "restore/trusted_path.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -33,6 +34,8 @@ Result<void> check_mapped_file(const Planning &p, const image::File &file)
                                          "(--force restarts all the same)",
                                          path, why));
     };
+    if (Result<Fd> found = find_trusted(p.options, file); !found && found.error().code() == EPERM)
+        return found.error();
     Result<capture::Identity> now = capture::identify(path);
     if (!now)
         return refuse("is not there: " + now.error().text());
@@ -53,16 +56,20 @@ Result<void> check_mapped_file(const Planning &p, const image::File &file)
 }
 
 // Its contents may have changed, but what is mapped must be there.
-Result<void> check_shared_file(const image::File &file)
+Result<void> check_shared_file(const Planning &p, const image::File &file)
 {
     struct stat now;
     const std::string path(file.path);
     // What the image has the contents of is made again where it is gone.
     if ((file.flags & (image::kFileUnlinked | image::kFileContentsSaved)) != 0)
         return {};
-    if (stat(path.c_str(), &now) != 0)
-        return Error(errno,
-                     fmt::format("the mapped file {}: {}; put it back", path, strerror(errno)));
+    const Result<Fd> found = find_trusted(p.options, file);
+    if (!found && found.error().code() == EPERM)
+        return found.error();
+    if (!found || fstat(found->get(), &now) != 0) {
+        const int why = found ? errno : found.error().code();
+        return Error(why, fmt::format("the mapped file {}: {}; put it back", path, strerror(why)));
+    }
     if (static_cast<uint64_t>(now.st_size) < file.size)
         return Error(EINVAL, fmt::format("the mapped file {} has shrunk: {} bytes, {} when the "
                                          "image was taken",
@@ -273,7 +280,7 @@ Result<void> check_mapped_files(Planning &p)
         if (region.kind == RegionKind::private_file)
             good = check_mapped_file(p, file->second);
         else if (region.kind == RegionKind::shared_file)
-            good = check_shared_file(file->second);
+            good = check_shared_file(p, file->second);
         if (!good)
             return good;
     }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/fd.hpp"
+#include "base/trust.hpp"
 #include "image/reader.hpp"
 #include "image/records.hpp"
 #include "image/snapshot.hpp"
@@ -17,6 +18,7 @@
 #include "restore/nursery.hpp"
 #include "restore/program.hpp"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -36,6 +38,8 @@ struct RestartOptions {
     // restart fails and leaves one that only our parent can wait for, it is told in *lost.
     bool for_requester = false;
     pid_t *lost = nullptr;
+    // Whose files may stand where others were.
+    std::shared_ptr<const Trust> trust = std::make_shared<Trust>();
     FileOptions files;
 };
 

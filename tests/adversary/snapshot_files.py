@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The victim's program had files open where everybody may make some. They are gone (/tmp, after a
+reboot), and an attacker has put something else where they were, before the victim restarts."""
+import errno
+import os
+import shutil
+import socket
+import sys
+
+import attack
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system",
+                                "commands"))
+import case  # noqa: E402
+
+PATIENCE = 10  # seconds, of a command that meets what the attacker has left
+SECRET = "the victim's own"
+VICTIM = attack.user(attack.VICTIM)
+
+
+class Files(case.Case):
+    """Paths are relative to a directory in which everybody may make files, as /tmp is; links in it are
+    followed by all, as where fs.protected_symlinks is off, or in a directory of the attacker's."""
+
+    def setUp(self):
+        super().setUp()
+        os.chmod(self.directory, 0o777)
+        # No other user may look into it.
+        self.own = self.path("own")
+        os.mkdir(self.own, 0o700)
+        with open(os.path.join(self.own, "secret"), "w", encoding="ascii") as file:
+            file.write(SECRET)
+        for path in (self.own, os.path.join(self.own, "secret")):
+            os.chown(path, attack.VICTIM, attack.VICTIM)
+
+    def save_and_lose(self, setup, name):
+        program = self.start(setup, each="each()", **VICTIM)
+        done = self.checkpoint("-f", "image", program.pid, **VICTIM)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.end(program)
+        # It does come back as long as nobody has done anything.
+        self.assertEqual(0, self.restart_it().returncode)
+        path = self.path(name)
+        if os.path.isdir(path):
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
+        return path
+
+    def restart_it(self, *words):
+        return self.run_command("cr_restart", "--no-restore-pid", *words, "image", input="there\n",
+                                **{"stdin": None, "timeout": PATIENCE, **VICTIM})
+
+    def assert_refused(self, code=errno.EPERM):
+        done = self.restart_it()
+        self.assertEqual(code, done.returncode, done.stdout + done.stderr)
+        self.assertNotIn("echo", done.stdout)
+        with open(os.path.join(self.own, "secret"), encoding="ascii") as file:
+            self.assertEqual(SECRET, file.read())
+        return done.stderr
+
+    def as_attacker(self, do):
+        """In this process, whose files are then the attacker's."""
+        os.setegid(attack.ATTACKER)
+        os.seteuid(attack.ATTACKER)
+        try:
+            do()
+        finally:
+            os.seteuid(0)
+            os.setegid(0)
+
+    WRITES = """
+file = open("log", "w")
+file.write("one"); file.flush()
+def each():
+    file.write("two"); file.flush()
+"""
+    MAPS = """
+import mmap
+file = open("data", "w+b")
+file.write(b"a" * 4096); file.flush()
+memory = mmap.mmap(file.fileno(), 4096)
+file.close()
+def each():
+    memory[0:3] = b"two"
+"""
+    READS = """
+import os
+os.mkfifo("fifo")
+file = os.open("fifo", os.O_RDWR)
+def each():
+    pass
+"""
+    LISTS = """
+import os
+os.mkdir("place")
+file = os.open("place", os.O_RDONLY | os.O_DIRECTORY)
+def each():
+    os.close(os.open("new", os.O_WRONLY | os.O_CREAT, dir_fd=file))
+"""
+
+    def test_file_of_the_attackers(self):
+        """What the program writes is not for the attacker to read."""
+        path = self.save_and_lose(self.WRITES, "log")
+
+        def put():
+            with open(path, "w", encoding="ascii") as file:
+                file.write("one and more")
+            os.chmod(path, 0o666)
+        self.as_attacker(put)
+        self.assertIn(f"--owner {attack.ATTACKER}", self.assert_refused())
+        self.assertEqual(0, self.restart_it("--owner", str(attack.ATTACKER)).returncode)
+
+    def test_link_to_the_victims_own(self):
+        """The program would write into it."""
+        path = self.save_and_lose(self.WRITES, "log")
+        self.as_attacker(lambda: os.symlink(os.path.join(self.own, "secret"), path))
+        self.assertIn("a link on the way to it belongs to user", self.assert_refused())
+
+    def test_link_on_the_way(self):
+        path = self.save_and_lose(self.LISTS, "place")
+        self.as_attacker(lambda: os.symlink(self.own, path))
+        self.assertIn("a link on the way to it belongs to user", self.assert_refused())
+        self.assertEqual(["secret"], os.listdir(self.own))
+
+    def test_link_of_the_victims(self):
+        """Of its own it may make use: the file has moved to another disk."""
+        path = self.save_and_lose(self.WRITES, "log")
+        os.symlink(os.path.join(self.own, "secret"), path)
+        os.chown(path, attack.VICTIM, attack.VICTIM, follow_symlinks=False)
+        self.assertEqual(0, self.restart_it().returncode)
+        with open(os.path.join(self.own, "secret"), encoding="ascii") as file:
+            self.assertEqual("thetwo", file.read())  # as long as it was
+
+    def test_fifo(self):
+        """Opening one waits for its other end."""
+        path = self.save_and_lose(self.WRITES, "log")
+        self.as_attacker(lambda: os.mkfifo(path, 0o666) or os.chmod(path, 0o666))
+        self.assert_refused()
+
+    def test_directory(self):
+        path = self.save_and_lose(self.WRITES, "log")
+        self.as_attacker(lambda: os.mkdir(path))
+        self.assert_refused()
+
+    def test_socket(self):
+        path = self.save_and_lose(self.WRITES, "log")
+        with socket.socket(socket.AF_UNIX) as listener:
+            self.as_attacker(lambda: listener.bind(path))
+            self.assert_refused()
+
+    def test_shared_memory(self):
+        path = self.save_and_lose(self.MAPS, "data")
+
+        def put():
+            with open(path, "wb") as file:
+                file.write(b"b" * 8192)
+            os.chmod(path, 0o666)
+        self.as_attacker(put)
+        self.assert_refused()
+        os.unlink(path)
+        self.as_attacker(lambda: os.symlink(os.path.join(self.own, "secret"), path))
+        self.assert_refused()
+
+    def test_fifo_of_the_attackers(self):
+        """The program would say there what others are not to hear."""
+        path = self.save_and_lose(self.READS, "fifo")
+        self.as_attacker(lambda: os.mkfifo(path) or os.chmod(path, 0o666))
+        self.assert_refused()
+
+    def test_library(self):
+        """Code with the same build id, and something else in it: it would run as the victim."""
+        library = self.path("libx.so")
+        with open("/proc/self/maps", encoding="utf-8") as maps:
+            found = [line.split()[-1] for line in maps if line.rstrip().endswith(".so.6")]
+        shutil.copy(found[0], library)
+        os.chown(library, attack.VICTIM, attack.VICTIM)
+        path = self.save_and_lose(f"""
+import ctypes
+library = ctypes.CDLL({library!r})
+def each():
+    pass
+""", "libx.so")
+        self.as_attacker(lambda: shutil.copy(found[0], path))
+        self.assert_refused()
+
+    def test_image_that_is_a_fifo(self):
+        self.as_attacker(lambda: os.mkfifo(self.path("image")))
+        os.chmod(self.path("image"), 0o666)
+        done = self.restart_it()
+        self.assertEqual(errno.ESPIPE, done.returncode, done.stderr)
+
+
+class Names(case.Case):
+    """The victim saves where everybody may make files, and the attacker knows under which name."""
+
+    def setUp(self):
+        super().setUp()
+        os.chmod(self.directory, 0o1777)
+        self.precious = self.path("precious")
+        with open(self.precious, "w", encoding="ascii") as file:
+            file.write(SECRET)
+        os.chown(self.precious, attack.VICTIM, attack.VICTIM)
+        os.chmod(self.precious, 0o600)
+
+    def save_over(self, name, *words):
+        """The checkpoint ends, the program goes on, what is the victim's is as it was."""
+        program = self.start(**VICTIM)
+        done = self.checkpoint(*words, program.pid, timeout=PATIENCE, **VICTIM)
+        self.assert_alive(program)
+        self.end(program)
+        with open(self.precious, encoding="ascii") as file:
+            self.assertEqual(SECRET, file.read())
+        if done.returncode != 0:
+            self.assertIn(name, done.stderr)
+        return done
+
+    def test_link(self):
+        os.symlink(self.precious, self.path("image"))
+        os.chown(self.path("image"), attack.ATTACKER, attack.ATTACKER, follow_symlinks=False)
+        self.assertNotEqual(0, self.save_over("image", "-f", "image").returncode)
+        self.assertNotEqual(0, self.save_over("image", "-d", "image").returncode)
+
+    def test_link_of_the_victims(self):
+        """The link may be replaced, never what it leads to."""
+        os.symlink(self.precious, self.path("image"))
+        os.chown(self.path("image"), attack.VICTIM, attack.VICTIM, follow_symlinks=False)
+        self.save_over("image", "-f", "image")
+
+    def test_link_that_leads_nowhere(self):
+        os.symlink(self.path("nothing"), self.path("image"))
+        self.assertNotEqual(0, self.save_over("image", "-f", "image").returncode)
+        self.assertFalse(os.path.exists(self.path("nothing")))
+
+    def test_fifo(self):
+        os.mkfifo(self.path("image"))
+        os.chmod(self.path("image"), 0o666)
+        os.chown(self.path("image"), attack.ATTACKER, attack.ATTACKER)
+        self.assertNotEqual(0, self.save_over("image", "-f", "image").returncode)
+
+    def test_file_of_the_attackers(self):
+        """What is saved would be the attacker's to read."""
+        with open(self.path("image"), "w", encoding="ascii"):
+            pass
+        os.chmod(self.path("image"), 0o666)
+        os.chown(self.path("image"), attack.ATTACKER, attack.ATTACKER)
+        self.assertNotEqual(0, self.save_over("image", "-f", "image").returncode)
+        self.assertEqual(0, os.path.getsize(self.path("image")))
+
+    def test_directory_of_the_attackers(self):
+        os.mkdir(self.path("tree"), 0o777)
+        os.chmod(self.path("tree"), 0o777)
+        os.chown(self.path("tree"), attack.ATTACKER, attack.ATTACKER)
+        self.assertNotEqual(0, self.save_over("tree", "-d", "tree").returncode)
+        self.assertEqual([], os.listdir(self.path("tree")))
+
+    def test_nobody_else_reads_an_image(self):
+        """What was in memory is in it."""
+        os.umask(0)
+        try:
+            program = self.start(**VICTIM)
+            for words in (("-f", "image"), ("-d", "tree")):
+                self.assertEqual(0, self.checkpoint(*words, program.pid, **VICTIM).returncode)
+        finally:
+            os.umask(0o022)
+        for folder, _, names in os.walk(self.directory):
+            for name in names:
+                self.assertEqual(0, os.lstat(os.path.join(folder, name)).st_mode & 0o077, name)
+
+
+if __name__ == "__main__":
+    attack.needs_root(sys.argv[1])
+    case.main()
