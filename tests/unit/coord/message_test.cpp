@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coord/message.hpp"
+
+#include <gtest/gtest.h>
+
+using namespace cryo;
+using namespace cryo::coord;
+
+namespace {
+
+bool taken(Speaker from, const std::string &body)
+{
+    return bool(unpack(from, body));
+}
+
+const std::string place = R"("generation":1,"index":1,"daemons":[2],"ranks":[0],"runs":[[0,1,0]])";
+
+} // namespace
+
+TEST(Messages, AreWhatTheTableSays)
+{
+    EXPECT_TRUE(taken(Speaker::member, R"({"type":"cut","checkpoint":1,"rank":7})"));
+    EXPECT_TRUE(taken(Speaker::coordinator, R"({"type":"place",)" + place + "}"));
+    EXPECT_TRUE(taken(Speaker::command, R"({"type":"checkpoint","directory":"/d"})"));
+    for (const char *body : {
+             "", "{", "null", "7", "[]", "{}", R"({"type":7})", R"({"type":null})",
+             R"({"type":"nothing"})",
+             R"({"type":"cut"})",                                  // fields are missing
+             R"({"type":"cut","checkpoint":1,"rank":7,"more":0})", // or too many
+             R"({"type":"cut","checkpoint":1,"rank":-1})",         // of another kind
+             R"({"type":"cut","checkpoint":1,"rank":1.5})",        //
+             R"({"type":"cut","checkpoint":1,"rank":"7"})",        //
+             R"({"type":"cut","checkpoint":1,"rank":4294967296})", // or size
+             R"({"type":"cut","checkpoint":18446744073709551616,"rank":7})",
+             R"({"type":"unplaced","error":"a\u0000b"})",
+             R"({"type":"prepare","checkpoint":1})", // of another speaker
+         })
+        EXPECT_FALSE(taken(Speaker::member, body)) << body;
+}
+
+TEST(Messages, HaveNamesThatLeadNowhereElse)
+{
+    for (const char *name : {"", ".", "..", "a/b", "/a", "../../etc/cron.d/x", "a\\u0000b"})
+        EXPECT_FALSE(
+            taken(Speaker::command, std::string(R"({"type":"checkpoint","directory":"/d",)") +
+                                        R"("reference":")" + name + "\"}"))
+            << name;
+    EXPECT_FALSE(taken(Speaker::command, R"({"type":"checkpoint","directory":"d"})"));
+    EXPECT_FALSE(taken(Speaker::command, R"({"type":"checkpoint","directory":""})"));
+}
+
+TEST(Messages, AreNotDeep)
+{
+    const std::string deep = R"({"type":"unplaced","error":)" + std::string(1 << 20, '[');
+    const Result<Message> refused = unpack(Speaker::member, deep);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().text(), "no message");
+    // Brackets in a text are a text.
+    EXPECT_TRUE(taken(Speaker::member, R"({"type":"unplaced","error":"[[[[[[[[[[\"[[[[["})"));
+}
+
+TEST(Messages, ComeBackAsTheyWere)
+{
+    const Message said(Type::end, {{"ok", true}, {"seconds", 0.5}, {"notices", {"a", "b"}}});
+    const Result<Message> heard = unpack(Speaker::job, said.pack());
+    ASSERT_TRUE(heard);
+    EXPECT_EQ(heard->type, Type::end);
+    EXPECT_EQ(heard->fields.at("notices").size(), 2U);
+    // What is no UTF-8, as a path or an error may be, is told as well as it can be.
+    EXPECT_TRUE(unpack(Speaker::member, Message(Type::unplaced, {{"error", "\xff/x"}}).pack()));
+}
