@@ -69,7 +69,7 @@ def _archives():
 class Suite:
     """A Debian release as apt sees it, apart from what the machine itself runs."""
 
-    def __init__(self, name, prefer=None):
+    def __init__(self, name, prefer=None, may_be_old=False):
         self.name = prefer or name
         self._dir = host.cache() / "apt" / self.name
         main, security = _archives()
@@ -78,6 +78,7 @@ class Suite:
             suites.append((main, prefer))
         self._sources = "".join(self._source(key, uri, suite) for (key, uri), suite in suites)
         self._prefer = prefer
+        self._may_be_old = may_be_old
 
     @staticmethod
     def _source(key, uri, suite):
@@ -106,6 +107,7 @@ class Suite:
             f'Dir::State "{self._dir}";', f'Dir::State::status "{self._dir}/status";',
             f'Dir::Cache "{self._dir}";', 'Acquire::Languages "none";',
             'APT::Architecture "amd64";', 'APT::Architectures "amd64";',
+            *(['Acquire::Check-Valid-Until "false";'] if self._may_be_old else []),
             'APT::Install-Recommends "false";', 'APT::Sandbox::User "root";',
             *acquire, ""]))
         self._apt("apt-get", "update")

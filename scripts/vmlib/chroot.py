@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trees of another Debian release: a compiler, for kernels whose build tools need its libc, and
-Open MPI 5.0, which this release does not have, with its headers in one of their own.
+"""Trees of another Debian release: a compiler, for kernels whose build tools need its libc, what
+Cryo is built with there, and Open MPI 5.0, which this release does not have, with its headers in one
+of their own.
 
 A tree is unpacked, never configured: it only has to run make and gcc, or mpirun. In the compiler's,
 the cache is visible inside at its own path, so that the same make command works here and there.
@@ -22,6 +23,13 @@ class Tree:
     packages: list
     left_out: str = ""  # a pattern of names: packages that nothing here loads
     alone: bool = False  # without what the packages depend on
+    builds: bool = False  # with all that Cryo is built with
+
+
+def _packages_to_build():
+    script = host.REPO / "scripts" / "lib" / "packages.sh"
+    return host.run(["bash", "-c", '. "$0"; echo "${CRYO_PACKAGES_BUILD[@]}"', script],
+                    script.name).split()
 
 
 _TREES = {
@@ -41,6 +49,11 @@ _TREES = {
         "base-files", "libopenmpi-dev", "libopenmpi40", "libevent-dev", "libhwloc-dev",
         "libpmix-dev"], alone=True),
 }
+# What a packager of that release builds Cryo with.
+for _suite in "trixie", "forky":
+    _TREES[f"{_suite}-builds"] = Tree(_suite, [
+        "base-files", "bash", "coreutils", "dash", "diffutils", "findutils", "gawk", "grep", "libc-bin",
+        "mawk", "perl-base", "sed", "tar", "git"], builds=True)
 NAMES = [*_TREES]
 _LINKS = {"usr/bin/awk": "mawk", "usr/bin/sh": "dash"}
 
@@ -58,10 +71,12 @@ def get(name):
 def _make(name, tree, place):
     host.say(f"unpacking the tree {name}")
     with host.lock(f"apt-{tree.suite}"), host.work_dir() as tmp:
-        suite = archive.Suite(tree.suite)
+        # A release that is not yet out is renewed every day, which not every mirror keeps up with.
+        suite = archive.Suite(tree.suite, may_be_old=tree.suite == "forky")
         suite.refresh()
+        wanted = tree.packages + (_packages_to_build() if tree.builds else [])
         packages = {package: version
-                    for package, version in suite.closure_of_everything(tree.packages).items()
+                    for package, version in suite.closure_of_everything(wanted).items()
                     if not re.fullmatch(tree.left_out, package)
                     and (not tree.alone or package in tree.packages)}
         (tmp / "debs").mkdir()
@@ -74,26 +89,31 @@ def _make(name, tree, place):
                 (tmp / "root" / link).symlink_to(target)
         for directory in ("dev", "proc", "sys", "tmp"):
             (tmp / "root" / directory).mkdir(exist_ok=True)
-        (tmp / "root" / str(host.cache()).lstrip("/")).mkdir(parents=True, exist_ok=True)
         manifest.seal(tmp / "root", packages=packages)
         host.replace(tmp / "root", place)
 
 
 _ENTER = """
 set -e
-mount --rbind "$2" "$1$2"
-mount --bind /dev "$1/dev"
-mount -t proc proc "$1/proc"
-root=$1 ids=$3
-shift 3
+root=$1 ids=$2
+shift 2
+mount --bind /dev "$root/dev"
+mount -t proc proc "$root/proc"
+while [ "$1" != -- ]; do
+    mkdir -p "$root$1"
+    mount --rbind "$1" "$root$1"
+    shift
+done
+shift
 exec chroot --userspec="$ids" "$root" env -i PATH=/usr/sbin:/usr/bin LC_ALL=C HOME=/tmp \
     DEB_BUILD_ARCH=amd64 "$@"
 """
 
 
-def inside(suite_name, argv):
-    """The command that runs argv in the tree as the calling user."""
+def inside(suite_name, argv, seen=()):
+    """The command that runs argv in the tree as the calling user. The directories `seen` are there at
+    their own paths, as the cache is."""
     tree = get(suite_name)
     ids = f"{os.getuid()}:{os.getgid()}"
-    return host.as_root(["unshare", "--mount", "sh", "-c", _ENTER, "sh", str(tree),
-                         str(host.cache()), ids, *argv])
+    return host.as_root(["unshare", "--mount", "sh", "-c", _ENTER, "sh", str(tree), ids,
+                         *map(str, [host.cache(), *seen]), "--", *map(str, argv)])

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Feeds any bytes to a daemon's connection: before the other end has proven that it has a key, and
-// afterwards as each kind of speaker. A message that the decoder accepts must be accepted again when
-// it is packed.
+// afterwards as each kind of speaker. A message that the decoder accepts must be accepted again
+// when it is packed.
 //
 // The first byte chooses the speaker, the rest is what it says.
 #include <cstdio>
