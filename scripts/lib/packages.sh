@@ -19,7 +19,7 @@ CRYO_PACKAGES_MPI=(libopenmpi-dev openmpi-bin)
 CRYO_PACKAGES_VM=(
     qemu-system-x86 qemu-system-common busybox-static
     bc bison flex cpio dwarves kmod libelf-dev libssl-dev rsync xz-utils zstd
-    dkms iproute2
+    dkms iproute2 dmsetup e2fsprogs
 )
 
 CRYO_PACKAGES_LINT=(

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The power is cut at write barriers: the last committed image restarts, always.
+
+    power_test.py BIN GENERATIONS ROUNDS CUTS
+
+A file system lies on a device that writes down all its writes. On it a program is saved again and
+again, ROUNDS times in each way: over a file, over a directory, over a file of which backups are kept.
+When cr_checkpoint has ended, a mark says which generation is committed. Then the writes are done again
+on another device, up to CUTS of the barriers (0: all), and each time it is mounted as after a crash, on
+a snapshot: what the marks promise must be there and restart. At each cut that is the image which was
+being replaced, and one of the others.
+"""
+import os
+import random
+import subprocess
+import sys
+
+from write_log import WriteLog
+
+SIZE, LOG_SIZE, COW_SIZE = 96 << 20, 1 << 30, 64 << 20
+WAYS = {"file": ["-f"], "directory": ["-d"], "backup": ["--backup=2", "-f"]}
+DATA, LOG, TARGET, COW = (f"/dev/ram{number}" for number in range(4))
+MOUNTED, CRASHED = "/tmp/mounted", "/tmp/crashed"
+
+
+def run(*words, **more):
+    return subprocess.run([str(word) for word in words], check=True, **more)
+
+
+def sectors(size):
+    return size // 512
+
+
+def map_device(name, table):
+    run("dmsetup", "create", name, "--noudevsync", "--table", table)
+    minor = run("dmsetup", "info", "-c", "--noheadings", "-o", "minor", name,
+                stdout=subprocess.PIPE, text=True).stdout.strip()
+    return f"/dev/dm-{minor}"
+
+
+def unmap(name):
+    run("dmsetup", "remove", "--noudevsync", "--retry", name)
+
+
+def start(command, generations):
+    """The program under cr_run, without descriptors of the file system's."""
+    program = subprocess.Popen([command("cr_run"), generations], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True, cwd="/")
+    assert program.stdout.readline() == "ready\n"
+    return program
+
+
+def advance(program):
+    program.stdin.write("\n")
+    program.stdin.flush()
+    return int(program.stdout.readline().split()[1])
+
+
+def record(command, generations, rounds):
+    """Saves while all writes are written down."""
+    run("mkfs.ext4", "-q", "-b", "4096", DATA, f"{SIZE >> 20}M")
+    run("dd", f"if={DATA}", f"of={TARGET}", "bs=1M", f"count={SIZE >> 20}", "status=none")
+    logged = map_device("logged", f"0 {sectors(SIZE)} log-writes {DATA} {LOG}")
+    os.makedirs(MOUNTED)
+    run("mount", logged, MOUNTED)
+
+    def mark(text):
+        run("dmsetup", "message", "logged", "0", "mark", text)
+
+    mark("begin")
+    program = start(command, generations)
+    for _ in range(rounds):
+        generation = advance(program)
+        for name, words in WAYS.items():
+            run(command("cr_checkpoint"), "-q", *words, f"{MOUNTED}/{name}", program.pid)
+            mark(f"{name}:{generation}")
+    program.stdin.close()
+    assert program.wait() == 0
+    run("umount", MOUNTED)
+    unmap("logged")
+
+
+def restart(command, image):
+    """The generation that comes back."""
+    done = run(command("cr_restart"), "-q", "--no-restore-pid", image, stdin=subprocess.DEVNULL,
+               stdout=subprocess.PIPE, text=True, cwd="/", timeout=60)
+    word, generation = done.stdout.split()
+    assert word == "whole", done.stdout
+    return int(generation)
+
+
+def check(command, committed):
+    """What is promised is there."""
+    for name, generation in committed.items():
+        got = restart(command, f"{CRASHED}/{name}")
+        # The next one may be there already, though nobody has been told.
+        assert got in (generation, generation + 1), f"{name}: {got}, committed {generation}"
+
+
+def crash(command, committed):
+    """As if the machine had gone off now."""
+    run("dd", "if=/dev/zero", f"of={COW}", "bs=4096", "count=1", "status=none")
+    snapshot = map_device("crashed", f"0 {sectors(SIZE)} snapshot {TARGET} {COW} N 8")
+    run("mount", snapshot, CRASHED)
+    try:
+        check(command, committed)
+    except Exception:
+        subprocess.run(["ls", "-laR", CRASHED], check=False)
+        raise
+    finally:
+        run("umount", CRASHED)
+        unmap("crashed")
+
+
+def under_way(entries):
+    """For each entry the way in which the program was being saved."""
+    ways, name = [], ""
+    for entry in reversed(entries):
+        if entry.is_mark and ":" in entry.text:
+            name = entry.text.split(":")[0]
+        ways.append(name)
+    return ways[::-1]
+
+
+def main():
+    where, generations, rounds, cuts = *sys.argv[1:3], *map(int, sys.argv[3:])
+    seed = int(os.environ.get("CRYO_SEED", os.environ.get("CRYO_SLICE", "0")))
+    chance = random.Random(seed)
+
+    def command(name):
+        return os.path.join(where, name)
+
+    run("modprobe", "brd", "rd_nr=4", f"rd_size={LOG_SIZE >> 10}")
+    for module in ("dm-mod", "dm-log-writes", "dm-snapshot", "ext4"):
+        run("modprobe", module)
+    record(command, generations, rounds)
+    os.makedirs(CRASHED)
+    log = WriteLog(LOG)
+    entries = list(log)
+    begin = next(i for i, entry in enumerate(entries) if entry.text == "begin")
+    barriers = [i for i, entry in enumerate(entries) if i > begin and entry.is_barrier]
+    chosen = set(barriers if cuts == 0 else chance.sample(barriers, min(cuts, len(barriers))))
+    print(f"{len(entries)} writes, {len(barriers)} barriers, {len(chosen)} cuts, seed {seed}",
+          flush=True)
+    committed, done = {}, 0
+    ways = under_way(entries)
+    with open(TARGET, "r+b", buffering=0) as target:
+        for i, entry in enumerate(entries):
+            if entry.is_mark and ":" in entry.text:
+                name, generation = entry.text.split(":")
+                committed[name] = int(generation)
+            log.apply(entry, target.fileno())
+            if i in chosen:
+                os.fsync(target.fileno())
+                looked_at = {ways[i], chance.choice([*WAYS])}
+                crash(command, {name: committed[name] for name in looked_at if name in committed})
+                done += 1
+                if done % 100 == 0:
+                    print(f"{done} cuts", flush=True)
+    print(f"{done} times the last committed image came back; committed at the end: {committed}")
+    assert committed == {name: rounds for name in WAYS}
+
+
+if __name__ == "__main__":
+    main()
