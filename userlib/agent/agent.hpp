@@ -24,6 +24,7 @@ constexpr int library_signal = 33; // SIGSETXID, glibc's own
 
 struct Slot {
     ThreadFacts facts = {};
+    int former_tid = 0; // in a restored copy: the number that the thread had when it was saved
     std::atomic<uint32_t> arrived;
     bool knocked = false; // see library_threads.cpp
     // 0: not yet; 1: the thread has nothing left to do but to return from the handler; 2: so, and
@@ -39,6 +40,7 @@ struct State {
     int signal = 0;                  // the checkpoint signal
     bool on_alternate_stack = false; // its handler takes that of the thread, where there is one
     int pid = 0;
+    uint64_t loader = 0;            // where the dynamic loader lies; 0: there is none
     std::atomic<uint32_t> restarts; // this is a restored copy of a restored copy ...
     std::atomic<uint32_t> active;
     std::atomic<uint32_t> arrivals;   // futex: a thread has parked
@@ -105,6 +107,9 @@ void keep_time_left(void *frame); // first of all, as the time goes on
 void after_restart();
 void tell_alive();
 void tell_end(int failure); // of the callbacks
+
+// loader_locks.cpp: where threads have other numbers. The leader, while the others are parked.
+void renumber_loader_locks();
 
 // serve.cpp: answers one checkpointer until Resume, or until it is gone; round.result says which.
 void serve(int connection);

@@ -11,6 +11,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <link.h>
 #include <pthread.h>
 
 namespace cryo::agent {
@@ -56,6 +57,7 @@ int begin_agent(char **environment)
 
     const char *wanted = sys::own_variable(environment, "CRYO_SIGNAL");
     state.signal = wanted != nullptr ? atoi(wanted) : last_signal;
+    state.loader = _r_debug.r_ldbase;
     round.connection = -1;
     remember_runtime_directory(sys::own_variable(environment, "XDG_RUNTIME_DIR"));
     long done = set_handler(state.signal, on_signal, nullptr);

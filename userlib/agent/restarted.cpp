@@ -19,6 +19,7 @@ void after_restart()
         sys::call(SYS_futex, &info.left, FUTEX_WAIT_PRIVATE, left, nullptr, 0, 0);
     }
     sys::call(SYS_munmap, info.area, info.area_size);
+    renumber_loader_locks();
     forget_tracker(false);
     open_control();
     renew_handles();

@@ -313,6 +313,7 @@ bool park(int tid, void *frame, uint32_t generation)
     } else {
         renew_client();
         // Restored, perhaps with another id: this thread no longer needs the restorer's memory.
+        slot->former_tid = slot->facts.tid;
         slot->facts.tid = static_cast<int>(sys::call(SYS_gettid));
         __atomic_fetch_add(&state.resume.left, 1, __ATOMIC_RELEASE);
         sys::call(SYS_futex, &state.resume.left, FUTEX_WAKE_PRIVATE, 0x7fffffff, 0, 0, 0);

@@ -71,6 +71,12 @@ Result<image::Thread> describe_thread(Description &d, const agent::ThreadFacts &
         return Error::from_errno("sched_getattr", errno);
     const long io = syscall(SYS_ioprio_get, IOPRIO_WHO_PROCESS, facts.tid);
     t.ioprio = io > 0 ? static_cast<uint32_t>(io) : 0;
+    constexpr uint32_t by_deadline = 6; // SCHED_DEADLINE, for headers that are older
+    if (attr.policy == by_deadline)
+        d.problems.add(fmt::format("thread {} is scheduled by deadlines (SCHED_DEADLINE), of which "
+                                   "the machine that it comes back on may have no more to give",
+                                   facts.tid),
+                       "give it another policy while it is saved (chrt --other --pid 0 TID)");
     t.policy = attr.policy;
     t.sched_flags = static_cast<uint32_t>(attr.flags);
     t.nice = attr.nice;

@@ -220,5 +220,8 @@ void refuse_lost_sessions(const std::vector<std::unique_ptr<Member>> &members,
 
 // Those of another user than the first one's.
 void refuse_several_users(const std::vector<std::unique_ptr<Member>> &members);
+// Where they are all of another user than ours.
+void note_other_user(const std::vector<std::unique_ptr<Member>> &members,
+                     std::vector<std::string> &notices);
 
 } // namespace cryo::capture

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes of several users, which no restart could make: it makes those of its own user.
+// Whose processes they are. A restart makes those of its own user: so no restart could make those
+// of several users, and root, who may save anybody's, cannot bring them back.
 #include "capture/member.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 namespace cryo::capture {
 
@@ -18,6 +20,17 @@ void refuse_several_users(const std::vector<std::unique_ptr<Member>> &members)
                                    d.process.uid, d.process.gid, first.pid, first.uid, first.gid),
                        "run all of them as one user");
     }
+}
+
+void note_other_user(const std::vector<std::unique_ptr<Member>> &members,
+                     std::vector<std::string> &notices)
+{
+    const image::Process &process = members.front()->description().process;
+    if (process.uid == geteuid() && process.gid == getegid())
+        return;
+    notices.push_back(fmt::format("process {} is of user {} (group {}), who alone can restart the "
+                                  "image, and must be able to read it: chown {}:{} the image",
+                                  process.pid, process.uid, process.gid, process.uid, process.gid));
 }
 
 } // namespace cryo::capture

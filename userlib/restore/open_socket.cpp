@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -51,6 +52,44 @@ namespace {
 
 using Address = SocketName;
 
+bool is_internet(const image::Socket &socket)
+{
+    return socket.domain == AF_INET || socket.domain == AF_INET6;
+}
+
+// 0: none, or of a connection, which has that of its listener.
+uint16_t own_port(const image::Socket &socket)
+{
+    uint16_t port = 0;
+    if (is_internet(socket) && socket.state != SocketState::pair &&
+        socket.local.size() >= offsetof(sockaddr_in, sin_addr))
+        memcpy(&port, socket.local.data() + offsetof(sockaddr_in, sin_port), sizeof(port));
+    return port;
+}
+
+// Sockets that share a port may have said so (SO_REUSEPORT) only until they had it. It must be said
+// again until all of them have it: settle_options() puts it right.
+bool shares_its_port(const Planning &p, const image::Socket &saved)
+{
+    const uint16_t port = own_port(saved);
+    return port != 0 && std::ranges::any_of(p.saved.sockets, [&](const auto &entry) {
+               const image::Socket &other = entry.second;
+               return other.open_file != saved.open_file && other.kind == saved.kind &&
+                      own_port(other) == port;
+           });
+}
+
+Result<void> settle_options(const Planning &p)
+{
+    for (const auto &[id, socket] : p.saved.sockets) {
+        if (p.open_fds.count(id) == 0 || !shares_its_port(p, socket))
+            continue;
+        if (Result<void> set = set_socket_options(p.open_fds.at(id), socket); !set)
+            return set.error().within(fmt::format("descriptor {}", descriptor_of(p, id)));
+    }
+    return {};
+}
+
 Result<void> name_it(Planning &p, int fd, const image::Socket &saved)
 {
     const Address address(saved.local);
@@ -64,6 +103,8 @@ Result<void> name_it(Planning &p, int fd, const image::Socket &saved)
     getsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, &size);
     if (saved.kind == SOCK_STREAM)
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+    if (shares_its_port(p, saved))
+        setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &yes, sizeof(yes));
     if (bind(fd, address.get(), address.size) != 0) {
         const int why = errno;
         const bool lingers = why == EADDRINUSE && saved.domain != AF_UNIX;
@@ -356,6 +397,8 @@ Result<void> open_sockets(Planning &p)
                                                      descriptor_of(p, id)));
         }
     }
+    if (Result<void> done = settle_options(p); !done)
+        return done;
     if (Result<void> done = open_connections(p); !done)
         return done;
     return connect_waiting(p);

@@ -113,7 +113,29 @@ bool knows_droppable()
     return page != MAP_FAILED && munmap(page, 4096) == 0;
 }
 
-void map_region(Planning &p, const image::Region &region)
+// As it is in the image, where it has contents there.
+Result<std::vector<Range>> contents_of(const Planning &p, const image::Region &region)
+{
+    std::vector<Range> parts;
+    const uint64_t pages = (region.end - region.start) / 4096;
+    for (uint64_t at = 0; at < pages;) {
+        Result<image::Run> run = p.image.find(region.object, region.object_page + at);
+        if (!run)
+            return run.error();
+        const uint64_t count = std::min(run->count, pages - at);
+        if (count == 0)
+            return Error(EINVAL, "the image's index is empty where memory should be");
+        // Zeros are sent as well where they lie over a file's page.
+        if (!run->hole && (run->kind != image::ExtentKind::zero || needs_file(region))) {
+            const uint64_t start = region.start + at * 4096;
+            parts.push_back({start, start + count * 4096});
+        }
+        at += count;
+    }
+    return parts;
+}
+
+Result<void> map_region(Planning &p, const image::Region &region)
 {
     Program &program = p.plan.program;
     const bool shared = (region.flags & image::kRegionShared) != 0;
@@ -136,13 +158,16 @@ void map_region(Planning &p, const image::Region &region)
     } else {
         flags |= MAP_ANONYMOUS;
     }
-    // Private memory is filled first and gets its protection afterwards.
-    const uint32_t prot = shared && needs_file(region) ? region.prot : region.prot | PROT_WRITE;
-    program.call_exact(fmt::format("mapping {:x}-{:x} {}", region.start, region.end,
-                                   region.file != 0 ? p.saved.files.at(region.file).path : ""),
-                       SYS_mmap, region.start,
-                       {value(region.start), value(region.end - region.start), value(prot),
-                        value(flags), file, value(offset)});
+    Result<std::vector<Stretch>> stretches = stretches_of(p, region);
+    if (!stretches)
+        return stretches.error();
+    for (const Stretch &one : *stretches)
+        program.call_exact(fmt::format("mapping {:x}-{:x} {}", one.start, one.end,
+                                       region.file != 0 ? p.saved.files.at(region.file).path : ""),
+                           SYS_mmap, one.start,
+                           {value(one.start), value(one.end - one.start), value(one.prot),
+                            value(flags), file, value(offset + (one.start - region.start))});
+    return {};
 }
 
 Result<void> fill_region(Planning &p, const image::Region &region)
@@ -246,25 +271,42 @@ void plan_layout(Planning &p)
 
 Result<std::vector<Range>> filled_parts(Planning &p, const image::Region &region)
 {
-    std::vector<Range> parts;
-    const uint64_t pages = (region.end - region.start) / 4096;
-    for (uint64_t at = 0; at < pages;) {
-        const uint64_t page = region.object_page + at;
-        Result<image::Run> run = p.image.find(region.object, page);
-        if (!run)
-            return run.error();
-        const uint64_t count = std::min(run->count, pages - at);
-        if (count == 0)
-            return Error(EINVAL, "the image's index is empty where memory should be");
-        // Zeros are sent as well where they lie over a file's page.
-        if (!run->hole && (run->kind != image::ExtentKind::zero || needs_file(region))) {
-            const uint64_t start = region.start + at * 4096;
-            parts.push_back({start, start + count * 4096});
-            p.plan.fills.push_back({region.object, page, count});
-        }
-        at += count;
+    Result<std::vector<Range>> parts = contents_of(p, region);
+    for (size_t i = 0; parts && i < parts->size(); i++) {
+        const auto &[start, end] = (*parts)[i];
+        p.plan.fills.push_back({region.object, region.object_page + (start - region.start) / 4096,
+                                (end - start) / 4096});
     }
     return parts;
+}
+
+Result<std::vector<Stretch>> stretches_of(const Planning &p, const image::Region &region)
+{
+    const bool is_shared = (region.flags & image::kRegionShared) != 0;
+    const uint32_t open = is_shared && needs_file(region) ? region.prot : region.prot | PROT_WRITE;
+    std::vector<Stretch> stretches = {{region.start, region.end, open}};
+    if (open == region.prot || is_shared || region.kind == RegionKind::hugetlb)
+        return stretches;
+    Result<std::vector<Range>> parts = contents_of(p, region);
+    if (!parts)
+        return parts.error();
+    // The kernel goes on telling what was open from what was not, so small ones stay in one piece.
+    constexpr uint64_t worth_it = uint64_t(1) << 26;
+    if (!parts->empty() && region.end - region.start < worth_it)
+        return stretches;
+    stretches.clear();
+    uint64_t at = region.start;
+    const auto add = [&](uint64_t end, uint32_t prot) {
+        if (end > at)
+            stretches.push_back({at, end, prot});
+        at = end;
+    };
+    for (const Range &part : *parts) {
+        add(part.start, region.prot);
+        add(part.end, open);
+    }
+    add(region.end, region.prot);
+    return stretches;
 }
 
 Result<void> check_mapped_files(Planning &p)
@@ -308,7 +350,8 @@ Result<void> plan_memory(Planning &p)
         return done;
     for (const image::Region &region : p.saved.regions) {
         if (!module_makes(p, region) && !is_segment(region)) {
-            map_region(p, region);
+            if (Result<void> done = map_region(p, region); !done)
+                return done;
             advise_size(program, region);
         }
         plan_region_policy(p, region);

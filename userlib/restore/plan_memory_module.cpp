@@ -39,23 +39,28 @@ Result<void> plan_module_memory(Planning &p)
         if (!module_makes(p, from))
             continue;
         cryo_region region = {};
-        region.start = from.start;
-        region.end = from.end;
         region.fd = -1;
-        // Private memory is filled first and gets its protection afterwards.
-        region.prot = from.prot | PROT_WRITE;
         if ((from.flags & image::kRegionNoReserve) != 0)
             region.flags |= CRYO_REGION_NORESERVE;
         if ((from.flags & image::kRegionGrowsDown) != 0)
             region.flags |= CRYO_REGION_GROWSDOWN;
-        if (needs_file(from)) {
-            region.offset = from.file_offset;
-            if (const auto inherited = p.file_fds.find(from.file); inherited != p.file_fds.end())
-                region.fd = inherited->second;
-            else
-                files.emplace_back(regions.size(), p.map_slots.at(from.file));
+        Result<std::vector<Stretch>> stretches = stretches_of(p, from);
+        if (!stretches)
+            return stretches.error();
+        for (const Stretch &one : *stretches) {
+            region.start = one.start;
+            region.end = one.end;
+            region.prot = one.prot;
+            if (needs_file(from)) {
+                region.offset = from.file_offset + (one.start - from.start);
+                if (const auto inherited = p.file_fds.find(from.file);
+                    inherited != p.file_fds.end())
+                    region.fd = inherited->second;
+                else
+                    files.emplace_back(regions.size(), p.map_slots.at(from.file));
+            }
+            regions.push_back(region);
         }
-        regions.push_back(region);
         Result<std::vector<Range>> parts = filled_parts(p, from);
         if (!parts)
             return parts.error();

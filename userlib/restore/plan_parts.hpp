@@ -51,6 +51,15 @@ Result<void> plan_memory(Planning &p);
 bool needs_file(const image::Region &region);
 // Runs of a region that have contents in the image, as addresses.
 Result<std::vector<Range>> filled_parts(Planning &p, const image::Region &region);
+// How a region is mapped at first. Private memory is filled before it gets its protection, so it
+// may be written where it has contents. Only there: the kernel reserves memory for what may be
+// written, and there may be more addresses that a program keeps without any rights than the machine
+// has memory.
+struct Stretch {
+    uint64_t start, end;
+    uint32_t prot;
+};
+Result<std::vector<Stretch>> stretches_of(const Planning &p, const image::Region &region);
 
 // plan_memory_module.cpp: the same by one operation of the kernel module, for the regions that it
 // can make. False: this one is left to others.
@@ -91,7 +100,11 @@ void plan_region_policy(Planning &p, const image::Region &region);
 // plan_cpu.cpp: whether this CPU has what the program uses.
 Result<void> check_cpu(Planning &p);
 
-// plan_process.cpp: ids, limits, threads.
+// plan_limits.cpp: before memory is made, and when the process is whole.
+Result<void> plan_room(Planning &p);
+void plan_limits(Planning &p);
+
+// plan_process.cpp: ids, threads.
 Result<void> plan_process(Planning &p);
 Result<void> plan_threads(Planning &p);
 

@@ -19,33 +19,6 @@ namespace cryo::restore {
 
 namespace {
 
-void plan_limits(Planning &p)
-{
-    for (const image::Rlimit &saved : p.saved.limits) {
-        rlimit now;
-        const auto resource = static_cast<__rlimit_resource>(saved.resource);
-        if (getrlimit(resource, &now) != 0)
-            continue; // a limit this kernel does not know
-        rlimit wanted = {saved.soft, saved.hard};
-        if (wanted.rlim_max > now.rlim_max) {
-            // Only root may raise a hard limit: the restored program gets what we have.
-            wanted.rlim_max = now.rlim_max;
-            if (wanted.rlim_cur > now.rlim_max) {
-                wanted.rlim_cur = now.rlim_max;
-                p.plan.notices.push_back(
-                    fmt::format("limit {} is {} here, {} when the image was taken", saved.resource,
-                                now.rlim_max, saved.soft));
-            }
-        }
-        if (wanted.rlim_cur == now.rlim_cur && wanted.rlim_max == now.rlim_max)
-            continue;
-        Program &program = p.plan.program;
-        program.call(
-            fmt::format("setting resource limit {}", saved.resource), SYS_prlimit64,
-            {value(0), value(saved.resource), program.data(&wanted, sizeof(wanted)), value(0)});
-    }
-}
-
 // Setting it to what it is here shows whether the kernel has it.
 void plan_memory_merge(Planning &p)
 {

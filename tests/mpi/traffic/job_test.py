@@ -8,8 +8,8 @@ in the end is what it prints undisturbed.
 The program writes nothing before its end. The last number among its arguments says how much it does;
 more is asked for on a machine that has done with it in less than --seconds.
 
-With CRYO_SOAK in the environment it is saved six times 26 times, and each restart is by another
-transport than the one before.
+With CRYO_SOAK in the environment it is saved six times 26 times, or with --soak-restarts N N times,
+and each restart is by another transport than the one before.
 """
 import argparse
 import math
@@ -207,14 +207,18 @@ def main():
                         help="it is saved by cr_run --interval, and killed")
     parser.add_argument("--within", action="store_true",
                         help="not the launcher is under cr_run, but each rank")
+    parser.add_argument("--soak-restarts", type=int, metavar="N",
+                        help="with CRYO_SOAK: saved and brought back so many times; the program goes "
+                             "on with its work until it may end")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
     random.seed(" ".join([str(options.seed), *map(os.path.basename, options.command)]))
     transports = [options.transport]
     if os.environ.get("CRYO_SOAK"):
-        options.generations, options.patience = 6, 300
-        options.seconds *= 20
-        options.passing = 0 if options.automatic else 25
+        options.generations, options.patience = options.soak_restarts or 6, 300
+        if not options.soak_restarts:
+            options.seconds *= 20
+        options.passing = 0 if options.automatic or options.soak_restarts else 25
         if options.transport in OPEN_MPI:
             first = OPEN_MPI.index(options.transport)
             transports = OPEN_MPI[first:] + OPEN_MPI[:first]

@@ -38,6 +38,7 @@ cryo_test_program(refused/passed_nested REFUSED "on its way")
 cryo_test_program(refused/not_dumpable REFUSED dumpable)
 cryo_test_program(refused/statically_linked REFUSED static)
 target_link_options(program_statically_linked PRIVATE -static)
+cryo_test_program(refused/deadline_policy NEEDS sys_nice REFUSED SCHED_DEADLINE)
 cryo_test_program(refused/main_thread_ended REFUSED "main thread has ended")
 cryo_test_program(refused/checkpoint_signal_blocked REFUSED "it blocks the checkpoint signal")
 

@@ -38,6 +38,9 @@ class Users(case.Case):
                              user=1000, group=1000, extra_groups=[])
         done = self.checkpoint("-f", "image", program.pid, preexec_fn=become_weak)
         self.assertEqual(0, done.returncode, done.stderr)
+        # Root cannot restart it, and is told so now.
+        self.assertIn(f"process {program.pid} is of user 1000", done.stderr)
+        self.assertIn("chown 1000:1000", done.stderr)
         shown = self.run_command("cr_inspect", "--records", "image").stdout
         lines = [line.strip() for line in shown.splitlines()]
         at = lines.index("resource = 7")

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+// RULE for this file: a capsule is opened in a restored copy before the interrupted code goes on,
+// which may hold any lock of the C library's: none is taken here.
 #include "mpi/capsule/capsule.hpp"
 #include "mpi/capsule/arena.hpp"
 #include "mpi/capsule/boundary.h"
 #include "mpi/capsule/hooks.hpp"
 #include "mpi/capsule/loader.hpp"
+#include "mpi/capsule/program.hpp"
 #include "mpi/capsule/refuse.hpp"
 #include "mpi/capsule/sites.hpp"
 #include "mpi/capsule/thread_state.hpp"
@@ -11,13 +14,11 @@
 #include "sys/own_variable.hpp"
 #include "sys/raw.hpp"
 
-#include <climits>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <dlfcn.h>
 #include <sys/auxv.h>
 
 extern "C" {
@@ -48,26 +49,6 @@ cryo_host host = {
     .exit = exit_program,
     .system_call = cryo_capsule_system_call,
 };
-
-// The capsule's program lies beside this library.
-bool find_program(char *const *environment, char (&path)[PATH_MAX], Refusal &why)
-{
-    if (const char *wanted = variable(environment, "CRYO_CAPSULE_PROGRAM")) {
-        snprintf(path, sizeof(path), "%s", wanted);
-        return true;
-    }
-    Dl_info self;
-    char real[PATH_MAX];
-    if (dladdr(&host, &self) == 0 || realpath(self.dli_fname, real) == nullptr)
-        return refuse(why,
-                      "the place of Cryo's MPI library is not known; name the capsule's program "
-                      "in CRYO_CAPSULE_PROGRAM");
-    *strrchr(real, '/') = 0;
-    const int length = snprintf(path, sizeof(path), "%s/cryo/mpi-capsule", real);
-    if (length >= static_cast<int>(sizeof(path)))
-        return refuse(why, "%s: the name is too long", real);
-    return true;
-}
 
 // What must have been found in the second libc for it to be confined.
 bool is_confined(unsigned long break_before, Refusal &why)
@@ -200,14 +181,13 @@ const char *variable(char *const *environment, const char *name)
 
 bool open(const Options &options, Refusal &why)
 {
-    char path[PATH_MAX];
     if (guest != nullptr)
         return refuse(why, "the MPI library is loaded already");
     const char *wanted = variable(options.environment, "CRYO_CAPSULE_ADDRESS");
     const unsigned long place =
         wanted != nullptr ? strtoul(wanted, nullptr, 0) : arena::usual_place;
-    if (!find_program(options.environment, path, why) || !descriptors::begin(why) ||
-        !arena::reserve(place, why))
+    const char *path = find_program(options.environment, why);
+    if (path == nullptr || !descriptors::begin(why) || !arena::reserve(place, why))
         return false;
     // Bit 1: the kernel lets programs use wrfsbase. The variable is for measuring and testing
     // without.

@@ -92,7 +92,7 @@ bool map_image(const char *path, Image &image, Refusal &why)
     ElfW(Ehdr) header;
     if (file.get() < 0)
         return refuse(why, "%s: %s; is the installation of Cryo complete?", path,
-                      strerror(static_cast<int>(-file.get())));
+                      strerrordesc_np(static_cast<int>(-file.get())));
     if (!file.read(&header, sizeof(header), 0) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
         header.e_machine != EM_X86_64 || header.e_type != ET_DYN || header.e_phnum > most_headers)
         return refuse(why, "%s is not a position-independent program for x86-64", path);

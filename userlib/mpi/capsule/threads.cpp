@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// RULE for this file: it may run in a restored copy before the interrupted code goes on: no lock of
+// the C library's, and no memory of the program's (docs/rank-engine.md).
 #include "mpi/capsule/threads.hpp"
 #include "mpi/capsule/capsule.hpp"
 #include "mpi/capsule/lock.hpp"
@@ -8,7 +10,9 @@
 
 namespace cryo::capsule {
 
-__thread Binding binding;
+// The model stands here again: the compiler forgets that of the declaration, and then asks
+// __tls_get_addr, which takes memory from malloc in a thread that comes there first after a dlopen.
+__thread Binding binding __attribute__((tls_model("initial-exec")));
 uint64_t opening;
 long way_back_offset;
 
@@ -39,6 +43,13 @@ void give_back(void * /*fs*/)
     if (spares < most)
         spare[spares++] = binding.fs;
     binding = {};
+}
+
+// Early, when few keys are taken: in a thread that has not used a key beyond the 32nd yet, to set
+// it takes memory from malloc.
+[[gnu::constructor]] void make_key()
+{
+    have_key = pthread_key_create(&at_thread_end, give_back) == 0;
 }
 
 } // namespace
@@ -92,11 +103,8 @@ bool enter_slowly(Refusal &why)
     if (opening == 0)
         return refuse(why, "the MPI library is not loaded");
     Hold hold(lock);
-    if (!have_key) {
-        have_key = pthread_key_create(&at_thread_end, give_back) == 0;
-        if (!have_key)
-            return refuse(why, "no pthread key is left for the threads that call MPI");
-    }
+    if (!have_key)
+        return refuse(why, "no pthread key is left for the threads that call MPI");
     if (spares == 0)
         return refuse(why,
                       "too many threads call MPI: no thread could be made for one more (at most "

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// RULE for this file: but for begin() and end(), it may run in a signal handler, in the middle of
+// whatever holds a lock of the program's.
 #include "mpi/rank/engine.hpp"
 #include "agent/interface.hpp"
 #include "functions.gen.hpp"
@@ -7,20 +9,14 @@
 #include "mpi/rank/memory.hpp"
 #include "mpi/rank/windows.hpp"
 #include "mpi/wrap/fatal.hpp"
-#include "sys/own_variable.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
-#include <cstdio>
-#include <cstdlib>
 #include <ctime>
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
-#include <sched.h>
-#include <unistd.h>
 
 namespace cryo::mpi {
 
@@ -28,7 +24,7 @@ using capsule::call;
 
 namespace rank {
 
-__thread int depth;
+__thread int depth __attribute__((tls_model("initial-exec"))); // see threads.cpp
 volatile bool attention;
 unsigned long calls;
 Fruitless<MPI_Request> fruitless_tests;
@@ -225,7 +221,7 @@ void Engine::stand_still()
     }
     if (serves && many) {
         released_++;
-        syscall(SYS_futex, &released_, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
+        sys::call(SYS_futex, &released_, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
     }
 }
 
@@ -253,7 +249,7 @@ void Engine::take_image()
     drained_ += rank_.drained_messages();
     images_++;
     if (const char *what = hindrance()) {
-        dprintf(STDERR_FILENO, "cryo: rank %u cannot be saved, because of this: %s\n", self_, what);
+        say("rank %u cannot be saved, because of this: %s", self_, what);
         took = TookImage::failed;
     } else if (hooks_.take_image != nullptr)
         took = hooks_.take_image(hooks_.data);
@@ -275,12 +271,12 @@ void Engine::take_image()
 void Engine::rest(unsigned rounds) const
 {
     if (rounds < 50 || lost_) {
-        sched_yield();
+        sys::call(SYS_sched_yield);
         return;
     }
     pollfd waited = {.fd = hooks_.channel->descriptor(), .events = POLLIN, .revents = 0};
-    const timespec moment = {.tv_sec = 0, .tv_nsec = rounds < 1000 ? 50'000 : 500'000};
-    ppoll(&waited, 1, &moment, nullptr);
+    timespec moment = {.tv_sec = 0, .tv_nsec = rounds < 1000 ? 50'000 : 500'000};
+    sys::call(SYS_ppoll, &waited, 1, &moment, nullptr, 0);
 }
 
 void Engine::progress()
@@ -297,7 +293,7 @@ void Engine::park()
         const uint32_t before = released_;
         while (standing_ && released_ == before) {
             const timespec moment = {.tv_sec = 0, .tv_nsec = 1'000'000};
-            syscall(SYS_futex, &released_, FUTEX_WAIT_PRIVATE, before, &moment, nullptr, 0);
+            sys::call(SYS_futex, &released_, FUTEX_WAIT_PRIVATE, before, &moment, nullptr, 0);
         }
         running++;
     } while (standing_); // the next one serves already, and may not have seen this thread run
@@ -366,17 +362,6 @@ void Engine::close()
         hooks_.channel->send(bookmark::pack(no, &memory()));
     }
     hooks_.channel->close();
-}
-
-void Engine::report() const
-{
-    const char *path = sys::own_variable("CRYO_TRAFFIC_REPORT");
-    if (path == nullptr)
-        return;
-    const int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    dprintf(fd, "images %lu cuts %lu drained %lu taken %lu withdrawn %lu restarts %u\n", images_,
-            rank_.cuts(), drained_, mpi_.drained(), mpi_.withdrawn(), rank_.restarts());
-    ::close(fd);
 }
 
 void begin(const Hooks &hooks)

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What keeps a rank from being saved, once it has done it.
 #include "mpi/rank/engine.hpp"
-
-#include <cstdio>
-#include <unistd.h>
+#include "mpi/wrap/fatal.hpp"
 
 namespace cryo::mpi::rank {
 
@@ -41,7 +39,7 @@ void Engine::decline()
         declined_ == rank_.epoch())
         return;
     declined_ = rank_.epoch();
-    dprintf(STDERR_FILENO, "cryo: rank %u cannot be saved, because of this: %s\n", self_, what);
+    say("rank %u cannot be saved, because of this: %s", self_, what);
     rank_.decline();
 }
 

@@ -12,8 +12,6 @@
 #include "sys/own_variable.hpp"
 
 #include <cerrno>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <unistd.h>
 
@@ -34,16 +32,16 @@ TreeChannel &tree()
     return *made;
 }
 
-void say(const char *why)
+void say_why(const char *why)
 {
-    dprintf(STDERR_FILENO, "cryo: rank %u: %s\n", self, why);
+    say("rank %u: %s", self, why);
 }
 
 TookImage take_image(void * /*data*/)
 {
     capsule::Refusal why;
     if (!describe_handles(why)) {
-        say(why.text);
+        say_why(why.text);
         return TookImage::failed;
     }
     switch (tree().take_image([] { engine->help_others(); })) {
@@ -64,7 +62,7 @@ bool bring_back(void * /*data*/, capsule::Refusal & /*why*/)
 {
     ready();
     if (tree().connect(job_environment(), self, ranks) < 0)
-        say(tree().why());
+        say_why(tree().why());
     return true;
 }
 
@@ -76,7 +74,7 @@ bool join_test()
         return false;
     const int fd = PacketLink::connect(path, self);
     if (fd < 0)
-        fatal("%s: the daemon does not answer: %s", path, strerror(errno));
+        fatal("%s: the daemon does not answer: %s", path, strerrordesc_np(errno));
     alignas(PacketLink) static char place[sizeof(PacketLink)];
     begin({.channel = new (place) PacketLink(fd)});
     return true;
@@ -97,7 +95,7 @@ void join_job()
         return;
     if (!on) {
         if (tree().connect(environ, self, ranks) < 0)
-            say(tree().why());
+            say_why(tree().why());
         else
             begin({.channel = &tree(), .take_image = take_image, .revive = bring_back});
     }

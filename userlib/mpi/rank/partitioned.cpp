@@ -5,11 +5,11 @@
 #include "mpi/rank/memory.hpp"
 #include "mpi/rank/windows.hpp"
 #include "mpi/wrap/wrapper.hpp"
+#include "sys/raw.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <climits>
-#include <sched.h>
 #include <vector>
 
 namespace cryo::mpi::rank {
@@ -420,7 +420,7 @@ bool poll_partitioned(Request &r)
         complete(r);
     p.polled.clear(std::memory_order_release);
     if (!r.complete)
-        sched_yield();
+        sys::call(SYS_sched_yield);
     return r.complete;
 }
 

@@ -3,10 +3,10 @@
 #include "functions.gen.hpp"
 #include "mpi/rank/engine.hpp"
 #include "mpi/rank/memory.hpp"
+#include "sys/raw.hpp"
 
 #include <algorithm>
 #include <new>
-#include <sched.h>
 
 namespace cryo::mpi::rank {
 
@@ -202,7 +202,7 @@ void Ending::begin(Window &window)
 {
     window.ending++;
     while (window.flushed != 0)
-        sched_yield();
+        sys::call(SYS_sched_yield);
 }
 
 namespace {

@@ -10,7 +10,7 @@
 
 namespace cryo::mpi {
 
-__thread LastError last_error;
+__thread LastError last_error __attribute__((tls_model("initial-exec"))); // see threads.cpp
 
 namespace {
 

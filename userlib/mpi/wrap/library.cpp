@@ -7,25 +7,51 @@
 #include "mpi/wrap/life.hpp"
 #include "mpi/wrap/revive.hpp"
 #include "mpi/wrap/wrapper.hpp"
+#include "sys/raw.hpp"
 
 #include <atomic>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <unistd.h>
 
 namespace cryo::mpi {
 
 using capsule::call;
 
-void fatal(const char *format, ...)
+namespace {
+
+// One system call, so that lines of several ranks do not mix. No dprintf: the C library has a list
+// of all streams, with a lock, and puts its stream there.
+void write_line(const char *format, va_list arguments)
 {
+    constexpr char prefix[] = "cryo: ";
+    constexpr size_t before = sizeof(prefix) - 1;
     char text[1024];
+    memcpy(text, prefix, before);
+    vsnprintf(text + before, sizeof(text) - before - 1, format, arguments);
+    const size_t length = strlen(text);
+    text[length] = '\n';
+    sys::call(SYS_write, STDERR_FILENO, text, length + 1);
+}
+
+} // namespace
+
+void say(const char *format, ...)
+{
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
+    write_line(format, arguments);
     va_end(arguments);
-    dprintf(STDERR_FILENO, "cryo: %s\n", text);
+}
+
+void fatal(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    write_line(format, arguments);
+    va_end(arguments);
     _exit(1);
 }
 

@@ -2,10 +2,8 @@
 // What libcryo_ckpt finds here (cryo_ckpt.h).
 #include "mpi/rank/versions.hpp"
 #include "cryo_ckpt.h"
+#include "mpi/wrap/fatal.hpp"
 #include "mpi/wrap/wrapper.hpp"
-
-#include <cstdio>
-#include <unistd.h>
 
 using namespace cryo::mpi;
 using cryo::bookmark::Rank;
@@ -24,8 +22,7 @@ EXPORTED int cryo_mpi_ckpt()
         break;
     }
     if (rank_in(MPI_COMM_WORLD) == 0)
-        dprintf(STDERR_FILENO, "cryo: MPI_Ckpt: the job was not saved; `ompi-checkpoint PID` of "
-                               "its launcher tells why\n");
+        say("MPI_Ckpt: the job was not saved; `ompi-checkpoint PID` of its launcher tells why");
     return CKPT_FAILED;
 }
 
