@@ -56,6 +56,9 @@ Result<std::vector<Fd>> AgentSession::descriptors(const std::vector<int> &number
         }
         if (::send(connection_.get(), &command, sizeof(command), MSG_NOSIGNAL) != sizeof(command))
             return lost(errno);
+        expect(silence_ns_);
+        if (Result<void> arrived = await_packet(); !arrived)
+            return arrived.error();
         if (Result<void> got = receive_some(connection_.get(), all, count); !got)
             return got.error();
     }
@@ -93,6 +96,11 @@ Result<std::string> AgentSession::queue(int descriptor)
     Result<Reply> answer = ask(Op::queue, static_cast<uint64_t>(descriptor));
     if (!answer)
         return answer.error();
+    constexpr uint64_t most = 256 << 20;
+    if (answer->value > most)
+        return Error(E2BIG, fmt::format("process {}: the message queue at descriptor {} holds more "
+                                        "than {} MiB",
+                                        pid_, descriptor, most >> 20));
     std::string bytes(answer->value, 0);
     for (uint64_t at = 0; at < bytes.size(); at += agent::queue_part) {
         const uint64_t part = std::min<uint64_t>(agent::queue_part, bytes.size() - at);
@@ -115,6 +123,8 @@ Result<std::vector<AgentSession::Watched>> AgentSession::watched()
         msghdr message = {};
         message.msg_iov = parts;
         message.msg_iovlen = 2;
+        if (Result<void> arrived = await_packet(); !arrived)
+            return arrived.error();
         ssize_t n;
         do {
             n = recvmsg(connection_.get(), &message, 0);
@@ -140,6 +150,8 @@ Result<std::vector<agent::IpcUse>> AgentSession::ipc()
         return answer.error();
     for (uint64_t i = 0; i < answer->count; i++) {
         agent::IpcUse some[agent::ipc_at_once];
+        if (Result<void> arrived = await_packet(); !arrived)
+            return arrived.error();
         ssize_t n;
         do {
             n = recv(connection_.get(), some, sizeof(some), 0);

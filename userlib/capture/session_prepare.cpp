@@ -61,8 +61,9 @@ Result<void> AgentSession::ask_to_prepare(const agent::RequestInfo &request)
 Result<AgentSession::Prepared> AgentSession::prepared()
 {
     Reply answer = {};
+    expect(silence_ns_);
     const Result<void> got = packet(&answer, sizeof(answer));
-    if (!got && got.error().code() == CR_EVERSION)
+    if (!got && (got.error().code() == CR_EVERSION || got.error().code() == ETIME))
         return got.error();
     if (!got)
         return Error(
@@ -71,6 +72,7 @@ Result<AgentSession::Prepared> AgentSession::prepared()
                         pid_));
     if (answer.magic != agent::protocol_magic)
         return other_protocol();
+    version_ = answer.version;
     switch (answer.op) {
     case Op::accepted:
         return Prepared{.op = answer.op};
@@ -86,6 +88,8 @@ Result<AgentSession::Prepared> AgentSession::prepared()
             return Prepared{.op = answer.op, .omits = true};
         return failure(pid_, static_cast<int>(answer.value & 0xff),
                        static_cast<int>(-answer.result));
+    case Op::called_off:
+        return called_off_after(pid_, answer.value);
     default:
         return other_protocol();
     }

@@ -45,6 +45,9 @@ Result<TrackerLink> AgentSession::tracker(agent::TrackerKind wanted)
         return link;
     if (Result<void> sent = send(Op::tracker, {}, static_cast<uint64_t>(wanted)); !sent)
         return sent.error();
+    expect(silence_ns_);
+    if (Result<void> arrived = await_packet(); !arrived)
+        return arrived.error();
     Result<Reply> answer = receive(connection_.get(), link.fd);
     if (!answer)
         return answer.error();
