@@ -99,11 +99,28 @@ Result<void> AgentSession::send(const Command &command, std::span<const int> fds
     asked_ = command.op;
     if (send_with(connection_.get(), bytes_of(command), fds) == sizeof(command))
         return {};
-    if (errno == EPIPE || errno == ECONNRESET)
-        return lost(errno);
-    if (errno == EAGAIN)
+    return not_sent(errno);
+}
+
+Error AgentSession::not_sent(int err) const
+{
+    if (err == EPIPE || err == ECONNRESET)
+        return lost(err);
+    if (err == EAGAIN)
         return overdue();
-    return Error::from_errno(fmt::format("asking process {}", pid_), errno);
+    return Error::from_errno(fmt::format("asking process {}", pid_), err);
+}
+
+// What belongs to the command that was sent last. Where it does not arrive, the agent would take
+// the next command for it, and never hear that one: so there is no next one. It sees that we have
+// hung up, and lets the program go on.
+Result<void> AgentSession::send_rest(std::span<const char> bytes)
+{
+    if (send_with(connection_.get(), bytes, {}) == static_cast<ssize_t>(bytes.size()))
+        return {};
+    Error why = not_sent(errno);
+    shutdown(connection_.get(), SHUT_RDWR);
+    return why;
 }
 
 Result<void> AgentSession::ask_to_resume(int why, int signal)

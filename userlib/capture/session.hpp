@@ -244,10 +244,12 @@ class AgentSession
     }
     Result<void> send(agent::Op op, std::span<const int> fds = {}, uint64_t argument = 0);
     Result<void> send(const agent::Command &command, std::span<const int> fds = {});
+    Result<void> send_rest(std::span<const char> bytes);
     Result<void> await_answer(int milliseconds);
     Result<void> await_packet();
     void expect(uint64_t limit_ns); // an answer, and all that belongs to it
     Error overdue() const;
+    Error not_sent(int err) const;
     std::optional<Error> called_off() const;
     bool is_stopped() const;
     Result<agent::Reply> reply(agent::Op op);

@@ -54,8 +54,8 @@ Result<std::vector<Fd>> AgentSession::descriptors(const std::vector<int> &number
             command.arg[1 + bit / 64] |= uint64_t(1) << (bit % 64);
             count++;
         }
-        if (::send(connection_.get(), &command, sizeof(command), MSG_NOSIGNAL) != sizeof(command))
-            return lost(errno);
+        if (Result<void> sent = send(command); !sent)
+            return sent.error();
         expect(silence_ns_);
         if (Result<void> arrived = await_packet(); !arrived)
             return arrived.error();
@@ -71,8 +71,8 @@ Result<AgentSession::TerminalContents> AgentSession::terminal(int master)
                              agent::protocol_version,
                              Op::terminal,
                              {static_cast<uint64_t>(master), 0, 0, 0}};
-    if (::send(connection_.get(), &command, sizeof(command), MSG_NOSIGNAL) != sizeof(command))
-        return lost(errno);
+    if (Result<void> sent = send(command); !sent)
+        return sent.error();
     Result<Reply> answer = reply(Op::terminal);
     if (!answer)
         return answer.error();
@@ -231,10 +231,10 @@ Result<std::vector<agent::Policy>> AgentSession::policies(const std::vector<uint
     for (size_t at = 0; at < all.size();) {
         const size_t count = std::min<size_t>(agent::policies_at_once, all.size() - at);
         Result<void> asked = send(Op::policies);
-        const size_t size = count * sizeof(addresses[0]);
-        if (asked && ::send(connection_.get(), &addresses[at], size, MSG_NOSIGNAL) !=
-                         static_cast<ssize_t>(size))
-            asked = lost(errno);
+        const std::span<const char> bytes(reinterpret_cast<const char *>(&addresses[at]),
+                                          count * sizeof(addresses[0]));
+        if (asked)
+            asked = send_rest(bytes);
         Result<Reply> answer = asked ? reply(Op::policies) : asked.error();
         if (!answer)
             return answer.error();

@@ -2,12 +2,12 @@
 // The part of a session before the stop: the program's callbacks, and what they say.
 #include "capture/session.hpp"
 
+#include "base/passing.hpp"
 #include "libcr.h"
 
 #include <cerrno>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/socket.h>
 
 namespace cryo::capture {
 
@@ -53,9 +53,7 @@ Result<void> AgentSession::ask_to_prepare(const agent::RequestInfo &request)
 {
     if (Result<void> sent = send(Op::prepare); !sent)
         return sent;
-    if (::send(connection_.get(), &request, sizeof(request), MSG_NOSIGNAL) != sizeof(request))
-        return Error::from_errno("asking the agent", errno);
-    return {};
+    return send_rest(bytes_of(request));
 }
 
 Result<AgentSession::Prepared> AgentSession::prepared()

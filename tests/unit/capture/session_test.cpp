@@ -164,6 +164,22 @@ TEST(Session, ChattersInsteadOfGoingOn)
     expect_error(session.await_resumed(), "does not answer");
 }
 
+// The agent waits for the rest of a request, and would take what comes next for it.
+TEST(Session, HangsUpAfterHalfOfARequest)
+{
+    auto [session, agent] = begin();
+    const int room = 1; // the kernel makes it the least that there may be: less than a packet
+    ASSERT_EQ(0, setsockopt(session.fd(), SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)));
+    const std::vector<capture::Run> runs(agent::staged_at_once, {0, 4096});
+    expect_error(session.stage(agent.end.get(), 0, runs), "asking process");
+    EXPECT_FALSE(session.ask_to_resume(0));
+    agent::Command command = {};
+    std::vector<Fd> file;
+    EXPECT_EQ(ssize_t(sizeof(command)), receive_with(agent.end.get(), room_in(command), file));
+    EXPECT_EQ(agent::Op::stage, command.op);
+    EXPECT_EQ(0, receive_packet(agent.end.get(), room_in(command)));
+}
+
 // Whatever is done next, it is told why nothing came of it.
 TEST(Session, HasWaitedForUsInVain)
 {
