@@ -10,6 +10,7 @@ from scene import Fault, wait_until
 
 RANKS = 2
 LONG = str(10 ** 9)  # steps
+GOES_ON = 60  # switches within DEADLINE: one that stands still looks about once a second
 
 
 def switches_of(pid):
@@ -22,7 +23,7 @@ def switches_of(pid):
 
 
 class Scene(scene.Scene):
-    sample = 6
+    sample = 4
     reference = "job.ckpt"
 
     def start_job(self):
@@ -88,9 +89,10 @@ class Checkpoint(Scene):
         if self.job.poll() is not None or len(self.of_job) != RANKS:
             raise Fault("the job has ended")
         for pid in self.of_job:
-            before = switches_of(pid)
+            before = switches_of(pid) or 0
             wait_until(f"rank {pid} to go on",
-                       lambda pid=pid, before=before: (switches_of(pid) or 0) > before + 300)
+                       lambda pid=pid, before=before: (switches_of(pid) or 0) > before + GOES_ON,
+                       scene.DEADLINE)
         now = self.finished()
         if not set(self.kept) <= set(now):
             raise Fault(f"of the snapshots {self.kept}, {now} are left")
@@ -123,7 +125,7 @@ class Restart(Scene):
     def watch(self, process):
         def all_go_on():
             ranks = [switches_of(pid) for pid in self.ranks()]
-            return len(ranks) == RANKS and all((count or 0) > 300 for count in ranks)
+            return len(ranks) == RANKS and all((count or 0) > GOES_ON for count in ranks)
         return self.watch_until_decided(process, all_go_on)
 
     def verify(self, status):

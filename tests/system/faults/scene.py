@@ -7,7 +7,6 @@
         def verify(self, status): ...          # raises scene.Fault for what must not be
 """
 import os
-import signal
 import subprocess
 import sys
 import time
