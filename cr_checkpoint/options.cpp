@@ -186,6 +186,13 @@ void add_options(CLI::App &app, Options &options)
                    "Give up after so many seconds; the program goes on")
         ->type_name("SECONDS")
         ->transform(cryo::cli::above_zero());
+    app.add_option("--stall", options.capture.stall_s,
+                   "How long the program stands still when this command does not get on, because "
+                   "the disk is slow or it is stopped, and how long an answer of the program is "
+                   "waited for")
+        ->type_name("SECONDS")
+        ->transform(cryo::cli::above_zero())
+        ->capture_default_str();
     options.capture.retry_s = 2;
     app.add_option("--retry", options.capture.retry_s,
                    "Where what is in the way may pass by itself, such as a connection that nobody "

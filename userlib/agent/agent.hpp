@@ -111,6 +111,23 @@ void tell_end(int failure); // of the callbacks
 // loader_locks.cpp: where threads have other numbers. The leader, while the others are parked.
 void renumber_loader_locks();
 
+// line.cpp: the connection to the checkpointer. When nothing was heard of it, or taken by it, for
+// as long as it may be silent, all of these fail at once (−ETIME) until the next one has come.
+struct Line {
+    uint32_t limit_ms = 0;
+    bool is_silent = false;
+};
+extern Line line;
+void begin_line(int connection);
+void limit_silence(int fd, uint32_t ms); // of a socket
+long send_packet(int to, const void *data, size_t size);
+long send_message(int to, const void *message); // a msghdr
+long receive_packet(int from, void *to, size_t size, int flags = 0);
+long receive_message(int from, void *message, int flags);
+long await_room(int pipe); // > 0: there is some
+// For a checkpointer that comes back: there will be no image.
+void say_called_off(int connection);
+
 // serve.cpp: answers one checkpointer until Resume, or until it is gone; round.result says which.
 void serve(int connection);
 
@@ -164,6 +181,7 @@ void tell_lodger_of_restart();
 // What came with a request for pages; a descriptor that did not is −1.
 struct Channel {
     int commands, pipe, device;
+    bool is_limited = false; // the program itself waits for whoever reads the pages
 };
 
 // pages.cpp

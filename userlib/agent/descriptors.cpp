@@ -64,13 +64,12 @@ bool send_descriptors(int connection, const Command &command)
         message.msg_control = control;
         message.msg_controllen = CMSG_SPACE(answer.count * sizeof(int));
     }
-    const long sent = sys::call(SYS_sendmsg, connection, &message, MSG_NOSIGNAL);
+    const long sent = send_message(connection, &message);
     if (!sys::failed(sent))
         return true;
     answer.result = sent;
     answer.count = 0;
-    return sys::call(SYS_sendto, connection, &answer, sizeof(answer), MSG_NOSIGNAL, nullptr, 0) ==
-           sizeof(answer);
+    return send_packet(connection, &answer, sizeof(answer)) == sizeof(answer);
 }
 
 bool send_terminal(int connection, const Command &command)
@@ -79,13 +78,13 @@ bool send_terminal(int connection, const Command &command)
     const long result = terminal_queues(static_cast<int>(command.arg[0]), q);
     const Reply answer = {protocol_magic, protocol_version, command.op,
                           result,         q.to_slave_size,  q.to_master_size};
-    sys::call(SYS_sendto, connection, &answer, sizeof(answer), MSG_NOSIGNAL, nullptr, 0);
+    send_packet(connection, &answer, sizeof(answer));
     if (sys::failed(result))
         return false;
     if (q.to_slave_size > 0)
-        sys::call(SYS_sendto, connection, to_slave, q.to_slave_size, MSG_NOSIGNAL, nullptr, 0);
+        send_packet(connection, to_slave, q.to_slave_size);
     if (q.to_master_size > 0)
-        sys::call(SYS_sendto, connection, to_master, q.to_master_size, MSG_NOSIGNAL, nullptr, 0);
+        send_packet(connection, to_master, q.to_master_size);
     return true;
 }
 

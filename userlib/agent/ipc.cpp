@@ -121,8 +121,7 @@ bool send_ipc(int connection, const Command &command)
     const Reply answer = {protocol_magic, protocol_version,
                           command.op,     overflowed.load() ? -EOVERFLOW : 0,
                           count,          (count + at_once - 1) / at_once};
-    long sent =
-        sys::call(SYS_sendto, connection, &answer, sizeof(answer), MSG_NOSIGNAL, nullptr, 0);
+    long sent = send_packet(connection, &answer, sizeof(answer));
     uint64_t n = 0;
     for (const std::atomic<Entry> &place : table) {
         const Entry entry = place.load();
@@ -133,8 +132,7 @@ bool send_ipc(int connection, const Command &command)
                              static_cast<uint16_t>((entry & undo_bit) != 0)};
         n++;
         if ((n % at_once == 0 || n == count) && !sys::failed(sent))
-            sent = sys::call(SYS_sendto, connection, uses,
-                             ((n - 1) % at_once + 1) * sizeof(uses[0]), MSG_NOSIGNAL, nullptr, 0);
+            sent = send_packet(connection, uses, ((n - 1) % at_once + 1) * sizeof(uses[0]));
     }
     return !sys::failed(sent);
 }

@@ -81,8 +81,7 @@ bool send_lodger(int connection, const Command &command)
         }
     }
     const auto send = [connection](const void *data, size_t size) {
-        return sys::call(SYS_sendto, connection, data, size, MSG_NOSIGNAL, nullptr, 0) ==
-               static_cast<long>(size);
+        return send_packet(connection, data, size) == static_cast<long>(size);
     };
     return send(&answer, sizeof(answer)) && (answer.count == 0 || send(&facts, sizeof(facts)));
 }

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/cryo.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -56,11 +57,23 @@ struct Wish {
 
 alignas(4096) char bounce[65536];
 
-long send_bounced(int pipe, uint64_t size)
+// Whether it is to be tried again: at once, or now that there is room in the pipe. A pipe of the
+// program's itself never blocks, for nobody else would see that its reader is silent.
+bool tries_again(const Channel &to, long &result)
+{
+    if (result == -EINTR)
+        return true;
+    if (result != -EAGAIN || !to.is_limited)
+        return false;
+    result = await_room(to.pipe);
+    return result > 0;
+}
+
+long send_bounced(const Channel &to, uint64_t size)
 {
     for (uint64_t at = 0; at < size;) {
-        const long n = sys::call(SYS_write, pipe, bounce + at, size - at);
-        if (n == -EINTR)
+        long n = sys::call(SYS_write, to.pipe, bounce + at, size - at);
+        if (tries_again(to, n))
             continue;
         if (n <= 0)
             return n == 0 ? -EPIPE : n;
@@ -70,7 +83,7 @@ long send_bounced(int pipe, uint64_t size)
 }
 
 // Memory that may not be read is made readable for a moment. Nobody runs meanwhile.
-long send_opened(int pipe, uint64_t address, uint64_t length, int protection)
+long send_opened(const Channel &to, uint64_t address, uint64_t length, int protection)
 {
     const uint64_t start = address & ~uint64_t(4095);
     const uint64_t size = ((address + length + 4095) & ~uint64_t(4095)) - start;
@@ -79,15 +92,15 @@ long send_opened(int pipe, uint64_t address, uint64_t length, int protection)
         return opened;
     long n;
     do {
-        n = sys::call(SYS_write, pipe, address, length);
-    } while (n == -EINTR);
+        n = sys::call(SYS_write, to.pipe, address, length);
+    } while (tries_again(to, n));
     const long closed = sys::call(SYS_mprotect, start, size, protection);
     return sys::failed(closed) ? closed : n;
 }
 
 // Memory that the program itself may not read (PROT_NONE) but that has contents. Some kernels let
 // /proc/self/mem read it.
-long send_hidden(int pipe, uint64_t address, uint64_t length, const Wish &wish)
+long send_hidden(const Channel &to, uint64_t address, uint64_t length, const Wish &wish)
 {
     const long memory = sys::call(SYS_openat, AT_FDCWD, "/proc/self/mem", O_RDONLY | O_CLOEXEC);
     if (sys::failed(memory))
@@ -99,15 +112,15 @@ long send_hidden(int pipe, uint64_t address, uint64_t length, const Wish &wish)
         long n = sys::call(SYS_pread64, memory, bounce, part, address);
         if (n > 0) {
             part = static_cast<uint64_t>(n);
-            result = send_bounced(pipe, part);
-        } else if (may_open && (n = send_opened(pipe, address, part, wish.protection)) != -EFAULT) {
+            result = send_bounced(to, part);
+        } else if (may_open && (n = send_opened(to, address, part, wish.protection)) != -EFAULT) {
             result = n;
             part = n > 0 ? static_cast<uint64_t>(n) : part;
         } else if (wish.zeros_for_missing) {
             part = part < 4096 ? part : 4096;
             for (uint64_t i = 0; i < part; i++)
                 bounce[i] = 0;
-            result = send_bounced(pipe, part);
+            result = send_bounced(to, part);
         } else {
             result = n == 0 ? -EIO : n;
         }
@@ -118,11 +131,11 @@ long send_hidden(int pipe, uint64_t address, uint64_t length, const Wish &wish)
     return sys::failed(result) ? result : 0;
 }
 
-// By reference into the pipe.
-long splice_pages(int pipe, uint64_t address, uint64_t length)
+// By reference into the pipe. The call does not look whether that blocks.
+long splice_pages(const Channel &to, uint64_t address, uint64_t length)
 {
     iovec part = {reinterpret_cast<void *>(address), length};
-    return sys::call(SYS_vmsplice, pipe, &part, 1, 0);
+    return sys::call(SYS_vmsplice, to.pipe, &part, 1, to.is_limited ? SPLICE_F_NONBLOCK : 0);
 }
 
 // By the kernel module. The number of bytes that went through, or −errno.
@@ -150,12 +163,12 @@ long send_all(const Channel &to, uint64_t address, uint64_t length, const Wish &
     while (length > 0) {
         // The module moves whole pages; where it was cut off inside one, the rest goes by splice.
         const bool whole = (address | length) % 4096 == 0;
-        const long n = to.device >= 0 && whole ? dump_pages(to.device, to.pipe, address, length)
-                                               : splice_pages(to.pipe, address, length);
-        if (n == -EINTR)
+        long n = to.device >= 0 && whole ? dump_pages(to.device, to.pipe, address, length)
+                                         : splice_pages(to, address, length);
+        if (tries_again(to, n))
             continue;
         if (n == -EFAULT)
-            return send_hidden(to.pipe, address, length, wish);
+            return send_hidden(to, address, length, wish);
         if (n <= 0)
             return n == 0 ? -EPIPE : n;
         address += static_cast<uint64_t>(n);
@@ -185,12 +198,10 @@ bool send_scan(const Channel &to, uint64_t start, uint64_t end)
     } while (result == -EINTR);
     const Reply answer = {protocol_magic, protocol_version, Op::scan,
                           result,         scan.next,        scan.nr_runs};
-    const long sent =
-        sys::call(SYS_sendto, to.commands, &answer, sizeof(answer), MSG_NOSIGNAL, nullptr, 0);
+    const long sent = send_packet(to.commands, &answer, sizeof(answer));
     if (sys::failed(sent) || sys::failed(result))
         return !sys::failed(sent);
-    return !sys::failed(sys::call(SYS_sendto, to.commands, bounce, scan.nr_runs * sizeof(cryo_run),
-                                  MSG_NOSIGNAL, nullptr, 0));
+    return !sys::failed(send_packet(to.commands, bounce, scan.nr_runs * sizeof(cryo_run)));
 }
 
 // Runs in a child that shares our memory, and makes the real copy: its parent ends at once, so the
@@ -207,7 +218,7 @@ void make_copy(void *argument)
     keep_only(channel);
     sys::call(SYS_prctl, PR_SET_NAME, copy_name, 0, 0, 0); // nobody takes it for the program
     const Reply ready = {protocol_magic, protocol_version, Op::fork, 0, 0, 0};
-    sys::call(SYS_sendto, channel.commands, &ready, sizeof(ready), MSG_NOSIGNAL, nullptr, 0);
+    send_packet(channel.commands, &ready, sizeof(ready));
     const long result = serve_pages(channel);
     sys::call(SYS_exit_group, sys::failed(result) ? 1 : 0);
 }
@@ -219,9 +230,9 @@ long serve_pages(const Channel &channel)
     const int commands = channel.commands;
     Command command;
     for (;;) {
-        const long n = sys::call(SYS_recvfrom, commands, &command, sizeof(command), 0, nullptr, 0);
-        if (n == -EINTR)
-            continue;
+        const long n = receive_packet(commands, &command, sizeof(command));
+        if (n == -ETIME)
+            return n;
         if (n != sizeof(command) || command.magic != protocol_magic)
             return -EPIPE; // the checkpointer is gone
         if (command.op == Op::end)
@@ -237,7 +248,7 @@ long serve_pages(const Channel &channel)
         const long result = send_all(channel, command.arg[0], command.arg[1], wish);
         if (sys::failed(result)) {
             const Reply bad = {protocol_magic, protocol_version, Op::pages, result, 0, 0};
-            sys::call(SYS_sendto, commands, &bad, sizeof(bad), MSG_NOSIGNAL, nullptr, 0);
+            send_packet(commands, &bad, sizeof(bad));
             return result;
         }
     }
@@ -246,8 +257,13 @@ long serve_pages(const Channel &channel)
 // When the checkpointer dies, writing to its pipe raises SIGPIPE in this thread, which would end
 // the program as soon as the handler returns. It is ours to take back, unless one was waiting
 // before.
-long serve_own_pages(const Channel &channel)
+long serve_own_pages(const Channel &whole)
 {
+    Channel channel = whole;
+    channel.is_limited = true;
+    limit_silence(channel.commands, line.limit_ms);
+    const long flags = sys::call(SYS_fcntl, channel.pipe, F_GETFL);
+    sys::call(SYS_fcntl, channel.pipe, F_SETFL, flags | O_NONBLOCK);
     constexpr uint64_t sigpipe = 1ULL << (SIGPIPE - 1);
     uint64_t before = 0;
     sys::call(SYS_rt_sigpending, &before, sizeof(before));
@@ -259,16 +275,33 @@ long serve_own_pages(const Channel &channel)
     return result;
 }
 
+// The intermediate lives for as long as a fork takes. Where it stands still, stopped by somebody,
+// it must not keep the program.
+void await_intermediate(long pid)
+{
+    const long handle = sys::call(SYS_pidfd_open, pid, 0);
+    pollfd ended = {static_cast<int>(handle), POLLIN, 0};
+    long ready = 1;
+    if (!sys::failed(handle)) {
+        while ((ready = sys::call(SYS_poll, &ended, 1, static_cast<long>(line.limit_ms))) == -EINTR)
+            ;
+        sys::call(SYS_close, handle);
+    }
+    if (ready == 0)
+        sys::call(SYS_kill, pid, SIGKILL);
+    long reaped;
+    do {
+        reaped = sys::call(SYS_wait4, pid, nullptr, __WALL, nullptr);
+    } while (reaped == -EINTR);
+}
+
 long fork_copy(const Channel &channel)
 {
     Copy copy = {channel, -EAGAIN};
-    const long helper = cryo_clone(CLONE_VM | CLONE_VFORK, stack + sizeof(stack), make_copy, &copy);
+    const long helper = cryo_clone(CLONE_VM, stack + sizeof(stack), make_copy, &copy);
     if (sys::failed(helper))
         return helper;
-    long reaped;
-    do {
-        reaped = sys::call(SYS_wait4, helper, nullptr, __WALL, nullptr);
-    } while (reaped == -EINTR);
+    await_intermediate(helper);
     return copy.pid;
 }
 

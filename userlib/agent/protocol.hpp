@@ -22,6 +22,7 @@
 //       Fork + 2 fds    ->        a frozen copy serves pages (Pages, End) on the fds
 //                       <-        Reply{value = pid of the copy}
 //       Resume          ->        the program goes on
+//                       <-        Reply{result 0}: it stood still until now
 //                       <-        Reply{Done}: the callbacks have ended (if there were any)
 #pragma once
 
@@ -30,7 +31,7 @@
 namespace cryo::agent {
 
 constexpr uint32_t protocol_magic = 0x6f797243; // "Cryo"
-constexpr uint16_t protocol_version = 16;
+constexpr uint16_t protocol_version = 17;
 constexpr int max_signals = 64;
 constexpr const char *callback_thread_name = "cr callbacks"; // of libcr's own thread
 constexpr const char *copy_name = "cryo copy";               // of the process that is a frozen copy
@@ -47,8 +48,10 @@ enum class Op : uint16_t {
     // arg[0] address, arg[1] length: the bytes go into the page pipe. arg[2] 1: pages behind the
     // end of their file count as zeros. arg[3] the mapping's protection plus 1, 0: not known.
     pages = 7,
-    end = 8,    // no more pages
-    resume = 9, // go on; arg[0] 0, or the errno for which there will be no image
+    end = 8, // no more pages
+    // Go on; arg[0] 0, or the errno for which there will be no image. arg[1]: a signal that the
+    // program sends itself before anything of it runs, or 0; from protocol 17 on.
+    resume = 9,
     prepare = 10,
     accepted = 11,
     done = 12,
@@ -94,7 +97,16 @@ enum class Op : uint16_t {
     // soft-dirty bits are asked for. result −errno; value: how far it got; a packet of count
     // cryo_run (linux/cryo.h). From protocol 16 on.
     scan = 31,
+    // The checkpointer is at work, and wants nothing. arg[0] 1: this is answered, and so tells that
+    // the program stands still. From protocol 17 on.
+    alive = 32,
+    // Said by the agent before it hangs up, unasked: the checkpointer was silent for `value`
+    // milliseconds, and the program goes on. From protocol 17 on.
+    called_off = 33,
 };
+
+// For how long a checkpointer may be silent, if it does not ask for something else.
+constexpr uint32_t default_silence_ms = 10'000;
 
 constexpr uint32_t scanned_at_once = 2048;
 
@@ -260,6 +272,9 @@ struct RequestInfo {
     int32_t signal, scope, requester, target;
     uint32_t flags;
     char dest[4096]; // where the image goes; empty: not a file
+    // Of protocol 17: the program goes on when nothing was heard of the requester, and it took
+    // nothing, for so long; 0: default_silence_ms.
+    uint32_t silence_ms;
 };
 
 // What belongs to Cryo in the program: descriptors that are not saved, and memory inside libraries
@@ -295,7 +310,7 @@ struct ResumeInfo {
 
 static_assert(sizeof(Command) == 40 && sizeof(Reply) == 32);
 static_assert(sizeof(Context) == 64 && sizeof(ThreadFacts) == 296);
-static_assert(sizeof(SignalAction) == 32 && sizeof(RequestInfo) == 4116);
+static_assert(sizeof(SignalAction) == 32 && sizeof(RequestInfo) == 4120);
 static_assert(sizeof(LodgerFacts) == 9736 && sizeof(TrackerFacts) == 56);
 
 } // namespace cryo::agent

@@ -115,13 +115,11 @@ bool send_queue(int connection, const Command &command)
                           sys::failed(result) ? result : 0,
                           sys::failed(result) ? 0 : taken.size,
                           sys::failed(result) ? 0 : packets};
-    long sent =
-        sys::call(SYS_sendto, connection, &answer, sizeof(answer), MSG_NOSIGNAL, nullptr, 0);
+    long sent = send_packet(connection, &answer, sizeof(answer));
     for (uint64_t at = 0; at < taken.size && !sys::failed(result) && !sys::failed(sent);
          at += queue_part)
-        sent = sys::call(SYS_sendto, connection, taken.at + at,
-                         taken.size - at < queue_part ? taken.size - at : queue_part, MSG_NOSIGNAL,
-                         nullptr, 0);
+        sent = send_packet(connection, taken.at + at,
+                           taken.size - at < queue_part ? taken.size - at : queue_part);
     if (taken.at != nullptr)
         sys::call(SYS_munmap, taken.at, taken.room);
     return !sys::failed(sent);

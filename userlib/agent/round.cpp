@@ -41,7 +41,7 @@ void send_reply(Op op, long result, uint64_t value, uint64_t count = 0)
 {
     const Reply answer = {protocol_magic, protocol_version, op, result, value, count};
     if (round.connection >= 0)
-        sys::call(SYS_sendto, round.connection, &answer, sizeof(answer), MSG_NOSIGNAL, nullptr, 0);
+        send_packet(round.connection, &answer, sizeof(answer));
 }
 
 bool hung_up()
@@ -51,29 +51,26 @@ bool hung_up()
            (look.revents & (POLLHUP | POLLERR)) != 0;
 }
 
-long receive(void *to, size_t size, int flags)
-{
-    long n;
-    do {
-        n = sys::call(SYS_recvfrom, round.connection, to, size, flags, nullptr, nullptr);
-    } while (n == -EINTR);
-    return n;
-}
-
 // What is wanted: the callbacks may ask for it. A requester of another release may begin with Stop.
 void read_request()
 {
     Command command;
     round.info = {};
     round.prepared = false;
-    if (receive(&command, sizeof(command), MSG_PEEK) != sizeof(command) ||
-        command.op != Op::prepare)
+    const long n = receive_packet(round.connection, &command, sizeof(command), MSG_PEEK);
+    if (line.is_silent)
+        vote(0, ETIME);
+    if (n != sizeof(command) || command.op != Op::prepare)
         return;
-    receive(&command, sizeof(command), 0);
+    receive_packet(round.connection, &command, sizeof(command));
     round.prepared = true;
     round.requester = command.version;
-    receive(&round.info, sizeof(round.info), 0);
+    receive_packet(round.connection, &round.info, sizeof(round.info));
     round.info.dest[sizeof(round.info.dest) - 1] = 0;
+    if (round.info.silence_ms != 0) {
+        line.limit_ms = round.info.silence_ms;
+        limit_silence(round.connection, line.limit_ms);
+    }
 }
 
 bool has_callbacks(const Client &client)
@@ -301,6 +298,7 @@ void vote(int kind, int code)
 void begin_round(int connection, int self, void *frame)
 {
     round.connection = connection;
+    begin_line(connection);
     round.number.fetch_add(1);
     round.vote.store(0);
     round.failure.store(0);

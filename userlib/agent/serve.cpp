@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answering one checkpointer, from Stop to Resume. When it dies, the program goes on.
+// Answering one checkpointer, from Stop to Resume. When it dies, or is silent for too long, the
+// program goes on.
 #include "agent/advice.hpp"
 #include "agent/callbacks.hpp"
 #include "sys/raw.hpp"
@@ -18,16 +19,10 @@ namespace cryo::agent {
 
 namespace {
 
-bool send_packet(int to, const void *data, size_t size)
-{
-    return sys::call(SYS_sendto, to, data, size, MSG_NOSIGNAL, nullptr, 0) ==
-           static_cast<long>(size);
-}
-
 bool reply(int to, const Command &command, long result, uint64_t value = 0, uint64_t count = 0)
 {
     const Reply answer = {protocol_magic, protocol_version, command.op, result, value, count};
-    return send_packet(to, &answer, sizeof(answer));
+    return !sys::failed(send_packet(to, &answer, sizeof(answer)));
 }
 
 constexpr int max_fds = 3;
@@ -48,7 +43,7 @@ bool receive(int from, Command &command, int (&fds)[max_fds])
     long n = 0;
     for (int looks = 0; n == 0 && looks < 2; looks++) {
         message.msg_controllen = sizeof(control);
-        n = sys::call(SYS_recvmsg, from, &message, MSG_CMSG_CLOEXEC);
+        n = receive_message(from, &message, MSG_CMSG_CLOEXEC);
     }
     const cmsghdr *head = n > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
     if (head != nullptr && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
@@ -176,15 +171,25 @@ void read_actions()
 
 bool send_policies(int connection, const Command &command)
 {
-    const long n = sys::call(SYS_recvfrom, connection, policy_addresses, sizeof(policy_addresses),
-                             0, nullptr, 0);
+    const long n = receive_packet(connection, policy_addresses, sizeof(policy_addresses));
     if (n <= 0)
         return false;
     const size_t count = static_cast<size_t>(n) / sizeof(policy_addresses[0]);
     for (size_t i = 0; i < count; i++)
         get_policy(policies[i], policy_addresses[i], MPOL_F_ADDR);
     return reply(connection, command, 0, 0, 1) &&
-           send_packet(connection, policies, count * sizeof(policies[0]));
+           !sys::failed(send_packet(connection, policies, count * sizeof(policies[0])));
+}
+
+// Nothing of the program runs between the image and the signal. A stop is sent to this very thread,
+// which takes it before it lets any other go.
+void end_with(int signal)
+{
+    const long pid = sys::call(SYS_getpid);
+    if (signal == SIGSTOP)
+        sys::call(SYS_tgkill, pid, sys::call(SYS_gettid), signal);
+    else if (signal != 0)
+        sys::call(SYS_kill, pid, signal);
 }
 
 } // namespace
@@ -201,7 +206,7 @@ void serve(int connection)
         long result = 0;
         if (command.op == Op::resume)
             round.result = -static_cast<int32_t>(command.arg[0] & 0xffff);
-        else if (command.op != Op::stop && !stopped)
+        else if (command.op != Op::stop && command.op != Op::alive && !stopped)
             break;
         switch (command.op) {
         case Op::stop:
@@ -294,16 +299,27 @@ void serve(int connection)
             send_undo(connection, command);
             break;
         case Op::policies:
-            if (!send_policies(connection, command))
+            if (!send_policies(connection, command) && !line.is_silent)
                 return;
             break;
+        case Op::alive:
+            if (command.arg[0] != 0)
+                reply(connection, command, 0);
+            break;
         case Op::resume:
-            reply(connection, command, 0);
+            if (reply(connection, command, 0))
+                end_with(static_cast<int>(command.arg[1]));
+            else if (line.is_silent)
+                break;
             return;
         default:
             reply(connection, command, -EOPNOTSUPP);
             break;
         }
+    }
+    if (line.is_silent) {
+        round.result = -ETIME;
+        say_called_off(connection);
     }
     close_all(fds);
 }

@@ -52,9 +52,7 @@ long stage_pages(int connection, const Command &command, int file, uint64_t &cop
     copied = 0;
     // All packets are taken, or the next one would be read as a command.
     for (uint64_t left = command.arg[0]; left > 0;) {
-        const long n = sys::call(SYS_recvfrom, connection, runs, sizeof(runs), 0, nullptr, nullptr);
-        if (n == -EINTR)
-            continue;
+        const long n = receive_packet(connection, runs, sizeof(runs));
         const size_t count = n > 0 ? static_cast<size_t>(n) / sizeof(runs[0]) : 0;
         if (count == 0 || count > left)
             return -EPROTO;

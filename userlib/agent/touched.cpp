@@ -36,10 +36,9 @@ void send_touched(int connection, const Command &command)
 {
     const long result = look(command);
     const Reply answer = {protocol_magic, protocol_version, Op::touched, result, 0, 0};
-    sys::call(SYS_sendto, connection, &answer, sizeof(answer), MSG_NOSIGNAL, nullptr, 0);
+    send_packet(connection, &answer, sizeof(answer));
     if (!sys::failed(result))
-        sys::call(SYS_sendto, connection, pages, (command.arg[1] + 7) / 8, MSG_NOSIGNAL, nullptr,
-                  0);
+        send_packet(connection, pages, (command.arg[1] + 7) / 8);
 }
 
 } // namespace cryo::agent

@@ -148,9 +148,8 @@ bool send_tracker(int connection, const Command &command)
         message.msg_control = control;
         message.msg_controllen = sizeof(control);
     }
-    return !sys::failed(sys::call(SYS_sendmsg, connection, &message, MSG_NOSIGNAL)) &&
-           sys::call(SYS_sendto, connection, &facts, sizeof(facts), MSG_NOSIGNAL, nullptr, 0) ==
-               static_cast<long>(sizeof(facts));
+    return !sys::failed(send_message(connection, &message)) &&
+           send_packet(connection, &facts, sizeof(facts)) == static_cast<long>(sizeof(facts));
 }
 
 long set_watched(const Command &command)

@@ -121,10 +121,9 @@ void send_undo(int connection, const Command &command)
 {
     const long result = find_amounts(command);
     const Reply answer = {protocol_magic, protocol_version, Op::undo, result, 0, 0};
-    sys::call(SYS_sendto, connection, &answer, sizeof(answer), MSG_NOSIGNAL, nullptr, 0);
+    send_packet(connection, &answer, sizeof(answer));
     if (!sys::failed(result))
-        sys::call(SYS_sendto, connection, amounts, command.arg[2] * sizeof(amounts[0]),
-                  MSG_NOSIGNAL, nullptr, 0);
+        send_packet(connection, amounts, command.arg[2] * sizeof(amounts[0]));
 }
 
 } // namespace cryo::agent

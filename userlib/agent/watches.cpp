@@ -143,8 +143,7 @@ void forget_watch_lock()
 bool send_watches(int connection, const Command &command)
 {
     const Reply answer = {protocol_magic, protocol_version, command.op, 0, 0, count};
-    long sent =
-        sys::call(SYS_sendto, connection, &answer, sizeof(answer), MSG_NOSIGNAL, nullptr, 0);
+    long sent = send_packet(connection, &answer, sizeof(answer));
     for (const Watched *w : watched) {
         for (; w != nullptr && !sys::failed(sent); w = w->next) {
             iovec parts[2] = {{const_cast<WatchedPath *>(&w->head), sizeof(w->head)},
@@ -152,7 +151,7 @@ bool send_watches(int connection, const Command &command)
             msghdr message = {};
             message.msg_iov = parts;
             message.msg_iovlen = 2;
-            sent = sys::call(SYS_sendmsg, connection, &message, MSG_NOSIGNAL);
+            sent = send_message(connection, &message);
         }
     }
     return !sys::failed(sent);

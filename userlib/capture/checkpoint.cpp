@@ -4,9 +4,11 @@
 #include "base/limits.hpp"
 #include "capture/beside.hpp"
 #include "capture/describe_everybody.hpp"
+#include "capture/ending.hpp"
 #include "capture/everybody.hpp"
 #include "capture/gathering.hpp"
 #include "capture/tries.hpp"
+#include "image/publication.hpp"
 #include "image/sink.hpp"
 #include "image/snapshot.hpp"
 
@@ -30,11 +32,14 @@ class Checkpoint
           begun_(now_ns())
     {
         common_.deadline = deadline;
-        if (options.progress)
-            common_.moved = [this](uint64_t bytes) {
-                moved_ += bytes;
+        common_.silence_ns = options.stall_s * 1'000'000'000ULL;
+        common_.at_work = [this] { say_alive(); };
+        common_.moved = [this](uint64_t bytes) {
+            moved_ += bytes;
+            if (options_.progress)
                 options_.progress(moved_, std::max(moved_, expected_));
-            };
+            say_alive();
+        };
     }
 
     Result<Outcome> run();
@@ -63,6 +68,7 @@ class Checkpoint
     Result<std::unique_ptr<image::ImageWriter>> freeze_everybody();
     Result<void> go_on();
     Result<void> all_read();
+    void say_alive();
     Result<void> end_stop();
     Result<void> check_early_look(const Member &member, const Result<bool> &held);
     Result<void> save_member(Member &member, image::ImageWriter &writer);
@@ -95,6 +101,9 @@ class Checkpoint
     Outcome outcome_;
     std::unique_ptr<image::Sink> sink_;
     std::unique_ptr<image::TreeWriter> archive_;
+    // Who stands still until the commit may go on before it, if that takes too long.
+    image::Publication publication_{[this] { return all_stand(members_); }};
+    uint64_t alive_ = 0; // when we have said so the last time
     DeltaPlan delta_;
     CpuFacts cpu_;
 };
@@ -106,6 +115,7 @@ Result<void> Checkpoint::open_sink()
     file.existing = options_.existing;
     file.backup = options_.backup;
     file.sync = options_.sync;
+    file.publication = waits() ? &publication_ : nullptr;
     cpu_ = present_cpu();
     Result<DeltaPlan> delta = DeltaPlan::make(options_.delta, options_.file, id_);
     if (!delta)
@@ -180,7 +190,7 @@ Result<void> Checkpoint::save_unfrozen(image::ImageWriter &first)
     }
     if (Result<void> saved = members_.front()->save_unfrozen(first, options_.device); !saved)
         return saved;
-    Result<void> saved = common_.files.save_contents(first);
+    Result<void> saved = common_.files.save_contents(first, common_.at_work);
     return saved ? common_.ipc.save_contents(first) : saved;
 }
 
@@ -223,53 +233,60 @@ Result<std::unique_ptr<image::ImageWriter>> Checkpoint::freeze_everybody()
     return first;
 }
 
+// An error where one of them has gone on before: what was read of it then is no image.
 Result<void> Checkpoint::go_on()
 {
     for (const auto &member : members_) {
-        // A killed program does not answer any more.
-        if (Result<void> asked = member->ask_to_go_on(); !asked && options_.then_signal == 0)
+        if (Result<void> asked = member->ask_to_go_on(); !asked)
             return asked;
     }
     for (const auto &member : members_) {
-        if (Result<void> gone = member->await_go_on(); !gone && options_.then_signal == 0)
+        if (Result<void> gone = member->await_go_on(); !gone)
             return gone;
     }
-    if (!waits()) {
-        outcome_.stopped_ns = now_ns() - stop_begun_;
-        phase(phase_frozen);
-    }
+    outcome_.stopped_ns = now_ns() - stop_begun_;
+    phase(phase_frozen);
     return {};
+}
+
+// The programs go on by themselves when they hear nothing for too long. So this is said where
+// something gets on, and nowhere else.
+void Checkpoint::say_alive()
+{
+    constexpr uint64_t seldom_ns = 500'000'000;
+    const uint64_t now = now_ns();
+    if (now - alive_ < seldom_ns)
+        return;
+    alive_ = now;
+    for (const auto &member : members_)
+        member->session().say_alive();
 }
 
 // Who only stood still to be read goes on: a commit that fails is no reason to stand still.
 Result<void> Checkpoint::all_read()
 {
     phase("memory written");
-    Result<void> gone = by_copy_ || waits() ? Result<void>() : go_on();
+    Result<void> gone = waits() ? all_stand(members_) : by_copy_ ? Result<void>() : go_on();
     if (gone && !waits())
         gone = gathering_.callbacks_done();
     return gone ? check_deadline(common_.deadline) : gone;
 }
 
-// The image is there; now the signal, if one is wanted, and on.
+// The image is there; now the signal, and on.
 Result<void> Checkpoint::end_stop()
 {
     const int signal = options_.then_signal;
-    for (const auto &member : members_) {
-        if (signal != 0)
-            member->send_signal(signal);
-    }
-    if (signal == SIGSTOP) {
-        // They are let go when they stand still, so that none runs in between; and they cannot
-        // answer until somebody lets them go on.
-        for (const auto &member : members_)
-            member->await_standstill();
-        for (const auto &member : members_)
-            member->let_go();
+    const Ended ended = end_all(members_, signal);
+    Result<void> taken;
+    if (!ended.all && ended.count == 0)
+        taken = publication_.take_back();
+    if (!taken)
+        return ended.all.error().within(taken.error().text());
+    if (!ended.all)
+        return ended.all;
+    static_cast<void>(publication_.keep());
+    if (signal == SIGSTOP)
         return {};
-    }
-    if (Result<void> resumed = go_on(); !resumed)
-        return resumed;
     // Who is dead or stopped does not tell of its callbacks.
     const bool tells =
         signal != SIGKILL && signal != SIGTSTP && signal != SIGTTIN && signal != SIGTTOU;
@@ -416,8 +433,10 @@ Result<Outcome> Checkpoint::run()
         return first.error();
     Result<image::Committed> committed =
         archive_ ? save_archive(std::move(*first)) : save_alone(std::move(*first));
-    if (!committed)
+    if (!committed) {
+        static_cast<void>(publication_.take_back());
         return committed.error();
+    }
     outcome_.image = *committed;
     phase("committed");
     if (waits()) {

@@ -54,10 +54,11 @@ struct CheckpointOptions {
     Ptraced ptraced = Ptraced::error;
     bool ptracer_skip = false; // one that traces others is left out; else an error
     unsigned timeout_s = 0;    // given up after that; 0: never
-    unsigned retry_s = 0;      // tried again for so long, where what is in the way may pass
-    bool may_join = false;     // may be carried out as part of another one that it meets
-    bool early_look = false;   // what can be looked at before the program stops is; then the
-                               // program may be stopped twice
+    unsigned stall_s = 10;   // nobody stands still, or is waited for, while nothing happens so long
+    unsigned retry_s = 0;    // tried again for so long, where what is in the way may pass
+    bool may_join = false;   // may be carried out as part of another one that it meets
+    bool early_look = false; // what can be looked at before the program stops is; then the
+                             // program may be stopped twice
     std::function<void(std::string_view)> phase; // told as each phase ends
     // Bytes of memory that have been read, of about so many.
     std::function<void(uint64_t done, uint64_t total)> progress;

@@ -43,8 +43,11 @@ struct Common {
     Objects objects;
     Files files;
     IpcObjects ipc;
-    uint64_t deadline = 0;               // of the monotonic clock, nanoseconds; 0: none
-    std::function<void(uint64_t)> moved; // told of bytes of memory as they arrive
+    uint64_t deadline = 0;                    // of the monotonic clock, nanoseconds; 0: none
+    uint64_t silence_ns = default_silence_ns; // for how long an answer is waited for
+    std::function<void(uint64_t)> moved;      // told of bytes of memory as they arrive
+    // To be called again and again by what takes long: else the programs, which stand still, go on.
+    std::function<void()> at_work = [] {};
     SharedContents shared;
     MappedImages images;
     const DeltaPlan *delta = nullptr;

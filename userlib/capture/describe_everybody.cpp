@@ -20,17 +20,20 @@ Result<void> describe_everybody(Gathering &gathering, Common &common, Obstacles 
         described = for_all(members, [](Member &member) { return member.describe(); });
     if (!described)
         return described;
+    common.at_work();
     std::vector<Holder> holders;
     holders.reserve(members.size());
     for (const auto &member : members)
         holders.push_back(member->holder());
     if (Result<void> read = common.files.read_descriptors(std::move(holders)); !read)
         return read;
+    common.at_work();
     Result<void> seen = for_all(members, [](Member &member) {
         return look_at_memory(member.description(), member.session());
     });
     if (!seen)
         return seen;
+    common.at_work();
     for (const auto &member : members) {
         Description &d = member->description();
         common.ipc.look(d.proc, d.ipc_uses, d.space, d.problems);

@@ -23,6 +23,7 @@
 #include "image/writer.hpp"
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <set>
 #include <sys/stat.h>
@@ -84,7 +85,7 @@ class Files
     void save_by_name(uint32_t file);
 
     // Contents that fork does not freeze: while the program stands still.
-    Result<void> save_contents(image::ImageWriter &writer);
+    Result<void> save_contents(image::ImageWriter &writer, const std::function<void()> &at_work);
     bool has_contents() const { return !contents_.empty(); }
     // What was copied when it was found: at any time.
     Result<void> save_copied(image::ImageWriter &writer);

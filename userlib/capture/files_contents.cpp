@@ -125,7 +125,7 @@ void Files::save_by_name(uint32_t id)
     contents_.push_back({id, std::string(file.path), {}});
 }
 
-Result<void> Files::save_contents(image::ImageWriter &writer)
+Result<void> Files::save_contents(image::ImageWriter &writer, const std::function<void()> &at_work)
 {
     std::vector<uint8_t> buffer(part);
     for (auto &[id, path, kept] : contents_) {
@@ -166,6 +166,7 @@ Result<void> Files::save_contents(image::ImageWriter &writer)
                     writer.add_pages(file.object, at / page, {buffer.data(), pages});
                 !added)
                 return added;
+            at_work();
             at += pages;
         }
     }

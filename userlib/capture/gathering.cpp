@@ -17,8 +17,8 @@ namespace {
 
 using image::Scope;
 
-constexpr uint64_t patience_ns = 10'000'000'000; // an agent answers quickly, or never
 constexpr int look_again_ms = 200;
+constexpr size_t most_scopes = 1000;
 
 Scope heard_scope(int scope)
 {
@@ -40,6 +40,11 @@ bool ignores_children(pid_t pid)
     Result<std::string> status = Proc(pid).read("status");
     std::string_view ignored = status ? field(*status, "SigIgn") : std::string_view();
     return (take_number(ignored, 16) & uint64_t(1) << (SIGCHLD - 1)) != 0;
+}
+
+std::string holder_of(const Turn &turn)
+{
+    return fmt::format("the checkpoint by process {}", turn.holder());
 }
 
 bool is_frozen_copy(const Relation &relation)
@@ -178,6 +183,7 @@ Result<void> Gathering::await_turn(pid_t pid, const std::string &address, Turn t
     if (options_.phase)
         options_.phase(fmt::format("waiting for the checkpoint of process {} by process {}", pid,
                                    turn.holder()));
+    const uint64_t since = now_ns();
     for (;;) {
         meeting::Packet packet;
         const meeting::Heard heard = meeting::receive(turn.fd(), packet, look_again_ms);
@@ -192,7 +198,7 @@ Result<void> Gathering::await_turn(pid_t pid, const std::string &address, Turn t
             return changed.error();
         if (*changed)
             return {};
-        if (Result<void> early = check_deadline(common_.deadline); !early)
+        if (Result<void> early = check_other(since, holder_of(turn)); !early)
             return early;
         const bool needed = std::ranges::any_of(members_, [](const auto &member) {
             return std::ranges::any_of(member->turn().waiters(), &Turn::Waiter::in_need);
@@ -222,6 +228,7 @@ Result<void> Gathering::step_back(const std::string &address)
     begin_anew();
     stepped_back_ = true;
     Result<Turn> turn = Turn::take(address, {});
+    const uint64_t since = now_ns();
     while (turn && !*turn) {
         meeting::Packet packet;
         const meeting::Heard heard = meeting::receive(turn->fd(), packet, look_again_ms);
@@ -229,7 +236,7 @@ Result<void> Gathering::step_back(const std::string &address)
             return {};
         if (heard == meeting::Heard::packet && packet.word() == meeting::Word::busy)
             return turned_away(*turn);
-        if (Result<void> early = check_deadline(common_.deadline); !early)
+        if (Result<void> early = check_other(since, holder_of(*turn)); !early)
             return early;
     }
     return {};
@@ -260,6 +267,10 @@ Result<void> Gathering::hear(size_t number)
         asked_[pid] = true;
         break;
     case agent::Op::forward:
+        if (scopes_.size() >= most_scopes)
+            return Error(E2BIG, fmt::format("process {}: its callbacks want more than {} others "
+                                            "saved with it",
+                                            pid, most_scopes));
         scopes_.push_back({heard_scope(heard->scope), heard->target});
         break;
     default:
@@ -274,13 +285,24 @@ Result<void> Gathering::hear(size_t number)
     return {};
 }
 
+// Unless the request itself has a limit. Callbacks may take long, but a program is not waited for
+// without end because it says that it has some.
+Result<void> Gathering::check_callbacks(const Member &member, uint64_t since) const
+{
+    if (options_.timeout_s != 0 || now_ns() - since < callbacks_limit_ns)
+        return {};
+    return Error(EBUSY, fmt::format("process {}: its callbacks have not come to an end for {} s; "
+                                    "--time=SECONDS allows more",
+                                    member.relation().pid, callbacks_limit_ns / 1'000'000'000));
+}
+
 Result<void> Gathering::check_silent(size_t number)
 {
     const Member &member = *members_[number];
     const bool answered = asked_.at(member.relation().pid);
     if (Result<void> runs = members_[number]->session().check_running(); !runs)
         return runs;
-    const bool silent = !answered && now_ns() - member.asked_since() > patience_ns;
+    const bool silent = !answered && now_ns() - member.asked_since() > common_.silence_ns;
     if (silent && was_begun_by(getpid(), member.relation().pid, 0))
         return Error(EBUSY, fmt::format("process {} does not answer; it has started this command, "
                                         "perhaps in a callback after a restart, which would wait "
@@ -308,6 +330,8 @@ Result<void> Gathering::await_prepared()
         for (const auto &member : members_) {
             member->turn().add_to(look);
             some_stopped |= member->is_stopped();
+            if (asked_.count(member->relation().pid) == 0)
+                member->session().say_alive(); // it waits for the others
             if (Result<void> followed = member->follow(); !followed)
                 return followed;
         }
@@ -319,9 +343,11 @@ Result<void> Gathering::await_prepared()
         const size_t scopes = scopes_.size();
         for (size_t i = whose.size(); i-- > 0;) { // from behind: one may be dropped
             Result<void> done;
-            if (look[i].revents != 0)
+            const Member &member = *members_[whose[i]];
+            done = check_callbacks(member, member.asked_since());
+            if (done && look[i].revents != 0)
                 done = hear(whose[i]);
-            else if (ready == 0)
+            else if (done && ready == 0)
                 done = check_silent(whose[i]);
             if (!done)
                 return done;
@@ -437,11 +463,15 @@ Result<void> Gathering::gather()
 
 Result<void> Gathering::callbacks_done()
 {
+    const uint64_t begun = now_ns();
     for (const auto &member : members_) {
         const AgentSession &session = member->session();
         while (member->has_callbacks() && !session.has_answer(look_again_ms) &&
-               session.check_running() && check_deadline(common_.deadline))
+               session.check_running() && check_deadline(common_.deadline)) {
+            if (Result<void> early = check_callbacks(*member, begun); !early)
+                return early;
             turn_away();
+        }
         if (Result<void> done = member->callbacks_done(); !done)
             return done;
     }

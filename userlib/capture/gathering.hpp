@@ -95,6 +95,8 @@ class Gathering
     Result<void> hear(size_t number);
     Result<void> await_prepared();
     Result<void> check_silent(size_t number);
+    Result<void> check_other(uint64_t since, const std::string &who) const;
+    Result<void> check_callbacks(const Member &member, uint64_t since) const;
     bool went_away(const Error &error);
     agent::RequestInfo request() const;
 

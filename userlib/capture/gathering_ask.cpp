@@ -6,6 +6,7 @@
 #include "capture/together.hpp"
 #include "libcr.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <unistd.h>
@@ -46,6 +47,8 @@ agent::RequestInfo Gathering::request() const
     info.target = id_;
     info.flags = options_.without_requester ? agent::without_requester : 0;
     const std::string dest = absolute_path(options_.file);
+    constexpr uint64_t longest_ms = 86'400'000;
+    info.silence_ms = static_cast<uint32_t>(std::min(common_.silence_ns / 1'000'000, longest_ms));
     if (options_.fd < 0 && dest.size() < sizeof(info.dest))
         memcpy(info.dest, dest.c_str(), dest.size());
     return info;

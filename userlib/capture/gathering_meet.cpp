@@ -175,6 +175,17 @@ Result<bool> Gathering::hear_holder(const Turn &turn, Packet &packet)
     }
 }
 
+// Another command that does not end is not waited for without end, unless the request has a limit.
+Result<void> Gathering::check_other(uint64_t since, const std::string &who) const
+{
+    if (options_.timeout_s != 0 || now_ns() - since < callbacks_limit_ns)
+        return check_deadline(common_.deadline);
+    return Error(EBUSY,
+                 fmt::format("{} has not come to an end for {} s: it is stopped or hangs; end "
+                             "it, or allow more by --time=SECONDS",
+                             who, callbacks_limit_ns / 1'000'000'000));
+}
+
 void Gathering::say_joined() const
 {
     if (options_.phase)
@@ -212,6 +223,7 @@ Result<bool> Gathering::move_to(int connection)
     Fd host = copy_of(connection);
     if (!host || !meeting::send(host.get(), std::span<const char>(bytes), fds))
         return false;
+    const uint64_t since = now_ns();
     for (;;) {
         Packet packet;
         const Heard heard = meeting::receive(host.get(), packet, look_again_ms);
@@ -219,7 +231,7 @@ Result<bool> Gathering::move_to(int connection)
             return false;
         if (heard == Heard::packet && packet.word() == Word::ack)
             break;
-        if (Result<void> early = check_deadline(common_.deadline); !early) {
+        if (Result<void> early = check_other(since, "the checkpoint that this one joins"); !early) {
             forget_members(); // it may be that the other one has them already
             return early.error();
         }
@@ -344,6 +356,7 @@ void Gathering::tell_guests(const Result<Outcome> &done)
 Result<bool> Gathering::await_report()
 {
     constexpr int look_again_ms = 200;
+    const uint64_t since = now_ns();
     for (;;) {
         Packet packet;
         const Heard heard = meeting::receive(host_.get(), packet, look_again_ms);
@@ -356,7 +369,8 @@ Result<bool> Gathering::await_report()
                 image_ = std::move(packet.fds.front());
             return true;
         }
-        if (Result<void> early = check_deadline(common_.deadline); !early)
+        if (Result<void> early = check_other(since, "the checkpoint that this one has joined");
+            !early)
             return early.error();
     }
     host_.reset();

@@ -107,6 +107,7 @@ Result<void> Member::enter()
         if (session && poll(&ended, 1, 0) == 0) {
             session_.emplace(std::move(*session));
             session_->set_deadline(common_.deadline);
+            session_->set_silence(common_.silence_ns);
             return {};
         }
         // One that has ended meanwhile may not be inspected either.
@@ -129,6 +130,7 @@ std::unique_ptr<Member> Member::adopt(const Relation &relation, Turn turn, Fd co
     made->turn_ = std::move(turn);
     made->session_.emplace(AgentSession::adopt(std::move(connection), relation.pid));
     made->session_->set_deadline(common.deadline);
+    made->session_->set_silence(common.silence_ns);
     return made;
 }
 

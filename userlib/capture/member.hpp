@@ -127,24 +127,29 @@ class Member
     void use_delta(const DeltaPlan::Base *base) { delta_.emplace(base); }
     Result<void> save(image::ImageWriter &writer, const ImageFacts &facts);
     Result<void> served() { return session_->served(); }
-    Result<void> ask_to_go_on() { return ask_to_resume(0); }
+    Result<void> ask_to_go_on() { return ask_to_resume(0, 0); }
     Result<void> await_go_on();
     // There will be no image: nothing is read any more, also where the program was just being read.
     void give_up(int why)
     {
         frozen_.reset();
-        static_cast<void>(ask_to_resume(why));
+        static_cast<void>(ask_to_resume(why, 0));
     }
     Result<void> callbacks_done();
     // That it would get it, which not every process of a pid namespace does.
     Result<void> check_takes(int signal) const;
     void send_signal(int signal) const;
+    // It goes on, but gets the signal first, from itself: so it cannot have run on when it does. An
+    // error: it has.
+    bool sends_itself_signals() const;
+    Result<void> end_with(int signal);
+    Result<void> await_end();
     // After SIGSTOP: until no thread of it can run on; and goes on, when somebody lets it.
     void await_standstill() const;
     void let_go();
 
   private:
-    Result<void> ask_to_resume(int why);
+    Result<void> ask_to_resume(int why, int signal);
     Member(const Relation &relation, Common &common)
         : relation_(relation), common_(common), d_(relation.pid, common),
           process_(static_cast<int>(syscall(SYS_pidfd_open, relation.pid, 0)))

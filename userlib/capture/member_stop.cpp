@@ -11,16 +11,41 @@ Result<void> Member::ask_to_prepare(const agent::RequestInfo &request)
     return asked && stopped_ ? stopped_->lead() : asked;
 }
 
-Result<void> Member::ask_to_resume(int why)
+Result<void> Member::ask_to_resume(int why, int signal)
 {
     if (stopped_)
         stopped_->ring();
-    return session_->ask_to_resume(why);
+    return session_->ask_to_resume(why, signal);
+}
+
+// The first of a pid namespace gets no such signal from itself; and what is held by ptrace takes
+// none before it is let go.
+bool Member::sends_itself_signals() const
+{
+    const Result<std::string> status = d_.proc.read("status");
+    std::string_view ids = status ? field(*status, "NSpid") : std::string_view();
+    uint64_t own = 0;
+    while (!ids.empty())
+        own = take_number(ids);
+    return own > 1 && !stopped_ && session_->sends_itself_signals();
+}
+
+// One that has been killed meanwhile does not answer, and need not.
+Result<void> Member::end_with(int signal)
+{
+    Result<void> asked = ask_to_resume(0, signal);
+    return asked || has_ended(relation_.pid) ? Result<void>() : asked;
+}
+
+Result<void> Member::await_end()
+{
+    Result<void> ended = await_go_on();
+    return ended || has_ended(relation_.pid) ? Result<void>() : ended;
 }
 
 void Member::let_go()
 {
-    if (stopped_ && ask_to_resume(0))
+    if (stopped_ && ask_to_resume(0, 0))
         static_cast<void>(await_go_on());
     else
         session_->let_go();
@@ -28,7 +53,8 @@ void Member::let_go()
 
 Result<void> Member::await_go_on()
 {
-    while (stopped_ && !session_->has_answer()) {
+    const uint64_t begun = now_ns();
+    while (stopped_ && !session_->has_answer() && now_ns() - begun < common_.silence_ns) {
         if (Result<void> early = check_deadline(common_.deadline); !early)
             return early;
         stopped_->see_out();
@@ -51,7 +77,8 @@ Result<void> Member::callbacks_done()
 
 Result<void> Member::await_stop()
 {
-    while (stopped_ && !session_->has_answer()) {
+    const uint64_t begun = now_ns();
+    while (stopped_ && !session_->has_answer() && now_ns() - begun < common_.silence_ns) {
         if (Result<void> followed = stopped_->follow(); !followed)
             return followed;
     }

@@ -18,7 +18,8 @@ using agent::Op;
 using agent::Reply;
 
 PageSource::PageSource(Fd commands, Fd pipe, pid_t pid)
-    : commands_(std::move(commands)), pipe_(std::move(pipe)), pid_(pid)
+    : commands_(std::move(commands)), pipe_(std::move(pipe)), pid_(pid),
+      blocks_(fcntl(pipe_.get(), F_SETFL, O_NONBLOCK) != 0)
 {}
 
 // Who serves the pages may be waiting for us to read: then we must not wait for it. All at once,
@@ -63,6 +64,20 @@ Error PageSource::ended(uint64_t bytes, uint64_t address) const
         fmt::format("process {} ended while sending {} bytes at {:x}", pid_, bytes, address), why);
 }
 
+// One that sends nothing, or next to nothing, is not waited for.
+Result<void> PageSource::await_pages(uint64_t address)
+{
+    if (Result<void> early = check_deadline(deadline_); !early)
+        return early;
+    if (patience_.await(pipe_.get()))
+        return {};
+    return Error(EBUSY,
+                 fmt::format("process {} sends nothing of its memory at {:x} for {:.0f} s: it "
+                             "is stopped or hangs; try again, or give it more time with "
+                             "--stall=SECONDS",
+                             pid_, address, static_cast<double>(silence_ns_) / 1e9));
+}
+
 Result<void> PageSource::read(uint64_t address, std::span<char> to, bool zeros_behind_file,
                               int protection)
 {
@@ -74,15 +89,24 @@ Result<void> PageSource::read(uint64_t address, std::span<char> to, bool zeros_b
     if (asked_.front().start != address || asked_.front().end != address + to.size())
         return Error(EINVAL, "other pages are read than were asked for");
     asked_.pop_front();
+    patience_.begin_anew();
     while (!to.empty()) {
+        if (Result<void> come = blocks_ ? await_pages(address) : Result<void>(); !come)
+            return come;
         const ssize_t n = ::read(pipe_.get(), to.data(), to.size());
         if (n < 0 && errno == EINTR)
             continue;
+        if (n < 0 && errno == EAGAIN) {
+            if (Result<void> come = await_pages(address); !come)
+                return come;
+            continue;
+        }
         if (n < 0)
             return Error::from_errno("reading pages", errno);
         if (n == 0)
             return ended(to.size(), address);
         to = to.subspan(static_cast<size_t>(n));
+        patience_.note(static_cast<uint64_t>(n));
         if (moved_)
             moved_(static_cast<uint64_t>(n));
     }
@@ -109,17 +133,23 @@ Result<uint64_t> PageSource::move(const Target &to, uint64_t most)
 {
     auto at = static_cast<loff_t>(to.offset);
     ssize_t n;
-    do {
-        n = splice(pipe_.get(), nullptr, to.file, &at, most, 0);
-    } while (n < 0 && errno == EINTR);
+    while ((n = splice(pipe_.get(), nullptr, to.file, &at, most, SPLICE_F_NONBLOCK)) < 0 &&
+           (errno == EINTR || errno == EAGAIN)) {
+        Result<void> come = errno == EAGAIN ? await_pages(asked_.front().start) : Result<void>();
+        if (!come)
+            return come.error();
+    }
     if (n >= 0)
         return static_cast<uint64_t>(n);
     if (errno != EINVAL)
         return Error::from_errno(to.name + ": writing", errno);
     std::array<char, 65536> bytes;
-    do {
-        n = ::read(pipe_.get(), bytes.data(), std::min<uint64_t>(most, bytes.size()));
-    } while (n < 0 && errno == EINTR);
+    while ((n = ::read(pipe_.get(), bytes.data(), std::min<uint64_t>(most, bytes.size()))) < 0 &&
+           (errno == EINTR || errno == EAGAIN)) {
+        Result<void> come = errno == EAGAIN ? await_pages(asked_.front().start) : Result<void>();
+        if (!come)
+            return come.error();
+    }
     if (n < 0)
         return Error::from_errno("reading pages", errno);
     for (ssize_t done = 0; done < n;) {
@@ -137,6 +167,7 @@ Result<uint64_t> PageSource::move(const Target &to, uint64_t most)
 Result<void> PageSource::put(std::span<const Part> parts, Target to)
 {
     uint64_t due = 0; // bytes that were asked for
+    patience_.begin_anew();
     while (!parts.empty() || due > 0) {
         while (!parts.empty() && asked_.size() < most_asked) {
             const Result<size_t> asked = ask_alike(parts);
@@ -157,6 +188,7 @@ Result<void> PageSource::put(std::span<const Part> parts, Target to)
             return ended(due, asked_.front().start);
         to.offset += *moved;
         due -= *moved;
+        patience_.note(*moved);
         if (moved_)
             moved_(*moved);
         for (uint64_t left = *moved; left > 0;) {
@@ -185,6 +217,8 @@ Result<std::vector<Run>> PageSource::unwritten(uint64_t start, uint64_t end)
         if (send(commands_.get(), &command, sizeof(command), MSG_NOSIGNAL) != sizeof(command))
             return Error::from_errno(fmt::format("asking process {} for its memory", pid_), errno);
         Reply answer = {};
+        if (!await_readable(commands_.get(), silence_ns_))
+            return Error(EBUSY, fmt::format("process {} does not answer", pid_));
         if (receive_packet(commands_.get(), room_in(answer)) != sizeof(answer))
             return Error(EPIPE, fmt::format("process {} ended while it was asked", pid_));
         if (answer.result < 0)
@@ -194,6 +228,7 @@ Result<std::vector<Run>> PageSource::unwritten(uint64_t start, uint64_t end)
         const std::span<char> room(reinterpret_cast<char *>(runs.data()),
                                    runs.size() * sizeof(cryo_run));
         if (answer.count > runs.size() || answer.value <= start || answer.value > end ||
+            !await_readable(commands_.get(), silence_ns_) ||
             receive_packet(commands_.get(), room) != static_cast<ssize_t>(size))
             return Error(EPROTO,
                          fmt::format("process {} tells something else than its pages", pid_));

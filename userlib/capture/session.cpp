@@ -41,8 +41,45 @@ Result<void> check_deadline(uint64_t deadline_ns)
     return {};
 }
 
+Error called_off_after(pid_t pid, uint64_t silent_ms)
+{
+    return Error(ETIME, fmt::format("process {} goes on: it was told nothing for {:.0f} s while it "
+                                    "stood still, because this command was stopped or the disk is "
+                                    "slow; there is no image (--stall=SECONDS allows more)",
+                                    pid, static_cast<double>(silent_ms) / 1e3));
+}
+
+// The last word of an agent that has waited for us in vain.
+std::optional<Error> AgentSession::called_off() const
+{
+    Reply last = {};
+    while (receive_packet(connection_.get(), room_in(last), MSG_DONTWAIT) > 0) {
+        if (last.magic == agent::protocol_magic && last.op == Op::called_off)
+            return called_off_after(pid_, last.value);
+    }
+    return {};
+}
+
+void AgentSession::expect(uint64_t limit_ns)
+{
+    answer_until_ = monotonic_ns() + limit_ns;
+}
+
+Error AgentSession::overdue() const
+{
+    if (std::optional<Error> told = called_off())
+        return *std::move(told);
+    return Error(EBUSY, fmt::format("process {} does not answer (request {}) for {:.0f} s: it is "
+                                    "stopped or hangs, or the machine has too much to do; try "
+                                    "again, or give it more time with --stall=SECONDS",
+                                    pid_, static_cast<int>(asked_),
+                                    static_cast<double>(silence_ns_) / 1e9));
+}
+
 Error AgentSession::lost(int err) const
 {
+    if (std::optional<Error> told = called_off())
+        return *std::move(told);
     if (has_ended(pid_))
         return Error(ESRCH, fmt::format("process {} has ended meanwhile", pid_));
     return Error::from_errno(fmt::format("process {} goes on, but has hung up (after request {})",
@@ -62,9 +99,64 @@ Result<void> AgentSession::send(const Command &command, std::span<const int> fds
     asked_ = command.op;
     if (send_with(connection_.get(), bytes_of(command), fds) == sizeof(command))
         return {};
-    if (errno == EPIPE || errno == ECONNRESET)
-        return lost(errno);
-    return Error::from_errno(fmt::format("asking process {}", pid_), errno);
+    return not_sent(errno);
+}
+
+Error AgentSession::not_sent(int err) const
+{
+    if (err == EPIPE || err == ECONNRESET)
+        return lost(err);
+    if (err == EAGAIN)
+        return overdue();
+    return Error::from_errno(fmt::format("asking process {}", pid_), err);
+}
+
+// What belongs to the command that was sent last. Where it does not arrive, the agent would take
+// the next command for it, and never hear that one: so there is no next one. It sees that we have
+// hung up, and lets the program go on.
+Result<void> AgentSession::send_rest(std::span<const char> bytes)
+{
+    if (send_with(connection_.get(), bytes, {}) == static_cast<ssize_t>(bytes.size()))
+        return {};
+    Error why = not_sent(errno);
+    shutdown(connection_.get(), SHUT_RDWR);
+    return why;
+}
+
+Result<void> AgentSession::ask_to_resume(int why, int signal)
+{
+    const Command command = {agent::protocol_magic,
+                             agent::protocol_version,
+                             Op::resume,
+                             {static_cast<uint64_t>(why), static_cast<uint64_t>(signal), 0, 0}};
+    return send(command);
+}
+
+namespace {
+
+constexpr uint16_t first_with_alive = 17; // and with signals by Resume
+
+} // namespace
+
+bool AgentSession::sends_itself_signals() const
+{
+    return version_ >= first_with_alive;
+}
+
+void AgentSession::say_alive()
+{
+    const Command command = {agent::protocol_magic, agent::protocol_version, Op::alive, {}};
+    if (version_ >= first_with_alive)
+        send_with(connection_.get(), bytes_of(command), {}, MSG_DONTWAIT);
+}
+
+Result<void> AgentSession::check_standing()
+{
+    if (version_ < first_with_alive)
+        return {};
+    if (Result<Reply> answer = ask(Op::alive, 1); !answer)
+        return answer.error();
+    return {};
 }
 
 bool AgentSession::is_stopped() const
@@ -79,12 +171,14 @@ Result<void> AgentSession::await_packet()
     constexpr int look_again_ms = 200;
     for (;;) {
         pollfd arrived = {connection_.get(), POLLIN, 0};
-        if (poll(&arrived, 1, look_again_ms) > 0)
+        if (poll(&arrived, 1, look_again_ms) > 0 && monotonic_ns() < answer_until_)
             return {};
         if (Result<void> early = check_deadline(deadline_); !early)
             return early;
         if (Result<void> runs = check_running(); !runs)
             return runs;
+        if (monotonic_ns() >= answer_until_)
+            return overdue();
     }
 }
 
@@ -111,15 +205,20 @@ Result<void> AgentSession::packet(void *to, size_t size, size_t least)
     if (n < static_cast<ssize_t>(least == 0 ? size : least))
         return other_protocol();
     heard_ = true;
+    if (monotonic_ns() >= answer_until_) // it has much to say
+        return overdue();
     return {};
 }
 
 Result<Reply> AgentSession::reply(Op op)
 {
     Reply answer = {};
+    expect(silence_ns_);
     if (Result<void> got = packet(&answer, sizeof(answer)); !got)
         return got.error();
     version_ = answer.version;
+    if (answer.magic == agent::protocol_magic && answer.op == Op::called_off)
+        return called_off_after(pid_, answer.value);
     if (answer.magic != agent::protocol_magic || answer.op != op)
         return other_protocol();
     return answer;
@@ -161,7 +260,9 @@ Result<void> AgentSession::ask_to_stop()
 Result<uint64_t> AgentSession::stop()
 {
     // The agent itself gives up on a thread after five seconds.
-    if (Result<void> answered = await_answer(10'000); !answered)
+    constexpr uint64_t least_ms = 6000;
+    const uint64_t limit_ms = std::max(least_ms, silence_ns_ / 1'000'000);
+    if (Result<void> answered = await_answer(static_cast<int>(limit_ms)); !answered)
         return answered.error();
     Result<Reply> answer = reply(Op::stop);
     if (!answer)
@@ -237,12 +338,17 @@ Result<PageSource> AgentSession::forked()
     }
     // The copy has given up the program's descriptors when it says so.
     Reply ready = {};
+    if (!await_readable(copy_commands_.get(), silence_ns_))
+        return Error(EBUSY, fmt::format("the frozen copy of process {} does not begin: somebody "
+                                        "has stopped it, or the machine has too much to do",
+                                        pid_));
     if (receive_packet(copy_commands_.get(), room_in(ready)) != sizeof(ready))
         return Error(ECHILD, fmt::format("the frozen copy of process {} died", pid_));
     constexpr uint16_t first_with_scan = 16;
     PageSource source(std::move(copy_commands_), std::move(copy_pages_),
                       static_cast<pid_t>(answer->value));
     source.set_scans(copy_has_device_ && version_ >= first_with_scan);
+    source.set_silence(silence_ns_);
     return source;
 }
 
@@ -255,7 +361,9 @@ Result<PageSource> AgentSession::serve(int device)
     const std::span<const int> sent_fds(fds, device >= 0 ? 3 : 2);
     if (Result<void> sent = send(Op::serve, sent_fds); !sent)
         return sent.error();
-    return PageSource(std::move(channel->commands), std::move(channel->pipe), pid_);
+    PageSource source(std::move(channel->commands), std::move(channel->pipe), pid_);
+    source.set_silence(silence_ns_);
+    return source;
 }
 
 Result<void> AgentSession::served()
@@ -276,15 +384,14 @@ Result<void> AgentSession::await_resumed()
         return {}; // it goes on when we hang up
     // One that has not come to its handler yet may be in the kernel for as long as it likes
     // (vfork); it finds then that nobody asks any more.
-    if (!heard_) {
-        constexpr uint64_t patience_ns = 5'000'000'000;
-        const uint64_t end = monotonic_ns() + patience_ns;
-        deadline_ = deadline_ == 0 ? end : std::min(deadline_, end);
-    }
+    constexpr uint64_t patience_ns = 5'000'000'000;
+    expect(heard_ ? silence_ns_ : std::min(silence_ns_, patience_ns));
     do {
         // One that was stopped goes on when it is continued.
         if (Result<void> got = packet(&answer, sizeof(answer), 1); !got)
-            return is_stopped() ? Result<void>() : got;
+            return got.error().code() == EBUSY && is_stopped() ? Result<void>() : got;
+        if (answer.magic == agent::protocol_magic && answer.op == Op::called_off)
+            return called_off_after(pid_, answer.value);
     } while (answer.magic != agent::protocol_magic || answer.op != Op::resume);
     return {};
 }
@@ -297,6 +404,7 @@ void AgentSession::let_go()
 Result<void> AgentSession::callbacks_done()
 {
     Reply done = {};
+    expect(callbacks_limit_ns);
     if (!packet(&done, sizeof(done)) || done.op != Op::done || done.result == 0)
         return {};
     return Error(static_cast<int>(-done.result),

@@ -14,6 +14,7 @@
 #include "agent/protocol.hpp"
 #include "base/fd.hpp"
 #include "base/result.hpp"
+#include "capture/patience.hpp"
 #include "capture/proc.hpp"
 #include "capture/runs.hpp"
 
@@ -22,6 +23,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <sys/types.h>
@@ -38,8 +40,13 @@ class PageSource
     PageSource(Fd commands, Fd pipe, pid_t pid);
     // Told of the bytes that were read, where anything is to be told.
     void tell(std::function<void(uint64_t)> moved) { moved_ = std::move(moved); }
-    // When reading is given up, as AgentSession::set_deadline().
+    // When reading is given up, as AgentSession::set_deadline() and set_silence().
     void set_deadline(uint64_t ns) { deadline_ = ns; }
+    void set_silence(uint64_t ns)
+    {
+        silence_ns_ = ns;
+        patience_ = Patience(ns);
+    }
 
     pid_t pid() const { return pid_; } // whose /proc/PID/pagemap tells what there is
     // Reads the bytes at `address` into `to`; where asked, pages behind the end of a mapped file
@@ -81,17 +88,24 @@ class PageSource
     Result<size_t> ask_alike(std::span<const Part> parts);
     Result<uint64_t> move(const Target &to, uint64_t most);
     Error ended(uint64_t bytes, uint64_t address) const;
+    Result<void> await_pages(uint64_t address);
 
     Fd commands_, pipe_;
     std::deque<Run> asked_;
     pid_t pid_;
+    bool blocks_; // the pipe, where it could not be kept from that
     bool scans_ = false;
     uint64_t deadline_ = 0;
+    uint64_t silence_ns_ = default_silence_ns;
+    Patience patience_{default_silence_ns};
     std::function<void(uint64_t)> moved_;
 };
 
 // ETIME, if the deadline of the monotonic clock (0: none) is over.
 Result<void> check_deadline(uint64_t deadline_ns);
+
+// The program went on by itself, for we were silent for so long.
+Error called_off_after(pid_t pid, uint64_t silent_ms);
 
 // What the agent watches memory with (capture/tracker.hpp).
 struct TrackerLink {
@@ -120,7 +134,8 @@ class AgentSession
     static AgentSession adopt(Fd connection, pid_t pid)
     {
         AgentSession made(std::move(connection), pid);
-        made.heard_ = true; // by that one
+        made.heard_ = true;                      // by that one
+        made.version_ = agent::protocol_version; // most probably, until it says so itself
         return made;
     }
     // The checkpoint signal of a process.
@@ -132,6 +147,18 @@ class AgentSession
 
     // Nothing is waited for after that moment of the monotonic clock; 0: without end.
     void set_deadline(uint64_t ns) { deadline_ = ns; }
+    // For how long one answer is waited for, but for that of callbacks.
+    void set_silence(uint64_t ns)
+    {
+        silence_ns_ = ns;
+        limit_sends(connection_.get(), ns);
+    }
+    // The agent lets the program go on when it hears nothing for as long as the request allows.
+    // This tells it that we are at work.
+    void say_alive();
+    // That the program stands still and has done so all the time, and will for that long again.
+    // Older agents do not tell.
+    Result<void> check_standing();
 
     // Runs the program's callbacks, which may take any time; what comes of it arrives at fd().
     Result<void> ask_to_prepare(const agent::RequestInfo &request);
@@ -198,11 +225,11 @@ class AgentSession
     Result<std::vector<Run>> touched(uint64_t start, uint64_t end);
     // What in the process is not the program's; nothing where nothing is.
     Result<std::unique_ptr<agent::LodgerFacts>> lodger();
-    // The program goes on. `why`: the errno for which there will be no image, or 0.
-    Result<void> ask_to_resume(int why)
-    {
-        return send(agent::Op::resume, {}, static_cast<uint64_t>(why));
-    }
+    // The program goes on. `why`: the errno for which there will be no image, or 0. `signal`: which
+    // it sends itself before anything of it runs; 0: none.
+    Result<void> ask_to_resume(int why, int signal = 0);
+    bool sends_itself_signals() const;
+    // An error also where the program had gone on before, because we were silent.
     Result<void> await_resumed();
     // The same without waiting for an answer: the process is stopped.
     void let_go();
@@ -211,11 +238,19 @@ class AgentSession
     Result<void> callbacks_done();
 
   private:
-    AgentSession(Fd connection, pid_t pid) : connection_(std::move(connection)), pid_(pid) {}
+    AgentSession(Fd connection, pid_t pid) : connection_(std::move(connection)), pid_(pid)
+    {
+        set_silence(silence_ns_);
+    }
     Result<void> send(agent::Op op, std::span<const int> fds = {}, uint64_t argument = 0);
     Result<void> send(const agent::Command &command, std::span<const int> fds = {});
+    Result<void> send_rest(std::span<const char> bytes);
     Result<void> await_answer(int milliseconds);
     Result<void> await_packet();
+    void expect(uint64_t limit_ns); // an answer, and all that belongs to it
+    Error overdue() const;
+    Error not_sent(int err) const;
+    std::optional<Error> called_off() const;
     bool is_stopped() const;
     Result<agent::Reply> reply(agent::Op op);
     Result<void> watch(const agent::Command &command);
@@ -228,6 +263,8 @@ class AgentSession
     Fd connection_;
     pid_t pid_;
     uint64_t deadline_ = 0;
+    uint64_t silence_ns_ = default_silence_ns;
+    uint64_t answer_until_ = 0;             // on the monotonic clock
     bool heard_ = false;                    // the agent has said anything
     bool is_understood_ = true;             // what it says
     agent::Op asked_ = agent::Op::accepted; // what it was asked last

@@ -54,8 +54,11 @@ Result<std::vector<Fd>> AgentSession::descriptors(const std::vector<int> &number
             command.arg[1 + bit / 64] |= uint64_t(1) << (bit % 64);
             count++;
         }
-        if (::send(connection_.get(), &command, sizeof(command), MSG_NOSIGNAL) != sizeof(command))
-            return lost(errno);
+        if (Result<void> sent = send(command); !sent)
+            return sent.error();
+        expect(silence_ns_);
+        if (Result<void> arrived = await_packet(); !arrived)
+            return arrived.error();
         if (Result<void> got = receive_some(connection_.get(), all, count); !got)
             return got.error();
     }
@@ -68,8 +71,8 @@ Result<AgentSession::TerminalContents> AgentSession::terminal(int master)
                              agent::protocol_version,
                              Op::terminal,
                              {static_cast<uint64_t>(master), 0, 0, 0}};
-    if (::send(connection_.get(), &command, sizeof(command), MSG_NOSIGNAL) != sizeof(command))
-        return lost(errno);
+    if (Result<void> sent = send(command); !sent)
+        return sent.error();
     Result<Reply> answer = reply(Op::terminal);
     if (!answer)
         return answer.error();
@@ -93,6 +96,11 @@ Result<std::string> AgentSession::queue(int descriptor)
     Result<Reply> answer = ask(Op::queue, static_cast<uint64_t>(descriptor));
     if (!answer)
         return answer.error();
+    constexpr uint64_t most = 256 << 20;
+    if (answer->value > most)
+        return Error(E2BIG, fmt::format("process {}: the message queue at descriptor {} holds more "
+                                        "than {} MiB",
+                                        pid_, descriptor, most >> 20));
     std::string bytes(answer->value, 0);
     for (uint64_t at = 0; at < bytes.size(); at += agent::queue_part) {
         const uint64_t part = std::min<uint64_t>(agent::queue_part, bytes.size() - at);
@@ -115,6 +123,8 @@ Result<std::vector<AgentSession::Watched>> AgentSession::watched()
         msghdr message = {};
         message.msg_iov = parts;
         message.msg_iovlen = 2;
+        if (Result<void> arrived = await_packet(); !arrived)
+            return arrived.error();
         ssize_t n;
         do {
             n = recvmsg(connection_.get(), &message, 0);
@@ -140,6 +150,8 @@ Result<std::vector<agent::IpcUse>> AgentSession::ipc()
         return answer.error();
     for (uint64_t i = 0; i < answer->count; i++) {
         agent::IpcUse some[agent::ipc_at_once];
+        if (Result<void> arrived = await_packet(); !arrived)
+            return arrived.error();
         ssize_t n;
         do {
             n = recv(connection_.get(), some, sizeof(some), 0);
@@ -219,10 +231,10 @@ Result<std::vector<agent::Policy>> AgentSession::policies(const std::vector<uint
     for (size_t at = 0; at < all.size();) {
         const size_t count = std::min<size_t>(agent::policies_at_once, all.size() - at);
         Result<void> asked = send(Op::policies);
-        const size_t size = count * sizeof(addresses[0]);
-        if (asked && ::send(connection_.get(), &addresses[at], size, MSG_NOSIGNAL) !=
-                         static_cast<ssize_t>(size))
-            asked = lost(errno);
+        const std::span<const char> bytes(reinterpret_cast<const char *>(&addresses[at]),
+                                          count * sizeof(addresses[0]));
+        if (asked)
+            asked = send_rest(bytes);
         Result<Reply> answer = asked ? reply(Op::policies) : asked.error();
         if (!answer)
             return answer.error();

@@ -27,6 +27,9 @@ Result<std::vector<agent::ThreadFacts>> AgentSession::threads()
     Result<Reply> answer = ask(Op::threads);
     if (!answer)
         return answer.error();
+    constexpr uint64_t most = 1 << 16; // no agent stops more
+    if (answer->count > most)
+        return other_protocol();
     std::vector<agent::ThreadFacts> all;
     for (uint64_t i = 0; i < answer->count; i++) {
         agent::ThreadFacts one;

@@ -2,12 +2,12 @@
 // The part of a session before the stop: the program's callbacks, and what they say.
 #include "capture/session.hpp"
 
+#include "base/passing.hpp"
 #include "libcr.h"
 
 #include <cerrno>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/socket.h>
 
 namespace cryo::capture {
 
@@ -53,16 +53,15 @@ Result<void> AgentSession::ask_to_prepare(const agent::RequestInfo &request)
 {
     if (Result<void> sent = send(Op::prepare); !sent)
         return sent;
-    if (::send(connection_.get(), &request, sizeof(request), MSG_NOSIGNAL) != sizeof(request))
-        return Error::from_errno("asking the agent", errno);
-    return {};
+    return send_rest(bytes_of(request));
 }
 
 Result<AgentSession::Prepared> AgentSession::prepared()
 {
     Reply answer = {};
+    expect(silence_ns_);
     const Result<void> got = packet(&answer, sizeof(answer));
-    if (!got && got.error().code() == CR_EVERSION)
+    if (!got && (got.error().code() == CR_EVERSION || got.error().code() == ETIME))
         return got.error();
     if (!got)
         return Error(
@@ -71,6 +70,7 @@ Result<AgentSession::Prepared> AgentSession::prepared()
                         pid_));
     if (answer.magic != agent::protocol_magic)
         return other_protocol();
+    version_ = answer.version;
     switch (answer.op) {
     case Op::accepted:
         return Prepared{.op = answer.op};
@@ -86,6 +86,8 @@ Result<AgentSession::Prepared> AgentSession::prepared()
             return Prepared{.op = answer.op, .omits = true};
         return failure(pid_, static_cast<int>(answer.value & 0xff),
                        static_cast<int>(-answer.result));
+    case Op::called_off:
+        return called_off_after(pid_, answer.value);
     default:
         return other_protocol();
     }

@@ -45,6 +45,9 @@ Result<TrackerLink> AgentSession::tracker(agent::TrackerKind wanted)
         return link;
     if (Result<void> sent = send(Op::tracker, {}, static_cast<uint64_t>(wanted)); !sent)
         return sent.error();
+    expect(silence_ns_);
+    if (Result<void> arrived = await_packet(); !arrived)
+        return arrived.error();
     Result<Reply> answer = receive(connection_.get(), link.fd);
     if (!answer)
         return answer.error();
@@ -108,9 +111,10 @@ Result<void> AgentSession::stage(int file, uint64_t offset, const std::vector<Ru
         part.push_back({runs[i].start, runs[i].end});
         if (part.size() < agent::staged_at_once && i + 1 < runs.size())
             continue;
-        const size_t size = part.size() * sizeof(part[0]);
-        if (::send(connection_.get(), part.data(), size, MSG_NOSIGNAL) != ssize_t(size))
-            return Error::from_errno("asking the agent", errno);
+        const std::span<const char> bytes(reinterpret_cast<const char *>(part.data()),
+                                          part.size() * sizeof(part[0]));
+        if (Result<void> sent = send_rest(bytes); !sent)
+            return sent;
         part.clear();
     }
     Result<Reply> answer = reply(Op::stage);

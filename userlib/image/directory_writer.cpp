@@ -8,8 +8,10 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
+#include <memory>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <utility>
 
 namespace cryo::image {
 
@@ -50,6 +52,8 @@ class DirectoryWriter : public TreeWriter
     void remove_new(const Directory &parent, const std::string &name) const;
     Result<void> check_existing() const;
     Result<void> publish();
+    enum class Before { nothing, replaced, kept };
+    void tell_how_to_end(Fd ours, const fs::path &aside, Before before);
     Result<std::string> backup_name() const;
     FileOptions inner() const
     {
@@ -177,9 +181,17 @@ Result<void> DirectoryWriter::publish()
 {
     if (chmod(temporary_.c_str(), 0700) != 0)
         return failure("setting its mode", errno);
+    if (options_.publication != nullptr) {
+        if (Result<void> may = options_.publication->may_be(); !may)
+            return may;
+    }
     const char *from = temporary_.c_str();
+    Fd ours(::open(from, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!ours)
+        return failure("opening it", errno);
     // Also takes the place of an empty directory.
     if (rename(from, path_.c_str()) == 0) {
+        tell_how_to_end(std::move(ours), temporary_, Before::nothing);
         temporary_.clear();
         return {};
     }
@@ -187,18 +199,53 @@ Result<void> DirectoryWriter::publish()
         return failure("giving the directory its name", errno);
     if (auto ok = check_existing(); !ok)
         return ok;
+    const bool keeps = options_.existing == Existing::backup;
+    const Result<std::string> old_name = keeps ? backup_name() : temporary_.native();
+    if (!old_name)
+        return old_name.error();
     if (renameat2(AT_FDCWD, from, AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) != 0)
         return failure("changing places with the old directory", errno);
-    is_old_ = true;
-    if (options_.existing != Existing::backup)
-        return {}; // the destructor removes the old one
-    Result<std::string> name = backup_name();
-    if (!name)
-        return name.error();
-    if (rename(from, name->c_str()) != 0)
-        return failure("keeping the old directory as " + *name, errno);
+    if (keeps && rename(from, old_name->c_str()) != 0) {
+        const Error why = failure("keeping the old directory as " + *old_name, errno);
+        // The old one has its name back, or is left where it is.
+        if (renameat2(AT_FDCWD, from, AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) != 0)
+            temporary_.clear();
+        return why;
+    }
+    if (!keeps && options_.publication == nullptr) {
+        is_old_ = true; // the destructor removes it
+        return {};
+    }
+    tell_how_to_end(std::move(ours), *old_name, keeps ? Before::kept : Before::replaced);
     temporary_.clear();
     return {};
+}
+
+// `aside`: where what had the name so far is now, or where nothing is if there was nothing.
+void DirectoryWriter::tell_how_to_end(Fd ours, const fs::path &aside, Before before)
+{
+    if (options_.publication == nullptr)
+        return;
+    const auto remove = [aside]() -> Result<void> {
+        const Result<Directory> parent =
+            Directory::open(aside.has_parent_path() ? aside.parent_path().native() : ".");
+        return parent ? remove_tree_directory(*parent, aside.filename()) : parent.error();
+    };
+    // Open for as long as it may be taken back: else another one could get its inode number.
+    const auto made = std::make_shared<Fd>(std::move(ours));
+    options_.publication->has_been(
+        [remove, before] { return before == Before::replaced ? remove() : Result<void>(); },
+        [remove, made, aside, before, path = path_]() -> Result<void> {
+            struct stat mine, now;
+            if (fstat(made->get(), &mine) != 0 || lstat(path.c_str(), &now) != 0 ||
+                mine.st_dev != now.st_dev || mine.st_ino != now.st_ino)
+                return Error(EBUSY,
+                             path.native() + ": cannot be taken back, for it is another one now");
+            const unsigned how = before == Before::nothing ? RENAME_NOREPLACE : RENAME_EXCHANGE;
+            if (renameat2(AT_FDCWD, path.c_str(), AT_FDCWD, aside.c_str(), how) != 0)
+                return Error::from_errno(path.native() + ": taking it back", errno);
+            return remove();
+        });
 }
 
 Result<Committed> DirectoryWriter::commit(Tree tree)

@@ -6,12 +6,14 @@
 #include <fmt/format.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
+#include <memory>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <utility>
 
 #include "image/format.hpp"
 
@@ -251,9 +253,74 @@ Result<void> FileSink::write(std::span<iovec> pieces)
     return {};
 }
 
+// A link cannot replace a file.
+Result<void> FileSink::name_aside()
+{
+    if (!temporary_.empty())
+        return {};
+    std::string name = random_name(name_);
+    if (linkat(AT_FDCWD, proc_path(file_.get()).c_str(), directory_.get(), name.c_str(),
+               AT_SYMLINK_FOLLOW))
+        return failure("giving the image its name", errno);
+    temporary_ = name;
+    return {};
+}
+
+// What has the name so far changes places with it, where the file system can do that; or there is
+// nothing of that name.
+Result<void> FileSink::publish_for_now()
+{
+    const int dir = directory_.get();
+    if (Result<void> may = options_.publication->may_be(); !may)
+        return may;
+    // Open for as long as it may be taken back: else another file could get its inode number.
+    const auto file = std::make_shared<Fd>(fcntl(file_.get(), F_DUPFD_CLOEXEC, 0));
+    std::string before; // the name of what had the name
+    bool is_lost = false;
+    if (renameat2(dir, temporary_.c_str(), dir, name_.c_str(), RENAME_NOREPLACE) == 0) {
+        temporary_.clear();
+    } else if (options_.existing == Existing::refuse) {
+        return failure("giving the image its name", errno);
+    } else if (renameat2(dir, temporary_.c_str(), dir, name_.c_str(), RENAME_EXCHANGE) == 0) {
+        before = std::exchange(temporary_, std::string());
+    } else if (renameat(dir, temporary_.c_str(), dir, name_.c_str()) == 0) {
+        temporary_.clear();
+        is_lost = true;
+    } else {
+        return failure("giving the image its name", errno);
+    }
+    const auto place = std::make_shared<Fd>(fcntl(dir, F_DUPFD_CLOEXEC, 0));
+    options_.publication->has_been(
+        [place, before]() -> Result<void> {
+            if (!before.empty())
+                unlinkat(place->get(), before.c_str(), 0);
+            return {};
+        },
+        [place, before, is_lost, file, name = name_, path = path_]() -> Result<void> {
+            struct stat ours, now;
+            if (is_lost || fstat(file->get(), &ours) != 0 ||
+                fstatat(place->get(), name.c_str(), &now, AT_SYMLINK_NOFOLLOW) != 0 ||
+                now.st_dev != ours.st_dev || now.st_ino != ours.st_ino)
+                return Error(EBUSY, path + ": cannot be taken back and is as it was saved");
+            const int done =
+                before.empty() ? unlinkat(place->get(), name.c_str(), 0)
+                               : renameat(place->get(), before.c_str(), place->get(), name.c_str());
+            return done == 0 ? Result<void>() : Error::from_errno(path + ": taking it back", errno);
+        });
+    return {};
+}
+
 Result<void> FileSink::publish()
 {
     int dir = directory_.get();
+    if (options_.publication != nullptr) {
+        if (Result<void> named = name_aside(); !named)
+            return named;
+        Result<void> kept = options_.existing == Existing::backup
+                                ? link_backup(dir, name_, options_.backup)
+                                : Result<void>();
+        return kept ? publish_for_now() : kept;
+    }
     if (options_.existing == Existing::refuse) {
         int r = temporary_.empty()
                     ? linkat(AT_FDCWD, proc_path(file_.get()).c_str(), dir, name_.c_str(),
@@ -267,12 +334,8 @@ Result<void> FileSink::publish()
             return failure("giving the image its name", errno);
         return {};
     }
-    if (temporary_.empty()) { // a link cannot replace a file: name it aside, then rename
-        std::string name = random_name(name_);
-        if (linkat(AT_FDCWD, proc_path(file_.get()).c_str(), dir, name.c_str(), AT_SYMLINK_FOLLOW))
-            return failure("giving the image its name", errno);
-        temporary_ = name;
-    }
+    if (auto ok = name_aside(); !ok)
+        return ok;
     if (options_.existing == Existing::backup) {
         if (auto ok = link_backup(dir, name_, options_.backup); !ok)
             return ok;

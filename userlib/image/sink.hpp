@@ -17,6 +17,7 @@
 #include "base/fd.hpp"
 #include "base/result.hpp"
 #include "image/format.hpp"
+#include "image/publication.hpp"
 
 namespace cryo::image {
 
@@ -81,6 +82,7 @@ struct FileOptions {
     // 0: none. In a file system of memory that is taken at once, so that it is there when it is
     // needed.
     uint64_t placed = 0;
+    Publication *publication = nullptr; // of what may have to be taken back; null: it never has to
 };
 
 class FileSink : public Sink, private PlaceableFile
@@ -111,6 +113,8 @@ class FileSink : public Sink, private PlaceableFile
     void prepare_to_place();
     void give_back_rest() const;
     Result<void> publish();
+    Result<void> name_aside();
+    Result<void> publish_for_now();
     Error failure(std::string_view doing, int err) const;
 
     std::string path_;

@@ -4,6 +4,7 @@
 //
 //     fail_nth N ERROR COMMAND...          N = 0: none fails
 //     fail_nth CALL:N ERROR COMMAND...     counted are calls with this number alone
+//     fail_nth N ERROR --below DIRECTORY COMMAND...    those of programs in this directory alone
 //
 // The last line on descriptor 3, where it is open, says what was counted and which call failed:
 // "calls 512 failed 257". A seccomp filter tells this program of each call before it is made.
@@ -20,12 +21,14 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
+#include <string>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -110,7 +113,8 @@ int install(uint32_t errors_number)
 class Supervisor
 {
   public:
-    Supervisor(int listener, const char *which, int number) : listener_(listener), number_(number)
+    Supervisor(int listener, const char *which, int number, std::string below)
+        : listener_(listener), number_(number), below_(std::move(below))
     {
         const char *colon = strchr(which, ':');
         only_ = colon != nullptr ? atoi(which) : -1;
@@ -154,6 +158,15 @@ class Supervisor
         return loaders;
     }
 
+    bool is_below(const seccomp_notif &asked) const
+    {
+        char path[PATH_MAX] = "";
+        char link[64];
+        snprintf(link, sizeof(link), "/proc/%u/exe", asked.pid);
+        return readlink(link, path, sizeof(path) - 1) > 0 &&
+               strncmp(path, below_.c_str(), below_.size()) == 0;
+    }
+
     void answer()
     {
         seccomp_notif asked = {};
@@ -162,7 +175,8 @@ class Supervisor
         seccomp_notif_resp said = {};
         said.id = asked.id;
         const bool counts = only_ >= 0 ? asked.data.nr == only_ : asked.data.nr != SYS_execve;
-        if (counts && ++calls_ == nth_ && !is_loaders(asked)) {
+        if (counts && (below_.empty() || is_below(asked)) && ++calls_ == nth_ &&
+            !is_loaders(asked)) {
             failed_ = asked.data.nr;
             said.error = -number_;
         } else {
@@ -175,6 +189,7 @@ class Supervisor
     int only_;
     long nth_;
     int number_;
+    std::string below_; // with a slash at its end
     long calls_ = 0;
     int failed_ = -1;
 };
@@ -198,12 +213,14 @@ int main(int argc, char **argv)
         return 2;
     }
     const int number = number_of(argv[2]);
+    const bool some = argc > 5 && strcmp(argv[3], "--below") == 0;
+    const std::string below = some ? std::string(argv[4]) + "/" : "";
     auto *shared = static_cast<Shared *>(
         mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     shared->listener = -2;
     const pid_t child = fork();
     if (child == 0)
-        become(argv + 3, number, shared);
+        become(argv + (some ? 5 : 3), number, shared);
     while (shared->listener == -2)
         usleep(100);
     const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
@@ -216,7 +233,7 @@ int main(int argc, char **argv)
     if (reporter == 0) {
         // Apart, so that a program that the command leaves running is answered, too.
         setsid();
-        Supervisor supervisor(listener, argv[1], number);
+        Supervisor supervisor(listener, argv[1], number, below);
         supervisor.go();
         dprintf(3, "calls %ld failed %d\n", supervisor.calls(), supervisor.failed());
         _exit(0);

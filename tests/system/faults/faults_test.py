@@ -15,160 +15,17 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
-import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs"))
-import processes  # noqa: E402
+import mpi_scenes
+from scene import Fault, Scene, count_in, processes
 
 ERRORS = ("ENOMEM", "EIO", "EMFILE", "EINTR", "ENOSPC")
 # Calls of which each one fails, whatever is chosen by chance: threads and the disk.
 ALWAYS = {"clone3": (435, "ENOMEM"), "fsync": (74, "EIO")}
-DEADLINE = 10  # what a user would wait for
-PATIENCE = 30
 CRASHES = {128 + number for number in (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL,
                                        signal.SIGFPE)}
-
-
-class Fault(Exception):
-    """What must not be."""
-
-
-def wait_until(what, condition, patience=PATIENCE):
-    end = time.monotonic() + patience
-    while not (value := condition()):
-        if time.monotonic() > end:
-            raise Fault(f"waited {patience} s for {what}")
-        time.sleep(0.002)
-    return value
-
-
-def count_in(path):
-    try:
-        with open(path, encoding="ascii") as file:
-            return int(file.read() or 0)
-    except (OSError, ValueError):
-        return 0
-
-
-def is_supervisor(pid):
-    try:
-        return os.readlink(f"/proc/{pid}/exe").endswith("/fail_nth")
-    except OSError:
-        return False
-
-
-class Scene:
-    """A directory with programs in it, and a command that is disturbed."""
-
-    children = 0
-    sample = 12 # calls of each error that fail by default
-
-    def __init__(self, options, directory):
-        self.options = options
-        self.directory = directory
-        self.number = 0
-        self.prepare()
-
-    # -- what a scene says of itself
-
-    def prepare(self):
-        """Once, before the first command."""
-
-    def command(self):
-        """The words of the command that is disturbed."""
-        raise NotImplementedError
-
-    def verify(self, status):
-        """After the command."""
-
-    # -- means
-
-    def path(self, name):
-        return os.path.join(self.directory, name)
-
-    def bin(self, name):
-        return os.path.join(self.options.bin, name)
-
-    def run(self, *words, status=0):
-        done = subprocess.run(words, cwd=self.directory, capture_output=True, text=True,
-                              stdin=subprocess.DEVNULL, timeout=60, check=False)
-        if done.returncode != status:
-            raise Fault(f"{' '.join(words)}: exit status {done.returncode}: "
-                        f"{done.stdout}{done.stderr}")
-        return done.stdout
-
-    def start(self, name):
-        program = subprocess.Popen([self.bin("cr_run"), self.options.victim, self.path(name),
-                                    str(self.children)],
-                                   cwd=self.directory, stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                   start_new_session=True)
-        self.goes_on(name)
-        return program
-
-    def goes_on(self, name):
-        for each in [name] + [f"{name}.{child + 1}" for child in range(self.children)]:
-            before = count_in(self.path(each))
-            wait_until(f"{each} to be counted on", lambda: count_in(self.path(each)) != before)
-
-    def image_is_whole(self, name):
-        self.run(self.bin("cr_inspect"), "--verify", name)
-
-    def disturbed(self, nth, error):
-        """Runs the command; returns (exit status, its messages, calls counted, which failed)."""
-        ours, theirs = os.pipe()
-        log = open(self.path("messages"), "w+", encoding="utf-8", errors="replace")
-
-        def with_report():
-            os.dup2(theirs, 3)
-
-        keep = set(processes.family(os.getpid()))
-        words = [self.options.fail_nth, str(nth), error, *self.command()]
-        process = subprocess.Popen(words, cwd=self.directory, stdin=subprocess.DEVNULL,
-                                   stdout=log, stderr=log, pass_fds=(3,) if theirs == 3 else (),
-                                   preexec_fn=with_report, close_fds=False,
-                                   start_new_session=True)
-        os.close(theirs)
-        try:
-            status = self.watch(process)
-            if status is not None:
-                wait_until("nobody to be left over", lambda: self.nobody_but(keep), DEADLINE)
-        finally:
-            self.end_all_but(keep, process)
-        report = b""
-        while data := os.read(ours, 4096):
-            report += data
-        os.close(ours)
-        log.seek(0)
-        text = log.read()
-        log.close()
-        os.unlink(self.path("messages"))
-        _, calls, _, failed = report.decode().split()
-        return status, text, int(calls), int(failed)
-
-    def watch(self, process):
-        try:
-            return process.wait(DEADLINE)
-        except subprocess.TimeoutExpired:
-            raise Fault(f"the command has not ended within {DEADLINE} s:\n"
-                        f"{processes.describe(os.getpid())}") from None
-
-    @staticmethod
-    def nobody_but(keep):
-        processes.reap(keep)
-        return set(processes.family(os.getpid())) <= keep
-
-    def end_all_but(self, keep, process):
-        """The one that answers for the filter ends by itself when all others have."""
-        while others := [pid for pid in processes.family(os.getpid())
-                         if pid not in keep and not is_supervisor(pid)]:
-            for pid in others:
-                processes.kill(pid, os.getpid())
-            processes.reap(keep | {process.pid})
-        process.wait()
 
 
 class Checkpoint(Scene):
@@ -226,10 +83,7 @@ class Restart(Scene):
 
     def watch(self, process):
         before = count_in(self.path("count"))
-        wait_until("the restart to succeed or to fail",
-                   lambda: process.poll() is not None or count_in(self.path("count")) != before,
-                   DEADLINE)
-        return process.returncode
+        return self.watch_until_decided(process, lambda: count_in(self.path("count")) != before)
 
     def verify(self, status):
         if status == 0:
@@ -239,13 +93,10 @@ class Restart(Scene):
         if new:
             raise Fault(f"left over: {sorted(new)}")
 
-    def end(self):
-        pass
-
 
 class RestartTree(Restart):
     children = 2
-    sample = 4 # it makes 26,000 calls
+    sample = 3 # it makes 26,000 calls
 
 
 class Inspect(Scene):
@@ -256,9 +107,6 @@ class Inspect(Scene):
 
     def command(self):
         return [self.bin("cr_inspect"), "--verify", "image"]
-
-    def end(self):
-        pass
 
 
 class DeltaAdd(Scene):
@@ -298,12 +146,10 @@ class DeltaAdd(Scene):
         self.run(self.bin("cr_delta"), "restore", "--service", "service", str(last), "-o", "restored")
         os.unlink(self.path("restored"))
 
-    def end(self):
-        pass
-
 
 SCENES = {"checkpoint": Checkpoint, "blocking": Blocking, "tree": Tree, "restart": Restart,
-          "restart_tree": RestartTree, "inspect": Inspect, "delta_add": DeltaAdd}
+          "restart_tree": RestartTree, "inspect": Inspect, "delta_add": DeltaAdd,
+          "ompi_checkpoint": mpi_scenes.Checkpoint, "ompi_restart": mpi_scenes.Restart}
 
 
 def explain(name, nth, error, failed, problem, text):
@@ -367,6 +213,8 @@ def main():
     parser.add_argument("bin")
     parser.add_argument("fail_nth")
     parser.add_argument("victim")
+    parser.add_argument("--mpirun", help="of the fake ranks of tests/system/coord")
+    parser.add_argument("--rank", help="a fake rank")
     parser.add_argument("--only", action="append", choices=sorted(SCENES))
     parser.add_argument("--error", action="append", choices=ERRORS)
     parser.add_argument("--nth", help="a number, or CALL:N")
@@ -375,13 +223,14 @@ def main():
                         help="calls of each scene and error")
     parser.add_argument("--seed", type=int, default=int(os.environ.get("CRYO_SLICE", 0)))
     options = parser.parse_args()
-    options.bin, options.fail_nth, options.victim = (
-        os.path.abspath(path) for path in (options.bin, options.fail_nth, options.victim))
+    options.bin, options.fail_nth, options.victim, options.mpirun, options.rank = (
+        path and os.path.abspath(path) for path in (options.bin, options.fail_nth, options.victim,
+                                                    options.mpirun, options.rank))
     processes.adopt_orphans()
     print(f"seed {options.seed}", flush=True)
     chosen = random.Random(options.seed)
     problems, done = [], 0
-    for name in options.only or SCENES:
+    for name in options.only or [name for name in SCENES if options.rank or "mpi" not in name]:
         for error in options.error or ERRORS:
             done += go(options, name, error, chosen, problems)
     print(f"{done} system calls failed, {len(problems)} times something was wrong")

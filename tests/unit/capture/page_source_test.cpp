@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -19,6 +20,7 @@
 #include <sys/uio.h>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 namespace cryo::capture {
 namespace {
@@ -181,6 +183,55 @@ TEST_P(Put, TheDeadlineIsOver)
 INSTANTIATE_TEST_SUITE_P(File, Put, testing::Values(0, O_APPEND), [](const auto &tried) {
     return tried.param == 0 ? "ByReference" : "ByCopy";
 });
+
+// Who serves them sends a byte now and then, or none.
+class Miser : public testing::TestWithParam<bool>
+{
+  protected:
+    Miser()
+    {
+        int pair[2] = {-1, -1};
+        int ends[2] = {-1, -1};
+        EXPECT_EQ(0, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
+        EXPECT_EQ(0, pipe2(ends, O_CLOEXEC));
+        theirs.reset(pair[1]);
+        pipe.reset(ends[1]);
+        source.emplace(Fd(pair[0]), Fd(ends[0]), getpid());
+        source->set_silence(300'000'000);
+        if (GetParam())
+            sender = std::jthread([this](const std::stop_token &enough) {
+                while (!enough.stop_requested() && write(pipe.get(), "x", 1) == 1)
+                    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            });
+    }
+    static void expect_given_up(const Result<void> &done)
+    {
+        ASSERT_FALSE(done);
+        EXPECT_NE(std::string::npos, done.error().text().find("sends nothing of its memory"))
+            << done.error().text();
+    }
+
+    Fd theirs, pipe;
+    std::optional<PageSource> source;
+    std::jthread sender;
+};
+
+TEST_P(Miser, IsNotReadForEver)
+{
+    std::vector<char> room(page);
+    expect_given_up(source->read(page, room, false));
+}
+
+TEST_P(Miser, IsNotPutForEver)
+{
+    const Memory memory(20);
+    const Fd file(open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+    ASSERT_TRUE(file);
+    expect_given_up(source->put(memory.parts, {file.get(), "the file", 0}));
+}
+
+INSTANTIATE_TEST_SUITE_P(PageSource, Miser, testing::Bool(),
+                         [](const auto &tried) { return tried.param ? "ByteByByte" : "Nothing"; });
 
 TEST(PageSource, TheFileIsNotWritable)
 {

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An agent that answers and hangs up while the answer is looked for.
+// An agent that answers and hangs up while the answer is looked for; one that never comes to an end
+// with its answer; and one that has waited for us in vain.
 #include "base/passing.hpp"
 #include "capture/session.hpp"
 
 #include <array>
+#include <cerrno>
+#include <chrono>
 #include <functional>
 #include <gtest/gtest.h>
+#include <string>
+#include <string_view>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -83,6 +89,122 @@ TEST(Session, HangsUpWithoutAnAnswer)
     const Result<void> gone = session.await_resumed();
     ASSERT_FALSE(gone);
     EXPECT_NE(std::string::npos, gone.error().text().find("has hung up"));
+}
+
+constexpr uint64_t silence_ns = 300'000'000;
+
+template <class Result>
+void expect_error(const Result &result, std::string_view words)
+{
+    ASSERT_FALSE(result);
+    EXPECT_NE(std::string::npos, result.error().text().find(words)) << result.error().text();
+}
+
+agent::Reply reply_to(agent::Op op, uint64_t count = 0)
+{
+    return {agent::protocol_magic, agent::protocol_version, op, 0, 0, count};
+}
+
+TEST(Session, IsNotWaitedForWithoutEnd)
+{
+    auto [session, agent] = begin();
+    session.set_silence(silence_ns);
+    expect_error(session.process(), "does not answer");
+}
+
+TEST(Session, TakesNothing)
+{
+    auto [session, agent] = begin();
+    session.set_silence(silence_ns);
+    Result<void> asked;
+    while (asked)
+        asked = session.ask_to_stop();
+    expect_error(asked, "does not answer");
+}
+
+TEST(Session, TellsALittleAtATime)
+{
+    auto [session, agent] = begin();
+    session.set_silence(silence_ns);
+    agent.answer(reply_to(agent::Op::threads, 1000));
+    std::jthread slow([&end = agent](const std::stop_token &enough) {
+        const agent::ThreadFacts facts = {};
+        while (!enough.stop_requested() &&
+               send_with(end.end.get(), bytes_of(facts), {}, MSG_DONTWAIT) > 0)
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    });
+    expect_error(session.threads(), "does not answer");
+}
+
+TEST(Session, TellsWithoutEnd)
+{
+    auto [session, agent] = begin();
+    session.set_silence(silence_ns);
+    agent.answer(reply_to(agent::Op::threads, uint64_t(1) << 60));
+    expect_error(session.threads(), "another protocol");
+    ASSERT_TRUE(session.ask_to_resume(0));
+    std::jthread chatters([&end = agent](const std::stop_token &enough) {
+        const agent::Reply nothing = reply_to(agent::Op::alive);
+        while (!enough.stop_requested())
+            send_with(end.end.get(), bytes_of(nothing), {}, MSG_DONTWAIT);
+    });
+    EXPECT_TRUE(session.await_resumed()); // it was given up before
+}
+
+TEST(Session, ChattersInsteadOfGoingOn)
+{
+    auto [session, agent] = begin();
+    session.set_silence(silence_ns);
+    ASSERT_TRUE(session.ask_to_resume(0));
+    std::jthread chatters([&end = agent](const std::stop_token &enough) {
+        const agent::Reply nothing = reply_to(agent::Op::alive);
+        while (!enough.stop_requested())
+            send_with(end.end.get(), bytes_of(nothing), {}, MSG_DONTWAIT);
+    });
+    expect_error(session.await_resumed(), "does not answer");
+}
+
+// The agent waits for the rest of a request, and would take what comes next for it.
+TEST(Session, HangsUpAfterHalfOfARequest)
+{
+    auto [session, agent] = begin();
+    const int room = 1; // the kernel makes it the least that there may be: less than a packet
+    ASSERT_EQ(0, setsockopt(session.fd(), SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)));
+    const std::vector<capture::Run> runs(agent::staged_at_once, {0, 4096});
+    expect_error(session.stage(agent.end.get(), 0, runs), "asking process");
+    EXPECT_FALSE(session.ask_to_resume(0));
+    agent::Command command = {};
+    std::vector<Fd> file;
+    EXPECT_EQ(ssize_t(sizeof(command)), receive_with(agent.end.get(), room_in(command), file));
+    EXPECT_EQ(agent::Op::stage, command.op);
+    EXPECT_EQ(0, receive_packet(agent.end.get(), room_in(command)));
+}
+
+// Whatever is done next, it is told why nothing came of it.
+TEST(Session, HasWaitedForUsInVain)
+{
+    for (const bool asks : {true, false}) {
+        auto [session, agent] = begin();
+        if (!asks) {
+            ASSERT_TRUE(session.ask_to_resume(0));
+        }
+        agent::Reply last = reply_to(agent::Op::called_off);
+        last.result = -ETIME;
+        last.value = 10'000;
+        agent.answer(last);
+        agent.end.reset();
+        const Result<void> done = asks ? session.ask_to_resume(0) : session.await_resumed();
+        expect_error(done, "told nothing for 10 s");
+    }
+}
+
+TEST(Session, StandsStill)
+{
+    auto [session, agent] = begin();
+    agent.answer(reply_to(agent::Op::alive));
+    EXPECT_TRUE(session.check_standing());
+    agent.end.reset();
+    EXPECT_FALSE(session.check_standing());
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 // What makes room for a new image, and what is not removed for it: all that is none of ours.
 #include <algorithm>
 #include <filesystem>
+#include <sys/stat.h>
 
 #include "image/base_finder.hpp"
 #include "image/snapshot.hpp"
@@ -27,9 +28,11 @@ Result<Committed> save(const std::string &path, const FileOptions &options)
     return (*writer)->commit();
 }
 
-Result<Committed> save_tree(const std::string &path)
+Result<Committed> save_tree(const std::string &path,
+                            const FileOptions &options = {.existing = Existing::replace,
+                                                          .sync = false})
 {
-    auto tree = create_directory(path, {.existing = Existing::replace, .sync = false});
+    auto tree = create_directory(path, options);
     if (!tree)
         return tree.error();
     for (uint32_t pid = 7; pid < 9; pid++) {
@@ -50,6 +53,71 @@ std::vector<std::string> names(const fs::path &directory)
         all.push_back(one.path().filename());
     std::ranges::sort(all);
     return all;
+}
+
+ino_t number_of(const fs::path &path)
+{
+    struct stat status = {};
+    EXPECT_EQ(0, stat(path.c_str(), &status));
+    return status.st_ino;
+}
+
+// The name belongs to what was saved last and is whole.
+TEST(Backups, ADirectoryThatCannotBeKeptAsideKeepsItsName)
+{
+    Scratch dir;
+    ASSERT_TRUE(save_tree(dir / "tree"));
+    const ino_t before = number_of(dir / "tree");
+    EXPECT_FALSE(save_tree(
+        dir / "tree",
+        {.existing = Existing::backup, .backup = {.name = dir / "nowhere/old"}, .sync = false}));
+    EXPECT_EQ(before, number_of(dir / "tree"));
+    EXPECT_EQ(std::vector<std::string>{"tree"}, names(fs::path(dir / "tree").parent_path()));
+}
+
+TEST(Publication, OfADirectory)
+{
+    for (const Existing existing : {Existing::replace, Existing::backup}) {
+        for (const bool was_there : {false, true}) {
+            Scratch dir;
+            if (was_there) {
+                ASSERT_TRUE(save_tree(dir / "tree"));
+            }
+            const ino_t before = was_there ? number_of(dir / "tree") : 0;
+            Publication publication([] { return Result<void>(); });
+            const FileOptions options{.existing = existing,
+                                      .backup = {.name = dir / "old"},
+                                      .sync = false,
+                                      .publication = &publication};
+            ASSERT_TRUE(save_tree(dir / "tree", options));
+            EXPECT_NE(before, number_of(dir / "tree"));
+            ASSERT_TRUE(publication.take_back());
+            EXPECT_EQ(before, was_there ? number_of(dir / "tree") : 0);
+            const std::vector<std::string> left = names(fs::path(dir / "tree").parent_path());
+            EXPECT_EQ(left,
+                      was_there ? std::vector<std::string>{"tree"} : std::vector<std::string>());
+            if (!was_there)
+                continue;
+            ASSERT_TRUE(save_tree(dir / "tree", options));
+            // What is not Cryo's is not removed with it, neither to keep nor to take back.
+            spew(dir / "tree/notes", kMine);
+            EXPECT_FALSE(publication.take_back());
+            EXPECT_EQ(before, number_of(dir / "tree"));
+        }
+    }
+}
+
+TEST(Publication, AnotherDirectoryIsNotTakenBack)
+{
+    Scratch dir;
+    Publication publication([] { return Result<void>(); });
+    ASSERT_TRUE(save_tree(
+        dir / "tree", {.existing = Existing::replace, .sync = false, .publication = &publication}));
+    fs::rename(dir / "tree", dir / "elsewhere");
+    ASSERT_TRUE(save_tree(dir / "tree"));
+    const ino_t others = number_of(dir / "tree");
+    EXPECT_FALSE(publication.take_back());
+    EXPECT_EQ(others, number_of(dir / "tree"));
 }
 
 TEST(Backups, OnlyImagesAreTooOld)

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A file appears complete or not at all: names, modes, full disks, death at any moment, O_DIRECT.
+#include <cerrno>
 #include <csignal>
 #include <fcntl.h>
+#include <fstream>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -258,6 +260,87 @@ TEST(StreamSink, Socket)
     Model got = read_stream(in.get());
     sender.join();
     EXPECT_EQ(got, model);
+}
+
+// An image that should not have got its name after all.
+struct Published {
+    Scratch dir;
+    bool may_be = true;
+    Publication publication{
+        [this] { return may_be ? Result<void>() : Result<void>(Error(ETIME, "too late")); }};
+
+    bool commit(Existing existing)
+    {
+        FileOptions file{.existing = existing, .backup = {.name = dir / "kept"}};
+        file.publication = &publication;
+        auto writer = writer_to(dir / "image", file);
+        EXPECT_TRUE(writer->add_pages(0, 0, std::vector<uint8_t>(1 << 20, 1)));
+        return bool(writer->commit());
+    }
+    void be_there() { std::ofstream(dir / "image") << "of old"; }
+    std::string text() const
+    {
+        std::string first;
+        std::getline(std::ifstream(dir / "image"), first);
+        return first.substr(0, 6);
+    }
+};
+
+TEST(Publication, IsAskedBefore)
+{
+    for (const Existing existing : {Existing::refuse, Existing::replace}) {
+        Published one;
+        one.may_be = false;
+        EXPECT_FALSE(one.commit(existing));
+        EXPECT_TRUE(names_in(one.dir).empty());
+    }
+}
+
+TEST(Publication, TakenBack)
+{
+    for (const Existing existing : {Existing::refuse, Existing::replace}) {
+        Published one;
+        ASSERT_TRUE(one.commit(existing));
+        EXPECT_EQ(names_in(one.dir), std::vector<std::string>{"image"});
+        EXPECT_TRUE(one.publication.take_back());
+        EXPECT_TRUE(names_in(one.dir).empty());
+    }
+}
+
+TEST(Publication, WhatWasThereComesBack)
+{
+    for (const Existing existing : {Existing::replace, Existing::backup}) {
+        Published one;
+        one.be_there();
+        ASSERT_TRUE(one.commit(existing));
+        EXPECT_NE(one.text(), "of old");
+        EXPECT_TRUE(one.publication.take_back());
+        EXPECT_EQ(one.text(), "of old");
+        EXPECT_EQ(names_in(one.dir).size(), existing == Existing::backup ? 2U : 1U);
+    }
+}
+
+TEST(Publication, Kept)
+{
+    Published one;
+    one.be_there();
+    ASSERT_TRUE(one.commit(Existing::replace));
+    EXPECT_TRUE(one.publication.keep());
+    EXPECT_NE(one.text(), "of old");
+    EXPECT_EQ(names_in(one.dir), std::vector<std::string>{"image"});
+    EXPECT_TRUE(one.publication.take_back()); // too late: nothing happens
+    EXPECT_EQ(names_in(one.dir), std::vector<std::string>{"image"});
+}
+
+// Somebody else has put another file in its place.
+TEST(Publication, AnothersIsNotTakenBack)
+{
+    Published one;
+    ASSERT_TRUE(one.commit(Existing::replace));
+    std::filesystem::remove(one.dir / "image");
+    one.be_there();
+    EXPECT_FALSE(one.publication.take_back());
+    EXPECT_EQ(one.text(), "of old");
 }
 
 TEST(StreamSink, ReaderThatGoesAwayIsAnError)

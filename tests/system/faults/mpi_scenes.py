@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A job of two fake ranks (tests/system/coord), and a command of Open MPI's that is disturbed."""
+import json
+import os
+import signal
+import subprocess
+
+import scene
+from scene import Fault, wait_until
+
+RANKS = 2
+LONG = str(10 ** 9)  # steps
+GOES_ON = 60  # switches within DEADLINE: one that stands still looks about once a second
+
+
+def switches_of(pid):
+    """How often a process has waited, which a rank does thousands of times a second."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii") as file:
+            return sum(int(line.split()[1]) for line in file if line.startswith("voluntary_ctxt"))
+    except OSError:
+        return None
+
+
+class Scene(scene.Scene):
+    sample = 4
+    reference = "job.ckpt"
+
+    def start_job(self):
+        """Returns the launcher's process and the ranks."""
+        self.environment = {name: value for name, value in os.environ.items()
+                            if not name.startswith(("CRYO_", "OMPI_", "PMIX_"))}
+        self.environment.update(
+            CRYO_RUNTIME_DIR=self.path("run"), CRYO_LISTEN="127.0.0.1",
+            OMPI_MCA_snapc_base_global_snapshot_dir=self.path("snapshots"))
+        job = subprocess.Popen([self.bin("cr_run"), "--mpi", self.options.mpirun, "-n", str(RANKS),
+                                self.options.rank, LONG, self.directory],
+                               cwd=self.directory, env=self.environment, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               start_new_session=True)
+        wait_until("the ranks", lambda: all(os.path.exists(self.path(f"started.{rank}"))
+                                            for rank in range(RANKS)))
+        return job, self.ranks()
+
+    def ranks(self):
+        found = []
+        for pid in scene.processes.family(os.getpid()):
+            try:
+                if os.readlink(f"/proc/{pid}/exe") == self.options.rank:
+                    found.append(pid)
+            except OSError:
+                pass
+        return found
+
+    def finished(self):
+        """Numbers of the snapshots that are there, each of them whole."""
+        text = self.run(self.bin("ompi-restart"), "--info", "--json", self.reference)
+        numbers = []
+        for snapshot in json.loads(text):
+            numbers.append(snapshot["seq"])
+            for rank in range(RANKS):
+                place = self.path(f"snapshots/{self.reference}/{snapshot['seq']}/"
+                                  f"opal_snapshot_{rank}.ckpt")
+                for name in os.listdir(place):
+                    if name.startswith("cryo_context."):
+                        self.image_is_whole(os.path.join(place, name))
+        return numbers
+
+    def nothing_half_done(self):
+        top = self.path(f"snapshots/{self.reference}")
+        left = [name for name in os.listdir(top) if name.startswith(".")]
+        left += [name for name in os.listdir(self.path("snapshots")) if name.startswith(".")]
+        if left:
+            raise Fault(f"left over: {left}")
+
+
+class Checkpoint(Scene):
+    """The ranks go on, snapshots that were there stay whole, nothing half done is left."""
+
+    def prepare(self):
+        self.job, self.of_job = self.start_job()
+        self.run(*self.command())
+        self.kept = self.finished()
+
+    def command(self):
+        return [self.bin("ompi-checkpoint"), "--name", self.reference, str(self.job.pid)]
+
+    def verify(self, status):
+        if self.job.poll() is not None or len(self.of_job) != RANKS:
+            raise Fault("the job has ended")
+        for pid in self.of_job:
+            before = switches_of(pid) or 0
+            wait_until(f"rank {pid} to go on",
+                       lambda pid=pid, before=before: (switches_of(pid) or 0) > before + GOES_ON,
+                       scene.DEADLINE)
+        now = self.finished()
+        if not set(self.kept) <= set(now):
+            raise Fault(f"of the snapshots {self.kept}, {now} are left")
+        if status == 0 and len(now) == len(self.kept):
+            raise Fault("it said that it was done, and there is no snapshot")
+        self.kept = now
+        self.nothing_half_done()
+
+    def end(self):
+        for pid in [*self.of_job, self.job.pid]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.job.wait()
+
+
+class Restart(Scene):
+    """The ranks come back and go on; or it is said why not, and nobody is left."""
+
+    def prepare(self):
+        self.below = self.options.bin  # the launcher is not ours
+        job, _ = self.start_job()
+        self.run(self.bin("ompi-checkpoint"), "--name", self.reference, "--term", str(job.pid))
+        job.wait()
+
+    def command(self):
+        return [self.bin("ompi-restart"), "--mpirun", self.options.mpirun, self.reference]
+
+    def watch(self, process):
+        def all_go_on():
+            ranks = [switches_of(pid) for pid in self.ranks()]
+            return len(ranks) == RANKS and all((count or 0) > GOES_ON for count in ranks)
+        return self.watch_until_decided(process, all_go_on)
+
+    def verify(self, status):
+        if status == 0:
+            raise Fault("it ended as if the job had")
+        if not self.finished():
+            raise Fault("the snapshot is gone")
+        self.nothing_half_done()

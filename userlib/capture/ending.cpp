@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/ending.hpp"
+
+#include <csignal>
+#include <vector>
+
+namespace cryo::capture {
+
+namespace {
+
+// As soon as one has got its signal, the image is what is left of it: then the others get it, too.
+Ended end_by_themselves(const std::vector<Member *> &members, int signal)
+{
+    Ended ended;
+    for (Member *member : members) {
+        if (Result<void> asked = member->end_with(signal); !asked && ended.all)
+            ended.all = asked;
+    }
+    for (Member *member : members) {
+        Result<void> gone = member->await_end();
+        ended.count += gone ? 1 : 0;
+        if (!gone && ended.all)
+            ended.all = gone;
+    }
+    return ended;
+}
+
+} // namespace
+
+Result<void> all_stand(const Members &members)
+{
+    for (const auto &member : members) {
+        if (Result<void> stands = member->session().check_standing(); !stands)
+            return stands;
+    }
+    return {};
+}
+
+Ended end_all(const Members &members, int signal)
+{
+    std::vector<Member *> by_themselves, by_us;
+    for (const auto &member : members)
+        (member->sends_itself_signals() ? by_themselves : by_us).push_back(member.get());
+    if (Result<void> stand = all_stand(members); !stand)
+        return {stand, 0};
+    Ended ended = end_by_themselves(by_themselves, signal);
+    if (!ended.all && ended.count == 0)
+        return ended;
+    for (const Member *member : by_us)
+        member->send_signal(signal);
+    ended.count += by_us.size();
+    if (signal == SIGSTOP) {
+        // They are let go when they stand still, so that none runs in between; and they cannot
+        // answer until somebody lets them go on.
+        for (const auto &member : members)
+            member->await_standstill();
+        for (Member *member : by_us)
+            member->let_go();
+        return ended;
+    }
+    for (Member *member : by_us) {
+        // A killed program does not answer any more.
+        if (member->ask_to_go_on())
+            static_cast<void>(member->await_go_on());
+    }
+    return ended;
+}
+
+} // namespace cryo::capture

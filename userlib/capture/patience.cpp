@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/patience.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <time.h>
+
+namespace cryo::capture {
+
+namespace {
+
+constexpr uint64_t least = 65536; // bytes that are worth to begin anew
+
+uint64_t monotonic_ns()
+{
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// 0: the time is over.
+int await_until(int fd, uint64_t end)
+{
+    pollfd look = {fd, POLLIN, 0};
+    int ready;
+    do {
+        const uint64_t now = monotonic_ns();
+        const uint64_t left = end - std::min(end, now);
+        ready = poll(&look, 1, static_cast<int>(left / 1'000'000 + (left != 0 ? 1 : 0)));
+    } while (ready < 0 && errno == EINTR);
+    return ready;
+}
+
+} // namespace
+
+void Patience::note(uint64_t bytes)
+{
+    bytes_ += bytes;
+    if (bytes_ >= least)
+        begin_anew();
+}
+
+bool Patience::await(int fd)
+{
+    const uint64_t begun = monotonic_ns();
+    const bool ready =
+        waited_ns_ < limit_ns_ && await_until(fd, begun + limit_ns_ - waited_ns_) != 0;
+    waited_ns_ += monotonic_ns() - begun;
+    return ready;
+}
+
+bool await_readable(int fd, uint64_t limit_ns)
+{
+    return await_until(fd, monotonic_ns() + limit_ns) != 0;
+}
+
+void limit_sends(int socket, uint64_t limit_ns)
+{
+    const timeval limit = {static_cast<time_t>(limit_ns / 1'000'000'000),
+                           static_cast<suseconds_t>(limit_ns % 1'000'000'000 / 1000)};
+    setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+}
+
+} // namespace cryo::capture
