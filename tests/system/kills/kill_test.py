@@ -64,6 +64,7 @@ class Reference:
 class Run:
     """One program with its image, and what happens to them."""
 
+    options_of_checkpoint = ["-q", "--clobber", "--nosync"]
     options_of_restart = ["-q", "--no-restore-pid"]
 
     def command(self):
@@ -94,7 +95,7 @@ class Run:
             return out.read().count(b"\n")
 
     def start_checkpoint(self):
-        return subprocess.Popen([self.tool("cr_checkpoint"), "-q", "--clobber", "--nosync",
+        return subprocess.Popen([self.tool("cr_checkpoint"), *self.options_of_checkpoint,
                                  "-f", self.image, str(self.pid)],
                                 stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
@@ -295,20 +296,20 @@ class TreeRun(Run):
             raise Failed(f"{count} processes came back instead of 4")
 
 
-def main():
+def main(kinds, rounds):
+    """`kinds`: what --tree chooses from."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bin", required=True)
     parser.add_argument("--program", required=True)
     parser.add_argument("--tree", action="store_true")
-    parser.add_argument("--rounds", type=int,
-                        default=1000 if os.environ.get("CRYO_SOAK") else 60)
+    parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(3), "little"))
     options = parser.parse_args()
     print(f"seed {options.seed}")
     processes.adopt_orphans()
     directory = tempfile.mkdtemp(prefix="cryo-kills.")
     reference = Reference(options.program)
-    run = (TreeRun if options.tree else Run)(options, directory, reference)
+    run = kinds[options.tree](options, directory, reference)
     number = 0
     try:
         run.checkpoint()
@@ -327,4 +328,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main({False: Run, True: TreeRun}, 1000 if os.environ.get("CRYO_SOAK") else 60))
