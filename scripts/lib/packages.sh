@@ -28,6 +28,7 @@ CRYO_PACKAGES_LINT=(
 
 # Sanitizers, libFuzzer, and the languages that the test programs are written in.
 CRYO_PACKAGES_TEST=(
+    mold # links the unit tests
     clang libclang-rt-14-dev git perl bash python3-numpy cpio
     criu
     tmux bsdutils make perl gawk vim # programs that people run, as trees
