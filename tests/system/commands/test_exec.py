@@ -72,6 +72,8 @@ class Exec(case.Case):
             self.assertEqual(1 << signal.SIGRTMAX - 1, pending, f"{pending:x}")
         finally:
             case.let_go(tid)
+        # Until then its first thread reads what it is told.
+        case.wait_until("it executes", lambda: case.status(program.pid, "Name") == "cat")
         program.stdin.write("word\n")
         program.stdin.flush()
         self.assertEqual("word\n", program.stdout.readline())
