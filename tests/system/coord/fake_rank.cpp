@@ -93,7 +93,7 @@ void stand_still()
                 after_restart();
             else
                 rank_part->saved(took == coord::TookImage::saved);
-        } else if (rank_part->phase() != bookmark::Rank::Phase::resuming) {
+        } else if (rank_part->pending()) { // else that was the end of it
             link_side.wait(1000);
         }
         link_side.receive(deliver, nullptr);

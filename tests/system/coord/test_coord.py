@@ -52,7 +52,7 @@ class Whole(jobs.Case):
         self.check_store()
 
     def test_undisturbed_and_numbers(self):
-        job = self.start(3, 2000)
+        job = self.start(3, 5000)
         for number in range(3):
             self.assertEqual(self.save(job)[1], number)
         reference, number = self.save(job, "--keep", "2", "-v")
@@ -61,7 +61,7 @@ class Whole(jobs.Case):
         self.assertEqual([one["seq"] for one in listed], [2, 3])
         self.assertEqual({entry.name for entry in Path(self.store, reference).iterdir()},
                          {"2", "3", "global_snapshot_meta.data"})
-        self.check_result(job.end(), 3, 2000)
+        self.check_result(job.end(), 3, 5000)
         jobs.wait_for(lambda: not job.status()["daemons"], "the end of the daemon")
         self.assertEqual(os.listdir(self.runtime), [])
         info = json.loads(self.tool("ompi-restart", "-info", "--json", reference).stdout)
@@ -70,8 +70,8 @@ class Whole(jobs.Case):
         early = self.restart(reference, "-s", "2")
         late = self.restart(reference) # both at once
         early, late = early.end(), late.end()
-        self.check_result(early, 3, 2000)
-        self.check_result(late, 3, 2000)
+        self.check_result(early, 3, 5000)
+        self.check_result(late, 3, 5000)
         self.assertLessEqual(self.restarted_steps(early, 3),
                              self.restarted_steps(late, 3))
         refused = self.tool("ompi-restart", "-s", "0", reference, code=2).stderr
@@ -143,7 +143,7 @@ class Whole(jobs.Case):
 
     def test_jobs_side_by_side(self):
         # The first must still run when the third has come up, on a busy machine as well.
-        steps = (6000, 4000, 2000)
+        steps = (9000, 7000, 5000)
         several = [self.start(2, count) for count in steps]
         tools = [subprocess.Popen([jobs.OPTIONS.bin + "/ompi-checkpoint", str(job.pid)],
                                   env=self.settings(), stdout=subprocess.PIPE,
@@ -353,7 +353,7 @@ class Deaths(jobs.Case):
 
     def one(self, kill):
         """A snapshot; then `kill` at a random moment of the next checkpoint."""
-        job = self.start(3, 2000, FAKE_NODES="2", FAKE_MEGABYTES="8")
+        job = self.start(3, 4000, FAKE_NODES="2", FAKE_MEGABYTES="8")
         reference, _ = self.save(job)
         tool = subprocess.Popen([jobs.OPTIONS.bin + "/ompi-checkpoint", "--json",
                                  str(job.pid)], env=self.settings(), stdout=subprocess.PIPE,
@@ -363,7 +363,7 @@ class Deaths(jobs.Case):
         output, errors = tool.communicate(timeout=jobs.PATIENCE)
         committed = [json.loads(line) for line in output.splitlines() if '"end"' in line]
         if survives:
-            self.check_result(job.end(), 3, 2000)
+            self.check_result(job.end(), 3, 4000)
         else:
             job.end(None)
             job.kill()
@@ -373,7 +373,7 @@ class Deaths(jobs.Case):
         if tool.returncode == 0:
             self.assertEqual(listed[-1]["seq"], committed[0]["seq"], errors)
         text = self.restart(reference).end()
-        self.check_result(text, 3, 2000)
+        self.check_result(text, 3, 4000)
 
     def test_rank(self):
         def kill(job, _):
