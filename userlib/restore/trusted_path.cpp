@@ -40,14 +40,14 @@ class Search
             if (S_ISLNK(status.st_mode)) {
                 if (Result<void> good = check(status, "a link on the way to it"); !good)
                     return good.error();
-                const Result<std::string> target = read_link(next.get());
+                Result<std::string> target = read_link(next.get());
                 if (!target)
                     return target.error();
                 if (++links > most_links)
                     return Error(ELOOP, path_);
-                rest = *target + "/" + rest;
                 if (target->front() == '/')
                     at = open_at(AT_FDCWD, "/");
+                rest = target->append("/").append(rest);
                 continue;
             }
             at = std::move(next);
