@@ -11,8 +11,8 @@
 
 #include <csignal>
 #include <cstdlib>
-#include <link.h>
 #include <pthread.h>
+#include <sys/auxv.h>
 
 namespace cryo::agent {
 
@@ -57,7 +57,7 @@ int begin_agent(char **environment)
 
     const char *wanted = sys::own_variable(environment, "CRYO_SIGNAL");
     state.signal = wanted != nullptr ? atoi(wanted) : last_signal;
-    state.loader = _r_debug.r_ldbase;
+    state.loader = getauxval(AT_BASE);
     round.connection = -1;
     remember_runtime_directory(sys::own_variable(environment, "XDG_RUNTIME_DIR"));
     long done = set_handler(state.signal, on_signal, nullptr);

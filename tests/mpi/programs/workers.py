@@ -5,7 +5,9 @@ matched probes; then all exchange arrays, on a communicator of their own too.
     workers.py [PIECES]
 """
 import hashlib
+import os
 import sys
+import time
 
 import numpy as np
 from mpi4py import MPI
@@ -49,5 +51,8 @@ for i in range(pieces // 4):
     world.Sendrecv(values, dest=(rank + 1) % size, sendtag=RING, recvbuf=there,
                    source=(rank - 1) % size, recvtag=RING)
     said.update(values.tobytes() + there.tobytes())
+# A job that is to be saved does not end before: as wait_to_end() in check.h.
+while os.path.exists(os.environ.get("CRYO_HOLD", "")):
+    time.sleep(0.001)
 for number, text in enumerate(world.gather(said.hexdigest()) or []):
     print(f"{number}: {text}")
