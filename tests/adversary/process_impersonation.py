@@ -155,7 +155,7 @@ class Door(process_attack.Attack):
         self.assertEqual([], [name for name in names if name.startswith("@cryo")])
         for directory in ("/dev/shm", "/tmp", "/var/tmp"):
             self.assertEqual([], [name for name in os.listdir(directory)
-                                  if re.fullmatch(r"cryo\.\d+\.[0-9a-f]{16}", name)])
+                                  if re.fullmatch(rf"cryo\.{program.pid}\.[0-9a-f]{{16}}", name)])
         self.assert_alive(program)
 
 
