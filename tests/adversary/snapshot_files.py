@@ -34,9 +34,9 @@ class Files(case.Case):
         for path in (self.own, os.path.join(self.own, "secret")):
             os.chown(path, attack.VICTIM, attack.VICTIM)
 
-    def save_and_lose(self, setup, name):
+    def save_and_lose(self, setup, name, *words):
         program = self.start(setup, each="each()", **VICTIM)
-        done = self.checkpoint("-f", "image", program.pid, **VICTIM)
+        done = self.checkpoint("-f", "image", *words, program.pid, **VICTIM)
         self.assertEqual(0, done.returncode, done.stderr)
         self.end(program)
         # It does come back as long as nobody has done anything.
@@ -138,6 +138,14 @@ def each():
         path = self.save_and_lose(self.WRITES, "log")
         self.as_attacker(lambda: os.mkfifo(path, 0o666) or os.chmod(path, 0o666))
         self.assert_refused()
+
+    def test_fifo_where_contents_were_saved(self):
+        """It is compared with them, and then replaced."""
+        path = self.save_and_lose(self.WRITES, "log", "--save-files")
+        self.as_attacker(lambda: os.mkfifo(path, 0o666) or os.chmod(path, 0o666))
+        self.restart_it()  # ends
+        with open(os.path.join(self.own, "secret"), encoding="ascii") as file:
+            self.assertEqual(SECRET, file.read())
 
     def test_directory(self):
         path = self.save_and_lose(self.WRITES, "log")

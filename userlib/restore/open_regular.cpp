@@ -214,7 +214,8 @@ Result<void> open_nameless(Planning &p, const image::File &file)
 // Whether the file that is there has just the contents that were saved.
 Result<bool> is_as_saved(Planning &p, const image::File &file)
 {
-    const Fd fd(open(std::string(file.path).c_str(), O_RDONLY | O_CLOEXEC));
+    // O_NONBLOCK: it may be a FIFO by now.
+    const Fd fd(open(std::string(file.path).c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     struct stat now;
     if (!fd || fstat(fd.get(), &now) != 0 || !S_ISREG(now.st_mode) ||
         static_cast<uint64_t>(now.st_size) != file.size)

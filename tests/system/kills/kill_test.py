@@ -152,6 +152,9 @@ class Run:
 
     def restart(self):
         self.started = self.start_restart()
+        self.await_restored()
+
+    def await_restored(self):
         def alive():
             if self.started.poll() is not None:
                 raise Failed(f"cr_restart: exit status {self.started.returncode}: "
@@ -180,14 +183,17 @@ class Run:
         victim.communicate()
         self.check_goes_on()
 
-    def victim_copy(self):
-        checkpointer = self.start_checkpoint()
-
+    def frozen_copy(self, checkpointer):
+        """Its number; -1: the checkpoint was faster than we."""
         def copy():
             if checkpointer.poll() is not None:
-                return -1  # it was faster than we
+                return -1
             return next((pid for pid in self.own_children() if pid != checkpointer.pid), None)
-        pid = wait_until("the frozen copy", copy)
+        return wait_until("the frozen copy", copy)
+
+    def victim_copy(self):
+        checkpointer = self.start_checkpoint()
+        pid = self.frozen_copy(checkpointer)
         if pid > 0:
             try:
                 os.kill(pid, signal.SIGKILL)

@@ -14,7 +14,7 @@ import sys
 import time
 
 import kill_test
-from kill_test import PATIENCE, Failed, processes, wait_until
+from kill_test import PATIENCE, Failed, processes
 
 SOAK = bool(os.environ.get("CRYO_SOAK"))
 STALL = 10 if SOAK else 1
@@ -69,12 +69,7 @@ class StopRun(kill_test.Run):
 
     def victim_copy(self):
         checkpointer = self.start_checkpoint()
-
-        def copy():
-            if checkpointer.poll() is not None:
-                return -1  # it was faster than we
-            return next((pid for pid in self.own_children() if pid != checkpointer.pid), None)
-        pid = wait_until("the frozen copy", copy)
+        pid = self.frozen_copy(checkpointer)
         if pid > 0:
             self.stand_still(pid)
         self.ends(checkpointer)
@@ -95,16 +90,7 @@ class StopRun(kill_test.Run):
         os.kill(victim.pid, signal.SIGSTOP)
         time.sleep(STOPPED)
         os.kill(victim.pid, signal.SIGCONT)
-
-        def alive():
-            if victim.poll() is not None:
-                raise Failed(f"cr_restart: exit status {victim.returncode}: "
-                             f"{victim.stderr.read().decode()}")
-            return processes.children(victim.pid)
-        self.pid = next(iter(wait_until("the restored process", alive)))
-        wait_until("the restored program to be at work",
-                   lambda: not any(map(self.being_restored, self.processes())))
-        self.check_goes_on()
+        self.await_restored()
 
 
 if __name__ == "__main__":
