@@ -8,11 +8,13 @@
 //     loop.run();                     // until the launcher is gone
 #pragma once
 
+#include "coord/aside.hpp"
 #include "coord/daemon.hpp"
 #include "coord/snapshot.hpp"
 
 #include <chrono>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <vector>
@@ -73,6 +75,8 @@ class Coordinator
         int code = 0;
         uint64_t longest_stop = 0;
         Clock::time_point begun = Clock::now();
+        Clock::time_point looked = begun; // when daemons were asked for a word last
+        std::unique_ptr<Aside> commit;    // under way
         uint64_t patience = 0; // timer
         bool agreed = false;   // the tree is done with it
         bool asked = false;    // the tree was asked for it
@@ -112,6 +116,12 @@ class Coordinator
     void look_at_tree();
     void look_at_images();
     void commit();
+    Result<void> write_commit(const std::vector<SnapshotImage> &images);
+    Message end_of_snapshot() const;
+    void committed(const Result<void> &done);
+    bool look_at_members();
+    std::vector<uint32_t> silent_members() const;
+    std::optional<std::string> was_silent() const;
     void give_up(std::string error, int code);
     void idle(uint32_t member);
     void end_checkpoint();

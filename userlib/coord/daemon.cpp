@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coord/daemon.hpp"
 
+#include "coord/patience.hpp"
 #include "coord/snapshot.hpp"
 
 #include <algorithm>
@@ -141,7 +142,10 @@ void Daemon::greet_rank(const std::shared_ptr<Channel> &channel, std::string_vie
             rank_frame(at->second, kind, frame);
     };
     channel->on_end = [this, number] { rank_ended(number); };
-    channel->send(FrameKind::welcome, "");
+    const Welcome welcome = {
+        .patience_ms = static_cast<uint32_t>((patience_of_ranks * longest_silence()).count())};
+    channel->send(FrameKind::welcome,
+                  {reinterpret_cast<const char *>(&welcome), sizeof(welcome)});
     report_(Message(Type::rank, {{"rank", number},
                                  {"ranks", hello.ranks},
                                  {"pid", rank.pid},
@@ -152,12 +156,36 @@ void Daemon::rank_frame(Rank &rank, FrameKind kind, std::string_view body)
 {
     if (kind == FrameKind::image) {
         take_image(rank);
+    } else if (kind == FrameKind::left) {
+        rank_left(rank, body);
     } else if (kind == FrameKind::bookmark && node_ && rank.child) {
         const auto *bytes = reinterpret_cast<const uint8_t *>(body.data());
         if (!node_->from_child(*rank.child, {bytes, body.size()}))
             rank.channel->close_when_sent();
         progress();
     }
+}
+
+// It heard nothing of us for too long. If that is of the checkpoint which is under way, it was not at
+// the cut that all the others are at.
+void Daemon::rank_left(Rank &rank, std::string_view epoch)
+{
+    uint32_t left = 0;
+    if (epoch.size() != sizeof(left) || !task_ || !node_)
+        return;
+    memcpy(&left, epoch.data(), sizeof(left));
+    if (left != node_->epoch() || !(rank.waits || is_agreeing()))
+        return;
+    rank.waits = false;
+    fail_image(rank,
+               fmt::format("it went on, for nothing was said to it for {}",
+                           in_seconds(patience_of_ranks * longest_silence())),
+               ETIMEDOUT);
+}
+
+bool Daemon::is_agreeing() const
+{
+    return node_ && node_->outcome() == bookmark::Node::Outcome::working;
 }
 
 void Daemon::rank_ended(uint32_t number)
@@ -337,6 +365,29 @@ void Daemon::tell_alive()
     report_(Message(Type::alive, {{"images", images}}));
 }
 
+// Those that may be standing still: that somebody is there.
+void Daemon::tell_ranks()
+{
+    for (auto &[number, rank] : ranks_) {
+        if (rank.waits || is_agreeing())
+            rank.channel->send(FrameKind::wait, "");
+    }
+}
+
+// One that is stopped writes no image, and its rank stands still meanwhile.
+void Daemon::look_at_imagers()
+{
+    for (auto &[number, rank] : ranks_) {
+        if (rank.waits && rank.imager && rank.imager->is_stopped_for(longest_silence())) {
+            fail_image(rank,
+                       fmt::format("the process that takes its image was stopped (SIGSTOP) for {}",
+                                   in_seconds(longest_silence())),
+                       ETIMEDOUT);
+            return; // which has changed what is gone through
+        }
+    }
+}
+
 void Daemon::command(const Message &message)
 {
     switch (message.type) {
@@ -353,7 +404,9 @@ void Daemon::command(const Message &message)
         finish(message);
         break;
     case Type::look:
+        tell_ranks();
         tell_alive();
+        look_at_imagers();
         break;
     case Type::go_on:
         for (auto &[number, rank] : ranks_)

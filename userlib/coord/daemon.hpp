@@ -73,6 +73,7 @@ class Daemon final : private bookmark::Node::Output
     void rank_frame(Rank &rank, FrameKind kind, std::string_view body);
     void rank_ended(uint32_t number);
     void take_image(Rank &rank);
+    void rank_left(Rank &rank, std::string_view epoch);
     void let_go_on(Rank &rank);
     void image_ended(uint32_t number, const Taken &taken);
     void answer(Rank &rank, bool saved);
@@ -91,7 +92,10 @@ class Daemon final : private bookmark::Node::Output
     void cancel(const Message &message);
     void finish(const Message &message);
     void tell_alive();
+    void tell_ranks();
+    void look_at_imagers();
     void progress() const;
+    bool is_agreeing() const; // the tree is, upon a checkpoint
 
     void to_child(uint32_t child, bookmark::Bytes message) override;
     void to_parent(bookmark::Bytes message) override;

@@ -16,13 +16,15 @@ namespace cryo::coord {
 
 enum class FrameKind : uint8_t {
     hello = 1,     // a rank: Hello, and the name of its job at the launcher
-    welcome = 2,   // to a rank: empty
+    welcome = 2,   // to a rank: Welcome
     refused = 3,   // why not, for a person; the connection ends
     bookmark = 4,  // a message of the bookmark exchange
     image = 5,     // from a rank: it stands still, its image may be taken
     image_end = 6, // to the rank: one byte, 1 if it may go on as saved
     json = 7,      // daemons and commands
     image_cut = 8, // to a rank that is to stay where it is: its image has all that it will have
+    wait = 9,      // to a rank: the daemon is there, the checkpoint is under way
+    left = 10,     // from a rank: it heard nothing for too long, and has gone on
 };
 
 struct FrameHeader {
@@ -35,14 +37,19 @@ static_assert(sizeof(FrameHeader) == 8);
 // More than any message of a job of 100,000 ranks; whoever says more is not one of us.
 constexpr uint32_t most_body = 1U << 26;
 
+constexpr uint32_t hello_version = 2;
+
 struct Hello {
-    uint32_t version = 1;
+    uint32_t version = hello_version;
     uint32_t rank = 0;
     uint32_t ranks = 0;
     int32_t pid = 0;
 };
 static_assert(sizeof(Hello) == 16);
 
-constexpr uint32_t hello_version = 1;
+struct Welcome {
+    uint32_t patience_ms = 0; // how long a rank stands still without a word
+};
+static_assert(sizeof(Welcome) == 4);
 
 } // namespace cryo::coord

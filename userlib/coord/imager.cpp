@@ -136,6 +136,22 @@ Result<void> Imager::start(pid_t pid, const std::string &file, const ImageOption
     return {};
 }
 
+bool Imager::is_stopped_for(std::chrono::milliseconds time)
+{
+    siginfo_t info = {};
+    const bool stopped = waitid(P_PID, static_cast<id_t>(child_), &info,
+                                WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+                         info.si_pid == child_;
+    if (!stopped) {
+        stopped_.reset();
+        return false;
+    }
+    const auto now = std::chrono::steady_clock::now();
+    if (!stopped_)
+        stopped_ = now;
+    return now - *stopped_ >= time;
+}
+
 void Imager::ready()
 {
     char bytes[4096];

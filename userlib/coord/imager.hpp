@@ -14,9 +14,11 @@
 #include "capture/file_options.hpp"
 #include "coord/loop.hpp"
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <sys/types.h>
 
@@ -51,6 +53,8 @@ class Imager
 
     Result<void> start(pid_t pid, const std::string &file, const ImageOptions &options,
                        std::function<void()> cut, std::function<void(const Taken &)> end);
+    // By a signal; asked again and again.
+    bool is_stopped_for(std::chrono::milliseconds time);
 
   private:
     void ready();
@@ -63,6 +67,7 @@ class Imager
     std::string text_;
     Taken taken_;
     bool ended_ = false;
+    std::optional<std::chrono::steady_clock::time_point> stopped_;
     std::function<void()> cut_;
     std::function<void(const Taken &)> end_;
 };

@@ -14,12 +14,14 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 
 namespace cryo::coord {
 
 namespace {
 
 constexpr int floor_fd = 970; // out of the way of the program's own
+constexpr int look_ms = 500;  // whether the daemon has been silent for too long
 
 const agent::Interface *agent_of_process()
 {
@@ -32,6 +34,13 @@ uint32_t restarts_of_process()
     return agent != nullptr && agent->size > offsetof(agent::Interface, restarts)
                ? agent->restarts()
                : 0;
+}
+
+int64_t now_ms()
+{
+    timespec time = {};
+    sys::call(SYS_clock_gettime, CLOCK_MONOTONIC, &time);
+    return int64_t(time.tv_sec) * 1000 + time.tv_nsec / 1'000'000;
 }
 
 } // namespace
@@ -185,9 +194,15 @@ bool RankSide::take_frame(FrameKind kind, const char *body, size_t length)
         const auto size = static_cast<uint32_t>(length);
         return messages_.append(&size, sizeof(size)) && messages_.append(body, length);
     }
-    case FrameKind::welcome:
+    case FrameKind::welcome: {
+        Welcome said;
+        if (length != sizeof(said))
+            return false;
+        memcpy(&said, body, sizeof(said));
+        patience_ms_ = said.patience_ms;
         welcome_ = true;
         return true;
+    }
     case FrameKind::refused: {
         size_t n = 0;
         for (; n < length && n + 1 < sizeof(why_); n++)
@@ -224,6 +239,7 @@ bool RankSide::pump()
         if (got <= 0)
             return false;
         in_.grew(static_cast<size_t>(got));
+        heard_ms_ = now_ms();
     }
     size_t at = 0;
     while (in_.size() - at >= sizeof(FrameHeader)) {
@@ -255,6 +271,13 @@ bool RankSide::receive(Deliver deliver, void *argument)
         deliver(argument, {reinterpret_cast<const uint8_t *>(message), size});
         messages_.drop_front(sizeof(size) + size);
     }
+    if (alive && hears_nothing()) {
+        put(FrameKind::left, &epoch_, sizeof(epoch_));
+        if (fd_ >= 0)
+            flush();
+        asked_ = false;
+        deliver_abandon(deliver, argument);
+    }
     if (alive)
         return true;
     // The restored copy of a rank has no checkpoint under way, whatever it was before.
@@ -264,6 +287,12 @@ bool RankSide::receive(Deliver deliver, void *argument)
     if (give_up)
         deliver_abandon(deliver, argument);
     return false;
+}
+
+// What is there to be read has been read before.
+bool RankSide::hears_nothing() const
+{
+    return asked_ && now_ms() - heard_ms_ > patience_ms_;
 }
 
 // Which checkpoint the tree is at: the first byte is the type, the second word the number.
@@ -316,10 +345,12 @@ TookImage RankSide::take_image(void (*meanwhile)())
             break;
         if (answered_)
             return may_go_ ? TookImage::saved : TookImage::failed;
+        if (hears_nothing())
+            return TookImage::failed;
         const bool helps = cut_ && meanwhile != nullptr;
         if (helps)
             meanwhile();
-        wait(helps ? 1 : -1); // the image is taken in here
+        wait(helps ? 1 : look_ms); // the image is taken in here
     }
     if (restarts_of_process() == before)
         return TookImage::failed; // receive() tells the rest

@@ -15,7 +15,8 @@
 //     }
 //     void deliver(void *engine, Bytes message) { rank.handle(message); }
 //
-// When the daemon is gone, a checkpoint that is under way ends: an "abandon" of it is delivered.
+// When the daemon is gone, a checkpoint that is under way ends: an "abandon" of it is delivered. So it
+// is when the daemon has said nothing for longer than it said it would, for it may be stopped.
 //
 //     rank.saved(link.take_image() == TookImage::saved) // in phase drained; in the restored copy
 //                                                       // it returns `restarted`, unconnected:
@@ -123,6 +124,7 @@ class RankSide final : public bookmark::Link
     bool pump();
     bool take_frame(FrameKind kind, const char *body, size_t length);
     bool flush();
+    bool hears_nothing() const;
     void put(FrameKind kind, const void *body, size_t length);
     void drop_connection();
     void deliver_abandon(Deliver deliver, void *argument) const;
@@ -142,6 +144,8 @@ class RankSide final : public bookmark::Link
     bool may_go_ = false;
     uint32_t epoch_ = 0; // of the checkpoint that was asked for last
     bool asked_ = false; // and is not over
+    uint32_t patience_ms_ = 0;
+    int64_t heard_ms_ = 0; // when the daemon said something last
     char why_[256] = {};
 };
 

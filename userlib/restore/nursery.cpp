@@ -443,6 +443,8 @@ void Nursery::end_left()
 void Nursery::end_all()
 {
     end_left();
+    if (births_ == nullptr)
+        return; // none was made
     // A process whose parent is gone becomes our child, and stays in the table until we wait for
     // it: no number can mean another process meanwhile. One that failed keeps no children back: who
     // is made while we look is found in the next round.

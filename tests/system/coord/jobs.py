@@ -24,8 +24,8 @@ PATIENCE = 60
 OPTIONS = None
 
 
-def wait_for(condition, what):
-    end = time.monotonic() + PATIENCE
+def wait_for(condition, what, patience=PATIENCE):
+    end = time.monotonic() + patience
     while not condition():
         if time.monotonic() > end:
             raise AssertionError(f"waited in vain for: {what}")
@@ -37,6 +37,15 @@ def is_alive(pid):
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def switches_of(pid):
+    """How often a process has waited, which a rank does thousands of times a second."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", status, re.M)[1])
 
 
 def variable(job, name):

@@ -208,7 +208,7 @@ class Others(jobs.Case):
             kept = []
             while True:
                 kept.append(listener.accept()[0])
-                kept[-1].sendall(HEADER.pack(0, WELCOME))
+                kept[-1].sendall(HEADER.pack(4, WELCOME) + (10000).to_bytes(4, "little"))
         self.addCleanup(os.waitpid, other, 0)
         self.addCleanup(os.kill, other, signal.SIGKILL)
         self.assertEqual(os.read(ready, 1), b"x")

@@ -4,7 +4,7 @@
 //
 //     fail_nth N ERROR COMMAND...          N = 0: none fails
 //     fail_nth CALL:N ERROR COMMAND...     counted are calls with this number alone
-//     fail_nth N ERROR --below DIRECTORY COMMAND...    those of programs in this directory alone
+//     fail_nth N ERROR --below PREFIX COMMAND...    those of programs alone whose path begins so
 //
 // The last line on descriptor 3, where it is open, says what was counted and which call failed:
 // "calls 512 failed 257". A seccomp filter tells this program of each call before it is made.
@@ -63,6 +63,8 @@ constexpr uint32_t exempt[] = {SYS_exit,
                                SYS_futex,
                                SYS_tgkill,
                                SYS_kill,
+                               SYS_wait4,
+                               SYS_waitid,
                                SYS_clock_gettime,
                                SYS_brk,
                                SYS_umask};
@@ -189,7 +191,7 @@ class Supervisor
     int only_;
     long nth_;
     int number_;
-    std::string below_; // with a slash at its end
+    std::string below_;
     long calls_ = 0;
     int failed_ = -1;
 };
@@ -214,7 +216,7 @@ int main(int argc, char **argv)
     }
     const int number = number_of(argv[2]);
     const bool some = argc > 5 && strcmp(argv[3], "--below") == 0;
-    const std::string below = some ? std::string(argv[4]) + "/" : "";
+    const std::string below = some ? argv[4] : "";
     auto *shared = static_cast<Shared *>(
         mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     shared->listener = -2;

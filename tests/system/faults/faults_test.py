@@ -10,7 +10,6 @@ goes on, or has said why not and left nobody behind.
     faults_test.py BIN FAIL_NTH VICTIM [--only NAME] [--count N] [--seed S] [--nth N --error E]
 """
 import argparse
-import json
 import os
 import random
 import shutil
@@ -18,6 +17,7 @@ import signal
 import sys
 import tempfile
 
+import delta_scenes
 import mpi_scenes
 from scene import Fault, Scene, count_in, processes
 
@@ -109,47 +109,9 @@ class Inspect(Scene):
         return [self.bin("cr_inspect"), "--verify", "image"]
 
 
-class DeltaAdd(Scene):
-    """Versions that were there stay, and a version that was added is there."""
-
-    def prepare(self):
-        self.contents = random.Random(1).randbytes(300000)
-        self.kept = 0
-        for _ in range(3):
-            self.write()
-            self.run(self.bin("cr_delta"), "add", "--service", "service", "file", "-o",
-                     f"delta.{self.kept}")
-            self.kept += 1
-
-    def write(self):
-        changed = bytearray(self.contents)
-        changed[self.kept * 4096 % 290000] ^= 1
-        self.contents = bytes(changed)
-        with open(self.path("file"), "wb") as file:
-            file.write(self.contents)
-
-    def command(self):
-        return [self.bin("cr_delta"), "add", "--service", "service", "file", "-o",
-                f"delta.{self.kept}"]
-
-    def verify(self, status):
-        self.run(self.bin("cr_delta"), "verify", "--service", "service")
-        listing = json.loads(self.run(self.bin("cr_delta"), "list", "--service", "service", "--json"))
-        versions = sum(version["state"] == "kept" for version in listing["versions"])
-        added = os.path.exists(self.path(f"delta.{self.kept}"))
-        if status == 0 and not added:
-            raise Fault("it said that it was done, and there is no delta")
-        self.kept += added
-        if versions != self.kept:
-            raise Fault(f"{versions} versions are listed, and there are {self.kept} deltas")
-        last = listing["versions"][-1]["number"]
-        self.run(self.bin("cr_delta"), "restore", "--service", "service", str(last), "-o", "restored")
-        os.unlink(self.path("restored"))
-
-
 SCENES = {"checkpoint": Checkpoint, "blocking": Blocking, "tree": Tree, "restart": Restart,
-          "restart_tree": RestartTree, "inspect": Inspect, "delta_add": DeltaAdd,
-          "ompi_checkpoint": mpi_scenes.Checkpoint, "ompi_restart": mpi_scenes.Restart}
+          "restart_tree": RestartTree, "inspect": Inspect,
+          **delta_scenes.SCENES, **mpi_scenes.SCENES}
 
 
 def explain(name, nth, error, failed, problem, text):
@@ -230,7 +192,7 @@ def main():
     print(f"seed {options.seed}", flush=True)
     chosen = random.Random(options.seed)
     problems, done = [], 0
-    for name in options.only or [name for name in SCENES if options.rank or "mpi" not in name]:
+    for name in options.only or [name for name in SCENES if options.rank or name not in mpi_scenes.SCENES]:
         for error in options.error or ERRORS:
             done += go(options, name, error, chosen, problems)
     print(f"{done} system calls failed, {len(problems)} times something was wrong")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A job of two fake ranks (tests/system/coord), and a command of Open MPI's that is disturbed."""
+import contextlib
 import json
 import os
 import signal
@@ -26,6 +27,16 @@ class Scene(scene.Scene):
     sample = 4
     reference = "job.ckpt"
 
+    def job_words(self):
+        return [self.bin("cr_run"), "--mpi", self.options.mpirun, "-n", str(RANKS), self.options.rank,
+                LONG, self.directory]
+
+    def checkpoint_words(self, job, *options):
+        return [self.bin("ompi-checkpoint"), "--name", self.reference, *options, str(job)]
+
+    def have_started(self):
+        return all(os.path.exists(self.path(f"started.{rank}")) for rank in range(RANKS))
+
     def start_job(self):
         """Returns the launcher's process and the ranks."""
         self.environment = {name: value for name, value in os.environ.items()
@@ -33,14 +44,19 @@ class Scene(scene.Scene):
         self.environment.update(
             CRYO_RUNTIME_DIR=self.path("run"), CRYO_LISTEN="127.0.0.1",
             OMPI_MCA_snapc_base_global_snapshot_dir=self.path("snapshots"))
-        job = subprocess.Popen([self.bin("cr_run"), "--mpi", self.options.mpirun, "-n", str(RANKS),
-                                self.options.rank, LONG, self.directory],
-                               cwd=self.directory, env=self.environment, stdin=subprocess.DEVNULL,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                               start_new_session=True)
-        wait_until("the ranks", lambda: all(os.path.exists(self.path(f"started.{rank}"))
-                                            for rank in range(RANKS)))
+        job = subprocess.Popen(self.job_words(), cwd=self.directory, env=self.environment,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL, start_new_session=True)
+        wait_until("the ranks", self.have_started)
         return job, self.ranks()
+
+    @staticmethod
+    def all_go_on(ranks):
+        for pid in ranks:
+            before = switches_of(pid) or 0
+            wait_until(f"rank {pid} to go on",
+                       lambda pid=pid, before=before: (switches_of(pid) or 0) > before + GOES_ON,
+                       scene.DEADLINE)
 
     def ranks(self):
         found = []
@@ -83,16 +99,12 @@ class Checkpoint(Scene):
         self.kept = self.finished()
 
     def command(self):
-        return [self.bin("ompi-checkpoint"), "--name", self.reference, str(self.job.pid)]
+        return self.checkpoint_words(self.job.pid)
 
     def verify(self, status):
         if self.job.poll() is not None or len(self.of_job) != RANKS:
             raise Fault("the job has ended")
-        for pid in self.of_job:
-            before = switches_of(pid) or 0
-            wait_until(f"rank {pid} to go on",
-                       lambda pid=pid, before=before: (switches_of(pid) or 0) > before + GOES_ON,
-                       scene.DEADLINE)
+        self.all_go_on(self.of_job)
         now = self.finished()
         if not set(self.kept) <= set(now):
             raise Fault(f"of the snapshots {self.kept}, {now} are left")
@@ -114,9 +126,9 @@ class Restart(Scene):
     """The ranks come back and go on; or it is said why not, and nobody is left."""
 
     def prepare(self):
-        self.below = self.options.bin  # the launcher is not ours
+        self.below = self.options.bin + "/"  # the launcher is not ours
         job, _ = self.start_job()
-        self.run(self.bin("ompi-checkpoint"), "--name", self.reference, "--term", str(job.pid))
+        self.run(*self.checkpoint_words(job.pid, "--term"))
         job.wait()
 
     def command(self):
@@ -134,3 +146,67 @@ class Restart(Scene):
         if not self.finished():
             raise Fault("the snapshot is gone")
         self.nothing_half_done()
+
+
+class Daemon(Scene):
+    """Of a job that is started, saved and told to end. Ranks that have started go on whatever their
+    daemon cannot do; then there is a snapshot, or a word why not."""
+
+    def prepare(self):
+        self.below = self.daemon()
+        job, _ = self.start_job()
+        self.run(*self.checkpoint_words(job.pid, "--term"))
+        job.wait()
+        self.kept = self.finished()
+
+    def daemon(self):
+        return os.path.join(os.path.dirname(self.options.bin), "lib", "cryo", "mpi-daemon")
+
+    def command(self):
+        for rank in range(RANKS):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.path(f"started.{rank}"))
+        return self.job_words()
+
+    def watch(self, process):
+        wait_until("the ranks to start, or the job to end",
+                   lambda: process.poll() is not None or self.have_started(), scene.DEADLINE)
+        launcher = [pid for pid in scene.processes.children(process.pid)
+                    if not scene.is_supervisor(pid)]
+        if launcher:
+            self.save(launcher[0])
+            os.kill(launcher[0], signal.SIGTERM)
+        status = super().watch(process)
+        if not launcher and status == 0:
+            raise Fault("it ended as if the job had")
+        return 0 if launcher else status
+
+    def save(self, job):
+        ranks = self.ranks()
+        done = subprocess.run(self.checkpoint_words(job), cwd=self.directory, env=self.environment,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+                              timeout=scene.PATIENCE)
+        if len(ranks) != RANKS or self.ranks() != ranks:
+            raise Fault(f"the job has ended: {done.stderr}")
+        self.all_go_on(ranks)
+        if done.returncode == 0:
+            self.kept = self.kept + [max(self.kept) + 1]
+        elif not done.stderr.strip():
+            raise Fault(f"ompi-checkpoint: exit status {done.returncode}, and no word why")
+
+    def verify(self, status):
+        now = self.finished()
+        if not set(self.kept) <= set(now):
+            raise Fault(f"of the snapshots {self.kept}, {now} are left")
+        self.kept = now
+        self.nothing_half_done()
+
+
+class DaemonOfRestart(Restart):
+    def prepare(self):
+        super().prepare()
+        self.below = Daemon.daemon(self)
+
+
+SCENES = {"ompi_checkpoint": Checkpoint, "ompi_restart": Restart, "mpi_daemon": Daemon,
+          "mpi_daemon_of_restart": DaemonOfRestart}

@@ -51,7 +51,7 @@ class Scene:
 
     children = 0
     sample = 12 # calls of each error that fail by default
-    below = None # only calls of programs in this directory fail
+    below = None # only calls of programs fail whose path begins so
 
     def __init__(self, options, directory):
         self.options = options
@@ -79,11 +79,15 @@ class Scene:
     def path(self, name):
         return os.path.join(self.directory, name)
 
+    def where(self):
+        """The directory in which the commands run."""
+        return self.directory
+
     def bin(self, name):
         return os.path.join(self.options.bin, name)
 
     def run(self, *words, status=0):
-        done = subprocess.run(words, cwd=self.directory, capture_output=True, text=True,
+        done = subprocess.run(words, cwd=self.where(), capture_output=True, text=True,
                               env=self.environment, stdin=subprocess.DEVNULL, timeout=60,
                               check=False)
         if done.returncode != status:
@@ -119,7 +123,7 @@ class Scene:
         keep = set(processes.family(os.getpid()))
         below = ["--below", self.below] if self.below else []
         words = [self.options.fail_nth, str(nth), error, *below, *self.command()]
-        process = subprocess.Popen(words, cwd=self.directory, stdin=subprocess.DEVNULL,
+        process = subprocess.Popen(words, cwd=self.where(), stdin=subprocess.DEVNULL,
                                    env=self.environment,
                                    stdout=log, stderr=log, pass_fds=(3,) if theirs == 3 else (),
                                    preexec_fn=with_report, close_fds=False,
@@ -128,7 +132,7 @@ class Scene:
         try:
             status = self.watch(process)
             if status is not None:
-                wait_until("nobody to be left over", lambda: self.nobody_but(keep), DEADLINE)
+                self.await_nobody_but(keep, status)
         finally:
             self.end_all_but(keep, process)
         report = b""
@@ -158,6 +162,14 @@ class Scene:
         except Fault as late:
             raise Fault(f"{late}:\n{processes.describe(os.getpid())}") from None
         return process.returncode
+
+    def await_nobody_but(self, keep, status):
+        try:
+            wait_until("nobody to be left over", lambda: self.nobody_but(keep), DEADLINE)
+        except Fault as late:
+            with open(self.path("messages"), encoding="utf-8", errors="replace") as log:
+                raise Fault(f"{late} (exit status {status}):\n{log.read()}"
+                            f"{processes.describe(os.getpid())}") from None
 
     @staticmethod
     def nobody_but(keep):

@@ -106,6 +106,14 @@ class NurseryTest : public testing::Test
     Fd live_, end_, failures_, report_;
 };
 
+// What shares memory with the processes could not be had: the restart ends what it has made.
+TEST(Nursery, HasNothingToEndBeforeItHasMadeAnything)
+{
+    Nursery nursery;
+    nursery.add({});
+    nursery.end_all();
+}
+
 TEST_F(NurseryTest, RelationsAreAsAsked)
 {
     Nursery nursery;

@@ -1,25 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The power is cut at write barriers: the last committed image restarts, always.
+"""The power is cut at write barriers: the last committed image or snapshot restarts, always.
 
-    power_test.py BIN GENERATIONS ROUNDS CUTS
+    power_test.py BIN GENERATIONS MPIRUN RANK ROUNDS CUTS
 
-A file system lies on a device that writes down all its writes. On it a program is saved again and
-again, ROUNDS times in each way: over a file, over a directory, over a file of which backups are kept.
-When cr_checkpoint has ended, a mark says which generation is committed. Then the writes are done again
-on another device, up to CUTS of the barriers (0: all), and each time it is mounted as after a crash, on
-a snapshot: what the marks promise must be there and restart. At each cut that is the image which was
-being replaced, and one of the others.
+A file system lies on a device that writes down all its writes. On it something is saved again and
+again, ROUNDS times in each way: a program over a file, over a directory, over a file of which backups
+are kept, over a file and then killed; and a job. When the command has ended, a mark says which
+generation is committed. Then the writes are done again on another device, up to CUTS of the barriers
+(0: all), and each time it is mounted as after a crash, on a snapshot: what the marks promise must be
+there and restart. At each cut that is what was being replaced, and one of the others.
 """
 import os
 import random
 import subprocess
 import sys
 
+import ways
 from write_log import WriteLog
 
 SIZE, LOG_SIZE, COW_SIZE = 96 << 20, 1 << 30, 64 << 20
-WAYS = {"file": ["-f"], "directory": ["-d"], "backup": ["--backup=2", "-f"]}
 DATA, LOG, TARGET, COW = (f"/dev/ram{number}" for number in range(4))
 MOUNTED, CRASHED = "/tmp/mounted", "/tmp/crashed"
 
@@ -43,21 +43,17 @@ def unmap(name):
     run("dmsetup", "remove", "--noudevsync", "--retry", name)
 
 
-def start(command, generations):
-    """The program under cr_run, without descriptors of the file system's."""
-    program = subprocess.Popen([command("cr_run"), generations], stdin=subprocess.PIPE,
-                               stdout=subprocess.PIPE, text=True, cwd="/")
-    assert program.stdout.readline() == "ready\n"
-    return program
+def all_ways(commands, generations, mpirun, rank):
+    def goes(kind, name, *words):
+        return kind(commands, generations, f"{MOUNTED}/{name}", *words)
+    return {"file": goes(ways.Goes, "file", "-f"),
+            "directory": goes(ways.Goes, "directory", "-d"),
+            "backup": goes(ways.Goes, "backup", "--backup=2", "-f"),
+            "last": goes(ways.Ends, "last", "-f"),
+            "job": ways.Job(commands, mpirun, rank, f"{MOUNTED}/job.ckpt")}
 
 
-def advance(program):
-    program.stdin.write("\n")
-    program.stdin.flush()
-    return int(program.stdout.readline().split()[1])
-
-
-def record(command, generations, rounds):
+def record(saved, rounds):
     """Saves while all writes are written down."""
     run("mkfs.ext4", "-q", "-b", "4096", DATA, f"{SIZE >> 20}M")
     run("dd", f"if={DATA}", f"of={TARGET}", "bs=1M", f"count={SIZE >> 20}", "status=none")
@@ -69,42 +65,31 @@ def record(command, generations, rounds):
         run("dmsetup", "message", "logged", "0", "mark", text)
 
     mark("begin")
-    program = start(command, generations)
-    for _ in range(rounds):
-        generation = advance(program)
-        for name, words in WAYS.items():
-            run(command("cr_checkpoint"), "-q", *words, f"{MOUNTED}/{name}", program.pid)
+    for generation in range(1, rounds + 1):
+        for name, way in saved.items():
+            way.save(generation)
             mark(f"{name}:{generation}")
-    program.stdin.close()
-    assert program.wait() == 0
+    for way in saved.values():
+        way.end()
     run("umount", MOUNTED)
     unmap("logged")
 
 
-def restart(command, image):
-    """The generation that comes back."""
-    done = run(command("cr_restart"), "-q", "--no-restore-pid", image, stdin=subprocess.DEVNULL,
-               stdout=subprocess.PIPE, text=True, cwd="/")
-    word, generation = done.stdout.split()
-    assert word == "whole", done.stdout
-    return int(generation)
-
-
-def check(command, committed):
+def check(saved, committed):
     """What is promised is there."""
     for name, generation in committed.items():
-        got = restart(command, f"{CRASHED}/{name}")
+        got = saved[name].restart(saved[name].where.replace(MOUNTED, CRASHED))
         # The next one may be there already, though nobody has been told.
         assert got in (generation, generation + 1), f"{name}: {got}, committed {generation}"
 
 
-def crash(command, committed):
+def crash(saved, committed):
     """As if the machine had gone off now."""
     run("dd", "if=/dev/zero", f"of={COW}", "bs=4096", "count=1", "status=none")
     snapshot = map_device("crashed", f"0 {sectors(SIZE)} snapshot {TARGET} {COW} N 8")
     run("mount", snapshot, CRASHED)
     try:
-        check(command, committed)
+        check(saved, committed)
     except Exception:
         subprocess.run(["ls", "-laR", CRASHED], check=False)
         raise
@@ -114,17 +99,18 @@ def crash(command, committed):
 
 
 def under_way(entries):
-    """For each entry the way in which the program was being saved."""
-    ways, name = [], ""
+    """For each entry the way in which something was being saved."""
+    names, name = [], ""
     for entry in reversed(entries):
         if entry.is_mark and ":" in entry.text:
             name = entry.text.split(":")[0]
-        ways.append(name)
-    return ways[::-1]
+        names.append(name)
+    return names[::-1]
 
 
 def main():
-    where, generations, rounds, cuts = *sys.argv[1:3], *map(int, sys.argv[3:])
+    where, generations, mpirun, rank = sys.argv[1:5]
+    rounds, cuts = map(int, sys.argv[5:])
     seed = int(os.environ.get("CRYO_SEED", os.environ.get("CRYO_SLICE", "0")))
     chance = random.Random(seed)
 
@@ -134,7 +120,9 @@ def main():
     run("modprobe", "brd", "rd_nr=4", f"rd_size={LOG_SIZE >> 10}")
     for module in ("dm-mod", "dm-log-writes", "dm-snapshot", "ext4"):
         run("modprobe", module)
-    record(command, generations, rounds)
+    ways.processes.adopt_orphans()
+    saved = all_ways(command, generations, mpirun, rank)
+    record(saved, rounds)
     os.makedirs(CRASHED)
     log = WriteLog(LOG)
     entries = list(log)
@@ -144,7 +132,7 @@ def main():
     print(f"{len(entries)} writes, {len(barriers)} barriers, {len(chosen)} cuts, seed {seed}",
           flush=True)
     committed, done = {}, 0
-    ways = under_way(entries)
+    replaced = under_way(entries)
     with open(TARGET, "r+b", buffering=0) as target:
         for i, entry in enumerate(entries):
             if entry.is_mark and ":" in entry.text:
@@ -153,13 +141,13 @@ def main():
             log.apply(entry, target.fileno())
             if i in chosen:
                 os.fsync(target.fileno())
-                looked_at = {ways[i], chance.choice([*WAYS])}
-                crash(command, {name: committed[name] for name in looked_at if name in committed})
+                looked_at = {replaced[i], chance.choice([*saved])}
+                crash(saved, {name: committed[name] for name in looked_at if name in committed})
                 done += 1
                 if done % 100 == 0:
                     print(f"{done} cuts", flush=True)
     print(f"{done} times the last committed image came back; committed at the end: {committed}")
-    assert committed == {name: rounds for name in WAYS}
+    assert committed == {name: rounds for name in saved}
 
 
 if __name__ == "__main__":

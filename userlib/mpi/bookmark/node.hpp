@@ -66,6 +66,7 @@ class Node
     void abandon(const StateEntry &reason);
     void decline(); // a checkpoint that the program has asked for cannot begin: ranks are told
     void inquire();
+    uint32_t epoch() const { return epoch_; }
     Outcome outcome() const { return outcome_; }
     const StateEntry &reason() const { return reason_; } // of outcome abandoned
     unsigned rounds() const { return rounds_; }          // up the tree and down again
