@@ -2,6 +2,7 @@
 // The control socket and the checkpoint signal: how a request reaches the program.
 #include "agent/callbacks.hpp"
 #include "agent/inherited.hpp"
+#include "agent/room.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -34,6 +35,13 @@ bool connection_waits()
     return sys::call(SYS_poll, &look, 1, 0) > 0 && (look.revents & POLLIN) != 0;
 }
 
+// There is no room for a connection, and there may never be any: whoever waits is to know.
+void turn_away()
+{
+    forget_control();
+    open_control();
+}
+
 // Takes connections until there is none. A thread that finds another one at it leaves it to that
 // one, which therefore looks again when it has ended.
 void answer(void *frame)
@@ -45,8 +53,8 @@ void answer(void *frame)
         if (!state.active.compare_exchange_strong(idle, 1))
             return;
         expect_connections();
-        const auto connection = static_cast<int>(
-            sys::call(SYS_accept4, state.listener, nullptr, nullptr, SOCK_CLOEXEC));
+        const auto connection = static_cast<int>(with_room(
+            [] { return sys::call(SYS_accept4, state.listener, nullptr, nullptr, SOCK_CLOEXEC); }));
         if (connection >= 0 && peer_allowed(connection)) {
             // Asked for each time: after a restart that came back here, it may be another.
             begin_round(connection, static_cast<int>(sys::call(SYS_gettid)), frame);
@@ -54,6 +62,8 @@ void answer(void *frame)
         }
         if (connection >= 0)
             sys::call(SYS_close, connection);
+        if (connection == -EMFILE)
+            turn_away();
         state.active.store(0, std::memory_order_release);
         release_threads();
     } while (connection_waits());

@@ -2,6 +2,7 @@
 // The program's descriptors, for the checkpointer to look at: what /proc does not tell, their own
 // system calls do. And what waits in a pseudo-terminal, which can only be read by reading it.
 #include "agent/agent.hpp"
+#include "agent/room.hpp"
 #include "sys/raw.hpp"
 #include "sys/terminal_queue.hpp"
 
@@ -22,8 +23,10 @@ char to_master[terminal_most];
 long terminal_queues(int master, sys::TerminalQueues &q)
 {
     // A descriptor of our own for the other end, whatever the program has of it.
-    const long slave =
-        sys::call(SYS_ioctl, master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+    const long slave = with_room([master] {
+        return sys::call(SYS_ioctl, master, TIOCGPTPEER,
+                         O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+    });
     if (sys::failed(slave))
         return slave;
     int packets = 0;

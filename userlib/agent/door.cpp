@@ -7,6 +7,7 @@
 #include "agent/door.hpp"
 
 #include "agent/agent.hpp"
+#include "agent/room.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -159,7 +160,9 @@ void remember_runtime_directory(const char *directory)
     *put(runtime_directory, directory) = 0;
 }
 
-long open_control()
+namespace {
+
+long open_where_there_is_room()
 {
     const long socket =
         sys::call(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -191,6 +194,13 @@ long open_control()
     state.listener_inode = inode_of(listener);
     state.door_inode = inode_of(door);
     return 0;
+}
+
+} // namespace
+
+long open_control()
+{
+    return with_room(open_where_there_is_room);
 }
 
 // The program may have closed our descriptors and use their numbers for something of its own.

@@ -3,6 +3,7 @@
 
 #include "agent/agent.hpp"
 #include "agent/directory.hpp"
+#include "agent/room.hpp"
 #include "sys/raw.hpp"
 
 #include <atomic>
@@ -64,7 +65,8 @@ bool is_connection(int fd, const Name &listener)
 long open_briefly(const char *path)
 {
     perhaps.store(true);
-    return sys::call(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | mark);
+    return with_room(
+        [path] { return sys::call(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | mark); });
 }
 
 void expect_connections()
@@ -78,7 +80,8 @@ void close_inherited()
         return;
     Name listener;
     const bool named = state.listener > 0 && has_name(state.listener, listener);
-    const long dir = sys::call(SYS_openat, AT_FDCWD, "/proc/self/fd", O_RDONLY | O_CLOEXEC);
+    const long dir = with_room(
+        [] { return sys::call(SYS_openat, AT_FDCWD, "/proc/self/fd", O_RDONLY | O_CLOEXEC); });
     if (sys::failed(dir))
         return;
     alignas(8) static char entries[4096];

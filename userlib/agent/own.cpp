@@ -2,6 +2,7 @@
 // What of the program is Cryo's own: descriptors that no image has, handles of requests that appear
 // again in the restored copy, and libraries that are saved whole.
 #include "agent/agent.hpp"
+#include "agent/room.hpp"
 #include "sys/raw.hpp"
 
 #include <atomic>
@@ -108,7 +109,7 @@ void renew_handles()
         const int number = entry.fd.load() - 1;
         if (number < 0)
             continue;
-        const long fd = renewed(entry.kind);
+        const long fd = with_room([&entry] { return renewed(entry.kind); });
         if (fd != number && !sys::failed(fd)) {
             sys::call(SYS_dup3, fd, number, O_CLOEXEC);
             sys::call(SYS_close, fd);

@@ -3,6 +3,7 @@
 // the stopped program. The pages travel by reference (vmsplice), or by the kernel module: nothing
 // is copied here, and a copy never unshares what it sends.
 #include "agent/agent.hpp"
+#include "agent/room.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -102,7 +103,8 @@ long send_opened(const Channel &to, uint64_t address, uint64_t length, int prote
 // /proc/self/mem read it.
 long send_hidden(const Channel &to, uint64_t address, uint64_t length, const Wish &wish)
 {
-    const long memory = sys::call(SYS_openat, AT_FDCWD, "/proc/self/mem", O_RDONLY | O_CLOEXEC);
+    const long memory = with_room(
+        [] { return sys::call(SYS_openat, AT_FDCWD, "/proc/self/mem", O_RDONLY | O_CLOEXEC); });
     if (sys::failed(memory))
         return memory;
     const bool may_open = wish.protection >= 0 && (wish.protection & PROT_READ) == 0;

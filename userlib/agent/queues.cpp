@@ -3,6 +3,7 @@
 // sent again in the same order. The agent does this inside the program, where nobody can die
 // between the two but the program itself.
 #include "agent/agent.hpp"
+#include "agent/room.hpp"
 #include "image/messages.hpp"
 #include "sys/raw.hpp"
 
@@ -34,7 +35,8 @@ long open_own(int fd)
     while (n > 0)
         *to++ = digits[--n];
     *to = 0;
-    return sys::call(SYS_openat, AT_FDCWD, path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    return with_room(
+        [path] { return sys::call(SYS_openat, AT_FDCWD, path, O_RDWR | O_NONBLOCK | O_CLOEXEC); });
 }
 
 long take(int queue, uint64_t longest, Taken &taken)

@@ -3,6 +3,7 @@
 // program goes on.
 #include "agent/advice.hpp"
 #include "agent/callbacks.hpp"
+#include "agent/room.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -28,9 +29,26 @@ bool reply(int to, const Command &command, long result, uint64_t value = 0, uint
 constexpr int max_fds = 3;
 constexpr int get_memory_merge = 68; // PR_GET_MEMORY_MERGE, for headers that are older
 
-// Receives one command and up to three descriptors. The kernel may say that the connection has
-// ended before it gives the last command (base/passing.hpp).
-bool receive(int from, Command &command, int (&fds)[max_fds])
+bool brings_descriptors(Op op)
+{
+    return op == Op::fork || op == Op::serve || op == Op::stage;
+}
+
+// With room for what comes along. The limit is the program's own as long as nothing has come, for
+// whoever reads it meanwhile.
+long receive_with_room(int from, msghdr &message)
+{
+    Command next = {};
+    const long n = receive_packet(from, &next, sizeof(next), MSG_PEEK);
+    if (n != sizeof(next) || !brings_descriptors(next.op))
+        return receive_message(from, &message, MSG_CMSG_CLOEXEC);
+    const Room room;
+    return receive_message(from, &message, MSG_CMSG_CLOEXEC);
+}
+
+// Receives one command and up to three descriptors; `cut`: there was no room for them. The kernel
+// may say that the connection has ended before it gives the last command (base/passing.hpp).
+bool receive(int from, Command &command, int (&fds)[max_fds], bool &cut)
 {
     iovec part = {&command, sizeof(command)};
     alignas(cmsghdr) char control[CMSG_SPACE(max_fds * sizeof(int))];
@@ -43,7 +61,7 @@ bool receive(int from, Command &command, int (&fds)[max_fds])
     long n = 0;
     for (int looks = 0; n == 0 && looks < 2; looks++) {
         message.msg_controllen = sizeof(control);
-        n = receive_message(from, &message, MSG_CMSG_CLOEXEC);
+        n = receive_with_room(from, message);
     }
     const cmsghdr *head = n > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
     if (head != nullptr && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
@@ -51,6 +69,7 @@ bool receive(int from, Command &command, int (&fds)[max_fds])
         for (size_t i = 0; i < count && i < max_fds; i++)
             fds[i] = reinterpret_cast<const int *>(CMSG_DATA(head))[i];
     }
+    cut = n > 0 && (message.msg_flags & MSG_CTRUNC) != 0;
     return n == sizeof(command) && command.magic == protocol_magic;
 }
 
@@ -201,13 +220,19 @@ void serve(int connection)
     round.result = -ECANCELED; // the requester is gone before it lets the program go on
     Command command;
     int fds[max_fds];
-    while (receive(connection, command, fds)) {
+    bool cut = false;
+    while (receive(connection, command, fds, cut)) {
         int blamed = 0;
         long result = 0;
         if (command.op == Op::resume)
             round.result = -static_cast<int32_t>(command.arg[0] & 0xffff);
         else if (command.op != Op::stop && command.op != Op::alive && !stopped)
             break;
+        if (cut) { // the program has as many descriptors as it may ever have
+            close_all(fds);
+            reply(connection, command, -EMFILE);
+            continue;
+        }
         switch (command.op) {
         case Op::stop:
             if (const int vote = round.vote.load() & 0xffff; vote != 0)

@@ -3,6 +3,7 @@
 // added: the one call of the program that Cryo stands in front of, and no hot one. What was watched
 // stays written down; the checkpointer compares it with the watches that there are.
 #include "agent/agent.hpp"
+#include "agent/room.hpp"
 #include "sys/raw.hpp"
 
 #include <climits>
@@ -115,7 +116,8 @@ void write_down(const struct stat &status, const char *path, uint32_t length)
 void remember_watch(const char *path, uint32_t mask)
 {
     const int no_follow = (mask & IN_DONT_FOLLOW) != 0 ? O_NOFOLLOW : 0;
-    const long fd = sys::call(SYS_openat, AT_FDCWD, path, O_PATH | O_CLOEXEC | no_follow);
+    const long fd = with_room(
+        [&] { return sys::call(SYS_openat, AT_FDCWD, path, O_PATH | O_CLOEXEC | no_follow); });
     if (sys::failed(fd))
         return;
     char name[32] = "/proc/self/fd/";

@@ -7,7 +7,8 @@
 
 namespace cryo {
 
-// As many descriptors as there may ever be: each process of a tree takes several.
+// As many descriptors as there may ever be, for a privileged user beyond the hard limit: each
+// process of a tree takes several.
 void allow_descriptors();
 
 } // namespace cryo

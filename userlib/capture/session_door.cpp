@@ -73,6 +73,37 @@ Result<void> check_doorbell(const Proc &proc, std::string_view status)
     return {};
 }
 
+// The agent needs some descriptors in the stop: the connection, and what the pages go through. It
+// has the program's limits, but may take what lies above the soft one. As many as its table has
+// room for are open at the most; only where that may not be enough they are counted.
+Result<void> check_room(const Proc &proc, std::string_view status)
+{
+    constexpr uint64_t needed = 4;
+    std::string_view table = field(status, "FDSize");
+    const Result<std::string> limits = proc.read("limits");
+    const size_t at = limits ? limits->find("Max open files") : std::string::npos;
+    if (at == std::string::npos)
+        return {};
+    std::string_view line = std::string_view(*limits).substr(at + strlen("Max open files"));
+    line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+    take_word(line); // the soft limit
+    std::string_view hard = take_word(line);
+    const uint64_t most = take_number(hard);
+    if (most >= take_number(table) + needed)
+        return {};
+    const Result<std::vector<int>> open = proc.numbers("fd");
+    if (!open)
+        return {}; // told elsewhere
+    const auto below = static_cast<uint64_t>(
+        std::ranges::count_if(*open, [most](int fd) { return static_cast<uint64_t>(fd) < most; }));
+    if (below + needed <= most)
+        return {};
+    return Error(EBUSY, fmt::format("process {} has {} of the {} descriptors that it may ever "
+                                    "have, and Cryo needs {} for a moment: let it close some, or "
+                                    "raise its limit (prlimit --pid {} --nofile=:{})",
+                                    proc.pid(), below, most, needed, proc.pid(), most + needed));
+}
+
 Error may_not_be_inspected(pid_t pid)
 {
     return {EPERM, fmt::format("process {} belongs to somebody else, or may not be inspected (not "
@@ -226,6 +257,8 @@ Result<AgentSession::Door> AgentSession::door_of(pid_t pid)
         return open.error();
     if (Result<void> safe = check_doorbell(proc, *status); !safe)
         return safe.error();
+    if (Result<void> room = check_room(proc, *status); !room)
+        return room.error();
     Result<std::string> path = find_door(proc, inner_pid(*status));
     if (!path)
         return path.error();

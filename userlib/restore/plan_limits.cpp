@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resource limits. A program may have lowered one below what it has, and may have more than the
 // soft limit that cr_restart was started with: so the soft limits of memory are raised before
-// memory is made, as far as anybody may, and all become the program's when it is there.
+// memory is made, as far as anybody may, and all become the program's when it is there: when
+// nothing is opened, created, queued or written any more.
 #include "restore/plan_parts.hpp"
 
 #include <algorithm>

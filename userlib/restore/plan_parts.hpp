@@ -100,7 +100,7 @@ void plan_region_policy(Planning &p, const image::Region &region);
 // plan_cpu.cpp: whether this CPU has what the program uses.
 Result<void> check_cpu(Planning &p);
 
-// plan_limits.cpp: before memory is made, and when the process is whole.
+// plan_limits.cpp: before memory is made, and last, when the process is whole.
 Result<void> plan_room(Planning &p);
 void plan_limits(Planning &p);
 

@@ -106,7 +106,6 @@ Result<void> plan_process(Planning &p)
     plan_actions(p);
     if (Result<void> done = plan_credentials(p); !done)
         return done;
-    plan_limits(p);
     program.call("setting the umask", SYS_umask, {value(process.umask)});
     if (process.thp_disable)
         program.call("switching huge pages off", SYS_prctl,

@@ -202,6 +202,7 @@ Result<void> plan_process_whole(Planning &p, bool alone)
         if (Result<void> done = step(p); !done)
             return done.error().within(p.image.name());
     }
+    plan_limits(p);
     tell_source(p);
     tell_environment(p);
     if (!alone)
