@@ -2,6 +2,7 @@
 #include "capture/signal_queue.hpp"
 
 #include <cerrno>
+#include <cstring>
 #include <fmt/format.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
@@ -84,6 +85,27 @@ Result<std::vector<siginfo_t>> peek_signals(pid_t tid, Queue queue)
     }
 }
 
+namespace {
+
+// A process may queue itself what it likes, with members that do not belong to the code. Only what
+// a timer has sent has something of the kernel's own in it.
+void take_words(const siginfo_t &info, image::PendingSignal &record)
+{
+    constexpr size_t behind_code = 16;
+    uint64_t words[4];
+    static_assert(behind_code + sizeof(words) <= sizeof(info));
+    memcpy(words, reinterpret_cast<const char *>(&info) + behind_code, sizeof(words));
+    record.whole = info.si_code != SI_TIMER;
+    if (!record.whole)
+        return;
+    record.word0 = words[0];
+    record.word1 = words[1];
+    record.word2 = words[2];
+    record.word3 = words[3];
+}
+
+} // namespace
+
 image::PendingSignal record_of(const siginfo_t &info, uint32_t tid)
 {
     image::PendingSignal record;
@@ -91,6 +113,7 @@ image::PendingSignal record_of(const siginfo_t &info, uint32_t tid)
     record.signal = static_cast<uint32_t>(info.si_signo);
     record.code = info.si_code;
     record.error = info.si_errno;
+    take_words(info, record);
     const auto sender = [&] {
         record.pid = static_cast<uint32_t>(info.si_pid);
         record.uid = info.si_uid;

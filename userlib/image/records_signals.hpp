@@ -34,7 +34,7 @@ struct Sigaction {
 // and code.
 struct PendingSignal {
     static constexpr RecordType type = RecordType::pending_signal;
-    static constexpr uint16_t version = 1;
+    static constexpr uint16_t version = 2;
     static constexpr bool required = true;
 
     uint32_t tid = 0; // 0: for the process
@@ -55,6 +55,12 @@ struct PendingSignal {
     uint64_t call_address = 0;
     int32_t syscall = 0;
     uint32_t arch = 0;
+    // Behind the code: what whoever queued it had put there, whether or not it means anything.
+    bool whole = false; // that is told, and counts instead of the fields from pid on
+    uint64_t word0 = 0;
+    uint64_t word1 = 0;
+    uint64_t word2 = 0;
+    uint64_t word3 = 0;
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)
@@ -77,6 +83,11 @@ struct PendingSignal {
         v("call_address", s.call_address, Show::hex);
         v("syscall", s.syscall);
         v("arch", s.arch, Show::hex);
+        v("whole", s.whole);
+        v("word0", s.word0, Show::hex);
+        v("word1", s.word1, Show::hex);
+        v("word2", s.word2, Show::hex);
+        v("word3", s.word3, Show::hex);
     }
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <fmt/format.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -19,12 +20,24 @@ namespace {
 
 constexpr int last_signal = 64;
 
+void put_words(const image::PendingSignal &record, siginfo_t &info)
+{
+    constexpr size_t behind_code = 16;
+    const uint64_t words[4] = {record.word0, record.word1, record.word2, record.word3};
+    static_assert(behind_code + sizeof(words) <= sizeof(info));
+    memcpy(reinterpret_cast<char *>(&info) + behind_code, words, sizeof(words));
+}
+
 siginfo_t siginfo_of(const image::PendingSignal &record)
 {
     siginfo_t info = {};
     info.si_signo = static_cast<int>(record.signal);
     info.si_code = record.code;
     info.si_errno = record.error;
+    if (record.whole) {
+        put_words(record, info);
+        return info;
+    }
     const bool kernel = info.si_code > 0 && info.si_code < SI_KERNEL;
     if (info.si_code == SI_TIMER) {
         info.si_timerid = record.timer;
