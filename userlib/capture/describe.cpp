@@ -246,10 +246,14 @@ void describe_regions(Description &d, SharedContents &common, MappedImages &imag
                 m.deleted || (d.files.files()[file - 1].flags & image::kFileUnlinked) != 0;
             const bool wanted =
                 d.options.save_private || (d.options.save_exe && m.path == d.process.exe);
+            // Of a file that is made again with its contents the untouched pages go on to follow
+            // it.
+            const bool made_again =
+                gone && d.files.files()[file - 1].object != 0 && common.find(m) == nullptr;
             if (m.kind == RegionKind::private_file &&
-                (gone || wanted || own_libraries.count({m.device, m.inode}) != 0))
+                ((gone && !made_again) || wanted || own_libraries.count({m.device, m.inode}) != 0))
                 region.flags |= image::kRegionAllSaved;
-            else if (m.kind == RegionKind::private_file)
+            else if (m.kind == RegionKind::private_file && !made_again)
                 d.mapped_files.push_back(file);
         }
         if (m.shared) {

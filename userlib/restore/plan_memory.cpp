@@ -28,6 +28,9 @@ namespace {
 
 Result<void> check_mapped_file(const Planning &p, const image::File &file)
 {
+    constexpr uint32_t made_again = image::kFileUnlinked | image::kFileContentsSaved;
+    if ((file.flags & made_again) == made_again)
+        return {};
     const std::string path(file.path);
     const auto refuse = [&](std::string_view why) -> Result<void> {
         return Error(EINVAL, fmt::format("the mapped file {} {}; restart where it is as it was "
