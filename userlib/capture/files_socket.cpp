@@ -76,6 +76,7 @@ Result<void> Files::read_sockets()
         holders_[seen_[looked_at_.begin()->second.seen].holder].proc.link("cwd"); // of the first
     if (!cwd)
         return cwd.error();
+    size_t unix_pairs = 0;
     for (auto &[inode, socket] : looked_at_) {
         const Seen *seen = &seen_[socket.seen];
         const SocketLook &look = socket.look;
@@ -122,6 +123,7 @@ Result<void> Files::read_sockets()
                        Passing::soon);
         } else if (pair) {
             record.state = SocketState::pair;
+            unix_pairs += look.domain == AF_UNIX ? 1 : 0;
             record.peer_open_file = seen_[looked_at_.at(look.peer_inode).seen].open_file;
         } else if (look.domain == AF_UNIX && look.kind == SOCK_DGRAM && connected &&
                    !look.peer_is_unnamed) {
@@ -147,6 +149,9 @@ Result<void> Files::read_sockets()
         } else if (look.ended) {
             record.state = SocketState::closed;
             record.shutdown = 3; // reads find the end, not that it was never connected
+            notices_.push_back(fmt::format("descriptor {}: {}, whose connection has ended, comes "
+                                           "back without its names (getsockname, SO_PEERNAME)",
+                                           seen->fd, name));
             if (look.unread && !options_.close_sockets)
                 refuse(*seen, name + ", whose connection has ended, with unread bytes",
                        "read them before the checkpoint, or let --sockets=close drop them",
@@ -193,6 +198,10 @@ Result<void> Files::read_sockets()
         }
         sockets_.push_back(record);
     }
+    if (unix_pairs > 0)
+        notices_.push_back(fmt::format("who is at the other end of {} UNIX sockets (SO_PEERCRED) "
+                                       "is cr_restart after a restart",
+                                       unix_pairs));
     return {};
 }
 
