@@ -69,9 +69,15 @@ long cryo_clone(unsigned long flags, void *stack_top, void (*fn)(void *), void *
 void remember_runtime_directory(const char *directory); // of the user; may be null
 long open_control();
 void forget_control(); // in a child that inherited it
+void tell_signal_at_door();
 
 // control.cpp: the signal handler.
 void on_signal(int signal, siginfo_t *info, void *frame);
+// The checkpoint signal for a thread of ours, so that it is not taken for one of the program's.
+long call_thread(int tid);
+// Where the program has a handler of its own for the signal, and what came is not Cryo's: runs it.
+// Null: nobody knows of one.
+extern bool (*run_handler_of_program)(siginfo_t *info, void *frame);
 // The kernel's own rt_sigaction; with everything blocked while the handler runs.
 long set_handler(int signal, void (*handler)(int, siginfo_t *, void *), SignalAction *old);
 // The program wants handlers of the checkpoint signal to be on the alternate stack, or not.
@@ -163,6 +169,7 @@ void renew_handles(); // after a restart
 // arrivals.cpp: a descriptor that somebody else listens to.
 int watch_fd(int fd, void (*arrived)(void *), void *argument);
 bool tell_arrival(int fd); // false: nobody listens to it
+void renew_watched();      // the checkpoint signal is another one
 void forget_watched();
 
 // lodging.cpp: what in the process is not the program's (lodger.hpp).

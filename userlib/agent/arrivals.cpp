@@ -44,6 +44,12 @@ int watch_fd(int fd, void (*arrived)(void *), void *argument)
     return sys::failed(result) ? static_cast<int>(result) : 0;
 }
 
+void renew_watched()
+{
+    if (const int32_t fd = watched.fd.load(); fd > 0)
+        sys::call(SYS_fcntl, fd - 1, F_SETSIG, state.signal);
+}
+
 // In the handler. The image may be taken in there: the checkpoint signal is open meanwhile.
 bool tell_arrival(int fd)
 {

@@ -101,13 +101,50 @@ void lead(int self, void *frame)
     }
 }
 
+bool (*run_handler_of_program)(siginfo_t *info, void *frame);
+
+long call_thread(int tid)
+{
+    siginfo_t info = {};
+    info.si_signo = state.signal;
+    info.si_code = SI_QUEUE;
+    info.si_pid = static_cast<int>(sys::call(SYS_getpid));
+    info.si_value.sival_ptr = &state;
+    return sys::call(SYS_rt_tgsigqueueinfo, info.si_pid, tid, state.signal, &info);
+}
+
+namespace {
+
+// Who calls: one of our threads; from outside, whoever found the program stopped; the kernel, as
+// somebody has connected.
+enum class Caller { thread, outside, kernel, program };
+
+Caller caller_of(const siginfo_t &info)
+{
+    if (info.si_code == SI_QUEUE && info.si_value.sival_ptr == &state)
+        return Caller::thread;
+    if (info.si_code == SI_TKILL && info.si_pid != static_cast<int>(sys::call(SYS_getpid)))
+        return Caller::outside;
+    return info.si_code > 0 ? Caller::kernel : Caller::program;
+}
+
+// What the kernel tells of a descriptor may be about one of the program's.
+bool is_for_program(Caller caller, const siginfo_t &info)
+{
+    return caller == Caller::program ||
+           (caller == Caller::kernel && info.si_fd != state.listener && !connection_waits());
+}
+
+} // namespace
+
 void on_signal(int, siginfo_t *info, void *frame)
 {
     keep_time_left(frame);
     const auto self = static_cast<int>(sys::call(SYS_gettid));
     const uint32_t barrier = round.barrier.load(std::memory_order_acquire);
     bool parked = false;
-    if (info->si_code == SI_TKILL) {
+    const Caller caller = caller_of(*info);
+    if (caller == Caller::thread || caller == Caller::outside) {
         // The order of these two reads matters: see release_threads().
         const uint32_t generation = state.generation.load(std::memory_order_acquire);
         if (take_part(self, frame, generation))
@@ -118,9 +155,12 @@ void on_signal(int, siginfo_t *info, void *frame)
             parked = true;
             after_park(barrier);
         }
-    } else if (info->si_code > 0) { // from the kernel: somebody has connected
-        if (!tell_arrival(info->si_fd))
-            answer(frame);
+    } else if (caller == Caller::kernel && tell_arrival(info->si_fd)) {
+        // Whoever listens there has heard of it.
+    } else if (!is_for_program(caller, *info)) {
+        answer(frame);
+    } else if (run_handler_of_program != nullptr && run_handler_of_program(info, frame)) {
+        return; // waits end by it, as they do by any handler
     }
     const bool enters_call = resume_call(frame);
     if (parked)

@@ -42,7 +42,7 @@ inline int32_t add_depth(Client &client, int32_t by)
         return;
     const auto self = static_cast<int32_t>(sys::call(SYS_gettid));
     round.kicked.store(self);
-    sys::call(SYS_tgkill, sys::call(SYS_getpid), self, state.signal);
+    call_thread(self);
     // Taken before this returns, unless the thread blocks the signal and must come out of that
     // first.
     uint64_t blocked = 0;

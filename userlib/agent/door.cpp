@@ -162,6 +162,8 @@ void remember_runtime_directory(const char *directory)
 
 namespace {
 
+bool signal_is_told; // it is not the one that the environment says
+
 long open_where_there_is_room()
 {
     const long socket =
@@ -200,7 +202,20 @@ long open_where_there_is_room()
 
 long open_control()
 {
-    return with_room(open_where_there_is_room);
+    const long opened = with_room(open_where_there_is_room);
+    if (signal_is_told && !sys::failed(opened))
+        tell_signal_at_door();
+    return opened;
+}
+
+// As the time, in seconds, at which the door was changed: none has been that early.
+void tell_signal_at_door()
+{
+    char path[32];
+    *put(put(path, "/proc/self/fd/"), static_cast<unsigned long>(state.door)) = 0;
+    const timespec times[2] = {{0, UTIME_OMIT}, {state.signal, 0}};
+    sys::call(SYS_utimensat, AT_FDCWD, path, times, 0);
+    signal_is_told = true;
 }
 
 // The program may have closed our descriptors and use their numbers for something of its own.

@@ -47,6 +47,7 @@ struct EnvironmentRoom {
     size_t pointers, bytes; // 0: nothing is to be added
 };
 void remember_environment(char *const *environment);
+void remember_signal(int number);
 EnvironmentRoom room_for_environment(char *const *environment);
 char *const *add_to_environment(char *const *environment, char **pointers, char *text);
 

@@ -17,6 +17,7 @@ constexpr const char *outside = "CRYO_OUTSIDE="; // of Cryo's own commands: noth
 // Copies: the program may overwrite what it was started with. Empty: there was none.
 char library[4096];
 char signal_variable[32];
+bool has_moved; // it is no longer what cr_run has put there
 
 bool begins(const char *text, const char *with)
 {
@@ -58,10 +59,35 @@ void remember_environment(char *const *environment)
         memcpy(signal_variable, number, strlen(number) + 1);
 }
 
+// The new program's agent begins with the signal that may be on its way here, and blocked.
+void remember_signal(int number)
+{
+    char *end = stpcpy(signal_variable, signal_number);
+    *end++ = static_cast<char>('0' + number / 10);
+    *end++ = static_cast<char>('0' + number % 10);
+    *end = 0;
+    has_moved = true;
+}
+
+namespace {
+
+bool has_library(const char *present)
+{
+    return present != nullptr && strstr(present, library) != nullptr;
+}
+
+bool has_signal(char *const *environment)
+{
+    const char *number = find(environment, signal_number);
+    return !has_moved || (number != nullptr && strcmp(number, signal_variable) == 0);
+}
+
+} // namespace
+
 EnvironmentRoom room_for_environment(char *const *environment)
 {
     const char *present = find(environment, preload);
-    if (*library == 0 || (present != nullptr && strstr(present, library) != nullptr) ||
+    if (*library == 0 || (has_library(present) && has_signal(environment)) ||
         find(environment, outside) != nullptr)
         return {};
     const size_t others = present != nullptr ? strlen(present) : 0;
@@ -71,15 +97,19 @@ EnvironmentRoom room_for_environment(char *const *environment)
 char *const *add_to_environment(char *const *environment, char **pointers, char *text)
 {
     const char *present = find(environment, preload);
-    char *end = stpcpy(stpcpy(text, preload), library);
+    char *end = stpcpy(text, preload);
+    if (!has_library(present))
+        end = stpcpy(end, library);
     if (present != nullptr && present[strlen(preload)] != 0)
-        stpcpy(stpcpy(end, ":"), present + strlen(preload));
+        stpcpy(has_library(present) ? end : stpcpy(end, ":"), present + strlen(preload));
     char **to = pointers;
     *to++ = text;
-    if (*signal_variable != 0 && find(environment, signal_number) == nullptr)
+    const bool replaced = has_moved && find(environment, signal_number) != nullptr;
+    if (*signal_variable != 0 && (replaced || find(environment, signal_number) == nullptr))
         *to++ = signal_variable;
     for (size_t i = 0; i < count_of(environment); i++) {
-        if (!begins(environment[i], preload))
+        if (!begins(environment[i], preload) &&
+            !(replaced && begins(environment[i], signal_number)))
             *to++ = environment[i];
     }
     *to = nullptr;

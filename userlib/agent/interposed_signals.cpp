@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of the C library in front of which Cryo stands, so that a program that blocks, takes or
 // resets "all signals" keeps the checkpoint signal unblocked and with its handler. To the program
-// it behaves as a signal that nobody ever sends. None of these is called often; whoever goes past
-// them by the bare system call is named at the checkpoint.
+// it behaves as a signal that nobody ever sends; where the program wants that very one, it gets it,
+// and Cryo takes another (signal_choice.cpp). None of these is called often; whoever goes past them
+// by the bare system call is named at the checkpoint.
 //
 // This is ordinary code, called by the program; but most of these functions may be called in signal
 // handlers, so it keeps to that.
 #include "agent/interposed.hpp"
+#include "agent/signal_choice.hpp"
 #include "agent/timed_wait.hpp"
 #include "sys/raw.hpp"
 
@@ -16,6 +18,8 @@
 #include <cstring>
 #include <pthread.h>
 #include <sys/signalfd.h>
+#include <sys/single_threaded.h>
+#include <ucontext.h>
 
 using cryo::agent::state;
 
@@ -44,6 +48,10 @@ struct sigaction believed;
 std::atomic<uint64_t> stripped;
 // Signals whose handlers run on the thread's alternate stack.
 std::atomic<uint64_t> elsewhere;
+// Signals that some thread has ever blocked; and whether the last call of the only thread, where
+// there is only one, has blocked the checkpoint signal.
+std::atomic<uint64_t> ever_blocked;
+bool only_thread_blocks_ours;
 
 constexpr uint64_t bit(int signal)
 {
@@ -75,10 +83,98 @@ Handler believe(Handler handler)
     return before;
 }
 
+bool is_use(Handler handler)
+{
+    return handler != SIG_DFL && handler != SIG_IGN;
+}
+
+bool wants_alternate_stack(const struct sigaction &action)
+{
+    return action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN &&
+           (action.sa_flags & SA_ONSTACK) != 0;
+}
+
+// Who installs handlers of all signals so runs code on stacks that have room for none, as Go does;
+// it leaves out some that it takes for the C library's. Else ours stays off it: it may be as small
+// as the program's own need.
+void choose_stack()
+{
+    constexpr int nearly_all = 24; // many more than can say that something is wrong
+    move_handler(wants_alternate_stack(believed) || std::popcount(elsewhere.load()) >= nearly_all);
+}
+
+uint64_t bits_of(const sigset_t &set)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, &set, sizeof(bits));
+    return bits;
+}
+
+// What is not all signals, or all but some, names those that the program uses.
+bool names_ours(const sigset_t *set)
+{
+    constexpr int most = 32;
+    return has_ours(set) && std::popcount(bits_of(*set)) <= most;
+}
+
+// Handlers' masks have what the program has put there, but for the checkpoint signal.
+void strip_again(int before)
+{
+    const uint64_t had_it = stripped.exchange(0);
+    for (int number = 1; number <= max_signals; number++) {
+        struct sigaction action;
+        if (number == state.signal || __sigaction(number, nullptr, &action) != 0)
+            continue;
+        const bool has_it = sigismember(&action.sa_mask, state.signal) == 1;
+        if (!has_it && (had_it & bit(number)) == 0)
+            continue;
+        if ((had_it & bit(number)) != 0)
+            sigaddset(&action.sa_mask, before);
+        if (has_it) {
+            sigdelset(&action.sa_mask, state.signal);
+            stripped.fetch_or(bit(number));
+        }
+        __sigaction(number, &action, nullptr);
+    }
+}
+
+// The program gets the checkpoint signal, if Cryo can have another one that no thread blocks. Where
+// some thread believes to have blocked ours, and there are several, it stays as it is.
+void leave_ours()
+{
+    const int before = state.signal;
+    const bool alone = __libc_single_threaded != 0;
+    if (before == 0 || (!alone && (ever_blocked.load() & bit(before)) != 0) ||
+        !leave_signal(alone ? 0 : ever_blocked.load()))
+        return;
+    remember_signal(state.signal);
+    strip_again(before);
+    if (believed.sa_handler != SIG_DFL)
+        __sigaction(before, &believed, nullptr);
+    believed = {};
+    if (alone && only_thread_blocks_ours) {
+        const uint64_t only = bit(before);
+        sys::call(SYS_rt_sigprocmask, SIG_BLOCK, &only, nullptr, sizeof(only));
+    }
+    only_thread_blocks_ours = false;
+    choose_stack();
+}
+
+void note_blocked(int how, const sigset_t &set)
+{
+    if (how != SIG_UNBLOCK)
+        ever_blocked.fetch_or(bits_of(set));
+    if (how == SIG_SETMASK || has_ours(&set))
+        only_thread_blocks_ours = how != SIG_UNBLOCK && has_ours(&set);
+}
+
 int set_mask(int how, const sigset_t *set, sigset_t *old)
 {
     sigset_t rest;
     if (set != nullptr) {
+        if (how != SIG_UNBLOCK && names_ours(set))
+            leave_ours();
+        note_blocked(how, *set);
         rest = *set;
         if (how != SIG_UNBLOCK) {
             if (state.signal != 0)
@@ -97,19 +193,25 @@ int set_mask(int how, const sigset_t *set, sigset_t *old)
     return static_cast<int>(-result);
 }
 
-bool wants_alternate_stack(const struct sigaction &action)
+// The program uses all signals, ours too, and there is no other: its handler is run by ours. It may
+// be interrupted by itself, for ours is never blocked.
+bool run_believed(siginfo_t *info, void *frame)
 {
-    return action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN &&
-           (action.sa_flags & SA_ONSTACK) != 0;
-}
-
-// Who installs handlers of all signals so runs code on stacks that have room for none, as Go does;
-// it leaves out some that it takes for the C library's. Else ours stays off it: it may be as small
-// as the program's own need.
-void choose_stack()
-{
-    constexpr int nearly_all = 24; // many more than can say that something is wrong
-    move_handler(wants_alternate_stack(believed) || std::popcount(elsewhere.load()) >= nearly_all);
+    const struct sigaction action = believed;
+    if (!is_use(action.sa_handler))
+        return false;
+    if ((action.sa_flags & SA_RESETHAND) != 0)
+        believed.sa_handler = SIG_DFL;
+    const uint64_t all = ~uint64_t(0);
+    const uint64_t interrupted = bits_of(static_cast<const ucontext_t *>(frame)->uc_sigmask);
+    const uint64_t mask = (interrupted | bits_of(action.sa_mask)) & ~bit(state.signal);
+    sys::call(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, sizeof(mask));
+    if ((action.sa_flags & SA_SIGINFO) != 0)
+        action.sa_sigaction(state.signal, info, frame);
+    else
+        action.sa_handler(state.signal);
+    sys::call(SYS_rt_sigprocmask, SIG_SETMASK, &all, nullptr, sizeof(all));
+    return true;
 }
 
 template <class F>
@@ -122,6 +224,7 @@ F known(F &function)
 
 void find_real_signal_functions()
 {
+    run_handler_of_program = run_believed;
     find(real.signal, "signal");
     find(real.sysv_signal, "__sysv_signal");
     find(real.sigset, "sigset");
@@ -142,6 +245,8 @@ extern "C" {
 CRYO_INTERPOSED int sigaction(int number, const struct sigaction *action,
                               struct sigaction *old) noexcept
 {
+    if (is_ours(number) && action != nullptr && is_use(action->sa_handler))
+        leave_ours();
     if (is_ours(number)) {
         const struct sigaction before = believed;
         if (action != nullptr) {
@@ -180,16 +285,22 @@ CRYO_INTERPOSED int sigaction(int number, const struct sigaction *action,
 
 CRYO_INTERPOSED Handler signal(int number, Handler handler) noexcept
 {
+    if (is_ours(number) && is_use(handler))
+        leave_ours();
     return is_ours(number) ? believe(handler) : known(real.signal)(number, handler);
 }
 
 CRYO_INTERPOSED Handler __sysv_signal(int number, Handler handler) noexcept
 {
+    if (is_ours(number) && is_use(handler))
+        leave_ours();
     return is_ours(number) ? believe(handler) : known(real.sysv_signal)(number, handler);
 }
 
 CRYO_INTERPOSED Handler sigset(int number, Handler handler) noexcept
 {
+    if (is_ours(number) && is_use(handler))
+        leave_ours();
     return is_ours(number) ? believe(handler) : known(real.sigset)(number, handler);
 }
 
@@ -238,6 +349,8 @@ CRYO_INTERPOSED int sigsuspend(const sigset_t *set)
 
 CRYO_INTERPOSED int sigwait(const sigset_t *set, int *number)
 {
+    if (names_ours(set))
+        leave_ours();
     if (!has_ours(set))
         return known(real.sigwait)(set, number);
     const sigset_t rest = without_ours(set);
@@ -247,6 +360,8 @@ CRYO_INTERPOSED int sigwait(const sigset_t *set, int *number)
 CRYO_INTERPOSED int sigtimedwait(const sigset_t *set, siginfo_t *info, const timespec *limit)
 {
     sigset_t rest;
+    if (names_ours(set))
+        leave_ours();
     if (has_ours(set)) {
         rest = without_ours(set);
         set = &rest;
@@ -265,6 +380,8 @@ CRYO_INTERPOSED int sigwaitinfo(const sigset_t *set, siginfo_t *info)
 CRYO_INTERPOSED int signalfd(int fd, const sigset_t *set, int flags) noexcept
 {
     sigset_t rest = *set;
+    if (names_ours(set))
+        leave_ours();
     if (has_ours(set))
         rest = without_ours(set);
     const long result = cryo::sys::call(SYS_signalfd4, fd, &rest, sizeof(uint64_t), flags);

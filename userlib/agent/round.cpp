@@ -90,7 +90,6 @@ bool is_thread_alive(const Client &client)
 // Threads with SIGNAL-context callbacks begin them; this one does so by itself.
 void call_up_others(int self)
 {
-    const long pid = sys::call(SYS_getpid);
     for (Client *client = first_client(); client != nullptr; client = client->next) {
         const int32_t tid = client->tid.load();
         client->waiting.store(0);
@@ -99,8 +98,7 @@ void call_up_others(int self)
         round.callbacks = true;
         round.live.fetch_add(1);
         client->called_up.store(1);
-        if (sys::call(SYS_tgkill, pid, tid, state.signal) == -ESRCH &&
-            client->called_up.exchange(0) == 1) {
+        if (call_thread(tid) == -ESRCH && client->called_up.exchange(0) == 1) {
             round.live.fetch_sub(1);
             drop_client(*client);
         }
@@ -209,7 +207,7 @@ void finish_round()
     // Another request may have come meanwhile, when nobody listened.
     pollfd look = {state.listener, POLLIN, 0};
     if (sys::call(SYS_poll, &look, 1, 0) > 0)
-        sys::call(SYS_tgkill, sys::call(SYS_getpid), sys::call(SYS_gettid), state.signal);
+        call_thread(static_cast<int>(sys::call(SYS_gettid)));
 }
 
 void leave_round(const Client *client, uint32_t barrier)
@@ -378,7 +376,7 @@ int lead_from_thread(Client &client)
     if (round.vote.load() == 0) {
         const int32_t tid = client.tid.load();
         round.kicked.store(tid);
-        sys::call(SYS_tgkill, sys::call(SYS_getpid), tid, state.signal);
+        call_thread(tid);
         if (stage() == Stage::threads) { // a callback has blocked the signal
             round.kicked.store(0);
             vote(0, EBUSY);

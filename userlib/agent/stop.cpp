@@ -102,7 +102,7 @@ bool never_comes(int tid)
 }
 
 // A thread that was not there yet; −errno, or 0.
-long knock(long pid, int tid)
+long knock(int tid)
 {
     if (state.threads == max_threads)
         return -E2BIG;
@@ -114,7 +114,7 @@ long knock(long pid, int tid)
     // The slot must be findable before the thread can look for it.
     std::atomic_signal_fence(std::memory_order_seq_cst);
     __atomic_store_n(&state.threads, state.threads + 1, __ATOMIC_RELEASE);
-    const long sent = sys::call(SYS_tgkill, pid, tid, state.signal);
+    const long sent = call_thread(tid);
     if (sent == -ESRCH) {
         slot.arrived.store(2, std::memory_order_relaxed); // gone already
         return 0;
@@ -129,7 +129,6 @@ long look(int self, int *blamed)
     const long dir = open_briefly("/proc/self/task");
     if (sys::failed(dir))
         return dir;
-    const long pid = sys::call(SYS_getpid);
     long missing = 0;
     size_t hint = 0;
     const long result = each_number(dir, task_buffer, [&](int tid) -> long {
@@ -140,7 +139,7 @@ long look(int self, int *blamed)
             if (never_comes(tid))
                 return 0;
             slot = &state.slots[state.threads];
-            if (const long knocked = knock(pid, tid); knocked < 0)
+            if (const long knocked = knock(tid); knocked < 0)
                 return knocked;
         }
         if (slot->arrived.load(std::memory_order_acquire) == 0) {

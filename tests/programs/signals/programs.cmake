@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 foreach(name dispositions masks alternate_stack on_alternate_stack autodisarm pending_process
-        pending_thread queued_whole queued_order storm nested_handlers interrupted_code all_taken
+        pending_thread queued_whole last_one every_one queued_order storm nested_handlers interrupted_code all_taken
         blocked_by_number)
     if(name STREQUAL "storm")
         cryo_test_program(signals/storm NAME signal_storm)

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The checkpoint signal is one that the program does not use. Where it turns out to want that very
+// one, Cryo moves to another, and whoever looks from outside finds the number at the door.
+#include "agent/signal_choice.hpp"
+
+#include "agent/callbacks.hpp"
+#include "sys/raw.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <fcntl.h>
+#include <poll.h>
+
+namespace cryo::agent {
+
+namespace {
+
+constexpr int first_real_time = 34; // the C library has the first two for itself
+constexpr uint64_t standard_action = 0;
+
+uint64_t bit(int signal)
+{
+    return uint64_t(1) << (signal - 1);
+}
+
+// The last one for which nobody has set anything, and of which nothing waits or is blocked here.
+int find_unused(uint64_t used)
+{
+    uint64_t blocked = 0;
+    uint64_t pending = 0;
+    sys::call(SYS_rt_sigprocmask, SIG_BLOCK, nullptr, &blocked, sizeof(blocked));
+    sys::call(SYS_rt_sigpending, &pending, sizeof(pending));
+    for (int signal = max_signals; signal >= first_real_time; signal--) {
+        SignalAction action = {};
+        if (signal != state.signal && ((blocked | pending | used) & bit(signal)) == 0 &&
+            !sys::failed(
+                sys::call(SYS_rt_sigaction, signal, nullptr, &action, sizeof(action.mask))) &&
+            action.handler == standard_action)
+            return signal;
+    }
+    return 0;
+}
+
+bool is_asked()
+{
+    pollfd look = {state.listener, POLLIN, 0};
+    return sys::call(SYS_poll, &look, 1, 0) > 0 && (look.revents & POLLIN) != 0;
+}
+
+// Nobody leads a checkpoint meanwhile: who comes to do so finds us at it, and leaves it to us.
+void take(int signal)
+{
+    const int before = state.signal;
+    set_handler(signal, on_signal, nullptr);
+    state.signal = signal;
+    sys::call(SYS_fcntl, state.listener, F_SETSIG, signal);
+    renew_watched();
+    tell_signal_at_door();
+    const SignalAction standard = {};
+    sys::call(SYS_rt_sigaction, before, &standard, nullptr, sizeof(standard.mask));
+}
+
+} // namespace
+
+bool leave_signal(uint64_t used)
+{
+    if (state.signal == 0 || sys::call(SYS_getpid) != state.pid)
+        return false;
+    uint32_t idle = 0;
+    while (!state.active.compare_exchange_strong(idle, 1)) {
+        if (first_client() != nullptr)
+            return false;           // this may be a callback, for which the checkpoint waits
+        sys::call(SYS_sched_yield); // a checkpoint stops us here
+        idle = 0;
+    }
+    const int unused = find_unused(used);
+    if (unused != 0)
+        take(unused);
+    state.active.store(0, std::memory_order_release);
+    if (is_asked())
+        call_thread(static_cast<int>(sys::call(SYS_gettid)));
+    return unused != 0;
+}
+
+} // namespace cryo::agent
