@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of the C library in front of which Cryo stands, so that a program that closes "all
 // descriptors" keeps the control socket and its door, and one that wants their numbers gets them:
-// they move. To the program these numbers are not open. Whoever closes it by the bare system call
-// cannot be saved, and is told so at the checkpoint.
+// they move. To the program these numbers are not open. Whoever closes it by a system call of its
+// own, not even by the C library's syscall(), cannot be saved, and is told so at the checkpoint.
 #include "agent/interposed.hpp"
 #include "sys/raw.hpp"
 

@@ -22,9 +22,10 @@ namespace {
 
 constexpr long epoll_pwait2_number = 441; // for headers that are older
 
-// Those that wait; what tells that sockets have limits; madvise, which is noted; and
-// exec, for the reason that interposed_exec.cpp gives.
-constexpr std::array<long, 37> taken = {
+// Those that wait; what tells that sockets have limits; madvise, which is noted; exec, for the
+// reason that interposed_exec.cpp gives; and what closes descriptors, as interposed_descriptors.cpp
+// says.
+constexpr std::array<long, 41> taken = {
     SYS_poll,
     SYS_select,
     SYS_pause,
@@ -62,6 +63,10 @@ constexpr std::array<long, 37> taken = {
     SYS_connect,
     SYS_sendfile,
     SYS_madvise,
+    SYS_close,
+    SYS_close_range,
+    SYS_dup2,
+    SYS_dup3,
 };
 
 constexpr std::array<uint64_t, 8> bits()
@@ -229,6 +234,20 @@ long do_call(long number, const long (&a)[6])
                         static_cast<int>(a[4])) == 0
                    ? 0
                    : -errno;
+    case SYS_close:
+        return close(static_cast<int>(a[0])) == 0 ? 0 : -errno;
+    case SYS_close_range:
+        return close_range(static_cast<unsigned>(a[0]), static_cast<unsigned>(a[1]),
+                           static_cast<int>(a[2])) == 0
+                   ? 0
+                   : -errno;
+    case SYS_dup2:
+    case SYS_dup3: {
+        const int from = static_cast<int>(a[0]);
+        const int to = static_cast<int>(a[1]);
+        const int fd = number == SYS_dup2 ? dup2(from, to) : dup3(from, to, static_cast<int>(a[2]));
+        return fd >= 0 ? fd : -errno;
+    }
     case SYS_madvise: {
         const Advising noticed(static_cast<int>(a[2]));
         return plain(number, a);

@@ -64,7 +64,8 @@ void take(int signal)
 
 bool leave_signal(uint64_t used)
 {
-    if (state.signal == 0 || sys::call(SYS_getpid) != state.pid)
+    // A lodger's threads block what they do not know.
+    if (state.signal == 0 || sys::call(SYS_getpid) != state.pid || has_lodger())
         return false;
     uint32_t idle = 0;
     while (!state.active.compare_exchange_strong(idle, 1)) {

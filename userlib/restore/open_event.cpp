@@ -62,6 +62,9 @@ Result<void> open_eventfd(Planning &p, const image::Eventfd &saved)
 Result<void> open_inotify(Planning &p, const image::OpenFile &open_file)
 {
     Fd made(inotify_init1(IN_CLOEXEC | nonblock(open_file)));
+    if (!made && errno == EMFILE)
+        return Error(EMFILE, "making an inotify descriptor: the user has as many as may be; raise "
+                             "fs.inotify.max_user_instances, or end what else uses them");
     if (!made)
         return Error::from_errno("making an inotify descriptor", errno);
     std::vector<image::InotifyWatch> watches;

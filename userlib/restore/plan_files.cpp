@@ -17,14 +17,25 @@ namespace cryo::restore {
 
 using image::FileKind;
 
+namespace {
+
+// What a restart has open at the most: all open files above the program's own numbers, and Cryo's.
+size_t numbers_needed(const Planning &p)
+{
+    constexpr size_t own = 32;
+    return static_cast<size_t>(p.plan.floor + first_free_offset) + p.saved.open_files.size() + own;
+}
+
+} // namespace
+
 Result<int> keep_open(Planning &p, Fd fd, uint32_t open_file)
 {
     const int number = fcntl(fd.get(), F_DUPFD_CLOEXEC, p.plan.floor + first_free_offset);
     if (number < 0) {
         const int why = errno == EINVAL ? EMFILE : errno; // the first of them is beyond the limit
-        return Error(why, fmt::format("more descriptors than may be open here: {}; raise the "
-                                      "limit (ulimit -n)",
-                                      strerror(why)));
+        return Error(why, fmt::format("more descriptors than may be open here: {}; raise the hard "
+                                      "limit (ulimit -Hn) to {} at least",
+                                      strerror(why), numbers_needed(p)));
     }
     p.plan.inherited.emplace_back(number);
     if (open_file != 0)

@@ -458,7 +458,11 @@ int Restarted::failure() const
 Result<Restarted> restart(TreePlan &tree, const std::string &library, int device,
                           const RestartWatch &watch)
 {
-    return Restart(tree, device, watch).run(library);
+    Result<Restarted> done = Restart(tree, device, watch).run(library);
+    if (!done && done.error().code() == EMFILE)
+        return done.error().within(tree.name + ": raise the hard limit of descriptors (ulimit "
+                                               "-Hn), of which each process takes several");
+    return done;
 }
 
 } // namespace cryo::restore

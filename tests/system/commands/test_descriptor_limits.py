@@ -5,8 +5,10 @@ than they need: nothing fails for a soft limit."""
 import ctypes
 import errno
 import os
+import re
 import resource
 import socket
+import subprocess
 import unittest
 
 import case
@@ -25,6 +27,18 @@ while len(files) < {count}:
 WHAT_IS_OPEN = """print(len(files), all(os.lseek(fd, 0, os.SEEK_CUR) == i + 1 for i, fd in enumerate(files)),
         *resource.getrlimit(resource.RLIMIT_NOFILE), flush=True)"""
 ANY_NUMBER = 1 << 20
+# A tree of processes, which end when the first one does.
+FAMILY = """
+import os
+end, never = os.pipe()
+for _ in range(30):
+    if os.fork() == 0:
+        for number in (0, 1, 2):
+            os.close(number)
+        os.close(never)
+        os.read(end, 1)
+        os._exit(0)
+"""
 
 
 def limits(soft, hard):
@@ -109,6 +123,37 @@ class DescriptorLimits(case.Case):
                     caller.recv(1)
             self.assert_alive(program)
             program.stdout.readline()
+
+    def refused_restart(self, prepare):
+        done = self.run_command("cr_restart", "--no-restore-pid", "image", preexec_fn=prepare)
+        self.assertEqual(errno.EMFILE, done.returncode, done.stderr)
+        return done.stderr
+
+    def test_hard_limit_of_a_restart(self):
+        """It says how many it needs, and with so many it does what it should."""
+        program = self.start_with(600, 1024, 1024)
+        said = self.how_it_is(program)
+        self.save_and_end("image", program)
+        refused = self.refused_restart(limits(1024, 1024))
+        needed = int(re.search(r"ulimit -Hn\) to (\d+)", refused).group(1))
+        restarted = self.restart("-q", "image", preexec_fn=limits(256, needed))
+        self.assertEqual(said, self.how_it_is(restarted))
+
+    def test_hard_limit_of_a_tree(self):
+        program = self.start(FAMILY)
+        self.save_and_end("image", program)
+        self.assertIn("ulimit -Hn", self.refused_restart(limits(128, 128)))
+
+    def test_inotify_instances(self):
+        program = self.start("import ctypes; assert ctypes.CDLL(None).inotify_init1(0) >= 0")
+        self.save_and_end("image", program)
+        shell = "echo 0 > /proc/sys/user/max_inotify_instances && exec \"$@\""
+        unshare = ["unshare", "--user", "--map-root-user", "sh", "-c", shell, "sh"]
+        done = subprocess.run([*unshare, case.command("cr_restart"), "--no-restore-pid", "image"],
+                              cwd=self.directory, check=False, capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, timeout=case.PATIENCE)
+        self.assertEqual(errno.EMFILE, done.returncode, done.stderr)
+        self.assertIn("fs.inotify.max_user_instances", done.stderr)
 
     @unittest.skipUnless(may_raise_limits(), "needs the right to raise limits")
     def test_hard_limit_of_a_privileged_user(self):
