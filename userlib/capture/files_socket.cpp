@@ -198,7 +198,7 @@ Result<void> Files::read_sockets()
         }
         sockets_.push_back(record);
     }
-    if (unix_pairs > 0)
+    if (unix_pairs > 0 && holders_.size() > 1) // nobody asks who is at the other end of its own
         notices_.push_back(fmt::format("who is at the other end of {} UNIX sockets (SO_PEERCRED) "
                                        "is cr_restart after a restart",
                                        unix_pairs));
