@@ -13,11 +13,13 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <malloc.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 namespace {
 
@@ -42,6 +44,35 @@ std::string away(int64_t cut_ns)
     return s < 172800 ? fmt::format("{} h", s / 3600) : fmt::format("{} days", s / 86400);
 }
 
+// A rehearsed program has our standard descriptors, and may change their flags.
+void be_alone()
+{
+    const cryo::Fd empty(open("/dev/null", O_RDWR | O_CLOEXEC));
+    for (int fd = 0; fd <= 2; fd++)
+        dup2(empty.get(), fd);
+}
+
+// Whoever waits for us is told that we get on. Nobody has to read it.
+void add_heartbeat(Listener &listener, int to)
+{
+    fcntl(to, F_SETFD, FD_CLOEXEC);
+    fcntl(to, F_SETFL, O_NONBLOCK);
+    const auto beat = [to] {
+        const char byte = 0;
+        return write(to, &byte, 1) == 1;
+    };
+    listener.phase = [beat, tell = listener.phase](std::string_view text) {
+        beat();
+        if (tell)
+            tell(text);
+    };
+    listener.progress = [beat, tell = listener.progress](uint64_t done, uint64_t total) {
+        beat();
+        if (tell)
+            tell(done, total);
+    };
+}
+
 class Command
 {
   public:
@@ -56,6 +87,7 @@ class Command
     cryo::Result<cryo::backend::Alive> restart_apart(const Listener &listener);
     cryo::Result<void> check_owners();
     cryo::Result<End> await_end(pid_t pid);
+    int tell_rehearsed(const cryo::Result<cryo::backend::Alive> &alive);
     int report(const cryo::backend::Alive &alive);
     void tell(const cryo::backend::Alive &alive) const;
     int fail(const cryo::Error &error, pid_t pid = 0) const
@@ -117,12 +149,13 @@ cryo::Result<cryo::backend::Alive> Command::restart_apart(const Listener &listen
 {
     if (cryo::Result<void> good = check_owners(); !good)
         return good.error();
-    cryo::Result<Outside> made = Outside::make(argv_);
+    const bool rehearse = options_.request.options.rehearse;
+    cryo::Result<Outside> made = Outside::make(argv_, rehearse);
     if (!made)
         return made.error();
     unsetenv(accepted_variable);
     outside_ = std::move(*made);
-    return outside_->await_alive(listener);
+    return rehearse ? outside_->await_rehearsed(listener) : outside_->await_alive(listener);
 }
 
 // The program is the child of who asked for it; we are done when its callbacks are.
@@ -156,6 +189,23 @@ void Command::tell(const cryo::backend::Alive &alive) const
                          stderr);
 }
 
+int Command::tell_rehearsed(const cryo::Result<cryo::backend::Alive> &alive)
+{
+    release_signals();
+    if (!alive)
+        return fail(alive.error().within("the rehearsal failed"));
+    if (!options_.talk.quiet())
+        options_.talk.notices(alive->notices);
+    options_.talk.result(fmt::format("{}: comes back as it was saved: {} processes, {:.1f} MiB",
+                                     options_.image, alive->processes,
+                                     static_cast<double>(alive->bytes) / 1048576),
+                         {{"image", options_.image},
+                          {"rehearsed", true},
+                          {"processes", alive->processes},
+                          {"bytes", alive->bytes}});
+    return 0;
+}
+
 cryo::Result<End> Command::await_end(pid_t pid)
 {
     if (outside_)
@@ -170,13 +220,17 @@ cryo::Result<End> Command::await_end(pid_t pid)
 
 int Command::run()
 {
-    const Listener listener = {options_.talk.remarks(),
-                               options_.talk.phases(),
-                               options_.talk.progress(options_.image),
-                               {}};
+    Listener listener = {options_.talk.remarks(),
+                         options_.talk.phases(),
+                         options_.talk.progress(options_.image),
+                         {}};
+    if (options_.heartbeat >= 0)
+        add_heartbeat(listener, options_.heartbeat);
     hold_signals();
     const cryo::Result<cryo::backend::Alive> alive =
         options_.pidns ? restart_apart(listener) : restart(listener);
+    if (options_.request.options.rehearse)
+        return tell_rehearsed(alive);
     if (!alive)
         return fail(alive.error(), lost_);
     if (options_.request.options.for_requester)
@@ -207,10 +261,17 @@ int Command::run()
 
 int Command::run(Inside &inside)
 {
+    const bool rehearse = options_.request.options.rehearse;
+    if (rehearse)
+        be_alone();
     const cryo::Result<cryo::backend::Alive> alive = restart(inside.listener());
     if (!alive) {
         inside.fail(alive.error());
         return 1;
+    }
+    if (rehearse) {
+        inside.tell(*alive, backend_->name());
+        return 0;
     }
     if (cryo::Result<void> after = backend_->after_restart(*alive); !after)
         cryo::cli::say("cr_restart", after.error().text());

@@ -102,6 +102,10 @@ void add_options(CLI::App &app, Options &options)
     app.add_flag("--lazy,!--eager", options.request.options.lazy,
                  "Map memory from the image, unverified, to be ready at once; or read it all "
                  "(default)");
+    app.add_flag("--rehearse", options.request.options.rehearse,
+                 "Bring them back in namespaces of their own, compare what is there with the "
+                 "image before any of it runs, and end it again");
+    app.add_option("--heartbeat", options.heartbeat)->group(""); // cr_checkpoint's
     app.add_flag("--force", options.request.options.force, "Accept mapped files that have changed");
     app.add_option("--backend", options.backend,
                    "Who restores: kmod (the kernel module), user (without it), auto (who made the "
@@ -111,6 +115,28 @@ void add_options(CLI::App &app, Options &options)
     options.talk.add_options(app);
     cryo::cli::add_file_options(app, options.request.options.files);
 }
+
+namespace {
+
+cryo::Result<void> complete_rehearsal(Options &options)
+{
+    const cryo::restore::RestartOptions &restart = options.request.options;
+    const char *against = !restart.restore_pid         ? "--no-restore-pid"
+                          : restart.then_signal != 0   ? "a signal"
+                          : options.keeping.wanted()   ? "--interval"
+                          : cryo::cli::has_requester() ? "a program that asks for it"
+                                                       : nullptr;
+    if (against != nullptr)
+        return cryo::Error(EINVAL, fmt::format("--rehearse cannot be had with {}", against));
+    if (options.backend != "auto" && options.backend != "user")
+        return cryo::Error(EINVAL, fmt::format("--rehearse is done by the backend user, not by {}",
+                                               options.backend));
+    options.backend = "user";
+    options.pidns = true;
+    return {};
+}
+
+} // namespace
 
 cryo::Result<void> complete(Options &options)
 {
@@ -130,6 +156,10 @@ cryo::Result<void> complete(Options &options)
     struct stat status;
     if (!options.directory.empty() && stat(named.c_str(), &status) == 0 && !S_ISDIR(status.st_mode))
         return cryo::Error(ENOTDIR, named + ": is no directory");
+    if (options.request.options.rehearse) {
+        if (cryo::Result<void> good = complete_rehearsal(options); !good)
+            return good;
+    }
     if (options.pidns && !options.request.options.restore_pid)
         return cryo::Error(EINVAL, "--pidns is for saved ids: it cannot be had with "
                                    "--no-restore-pid");

@@ -18,7 +18,9 @@
 #include <linux/capability.h>
 #include <linux/close_range.h>
 #include <linux/sched.h>
+#include <net/if.h>
 #include <nlohmann/json.hpp>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -110,9 +112,24 @@ uint64_t bounding_set()
     return set;
 }
 
+// Of a rehearsal. A network in which every address of this machine's own is free, terminals with
+// numbers of their own; and where memory is short, it goes before anything else does.
+bool keep_apart()
+{
+    const Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    ifreq loopback = {};
+    strcpy(loopback.ifr_name, "lo");
+    loopback.ifr_flags = IFF_UP | IFF_RUNNING;
+    if (!socket || ioctl(socket.get(), SIOCSIFFLAGS, &loopback) != 0)
+        return false;
+    write_file("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
+    mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666");
+    return write_file("/proc/self/oom_score_adj", "1000");
+}
+
 // What the first process does to become cr_restart again; returns only what it has failed at.
 // `mapped`: who it is, where it has a user namespace.
-Error prepare(const std::optional<User> &mapped, int socket, char **argv)
+Error prepare(const std::optional<User> &mapped, bool rehearse, int socket, char **argv)
 {
     if (mapped &&
         !(write_file("/proc/self/setgroups", "deny") &&
@@ -125,6 +142,8 @@ Error prepare(const std::optional<User> &mapped, int socket, char **argv)
     if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0)
         return refused("mounting a /proc of its own",
                        "a container whose /proc is partly hidden does not allow it");
+    if (rehearse && !keep_apart())
+        return refused("keeping a rehearsal apart", "a security module may forbid it");
     if (mapped && mapped->uid != 0 && !keep_choosing_ids(mapped->bounding))
         return refused("keeping the right to choose ids",
                        "the bounding set of capabilities lacks it");
@@ -162,7 +181,7 @@ int wait_status_of(const siginfo_t &info)
 
 } // namespace
 
-Result<Outside> Outside::make(char **argv)
+Result<Outside> Outside::make(char **argv, bool rehearse)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
@@ -170,7 +189,8 @@ Result<Outside> Outside::make(char **argv)
     Fd ours(ends[0]);
     const Fd theirs(ends[1]);
     // Ids of System V objects can be chosen there, too.
-    constexpr uint64_t spaces = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC;
+    const uint64_t spaces =
+        CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | (rehearse ? CLONE_NEWNET : 0);
     const User user = {geteuid(), getegid(), bounding_set()};
     std::optional<User> mapped;
     long pid = make_first(spaces);
@@ -180,7 +200,7 @@ Result<Outside> Outside::make(char **argv)
     }
     if (pid == 0) {
         // The C library's idea of who we are is wrong until we have executed ourselves.
-        const Error error = prepare(mapped, theirs.get(), argv);
+        const Error error = prepare(mapped, rehearse, theirs.get(), argv);
         send_message(theirs.get(), failure_message(error));
         _exit(127);
     }
@@ -259,6 +279,14 @@ Result<Alive> Outside::await_alive(const Listener &listener)
     }
 }
 
+Result<Alive> Outside::await_rehearsed(const Listener &listener)
+{
+    Result<Alive> done = await_alive(listener);
+    if (done)
+        lost(); // who is first there takes all others with it
+    return done;
+}
+
 void Outside::let_stay() const
 {
     send_message(socket_.get(), {{"stay", true}});
@@ -314,21 +342,26 @@ void Inside::fail(const Error &error) const
     send_message(socket_.get(), failure_message(error));
 }
 
-void Inside::stay(const Alive &alive, std::string_view backend)
+void Inside::tell(const Alive &alive, std::string_view backend) const
 {
     // One by one: there may be thousands, and what is longer than a packet is not heard at all.
     for (const std::string &text : alive.notices)
         send_message(socket_.get(), {{"notice", text}});
     const Fd process(static_cast<int>(syscall(SYS_pidfd_open, alive.pid, 0)));
-    if (!send_message(socket_.get(),
-                      {{"alive",
-                        {{"pid", alive.pid},
-                         {"processes", alive.processes},
-                         {"bytes", alive.bytes},
-                         {"cut", alive.cut_realtime},
-                         {"backend", backend}}}},
-                      process.get()) ||
-        !receive_message(socket_.get()))
+    send_message(socket_.get(),
+                 {{"alive",
+                   {{"pid", alive.pid},
+                    {"processes", alive.processes},
+                    {"bytes", alive.bytes},
+                    {"cut", alive.cut_realtime},
+                    {"backend", backend}}}},
+                 process.get());
+}
+
+void Inside::stay(const Alive &alive, std::string_view backend)
+{
+    tell(alive, backend);
+    if (!receive_message(socket_.get()))
         _exit(127); // nobody is there any more: all end with us
     prctl(PR_SET_PDEATHSIG, 0);
     // No pipe is to lose its end only because we are here.

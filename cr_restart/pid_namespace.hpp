@@ -38,10 +38,13 @@ struct End {
 class Outside
 {
   public:
-    // Starts this command again, with these words.
-    static cryo::Result<Outside> make(char **argv);
+    // Starts this command again, with these words. `rehearse`: nothing in there is to reach
+    // anybody, so it has a network of its own, too.
+    static cryo::Result<Outside> make(char **argv, bool rehearse);
 
     cryo::Result<cryo::backend::Alive> await_alive(const Listener &listener);
+    // That of a rehearsal: what it says of it when all processes have ended again.
+    cryo::Result<cryo::backend::Alive> await_rehearsed(const Listener &listener);
     // Until then they end with us.
     void let_stay() const;
     cryo::Result<End> await_end();
@@ -65,6 +68,8 @@ class Inside
 
     Listener listener() const;
     void fail(const cryo::Error &error) const;
+    // Whatever is left ends with us when we do.
+    void tell(const cryo::backend::Alive &alive, std::string_view backend) const;
     // Keeps nothing open, and ends when there is no process left.
     [[noreturn]] void stay(const cryo::backend::Alive &alive, std::string_view backend);
 

@@ -93,7 +93,8 @@ Result<void> fill(Planning &p, const image::Pipe &pipe, int writer)
 Result<void> open_inside(Planning &p, const image::Pipe &pipe, const image::File &file)
 {
     const bool named = file.kind == FileKind::fifo;
-    Result<Ends> ends = named ? fifo(p, file) : anonymous();
+    // Who has the FIFO open would find the end of a rehearsal's there, and what is in it.
+    Result<Ends> ends = named && !p.options.rehearse ? fifo(p, file) : anonymous();
     if (!ends)
         return ends.error();
     const std::string what = named ? std::string(file.path) : "a pipe";

@@ -98,6 +98,18 @@ Result<Fd> memory_file(Planning &p, const image::File &file)
     return made;
 }
 
+Result<Fd> in_memory(const image::File &file)
+{
+    if (file.huge_page_size != 0)
+        return Error(ENOTSUP, fmt::format("{} consists of huge pages, which a rehearsal has not "
+                                          "for a copy; do without --rehearse",
+                                          file.path));
+    Fd made(memfd_create("rehearsal", MFD_CLOEXEC));
+    if (!made)
+        return Error::from_errno(fmt::format("making a copy of {}", file.path), errno);
+    return made;
+}
+
 Result<void> fill(Planning &p, const image::File &file, int fd)
 {
     if (has_huge_pages(fd))
@@ -190,7 +202,9 @@ uint32_t maker_of(const Planning &p, const image::File &file)
 
 Result<void> open_nameless(Planning &p, const image::File &file)
 {
-    Result<Fd> made = file.kind == FileKind::memfd ? memory_file(p, file) : nameless(file);
+    Result<Fd> made = file.kind == FileKind::memfd ? memory_file(p, file)
+                      : p.options.rehearse         ? in_memory(file)
+                                                   : nameless(file);
     if (!made)
         return made.error();
     if (Result<void> filled = fill(p, file, made->get()); !filled)
@@ -323,8 +337,9 @@ Result<void> open_contents(Planning &p)
     for (const auto &[id, file] : p.saved.files) {
         if ((file.flags & image::kFileContentsSaved) == 0)
             continue;
-        const bool nowhere =
-            (file.flags & image::kFileUnlinked) != 0 || file.kind == FileKind::memfd;
+        // A rehearsal has a copy of its own: the file may be written to.
+        const bool nowhere = (file.flags & image::kFileUnlinked) != 0 ||
+                             file.kind == FileKind::memfd || p.options.rehearse;
         if (!nowhere) {
             Result<bool> same = is_as_saved(p, file);
             if (!same)

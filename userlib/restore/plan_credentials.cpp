@@ -131,6 +131,8 @@ void plan_number(Planning &p, const char *name, const std::string &text)
 
 void plan_oom_score(Planning &p, const Capabilities &ours)
 {
+    if (p.options.rehearse)
+        return; // it goes before anything else does
     int now = 0;
     std::ifstream("/proc/self/oom_score_adj") >> now;
     const int saved = p.saved.process.oom_score_adj;

@@ -135,7 +135,8 @@ namespace {
 // What stands for the program's standard descriptors by request: all of the open file's numbers.
 Result<void> redirect(Planning &p)
 {
-    for (const auto &[fd, path] : p.options.files.redirected) {
+    for (const auto &[fd, name] : p.options.files.redirected) {
+        const std::string path = p.options.rehearse ? "/dev/null" : name; // nothing is made
         const auto &all = p.saved.descriptors;
         const auto one = std::find_if(
             all.begin(), all.end(),
@@ -321,7 +322,9 @@ void put_back(Program &program, const Replacement &one)
 
 } // namespace
 
-void plan_truncation(Planning &p)
+namespace {
+
+void plan_cuts(Planning &p)
 {
     for (const Replacement &one : p.plan.replacements.all())
         put_back(p.plan.program, one);
@@ -347,6 +350,14 @@ void plan_truncation(Planning &p)
             p.plan.program.call(fmt::format("cutting {} back to its size", file.path), SYS_truncate,
                                 {p.plan.program.text(file.path), value(file.size)});
     }
+}
+
+} // namespace
+
+void plan_truncation(Planning &p)
+{
+    if (!p.options.rehearse)
+        plan_cuts(p);
     plan_owners(p);
     plan_listeners(p);
     plan_watches(p);

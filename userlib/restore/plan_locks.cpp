@@ -31,6 +31,8 @@ int descriptor_for(const Planning &p, const image::Lock &lock)
 void plan_locks(Planning &p)
 {
     Program &program = p.plan.program;
+    if (p.options.rehearse)
+        return; // the program may hold them, and nobody else is to find them taken
     for (const image::Lock &lock : p.saved.locks) {
         const int fd = descriptor_for(p, lock);
         if (fd < 0)

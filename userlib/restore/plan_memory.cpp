@@ -386,6 +386,10 @@ Result<void> plan_shared_files(Planning &p)
                              (region.prot & PROT_WRITE) != 0;
         if (!written)
             continue;
+        if (p.options.rehearse && p.file_fds.count(region.file) == 0)
+            return Error(ENOTSUP, fmt::format("{} is mapped, and would be written to, which a "
+                                              "rehearsal must not; do without --rehearse",
+                                              p.saved.files.at(region.file).path));
         if (Result<void> done = fill_region(p, region); !done)
             return done;
     }

@@ -2,6 +2,7 @@
 // The process around the memory: limits, signals, names, threads, timers.
 #include "restore/plan_parts.hpp"
 
+#include <algorithm>
 #include <asm/prctl.h>
 #include <cerrno>
 #include <csignal>
@@ -34,6 +35,27 @@ void plan_memory_merge(Planning &p)
                         strerror(errno)));
 }
 
+// What the kernel writes when the thread ends. A rehearsal ends without it: memory that is shared
+// with the program through a file may have a mutex whose owner, by the number of its thread, is
+// said to be dead then.
+void plan_last_words(Program &program, const image::Thread &thread, const std::string &who)
+{
+    program.call(who + "setting its tid address", SYS_set_tid_address,
+                 {value(thread.clear_child_tid)});
+    if (thread.robust_list_size != 0)
+        program.call(who + "setting its robust list", SYS_set_robust_list,
+                     {value(thread.robust_list), value(thread.robust_list_size)});
+}
+
+// Written to, it would change a file.
+bool is_others_too(const Planning &p, uint64_t address)
+{
+    return std::ranges::any_of(p.saved.regions, [&](const image::Region &region) {
+        return region.kind == image::RegionKind::shared_file && address >= region.start &&
+               address < region.end;
+    });
+}
+
 // What a thread sets for itself; the program's TLS is not needed for it.
 void plan_thread_state(Planning &p, const image::Thread &thread)
 {
@@ -43,12 +65,9 @@ void plan_thread_state(Planning &p, const image::Thread &thread)
     if (thread.gs_base != 0)
         program.call(who + "setting GS", SYS_arch_prctl,
                      {value(ARCH_SET_GS), value(thread.gs_base)});
-    program.call(who + "setting its tid address", SYS_set_tid_address,
-                 {value(thread.clear_child_tid)});
-    if (thread.robust_list_size != 0)
-        program.call(who + "setting its robust list", SYS_set_robust_list,
-                     {value(thread.robust_list), value(thread.robust_list_size)});
-    if (thread.rseq != 0)
+    if (!p.options.rehearse)
+        plan_last_words(program, thread, who);
+    if (thread.rseq != 0 && !(p.options.rehearse && is_others_too(p, thread.rseq)))
         program.call(
             who + "registering rseq", SYS_rseq,
             {value(thread.rseq), value(thread.rseq_size), value(0), value(thread.rseq_signature)});
@@ -88,7 +107,7 @@ Result<Thread> start_of(const image::Thread &from, const RestartOptions &options
                                           "restore",
                                           from.tid));
     thread.tid = options.restore_pid ? static_cast<int32_t>(from.tid) : 0;
-    thread.clear_child_tid = from.clear_child_tid;
+    thread.clear_child_tid = options.rehearse ? 0 : from.clear_child_tid;
     memcpy(&thread.context, from.registers.data(), sizeof(thread.context));
     return thread;
 }

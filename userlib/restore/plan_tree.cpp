@@ -2,6 +2,7 @@
 // The plan of all processes: their relations; what is open, once for all of them; then each by
 // itself.
 #include "restore/open_parts.hpp"
+#include "restore/socket_name.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -32,6 +33,37 @@ void relocate(Saved &saved, const FileOptions &options)
         change(file.path);
     for (image::InotifyWatch &watch : saved.watches)
         change(watch.path);
+}
+
+// The files that UNIX sockets have for names are the program's, which may still use them. A rehearsal
+// has abstract names instead, in the network namespace that is its own.
+void keep_names_apart(Saved &saved)
+{
+    std::set<std::vector<uint8_t>> taken;
+    const auto change = [&](image::Bytes &name) {
+        const SocketName was(name);
+        if (was.path() == nullptr)
+            return;
+        taken.emplace(name.begin(), name.end());
+        name = saved.payloads.emplace_back(without_file(name));
+    };
+    for (auto &[id, socket] : saved.sockets)
+        change(socket.local);
+    for (auto &[id, senders] : saved.senders) {
+        std::vector<uint8_t> names;
+        size_t at = 0;
+        for (size_t i = 0; i < senders.sizes.size(); i++) {
+            image::Bytes one = senders.names.subspan(at, senders.sizes[i]);
+            at += senders.sizes[i];
+            change(one);
+            names.insert(names.end(), one.begin(), one.end());
+        }
+        senders.names = saved.payloads.emplace_back(std::move(names));
+    }
+    for (auto &[id, socket] : saved.sockets) {
+        if (taken.contains({socket.peer.begin(), socket.peer.end()}))
+            change(socket.peer);
+    }
 }
 
 struct One {
@@ -90,6 +122,8 @@ Result<void> Planner::read()
             if (one->saved.agent.protocol == 0)
                 return Error(ENOTSUP, one->image->name() + ": no image of a process");
             relocate(one->saved, options_.files);
+            if (options_.rehearse)
+                keep_names_apart(one->saved);
         }
         all_.push_back(std::move(one));
     }
@@ -384,8 +418,9 @@ Result<std::unique_ptr<TreePlan>> Planner::plan()
     // One that is to get a signal first does not go on by itself either.
     TreePlan::Process &root = tree_->processes.front();
     const Saved &first = all_.front()->saved;
+    tree_->rehearse = options_.rehearse;
     tree_->meets = tree_->planned > 1 || tree_->then_signal != 0 || first.process.stopped ||
-                   !first.ipc.empty();
+                   !first.ipc.empty() || tree_->rehearse;
     tree_->undo = !first.undo.empty();
     const Saved common = distribute();
     Planning opening{*root.image, common, options_, *root.plan, {}, {}, {}, {}, {}};
@@ -417,11 +452,14 @@ Result<std::unique_ptr<TreePlan>> Planner::plan()
                      {},
                      {},
                      tree_->ipc.get()};
+        process.plan->redirected = opening.redirected;
         if (Result<void> planned = plan_process_whole(own, !tree_->meets); !planned)
             return planned.error();
         tree_->notices.insert(tree_->notices.end(), process.plan->notices.begin(),
                               process.plan->notices.end());
     }
+    for (size_t i = 0; options_.rehearse && i < all_.size(); i++)
+        tree_->processes[i].saved = std::make_unique<Saved>(std::move(all_[i]->saved));
     return std::move(tree_);
 }
 

@@ -203,8 +203,10 @@ Result<void> plan_process_whole(Planning &p, bool alone)
             return done.error().within(p.image.name());
     }
     plan_limits(p);
-    tell_source(p);
-    tell_environment(p);
+    if (!p.options.rehearse) { // else its memory is to be what was saved
+        tell_source(p);
+        tell_environment(p);
+    }
     if (!alone)
         plan_rendezvous(p, says_complete);
     plan.program.call("closing", SYS_close, {value(plan.floor + go_fd_offset)});

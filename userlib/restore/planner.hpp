@@ -17,6 +17,7 @@
 #include "restore/ipc_objects.hpp"
 #include "restore/nursery.hpp"
 #include "restore/program.hpp"
+#include "restore/saved.hpp"
 
 #include <memory>
 #include <string>
@@ -33,6 +34,9 @@ struct RestartOptions {
     bool restore_sid = false;
     int then_signal = 0; // sent to all before they go on
     bool lazy = false;   // memory is mapped from the image where that can be done
+    // Brought back to be looked at (compare.hpp), beside a program that may still run: nothing
+    // outside is changed, and it never runs. Needs namespaces of its own.
+    bool rehearse = false;
     int device = -1;     // /dev/cryo: the kernel module makes the memory; −1: without it
     // For a program that asked through libcr: the process becomes the child of our parent. When the
     // restart fails and leaves one that only our parent can wait for, it is told in *lost.
@@ -94,6 +98,7 @@ struct RestartPlan {
         int fd = -1; // of the image, in the process
         uint64_t mappings = 0, pages = 0;
     } lazy;
+    std::set<uint32_t> redirected;  // open files that something else stands for by request
     std::vector<Fd> inherited; // open files, at their numbers; to be closed once there is a process
 };
 
@@ -105,6 +110,7 @@ struct TreePlan {
         std::unique_ptr<RestartPlan> plan;
         Newborn kin;          // its relations
         bool stopped = false; // it was, by a signal
+        std::unique_ptr<Saved> saved; // of a rehearsal
     };
     std::vector<Process> processes;
     std::unique_ptr<IpcObjects> ipc; // where there are any
@@ -113,6 +119,7 @@ struct TreePlan {
     size_t planned = 0;         // processes with a plan
     bool for_requester = false; // see RestartOptions
     int then_signal = 0;
+    bool rehearse = false;
     bool meets = false; // the processes wait for each other and for us before they go on
     bool undo = false;  // ... also when what their ends do to semaphores is as it was
     pid_t *lost = nullptr;

@@ -3,6 +3,7 @@
 
 #include "base/contents.hpp"
 #include "base/fd.hpp"
+#include "restore/compare.hpp"
 #include "restore/ending_signals.hpp"
 #include "restore/enter.hpp"
 #include "restore/former_holders.hpp"
@@ -13,6 +14,7 @@
 #include "restore/restorer/restorer.hpp"
 #include "sys/raw.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -163,6 +165,8 @@ class Restart
     Result<void> meet(uint32_t word);
     void send_signal();
     Result<void> stop_again();
+    Result<void> look();
+    void tell_progress(uint64_t bytes);
     // One that is stopped or dead does not say that it lives.
     bool is_silent() const { return tree_.then_signal == SIGSTOP || tree_.then_signal == SIGKILL; }
     pid_t pid_of(const Link &link) const
@@ -180,6 +184,7 @@ class Restart
     Nursery nursery_;
     std::vector<pid_t> pids_;
     uint64_t sent_ = 0;
+    uint64_t moved_ = 0; // and compared
     int failed_callback_ = 0;
 };
 
@@ -241,15 +246,22 @@ Result<void> Restart::send_pages(Link &link)
     for (const Fill &fill : link.process->plan->fills) {
         Result<void> sent = sender->send(*link.process->image, fill, [this](uint64_t bytes) {
             sent_ += bytes;
-            if (watch_.progress)
-                watch_.progress(sent_, to_send_);
-            if (sent_ < to_send_)
-                ending_->let_through();
+            tell_progress(bytes);
         });
         if (!sent)
             return sent;
     }
     return {};
+}
+
+void Restart::tell_progress(uint64_t bytes)
+{
+    moved_ += bytes;
+    const uint64_t total = tree_.rehearse ? 2 * to_send_ : to_send_;
+    if (watch_.progress)
+        watch_.progress(std::min(moved_, total), total);
+    if (moved_ < total)
+        ending_->let_through();
 }
 
 Result<void> Restart::hear(Link &link, uint32_t word)
@@ -300,6 +312,8 @@ Result<void> Restart::meet(uint32_t word)
         if (!done)
             return done.error().within(tree_.name);
     }
+    if (word == says_complete && tree_.rehearse)
+        return look();
     if (word == says_complete) {
         if (Result<void> stopped = stop_again(); !stopped)
             return stopped;
@@ -319,6 +333,24 @@ Result<void> Restart::meet(uint32_t word)
         const int error = errno;
         if (error != EPIPE || word != says_complete || !was_killed(pid_of(link)))
             return Error::from_errno("letting the processes go on", error);
+    }
+    return {};
+}
+
+// All are complete, and would run now.
+Result<void> Restart::look()
+{
+    for (const Link &link : links_) {
+        const TreePlan::Process &process = *link.process;
+        const Comparison one{*process.image,
+                             *tree_.processes.front().image,
+                             *process.saved,
+                             *process.plan,
+                             pid_of(link),
+                             process.kin,
+                             [this](uint64_t bytes) { tell_progress(bytes); }};
+        if (Result<void> same = compare(one); !same)
+            return same;
     }
     return {};
 }
@@ -390,7 +422,7 @@ Result<void> Restart::bring_up()
                 return met;
         }
     }
-    return is_silent() ? Result<void>() : meet(says_alive);
+    return is_silent() || tree_.rehearse ? Result<void>() : meet(says_alive);
 }
 
 Result<Restarted> Restart::run(const std::string &library)
@@ -413,10 +445,10 @@ Result<Restarted> Restart::run(const std::string &library)
     if (watch_.begins)
         watch_.begins();
     Result<void> up = bring_up();
-    if (!up) {
+    if (!up || tree_.rehearse)
         nursery_.end_all();
+    if (!up)
         ending_->release();
-    }
     ending_.reset();
     prctl(PR_SET_CHILD_SUBREAPER, subreaper);
     if (!up)

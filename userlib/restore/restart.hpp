@@ -29,10 +29,14 @@ struct Restarted {
 };
 
 struct RestartWatch {
-    std::function<void(uint64_t done, uint64_t total)> progress; // bytes of memory
+    // Bytes of memory that were sent; of a rehearsal, and then compared.
+    std::function<void(uint64_t done, uint64_t total)> progress;
     std::function<void()> begins; // there may be a process that lives from here on
 };
 
+// Of a rehearsal (RestartOptions::rehearse), nothing is left on success either: what was brought
+// back is compared with the image and ended.
+//
 // `library`: path of libcr_run.so, preloaded into the fresh processes. `device`: the same /dev/cryo
 // that the plan was made for. On failure none is left. On success SIGHUP, SIGINT, SIGQUIT and
 // SIGTERM are blocked (ending_signals.hpp), until somebody is there to pass them on.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -32,6 +33,16 @@ const char *SocketName::path() const
         local.sun_path[0] == 0)
         return nullptr;
     return local.sun_path;
+}
+
+// The NUL at its end goes to the front. The longest possible names have none and lose their end.
+std::vector<uint8_t> without_file(image::Bytes name)
+{
+    constexpr size_t path = offsetof(sockaddr_un, sun_path);
+    std::vector<uint8_t> abstract(name.begin(), name.end());
+    std::copy(name.begin() + path, name.end() - 1, abstract.begin() + path + 1);
+    abstract[path] = 0;
+    return abstract;
 }
 
 InDirectory::InDirectory(const std::string &path)

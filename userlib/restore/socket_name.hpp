@@ -14,6 +14,7 @@
 
 #include <string>
 #include <sys/socket.h>
+#include <vector>
 
 namespace cryo::restore {
 
@@ -27,6 +28,9 @@ struct SocketName {
     // The file name of a UNIX address; nullptr where there is none.
     const char *path() const;
 };
+
+// Instead of a UNIX name that is a file: an abstract name of the same size, another one for each.
+std::vector<uint8_t> without_file(image::Bytes name);
 
 // UNIX names may count from the program's working directory.
 class InDirectory

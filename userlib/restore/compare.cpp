@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "restore/compare.hpp"
+
+#include <cerrno>
+#include <fmt/format.h>
+
+namespace cryo::restore {
+
+Error difference(const std::string &what)
+{
+    return {ENOTRECOVERABLE, what};
+}
+
+Result<void> same_text(const std::string &what, std::string_view now, std::string_view saved)
+{
+    if (now == saved)
+        return {};
+    return difference(fmt::format("{} is {}, and {} in the image", what, now, saved));
+}
+
+Result<void> same_hex(const std::string &what, uint64_t now, uint64_t saved)
+{
+    return same_text(what, fmt::format("{:x}", now), fmt::format("{:x}", saved));
+}
+
+Result<void> same_number(const std::string &what, int64_t now, int64_t saved)
+{
+    return same_text(what, std::to_string(now), std::to_string(saved));
+}
+
+Result<void> compare(const Comparison &c)
+{
+    using Step = Result<void> (*)(const Comparison &);
+    for (const Step step : {Step(compare_process), Step(compare_threads), Step(compare_descriptors),
+                            Step(compare_memory)}) {
+        if (Result<void> done = step(c); !done)
+            return done.error().within(fmt::format("process {}", c.saved.process.pid));
+    }
+    return {};
+}
+
+} // namespace cryo::restore

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whether a process that was brought back, and has not run yet, is what its image says: looked at
+// from outside, through /proc and ptrace, so that what is seen is the kernel's account of it and
+// not what the restart believes to have done.
+//
+//     Comparison one{*process.image, *first.image, *process.saved, *process.plan, pid};
+//     if (Result<void> same = compare(one); !same)
+//         // same.error() names the first difference
+//
+// The caller is an ancestor of the process, in the same pid namespace.
+#pragma once
+
+#include "base/result.hpp"
+#include "capture/proc.hpp"
+#include "restore/planner.hpp"
+
+#include <functional>
+#include <string>
+
+namespace cryo::restore {
+
+struct Comparison {
+    image::Image &image;
+    image::Image &first; // of the whole tree, which has what several share
+    const Saved &saved;
+    const RestartPlan &plan;
+    pid_t pid;
+    const Newborn &kin;
+    std::function<void(uint64_t bytes)> moved = {}; // of memory that has been compared
+
+    capture::Proc proc() const { return capture::Proc(pid); }
+};
+
+Result<void> compare(const Comparison &c);
+
+// compare_memory.cpp: the mappings, and what is in them as far as the image has it.
+Result<void> compare_memory(const Comparison &c);
+// compare_process.cpp: ids, names, privileges, limits, signals, timers.
+Result<void> compare_process(const Comparison &c);
+// The same of what waits for one thread; 0: for the process.
+Result<void> compare_pending(const Comparison &c, uint32_t tid, std::string_view status);
+// compare_threads.cpp: what each thread has for itself.
+Result<void> compare_threads(const Comparison &c);
+// compare_descriptors.cpp
+Result<void> compare_descriptors(const Comparison &c);
+
+Error difference(const std::string &what);
+// "the umask is 22, and 77 in the image"
+Result<void> same_text(const std::string &what, std::string_view now, std::string_view saved);
+Result<void> same_hex(const std::string &what, uint64_t now, uint64_t saved);
+Result<void> same_number(const std::string &what, int64_t now, int64_t saved);
+
+} // namespace cryo::restore

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threads: which there are, and what each has for itself. Their registers lie in their signal
+// frames, in memory, but for those that only the kernel has: these are asked for by ptrace.
+#include "restore/compare.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <elf.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+
+namespace cryo::restore {
+
+namespace {
+
+// A thread that waits in the restorer, for as long as it is looked at.
+class Held
+{
+  public:
+    explicit Held(pid_t tid) : tid_(tid), held_(ptrace(PTRACE_SEIZE, tid, 0, 0) == 0)
+    {
+        int status = 0;
+        if (held_ && ptrace(PTRACE_INTERRUPT, tid, 0, 0) == 0) {
+            while (waitpid(tid, &status, __WALL) < 0 && errno == EINTR)
+                ;
+        }
+        held_ = held_ && WIFSTOPPED(status);
+    }
+    ~Held()
+    {
+        if (held_)
+            ptrace(PTRACE_DETACH, tid_, 0, 0);
+    }
+    Held(const Held &) = delete;
+    Held &operator=(const Held &) = delete;
+
+    bool registers(user_regs_struct &to) const
+    {
+        iovec place = {&to, sizeof(to)};
+        return held_ && ptrace(PTRACE_GETREGSET, tid_, NT_PRSTATUS, &place) == 0;
+    }
+
+  private:
+    pid_t tid_;
+    bool held_;
+};
+
+// Where ptrace is forbidden, in some containers, they are taken for right.
+Result<void> compare_registers(const image::Thread &saved)
+{
+    user_regs_struct now = {};
+    const Held held(static_cast<pid_t>(saved.tid));
+    if (!held.registers(now))
+        return {};
+    if (Result<void> same = same_hex("FS", now.fs_base, saved.fs_base); !same)
+        return same;
+    return same_hex("GS", now.gs_base, saved.gs_base);
+}
+
+// Of processors that this machine has not, none can be given.
+Result<void> compare_affinity(const image::Thread &saved)
+{
+    cpu_set_t now, all, wanted;
+    CPU_ZERO(&wanted);
+    if (sched_getaffinity(static_cast<pid_t>(saved.tid), sizeof(now), &now) != 0 ||
+        sched_getaffinity(0, sizeof(all), &all) != 0)
+        return {};
+    for (size_t cpu = 0; cpu < saved.affinity.size() * 8 && cpu < CPU_SETSIZE; cpu++) {
+        if ((saved.affinity[cpu / 8] >> cpu % 8 & 1) != 0 && CPU_ISSET(cpu, &all))
+            CPU_SET(cpu, &wanted);
+    }
+    CPU_AND(&now, &now, &all);
+    return CPU_COUNT(&wanted) == 0 || CPU_EQUAL(&now, &wanted)
+               ? Result<void>()
+               : difference("it runs on other processors than before");
+}
+
+Result<void> compare_scheduling(const image::Thread &saved)
+{
+    const auto tid = static_cast<pid_t>(saved.tid);
+    const int policy = sched_getscheduler(tid);
+    if (policy >= 0) {
+        if (Result<void> same =
+                same_number("its scheduling policy", policy & ~SCHED_RESET_ON_FORK, saved.policy);
+            !same)
+            return same;
+    }
+    if (Result<void> same =
+            same_number("its nice value", getpriority(PRIO_PROCESS, saved.tid), saved.nice);
+        !same)
+        return same;
+    return compare_affinity(saved);
+}
+
+Result<void> compare_thread(const Comparison &c, const image::Thread &saved)
+{
+    const Result<std::string> status = c.proc().read(fmt::format("task/{}/status", saved.tid));
+    Result<std::string> name = c.proc().read(fmt::format("task/{}/comm", saved.tid));
+    if (!status || !name)
+        return !status ? status.error() : name.error();
+    if (!name->empty())
+        name->pop_back();
+    Result<void> same = same_text("its name", *name, saved.name);
+    if (same)
+        same = compare_pending(c, saved.tid, *status);
+    if (same)
+        same = compare_scheduling(saved);
+    return same ? compare_registers(saved) : same;
+}
+
+} // namespace
+
+Result<void> compare_threads(const Comparison &c)
+{
+    Result<std::vector<int>> now = c.proc().numbers("task");
+    if (!now)
+        return now.error();
+    std::vector<int> saved;
+    for (const image::Thread &thread : c.saved.threads)
+        saved.push_back(static_cast<int>(thread.tid));
+    std::ranges::sort(saved);
+    if (*now != saved)
+        return difference(fmt::format("its threads are {}, and {} in the image",
+                                      fmt::join(*now, " "), fmt::join(saved, " ")));
+    for (const image::Thread &thread : c.saved.threads) {
+        if (Result<void> same = compare_thread(c, thread); !same)
+            return same.error().within(fmt::format("thread {}", thread.tid));
+    }
+    return {};
+}
+
+} // namespace cryo::restore
