@@ -46,7 +46,7 @@ cryo::Result<cryo::capture::Outcome> run(Options &options)
     cryo::capture::CheckpointOptions &capture = options.capture;
     capture.phase = options.talk.phases();
     capture.early_look = true;
-    capture.may_join = true;
+    capture.may_join = !options.rehearse;
     capture.progress = options.talk.progress(capture.file);
     cryo::Result<std::unique_ptr<cryo::backend::Backend>> chosen = cryo::backend::choose(
         options.backend, cryo::backend::Purpose::checkpoint, options.talk.remarks());
@@ -87,6 +87,7 @@ void tell(Options &options, const cryo::capture::Outcome &done)
                          {"tries", done.tries},
                          {"bytes", done.image.size},
                          {"stopped_ns", done.stopped_ns},
+                         {"rehearsed_ns", done.rehearsed_ns},
                          {"total_ns", done.total_ns}},
                         options.capture.fd == STDOUT_FILENO ? stderr : stdout);
 }

@@ -4,6 +4,7 @@
 #include "cli/file_options.hpp"
 #include "cli/number.hpp"
 #include "cli/signal_options.hpp"
+#include "rehearsal.hpp"
 
 #include <cerrno>
 #include <charconv>
@@ -152,6 +153,10 @@ void add_options(CLI::App &app, Options &options)
     add_replacement(app, options);
     cryo::cli::add_signal_options(app, options.capture.then_signal, "when the image is complete");
     app.add_flag("--nosync,!--sync", options.nosync, "Do not wait until the image is on the disk");
+    app.add_flag("--rehearse", options.rehearse,
+                 "Bring the image back beside the program, in namespaces of its own, and compare, "
+                 "before it counts: what does not come back as it was is not kept, and the program "
+                 "gets no signal");
     cryo::cli::add_contents_options(app, options.capture.files);
     app.add_option(
            "--snapshot", options.snapshot,
@@ -206,6 +211,29 @@ void add_options(CLI::App &app, Options &options)
     cryo::cli::add_file_options(app, options.capture.files);
 }
 
+namespace {
+
+// Whoever restarts a program is the one it belongs to, so that only that user can rehearse it.
+cryo::Result<void> complete_rehearsal(Options &options)
+{
+    if (options.capture.fd >= 0)
+        return cryo::Error(EINVAL, fmt::format("--rehearse: {} cannot be taken back; save to a "
+                                               "file or a directory",
+                                               options.capture.file));
+    if (options.backend != "auto" && options.backend != "user" && options.backend != "kmod")
+        return cryo::Error(EINVAL, fmt::format("--rehearse: what the backend {} has saved cannot "
+                                               "be rehearsed",
+                                               options.backend));
+    options.capture.rehearse = [&options](const std::string &place,
+                                          const std::function<void()> &alive) {
+        constexpr unsigned calm = 6; // where the program does not stand still, nobody is in a hurry
+        return rehearse(place, options.capture.file, options.capture.stall_s * calm, alive);
+    };
+    return {};
+}
+
+} // namespace
+
 cryo::Result<void> complete(Options &options)
 {
     cryo::capture::CheckpointOptions &capture = options.capture;
@@ -237,5 +265,5 @@ cryo::Result<void> complete(Options &options)
         if (capture.fd < 0)
             return cryo::Error::from_errno(capture.file, errno);
     }
-    return {};
+    return options.rehearse ? complete_rehearsal(options) : cryo::Result<void>();
 }

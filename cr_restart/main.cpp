@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <malloc.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -44,12 +45,17 @@ std::string away(int64_t cut_ns)
     return s < 172800 ? fmt::format("{} h", s / 3600) : fmt::format("{} days", s / 86400);
 }
 
-// A rehearsed program has our standard descriptors, and may change their flags.
+// A rehearsed program has our standard descriptors, and may change their flags. Where it fails, it
+// leaves no core.
 void be_alone()
 {
     const cryo::Fd empty(open("/dev/null", O_RDWR | O_CLOEXEC));
     for (int fd = 0; fd <= 2; fd++)
         dup2(empty.get(), fd);
+    rlimit core = {};
+    getrlimit(RLIMIT_CORE, &core);
+    core.rlim_cur = 0;
+    setrlimit(RLIMIT_CORE, &core);
 }
 
 // Whoever waits for us is told that we get on. Nobody has to read it.

@@ -91,11 +91,20 @@ bool keep_choosing_ids(uint64_t bounding)
            prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_CHECKPOINT_RESTORE, 0, 0) == 0;
 }
 
-Error refused(const char *what, const char *why)
+// What is asked for, and how to do without it.
+struct Purpose {
+    const char *option, *without;
+};
+
+constexpr Purpose with_old_ids = {"--pidns", "the kernel module gives ids without them, "
+                                             "--no-restore-pid does without"};
+constexpr Purpose for_rehearsal = {"--rehearse", "do without it"};
+
+Error refused(const Purpose &purpose, const char *what, const char *why)
 {
     const int error = errno;
-    return {error, fmt::format("--pidns: {}: {}: {}; --no-restore-pid does without", what,
-                               strerror(error), why)};
+    return {error, fmt::format("{}: {}: {}: {}; {}", purpose.option, what, strerror(error), why,
+                               purpose.without)};
 }
 
 struct User {
@@ -112,7 +121,7 @@ uint64_t bounding_set()
     return set;
 }
 
-// Of a rehearsal. A network in which every address of this machine's own is free, terminals with
+// Of a rehearsal. A network in which every address may be had and none is taken, terminals with
 // numbers of their own; and where memory is short, it goes before anything else does.
 bool keep_apart()
 {
@@ -122,7 +131,10 @@ bool keep_apart()
     loopback.ifr_flags = IFF_UP | IFF_RUNNING;
     if (!socket || ioctl(socket.get(), SIOCSIFFLAGS, &loopback) != 0)
         return false;
+    // Not every kernel has them; a socket that needs one says so.
     write_file("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
+    write_file("/proc/sys/net/ipv4/ip_nonlocal_bind", "1");
+    write_file("/proc/sys/net/ipv6/ip_nonlocal_bind", "1");
     mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666");
     return write_file("/proc/self/oom_score_adj", "1000");
 }
@@ -131,26 +143,27 @@ bool keep_apart()
 // `mapped`: who it is, where it has a user namespace.
 Error prepare(const std::optional<User> &mapped, bool rehearse, int socket, char **argv)
 {
+    const Purpose &purpose = rehearse ? for_rehearsal : with_old_ids;
     if (mapped &&
         !(write_file("/proc/self/setgroups", "deny") &&
           write_file("/proc/self/uid_map", fmt::format("{} {} 1", mapped->uid, mapped->uid)) &&
           write_file("/proc/self/gid_map", fmt::format("{} {} 1", mapped->gid, mapped->gid))))
-        return refused("mapping the user into the new user namespace",
+        return refused(purpose, "mapping the user into the new user namespace",
                        "a security module may forbid it");
     if (mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0)
-        return refused("keeping its mounts apart", "a security module may forbid it");
+        return refused(purpose, "keeping its mounts apart", "a security module may forbid it");
     if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0)
-        return refused("mounting a /proc of its own",
+        return refused(purpose, "mounting a /proc of its own",
                        "a container whose /proc is partly hidden does not allow it");
     if (rehearse && !keep_apart())
-        return refused("keeping a rehearsal apart", "a security module may forbid it");
+        return refused(purpose, "keeping a rehearsal apart", "a security module may forbid it");
     if (mapped && mapped->uid != 0 && !keep_choosing_ids(mapped->bounding))
-        return refused("keeping the right to choose ids",
+        return refused(purpose, "keeping the right to choose ids",
                        "the bounding set of capabilities lacks it");
     fcntl(socket, F_SETFD, 0);
     setenv(variable, std::to_string(socket).c_str(), 1);
     execv("/proc/self/exe", argv);
-    return refused("starting cr_restart in it", "its program file may be gone");
+    return refused(purpose, "starting cr_restart in it", "its program file may be gone");
 }
 
 long make_first(uint64_t flags)
@@ -191,6 +204,7 @@ Result<Outside> Outside::make(char **argv, bool rehearse)
     // Ids of System V objects can be chosen there, too.
     const uint64_t spaces =
         CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | (rehearse ? CLONE_NEWNET : 0);
+    const Purpose &purpose = rehearse ? for_rehearsal : with_old_ids;
     const User user = {geteuid(), getegid(), bounding_set()};
     std::optional<User> mapped;
     long pid = make_first(spaces);
@@ -206,12 +220,11 @@ Result<Outside> Outside::make(char **argv, bool rehearse)
     }
     if (pid < 0)
         return Error(static_cast<int>(-pid),
-                     fmt::format("--pidns: {} namespaces cannot be made here ({}): the sysctls "
+                     fmt::format("{}: {} namespaces cannot be made here ({}): the sysctls "
                                  "user.max_user_namespaces and kernel.unprivileged_userns_clone, "
-                                 "a container or a security module forbid it; the kernel module "
-                                 "gives ids without them, --no-restore-pid does without",
-                                 mapped ? "user and pid" : "pid",
-                                 strerror(static_cast<int>(-pid))));
+                                 "a container or a security module forbid it; {}",
+                                 purpose.option, mapped ? "user and pid" : "pid",
+                                 strerror(static_cast<int>(-pid)), purpose.without));
     return Outside(std::move(ours), static_cast<pid_t>(pid));
 }
 

@@ -44,7 +44,7 @@ class Checkpoint
 
     Result<Outcome> run();
     // Why it failed, as the one who asks for it is to read it.
-    Error told(const Error &why) const;
+    Error told(const Error &why) const { return told_of_ended(members_, why); }
     // There will be no image: the programs, and their callbacks, are told why.
     void give_up(int why)
     {
@@ -69,6 +69,7 @@ class Checkpoint
     Result<void> go_on();
     Result<void> all_read();
     void say_alive();
+    Result<void> may_be(const std::string &place);
     Result<void> end_stop();
     Result<void> check_early_look(const Member &member, const Result<bool> &held);
     Result<void> save_member(Member &member, image::ImageWriter &writer);
@@ -102,7 +103,7 @@ class Checkpoint
     std::unique_ptr<image::Sink> sink_;
     std::unique_ptr<image::TreeWriter> archive_;
     // Who stands still until the commit may go on before it, if that takes too long.
-    image::Publication publication_{[this] { return all_stand(members_); }};
+    image::Publication publication_{[this](const std::string &place) { return may_be(place); }};
     uint64_t alive_ = 0; // when we have said so the last time
     DeltaPlan delta_;
     CpuFacts cpu_;
@@ -115,7 +116,7 @@ Result<void> Checkpoint::open_sink()
     file.existing = options_.existing;
     file.backup = options_.backup;
     file.sync = options_.sync;
-    file.publication = waits() ? &publication_ : nullptr;
+    file.publication = waits() || options_.rehearse ? &publication_ : nullptr;
     cpu_ = present_cpu();
     Result<DeltaPlan> delta = DeltaPlan::make(options_.delta, options_.file, id_);
     if (!delta)
@@ -272,6 +273,20 @@ Result<void> Checkpoint::all_read()
     return gone ? check_deadline(common_.deadline) : gone;
 }
 
+// Whether the image, which is complete, gets its name.
+Result<void> Checkpoint::may_be(const std::string &place)
+{
+    const uint64_t begun = now_ns();
+    if (options_.rehearse) {
+        phase("written");
+        if (Result<void> right = options_.rehearse(place, [this] { say_alive(); }); !right)
+            return right.error().within(options_.file + " is not kept");
+        outcome_.rehearsed_ns = now_ns() - begun;
+        phase("rehearsed: it comes back as it was saved");
+    }
+    return waits() ? all_stand(members_) : Result<void>();
+}
+
 // The image is there; now the signal, and on.
 Result<void> Checkpoint::end_stop()
 {
@@ -389,19 +404,6 @@ Result<image::Committed> Checkpoint::save_archive(std::unique_ptr<image::ImageWr
     tree.scope = options_.scope;
     tree.root_pid = static_cast<uint32_t>(gathering_.root());
     return archive_->commit(tree);
-}
-
-// Who ends while it is saved is missed by whoever looks at it next: at a file of /proc that is not
-// there any more, at a map of pages that has none.
-Error Checkpoint::told(const Error &why) const
-{
-    for (const auto &member : members_) {
-        const std::string who = fmt::format("process {} ", member->relation().pid);
-        if (has_ended(member->relation().pid) && !why.text().starts_with(who + "ended") &&
-            !why.text().starts_with(who + "has ended"))
-            return why.within(who + "has ended");
-    }
-    return why;
 }
 
 Result<Outcome> Checkpoint::run()

@@ -60,6 +60,10 @@ struct CheckpointOptions {
     bool early_look = false; // what can be looked at before the program stops is; then the
                              // program may be stopped twice
     std::function<void(std::string_view)> phase; // told as each phase ends
+    // Whether the image, complete and at `place` for now, is to have its name. Calls `alive` as it
+    // gets on, for the program may stand still meanwhile.
+    std::function<Result<void>(const std::string &place, const std::function<void()> &alive)>
+        rehearse;
     // Bytes of memory that have been read, of about so many.
     std::function<void(uint64_t done, uint64_t total)> progress;
 };
@@ -71,6 +75,7 @@ struct Outcome {
     uint64_t pages = 0;
     uint64_t stopped_ns = 0;
     uint64_t total_ns = 0;
+    uint64_t rehearsed_ns = 0;        // of these, how long the rehearsal took; 0: there was none
     uint64_t tries = 1;               // each of which has stopped the program
     std::string snapshot;             // as IMAGE_INFO of the first process has it
     std::vector<std::string> notices; // what a person should know of this image

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/ending.hpp"
 
+#include "capture/members.hpp"
+
 #include <csignal>
+#include <fmt/format.h>
 #include <vector>
 
 namespace cryo::capture {
@@ -26,6 +29,19 @@ Ended end_by_themselves(const std::vector<Member *> &members, int signal)
 }
 
 } // namespace
+
+// Who ends while it is saved is missed by whoever looks at it next: at a file of /proc that is not
+// there any more, at a map of pages that has none.
+Error told_of_ended(const Members &members, const Error &why)
+{
+    for (const auto &member : members) {
+        const std::string who = fmt::format("process {} ", member->relation().pid);
+        if (has_ended(member->relation().pid) && !why.text().starts_with(who + "ended") &&
+            !why.text().starts_with(who + "has ended"))
+            return why.within(who + "has ended");
+    }
+    return why;
+}
 
 Result<void> all_stand(const Members &members)
 {

@@ -9,6 +9,7 @@
 //         ... as if there had been no image
 #pragma once
 
+#include "base/result.hpp"
 #include "capture/everybody.hpp"
 
 namespace cryo::capture {
@@ -22,5 +23,8 @@ struct Ended {
     size_t count = 0;
 };
 Ended end_all(const Members &members, int signal);
+
+// An error that says, where that is so, that a process has ended.
+Error told_of_ended(const Members &members, const Error &why);
 
 } // namespace cryo::capture

@@ -14,4 +14,7 @@ namespace cryo::cli {
 // Path of a library beside this command (../lib...), or of the CRYO_LIBDIR in the environment.
 std::string library(std::string_view name);
 
+// Path of another command, beside this one.
+std::string command(std::string_view name);
+
 } // namespace cryo::cli

@@ -182,7 +182,7 @@ Result<void> DirectoryWriter::publish()
     if (chmod(temporary_.c_str(), 0700) != 0)
         return failure("setting its mode", errno);
     if (options_.publication != nullptr) {
-        if (Result<void> may = options_.publication->may_be(); !may)
+        if (Result<void> may = options_.publication->may_be(temporary_.native()); !may)
             return may;
     }
     const char *from = temporary_.c_str();

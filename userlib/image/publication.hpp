@@ -3,7 +3,8 @@
 // The moment at which an image gets its name, for those who may find afterwards that it should not
 // have got it.
 //
-//     Publication publication([&] { return program_stands_still(); }); // asked right before
+//     // Asked right before, when the image is complete and has a name for now:
+//     Publication publication([&](const std::string &place) { return is_right(place); });
 //     FileOptions options = {.publication = &publication};
 //     ... sink->commit() ...
 //     if (went_wrong)
@@ -15,6 +16,7 @@
 #include "base/result.hpp"
 
 #include <functional>
+#include <string>
 #include <utility>
 
 namespace cryo::image {
@@ -24,13 +26,15 @@ class Publication
   public:
     using Step = std::function<Result<void>()>;
 
-    explicit Publication(Step may_be) : may_be_(std::move(may_be)) {}
+    using Look = std::function<Result<void>(const std::string &place)>;
+
+    explicit Publication(Look may_be) : may_be_(std::move(may_be)) {}
     ~Publication() { static_cast<void>(keep()); }
     Publication(const Publication &) = delete;
     Publication &operator=(const Publication &) = delete;
 
     // For sinks: whether it may be published; and that it has been, with how to end it either way.
-    Result<void> may_be() const { return may_be_(); }
+    Result<void> may_be(const std::string &place) const { return may_be_(place); }
     void has_been(Step keep, Step take_back)
     {
         keep_ = std::move(keep);
@@ -48,7 +52,8 @@ class Publication
         return step ? step() : Result<void>();
     }
 
-    Step may_be_, keep_, take_back_;
+    Look may_be_;
+    Step keep_, take_back_;
 };
 
 } // namespace cryo::image

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <fcntl.h>
+#include <filesystem>
 #include <fmt/format.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
@@ -271,8 +272,6 @@ Result<void> FileSink::name_aside()
 Result<void> FileSink::publish_for_now()
 {
     const int dir = directory_.get();
-    if (Result<void> may = options_.publication->may_be(); !may)
-        return may;
     // Open for as long as it may be taken back: else another file could get its inode number.
     const auto file = std::make_shared<Fd>(fcntl(file_.get(), F_DUPFD_CLOEXEC, 0));
     std::string before; // the name of what had the name
@@ -316,6 +315,9 @@ Result<void> FileSink::publish()
     if (options_.publication != nullptr) {
         if (Result<void> named = name_aside(); !named)
             return named;
+        const std::string place = std::filesystem::path(path_).replace_filename(temporary_);
+        if (Result<void> may = options_.publication->may_be(place); !may)
+            return may;
         Result<void> kept = options_.existing == Existing::backup
                                 ? link_backup(dir, name_, options_.backup)
                                 : Result<void>();

@@ -63,8 +63,8 @@ Result<void> compare_target(const std::string &what, const std::string &now,
         return same_text(what + " leads to what", now, file.path);
     if ((open_file.flags & O_PATH) != 0 || now.starts_with(target_of(file.kind)))
         return {};
-    return difference(fmt::format("{} is {}, and a {} in the image", what, now,
-                                  image::name_of(file.kind)));
+    return difference(
+        fmt::format("{} is {}, and a {} in the image", what, now, image::name_of(file.kind)));
 }
 
 // What one line of fdinfo says.
@@ -101,8 +101,8 @@ Result<void> compare_info(const Comparison &c, const std::string &what, std::str
     std::string_view text = field(info, "flags");
     const uint64_t flags = take_number(text, 8);
     if (((flags & O_CLOEXEC) != 0) != saved.close_on_exec)
-        return difference(fmt::format("{} is {} by exec", what,
-                                      saved.close_on_exec ? "not closed" : "closed"));
+        return difference(
+            fmt::format("{} is {} by exec", what, saved.close_on_exec ? "not closed" : "closed"));
     if (is_replaced(c, open_file, file))
         return {};
     constexpr uint64_t settled = O_ACCMODE | O_APPEND | O_NONBLOCK | O_DIRECT | O_PATH;
@@ -144,8 +144,7 @@ Result<void> compare_one(const Comparison &c, const image::Descriptor &saved)
     if (!target || !info)
         return !target ? target.error() : info.error();
     if (!is_replaced(c, open_file->second, file->second)) {
-        if (Result<void> same =
-                compare_target(what, *target, open_file->second, file->second);
+        if (Result<void> same = compare_target(what, *target, open_file->second, file->second);
             !same)
             return same;
     }

@@ -33,10 +33,10 @@ std::string name_of(const Comparison &c, const Region &region)
     const auto file = c.saved.files.find(region.file);
     const std::string_view name = file != c.saved.files.end() ? file->second.path : region.name;
     return fmt::format("{:x}-{:x} {}", region.start, region.end,
-                       !name.empty()                             ? name
-                       : region.kind == RegionKind::heap         ? "[heap]"
-                       : (region.kind == RegionKind::stack)      ? "[stack]"
-                                                                 : "(anonymous)");
+                       !name.empty()                        ? name
+                       : region.kind == RegionKind::heap    ? "[heap]"
+                       : (region.kind == RegionKind::stack) ? "[stack]"
+                                                            : "(anonymous)");
 }
 
 // Pages that must not be touched may be mappings of their own.
@@ -92,10 +92,9 @@ Result<void> compare_region(const Comparison &c, const Region &region,
             return same;
         at = part->end;
     }
-    return at >= region.end
-               ? Result<void>()
-               : difference(fmt::format("memory at {}: nothing is mapped at {:x}",
-                                        name_of(c, region), at));
+    return at >= region.end ? Result<void>()
+                            : difference(fmt::format("memory at {}: nothing is mapped at {:x}",
+                                                     name_of(c, region), at));
 }
 
 // What is mapped besides: the kernel's own pages, and in one piece the area that the restart itself
@@ -104,11 +103,10 @@ Result<void> compare_rest(const Comparison &c, const std::vector<Mapping> &now)
 {
     uint64_t area_end = 0;
     for (const Mapping &one : now) {
-        const bool known =
-            one.path.starts_with("[v") ||
-            std::ranges::any_of(c.saved.regions, [&](const Region &region) {
-                return region.start < one.end && region.end > one.start;
-            });
+        const bool known = one.path.starts_with("[v") ||
+                           std::ranges::any_of(c.saved.regions, [&](const Region &region) {
+                               return region.start < one.end && region.end > one.start;
+                           });
         if (known)
             continue;
         if (area_end != 0 && one.start != area_end)
@@ -161,11 +159,10 @@ Result<void> Contents::found(const Region &region, uint64_t address) const
     const uint64_t size = std::min(region.end - address, piece * page_size);
     const auto [mine, theirs] =
         std::mismatch(now_.begin(), now_.begin() + static_cast<ptrdiff_t>(size), saved_.begin());
-    return difference(fmt::format("memory at {}: the byte at {:x} is {:02x}, and {:02x} in the "
-                                  "image",
-                                  name_of(c_, region),
-                                  address + static_cast<uint64_t>(mine - now_.begin()), *mine,
-                                  *theirs));
+    return difference(fmt::format(
+        "memory at {}: the byte at {:x} is {:02x}, and {:02x} in the "
+        "image",
+        name_of(c_, region), address + static_cast<uint64_t>(mine - now_.begin()), *mine, *theirs));
 }
 
 Result<void> Contents::compare_pages(const Region &region, uint64_t first, uint64_t count,
@@ -207,8 +204,8 @@ Result<void> Contents::compare_untouched(const Region &region, uint64_t first, u
     for (uint64_t at = 0; at < count;) {
         const size_t want = std::min<uint64_t>(entries.size(), count - at) * sizeof(uint64_t);
         const uint64_t page = region.start / page_size + first + at;
-        const ssize_t n = pread(pages_.get(), entries.data(), want,
-                                static_cast<off_t>(page * sizeof(uint64_t)));
+        const ssize_t n =
+            pread(pages_.get(), entries.data(), want, static_cast<off_t>(page * sizeof(uint64_t)));
         if (n <= 0)
             return Error::from_errno("reading a page map", n < 0 ? errno : EIO);
         for (size_t i = 0; i < static_cast<size_t>(n) / sizeof(uint64_t); i++) {

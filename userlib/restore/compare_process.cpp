@@ -22,11 +22,11 @@ uint64_t bit(uint32_t signal)
 }
 
 Result<void> all_same(const std::string &what, std::string_view now,
-                       std::initializer_list<uint64_t> saved)
+                      std::initializer_list<uint64_t> saved)
 {
     for (const uint64_t one : saved) {
-        if (Result<void> same =
-                same_number(what, static_cast<int64_t>(take_number(now)), static_cast<int64_t>(one));
+        if (Result<void> same = same_number(what, static_cast<int64_t>(take_number(now)),
+                                            static_cast<int64_t>(one));
             !same)
             return same;
     }
@@ -39,10 +39,10 @@ Result<void> compare_ids(const Comparison &c, std::string_view status)
     Result<void> same = same_number("its id", c.pid, saved.pid);
     if (same)
         same = all_same("a user id", field(status, "Uid"),
-                         {saved.uid, saved.euid, saved.suid, saved.fsuid});
+                        {saved.uid, saved.euid, saved.suid, saved.fsuid});
     if (same)
         same = all_same("a group id", field(status, "Gid"),
-                         {saved.gid, saved.egid, saved.sgid, saved.fsgid});
+                        {saved.gid, saved.egid, saved.sgid, saved.fsgid});
     // Where the leader is not one of the tree, they are whoever restarts it.
     if (same && c.kin.session != nobody)
         same = same_number("its session", getsid(c.pid), saved.sid);
@@ -82,7 +82,8 @@ Result<void> compare_actions(const Comparison &c, std::string_view status)
         (action.handler == ignored ? ignores : caught) |=
             action.handler != 0 ? bit(action.signal) : 0;
     std::string_view text = field(status, "SigCgt");
-    Result<void> same = same_hex("the set of signals with a handler", take_number(text, 16), caught);
+    Result<void> same =
+        same_hex("the set of signals with a handler", take_number(text, 16), caught);
     text = field(status, "SigIgn");
     return same ? same_hex("the set of ignored signals", take_number(text, 16), ignores) : same;
 }
@@ -92,9 +93,9 @@ uint64_t may_come(const Saved &saved)
 {
     uint64_t set = bit(SIGCHLD) | bit(SIGXCPU);
     for (const image::Timer &timer : saved.timers) {
-        set |= timer.kind == image::TimerKind::itimer_real      ? bit(SIGALRM)
-               : timer.kind == image::TimerKind::itimer_virtual ? bit(SIGVTALRM)
-               : timer.kind == image::TimerKind::itimer_prof    ? bit(SIGPROF)
+        set |= timer.kind == image::TimerKind::itimer_real                  ? bit(SIGALRM)
+               : timer.kind == image::TimerKind::itimer_virtual             ? bit(SIGVTALRM)
+               : timer.kind == image::TimerKind::itimer_prof                ? bit(SIGPROF)
                : timer.kind == image::TimerKind::posix && timer.signal != 0 ? bit(timer.signal)
                                                                             : 0;
     }
@@ -126,7 +127,8 @@ Result<void> compare_limits(const Comparison &c)
 {
     for (const image::Rlimit &saved : c.saved.limits) {
         rlimit now, ours;
-        if (prlimit(c.pid, static_cast<__rlimit_resource>(saved.resource), nullptr, &now) != 0 ||
+        if (saved.resource == RLIMIT_CORE ||
+            prlimit(c.pid, static_cast<__rlimit_resource>(saved.resource), nullptr, &now) != 0 ||
             getrlimit(static_cast<__rlimit_resource>(saved.resource), &ours) != 0)
             continue;
         const std::string what = fmt::format("resource limit {}", saved.resource);
@@ -196,7 +198,7 @@ Result<void> compare_process(const Comparison &c)
     if (same) {
         std::string_view umask = field(*status, "Umask");
         same = same_text("the umask", fmt::format("{:o}", take_number(umask, 8)),
-                     fmt::format("{:o}", c.saved.process.umask));
+                         fmt::format("{:o}", c.saved.process.umask));
     }
     if (same)
         same = compare_actions(c, *status);

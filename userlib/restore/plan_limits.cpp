@@ -46,6 +46,8 @@ void plan_limits(Planning &p)
 {
     for (const image::Rlimit &saved : p.saved.limits) {
         rlimit now;
+        if (p.options.rehearse && saved.resource == RLIMIT_CORE)
+            continue; // no core of it is wanted
         if (!look_at(saved.resource, now))
             continue; // a limit this kernel does not know
         rlimit wanted = {saved.soft, saved.hard};

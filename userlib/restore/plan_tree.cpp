@@ -35,8 +35,8 @@ void relocate(Saved &saved, const FileOptions &options)
         change(watch.path);
 }
 
-// The files that UNIX sockets have for names are the program's, which may still use them. A rehearsal
-// has abstract names instead, in the network namespace that is its own.
+// The files that UNIX sockets have for names are the program's, which may still use them. A
+// rehearsal has abstract names instead, in the network namespace that is its own.
 void keep_names_apart(Saved &saved)
 {
     std::set<std::vector<uint8_t>> taken;

@@ -37,7 +37,7 @@ struct RestartOptions {
     // Brought back to be looked at (compare.hpp), beside a program that may still run: nothing
     // outside is changed, and it never runs. Needs namespaces of its own.
     bool rehearse = false;
-    int device = -1;     // /dev/cryo: the kernel module makes the memory; −1: without it
+    int device = -1; // /dev/cryo: the kernel module makes the memory; −1: without it
     // For a program that asked through libcr: the process becomes the child of our parent. When the
     // restart fails and leaves one that only our parent can wait for, it is told in *lost.
     bool for_requester = false;
@@ -98,7 +98,7 @@ struct RestartPlan {
         int fd = -1; // of the image, in the process
         uint64_t mappings = 0, pages = 0;
     } lazy;
-    std::set<uint32_t> redirected;  // open files that something else stands for by request
+    std::set<uint32_t> redirected; // open files that something else stands for by request
     std::vector<Fd> inherited; // open files, at their numbers; to be closed once there is a process
 };
 
@@ -108,8 +108,8 @@ struct TreePlan {
     struct Process {
         std::unique_ptr<image::Image> image;
         std::unique_ptr<RestartPlan> plan;
-        Newborn kin;          // its relations
-        bool stopped = false; // it was, by a signal
+        Newborn kin;                  // its relations
+        bool stopped = false;         // it was, by a signal
         std::unique_ptr<Saved> saved; // of a rehearsal
     };
     std::vector<Process> processes;

@@ -39,6 +39,8 @@ def parse_arguments():
                         help="said with 'check': newids if ids may differ")
     parser.add_argument("--restart-option", action="append", default=[], metavar="OPTION",
                         help="given to the tool's restart")
+    parser.add_argument("--checkpoint-option", action="append", default=[], metavar="OPTION",
+                        help="given to the tool's checkpoint")
     parser.add_argument("--plain-user", action="store_true",
                         help="run by root: programs and tool as a user without privileges")
     parser.add_argument("--refusals", metavar="FILE",
@@ -98,7 +100,8 @@ def main():
         for program in programs:
             program["refused"] = refusals.get(program["name"], program["refused"])
 
-    tool = tools.make(options.tool, options.bin, options.restart_option)
+    tool = tools.make(options.tool, options.bin, options.restart_option,
+                      options.checkpoint_option)
     modes = options.mode or (["plain"] if options.tool == "plain" else ["restart"])
     if foreign := [mode for mode in modes if mode not in tool.modes]:
         sys.exit(f"run_program: the tool {options.tool} does not do {', '.join(foreign)}")

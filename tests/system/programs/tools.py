@@ -46,11 +46,11 @@ class Cryo(Tool):
     modes = ("restart", "continue", "rollback", "generations")
     patience = 120
 
-    def __init__(self, directory, backend, restart_options=()):
+    def __init__(self, directory, backend, restart_options=(), checkpoint_options=()):
         self.directory = directory
         # "kmod+user": saved by one, brought back by the other.
         saver, _, restorer = backend.partition("+")
-        self.saver = ["--backend", saver] if saver else []
+        self.saver = [*(["--backend", saver] if saver else []), *checkpoint_options]
         self.restorer = [*(["--backend", restorer or saver] if saver else []), *restart_options]
 
     def _command(self, name):
@@ -85,11 +85,11 @@ class Cryo(Tool):
         return pid
 
 
-def make(name, directory, restart_options=()):
+def make(name, directory, restart_options=(), checkpoint_options=()):
     """The tool called NAME: plain, cryo, cryo-BACKEND, or cryo-BACKEND+BACKEND."""
     if name == "plain":
         return Plain()
     if name == "cryo" or name.startswith("cryo-"):
-        return Cryo(directory, name.partition("-")[2], restart_options)
+        return Cryo(directory, name.partition("-")[2], restart_options, checkpoint_options)
     raise SystemExit(f"run_program: no tool is called {name}; there are plain, cryo, cryo-kmod, "
                      "cryo-user, cryo-criu and cryo-self")

@@ -84,7 +84,7 @@ TEST(Publication, OfADirectory)
                 ASSERT_TRUE(save_tree(dir / "tree"));
             }
             const ino_t before = was_there ? number_of(dir / "tree") : 0;
-            Publication publication([] { return Result<void>(); });
+            Publication publication([](const std::string &) { return Result<void>(); });
             const FileOptions options{.existing = existing,
                                       .backup = {.name = dir / "old"},
                                       .sync = false,
@@ -110,7 +110,7 @@ TEST(Publication, OfADirectory)
 TEST(Publication, AnotherDirectoryIsNotTakenBack)
 {
     Scratch dir;
-    Publication publication([] { return Result<void>(); });
+    Publication publication([](const std::string &) { return Result<void>(); });
     ASSERT_TRUE(save_tree(
         dir / "tree", {.existing = Existing::replace, .sync = false, .publication = &publication}));
     fs::rename(dir / "tree", dir / "elsewhere");

@@ -266,8 +266,10 @@ TEST(StreamSink, Socket)
 struct Published {
     Scratch dir;
     bool may_be = true;
-    Publication publication{
-        [this] { return may_be ? Result<void>() : Result<void>(Error(ETIME, "too late")); }};
+    Publication publication{[this](const std::string &place) {
+        EXPECT_TRUE(std::filesystem::exists(place));
+        return may_be ? Result<void>() : Result<void>(Error(ETIME, "too late"));
+    }};
 
     bool commit(Existing existing)
     {

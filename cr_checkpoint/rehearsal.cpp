@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rehearsal.hpp"
+
+#include "base/fd.hpp"
+#include "cli/place.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+using cryo::Error;
+using cryo::Fd;
+using cryo::Result;
+
+constexpr int heartbeat_fd = 3;
+
+struct Pipe {
+    Fd read, write;
+};
+
+Result<Pipe> make_pipe()
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return Error::from_errno("pipe", errno);
+    return Pipe{Fd(ends[0]), Fd(ends[1])};
+}
+
+// cr_restart, for as long as it is wanted: it ends with us, and its namespaces with it.
+class Child
+{
+  public:
+    static Result<Child> start(const std::string &place, int output, int heartbeat);
+    Child(Child &&other) noexcept : pid_(std::exchange(other.pid_, 0)) {}
+    ~Child()
+    {
+        if (pid_ > 0)
+            kill(pid_, SIGKILL);
+        await_end();
+    }
+
+    int await_end()
+    {
+        int status = 0;
+        while (pid_ > 0 && waitpid(pid_, &status, 0) < 0 && errno == EINTR)
+            ;
+        pid_ = 0;
+        return status;
+    }
+
+  private:
+    explicit Child(pid_t pid) : pid_(pid) {}
+
+    pid_t pid_;
+};
+
+// Out of the way of the numbers that it is to have.
+[[noreturn]] void execute(pid_t parent, std::vector<char *> &arguments, int output, int heartbeat)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(127);
+    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    const int from[] = {null, output, null, heartbeat};
+    int high[std::size(from)];
+    for (size_t i = 0; i < std::size(from); i++)
+        high[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 10);
+    for (size_t i = 0; i < std::size(from); i++)
+        dup2(high[i], static_cast<int>(i));
+    static_assert(std::size(from) == heartbeat_fd + 1);
+    for (const int usual : {SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE})
+        signal(usual, SIG_DFL);
+    execv(arguments.front(), arguments.data());
+    _exit(127);
+}
+
+Result<Child> Child::start(const std::string &place, int output, int heartbeat)
+{
+    std::vector<std::string> words = {
+        cryo::cli::command("cr_restart"), "--rehearse", "--json", "--heartbeat",
+        std::to_string(heartbeat_fd),     "--",         place};
+    std::vector<char *> arguments;
+    for (std::string &word : words)
+        arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    const pid_t parent = getpid();
+    const pid_t pid = fork();
+    if (pid < 0)
+        return Error::from_errno("fork", errno);
+    if (pid == 0)
+        execute(parent, arguments, output, heartbeat);
+    return Child(pid);
+}
+
+// What it prints until its end; or an error when it does nothing for too long.
+Result<std::string> listen(const Fd &output, Fd &heartbeat, unsigned patience_s,
+                           const std::function<void()> &alive)
+{
+    std::string text;
+    for (;;) {
+        pollfd ready[] = {{output.get(), POLLIN, 0}, {heartbeat.get(), POLLIN, 0}};
+        const int found = poll(ready, 2, static_cast<int>(patience_s) * 1000);
+        if (found == 0)
+            return Error(ETIMEDOUT,
+                         fmt::format("the rehearsal has not got on for {} s", patience_s));
+        if (found < 0 && errno != EINTR)
+            return Error::from_errno("poll", errno);
+        if (found < 0)
+            continue;
+        alive();
+        char buffer[4096];
+        if (ready[1].revents != 0 && read(heartbeat.get(), buffer, sizeof(buffer)) <= 0)
+            heartbeat.reset(); // poll(2) passes over it now
+        if (ready[0].revents == 0)
+            continue;
+        const ssize_t n = read(output.get(), buffer, sizeof(buffer));
+        if (n <= 0)
+            return text;
+        text.append(buffer, static_cast<size_t>(n));
+    }
+}
+
+// The image had another name at that moment.
+std::string with_name(std::string text, const std::string &place, const std::string &name)
+{
+    for (size_t at = 0; (at = text.find(place, at)) != std::string::npos; at += name.size())
+        text.replace(at, place.size(), name);
+    return text;
+}
+
+} // namespace
+
+Result<void> rehearse(const std::string &place, const std::string &name, unsigned patience_s,
+                      const std::function<void()> &alive)
+{
+    Result<Pipe> output = make_pipe();
+    Result<Pipe> heartbeat = make_pipe();
+    if (!output || !heartbeat)
+        return !output ? output.error() : heartbeat.error();
+    Result<Child> child = Child::start(place, output->write.get(), heartbeat->write.get());
+    if (!child)
+        return child.error();
+    output->write.reset();
+    heartbeat->write.reset();
+    Result<std::string> said = listen(output->read, heartbeat->read, patience_s, alive);
+    if (!said)
+        return said.error();
+    const int status = child->await_end();
+    if (status == 0)
+        return {};
+    const auto json = nlohmann::json::parse(*said, nullptr, false);
+    if (json.is_object() && json.contains("error"))
+        return Error(json["error"].value("code", EIO),
+                     with_name(json["error"].value("text", ""), place, name));
+    return Error(ECHILD,
+                 fmt::format("the rehearsal failed: cr_restart ended with status {:#x}", status));
+}
