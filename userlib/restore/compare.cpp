@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "restore/compare.hpp"
 
+#include "base/contents.hpp"
+
 #include <cerrno>
 #include <fmt/format.h>
 
@@ -26,6 +28,21 @@ Result<void> same_hex(const std::string &what, uint64_t now, uint64_t saved)
 Result<void> same_number(const std::string &what, int64_t now, int64_t saved)
 {
     return same_text(what, std::to_string(now), std::to_string(saved));
+}
+
+Result<void> check_room(uint64_t bytes)
+{
+    const Result<std::string> info = contents("/proc/meminfo");
+    std::string_view text = info ? capture::field(*info, "MemAvailable") : std::string_view();
+    if (text.empty())
+        return {};
+    const uint64_t available = capture::take_number(text) * 1024;
+    if (bytes <= available)
+        return {};
+    return Error(ENOMEM,
+                 fmt::format("a rehearsal needs {} MiB of memory besides the program's own, "
+                             "and {} MiB are available; do without --rehearse",
+                             bytes >> 20, available >> 20));
 }
 
 Result<void> compare(const Comparison &c)

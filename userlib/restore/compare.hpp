@@ -34,6 +34,9 @@ struct Comparison {
 
 Result<void> compare(const Comparison &c);
 
+// Where memory is short already, a rehearsal of so many bytes is not begun.
+Result<void> check_room(uint64_t bytes);
+
 // compare_memory.cpp: the mappings, and what is in them as far as the image has it.
 Result<void> compare_memory(const Comparison &c);
 // compare_process.cpp: ids, names, privileges, limits, signals, timers.

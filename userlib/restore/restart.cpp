@@ -235,7 +235,7 @@ Result<void> Restart::prepare(const std::string &library)
         }
         nursery_.add(kin);
     }
-    return {};
+    return tree_.rehearse ? check_room(to_send_) : Result<void>();
 }
 
 Result<void> Restart::send_pages(Link &link)
