@@ -89,6 +89,7 @@ Result<Child> Child::start(const std::string &place, int output, int heartbeat)
         cryo::cli::command("cr_restart"), "--rehearse", "--json", "--heartbeat",
         std::to_string(heartbeat_fd),     "--",         place};
     std::vector<char *> arguments;
+    arguments.reserve(words.size() + 1);
     for (std::string &word : words)
         arguments.push_back(word.data());
     arguments.push_back(nullptr);
