@@ -157,8 +157,8 @@ static void *accept_late(void *sockets)
     const struct timespec late = {0, 300000000};
     const int listener = ((int *)sockets)[0], caller = ((int *)sockets)[1];
     nanosleep(&late, NULL);
-    /* The caller ends first, so the listener's address is free at the restart. A close(2) would not do:
-     * cr_checkpoint may have a descriptor of the same socket at the moment. */
+    /* The caller ends first, so the listener's address is free at the restart. A close(2) would not
+     * do: cr_checkpoint may have a descriptor of the same socket at the moment. */
     CHECK(shutdown(caller, SHUT_RDWR) == 0);
     close(caller);
     close(accept(listener, NULL, NULL));

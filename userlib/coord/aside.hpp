@@ -5,8 +5,8 @@
 //     aside.emplace(loop, [writer] { return writer->commit(images); },
 //                   [this](Result<void> done) { ... });        // in the loop
 //
-// The destructor waits for the end of the work, and then nothing is told. Where no thread can be had
-// the loop waits for the work.
+// The destructor waits for the end of the work, and then nothing is told. Where no thread can be
+// had the loop waits for the work.
 #pragma once
 
 #include "base/fd.hpp"

@@ -77,9 +77,9 @@ class Coordinator
         Clock::time_point begun = Clock::now();
         Clock::time_point looked = begun; // when daemons were asked for a word last
         std::unique_ptr<Aside> commit;    // under way
-        uint64_t patience = 0; // timer
-        bool agreed = false;   // the tree is done with it
-        bool asked = false;    // the tree was asked for it
+        uint64_t patience = 0;            // timer
+        bool agreed = false;              // the tree is done with it
+        bool asked = false;               // the tree was asked for it
         bool by_program = false;
     };
 

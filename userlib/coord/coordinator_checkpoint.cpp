@@ -23,7 +23,6 @@ using nlohmann::json;
 namespace {
 
 constexpr int64_t inquire_ms = 2000;
-constexpr int image_patience = 12; // silences: a disk may be slow to say that it has everything
 constexpr int64_t most_early_s = 60;
 
 std::vector<std::string> command_line(pid_t pid)
@@ -221,88 +220,6 @@ Result<void> Coordinator::begin_checkpoint(const json &request)
     return {};
 }
 
-// Of all that a checkpoint waits for, daemons of nodes are what it must not wait for without an
-// end: programs stand still meanwhile. They are asked for a word again and again.
-void Coordinator::watch_members()
-{
-    const auto limit = longest_silence();
-    now_->looked = Clock::now();
-    tell_all(Message(Type::look));
-    if (!now_)
-        return;
-    loop_.after(limit.count() / looks_in_silence, [this, number = now_->number] {
-        if (now_ && now_->number == number && now_->stage != Stage::held && look_at_members())
-            watch_members();
-    });
-}
-
-// False: the checkpoint is over.
-bool Coordinator::look_at_members()
-{
-    if (now_->stage == Stage::cancelling) {
-        for (const uint32_t member : silent_members())
-            now_->awaited.erase(member);
-        if (now_->awaited.empty())
-            end_checkpoint();
-        return now_.has_value();
-    }
-    // Once all ranks have gone on it does no harm that this daemon has not asked for a while.
-    const bool asked = Clock::now() - now_->looked < longest_silence();
-    if (const auto why = was_silent(); why && (asked || !now_->agreed))
-        give_up(*why, ETIMEDOUT);
-    return now_.has_value();
-}
-
-std::vector<uint32_t> Coordinator::silent_members() const
-{
-    std::vector<uint32_t> silent;
-    for (const auto &[number, one] : members_) {
-        if (Clock::now() - std::max(one.heard, now_->begun) >= longest_silence())
-            silent.push_back(number);
-    }
-    return silent;
-}
-
-// That a daemon, perhaps this one, was stopped or had something else to do. Its ranks may have gone on.
-std::optional<std::string> Coordinator::was_silent() const
-{
-    const auto silence =
-        std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - now_->looked);
-    if (silence >= longest_silence())
-        return fmt::format("node {}: its daemon, the job's first, stood still for {}",
-                           members_.at(0).name, in_seconds(silence));
-    const std::vector<uint32_t> silent = silent_members();
-    if (silent.empty())
-        return std::nullopt;
-    std::string names;
-    for (const uint32_t number : silent)
-        names += fmt::format("{}{}", names.empty() ? "" : ", ", members_.at(number).name);
-    return fmt::format("node {}: its daemon has said nothing for {}; look at that node, or give it "
-                       "longer (CRYO_DEADLINE)",
-                       names, in_seconds(longest_silence()));
-}
-
-// Images that do not grow any more, though they are not finished.
-void Coordinator::look_at_progress(const Message &message)
-{
-    if (!now_ || now_->stage != Stage::running)
-        return;
-    const auto limit = image_patience * longest_silence();
-    for (const json &one : message.fields.at("images")) {
-        const uint32_t rank = one.at("rank");
-        const uint64_t bytes = one.at("bytes");
-        const auto at = now_->progress.try_emplace(rank, Progress{bytes, Clock::now()}).first;
-        if (at->second.bytes != bytes)
-            at->second = {bytes, Clock::now()};
-        if (Clock::now() - at->second.since > limit) {
-            give_up(fmt::format("rank {}: its image has not grown for {}; is its disk there?", rank,
-                                in_seconds(limit)),
-                    ETIMEDOUT);
-            return;
-        }
-    }
-}
-
 void Coordinator::prepared(uint32_t member, const Message &message)
 {
     if (now_->stage != Stage::preparing)
@@ -414,79 +331,6 @@ void Coordinator::look_at_images()
         give_up(*why, ETIMEDOUT);
     else
         commit();
-}
-
-// Ranks may stand still meanwhile, and must be told that somebody is there.
-void Coordinator::commit()
-{
-    now_->stage = Stage::finishing;
-    say("finished locally");
-    std::vector<SnapshotImage> images;
-    for (const auto &[rank, image] : now_->images)
-        images.push_back(image);
-    now_->commit = std::make_unique<Aside>(
-        loop_, [this, images] { return write_commit(images); },
-        [this](const Result<void> &done) { committed(done); });
-}
-
-// In a thread of its own, which has all of the writer.
-Result<void> Coordinator::write_commit(const std::vector<SnapshotImage> &images)
-{
-    Result<void> done = now_->writer->commit(images);
-    const unsigned keep = now_->request.value("keep", 0U);
-    if (!done || keep == 0)
-        return done;
-    if (Result<void> kept = now_->writer->keep(keep); !kept)
-        now_->notices.push_back(
-            fmt::format("older snapshots could not be removed: {}", kept.error().text()));
-    return done;
-}
-
-void Coordinator::committed(const Result<void> &done)
-{
-    now_->commit.reset();
-    if (!done) {
-        give_up(done.error().text(), done.error().code());
-        return;
-    }
-    const std::string wanted = now_->request.value("after", "none");
-    // Ranks that have gone on meanwhile are beyond what is saved. They are not ended.
-    const std::optional<std::string> silent =
-        wanted != "none" ? was_silent() : std::optional<std::string>();
-    const std::string after = silent ? "none" : wanted;
-    tell_all(Message(Type::finish, {{"after", after}}));
-    say(after == "stop" ? "stopped" : "established");
-    if (silent)
-        to_watchers(end_of(Error(ETIMEDOUT, fmt::format("{} is there, but the job goes on: {}",
-                                                        now_->writer->path(), *silent))));
-    else
-        to_watchers(end_of_snapshot());
-    watchers_.clear();
-    if (after == "term")
-        kill(job_.launcher, SIGTERM);
-    if (wanted == "none" || ending_) {
-        end_checkpoint();
-    } else { // until the tree is done with it
-        now_->writer.reset();
-        now_->stage = Stage::held;
-    }
-}
-
-Message Coordinator::end_of_snapshot() const
-{
-    uint64_t bytes = 0;
-    for (const auto &[rank, image] : now_->images)
-        bytes += image.bytes;
-    const std::chrono::duration<double> took = Clock::now() - now_->begun;
-    return Message(Type::end, {{"ok", true},
-                               {"reference", std::filesystem::path(now_->writer->path()).filename()},
-                               {"path", now_->writer->path()},
-                               {"seq", now_->writer->seq()},
-                               {"ranks", expected_ranks_},
-                               {"bytes", bytes},
-                               {"seconds", took.count()},
-                               {"longest_stop_ns", now_->longest_stop},
-                               {"notices", now_->notices}});
 }
 
 void Coordinator::give_up(std::string error, int code)

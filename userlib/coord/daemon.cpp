@@ -144,8 +144,7 @@ void Daemon::greet_rank(const std::shared_ptr<Channel> &channel, std::string_vie
     channel->on_end = [this, number] { rank_ended(number); };
     const Welcome welcome = {
         .patience_ms = static_cast<uint32_t>((patience_of_ranks * longest_silence()).count())};
-    channel->send(FrameKind::welcome,
-                  {reinterpret_cast<const char *>(&welcome), sizeof(welcome)});
+    channel->send(FrameKind::welcome, {reinterpret_cast<const char *>(&welcome), sizeof(welcome)});
     report_(Message(Type::rank, {{"rank", number},
                                  {"ranks", hello.ranks},
                                  {"pid", rank.pid},
@@ -166,8 +165,8 @@ void Daemon::rank_frame(Rank &rank, FrameKind kind, std::string_view body)
     }
 }
 
-// It heard nothing of us for too long. If that is of the checkpoint which is under way, it was not at
-// the cut that all the others are at.
+// It heard nothing of us for too long. If that is of the checkpoint which is under way, it was not
+// at the cut that all the others are at.
 void Daemon::rank_left(Rank &rank, std::string_view epoch)
 {
     uint32_t left = 0;

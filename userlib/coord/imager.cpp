@@ -139,9 +139,9 @@ Result<void> Imager::start(pid_t pid, const std::string &file, const ImageOption
 bool Imager::is_stopped_for(std::chrono::milliseconds time)
 {
     siginfo_t info = {};
-    const bool stopped = waitid(P_PID, static_cast<id_t>(child_), &info,
-                                WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
-                         info.si_pid == child_;
+    const bool stopped =
+        waitid(P_PID, static_cast<id_t>(child_), &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+        info.si_pid == child_;
     if (!stopped) {
         stopped_.reset();
         return false;

@@ -15,8 +15,8 @@
 //     }
 //     void deliver(void *engine, Bytes message) { rank.handle(message); }
 //
-// When the daemon is gone, a checkpoint that is under way ends: an "abandon" of it is delivered. So it
-// is when the daemon has said nothing for longer than it said it would, for it may be stopped.
+// When the daemon is gone, a checkpoint that is under way ends: an "abandon" of it is delivered. So
+// it is when the daemon has said nothing for longer than it said it would, for it may be stopped.
 //
 //     rank.saved(link.take_image() == TookImage::saved) // in phase drained; in the restored copy
 //                                                       // it returns `restarted`, unconnected:

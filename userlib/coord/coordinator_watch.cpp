@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a checkpoint must not wait for without an end, as ranks stand still meanwhile: daemons that
+// say nothing, this one among them, and images that do not grow.
+#include "coord/coordinator.hpp"
+#include "coord/patience.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fmt/format.h>
+
+namespace cryo::coord {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr int image_patience = 12; // silences: a disk may be slow to say that it has everything
+
+} // namespace
+
+// Of all that a checkpoint waits for, daemons of nodes are what it must not wait for without an
+// end: programs stand still meanwhile. They are asked for a word again and again.
+void Coordinator::watch_members()
+{
+    const auto limit = longest_silence();
+    now_->looked = Clock::now();
+    tell_all(Message(Type::look));
+    if (!now_)
+        return;
+    loop_.after(limit.count() / looks_in_silence, [this, number = now_->number] {
+        if (now_ && now_->number == number && now_->stage != Stage::held && look_at_members())
+            watch_members();
+    });
+}
+
+// False: the checkpoint is over.
+bool Coordinator::look_at_members()
+{
+    if (now_->stage == Stage::cancelling) {
+        for (const uint32_t member : silent_members())
+            now_->awaited.erase(member);
+        if (now_->awaited.empty())
+            end_checkpoint();
+        return now_.has_value();
+    }
+    // Once all ranks have gone on it does no harm that this daemon has not asked for a while.
+    const bool asked = Clock::now() - now_->looked < longest_silence();
+    if (const auto why = was_silent(); why && (asked || !now_->agreed))
+        give_up(*why, ETIMEDOUT);
+    return now_.has_value();
+}
+
+std::vector<uint32_t> Coordinator::silent_members() const
+{
+    std::vector<uint32_t> silent;
+    for (const auto &[number, one] : members_) {
+        if (Clock::now() - std::max(one.heard, now_->begun) >= longest_silence())
+            silent.push_back(number);
+    }
+    return silent;
+}
+
+// That a daemon, perhaps this one, was stopped or had something else to do. Its ranks may have gone
+// on.
+std::optional<std::string> Coordinator::was_silent() const
+{
+    const auto silence =
+        std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - now_->looked);
+    if (silence >= longest_silence())
+        return fmt::format("node {}: its daemon, the job's first, stood still for {}",
+                           members_.at(0).name, in_seconds(silence));
+    const std::vector<uint32_t> silent = silent_members();
+    if (silent.empty())
+        return std::nullopt;
+    std::string names;
+    for (const uint32_t number : silent)
+        names += fmt::format("{}{}", names.empty() ? "" : ", ", members_.at(number).name);
+    return fmt::format("node {}: its daemon has said nothing for {}; look at that node, or give it "
+                       "longer (CRYO_DEADLINE)",
+                       names, in_seconds(longest_silence()));
+}
+
+// Images that do not grow any more, though they are not finished.
+void Coordinator::look_at_progress(const Message &message)
+{
+    if (!now_ || now_->stage != Stage::running)
+        return;
+    const auto limit = image_patience * longest_silence();
+    for (const json &one : message.fields.at("images")) {
+        const uint32_t rank = one.at("rank");
+        const uint64_t bytes = one.at("bytes");
+        const auto at = now_->progress.try_emplace(rank, Progress{bytes, Clock::now()}).first;
+        if (at->second.bytes != bytes)
+            at->second = {bytes, Clock::now()};
+        if (Clock::now() - at->second.since > limit) {
+            give_up(fmt::format("rank {}: its image has not grown for {}; is its disk there?", rank,
+                                in_seconds(limit)),
+                    ETIMEDOUT);
+            return;
+        }
+    }
+}
+
+} // namespace cryo::coord
