@@ -47,9 +47,21 @@ std::string name_of_node()
     return cryo::coord::node_name(environ, name, sizeof(name)) ? name : "node";
 }
 
+// What stands for a terminal later: it is had while there is somebody to be told that it cannot be.
+Result<Fd> open_null()
+{
+    for (;;) {
+        Fd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+        if (null)
+            return Result<Fd>(std::move(null));
+        if (errno != EINTR)
+            return Error::from_errno("/dev/null", errno);
+    }
+}
+
 // Who started us goes on when the sockets listen. Nothing of its is kept: no terminal, no pipe
 // whose reader waits for its end.
-void to_background()
+void to_background(const Fd &null)
 {
     if (fork() != 0)
         _exit(0);
@@ -58,7 +70,6 @@ void to_background()
     setpgid(0, 0);
     for (int signal : {SIGHUP, SIGINT, SIGPIPE, SIGTSTP, SIGTTIN, SIGTTOU})
         ::signal(signal, SIG_IGN);
-    const Fd null(open("/dev/null", O_RDWR | O_CLOEXEC));
     const char *log = cryo::sys::own_variable("CRYO_DAEMON_LOG");
     const Fd to(log != nullptr ? open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1);
     dup2(null.get(), STDIN_FILENO);
@@ -70,6 +81,9 @@ void to_background()
 
 Result<void> root(pid_t launcher)
 {
+    const Result<Fd> null = open_null();
+    if (!null)
+        return null.error();
     Job job;
     job.launcher = launcher;
     job.id = fmt::format("{}-{}", launcher, cryo::coord::random_hex(4));
@@ -100,7 +114,7 @@ Result<void> root(pid_t launcher)
     if (is_other)
         fmt::print("CRYO_RUNTIME_DIR={}\n", *runtime);
     fflush(stdout);
-    to_background();
+    to_background(*null);
     loop.run();
     std::filesystem::remove_all(job.directory, ignored);
     if (is_other)
@@ -183,6 +197,9 @@ bool failed_lately(int lock)
 
 Result<void> node()
 {
+    const Result<Fd> null = open_null();
+    if (!null)
+        return null.error();
     Result<Job> job = cryo::coord::job_from(cryo::coord::own_variables());
     if (!job)
         return job.error();
@@ -216,7 +233,7 @@ Result<void> node()
         return listening;
     if (Result<void> listening = daemon.listen_to_ranks(); !listening)
         return listening;
-    to_background();
+    to_background(*null);
     lock.reset();
     // Ranks that lose us take a checkpoint that is under way for abandoned.
     up->on_end = [&loop] { loop.stop(); };

@@ -185,7 +185,8 @@ class Daemon(Scene):
 
     def save(self, job):
         ranks = self.ranks()
-        done = subprocess.run(self.checkpoint_words(job), cwd=self.directory, env=self.environment,
+        # Ranks that could not reach their daemon run on without it, and are waited for in vain.
+        done = subprocess.run(self.checkpoint_words(job, "--time", "5"), cwd=self.directory, env=self.environment,
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
                               timeout=scene.PATIENCE)
         if len(ranks) != RANKS or self.ranks() != ranks:

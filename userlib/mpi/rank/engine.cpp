@@ -324,15 +324,6 @@ void hear_of_it()
         engine->signalled();
 }
 
-// A call that this interrupts outside MPI goes on as if nothing had been.
-void on_nudge(int /*signal*/, siginfo_t * /*info*/, void *frame)
-{
-    hear_of_it();
-    const agent::Interface *const *agent = &agent::cryo_agent_interface;
-    if (agent != nullptr && (*agent)->size > offsetof(agent::Interface, resume_call))
-        (*agent)->resume_call(frame);
-}
-
 // RULE: called with either world's thread-local storage.
 void on_arrival()
 {
@@ -341,6 +332,17 @@ void on_arrival()
         capsule::call_home(&hear_of_it);
     else
         hear_of_it();
+}
+
+// In the thread that has initialized MPI, perhaps inside the capsule: with the capsule's storage it
+// would not know itself, and nudge itself for ever. A call that this interrupts outside MPI goes on
+// as if nothing had been.
+void on_nudge(int /*signal*/, siginfo_t * /*info*/, void *frame)
+{
+    on_arrival();
+    const agent::Interface *const *agent = &agent::cryo_agent_interface;
+    if (agent != nullptr && (*agent)->size > offsetof(agent::Interface, resume_call))
+        (*agent)->resume_call(frame);
 }
 
 } // namespace
