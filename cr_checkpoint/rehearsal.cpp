@@ -2,6 +2,7 @@
 #include "rehearsal.hpp"
 
 #include "base/fd.hpp"
+#include "base/pipe.hpp"
 #include "cli/place.hpp"
 
 #include <cerrno>
@@ -22,18 +23,6 @@ using cryo::Fd;
 using cryo::Result;
 
 constexpr int heartbeat_fd = 3;
-
-struct Pipe {
-    Fd read, write;
-};
-
-Result<Pipe> make_pipe()
-{
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return Error::from_errno("pipe", errno);
-    return Pipe{Fd(ends[0]), Fd(ends[1])};
-}
 
 // cr_restart, for as long as it is wanted: it ends with us, and its namespaces with it.
 class Child
@@ -143,8 +132,8 @@ std::string with_name(std::string text, const std::string &place, const std::str
 Result<void> rehearse(const std::string &place, const std::string &name, unsigned patience_s,
                       const std::function<void()> &alive)
 {
-    Result<Pipe> output = make_pipe();
-    Result<Pipe> heartbeat = make_pipe();
+    Result<cryo::PipeEnds> output = cryo::make_pipe();
+    Result<cryo::PipeEnds> heartbeat = cryo::make_pipe();
     if (!output || !heartbeat)
         return !output ? output.error() : heartbeat.error();
     Result<Child> child = Child::start(place, output->write.get(), heartbeat->write.get());

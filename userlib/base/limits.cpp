@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/limits.hpp"
 
-#include <fstream>
+#include "base/contents.hpp"
+
+#include <cstdlib>
 #include <sys/resource.h>
 
 namespace cryo {
@@ -11,9 +13,8 @@ namespace {
 // What the kernel allows whoever may raise a hard limit.
 rlim_t most_descriptors()
 {
-    rlim_t most = 0;
-    std::ifstream("/proc/sys/fs/nr_open") >> most;
-    return most;
+    const Result<std::string> text = contents("/proc/sys/fs/nr_open");
+    return text ? strtoull(text->c_str(), nullptr, 10) : 0;
 }
 
 } // namespace

@@ -77,9 +77,10 @@ class Coordinator
         Clock::time_point begun = Clock::now();
         Clock::time_point looked = begun; // when daemons were asked for a word last
         std::unique_ptr<Aside> commit;    // under way
-        uint64_t patience = 0;            // timer
-        bool agreed = false;              // the tree is done with it
-        bool asked = false;               // the tree was asked for it
+        std::string kept_all; // why older snapshots are still there, which the commit was to remove
+        uint64_t patience = 0; // timer
+        bool agreed = false;   // the tree is done with it
+        bool asked = false;    // the tree was asked for it
         bool by_program = false;
     };
 
@@ -121,7 +122,7 @@ class Coordinator
     void committed(const Result<void> &done);
     bool look_at_members();
     std::vector<uint32_t> silent_members() const;
-    std::optional<std::string> was_silent() const;
+    std::optional<std::string> silence() const;
     void give_up(std::string error, int code);
     void idle(uint32_t member);
     void end_checkpoint();

@@ -300,7 +300,7 @@ void Coordinator::look_at_tree()
     case bookmark::Node::Outcome::done:
         if (now_->stage == Stage::held) {
             end_checkpoint();
-        } else if (const auto why = was_silent()) {
+        } else if (const auto why = silence()) {
             give_up(*why, ETIMEDOUT);
         } else {
             now_->agreed = true;
@@ -327,7 +327,7 @@ void Coordinator::look_at_images()
     const bool held = now_->request.value("after", "none") != "none";
     if (now_->images.size() != expected_ranks_ || !(now_->agreed || held))
         return;
-    if (const auto why = was_silent(); why && held)
+    if (const auto why = silence(); why && held)
         give_up(*why, ETIMEDOUT);
     else
         commit();

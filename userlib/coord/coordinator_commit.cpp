@@ -23,7 +23,7 @@ void Coordinator::commit()
         [this](const Result<void> &done) { committed(done); });
 }
 
-// In a thread of its own, which has all of the writer.
+// In a thread of its own, which has the writer and `kept_all`, and reads the request.
 Result<void> Coordinator::write_commit(const std::vector<SnapshotImage> &images)
 {
     Result<void> done = now_->writer->commit(images);
@@ -31,14 +31,16 @@ Result<void> Coordinator::write_commit(const std::vector<SnapshotImage> &images)
     if (!done || keep == 0)
         return done;
     if (Result<void> kept = now_->writer->keep(keep); !kept)
-        now_->notices.push_back(
-            fmt::format("older snapshots could not be removed: {}", kept.error().text()));
+        now_->kept_all =
+            fmt::format("older snapshots could not be removed: {}", kept.error().text());
     return done;
 }
 
 void Coordinator::committed(const Result<void> &done)
 {
     now_->commit.reset();
+    if (!now_->kept_all.empty())
+        now_->notices.push_back(now_->kept_all);
     if (!done) {
         give_up(done.error().text(), done.error().code());
         return;
@@ -46,7 +48,7 @@ void Coordinator::committed(const Result<void> &done)
     const std::string wanted = now_->request.value("after", "none");
     // Ranks that have gone on meanwhile are beyond what is saved. They are not ended.
     const std::optional<std::string> silent =
-        wanted != "none" ? was_silent() : std::optional<std::string>();
+        wanted != "none" ? silence() : std::optional<std::string>();
     const std::string after = silent ? "none" : wanted;
     tell_all(Message(Type::finish, {{"after", after}}));
     say(after == "stop" ? "stopped" : "established");

@@ -45,7 +45,7 @@ bool Coordinator::look_at_members()
     }
     // Once all ranks have gone on it does no harm that this daemon has not asked for a while.
     const bool asked = Clock::now() - now_->looked < longest_silence();
-    if (const auto why = was_silent(); why && (asked || !now_->agreed))
+    if (const auto why = silence(); why && (asked || !now_->agreed))
         give_up(*why, ETIMEDOUT);
     return now_.has_value();
 }
@@ -62,13 +62,13 @@ std::vector<uint32_t> Coordinator::silent_members() const
 
 // That a daemon, perhaps this one, was stopped or had something else to do. Its ranks may have gone
 // on.
-std::optional<std::string> Coordinator::was_silent() const
+std::optional<std::string> Coordinator::silence() const
 {
-    const auto silence =
+    const auto own =
         std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - now_->looked);
-    if (silence >= longest_silence())
+    if (own >= longest_silence())
         return fmt::format("node {}: its daemon, the job's first, stood still for {}",
-                           members_.at(0).name, in_seconds(silence));
+                           members_.at(0).name, in_seconds(own));
     const std::vector<uint32_t> silent = silent_members();
     if (silent.empty())
         return std::nullopt;

@@ -2,6 +2,7 @@
 #include "keeper/launch.hpp"
 
 #include "base/fd.hpp"
+#include "base/pipe.hpp"
 #include "cli/place.hpp"
 
 #include <cerrno>
@@ -24,18 +25,6 @@ std::string own_directory()
     const ssize_t n = readlink("/proc/self/exe", self, sizeof(self));
     const std::string path(self, n > 0 ? static_cast<size_t>(n) : 0);
     return path.substr(0, path.rfind('/'));
-}
-
-struct Pipe {
-    Fd out, in;
-};
-
-Result<Pipe> make_pipe()
-{
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return Error::from_errno("pipe", errno);
-    return Pipe{Fd(ends[0]), Fd(ends[1])};
 }
 
 // In the keeper: its settings on 0, its answer on 1, the user's standard error on 2, the program
@@ -76,15 +65,15 @@ Result<void> launch(Settings settings, pid_t pid)
     const Fd program(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
     if (!program)
         return Error::from_errno("pidfd_open", errno);
-    Result<Pipe> said = make_pipe();
-    Result<Pipe> answer = make_pipe();
+    Result<PipeEnds> said = make_pipe();
+    Result<PipeEnds> answer = make_pipe();
     if (!said || !answer)
         return said ? answer.error() : said.error();
     const std::string text = nlohmann::json(settings).dump();
     if (text.size() > PIPE_BUF ||
-        write(said->in.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+        write(said->write.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
         return Error(E2BIG, "the settings of automatic checkpoints are too long");
-    said->in.reset();
+    said->write.reset();
 
     const std::string path = cli::library("cryo/keeper");
     const pid_t between = fork();
@@ -93,7 +82,7 @@ Result<void> launch(Settings settings, pid_t pid)
     if (between == 0) {
         const pid_t keeper = fork();
         if (keeper == 0)
-            become_keeper(path, std::to_string(pid), said->out, answer->in, program);
+            become_keeper(path, std::to_string(pid), said->read, answer->write, program);
         _exit(keeper < 0 ? 1 : 0);
     }
     int status = 0;
@@ -101,10 +90,10 @@ Result<void> launch(Settings settings, pid_t pid)
         ;
     if (status != 0)
         return Error(EAGAIN, "no process for automatic checkpoints could be made");
-    answer->in.reset();
+    answer->write.reset();
     std::string trouble;
     char buffer[1024];
-    for (ssize_t got; (got = read(answer->out.get(), buffer, sizeof(buffer))) != 0;) {
+    for (ssize_t got; (got = read(answer->read.get(), buffer, sizeof(buffer))) != 0;) {
         if (got > 0)
             trouble.append(buffer, static_cast<size_t>(got));
         else if (errno != EINTR)

@@ -3,6 +3,7 @@
 
 #include "base/contents.hpp"
 #include "base/fd.hpp"
+#include "base/pipe.hpp"
 #include "restore/compare.hpp"
 #include "restore/ending_signals.hpp"
 #include "restore/enter.hpp"
@@ -34,18 +35,6 @@
 namespace cryo::restore {
 
 namespace {
-
-struct Ends {
-    Fd read, write;
-};
-
-Result<Ends> make_pipe()
-{
-    int fds[2];
-    if (pipe2(fds, O_CLOEXEC) != 0)
-        return Error::from_errno("pipe", errno);
-    return Ends{Fd(fds[0]), Fd(fds[1])};
-}
 
 Result<Fd> memory_file(const char *name, const std::string &bytes)
 {
@@ -207,12 +196,12 @@ Result<void> Restart::prepare(const std::string &library)
             for (const Fill &fill : own.fills)
                 to_send_ += fill.count * 4096;
             Result<Fd> plan = memory_file("cryo plan", own.program.finish(own.header));
-            Result<Ends> status = make_pipe();
-            Result<Ends> pages = make_pipe();
-            Result<Ends> go = make_pipe(); // one each: none can take another one's leave
+            Result<PipeEnds> status = make_pipe();
+            Result<PipeEnds> pages = make_pipe();
+            Result<PipeEnds> go = make_pipe(); // one each: none can take another one's leave
             if (!plan)
                 return plan.error();
-            for (const Result<Ends> *pipe : {&status, &pages, &go}) {
+            for (const Result<PipeEnds> *pipe : {&status, &pages, &go}) {
                 if (!*pipe)
                     return pipe->error();
             }

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import fcntl
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -69,6 +70,16 @@ def kill(pid):
     """One that the test has started and that is nobody's here; it may have ended."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
+
+
+def descriptor_limits(soft, hard):
+    """For preexec_fn. Root has no privilege to go beyond them."""
+    drop_from_bounding_set, raise_limits = 24, 24
+
+    def apply():
+        ctypes.CDLL(None).prctl(drop_from_bounding_set, raise_limits, 0, 0, 0)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return apply
 
 
 def ptrace(request, pid, data=0):

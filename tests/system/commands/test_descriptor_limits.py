@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that have as many descriptors as their limit allows, and commands that are allowed fewer
 than they need: nothing fails for a soft limit."""
-import ctypes
 import errno
 import os
 import re
@@ -41,16 +40,6 @@ for _ in range(30):
 """
 
 
-def limits(soft, hard):
-    """Root has no privilege to go beyond them."""
-    drop_from_bounding_set, raise_limits = 24, 24
-
-    def apply():
-        ctypes.CDLL(None).prctl(drop_from_bounding_set, raise_limits, 0, 0, 0)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return apply
-
-
 def may_raise_limits():
     return bool(int(case.status("self", "CapEff"), 16) >> 24 & 1)
 
@@ -58,7 +47,7 @@ def may_raise_limits():
 class DescriptorLimits(case.Case):
     def start_with(self, count, soft, hard):
         return self.start(OPENS.format(count=count, soft=soft, hard=hard), each=WHAT_IS_OPEN,
-                          preexec_fn=limits(soft, hard))
+                          preexec_fn=case.descriptor_limits(soft, hard))
 
     def how_it_is(self, program):
         self.assert_alive(program)
@@ -77,8 +66,8 @@ class DescriptorLimits(case.Case):
         program = self.start_with(1000, 1024, 4096)
         said = self.how_it_is(program)
         self.assertEqual("1000 True 1024 4096\n", said)
-        self.save_and_end("image", program, preexec_fn=limits(256, 4096))
-        restarted = self.restart("-q", "image", preexec_fn=limits(256, 4096))
+        self.save_and_end("image", program, preexec_fn=case.descriptor_limits(256, 4096))
+        restarted = self.restart("-q", "image", preexec_fn=case.descriptor_limits(256, 4096))
         self.assertEqual(said, self.how_it_is(restarted))
 
     def test_as_many_as_the_soft_limit_allows(self):
@@ -134,15 +123,15 @@ class DescriptorLimits(case.Case):
         program = self.start_with(600, 1024, 1024)
         said = self.how_it_is(program)
         self.save_and_end("image", program)
-        refused = self.refused_restart(limits(1024, 1024))
+        refused = self.refused_restart(case.descriptor_limits(1024, 1024))
         needed = int(re.search(r"ulimit -Hn\) to (\d+)", refused).group(1))
-        restarted = self.restart("-q", "image", preexec_fn=limits(256, needed))
+        restarted = self.restart("-q", "image", preexec_fn=case.descriptor_limits(256, needed))
         self.assertEqual(said, self.how_it_is(restarted))
 
     def test_hard_limit_of_a_tree(self):
         program = self.start(FAMILY)
         self.save_and_end("image", program)
-        self.assertIn("ulimit -Hn", self.refused_restart(limits(128, 128)))
+        self.assertIn("ulimit -Hn", self.refused_restart(case.descriptor_limits(128, 128)))
 
     def test_inotify_instances(self):
         program = self.start("import ctypes; assert ctypes.CDLL(None).inotify_init1(0) >= 0")

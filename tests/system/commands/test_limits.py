@@ -59,30 +59,20 @@ def little_memory():
     resource.setrlimit(resource.RLIMIT_AS, (4096 * MIB, resource.RLIM_INFINITY))
 
 
-def limit(soft, hard):
-    """Root has no privilege to go beyond them."""
-    drop_from_bounding_set, raise_limits = 24, 24
-
-    def apply():
-        ctypes.CDLL(None).prctl(drop_from_bounding_set, raise_limits, 0, 0, 0)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return apply
-
-
 class Limits(case.Case):
     def test_more_than_the_soft_limit(self):
         program = self.start(FAMILY)
         done = self.checkpoint("--nosync", "--json", "--kill", "-f", "image", program.pid,
-                               preexec_fn=limit(128, 4096))
+                               preexec_fn=case.descriptor_limits(128, 4096))
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertIn(f'"processes":{COUNT + 1}', done.stdout)
         self.end(program)
-        restarted = self.restart("-q", "image", preexec_fn=limit(128, 4096))
+        restarted = self.restart("-q", "image", preexec_fn=case.descriptor_limits(128, 4096))
         self.assert_alive(restarted)
 
     def test_more_than_the_hard_limit(self):
         program = self.start(FAMILY)
-        done = self.checkpoint("-f", "image", program.pid, preexec_fn=limit(128, 128))
+        done = self.checkpoint("-f", "image", program.pid, preexec_fn=case.descriptor_limits(128, 128))
         self.assertEqual(errno.EMFILE, done.returncode, done.stderr)
         self.assertIn("ulimit -n", done.stderr)
         self.assertEqual([], self.files())

@@ -7,18 +7,23 @@
             reference, seq = self.save(job)
             job.kill()
             self.check_result(self.restart(reference).end(), 2, 1000)
+    jobs.main()                             # --bin DIRECTORY --rank FAKE_RANK [unittest arguments]
 """
+import argparse
 import os
 import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "programs"))
+import processes  # noqa: E402  pylint: disable=wrong-import-position
 MPIRUN = HERE / "fake_mpirun"
 PATIENCE = 60
 OPTIONS = None
@@ -33,19 +38,7 @@ def wait_for(condition, what, patience=PATIENCE):
 
 
 def is_alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def switches_of(pid):
-    """How often a process has waited, which a rank does thousands of times a second."""
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", status, re.M)[1])
+    return processes.state(pid) not in (None, "Z")
 
 
 def variable(job, name):
@@ -188,3 +181,13 @@ class Case(unittest.TestCase):
         for reference in Path(self.store).glob("*.ckpt"):
             left = [entry.name for entry in reference.iterdir() if entry.name.startswith(".")]
             self.assertEqual(left, [])
+
+
+def main(*options):
+    """OPTIONS from the command line: where the commands and the ranks are, and further ones."""
+    global OPTIONS  # pylint: disable=global-statement
+    parser = argparse.ArgumentParser()
+    for name in ("bin", "rank", *options):
+        parser.add_argument(f"--{name}")
+    OPTIONS, rest = parser.parse_known_args()
+    unittest.main(argv=[sys.argv[0], *rest])

@@ -5,7 +5,6 @@ job that do not keep to what members do.
 
     test_channel.py --bin DIRECTORY --rank FAKE_RANK --member FALSE_MEMBER [unittest arguments]
 """
-import argparse
 import errno
 import json
 import os
@@ -15,9 +14,7 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import time
-import unittest
 from pathlib import Path
 
 import jobs
@@ -375,14 +372,5 @@ class Members(jobs.Case):
                                 stderr=subprocess.PIPE, text=True)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--bin", required=True)
-    parser.add_argument("--rank", required=True)
-    parser.add_argument("--member", required=True)
-    jobs.OPTIONS, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest])
-
-
 if __name__ == "__main__":
-    main()
+    jobs.main("member")

@@ -4,7 +4,6 @@
 
     test_coord.py --bin DIRECTORY --rank FAKE_RANK [--open-mpi MPIRUN] [unittest arguments]
 """
-import argparse
 import errno
 import json
 import os
@@ -15,9 +14,7 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import time
-import unittest
 from pathlib import Path
 
 import jobs
@@ -412,14 +409,5 @@ class Deaths(jobs.Case):
         self.one(kill)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--bin", required=True)
-    parser.add_argument("--rank", required=True)
-    parser.add_argument("--open-mpi", help="the stock mpirun")
-    jobs.OPTIONS, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest])
-
-
 if __name__ == "__main__":
-    main()
+    jobs.main("open-mpi")

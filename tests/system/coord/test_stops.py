@@ -4,17 +4,15 @@
 
     test_stops.py --bin DIRECTORY --rank FAKE_RANK [unittest arguments]
 """
-import argparse
 import os
 import random
 import signal
 import subprocess
-import sys
 import time
-import unittest
 from pathlib import Path
 
 import jobs
+from jobs import processes
 
 SOAK = bool(os.environ.get("CRYO_SOAK"))
 
@@ -59,8 +57,8 @@ class Stops(jobs.Case):
     @staticmethod
     def await_going(ranks, seconds, or_else=lambda: False):
         """Each of them makes steps, which takes a wait."""
-        before = {rank: jobs.switches_of(rank) or 0 for rank in ranks}
-        jobs.wait_for(lambda: or_else() or all((jobs.switches_of(rank) or 0) > before[rank] + 100
+        before = {rank: processes.waits_of(rank) or 0 for rank in ranks}
+        jobs.wait_for(lambda: or_else() or all((processes.waits_of(rank) or 0) > before[rank] + 100
                                                for rank in ranks), "ranks that go on", seconds)
 
     def saved_at_last(self, job, reference):
@@ -144,13 +142,5 @@ class Stops(jobs.Case):
         self.comes_back(reference)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--bin", required=True)
-    parser.add_argument("--rank", required=True)
-    jobs.OPTIONS, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest])
-
-
 if __name__ == "__main__":
-    main()
+    jobs.main()

@@ -14,15 +14,6 @@ LONG = str(10 ** 9)  # steps
 GOES_ON = 60  # switches within DEADLINE: one that stands still looks about once a second
 
 
-def switches_of(pid):
-    """How often a process has waited, which a rank does thousands of times a second."""
-    try:
-        with open(f"/proc/{pid}/status", encoding="ascii") as file:
-            return sum(int(line.split()[1]) for line in file if line.startswith("voluntary_ctxt"))
-    except OSError:
-        return None
-
-
 class Scene(scene.Scene):
     sample = 4
     reference = "job.ckpt"
@@ -53,9 +44,9 @@ class Scene(scene.Scene):
     @staticmethod
     def all_go_on(ranks):
         for pid in ranks:
-            before = switches_of(pid) or 0
+            before = scene.processes.waits_of(pid) or 0
             wait_until(f"rank {pid} to go on",
-                       lambda pid=pid, before=before: (switches_of(pid) or 0) > before + GOES_ON,
+                       lambda pid=pid, before=before: (scene.processes.waits_of(pid) or 0) > before + GOES_ON,
                        scene.DEADLINE)
 
     def ranks(self):
@@ -138,7 +129,7 @@ class Restart(Scene):
 
     def watch(self, process):
         def all_go_on():
-            ranks = [switches_of(pid) for pid in self.ranks()]
+            ranks = [scene.processes.waits_of(pid) for pid in self.ranks()]
             return len(ranks) == RANKS and all((count or 0) > GOES_ON for count in ranks)
         return self.watch_until_decided(process, all_go_on)
 
@@ -165,10 +156,12 @@ class Daemon(Scene):
         return os.path.join(os.path.dirname(self.options.bin), "lib", "cryo", "mpi-daemon")
 
     def command(self):
+        return self.job_words()
+
+    def begin(self):
         for rank in range(RANKS):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.path(f"started.{rank}"))
-        return self.job_words()
 
     def watch(self, process):
         wait_until("the ranks to start, or the job to end",
@@ -186,9 +179,13 @@ class Daemon(Scene):
     def save(self, job):
         ranks = self.ranks()
         # Ranks that could not reach their daemon run on without it, and are waited for in vain.
-        done = subprocess.run(self.checkpoint_words(job, "--time", "5"), cwd=self.directory, env=self.environment,
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-                              timeout=scene.PATIENCE)
+        try:
+            done = subprocess.run(self.checkpoint_words(job, "--time", "5"), cwd=self.directory,
+                                  env=self.environment, stdin=subprocess.DEVNULL,
+                                  capture_output=True, text=True, check=False,
+                                  timeout=scene.PATIENCE)
+        except subprocess.TimeoutExpired as late:
+            raise Fault(f"ompi-checkpoint does not end: {late.stderr}") from None
         if len(ranks) != RANKS or self.ranks() != ranks:
             raise Fault(f"the job has ended: {done.stderr}")
         self.all_go_on(ranks)

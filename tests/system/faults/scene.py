@@ -64,6 +64,9 @@ class Scene:
     def prepare(self):
         """Once, before the first command."""
 
+    def begin(self):
+        """Before each command."""
+
     def command(self):
         """The words of the command that is disturbed."""
         raise NotImplementedError
@@ -114,6 +117,7 @@ class Scene:
 
     def disturbed(self, nth, error):
         """Runs the command; returns (exit status, its messages, calls counted, which failed)."""
+        self.begin()
         ours, theirs = os.pipe()
         log = open(self.path("messages"), "w+", encoding="utf-8", errors="replace")
 
