@@ -2,6 +2,7 @@
 #include "backend/private_directory.hpp"
 
 #include "base/directory.hpp"
+#include "base/pipe.hpp"
 
 #include <cerrno>
 #include <csignal>
@@ -9,6 +10,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,12 +23,13 @@ namespace fs = std::filesystem;
 // Neither the terminal nor who ends a process group ends us: we end when all others have.
 // What is in it is removed by its descriptor: whoever may write the directory above may have put
 // another one in its place.
-[[noreturn]] void wait_and_remove(int end_of_all, int directory, const std::string &path)
+[[noreturn]] void wait_and_remove(int end_of_all, int directory, const std::string &path, Fd ready)
 {
     setsid();
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, nullptr);
+    ready.reset();
     // No pipe waits for its end because of us.
     constexpr int kept = 3;
     constexpr int own = 4;
@@ -59,25 +62,31 @@ Result<PrivateDirectory> PrivateDirectory::make(const std::string &parent, std::
     const Result<Directory> made = Directory::open(path);
     if (!made)
         return made.error();
-    int ends[2] = {-1, -1};
-    const pid_t janitor = pipe2(ends, O_CLOEXEC) == 0 ? fork() : -1;
+    Result<PipeEnds> ends = make_pipe();
+    Result<PipeEnds> ready = make_pipe();
+    const pid_t janitor = ends && ready ? fork() : -1;
     const int failure = errno;
     if (janitor == 0) {
-        close(ends[1]);
-        wait_and_remove(ends[0], made->fd(), path);
+        ends->write.reset();
+        wait_and_remove(ends->read.get(), made->fd(), path, std::move(ready->write));
     }
-    Fd closed(ends[0]);
-    Fd lifeline(ends[1]);
     if (janitor < 0) {
         rmdir(path.c_str());
-        return Error::from_errno("fork", failure);
+        return Error::from_errno("a process that removes " + path, failure);
     }
-    return PrivateDirectory(std::move(path), std::move(lifeline), janitor);
+    // From now on nothing but our end tells whether the directory is in use, and nobody who ends
+    // our process group ends the janitor.
+    ready->write.reset();
+    char byte;
+    while (read(ready->read.get(), &byte, 1) < 0 && errno == EINTR)
+        ;
+    return PrivateDirectory(std::move(path), std::move(ends->write), std::move(ends->read),
+                            janitor);
 }
 
 PrivateDirectory::PrivateDirectory(PrivateDirectory &&other) noexcept
     : path_(std::move(other.path_)), lifeline_(std::move(other.lifeline_)),
-      janitor_(std::exchange(other.janitor_, -1))
+      end_of_all_(std::move(other.end_of_all_)), janitor_(std::exchange(other.janitor_, -1))
 {}
 
 PrivateDirectory::~PrivateDirectory()
@@ -85,6 +94,9 @@ PrivateDirectory::~PrivateDirectory()
     if (janitor_ < 0)
         return;
     lifeline_.reset();
+    pollfd all = {end_of_all_.get(), 0, 0};
+    if (poll(&all, 1, 0) == 0)
+        return; // somebody else holds it
     while (waitpid(janitor_, nullptr, 0) < 0 && errno == EINTR)
         ;
 }

@@ -21,19 +21,21 @@ class PrivateDirectory
     static Result<PrivateDirectory> make(const std::string &parent, std::string_view what);
     PrivateDirectory(PrivateDirectory &&other) noexcept;
     PrivateDirectory &operator=(PrivateDirectory &&) = delete;
-    // It is gone when this returns, unless somebody else holds the lifeline.
+    // It is gone when this returns; or when whoever else holds the lifeline ends, for whom nobody
+    // waits here.
     ~PrivateDirectory();
 
     const std::string &path() const { return path_; }
     int lifeline() const { return lifeline_.get(); }
 
   private:
-    PrivateDirectory(std::string path, Fd lifeline, pid_t janitor)
-        : path_(std::move(path)), lifeline_(std::move(lifeline)), janitor_(janitor)
+    PrivateDirectory(std::string path, Fd lifeline, Fd end_of_all, pid_t janitor)
+        : path_(std::move(path)), lifeline_(std::move(lifeline)),
+          end_of_all_(std::move(end_of_all)), janitor_(janitor)
     {}
 
     std::string path_;
-    Fd lifeline_;
+    Fd lifeline_, end_of_all_;
     pid_t janitor_;
 };
 
