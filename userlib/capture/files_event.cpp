@@ -55,6 +55,17 @@ int64_t nanoseconds(const timespec &t)
     return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
 }
 
+// "it_value: (1, 500000)": seconds and nanoseconds.
+int64_t time_in(std::string_view text)
+{
+    const auto number = [&text] {
+        text.remove_prefix(std::min(text.find_first_of("0123456789"), text.size()));
+        return static_cast<int64_t>(take_number(text));
+    };
+    const int64_t seconds = number();
+    return seconds * 1'000'000'000 + number();
+}
+
 } // namespace
 
 Result<void> Files::read_eventfd(const Seen &seen)
@@ -78,26 +89,27 @@ Result<void> Files::read_eventfd(const Seen &seen)
 
 Result<void> Files::read_timerfd(const Seen &seen)
 {
-    // Asking brings an interval timer that has expired up to date, which fdinfo does not. The timer
-    // runs on meanwhile: what was counted and what is left belong together if it has not expired
-    // between two answers. And one that expires while it is asked has nothing left, as one that is
-    // not set: that is asked again. Intervals shorter than the asking takes never get that far.
-    constexpr int turns = 100;
-    itimerspec now = {}, after = {};
+    // Asking brings an interval timer that has expired up to date, which fdinfo does not; what
+    // fdinfo then tells belongs together: what was counted, and what is left. But one that is about
+    // to expire may do so in the midst of being told: what is left is from before, what was counted
+    // from after. It is asked again, as long as that can help.
+    constexpr int64_t about_to = 50'000, long_interval = 1'000'000;
+    constexpr int turns = 10;
+    image::Timer timer;
     Result<std::string> info = std::string();
     for (int turn = 0; turn < turns; turn++) {
+        itimerspec now = {};
         if (timerfd_gettime(seen.shared.get(), &now) != 0)
             return Error::from_errno(fmt::format("asking the timer of descriptor {}", seen.fd),
                                      errno);
         info = proc_of(seen).read("fdinfo/" + std::to_string(seen.fd));
         if (!info)
             return info.error();
-        timerfd_gettime(seen.shared.get(), &after);
-        const int64_t left = nanoseconds(now.it_value);
-        if (nanoseconds(now.it_interval) == 0 || (left != 0 && nanoseconds(after.it_value) <= left))
+        timer.interval = nanoseconds(now.it_interval);
+        timer.remaining = time_in(field(*info, "it_value"));
+        if (timer.remaining == 0 || timer.remaining > about_to || timer.interval < long_interval)
             break;
     }
-    image::Timer timer;
     timer.kind = image::TimerKind::timerfd;
     timer.id = static_cast<int32_t>(seen.open_file);
     std::string_view clock = field(*info, "clockid");
@@ -108,12 +120,10 @@ Result<void> Files::read_timerfd(const Seen &seen)
     const uint64_t how = take_number(flags, 8);
     timer.absolute = (how & TFD_TIMER_ABSTIME) != 0;
     timer.cancel_on_set = (how & TFD_TIMER_CANCEL_ON_SET) != 0;
-    timer.remaining = nanoseconds(now.it_value);
-    timer.interval = nanoseconds(now.it_interval);
     if (timer.interval == 0 && timer.expirations != 0)
         timer.remaining = 0; // it has expired between the two questions
     if (timer.interval != 0 && timer.remaining == 0 && timer.expirations != 0)
-        timer.remaining = 1; // only one that is set expires
+        timer.remaining = timer.interval; // since it was asked; only one that is set expires
     timers_.push_back(timer);
     return {};
 }
