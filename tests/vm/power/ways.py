@@ -95,6 +95,12 @@ class Job:
                         "--where", self.top, str(self.job.pid)],
                        check=True, env=self.environment, stdout=subprocess.DEVNULL)
 
+    @staticmethod
+    def give_up():
+        print(f"a job that is brought back says nothing for {PATIENCE} s:", file=sys.stderr)
+        print(processes.describe(os.getpid()), file=sys.stderr)
+        processes.kill_family(os.getpid())
+
     def restart(self, where):
         top, reference = os.path.split(where)
         words = [self.commands("ompi-restart"), "--where", top]
@@ -104,7 +110,7 @@ class Job:
         again = subprocess.Popen([*words, "--mpirun", self.mpirun, reference], cwd="/", text=True,
                                  env=self.environment, stdin=subprocess.DEVNULL,
                                  stdout=subprocess.PIPE)
-        overdue = threading.Timer(PATIENCE, processes.kill_family, [os.getpid()])
+        overdue = threading.Timer(PATIENCE, self.give_up)
         overdue.start()
         back = set()
         while len(back) < RANKS and (line := again.stdout.readline()):
