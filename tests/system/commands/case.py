@@ -135,10 +135,10 @@ class Case(unittest.TestCase):
         self.started.append(program)
         return program
 
-    def start(self, setup="", each="pass", **where):
+    def start(self, setup="", each="pass", python="/usr/bin/python3", **where):
         """A program under cr_run that answers lines."""
         code = ECHO.format(setup=setup, each=each)
-        program = self.spawn(command("cr_run"), "/usr/bin/python3", "-S", "-c", code, **where)
+        program = self.spawn(command("cr_run"), python, "-S", "-c", code, **where)
         self.assertEqual("ready\n", program.stdout.readline())
         return program
 
@@ -205,8 +205,12 @@ class Case(unittest.TestCase):
 
 
 def main(plain_user=False):
+    """Of root, with `plain_user` or --plain-user among the arguments: as another user."""
     global BIN  # pylint: disable=global-statement
     BIN = os.path.abspath(sys.argv.pop(1))
+    if "--plain-user" in sys.argv:
+        sys.argv.remove("--plain-user")
+        plain_user = True
     if plain_user:
         processes.become_plain_user(BIN)
     unittest.main()

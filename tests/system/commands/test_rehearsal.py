@@ -9,7 +9,6 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import unittest
 
 import case
@@ -224,7 +223,4 @@ class Rehearsal(case.Case):
 
 
 if __name__ == "__main__":
-    plain = "--plain-user" in sys.argv
-    if plain:
-        sys.argv.remove("--plain-user")
-    case.main(plain_user=plain)
+    case.main()

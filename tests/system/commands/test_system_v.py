@@ -318,6 +318,4 @@ class SystemV(case.Case):
 if __name__ == "__main__":
     processes.have_own_ipc()
     SystemV.plain = "--plain-user" in sys.argv
-    if SystemV.plain:
-        sys.argv.remove("--plain-user")
-    case.main(plain_user=SystemV.plain)
+    case.main()

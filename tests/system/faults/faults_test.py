@@ -8,6 +8,7 @@ it, and nothing is left over, neither files nor processes. A restart has brought
 goes on, or has said why not and left nobody behind.
 
     faults_test.py BIN FAIL_NTH VICTIM [--only NAME] [--count N] [--seed S] [--nth N --error E]
+                   [--plain-user]
 """
 import argparse
 import os
@@ -79,7 +80,8 @@ class Restart(Scene):
         self.known = set(os.listdir(self.directory))
 
     def command(self):
-        return [self.bin("cr_restart"), "image"]
+        ids = [] if processes.keep_ids() else ["--no-restore-pid"]
+        return [self.bin("cr_restart"), *ids, "image"]
 
     def watch(self, process):
         before = count_in(self.path("count"))
@@ -183,11 +185,14 @@ def main():
     soak = bool(os.environ.get("CRYO_SOAK"))
     parser.add_argument("--count", type=int, default=10 ** 6 if soak else None,
                         help="calls of each scene and error")
+    parser.add_argument("--plain-user", action="store_true", help="of root: as another user")
     parser.add_argument("--seed", type=int, default=int(os.environ.get("CRYO_SLICE", 0)))
     options = parser.parse_args()
     options.bin, options.fail_nth, options.victim, options.mpirun, options.rank = (
         path and os.path.abspath(path) for path in (options.bin, options.fail_nth, options.victim,
                                                     options.mpirun, options.rank))
+    if options.plain_user:
+        processes.become_plain_user(options.bin)
     processes.adopt_orphans()
     print(f"seed {options.seed}", flush=True)
     chosen = random.Random(options.seed)
