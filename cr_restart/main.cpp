@@ -9,6 +9,7 @@
 #include "keeper/launch.hpp"
 #include "options.hpp"
 #include "pid_namespace.hpp"
+#include "restore/choosing_ids.hpp"
 #include "sys/own_variable.hpp"
 
 #include <cerrno>
@@ -24,7 +25,10 @@
 
 namespace {
 
-constexpr const char *accepted_variable = "CRYO_RESTART_ACCEPTED";
+using cryo::Fd;
+
+// For the first process of a namespace: a descriptor of the image, where that came down a pipe.
+constexpr const char *kept_variable = "CRYO_RESTART_IMAGE";
 
 cryo::Error callback_failure(const std::string &file, int failure)
 {
@@ -91,7 +95,7 @@ class Command
   private:
     cryo::Result<cryo::backend::Alive> restart(const Listener &listener);
     cryo::Result<cryo::backend::Alive> restart_apart(const Listener &listener);
-    cryo::Result<void> check_owners();
+    cryo::Result<bool> needs_namespace();
     cryo::Result<End> await_end(pid_t pid);
     int tell_rehearsed(const cryo::Result<cryo::backend::Alive> &alive);
     int report(const cryo::backend::Alive &alive);
@@ -106,6 +110,7 @@ class Command
     Options &options_;
     char **argv_;
     std::optional<Outside> outside_;
+    Fd kept_; // the image, if it came down a pipe
     std::unique_ptr<cryo::backend::Backend> backend_;
     pid_t lost_ = 0;
 };
@@ -128,38 +133,40 @@ cryo::Result<cryo::backend::Alive> Command::restart(const Listener &listener)
     return backend_->restart(request);
 }
 
-// From within a user namespace a file of root's looks like one of anybody's. So whose the image is,
-// and what it is based on, is looked at out here; what is wrong with it otherwise, in there.
-cryo::Result<void> Command::check_owners()
+// The saved ids cannot be had here, and nobody has said whether new ones would do. What comes down
+// a pipe is looked at here and in there; an image that is no good is not looked at any further: the
+// restart says why.
+cryo::Result<bool> Command::needs_namespace()
 {
     cryo::backend::RestartRequest &request = options_.request;
+    const bool native =
+        options_.backend == "auto" || options_.backend == "user" || options_.backend == "kmod";
+    if (options_.ids_chosen || options_.pidns || !native || cryo::cli::has_requester() ||
+        cryo::restore::may_choose_ids())
+        return false;
     struct stat status = {};
-    if (request.fd >= 0 && fstat(request.fd, &status) == 0 && !S_ISREG(status.st_mode))
-        return {};
-    const auto image = cryo::backend::open_image(request, options_.image);
-    cryo::Result<void> good = image ? cryo::Result<void>() : image.error();
-    for (size_t i = 0; good && i < (*image)->members().size(); i++) {
-        const auto member = (*image)->open_member((*image)->members()[i]);
-        if (!member)
-            continue;
-        if (const auto chain = (*member)->chain(); !chain)
-            good = chain.error();
+    if (request.fd >= 0 && fstat(request.fd, &status) == 0 && !S_ISREG(status.st_mode)) {
+        cryo::Result<Fd> kept = cryo::backend::keep_piped(request.fd);
+        if (!kept)
+            return kept.error().within(options_.image);
+        kept_ = std::move(*kept);
+        request.fd = kept_.get();
     }
-    if (!good && good.error().code() == EACCES)
-        return good;
-    setenv(accepted_variable, request.trust->accepted().c_str(), 1);
-    return {};
+    const auto image = cryo::backend::open_image(request, options_.image);
+    return image && (*image)->maker().empty();
 }
 
 cryo::Result<cryo::backend::Alive> Command::restart_apart(const Listener &listener)
 {
-    if (cryo::Result<void> good = check_owners(); !good)
-        return good.error();
     const bool rehearse = options_.request.options.rehearse;
+    if (kept_) {
+        fcntl(kept_.get(), F_SETFD, 0);
+        setenv(kept_variable, std::to_string(kept_.get()).c_str(), 1);
+    }
     cryo::Result<Outside> made = Outside::make(argv_, rehearse);
     if (!made)
         return made.error();
-    unsetenv(accepted_variable);
+    kept_.reset();
     outside_ = std::move(*made);
     return rehearse ? outside_->await_rehearsed(listener) : outside_->await_alive(listener);
 }
@@ -233,8 +240,11 @@ int Command::run()
     if (options_.heartbeat >= 0)
         add_heartbeat(listener, options_.heartbeat);
     hold_signals();
-    const cryo::Result<cryo::backend::Alive> alive =
-        options_.pidns ? restart_apart(listener) : restart(listener);
+    const cryo::Result<bool> by_default = needs_namespace();
+    const cryo::Result<cryo::backend::Alive> alive = !by_default ? by_default.error()
+                                                     : options_.pidns || *by_default
+                                                         ? restart_apart(listener)
+                                                         : restart(listener);
     if (options_.request.options.rehearse)
         return tell_rehearsed(alive);
     if (!alive)
@@ -248,6 +258,10 @@ int Command::run()
         if (cryo::Result<void> after = backend_->after_restart(*alive); !after)
             cryo::cli::say("cr_restart", after.error().text());
     }
+    if (*by_default && !options_.talk.quiet())
+        cryo::cli::say("cr_restart",
+                       "other ids take a privilege here, so the processes have theirs "
+                       "in a pid namespace (--no-restore-pid gives them new ones)");
     tell(*alive);
     if (options_.keeping.wanted()) {
         const cryo::Result<void> kept = cryo::keeper::launch(options_.keeping, alive->pid);
@@ -307,10 +321,15 @@ static int run(int argc, char **argv)
         return usage ? options.hooks.failed(0, cryo::cli::usage_exit)
                      : options.hooks.failed(good.error().code(), code);
     }
-    if (const char *accepted = cryo::sys::own_variable(accepted_variable);
-        inside && accepted != nullptr)
-        options.request.trust->accept(accepted);
-    unsetenv(accepted_variable);
+    if (inside) {
+        if (const char *kept = cryo::sys::own_variable(kept_variable)) {
+            options.request.fd = atoi(kept);
+            fcntl(options.request.fd, F_SETFD, FD_CLOEXEC);
+            unsetenv(kept_variable);
+        }
+        options.request.options.own_pid_namespace = true;
+        options.request.trust->ask(inside->asker());
+    }
     Command command(options, argv);
     return inside ? command.run(*inside) : command.run();
 }

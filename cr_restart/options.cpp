@@ -28,8 +28,11 @@ void add_ids(CLI::App &app, Options &options)
 {
     constexpr const char *group = "Ids";
     cryo::restore::RestartOptions &restart = options.request.options;
-    app.add_flag("--restore-pid,!--no-restore-pid", restart.restore_pid,
-                 "Processes and threads have their saved ids (default), or new ones")
+    app.add_flag(
+           "--restore-pid,!--no-restore-pid", restart.restore_pid,
+           "Processes and threads have their saved ids, or new ones (default: the saved ones, "
+           "as with --pidns where they cannot be had otherwise)")
+        ->each([&](const std::string &) { options.ids_chosen = true; })
         ->group(group);
     app.add_flag("--pidns", options.pidns,
                  "They have them in a pid namespace of their own, where every id is free; no "

@@ -23,7 +23,8 @@ struct Options {
     std::string image; // for messages, and to be opened where there is no descriptor
     std::string backend = "auto";
     bool pidns = false;
-    int heartbeat = -1; // told whenever a rehearsal gets on
+    bool ids_chosen = false; // whoever calls says which ids they are to have
+    int heartbeat = -1;      // told whenever a rehearsal gets on
     Hooks hooks;
     cryo::keeper::Settings keeping;
     cryo::cli::Talk talk{"cr_restart"};

@@ -24,6 +24,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -246,7 +247,7 @@ Result<Alive> Outside::await_alive(const Listener &listener)
     bool may_live = false;
     std::vector<std::string> notices;
     for (;;) {
-        Fd process;
+        Fd process; // or a file
         if (!may_live)
             ending.await(socket_.get());
         const std::optional<Json> message = receive_message(socket_.get(), &process);
@@ -269,6 +270,13 @@ Result<Alive> Outside::await_alive(const Listener &listener)
                 listener.progress(done, total);
             if (done < total)
                 ending.let_through();
+        }
+        if (message->contains("whose")) {
+            struct stat status = {};
+            Json answer = Json::object();
+            if (process && fstat(process.get(), &status) == 0)
+                answer["owner"] = status.st_uid;
+            send_message(socket_.get(), answer);
         }
         if (message->contains("failure")) {
             const Json &failure = message->at("failure");
@@ -347,6 +355,18 @@ Listener Inside::listener() const
         [to] {
             send_message(to, {{"begins", true}});
         },
+    };
+}
+
+cryo::Trust::Ask Inside::asker() const
+{
+    return [to = socket_.get()](int fd) -> std::optional<uid_t> {
+        if (!send_message(to, {{"whose", true}}, fd))
+            return {};
+        const std::optional<Json> answer = receive_message(to);
+        if (!answer || !answer->contains("owner"))
+            return {};
+        return answer->at("owner").get<uid_t>();
     };
 }
 

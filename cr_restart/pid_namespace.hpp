@@ -17,6 +17,7 @@
 
 #include "backend/backend.hpp"
 #include "base/fd.hpp"
+#include "base/trust.hpp"
 
 #include <functional>
 #include <optional>
@@ -67,6 +68,8 @@ class Inside
     static std::optional<Inside> find();
 
     Listener listener() const;
+    // Whose a file is, asked outside.
+    cryo::Trust::Ask asker() const;
     void fail(const cryo::Error &error) const;
     // Whatever is left ends with us when we do.
     void tell(const cryo::backend::Alive &alive, std::string_view backend) const;

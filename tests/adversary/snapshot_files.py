@@ -6,7 +6,9 @@ import errno
 import os
 import shutil
 import socket
+import subprocess
 import sys
+import unittest
 
 import attack
 
@@ -17,6 +19,12 @@ import case  # noqa: E402
 PATIENCE = 10  # seconds, of a command that meets what the attacker has left
 SECRET = "the victim's own"
 VICTIM = attack.user(attack.VICTIM)
+
+
+def has_user_namespaces():
+    made = subprocess.run(["unshare", "--user", "--map-current-user", "true"], check=False,
+                          stderr=subprocess.DEVNULL, **VICTIM)
+    return made.returncode == 0
 
 
 class Files(case.Case):
@@ -34,8 +42,8 @@ class Files(case.Case):
         for path in (self.own, os.path.join(self.own, "secret")):
             os.chown(path, attack.VICTIM, attack.VICTIM)
 
-    def save_and_lose(self, setup, name, *words):
-        program = self.start(setup, each="each()", **VICTIM)
+    def save_and_lose(self, setup, name, *words, **how):
+        program = self.start(setup, each="each()", **how, **VICTIM)
         done = self.checkpoint("-f", "image", *words, program.pid, **VICTIM)
         self.assertEqual(0, done.returncode, done.stderr)
         self.end(program)
@@ -48,8 +56,10 @@ class Files(case.Case):
             os.unlink(path)
         return path
 
+    ids = "--no-restore-pid"
+
     def restart_it(self, *words):
-        return self.run_command("cr_restart", "--no-restore-pid", *words, "image", input="there\n",
+        return self.run_command("cr_restart", self.ids, *words, "image", input="there\n",
                                 **{"stdin": None, "timeout": PATIENCE, **VICTIM})
 
     def assert_refused(self, code=errno.EPERM):
@@ -193,11 +203,45 @@ def each():
         self.as_attacker(lambda: shutil.copy(found[0], path))
         self.assert_refused()
 
+    def test_program(self):
+        """The image has every page of it; it is executed all the same, to have its name."""
+        own = self.path("python")
+        shutil.copy(os.path.realpath(sys.executable), own)
+        path = self.save_and_lose("def each(): pass\n", "python", "--save-all", python=own)
+        self.as_attacker(lambda: shutil.copy("/bin/true", path))
+        done = self.restart_it()
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertIn("another user's by now, and not executed", done.stderr)
+
+    def test_directory_of_libraries(self):
+        """The dynamic linker would take any library from there, not only those that were."""
+        place = self.path("lib")
+        os.mkdir(place)
+        os.chown(place, attack.VICTIM, attack.VICTIM)
+        path = self.save_and_lose("def each(): pass\n", "lib", "--save-all",
+                                  env={**os.environ, "LD_LIBRARY_PATH": place})
+
+        def put():
+            os.mkdir(path)
+            with open(os.path.join(path, "libc.so.6"), "w", encoding="ascii") as file:
+                file.write("what the attacker likes")
+        self.as_attacker(put)
+        done = self.restart_it()
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertIn("no library is looked for there", done.stderr)
+
     def test_image_that_is_a_fifo(self):
         self.as_attacker(lambda: os.mkfifo(self.path("image")))
         os.chmod(self.path("image"), 0o666)
         done = self.restart_it()
         self.assertEqual(errno.ESPIPE, done.returncode, done.stderr)
+
+
+@unittest.skipUnless(has_user_namespaces(), "user namespaces are not allowed here")
+class FilesInNamespace(Files):
+    """Where all other owners look alike."""
+
+    ids = "--pidns"
 
 
 class Names(case.Case):

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""An attacker exchanges the victim's image for one of their own, again and again, while the victim
-restarts: in a directory in which everybody may rename everything."""
+"""An attacker exchanges the victim's image, or a file that the victim's program has mapped, for one of
+their own, again and again, while the victim restarts: in a directory in which everybody may rename
+everything."""
 import ctypes
 import os
 import signal
@@ -70,6 +71,25 @@ class Race(case.Case):
             os.chown(path, attack.ATTACKER, attack.ATTACKER)
             os.chmod(path, 0o555)
         self.race("mine", "theirs", os.path.join("mine", "image"))
+
+    def test_mapped_file(self):
+        """It is mapped as it was when it was looked at, or not at all."""
+        os.chmod(self.directory, 0o777)
+        for name, word, owner in (("mine", "victim's", attack.VICTIM),
+                                  ("theirs", "attacker", attack.ATTACKER)):
+            with open(self.path(name), "w", encoding="ascii") as file:
+                file.write(word * 512)
+            os.chown(self.path(name), owner, owner)
+            os.utime(self.path(name), (0, 0))
+        program = self.start("""
+import mmap
+with open("mine", "rb") as file:
+    memory = mmap.mmap(file.fileno(), 4096, mmap.MAP_SHARED, mmap.PROT_READ)
+""", each="print(memory[:8].decode(), flush=True)", **attack.user(attack.VICTIM))
+        done = self.checkpoint("-f", "image", program.pid, **attack.user(attack.VICTIM))
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.end(program)
+        self.race("mine", "theirs", "image")
 
 
 if __name__ == "__main__":

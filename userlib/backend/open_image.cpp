@@ -12,10 +12,8 @@
 
 namespace cryo::backend {
 
-namespace {
-
 // A restart jumps about in the image: one that comes down a pipe is kept in a file without a name.
-Result<Fd> spool(int from)
+Result<Fd> keep_piped(int from)
 {
     const std::string directory = temporary_place();
     Fd file(open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
@@ -42,6 +40,8 @@ Result<Fd> spool(int from)
     }
 }
 
+namespace {
+
 Result<std::unique_ptr<image::Snapshot>> open_descriptor(int fd, const std::string &name,
                                                          image::OpenOptions options)
 {
@@ -51,7 +51,7 @@ Result<std::unique_ptr<image::Snapshot>> open_descriptor(int fd, const std::stri
         return Error::from_errno(name, errno);
     if (!S_ISREG(status.st_mode)) {
         options.trust = {}; // a pipe's owner tells nothing; who made it knows what comes
-        Result<Fd> kept = spool(own.get());
+        Result<Fd> kept = keep_piped(own.get());
         if (!kept)
             return kept.error().within(name);
         own = std::move(*kept);

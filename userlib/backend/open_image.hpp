@@ -10,6 +10,9 @@
 
 namespace cryo::backend {
 
+// What comes down a pipe, in a file without a name.
+Result<Fd> keep_piped(int from);
+
 Result<std::shared_ptr<image::Snapshot>> open_image(const RestartRequest &request,
                                                     const std::string &file);
 

@@ -64,46 +64,28 @@ bool Trust::is_owner(uid_t user) const
     return user == geteuid() || user == 0 || std::ranges::find(owners_, user) != owners_.end();
 }
 
+std::optional<uid_t> Trust::owner_of(int fd, const struct stat &status) const
+{
+    return ask_ && status.st_uid != geteuid() ? ask_(fd) : status.st_uid;
+}
+
 Result<void> Trust::check(int fd, const std::string &path) const
 {
     const Result<struct stat> status = status_of(fd, path);
     if (!status)
         return status.error();
-    const File file = {status->st_dev, status->st_ino};
-    if (!has_an_owner(*status) || std::ranges::find(accepted_, file) != accepted_.end())
+    if (!has_an_owner(*status))
         return {};
-    const uid_t owner = status->st_uid;
-    if (!is_owner(owner))
+    const std::optional<uid_t> owner = owner_of(fd, *status);
+    if (!owner)
+        return Error(EACCES, path + ": it cannot be told to whom it belongs");
+    if (!is_owner(*owner))
         return Error(EACCES, fmt::format("{}: belongs to user {}, and an image is a program: it "
                                          "would run as you; if you trust it, --owner {} says so",
-                                         path, user_text(owner), owner));
+                                         path, user_text(*owner), *owner));
     if ((status->st_mode & others_write) != 0)
         return written_by_others(*status, path);
-    accepted_.push_back(file);
     return {};
-}
-
-std::string Trust::accepted() const
-{
-    std::string text;
-    for (const File &file : accepted_)
-        text += fmt::format("{}:{},", file.device, file.number);
-    return text;
-}
-
-void Trust::accept(std::string_view accepted)
-{
-    while (!accepted.empty()) {
-        const std::string_view one = accepted.substr(0, accepted.find(','));
-        accepted.remove_prefix(std::min(one.size() + 1, accepted.size()));
-        const size_t colon = std::min(one.find(':'), one.size());
-        File file;
-        const auto device = std::from_chars(one.data(), one.data() + colon, file.device);
-        const auto number = std::from_chars(one.data() + std::min(colon + 1, one.size()),
-                                            one.data() + one.size(), file.number);
-        if (device.ec == std::errc() && number.ec == std::errc())
-            accepted_.push_back(file);
-    }
 }
 
 Result<void> check_own(int fd, const std::string &path, const char *way_out)

@@ -11,8 +11,9 @@
 
 #include "base/result.hpp"
 
+#include <functional>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <vector>
@@ -32,18 +33,15 @@ class Trust
     // EACCES: it is somebody else's, or others may write it.
     Result<void> check(int fd, const std::string &path) const;
 
-    // What was found good, for a process that sees other owners: in a user namespace those that are
-    // not mapped are all alike.
-    std::string accepted() const;
-    void accept(std::string_view accepted);
+    // In a user namespace of one's own all other owners look alike: there somebody outside is
+    // asked, with a descriptor of the file, and says nothing if it cannot.
+    using Ask = std::function<std::optional<uid_t>(int fd)>;
+    void ask(Ask whom) { ask_ = std::move(whom); }
+    // Whose the file is, as it is called outside. Of ours nobody needs to be asked.
+    std::optional<uid_t> owner_of(int fd, const struct stat &status) const;
 
   private:
-    struct File {
-        dev_t device = 0;
-        ino_t number = 0;
-        bool operator==(const File &) const = default;
-    };
-    mutable std::vector<File> accepted_;
+    Ask ask_;
     std::vector<std::string> named_;
     std::vector<uid_t> owners_;
 };

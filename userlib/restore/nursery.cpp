@@ -323,8 +323,11 @@ void Nursery::live(size_t number)
     }
     if (!sys::failed(result)) {
         sys::call(SYS_personality, own.personality);
-        result = sys::call(SYS_execve, own.exe.c_str(), prepared_[number].argv.data(),
-                           prepared_[number].envp.data());
+        const Prepared &words = prepared_[number];
+        result = own.exe_fd >= 0
+                     ? sys::call(SYS_execveat, own.exe_fd, "", words.argv.data(), words.envp.data(),
+                                 AT_EMPTY_PATH)
+                     : sys::call(SYS_execve, own.exe.c_str(), words.argv.data(), words.envp.data());
     }
     const Failure failed = {~0U, static_cast<int32_t>(-result), 0};
     sys::call(SYS_write, own.floor + own.report, &failed, sizeof(failed));

@@ -47,6 +47,7 @@ struct Newborn {
     bool foster = false;
 
     std::string exe;
+    int exe_fd = -1; // which is open already; −1: by its name
     std::vector<std::string> arguments, environment;
     unsigned personality = 0;
     // These descriptors of the caller become floor, floor + 1, …; −1: none. All others from floor

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory: every region at its old place, filled, then given its protection.
-#include "capture/identity.hpp"
 #include "restore/plan_parts.hpp"
-#include "restore/trusted_path.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -25,88 +23,6 @@ bool needs_file(const image::Region &region)
 }
 
 namespace {
-
-Result<void> check_mapped_file(const Planning &p, const image::File &file)
-{
-    constexpr uint32_t made_again = image::kFileUnlinked | image::kFileContentsSaved;
-    if ((file.flags & made_again) == made_again)
-        return {};
-    const std::string path(file.path);
-    const auto refuse = [&](std::string_view why) -> Result<void> {
-        return Error(EINVAL, fmt::format("the mapped file {} {}; restart where it is as it was "
-                                         "(--force restarts all the same)",
-                                         path, why));
-    };
-    if (Result<Fd> found = find_trusted(p.options, file); !found && found.error().code() == EPERM)
-        return found.error();
-    Result<capture::Identity> now = capture::identify(path);
-    if (!now)
-        return refuse("is not there: " + now.error().text());
-    if (p.options.force)
-        return {};
-    if (!file.build_id.empty()) {
-        if (!std::equal(file.build_id.begin(), file.build_id.end(), now->build_id.begin(),
-                        now->build_id.end()))
-            return refuse("is another build");
-        return {};
-    }
-    if (now->size != file.size)
-        return refuse("has another size");
-    if (!file.content_hash.empty() &&
-        !std::equal(file.content_hash.begin(), file.content_hash.end(), now->content_hash.begin()))
-        return refuse("has other contents");
-    return {};
-}
-
-// Its contents may have changed, but what is mapped must be there.
-Result<void> check_shared_file(const Planning &p, const image::File &file)
-{
-    struct stat now;
-    const std::string path(file.path);
-    // What the image has the contents of is made again where it is gone.
-    if ((file.flags & (image::kFileUnlinked | image::kFileContentsSaved)) != 0)
-        return {};
-    const Result<Fd> found = find_trusted(p.options, file);
-    if (!found && found.error().code() == EPERM)
-        return found.error();
-    if (!found || fstat(found->get(), &now) != 0) {
-        const int why = found ? errno : found.error().code();
-        return Error(why, fmt::format("the mapped file {}: {}; put it back", path, strerror(why)));
-    }
-    if (static_cast<uint64_t>(now.st_size) < file.size)
-        return Error(EINVAL, fmt::format("the mapped file {} has shrunk: {} bytes, {} when the "
-                                         "image was taken",
-                                         path, now.st_size, file.size));
-    return {};
-}
-
-void open_mapped_files(Planning &p)
-{
-    Program &program = p.plan.program;
-    for (const image::Region &region : p.saved.regions) {
-        if (!needs_file(region) || p.map_slots.count(region.file) != 0 ||
-            p.file_fds.count(region.file) != 0)
-            continue;
-        const image::File &file = p.saved.files.at(region.file);
-        // A shared mapping that may be written needs a descriptor that may.
-        bool writes = false;
-        for (const image::Region &other : p.saved.regions) {
-            writes |= other.file == region.file && (other.flags & image::kRegionShared) != 0 &&
-                      (other.prot & PROT_WRITE) != 0;
-        }
-        const uint16_t low = program.slot();
-        const uint16_t slot = program.slot();
-        const std::string what = fmt::format("opening the mapped file {}", file.path);
-        program.call(what, SYS_openat,
-                     {value(AT_FDCWD), program.text(file.path),
-                      value((writes ? O_RDWR : O_RDONLY) | O_CLOEXEC)},
-                     low);
-        program.call(what, SYS_fcntl, {result(low), value(F_DUPFD_CLOEXEC), value(p.plan.floor)},
-                     slot);
-        program.call(what, SYS_close, {result(low)});
-        p.map_slots[region.file] = slot;
-    }
-}
 
 constexpr int map_droppable = 8; // MAP_DROPPABLE, for headers that are older
 
@@ -154,9 +70,7 @@ Result<void> map_region(Planning &p, const image::Region &region)
     Operand file = value(-1);
     uint64_t offset = 0;
     if (needs_file(region)) {
-        const auto inherited = p.file_fds.find(region.file);
-        file = inherited != p.file_fds.end() ? value(inherited->second)
-                                             : result(p.map_slots.at(region.file));
+        file = value(fd_to_map(p, region));
         offset = region.file_offset;
     } else {
         flags |= MAP_ANONYMOUS;
@@ -312,26 +226,6 @@ Result<std::vector<Stretch>> stretches_of(const Planning &p, const image::Region
     return stretches;
 }
 
-Result<void> check_mapped_files(Planning &p)
-{
-    std::map<std::pair<uint32_t, RegionKind>, bool> done;
-    for (const image::Region &region : p.saved.regions) {
-        if (!needs_file(region) || !done.emplace(std::pair(region.file, region.kind), true).second)
-            continue;
-        const auto file = p.saved.files.find(region.file);
-        if (file == p.saved.files.end())
-            return Error(EINVAL, "a memory region refers to no file");
-        Result<void> good;
-        if (region.kind == RegionKind::private_file)
-            good = check_mapped_file(p, file->second);
-        else if (region.kind == RegionKind::shared_file)
-            good = check_shared_file(p, file->second);
-        if (!good)
-            return good;
-    }
-    return {};
-}
-
 Result<void> plan_memory(Planning &p)
 {
     Program &program = p.plan.program;
@@ -342,7 +236,6 @@ Result<void> plan_memory(Planning &p)
     program.avoid(m.vdso_start, m.vdso_start + m.vdso_size);
     program.avoid(m.vvar_start, m.vvar_start + m.vvar_size);
 
-    open_mapped_files(p);
     if (p.options.device >= 0) {
         if (Result<void> done = plan_module_memory(p); !done)
             return done;

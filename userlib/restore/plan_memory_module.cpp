@@ -33,7 +33,6 @@ Result<void> plan_module_memory(Planning &p)
     Program &program = p.plan.program;
     std::vector<cryo_region> regions;
     std::vector<cryo_range> ranges;
-    std::vector<std::pair<size_t, uint16_t>> files; // region and the slot of its descriptor
     uint64_t bytes = 0;
     for (const image::Region &from : p.saved.regions) {
         if (!module_makes(p, from))
@@ -53,11 +52,7 @@ Result<void> plan_module_memory(Planning &p)
             region.prot = one.prot;
             if (needs_file(from)) {
                 region.offset = from.file_offset + (one.start - from.start);
-                if (const auto inherited = p.file_fds.find(from.file);
-                    inherited != p.file_fds.end())
-                    region.fd = inherited->second;
-                else
-                    files.emplace_back(regions.size(), p.map_slots.at(from.file));
+                region.fd = fd_to_map(p, from);
             }
             regions.push_back(region);
         }
@@ -81,11 +76,7 @@ Result<void> plan_module_memory(Planning &p)
     const auto member = [](const Operand &of, size_t offset) {
         return Operand{of.kind, of.number + offset};
     };
-    // Descriptors and addresses are known only in the new process.
-    for (const auto &[index, slot] : files)
-        program.add(Do::store, "naming a mapped file",
-                    {member(list, index * sizeof(cryo_region) + offsetof(cryo_region, fd)),
-                     result(slot), value(sizeof(cryo_region::fd))});
+    // Addresses are known only in the new process.
     program.add(Do::store, "placing the regions",
                 {member(data, offsetof(cryo_restore, regions)), list});
     program.add(Do::store, "placing the ranges",

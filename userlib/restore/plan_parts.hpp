@@ -18,6 +18,8 @@ struct Unfilled {
     Fd lone;       // that nobody has any more
 };
 
+class MappedFiles;
+
 struct Planning {
     image::Image &image;
     const Saved &saved;
@@ -27,9 +29,10 @@ struct Planning {
     std::map<uint32_t, int> open_fds;            // OPEN_FILE id → descriptor that is inherited
     std::map<uint32_t, uint16_t> open_slots;     // those that the process opens: slot with it
     std::map<uint32_t, int> file_fds;            // FILE id → inherited descriptor, to map from
-    std::map<uint32_t, uint16_t> map_slots;      // FILE id → slot with a descriptor to map from
+    std::map<uint32_t, int> mapped_fds = {};     // the same, of files that are only mapped
     std::map<uint32_t, uint16_t> tid_slots = {}; // saved tid → slot with the present one
     const IpcObjects *ipc = nullptr;             // where there are any
+    MappedFiles *mapped = nullptr;               // of the whole tree
     std::vector<Unfilled> unfilled = {};
 };
 
@@ -44,8 +47,14 @@ Result<void> plan_files(Planning &p);
 void plan_last_descriptor_work(Planning &p);
 void plan_truncation(Planning &p);
 
-// plan_memory.cpp
+// plan_exec.cpp: after the mapped files, of which the program is one.
+Result<void> plan_exec(Planning &p);
+
+// mapped_files.cpp: opens them.
 Result<void> check_mapped_files(Planning &p);
+int fd_to_map(const Planning &p, const image::Region &region);
+
+// plan_memory.cpp
 Result<void> plan_memory(Planning &p);
 // What plan_memory_module.cpp shares with it.
 bool needs_file(const image::Region &region);

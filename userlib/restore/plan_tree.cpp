@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plan of all processes: their relations; what is open, once for all of them; then each by
 // itself.
+#include "restore/mapped_files.hpp"
 #include "restore/open_parts.hpp"
 #include "restore/socket_name.hpp"
 
@@ -432,7 +433,11 @@ Result<std::unique_ptr<TreePlan>> Planner::plan()
         if (!made)
             return made.error().within(tree_->name);
         tree_->ipc = std::move(*made);
+        if (options_.own_pid_namespace && !options_.rehearse)
+            tree_->notices.emplace_back("its System V objects and message queues are made again in "
+                                        "a namespace: nobody outside shares them");
     }
+    MappedFiles mapped;
     for (size_t i = 0; i < all_.size(); i++) {
         TreePlan::Process &process = tree_->processes[i];
         if (!process.plan)
@@ -451,7 +456,8 @@ Result<std::unique_ptr<TreePlan>> Planner::plan()
                      opening.file_fds,
                      {},
                      {},
-                     tree_->ipc.get()};
+                     tree_->ipc.get(),
+                     &mapped};
         process.plan->redirected = opening.redirected;
         if (Result<void> planned = plan_process_whole(own, !tree_->meets); !planned)
             return planned.error();

@@ -87,6 +87,7 @@ struct RestartPlan {
     std::vector<Fill> fills;
     std::vector<std::string> arguments; // of the execve that makes the fresh process
     std::string exe;
+    int exe_fd = -1; // open, and inherited; −1: `exe` is executed by its name
     std::vector<std::string> environment; // what the dynamic linker needs to know
     uint32_t pid = 0;
     uint32_t personality = 0;

@@ -206,6 +206,7 @@ Result<void> Restart::prepare(const std::string &library)
                     return pipe->error();
             }
             kin.exe = own.exe;
+            kin.exe_fd = own.exe_fd;
             kin.arguments = own.arguments;
             kin.environment = own.environment;
             kin.environment.push_back("LD_PRELOAD=" + library);

@@ -38,7 +38,7 @@ class Search
             if (!next || fstat(next.get(), &status) != 0)
                 return Error::from_errno(path_, errno);
             if (S_ISLNK(status.st_mode)) {
-                if (Result<void> good = check(status, "a link on the way to it"); !good)
+                if (Result<void> good = check(next.get(), status, "a link on the way to it"); !good)
                     return good.error();
                 Result<std::string> target = read_link(next.get());
                 if (!target)
@@ -55,7 +55,7 @@ class Search
         struct stat status = {};
         if (!at || fstat(at.get(), &status) != 0)
             return Error::from_errno(path_, errno);
-        if (Result<void> good = check(status, "it"); !good)
+        if (Result<void> good = check(at.get(), status, "it"); !good)
             return good.error();
         return at;
     }
@@ -76,18 +76,20 @@ class Search
         return target;
     }
 
-    Result<void> check(const struct stat &status, std::string_view what) const
+    Result<void> check(int fd, const struct stat &status, std::string_view what) const
     {
-        const uid_t user = status.st_uid;
-        // In a user namespace of our own all other owners look alike.
-        if (options_.trust->is_owner(user) || owner_ == user || options_.own_pid_namespace)
+        const std::optional<uid_t> user = options_.trust->owner_of(fd, status);
+        if (!user)
+            return Error(EPERM,
+                         fmt::format("file {}: it cannot be told to whom {} belongs", path_, what));
+        if (options_.trust->is_owner(*user) || owner_ == *user)
             return {};
         return Error(
             EPERM,
             fmt::format(
                 "file {}: {} belongs to user {}, and what was saved to user {}; put that back, "
                 "or say with --owner {} that you trust the other one",
-                path_, what, user_text(user), user_text(owner_), user));
+                path_, what, user_text(*user), user_text(owner_), *user));
     }
 
     const RestartOptions &options_;

@@ -64,7 +64,7 @@ class PidNamespace(case.Case):
         before = self.ask(program, "ids()")
         self.save("--kill", "-f", "image", program.pid)
         program.wait()
-        refused = self.run_command("cr_restart", "image")
+        refused = self.run_command("cr_restart", "--restore-pid", "image")
         self.assertEqual(errno.EPERM, refused.returncode)
         self.assertIn("--pidns", refused.stderr)
         restarted = self.back("image")
@@ -203,6 +203,29 @@ print([os.waitpid(child, 0)[1] for child in children], flush=True)
             self.assertEqual(signal.SIGINT, os.WTERMSIG(os.waitpid(pid, 0)[1]))
         finally:
             os.close(terminal)
+
+    def test_by_default(self):
+        """A plain user who says nothing has the old ids all the same; --restore-pid insists."""
+        if case.processes.keep_ids():
+            self.skipTest("old ids are to be had")
+        program = self.asked()
+        before = self.ask(program, "ids()")
+        self.save("--kill", "-f", "image", program.pid)
+        program.wait()
+        restarted = self.spawn(case.command("cr_restart"), "image", stderr=subprocess.PIPE)
+        self.assertEqual(before, self.ask(restarted, "ids()"))
+        restarted.stdin.close()
+        self.assertEqual(0, restarted.wait())
+        said = [line for line in restarted.stderr if "pid namespace" in line]
+        self.assertEqual(1, len(said), said)
+        self.assertIn("--no-restore-pid gives them new ones", said[0])
+        with open(self.path("image"), "rb") as image:
+            done = self.run_command("cr_restart", "-q", "-F", "0", stdin=None, text=False,
+                                    input=image.read())
+        self.assertEqual(0, done.returncode, done.stderr)
+        done = self.run_command("cr_restart", "--restore-pid", "image")
+        self.assertEqual(errno.EPERM, done.returncode, done.stderr)
+        self.assertIn("--pidns", done.stderr)
 
     def test_refusals(self):
         program = self.asked()

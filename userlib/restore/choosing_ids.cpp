@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "restore/choosing_ids.hpp"
+
+#include "device/device.hpp"
+#include "sys/raw.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <linux/sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace cryo::restore {
+
+bool may_choose_ids()
+{
+    // Our own id is taken, so nothing is made; but the kernel looks at the right to ask first.
+    const pid_t own = getpid();
+    clone_args args = {};
+    args.exit_signal = SIGCHLD;
+    args.set_tid = reinterpret_cast<uint64_t>(&own);
+    args.set_tid_size = 1;
+    if (sys::call(SYS_clone3, &args, sizeof(args)) == -EEXIST)
+        return true;
+    const Result<Device> device = Device::open(Device::Access::ReadWrite);
+    return device && device->has(CRYO_FEATURE_NEXTPID) && !device->has(CRYO_FEATURE_FILTERED);
+}
+
+} // namespace cryo::restore

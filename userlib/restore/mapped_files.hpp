@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The files that memory is mapped from, of all processes of a restart. Each is looked up once
+// (trusted_path.hpp) and opened; what is looked at, mapped and executed afterwards is that
+// descriptor, which all processes inherit. So nobody can exchange a file between the check and its
+// use, and a library of a hundred processes is recognised once.
+//
+//     Result<MappedFile *> found = mapped.find(planning, file, false);
+#pragma once
+
+#include "capture/identity.hpp"
+#include "restore/plan_parts.hpp"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+
+namespace cryo::restore {
+
+struct MappedFile {
+    int fd = -1; // inherited; it stays open as long as the plan
+    uint64_t size = 0;
+    std::optional<capture::Identity> identity; // once somebody has asked for it
+};
+
+class MappedFiles
+{
+  public:
+    // EPERM: another user's file stands there. Otherwise as open(2).
+    Result<MappedFile *> find(Planning &p, const image::File &file, bool writes);
+
+  private:
+    std::map<std::tuple<std::string, uint32_t, bool>, MappedFile> all_; // path, owner, writes
+};
+
+} // namespace cryo::restore
