@@ -165,7 +165,8 @@ cryo::Result<cryo::backend::Alive> Command::restart_apart(const Listener &listen
     }
     cryo::Result<Outside> made = Outside::make(argv_, rehearse);
     if (!made)
-        return made.error();
+        return options_.pidns ? made.error()
+                              : made.error().within("the saved ids take a privilege here");
     kept_.reset();
     outside_ = std::move(*made);
     return rehearse ? outside_->await_rehearsed(listener) : outside_->await_alive(listener);
