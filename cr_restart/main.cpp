@@ -142,7 +142,7 @@ cryo::Result<bool> Command::needs_namespace()
     const bool native =
         options_.backend == "auto" || options_.backend == "user" || options_.backend == "kmod";
     if (options_.ids_chosen || options_.pidns || !native || cryo::cli::has_requester() ||
-        cryo::restore::may_choose_ids())
+        cryo::restore::may_choose_ids(options_.backend != "user"))
         return false;
     struct stat status = {};
     if (request.fd >= 0 && fstat(request.fd, &status) == 0 && !S_ISREG(status.st_mode)) {
@@ -163,10 +163,10 @@ cryo::Result<cryo::backend::Alive> Command::restart_apart(const Listener &listen
         fcntl(kept_.get(), F_SETFD, 0);
         setenv(kept_variable, std::to_string(kept_.get()).c_str(), 1);
     }
-    cryo::Result<Outside> made = Outside::make(argv_, rehearse);
+    cryo::Result<Outside> made = Outside::make(argv_, rehearse, !options_.pidns);
+    unsetenv(kept_variable);
     if (!made)
-        return options_.pidns ? made.error()
-                              : made.error().within("the saved ids take a privilege here");
+        return made.error();
     kept_.reset();
     outside_ = std::move(*made);
     return rehearse ? outside_->await_rehearsed(listener) : outside_->await_alive(listener);
@@ -242,10 +242,10 @@ int Command::run()
         add_heartbeat(listener, options_.heartbeat);
     hold_signals();
     const cryo::Result<bool> by_default = needs_namespace();
-    const cryo::Result<cryo::backend::Alive> alive = !by_default ? by_default.error()
-                                                     : options_.pidns || *by_default
-                                                         ? restart_apart(listener)
-                                                         : restart(listener);
+    cryo::Result<cryo::backend::Alive> alive = !by_default ? by_default.error()
+                                               : options_.pidns || *by_default
+                                                   ? restart_apart(listener)
+                                                   : restart(listener);
     if (options_.request.options.rehearse)
         return tell_rehearsed(alive);
     if (!alive)
@@ -259,10 +259,10 @@ int Command::run()
         if (cryo::Result<void> after = backend_->after_restart(*alive); !after)
             cryo::cli::say("cr_restart", after.error().text());
     }
-    if (*by_default && !options_.talk.quiet())
-        cryo::cli::say("cr_restart",
-                       "other ids take a privilege here, so the processes have theirs "
-                       "in a pid namespace (--no-restore-pid gives them new ones)");
+    if (*by_default)
+        alive->notices.emplace_back("to choose ids takes a privilege here, so the processes have "
+                                    "their old ones in a pid namespace (--no-restore-pid gives "
+                                    "them new ones)");
     tell(*alive);
     if (options_.keeping.wanted()) {
         const cryo::Result<void> kept = cryo::keeper::launch(options_.keeping, alive->pid);

@@ -99,6 +99,9 @@ struct Purpose {
 
 constexpr Purpose with_old_ids = {"--pidns", "the kernel module gives ids without them, "
                                              "--no-restore-pid does without"};
+constexpr Purpose without_privilege = {
+    "to choose ids takes a privilege here, so it was tried in a pid namespace",
+    with_old_ids.without};
 constexpr Purpose for_rehearsal = {"--rehearse", "do without it"};
 
 Error refused(const Purpose &purpose, const char *what, const char *why)
@@ -142,9 +145,9 @@ bool keep_apart()
 
 // What the first process does to become cr_restart again; returns only what it has failed at.
 // `mapped`: who it is, where it has a user namespace.
-Error prepare(const std::optional<User> &mapped, bool rehearse, int socket, char **argv)
+Error prepare(const std::optional<User> &mapped, const Purpose &purpose, bool rehearse, int socket,
+              char **argv)
 {
-    const Purpose &purpose = rehearse ? for_rehearsal : with_old_ids;
     if (mapped &&
         !(write_file("/proc/self/setgroups", "deny") &&
           write_file("/proc/self/uid_map", fmt::format("{} {} 1", mapped->uid, mapped->uid)) &&
@@ -195,7 +198,7 @@ int wait_status_of(const siginfo_t &info)
 
 } // namespace
 
-Result<Outside> Outside::make(char **argv, bool rehearse)
+Result<Outside> Outside::make(char **argv, bool rehearse, bool by_default)
 {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
@@ -205,7 +208,9 @@ Result<Outside> Outside::make(char **argv, bool rehearse)
     // Ids of System V objects can be chosen there, too.
     const uint64_t spaces =
         CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | (rehearse ? CLONE_NEWNET : 0);
-    const Purpose &purpose = rehearse ? for_rehearsal : with_old_ids;
+    const Purpose &purpose = rehearse     ? for_rehearsal
+                             : by_default ? without_privilege
+                                          : with_old_ids;
     const User user = {geteuid(), getegid(), bounding_set()};
     std::optional<User> mapped;
     long pid = make_first(spaces);
@@ -215,7 +220,7 @@ Result<Outside> Outside::make(char **argv, bool rehearse)
     }
     if (pid == 0) {
         // The C library's idea of who we are is wrong until we have executed ourselves.
-        const Error error = prepare(mapped, rehearse, theirs.get(), argv);
+        const Error error = prepare(mapped, purpose, rehearse, theirs.get(), argv);
         send_message(theirs.get(), failure_message(error));
         _exit(127);
     }

@@ -40,8 +40,8 @@ class Outside
 {
   public:
     // Starts this command again, with these words. `rehearse`: nothing in there is to reach
-    // anybody, so it has a network of its own, too.
-    static cryo::Result<Outside> make(char **argv, bool rehearse);
+    // anybody, so it has a network of its own, too. `by_default`: nobody has asked for it.
+    static cryo::Result<Outside> make(char **argv, bool rehearse, bool by_default);
 
     cryo::Result<cryo::backend::Alive> await_alive(const Listener &listener);
     // That of a rehearsal: what it says of it when all processes have ended again.

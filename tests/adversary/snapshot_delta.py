@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An attacker has root work with a service directory, and a version, that are the attacker's."""
 import errno
+import fcntl
 import os
 import shutil
 import sys
@@ -12,6 +13,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
                                 "commands"))
 import case  # noqa: E402
 
+PATIENCE = 10  # seconds, of a command that meets what the attacker has left
+
 
 class Delta(case.Case):
     """Paths are relative to a directory in which everybody may make files, as /tmp is."""
@@ -20,8 +23,8 @@ class Delta(case.Case):
         super().setUp()
         os.chmod(self.directory, 0o1777)
 
-    def delta(self, *words, uid=0):
-        return self.run_command("cr_delta", *words, **attack.user(uid))
+    def delta(self, *words, uid=0, **more):
+        return self.run_command("cr_delta", *words, **attack.user(uid), **more)
 
     def add(self, number, uid, mode=0o644):
         with open(self.path("file"), "wb") as file:
@@ -67,6 +70,23 @@ class Delta(case.Case):
                           uid=attack.VICTIM)
         self.assertEqual(errno.EACCES, done.returncode, done.stderr)
         self.assertIn("chmod go-w", done.stderr)
+
+    def test_lock(self):
+        """That is never let go, or is a FIFO: whoever reads there does not wait for ever."""
+        self.add(0, attack.ATTACKER)
+        service = f"service.{attack.ATTACKER}"
+        os.chmod(self.path(service), 0o755)
+        lock = self.path(os.path.join(service, "lock"))
+        with open(lock, "r+b") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            done = self.delta("list", "--service", service, timeout=PATIENCE)
+        self.assertEqual(errno.EBUSY, done.returncode, done.stdout + done.stderr)
+        self.assertIn(f"user nobody ({attack.ATTACKER}), has been at work there", done.stderr)
+        os.unlink(lock)
+        os.mkfifo(lock)
+        done = self.delta("list", "--service", service, timeout=PATIENCE)
+        self.assertEqual(errno.EINVAL, done.returncode, done.stdout + done.stderr)
+        self.assertIn("is no file", done.stderr)
 
     def test_setuid_file(self):
         """Its contents are the attacker's; with root's rights they must not run."""

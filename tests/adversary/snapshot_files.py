@@ -19,6 +19,7 @@ import case  # noqa: E402
 PATIENCE = 10  # seconds, of a command that meets what the attacker has left
 SECRET = "the victim's own"
 VICTIM = attack.user(attack.VICTIM)
+THIRD = 4711  # whose software it is
 
 
 def has_user_namespaces():
@@ -58,9 +59,9 @@ class Files(case.Case):
 
     ids = "--no-restore-pid"
 
-    def restart_it(self, *words):
+    def restart_it(self, *words, **who):
         return self.run_command("cr_restart", self.ids, *words, "image", input="there\n",
-                                **{"stdin": None, "timeout": PATIENCE, **VICTIM})
+                                **{"stdin": None, "timeout": PATIENCE, **VICTIM, **who})
 
     def assert_refused(self, code=errno.EPERM):
         done = self.restart_it()
@@ -211,7 +212,7 @@ def each():
         self.as_attacker(lambda: shutil.copy("/bin/true", path))
         done = self.restart_it()
         self.assertEqual(0, done.returncode, done.stderr)
-        self.assertIn("another user's by now, and not executed", done.stderr)
+        self.assertIn("python is not executed", done.stderr)
 
     def test_directory_of_libraries(self):
         """The dynamic linker would take any library from there, not only those that were."""
@@ -230,6 +231,25 @@ def each():
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertIn("no library is looked for there", done.stderr)
 
+    def test_directory_of_libraries_of_a_third_user(self):
+        """Whose library the program had: it is not left out, neither by a link of that user's."""
+        os.makedirs(self.path("sw/1"))
+        library = self.path("sw/1/libx.so")
+        with open("/proc/self/maps", encoding="utf-8") as maps:
+            found = [line.split()[-1] for line in maps if line.rstrip().endswith(".so.6")]
+        shutil.copy(found[0], library)
+        os.symlink("1", self.path("sw/current"))
+        for name in ("sw", "sw/1", "sw/1/libx.so", "sw/current"):
+            os.lchown(self.path(name), THIRD, THIRD)
+        program = self.start(f"import ctypes\nlibrary = ctypes.CDLL({library!r})\n", each="pass",
+                             env={**os.environ, "LD_LIBRARY_PATH": self.path("sw/current/")}, **VICTIM)
+        done = self.checkpoint("-f", "image", program.pid, **VICTIM)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.end(program)
+        done = self.restart_it()
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertNotIn("no library", done.stderr)
+
     def test_image_that_is_a_fifo(self):
         self.as_attacker(lambda: os.mkfifo(self.path("image")))
         os.chmod(self.path("image"), 0o666)
@@ -242,6 +262,17 @@ class FilesInNamespace(Files):
     """Where all other owners look alike."""
 
     ids = "--pidns"
+
+    def test_image_of_somebody_else(self):
+        """As whom all other owners show in there: nobody."""
+        program = self.start(each="pass", **VICTIM)
+        done = self.checkpoint("-f", "image", program.pid, **VICTIM)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.end(program)
+        os.chmod(self.path("image"), 0o644)
+        done = self.restart_it(**attack.user(attack.ATTACKER))
+        self.assertEqual(errno.EACCES, done.returncode, done.stderr)
+        self.assertIn("belongs to user", done.stderr)
 
 
 class Names(case.Case):

@@ -6,6 +6,7 @@
 """
 import argparse
 import errno
+import fcntl
 import os
 import shutil
 import subprocess
@@ -94,6 +95,18 @@ class Job(jobs.Case):
         os.chmod(self.at("mine"), 0o777)
         done = self.tool("ompi-checkpoint", "--name", "mine", job.pid, code=errno.EACCES)
         self.assertIn("chmod go-w", done.stderr)
+        job.kill()
+
+    def test_lock(self):
+        """Of a directory that others may read, which is all that it takes to lock it."""
+        job = self.start(2, STEPS)
+        self.save(job, "--name", "mine")
+        os.chmod(self.at("mine"), 0o755)
+        locked = os.open(self.at("mine"), os.O_RDONLY | os.O_DIRECTORY)
+        self.addCleanup(os.close, locked)
+        fcntl.flock(locked, fcntl.LOCK_EX)
+        self.assertEqual(self.save(job, "--name", "mine"), ("mine", 1))
+        self.check_store()
         job.kill()
 
     def refuse_restart(self, uid, reference, said):

@@ -95,7 +95,10 @@ PrivateDirectory::~PrivateDirectory()
         return;
     lifeline_.reset();
     pollfd all = {end_of_all_.get(), 0, 0};
-    if (poll(&all, 1, 0) == 0)
+    int gone = 0;
+    while ((gone = poll(&all, 1, 0)) < 0 && errno == EINTR)
+        ;
+    if (gone != 1)
         return; // somebody else holds it
     while (waitpid(janitor_, nullptr, 0) < 0 && errno == EINTR)
         ;

@@ -37,7 +37,7 @@ class Trust
     // asked, with a descriptor of the file, and says nothing if it cannot.
     using Ask = std::function<std::optional<uid_t>(int fd)>;
     void ask(Ask whom) { ask_ = std::move(whom); }
-    // Whose the file is, as it is called outside. Of ours nobody needs to be asked.
+    // Whose the file is, as it is called outside.
     std::optional<uid_t> owner_of(int fd, const struct stat &status) const;
 
   private:

@@ -423,7 +423,9 @@ Result<void> Files::read_descriptors(std::vector<Holder> holders)
         if (!done)
             return done;
     }
-    Result<void> done = read_pipes();
+    Result<void> done = settle_timers();
+    if (done)
+        done = read_pipes();
     if (done)
         done = read_terminals();
     if (done)

@@ -154,7 +154,9 @@ class Files
     Result<void> read_pipes();
     // files_event.cpp
     Result<void> read_eventfd(const Seen &seen);
+    Result<image::Timer> look_at_timer(const Seen &seen) const;
     Result<void> read_timerfd(const Seen &seen);
+    Result<void> settle_timers();
     Result<void> read_signalfd(const Seen &seen);
     Result<void> read_epoll(const Seen &seen);
     // files_queue.cpp
@@ -217,6 +219,7 @@ class Files
     std::vector<image::Eventfd> eventfds_;
     std::vector<image::Signalfd> signalfds_;
     std::vector<image::Timer> timers_;
+    std::vector<std::pair<size_t, const Seen *>> unset_timers_; // in timers_, as it seems
     std::vector<image::EpollItem> epoll_items_;
     std::vector<image::InotifyWatch> watches_;
     std::vector<image::Lock> locks_;

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 namespace cryo::capture {
@@ -87,16 +88,19 @@ Result<void> Files::read_eventfd(const Seen &seen)
     return {};
 }
 
-Result<void> Files::read_timerfd(const Seen &seen)
+// Asking brings an interval timer that has expired up to date, which fdinfo does not; what fdinfo
+// then tells belongs together: what was counted, and what is left. But for two moments. One that is
+// about to expire may do so in the midst of being told, so that what is left is from before, and
+// what was counted from after. And when its time has come it has nothing left, and has not been
+// counted yet, until the kernel has handled that: as one that is not set. Then it is asked again.
+Result<image::Timer> Files::look_at_timer(const Seen &seen) const
 {
-    // Asking brings an interval timer that has expired up to date, which fdinfo does not; what
-    // fdinfo then tells belongs together: what was counted, and what is left. But one that is about
-    // to expire may do so in the midst of being told: what is left is from before, what was counted
-    // from after. It is asked again, as long as that can help.
     constexpr int64_t about_to = 50'000, long_interval = 1'000'000;
-    constexpr int turns = 10;
+    constexpr int turns = 100;
+    constexpr timespec moment = {0, 20'000};
     image::Timer timer;
     Result<std::string> info = std::string();
+    bool was_set = false;
     for (int turn = 0; turn < turns; turn++) {
         itimerspec now = {};
         if (timerfd_gettime(seen.shared.get(), &now) != 0)
@@ -105,18 +109,23 @@ Result<void> Files::read_timerfd(const Seen &seen)
         info = proc_of(seen).read("fdinfo/" + std::to_string(seen.fd));
         if (!info)
             return info.error();
+        was_set |= nanoseconds(now.it_value) != 0;
+        std::string_view ticks = field(*info, "ticks");
+        timer.expirations = take_number(ticks);
         timer.interval = nanoseconds(now.it_interval);
         timer.remaining = time_in(field(*info, "it_value"));
-        if (timer.remaining == 0 || timer.remaining > about_to || timer.interval < long_interval)
+        const bool expires = was_set && timer.remaining == 0 && timer.expirations == 0;
+        if (expires)
+            nanosleep(&moment, nullptr);
+        else if (timer.remaining == 0 || timer.remaining > about_to ||
+                 timer.interval < long_interval)
             break;
     }
     timer.kind = image::TimerKind::timerfd;
     timer.id = static_cast<int32_t>(seen.open_file);
     std::string_view clock = field(*info, "clockid");
-    std::string_view ticks = field(*info, "ticks");
     std::string_view flags = field(*info, "settime flags");
     timer.clock = static_cast<uint32_t>(take_number(clock));
-    timer.expirations = take_number(ticks);
     const uint64_t how = take_number(flags, 8);
     timer.absolute = (how & TFD_TIMER_ABSTIME) != 0;
     timer.cancel_on_set = (how & TFD_TIMER_CANCEL_ON_SET) != 0;
@@ -124,7 +133,36 @@ Result<void> Files::read_timerfd(const Seen &seen)
         timer.remaining = 0; // it has expired between the two questions
     if (timer.interval != 0 && timer.remaining == 0 && timer.expirations != 0)
         timer.remaining = timer.interval; // since it was asked; only one that is set expires
-    timers_.push_back(timer);
+    if (was_set && timer.remaining == 0 && timer.expirations == 0)
+        timer.remaining = 1; // it expires
+    return timer;
+}
+
+Result<void> Files::read_timerfd(const Seen &seen)
+{
+    Result<image::Timer> timer = look_at_timer(seen);
+    if (!timer)
+        return timer.error();
+    if (timer->remaining == 0 && timer->expirations == 0)
+        unset_timers_.emplace_back(timers_.size(), &seen);
+    timers_.push_back(*timer);
+    return {};
+}
+
+// Those that seemed not to be set: whether one was just expiring shows when the kernel has had the
+// time to handle it.
+Result<void> Files::settle_timers()
+{
+    constexpr timespec handling = {0, 200'000};
+    if (!unset_timers_.empty())
+        nanosleep(&handling, nullptr);
+    for (const auto &[number, seen] : unset_timers_) {
+        Result<image::Timer> timer = look_at_timer(*seen);
+        if (!timer)
+            return timer.error();
+        timers_[number] = *timer;
+    }
+    unset_timers_.clear();
     return {};
 }
 

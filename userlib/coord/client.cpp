@@ -3,10 +3,12 @@
 
 #include "coord/frame.hpp"
 #include "coord/message.hpp"
+#include "coord/patience.hpp"
 
 #include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,10 +18,21 @@ using nlohmann::json;
 
 namespace {
 
+constexpr int client_patience = 3; // silences
+
 Error ended()
 {
     return Error(ECONNRESET, "the job's daemon has ended; nothing was saved, and the last finished "
                              "snapshot is as it was");
+}
+
+// It says something every second. Who waits has to know it: a checkpoint may go on when it does.
+Error silent()
+{
+    return Error(ETIMEDOUT,
+                 fmt::format("the job's first daemon has said nothing for {}: it is stopped, or "
+                             "its machine is; what it does when it goes on, --status tells",
+                             in_seconds(client_patience * longest_silence())));
 }
 
 } // namespace
@@ -55,7 +68,7 @@ Result<void> Client::send(const json &message)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return ended();
+            return errno == EAGAIN ? silent() : ended();
         at += static_cast<size_t>(n);
     }
     return {};
@@ -75,17 +88,31 @@ Result<json> Client::next()
                 Result<Message> message = unpack(Speaker::job, body);
                 if (!message)
                     return message.error().within("the job's daemon");
+                if (message->type == Type::working)
+                    continue;
                 return std::move(message->fields);
             }
         }
-        char bytes[65536];
-        const ssize_t n = recv(socket_.get(), bytes, sizeof(bytes), 0);
-        if (n < 0 && errno == EINTR)
-            return Error(EINTR, "interrupted");
-        if (n <= 0)
-            return ended();
-        in_.append(bytes, static_cast<size_t>(n));
+        if (Result<void> more = receive(); !more)
+            return more.error();
     }
+}
+
+Result<void> Client::receive()
+{
+    const auto patience = client_patience * longest_silence();
+    pollfd ready = {socket_.get(), POLLIN, 0};
+    const int found = poll(&ready, 1, static_cast<int>(patience.count()));
+    if (found == 0)
+        return silent();
+    char bytes[65536];
+    const ssize_t n = found < 0 ? -1 : recv(socket_.get(), bytes, sizeof(bytes), 0);
+    if (n < 0 && errno == EINTR)
+        return Error(EINTR, "interrupted");
+    if (n <= 0)
+        return ended();
+    in_.append(bytes, static_cast<size_t>(n));
+    return {};
 }
 
 Result<json> Client::until_end(const std::function<void(const json &)> &tell,

@@ -25,13 +25,15 @@ class Client
     const Job &job() const { return job_; }
 
     Result<void> send(const nlohmann::json &message);
-    Result<nlohmann::json> next(); // EINTR: a signal came
+    // EINTR: a signal came. ETIMEDOUT: the daemon is stopped, or hangs.
+    Result<nlohmann::json> next();
     // `tell` gets everything until the message of type "end"; an end that is not ok is an error.
     Result<nlohmann::json> until_end(const std::function<void(const nlohmann::json &)> &tell,
                                      const std::function<void()> &interrupted);
 
   private:
     Client() = default;
+    Result<void> receive();
 
     Job job_;
     Fd socket_;

@@ -24,6 +24,7 @@ namespace {
 
 constexpr std::chrono::seconds longest_arrival{2}; // of one rank after another
 constexpr std::chrono::seconds longest_start{3};   // of a launcher of which nothing is known
+constexpr int64_t client_beat_ms = 1000;
 constexpr int64_t look_soon_ms = 20;
 constexpr int64_t look_later_ms = 250;
 
@@ -404,6 +405,8 @@ void Coordinator::accept_command()
         return;
     const std::shared_ptr<Channel> channel = Channel::make(loop_, std::move(fd));
     clients_.insert(channel);
+    if (!std::exchange(beats_, true))
+        tell_clients_of_life();
     Channel *at = channel.get();
     channel->on_end = [this, at] {
         const std::shared_ptr<Channel> one = at->shared_from_this();
@@ -418,6 +421,19 @@ void Coordinator::accept_command()
         else
             at->send(end_of(message.error().within("the job's daemon")));
     };
+}
+
+// A command waits as long as we work at what it has asked for, and no longer.
+void Coordinator::tell_clients_of_life()
+{
+    loop_.after(client_beat_ms, [this] {
+        const auto all = clients_; // one of them may go while it is told
+        for (const std::shared_ptr<Channel> &one : all)
+            one->send(Message(Type::working));
+        beats_ = !clients_.empty();
+        if (beats_)
+            tell_clients_of_life();
+    });
 }
 
 void Coordinator::command(const std::shared_ptr<Channel> &channel, const Message &message)

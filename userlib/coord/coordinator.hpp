@@ -100,6 +100,7 @@ class Coordinator
 
     // Commands
     void accept_command();
+    void tell_clients_of_life();
     void command(const std::shared_ptr<Channel> &channel, const Message &message);
     Message status() const;
 
@@ -140,6 +141,7 @@ class Coordinator
     Fd launcher_;
     Fd commands_;
     std::set<std::shared_ptr<Channel>> clients_;
+    bool beats_ = false;                          // they are told again and again that we live
     std::set<std::shared_ptr<Channel>> watchers_; // of the checkpoint
     std::vector<Early> early_;
     std::map<uint32_t, Member> members_; // 0: this node

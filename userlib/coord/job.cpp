@@ -21,6 +21,7 @@
 #include <sstream>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -258,7 +259,8 @@ void sweep_directories(const std::string &path)
         // The launcher may have gone while its daemon still commits a snapshot.
         Job job;
         job.directory = runtime->path(id);
-        if (!connect_root(job))
+        const Result<Fd> root = connect_root(job);
+        if (!root && root.error().code() != ETIMEDOUT) // that one is only stopped
             remove_job_directory(*runtime, id);
     }
 }
@@ -330,8 +332,12 @@ Result<Fd> connect_path(const std::string &path)
     Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (!fd)
         return Error::from_errno("socket", errno);
+    // One who listens and is stopped keeps nobody waiting, neither here nor while it is sent to.
+    const timeval patience = {10, 0};
+    setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
     if (connect(fd.get(), reinterpret_cast<const sockaddr *>(&*address), sizeof(*address)) != 0)
-        return Error::from_errno(path, errno);
+        return errno == EAGAIN ? Error(ETIMEDOUT, path + ": somebody listens, and takes no calls")
+                               : Error::from_errno(path, errno);
     // By whoever owns the directory: the job's user, who is ourselves unless root looks at it.
     struct stat directory = {};
     ucred peer = {};

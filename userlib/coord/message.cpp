@@ -172,6 +172,7 @@ constexpr Form forms[] = {
     {Type::state, Speaker::job, "state", state},
     {Type::missing, Speaker::job, "missing", missing},
     {Type::waiting, Speaker::job, "waiting", {}},
+    {Type::working, Speaker::job, "working", {}},
     {Type::images, Speaker::job, "images", images},
     {Type::status, Speaker::job, "status", status},
     {Type::end, Speaker::job, "end", end},

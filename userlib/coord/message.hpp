@@ -51,6 +51,7 @@ enum class Type : uint8_t {
     state,
     missing,
     waiting,
+    working,
     images,
     status,
     end,

@@ -128,6 +128,7 @@ class SnapshotWriter
     Result<void> complete(const SnapshotImage &image) const;
 
     SnapshotStore store_;
+    Fd lock_; // no other checkpoint is written there
     Snapshot about_;
     std::optional<Directory> fresh_; // none: there is nothing to remove
 };

@@ -8,16 +8,19 @@
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
+#include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace cryo::coord {
 
 namespace {
 
+constexpr const char *lock_name = ".global_snapshot.lock";
 constexpr int most_others = 16;       // names that somebody else has taken
 constexpr int most_seq = 999'999'999; // the next one is a number still
 
@@ -37,8 +40,30 @@ Result<std::string> new_mark()
 // What a checkpoint that was killed before its first metadata leaves: nothing, or their beginning.
 bool may_lack_metadata(const std::vector<std::string> &names)
 {
-    return names.empty() ||
-           (names.size() == 1 && names.front() == ".global_snapshot_meta.data.tmp");
+    return std::ranges::all_of(names, [](const std::string &name) {
+        return name == lock_name || name == ".global_snapshot_meta.data.tmp";
+    });
+}
+
+// A file that only we can open. The directory itself, which others may read, they could lock, too.
+Result<Fd> lock_directory(const Directory &directory)
+{
+    for (;;) {
+        const std::string path = directory.path(lock_name);
+        Fd lock(openat(directory.fd(), lock_name,
+                       O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+        struct stat status = {};
+        if (!lock || fstat(lock.get(), &status) != 0)
+            return Error::from_errno(path, errno);
+        if (!S_ISREG(status.st_mode))
+            return Error(EINVAL, path + ": is no file, and so no lock; remove it");
+        if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
+            return Error(errno, fmt::format("{}: {}; another checkpoint is being written there",
+                                            directory.path(), strerror(errno)));
+        // Whoever had it removes it.
+        if (fstat(lock.get(), &status) == 0 && status.st_nlink != 0)
+            return lock;
+    }
 }
 
 Result<void> check_new(const Directory &directory)
@@ -117,10 +142,11 @@ Result<SnapshotWriter> SnapshotWriter::begin(const std::string &base, const std:
         reference.empty() ? open_default(base, about.launcher) : open_own(base + "/" + reference);
     if (!directory)
         return directory.error();
-    if (flock(directory->fd(), LOCK_EX | LOCK_NB) != 0)
-        return Error(errno, fmt::format("{}: {}; another checkpoint is being written there",
-                                        directory->path(), strerror(errno)));
+    Result<Fd> lock = lock_directory(*directory);
+    if (!lock)
+        return lock.error();
     SnapshotWriter writer{SnapshotStore(std::move(*directory))};
+    writer.lock_ = std::move(*lock);
     SnapshotStore &store = writer.store_;
     Result<void> known = store.load();
     if (!known && known.error().code() == ENOENT)
@@ -161,6 +187,8 @@ SnapshotWriter::~SnapshotWriter()
     // What cannot be removed now is so by the next one.
     if (fresh_ && store_.directory_.fd() >= 0)
         static_cast<void>(remove_marked(store_.directory_, about_.seq, about_.mark));
+    if (lock_)
+        unlinkat(store_.directory_.fd(), lock_name, 0);
 }
 
 std::string SnapshotWriter::directory() const

@@ -16,12 +16,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <ctime>
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/directory.hpp"
 #include "base/trust.hpp"
@@ -108,18 +111,37 @@ Result<std::unique_ptr<Service>> Service::open(const std::string &directory, Use
 }
 
 // Readers too: nothing they look at is pruned under them. One who may only read the directory does
-// without.
+// without. In one's own directory nobody else can have the lock, so what has it comes to an end.
+// Elsewhere the owner may have put a FIFO there, or keep the lock for ever.
 Result<void> Service::lock(Use use)
 {
-    std::string path = directory_ + "/lock";
-    bool reads = use == Use::read;
-    lock_ = Fd(
-        ::open(path.c_str(), (reads ? O_RDONLY : O_RDWR | O_CREAT) | O_CLOEXEC | O_NOFOLLOW, 0600));
+    using Clock = std::chrono::steady_clock;
+    constexpr std::chrono::seconds patience{5};
+    const std::string path = directory_ + "/lock";
+    const bool reads = use == Use::read;
+    const int flags = (reads ? O_RDONLY : O_RDWR | O_CREAT) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    lock_ = Fd(::open(path.c_str(), flags, 0600));
     if (!lock_)
         return reads ? Result<void>() : Error::from_errno(path, errno);
-    while (flock(lock_.get(), reads ? LOCK_SH : LOCK_EX))
-        if (errno != EINTR)
+    struct stat status = {};
+    if (fstat(lock_.get(), &status) != 0)
+        return Error::from_errno(path, errno);
+    if (!S_ISREG(status.st_mode))
+        return Error(EINVAL, path + ": is no file, and so no lock");
+    const bool own = status.st_uid == geteuid();
+    const auto until = Clock::now() + patience;
+    while (flock(lock_.get(), (reads ? LOCK_SH : LOCK_EX) | (own ? 0 : LOCK_NB)) != 0) {
+        if (errno == EINTR)
+            continue;
+        if (errno != EWOULDBLOCK)
             return Error::from_errno(path, errno);
+        if (Clock::now() >= until)
+            return Error(EBUSY, fmt::format("{}: its owner, user {}, has been at work there for {} "
+                                            "s; try again later",
+                                            path, user_text(status.st_uid), patience.count()));
+        const timespec pause = {0, 20'000'000};
+        nanosleep(&pause, nullptr);
+    }
     return {};
 }
 

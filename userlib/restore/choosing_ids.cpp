@@ -13,7 +13,7 @@
 
 namespace cryo::restore {
 
-bool may_choose_ids()
+bool may_choose_ids(bool with_module)
 {
     // Our own id is taken, so nothing is made; but the kernel looks at the right to ask first.
     const pid_t own = getpid();
@@ -23,8 +23,11 @@ bool may_choose_ids()
     args.set_tid_size = 1;
     if (sys::call(SYS_clone3, &args, sizeof(args)) == -EEXIST)
         return true;
+    if (!with_module)
+        return false;
     const Result<Device> device = Device::open(Device::Access::ReadWrite);
-    return device && device->has(CRYO_FEATURE_NEXTPID) && !device->has(CRYO_FEATURE_FILTERED);
+    return device && device->has(CRYO_FEATURE_NEXTPID | CRYO_FEATURE_RESTORE) &&
+           !device->has(CRYO_FEATURE_FILTERED);
 }
 
 } // namespace cryo::restore

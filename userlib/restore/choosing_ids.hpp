@@ -7,6 +7,6 @@
 
 namespace cryo::restore {
 
-bool may_choose_ids();
+bool may_choose_ids(bool with_module);
 
 } // namespace cryo::restore

@@ -62,7 +62,8 @@ Result<void> check_shared(const image::File &file, const MappedFile &found)
 
 Error not_found(const image::File &file, RegionKind kind, const Error &why)
 {
-    if (why.code() == EPERM)
+    constexpr int not_there[] = {ENOENT, ENOTDIR, EACCES, ELOOP, ENXIO, ENODEV};
+    if (std::ranges::find(not_there, why.code()) == std::end(not_there))
         return why;
     if (kind == RegionKind::private_file)
         return refusal(file, "is not there: " + why.text());
@@ -127,6 +128,29 @@ Result<MappedFile *> MappedFiles::find(Planning &p, const image::File &file, boo
         return kept.error();
     return &all_.emplace(key, MappedFile{*kept, static_cast<uint64_t>(now.st_size), {}})
                 .first->second;
+}
+
+Result<int> MappedFiles::directory(Planning &p, const std::string &path,
+                                   const std::set<uint32_t> &owners)
+{
+    const auto key = std::pair(path, owners);
+    if (const auto known = directories_.find(key); known != directories_.end())
+        return known->second;
+    image::File directory;
+    directory.path = path;
+    Result<Fd> found = Error(EPERM, path);
+    for (const uint32_t owner : owners) {
+        directory.uid = owner;
+        found = find_trusted(p.options, directory);
+        if (found || found.error().code() != EPERM)
+            break;
+    }
+    if (!found)
+        return found.error();
+    Result<int> kept = keep_open(p, std::move(*found), 0);
+    if (kept)
+        directories_.emplace(key, *kept);
+    return kept;
 }
 
 int fd_to_map(const Planning &p, const image::Region &region)

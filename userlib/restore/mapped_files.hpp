@@ -13,6 +13,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 
@@ -29,9 +30,12 @@ class MappedFiles
   public:
     // EPERM: another user's file stands there. Otherwise as open(2).
     Result<MappedFile *> find(Planning &p, const image::File &file, bool writes);
+    // A descriptor of a directory that belongs to one of these, or to whom everything may belong.
+    Result<int> directory(Planning &p, const std::string &path, const std::set<uint32_t> &owners);
 
   private:
     std::map<std::tuple<std::string, uint32_t, bool>, MappedFile> all_; // path, owner, writes
+    std::map<std::pair<std::string, std::set<uint32_t>>, int> directories_;
 };
 
 } // namespace cryo::restore

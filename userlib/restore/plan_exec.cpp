@@ -66,7 +66,8 @@ std::string library_path(const Saved &saved, const std::vector<std::string> &var
         if (variable.starts_with(name))
             path = variable.substr(name.size());
     }
-    bool is_absolute = true;
+    bool is_absolute =
+        path.find('$') == std::string::npos; // the dynamic linker has names for places
     for (size_t at = 0; at < path.size(); at = path.find_first_of(":;", at) + 1) {
         is_absolute = is_absolute && path[at] == '/';
         if (path.find_first_of(":;", at) == std::string::npos)
@@ -82,33 +83,41 @@ std::string library_path(const Saved &saved, const std::vector<std::string> &var
 // An owner that nobody is: only the caller, root, and users who were named are trusted.
 constexpr uint32_t nobody_in_particular = ~0U;
 
-// Libraries are looked for in these directories before anything can be said about them. Where the
-// program's were, somebody else may have made a directory since: it is left out.
-std::string trusted_part(Planning &p, const std::string &path)
+// The files of which there was code in the program.
+std::vector<const image::File *> files_with_code(const Saved &saved)
 {
+    std::vector<const image::File *> found;
+    for (const image::Region &region : saved.regions) {
+        const auto file = saved.files.find(region.file);
+        if ((region.prot & PROT_EXEC) != 0 && file != saved.files.end() &&
+            std::ranges::find(found, &file->second) == found.end())
+            found.push_back(&file->second);
+    }
+    return found;
+}
+
+// Libraries are looked for in these directories before anything can be said about them. Where the
+// program's were, somebody else may have made a directory since: it is left out. Whoever owned code
+// that the program had mapped may own them, and links to them. The dynamic linker gets descriptors,
+// so that none is exchanged meanwhile.
+Result<std::string> trusted_part(Planning &p, const std::string &path)
+{
+    if (path.empty())
+        return path;
+    std::set<uint32_t> owners = {nobody_in_particular};
+    for (const image::File *file : files_with_code(p.saved))
+        owners.insert(file->uid);
     std::string good;
     for (size_t at = 0; at < path.size();) {
         const size_t end = std::min(path.find_first_of(":;", at), path.size());
-        image::File directory;
-        directory.path = std::string_view(path).substr(at, end - at);
-        // Or whoever owned what the program had mapped from there.
-        std::set<uint32_t> owners = {nobody_in_particular};
-        for (const auto &[id, file] : p.saved.files) {
-            if (std::filesystem::path(file.path).parent_path() == directory.path)
-                owners.insert(file.uid);
-        }
-        Result<void> trusted;
-        for (const uint32_t owner : owners) {
-            directory.uid = owner;
-            const Result<Fd> found = find_trusted(p.options, directory);
-            trusted = found || found.error().code() != EPERM ? Result<void>() : found.error();
-            if (trusted)
-                break;
-        }
-        if (trusted)
-            good.append(good.empty() ? "" : ":").append(directory.path);
-        else
-            p.plan.notices.push_back("no library is looked for there: " + trusted.error().text());
+        const std::string name = path.substr(at, end - at);
+        const Result<int> found = p.mapped->directory(p, name, owners);
+        if (found)
+            good += fmt::format("{}/proc/self/fd/{}", good.empty() ? "" : ":", *found);
+        else if (found.error().code() == EMFILE)
+            return found.error();
+        else if (found.error().code() == EPERM)
+            p.plan.notices.push_back("no library is looked for there: " + found.error().text());
         at = end + 1;
     }
     return good;
@@ -126,13 +135,20 @@ const image::File *mapped_file(const Saved &saved, std::string_view path)
 }
 
 // The program, by a descriptor of it that the process inherits. ENOEXEC: something else is there by
-// now, a script perhaps.
+// now, a script perhaps. Where the image has every page, nobody has looked at its libraries, which
+// the dynamic linker takes from wherever the program says: each must be there, and no stranger's.
 Result<int> open_program(Planning &p)
 {
     const std::string &own = p.plan.exe;
     const image::File *known = mapped_file(p.saved, own);
     if (known != nullptr && p.mapped_fds.contains(known->id))
         return p.mapped_fds.at(known->id);
+    for (const image::File *file : files_with_code(p.saved)) {
+        if (file == known || file->kind != image::FileKind::regular)
+            continue;
+        if (const Result<Fd> found = find_trusted(p.options, *file); !found)
+            return Error(found.error().code(), "its library " + found.error().text());
+    }
     image::File file;
     file.path = own;
     file.uid = known != nullptr ? known->uid : nobody_in_particular;
@@ -160,11 +176,9 @@ Result<void> choose_program(Planning &p)
     std::string ours = std::filesystem::read_symlink("/proc/self/exe", ignored);
     if (ours.empty() || std::ranges::find(gone, own.error().code()) == std::end(gone))
         return own.error();
-    p.plan.notices.push_back(
-        fmt::format("the program {} is {}: /proc/PID/exe of what comes back is {}", p.plan.exe,
-                    own.error().code() == EPERM ? "another user's by now, and not executed"
-                                                : "not there any more",
-                    ours));
+    p.plan.notices.push_back(fmt::format("the program {} is not executed: /proc/PID/exe of what "
+                                         "comes back is {} ({})",
+                                         p.plan.exe, ours, own.error().text()));
     p.plan.exe = std::move(ours);
     return {};
 }
@@ -185,8 +199,11 @@ Result<void> plan_exec(Planning &p)
         if (variable.starts_with("GLIBC_TUNABLES="))
             p.plan.environment.push_back(variable);
     }
-    if (const std::string path = trusted_part(p, library_path(p.saved, variables)); !path.empty())
-        p.plan.environment.push_back("LD_LIBRARY_PATH=" + path);
+    const Result<std::string> path = trusted_part(p, library_path(p.saved, variables));
+    if (!path)
+        return path.error();
+    if (!path->empty())
+        p.plan.environment.push_back("LD_LIBRARY_PATH=" + *path);
     return {};
 }
 

@@ -15,6 +15,8 @@ namespace cryo::restore {
 namespace {
 
 constexpr int most_links = 40; // as the kernel's own limit
+// Where the program was saved in a user namespace all owners but its own and root are called so.
+constexpr uid_t nobody = 65534;
 
 class Search
 {
@@ -33,7 +35,10 @@ class Search
             rest.erase(0, slash + 1);
             if (name.empty())
                 continue;
-            Fd next = open_at(at.get(), name);
+            // A directory is opened as one, so that what is to be mounted there is.
+            Fd next = rest.empty() ? Fd() : open_at(at.get(), name, O_DIRECTORY);
+            if (!next)
+                next = open_at(at.get(), name);
             struct stat status = {};
             if (!next || fstat(next.get(), &status) != 0)
                 return Error::from_errno(path_, errno);
@@ -61,9 +66,9 @@ class Search
     }
 
   private:
-    static Fd open_at(int directory, const std::string &name)
+    static Fd open_at(int directory, const std::string &name, int as = 0)
     {
-        return Fd(openat(directory, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+        return Fd(openat(directory, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC | as));
     }
 
     Result<std::string> read_link(int link) const
@@ -82,8 +87,14 @@ class Search
         if (!user)
             return Error(EPERM,
                          fmt::format("file {}: it cannot be told to whom {} belongs", path_, what));
-        if (options_.trust->is_owner(*user) || owner_ == *user)
+        if (options_.trust->is_owner(*user) || (owner_ == *user && owner_ != nobody))
             return {};
+        if (owner_ == nobody)
+            return Error(EPERM,
+                         fmt::format("file {}: {} belongs to user {}, and whose it was is not "
+                                     "known, as in a user namespace; say with --owner {} that you "
+                                     "trust that user",
+                                     path_, what, user_text(*user), *user));
         return Error(
             EPERM,
             fmt::format(

@@ -237,7 +237,7 @@ print([os.waitpid(child, 0)[1] for child in children], flush=True)
         self.assertEqual(errno.ENOENT, done.returncode, done.stderr)
         # Where nobody may make user namespaces.
         for words, said in ((["--pidns"], "cr_restart: --pidns: "),
-                            ([], "cr_restart: the saved ids take a privilege here: --pidns: ")):
+                            ([], "cr_restart: to choose ids takes a privilege here, so")):
             done = subprocess.run(
                 ["unshare", "--user", "--map-root-user", "sh", "-c",
                  "echo 0 > /proc/sys/user/max_user_namespaces; exec setpriv --bounding-set=-all "

@@ -9,6 +9,7 @@ import errno
 import json
 import os
 import re
+import resource
 import select
 import signal
 import socket
@@ -141,9 +142,16 @@ class Strangers(jobs.Case):
 
     def test_flood(self):
         """Few strangers at a time, not for long; and they keep nobody out who belongs to the job."""
-        job = self.start(1, STEPS, FAKE_NODES="1")
+        def few():
+            hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+            resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+        job = self.start(1, STEPS, limit=few, FAKE_NODES="1")
         daemon = self.first_daemon(job)
         before = len(os.listdir(f"/proc/{daemon}/fd"))
+        begun = time.monotonic()
+        alone = self.connect(job)
+        jobs.wait_for(lambda: not self.is_open(alone), "the end of one who says nothing", 3 + 2)
+        self.assertGreater(time.monotonic() - begun, 2)
         begun = time.monotonic()
         flood = [self.connect(job) for _ in range(400)]
         member = Member(self, job)
@@ -155,6 +163,7 @@ class Strangers(jobs.Case):
         self.assertLess(time.monotonic() - begun, 20)
         soft, hard = re.search(r"Max open files +(\d+) +(\d+)",
                                Path(f"/proc/{daemon}/limits").read_text()).groups()
+        self.assertNotEqual("256", hard)
         self.assertEqual(soft, hard)
         job.kill()
 

@@ -4,6 +4,7 @@
 
     test_stops.py --bin DIRECTORY --rank FAKE_RANK [unittest arguments]
 """
+import errno
 import os
 import random
 import signal
@@ -92,6 +93,23 @@ class Stops(jobs.Case):
 
     def test_first_daemon(self):
         self.one(lambda *_: self.daemons_with(b"--root")[0])
+
+    def test_command_of_a_stopped_daemon(self):
+        """It does not wait for ever, and the job can be saved when the daemon goes on."""
+        job, reference, tool = self.job_and_tool()
+        tool.communicate(timeout=jobs.PATIENCE)
+        root = self.daemons_with(b"--root")[0]
+        os.kill(root, signal.SIGSTOP)
+        for words in ((), ("--status",), ("--nowait",)):
+            done = self.tool("ompi-checkpoint", *words, job.pid, code=errno.ETIMEDOUT,
+                             CRYO_DEADLINE="1")
+            self.assertIn("said nothing for 3 s: it is stopped", done.stderr)
+        self.await_going(self.ranks, self.SOON)
+        os.kill(root, signal.SIGCONT)
+        # What has been asked for in vain may be done first.
+        jobs.wait_for(lambda: self.tool("ompi-checkpoint", job.pid, code=None).returncode != errno.EBUSY,
+                      "the end of a checkpoint")
+        self.saved_at_last(job, reference)
 
     def test_node_daemon(self):
         self.one(lambda *_: self.random.choice(self.daemons_with(b"--node")))
