@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of what the default tier of the tests costs: tests/tiers.txt beside tests/costs.txt."""
+"""Checks of what the default tier of the tests costs: tests/tiers.txt beside tests/costs.txt. And that
+the tests are there by which docs/security.md holds its promises."""
+import fnmatch
 import re
 
 LONGEST = 60  # seconds: what a test of the default tier may take
@@ -9,6 +11,24 @@ def _lines(tree, name):
     for number, line in enumerate(tree.lines(name), 1):
         if line and not line.startswith("#"):
             yield number, line.split()
+
+
+def _named(line):
+    """Tests that a line names: `system.kills`, and `.tree` after it."""
+    before = ""
+    for name in re.findall(r"`((?:unit|system|mpi|vm|kunit|lint|bench)?\.?[\w*]+(?:\.[\w*]+)*)`", line):
+        if re.match(r"(unit|system|mpi|vm|kunit|lint|bench)\.", name):
+            before = name
+            yield name, (name,)
+        elif name.startswith(".") and before:
+            yield name, (before + name, before.rpartition(".")[0] + name)
+
+
+def _promises(tree, costs):
+    for number, line in enumerate(tree.lines("docs/security.md"), 1):
+        for name, meant in _named(line):
+            if not any(fnmatch.filter(costs, one) for one in meant):
+                yield f"docs/security.md:{number}: tests/costs.txt knows no test {name}"
 
 
 def tests(tree):
@@ -33,6 +53,7 @@ def tests(tree):
             complaints.append(f"tests/costs.txt:{number}: {name} takes {seconds:.0f} s; in the "
                               f"default tier {LONGEST} s are the most: divide it, or make it full")
     if costs:
+        complaints += _promises(tree, costs)
         complaints += [f"tests/tiers.txt:{number}: no test matches '{pattern.pattern}'"
                        for number, when, pattern, names in rules
                        if not names and when != "full"]  # which may never have been measured

@@ -221,6 +221,30 @@ class Rehearsal(case.Case):
             self.assertEqual(errno.ENOTRECOVERABLE, done.returncode, done.stderr)
             self.assertIn(what, done.stderr)
 
+    def rehearsing(self, saver):
+        """The cr_restart that SAVER has started; stopped."""
+        for child in case.processes.children(saver.pid):
+            with open(f"/proc/{child}/comm", encoding="ascii") as name:
+                if name.read() == "cr_restart\n":
+                    os.kill(child, signal.SIGSTOP)
+                    return child
+        self.assertIsNone(saver.poll(), "the rehearsal is over already")
+        return None
+
+    def test_of_which_nothing_is_heard(self):
+        """The program goes on, is not ended, and nothing is published."""
+        program = self.start("import os\nmemory = bytearray(os.urandom(1 << 20)) * 50")
+        for words in ([], ["--kill"], ["--snapshot=stop", "--term"]):
+            saver = self.spawn(case.command("cr_checkpoint"), "--rehearse", "--stall", "1", *words,
+                               "-f", "image", program.pid, stderr=subprocess.PIPE)
+            case.wait_until("the rehearsal", lambda s=saver: self.rehearsing(s))
+            self.assert_alive(program)
+            _, said = saver.communicate(timeout=case.PATIENCE)
+            self.assertNotEqual(0, saver.returncode, said)
+            self.assertIn("has not got on for 6 s", said)
+            self.assert_alive(program)
+            self.assertEqual([], self.files())
+
 
 if __name__ == "__main__":
     case.main()
