@@ -235,6 +235,20 @@ assert libc.prctl(22, 2, ctypes.byref(Program(1, allow)), 0, 0) == 0
         self.assertEqual("S", case.state(program.pid))
         self.assertIn("setuid", program.stderr.readline())
 
+    @unittest.skipUnless(os.geteuid() == 0, "it takes root to have several ids")
+    def test_ids_that_differ(self):
+        """Who is not all three of a process's user ids does not save it, though it may be inspected."""
+        os.chmod(self.directory, 0o777)
+        user = {"user": 1000, "group": 1000, "extra_groups": []}
+        for ids in ((1000, 1000, 1001), (1000, 1001, 1000), (1001, 1000, 1000)):
+            program = self.start(f"import ctypes, os\nos.setresgid(1000, 1000, 1000)\n"
+                                 f"os.setresuid(*{ids})\nctypes.CDLL(None).prctl(4, 1, 0, 0, 0)")
+            done = self.run_command("cr_checkpoint", "-f", "image", program.pid, **user)
+            self.assertEqual(errno.EPERM, done.returncode, done.stderr)
+            self.assertNotIn("image", self.files())
+            self.assert_alive(program)
+            self.end(program)
+
     def test_setuid_child(self):
         """Root's program, executed by a plain user's; where we are one, our own gains nothing."""
         shutil.copy("/bin/sleep", self.path("privileged"))

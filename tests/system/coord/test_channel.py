@@ -16,6 +16,7 @@ import socket
 import struct
 import subprocess
 import time
+import unittest
 from pathlib import Path
 
 import jobs
@@ -186,6 +187,31 @@ class Strangers(jobs.Case):
                 self.assertEqual(len(at), 0 if nodes == "0" else 1, at)
                 self.assertNotIn(set(at), ({"00000000"}, {"0" * 32}))
             self.assertNotIn("alone", job.text())
+            job.kill()
+
+    @unittest.skipUnless(os.geteuid() == 0, "it takes root to have a network of one's own")
+    def test_at_which_address(self):
+        """Of a machine with two: the one that its name leads to, the launcher uses, or that leads out."""
+        inner, outer = "10.1.2.3", "198.51.100.5"
+        network = "ip link set lo up && ip link add inner type veth peer name outer && "
+        for name, address in (("inner", inner), ("outer", outer)):
+            network += f"ip address add {address}/24 dev {name} && ip link set {name} up && "
+        network += ("ip route add default dev outer && hostname nodex && "
+                    "mount --bind hosts /etc/hosts && exec \"$@\"")
+        settings = self.settings(FAKE_NODES="2")
+        del settings["CRYO_LISTEN"]
+        for hosts, more, expected in ((f"{inner} nodex\n", {}, inner), ("", {}, outer),
+                                      ("", {"OMPI_MCA_oob_tcp_if_include": "inner"}, inner)):
+            for old in Path(self.scratch).glob("started.*"):
+                old.unlink()
+            Path(self.scratch, "hosts").write_text("127.0.0.1 localhost\n" + hosts, encoding="ascii")
+            job = jobs.Job(self, ["unshare", "--net", "--uts", "--mount", "sh", "-c", network, "sh",
+                                  jobs.OPTIONS.bin + "/cr_run", "--mpi", jobs.MPIRUN, "-n", "2",
+                                  jobs.OPTIONS.rank, str(STEPS), self.scratch], {**settings, **more})
+            jobs.wait_for(lambda: len(list(Path(self.scratch).glob("started.*"))) == 2, "the ranks")
+            self.save(job)
+            at = {address for daemon in job.status()["daemons"] for address in listeners(daemon)}
+            self.assertEqual({socket.inet_aton(expected)[::-1].hex().upper()}, at)
             job.kill()
 
 
@@ -379,6 +405,54 @@ class Members(jobs.Case):
         return subprocess.Popen([jobs.OPTIONS.bin + "/ompi-checkpoint", str(job.pid)],
                                 env=self.settings(), stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True)
+
+
+class Ranks(jobs.Case):
+    """What connects to a node's socket, and says that it is a rank."""
+
+    HELLO, REFUSED, BOOKMARK, IMAGE = 1, 3, 4, 5
+
+    def call(self, job, words):
+        """All that is said to whoever says this, until the connection ends."""
+        directory = next(path for path in Path(self.runtime).iterdir()
+                         if path.name.startswith(f"{job.pid}-"))
+        node = next(path for path in directory.iterdir()
+                    if path.is_socket() and path.name != ".root")
+        heard = b""
+        with socket.socket(socket.AF_UNIX) as one:
+            one.settimeout(jobs.PATIENCE)
+            one.connect(str(node))
+            try:
+                one.sendall(words)
+                while more := one.recv(65536):
+                    heard += more
+            except ConnectionError:
+                pass
+        return heard
+
+    def hello(self, rank, ranks, version=2, space=b""):
+        body = struct.pack("<IIIi", version, rank, ranks, os.getpid()) + space
+        return HEADER.pack(len(body), self.HELLO) + body
+
+    def test_false_ones(self):
+        job = self.start(2, STEPS)
+        self.save(job)
+        for words, why in ((self.hello(0, 2), b"rank 0 is there already"),
+                           (self.hello(2, 2), b"there is no rank 2 of 2"),
+                           (self.hello(0, 0), b"there is no rank 0 of 0"),
+                           (self.hello(2, 1 << 31), b"there is no rank"),
+                           (self.hello(2, 3, version=1), b"another version"),
+                           (self.hello(2, 3, space=b"\x1b]0;"), b"is no text")):
+            heard = self.call(job, words)
+            self.assertEqual(self.REFUSED, HEADER.unpack_from(heard)[1])
+            self.assertIn(why, heard)
+        for words in (HEADER.pack(3, self.HELLO) + b"abc", HEADER.pack(4, self.BOOKMARK) + b"abcd",
+                      HEADER.pack(0, self.IMAGE), HEADER.pack(1 << 31, self.HELLO), b"\xff" * 100,
+                      frame({"type": "cancel"})):
+            self.call(job, words)
+        self.save(job)
+        self.assertEqual(2, len(job.status()["ranks"]))
+        job.kill()
 
 
 if __name__ == "__main__":

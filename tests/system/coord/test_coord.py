@@ -4,6 +4,7 @@
 
     test_coord.py --bin DIRECTORY --rank FAKE_RANK [--open-mpi MPIRUN] [unittest arguments]
 """
+import contextlib
 import errno
 import json
 import os
@@ -163,6 +164,36 @@ class Whole(jobs.Case):
                                             os.getpid(), code=17).stderr)
         self.tool("opal-restart", "-l", self.store, "-r", "one")
         self.check_result(alone.text(), 1, 1500)
+
+
+    # Sets a terminal's title, begins a line, and turns it around.
+    HOSTILE = "\033]0;mine\a\r\nall is well: \u202e"
+
+    def assert_plain(self, text):
+        self.assertFalse([character for character in text if character in "\u202e\x7f" or
+                          (character < " " and character != "\n")], text)
+        self.assertNotIn("\nall is well", text)
+
+    def test_hostile_names(self):
+        """Whatever a job, its directory and its snapshots are called, is plain text on a terminal."""
+        self.scratch = os.path.join(self.scratch, self.HOSTILE)
+        self.store = os.path.join(self.scratch, "snapshots")
+        os.mkdir(self.scratch)
+        job = self.start(2, 100000)
+        done = self.tool("ompi-checkpoint", "-v", "--name", f"case{self.HOSTILE}", job.pid)
+        self.assert_plain(done.stdout + done.stderr)
+        self.assertIn("\\x1b]0;mine", done.stdout)
+        for name, *words in (("ompi-checkpoint", "--json", job.pid),
+                             ("ompi-checkpoint", "--list"),
+                             ("ompi-checkpoint", "--list", "--json"),
+                             ("ompi-checkpoint", "--name", f"sub/{self.HOSTILE}", job.pid),
+                             ("ompi-restart", "--info", f"case{self.HOSTILE}"),
+                             ("ompi-restart", "--info", "--json", f"case{self.HOSTILE}"),
+                             ("ompi-restart", f"absent{self.HOSTILE}")):
+            with self.subTest(name=name, words=words):
+                done = self.tool(name, *words, code=None)
+                self.assert_plain(done.stdout + done.stderr)
+        job.kill()
 
 
 class OpenMpi(jobs.Case):
@@ -407,6 +438,48 @@ class Deaths(jobs.Case):
                 os.kill(rank, signal.SIGKILL)
             return False
         self.one(kill)
+
+
+class Restarts(jobs.Case):
+    """Whoever of a restart is killed, or stopped for a while: the snapshot is whole, and comes back."""
+
+    STEPS = 4000
+    ROUNDS = 100 if os.environ.get("CRYO_SOAK") else 5
+
+    def setUp(self):
+        super().setUp()
+        self.random = random.Random(int(os.environ.get("CRYO_SEED", "1")))
+        job = self.start(3, self.STEPS, FAKE_NODES="2", FAKE_MEGABYTES="8")
+        self.reference, _ = self.save(job)
+        job.kill()
+
+    def disturbed(self, number):
+        """A restart of which anybody gets a signal at a random moment."""
+        again = self.restart(self.reference)
+        time.sleep(self.random.random() * 0.5)
+        victim = self.random.choice(again.everything())
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(victim, number)
+        return again, victim
+
+    def test_killed(self):
+        for _ in range(self.ROUNDS):
+            again, _ = self.disturbed(signal.SIGKILL)
+            if again.process.wait(jobs.PATIENCE) == 0:
+                self.check_result(again.text(), 3, self.STEPS)
+            again.kill()
+            jobs.wait_for(lambda job=again: not job.status()["daemons"], "the end of the daemons")
+            self.check_store()
+        self.check_result(self.restart(self.reference).end(), 3, self.STEPS)
+
+    def test_stopped(self):
+        for _ in range(self.ROUNDS):
+            again, victim = self.disturbed(signal.SIGSTOP)
+            # Time is what this is about, and nothing tells that nothing happens.
+            time.sleep(3)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(victim, signal.SIGCONT)
+            self.check_result(again.end(), 3, self.STEPS)
 
 
 if __name__ == "__main__":
