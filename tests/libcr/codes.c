@@ -131,6 +131,25 @@ static void execute_without(void)
     _exit(1);
 }
 
+/* Until it has become another program: before that it is ours, with our agent. */
+static void await_executed(pid_t pid)
+{
+    char link[64], own[4096] = "", its[4096];
+    snprintf(link, sizeof(link), "/proc/%d/exe", (int)pid);
+    CHECK(readlink("/proc/self/exe", own, sizeof(own) - 1) > 0);
+    do {
+        memset(its, 0, sizeof(its));
+        CHECK(readlink(link, its, sizeof(its) - 1) > 0);
+    } while (strcmp(own, its) == 0);
+}
+
+static pid_t executed_without(void)
+{
+    const pid_t pid = child(execute_without);
+    await_executed(pid);
+    return pid;
+}
+
 static void execute_stranger(void)
 {
     unsetenv("LD_PRELOAD"); /* under cr_run its agent would listen there */
@@ -143,7 +162,7 @@ static void strangers(void)
 {
     char *const unreachable = (char *)16;
     cr_checkpoint_handle_t handle;
-    const pid_t pid = child(execute_without);
+    const pid_t pid = executed_without();
     CHECK(save(pid, 0, 0) == CR_ENOSUPPORT);
     cr_checkpoint_args_t args = arguments(pid, 0);
     CHECK(cr_request_checkpoint(&args, &handle) == 0);
@@ -274,7 +293,7 @@ static void logs(void)
     cr_checkpoint_handle_t handles[2];
     char *text[2] = {NULL, NULL};
     for (int i = 0; i < 2; i++) {
-        of[i] = child(execute_without);
+        of[i] = executed_without();
         snprintf(pid[i], sizeof(pid[i]), "process %d ", (int)of[i]);
         cr_checkpoint_args_t args = arguments(of[i], 0);
         CHECK(cr_request_checkpoint(&args, &handles[i]) == 0);

@@ -112,6 +112,14 @@ class Lint(unittest.TestCase):
         verdict(fine + "c.unknown 1.0 1\n", "no rule of tests/tiers.txt is for c.unknown")
         verdict(fine.replace("a.turns", "b.turns"), "no test matches 'a[.]turn.*'")
         verdict(fine + "b.bad\n", "not 'NAME SECONDS SLOTS'")
+        # Tests that hold a promise are there.
+        self.write("tests/tiers.txt", "full a[.]long\n0/3 a[.]turn.*\ndefault (unit|b)[.].*\n")
+        self.write("docs/security.md", "| it holds | `unit.one`, `.two` (`Case`), `unit.one.*` |\n")
+        for name in "unit.one", "unit.one.two":
+            verdict(fine, "docs/security.md:1: tests/costs.txt knows no test unit.one")
+            fine += name + " 1.0 1\n"
+        verdict(fine, None)
+        verdict(fine.replace("unit.one.two", "unit.two"), "knows no test unit.one.*")
 
     def test_tidy_since_a_commit(self):
         """Looked at is what has changed, or reads what has; all of it where the commit is unknown."""

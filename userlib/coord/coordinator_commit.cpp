@@ -45,6 +45,7 @@ void Coordinator::committed(const Result<void> &done)
         give_up(done.error().text(), done.error().code());
         return;
     }
+    now_->writer->unlock(); // before anybody is told that it is there
     const std::string wanted = now_->request.value("after", "none");
     // Ranks that have gone on meanwhile are beyond what is saved. They are not ended.
     const std::optional<std::string> silent =

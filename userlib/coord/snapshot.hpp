@@ -111,6 +111,8 @@ class SnapshotWriter
     SnapshotWriter(SnapshotWriter &&) = default;
     SnapshotWriter &operator=(SnapshotWriter &&) = delete;
     ~SnapshotWriter(); // removes what was not committed
+    // All is done: others may write there. It is so at the latest when this goes away.
+    void unlock();
 
     int seq() const { return about_.seq; }
     const std::string &path() const { return store_.path(); } // of all snapshots of this reference

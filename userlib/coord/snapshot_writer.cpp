@@ -187,8 +187,14 @@ SnapshotWriter::~SnapshotWriter()
     // What cannot be removed now is so by the next one.
     if (fresh_ && store_.directory_.fd() >= 0)
         static_cast<void>(remove_marked(store_.directory_, about_.seq, about_.mark));
+    unlock();
+}
+
+void SnapshotWriter::unlock()
+{
     if (lock_)
         unlinkat(store_.directory_.fd(), lock_name, 0);
+    lock_.reset();
 }
 
 std::string SnapshotWriter::directory() const
