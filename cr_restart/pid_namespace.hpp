@@ -9,7 +9,7 @@
 //         Result<Alive> alive = ...;
 //         inside->stay(*alive, "user");                      // does not return
 //     }
-//     Result<Outside> outside = Outside::make(argv);
+//     Result<Outside> outside = Outside::make(argv, false, false);
 //     Result<Alive> alive = outside->await_alive(listener);  // its pid is the one seen from here
 //     outside->let_stay();
 //     Result<End> end = outside->await_end();

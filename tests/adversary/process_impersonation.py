@@ -55,49 +55,41 @@ while True:
     peer.send(b"k")
 """
 
-# Gives such a server the door at which it listens itself.
-GIVER = """
+# A door at which somebody listens, and giving it to such a server.
+DOOR = """
 import array, os, socket, sys
-own = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-path = f"/tmp/cryo.{sys.argv[1]}.{os.urandom(8).hex()}"
-own.bind(path)
-os.chmod(path, 0o666)
-own.listen()
-door = os.open(path, os.O_PATH)
-os.unlink(path)
-server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-server.connect("server")
-server.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [door]))])
-server.recv(1)
-print("ready", flush=True)
-while True:
-    peer = own.accept()[0]
-    print("heard", len(peer.recv(5000)), flush=True)
-"""
-
-# A process listens at a door of its own number, leaves it to a child, and ends: its number is free.
-# The child gives the door to the server when it is told to.
-FORMER = """
-import array, os, socket, sys
-told, tell = os.pipe()
-if os.fork() == 0:
+def listen(number):
     own = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    path = f"/tmp/cryo.{os.getpid()}.{os.urandom(8).hex()}"
+    path = f"/tmp/cryo.{number}.{os.urandom(8).hex()}"
     own.bind(path)
     os.chmod(path, 0o666)
     own.listen()
     door = os.open(path, os.O_PATH)
     os.unlink(path)
+    return own, door
+def give(own, door):
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    server.connect("server")
+    server.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [door]))])
+    server.recv(1)
+    print("ready", flush=True)
+    while True:
+        peer = own.accept()[0]
+        print("heard", len(peer.recv(5000)), flush=True)
+"""
+
+# Gives the door at which it listens itself.
+GIVER = DOOR + "give(*listen(sys.argv[1]))\n"
+
+# A process listens at a door of its own number, leaves it to a child, and ends: its number is free.
+# The child gives the door to the server when it is told to.
+FORMER = DOOR + """
+told, tell = os.pipe()
+if os.fork() == 0:
+    own, door = listen(os.getpid())
     if os.fork() == 0:
         sys.stdin.readline()
-        server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        server.connect("server")
-        server.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [door]))])
-        server.recv(1)
-        print("ready", flush=True)
-        while True:
-            peer = own.accept()[0]
-            print("heard", len(peer.recv(5000)), flush=True)
+        give(own, door)
     os.write(tell, b"%d" % os.getpid())
     os._exit(0)
 os.wait()

@@ -116,8 +116,7 @@ Result<MappedFile *> MappedFiles::find(Planning &p, const image::File &file, boo
     Result<Fd> found = find_trusted(p.options, file);
     if (!found)
         return found.error();
-    Result<Fd> opened =
-        open_again(found->get(), writes ? O_RDWR : O_RDONLY, fmt::format("{}", file.path));
+    Result<Fd> opened = open_again(found->get(), writes ? O_RDWR : O_RDONLY, file.path);
     if (!opened)
         return opened.error();
     struct stat now = {};

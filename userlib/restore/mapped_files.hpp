@@ -3,7 +3,8 @@
 // The files that memory is mapped from, of all processes of a restart. Each is looked up once
 // (trusted_path.hpp) and opened; what is looked at, mapped and executed afterwards is that
 // descriptor, which all processes inherit. So nobody can exchange a file between the check and its
-// use, and a library of a hundred processes is recognised once.
+// use, and a library of a hundred processes is recognised once. Nothing here may open by a name
+// what has been found before.
 //
 //     Result<MappedFile *> found = mapped.find(planning, file, false);
 #pragma once

@@ -111,6 +111,9 @@ Result<std::string> trusted_part(Planning &p, const std::string &path)
     for (size_t at = 0; at < path.size();) {
         const size_t end = std::min(path.find_first_of(":;", at), path.size());
         const std::string name = path.substr(at, end - at);
+        at = end + 1;
+        if (!name.starts_with('/'))
+            continue; // of a place that nobody knows any more
         const Result<int> found = p.mapped->directory(p, name, owners);
         if (found)
             good += fmt::format("{}/proc/self/fd/{}", good.empty() ? "" : ":", *found);
@@ -118,7 +121,6 @@ Result<std::string> trusted_part(Planning &p, const std::string &path)
             return found.error();
         else if (found.error().code() == EPERM)
             p.plan.notices.push_back("no library is looked for there: " + found.error().text());
-        at = end + 1;
     }
     return good;
 }

@@ -6,7 +6,7 @@
 // when it was saved, to root, to the caller, or to a user named with --owner; and so must every
 // symbolic link on the way, of which there was none when it was saved.
 //
-//     Result<Fd> found = find_trusted(options, file, path);      // O_PATH, nothing is opened yet
+//     Result<Fd> found = find_trusted(options, file);      // O_PATH, nothing is opened yet
 //     Fd fd = open(fmt::format("/proc/self/fd/{}", found->get()), flags);
 #pragma once
 
