@@ -6,6 +6,8 @@ What is in it may say anything, that it belongs to the victim too; only the file
 """
 import errno
 import os
+import random
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +17,13 @@ import attack
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system",
                                 "commands"))
 import case  # noqa: E402
+
+
+# What a program is allowed, as the kernel sees it.
+RIGHTS = """
+with open("/proc/self/status") as status:
+    print(*(line for line in status if line.startswith(("Uid", "Gid", "Groups", "Cap", "NoNew"))), flush=True)
+"""
 
 
 class Image(case.Case):
@@ -66,6 +75,63 @@ class Image(case.Case):
         os.chown(self.path("image"), 0, 0)
         os.chmod(self.path("image"), 0o444)
         self.assert_restarted(attack.VICTIM, "image")
+
+    def test_image_that_says_root(self):
+        """Its ids and capabilities are root's; whoever restarts it becomes nobody else."""
+        program = self.start(setup=f"RIGHTS = {RIGHTS!r}", each="exec(RIGHTS)")
+        self.save("-f", "image", program.pid)
+        self.end(program)
+        os.chown(self.path("image"), attack.ATTACKER, attack.ATTACKER)
+        said = self.restart_as(0, "--owner", "nobody", "image").stdout
+        self.assertRegex(said, r"Uid:(\s+0){4}\n")  # it does say so
+        limited = ("setpriv", "--no-new-privs", "--bounding-set=-all", case.command("cr_restart"))
+        for words, nnp in (((case.command("cr_restart"),), "0"), (limited, "1")):
+            done = subprocess.run([*words, "--no-restore-pid", "image"], input="there\n", text=True,
+                                  capture_output=True, timeout=case.PATIENCE, check=False,
+                                  cwd=self.directory, **attack.user(attack.ATTACKER))
+            if done.returncode != 0:
+                self.assertNotIn("echo", done.stdout)
+                self.assertIn("cr_restart: ", done.stderr)
+                continue
+            rights = dict(re.findall(r"(\w+):\s*(.*)", done.stdout))
+            for ids in rights["Uid"], rights["Gid"]:
+                self.assertEqual({str(attack.ATTACKER)}, set(ids.split()))
+            self.assertLessEqual(set(rights["Groups"].split()), {str(attack.ATTACKER)})
+            for kind in "CapInh", "CapPrm", "CapEff", "CapAmb":
+                self.assertEqual(0, int(rights[kind], 16), kind)
+            self.assertEqual(nnp, rights["NoNewPrivs"])
+
+    def test_image_that_is_forged_at_random(self):
+        """Root restarts it, because somebody has asked: it is refused, or is what was saved."""
+        self.image_of(attack.ATTACKER, "-f", "image")
+        with open(self.path("image"), "rb") as file:
+            image = file.read()
+        seed = int(os.environ.get("CRYO_SEED", "1"))
+        chance = random.Random(seed)
+        for turn in range(40):
+            forged = bytearray(image)
+            kind = turn % 4
+            at = chance.randrange(len(image))
+            if kind == 0:
+                forged[at] ^= 1 << chance.randrange(8)
+            elif kind == 1:
+                del forged[at:]
+            elif kind == 2:
+                forged[at:at + 8] = b"\xff" * 8
+            else:
+                other = chance.randrange(len(image))
+                forged[at:at + 512] = image[other:other + 512]
+            with open(self.path("forged"), "wb") as file:
+                file.write(forged)
+            os.chown(self.path("forged"), attack.ATTACKER, attack.ATTACKER)
+            done = self.restart_as(0, "--owner", "nobody", "forged")
+            with self.subTest(turn=turn, seed=seed, said=done.stderr):
+                self.assertGreaterEqual(done.returncode, 0)
+                if done.returncode == 0:
+                    self.assertEqual("echo there\n", done.stdout)
+                else:
+                    self.assertNotIn("echo", done.stdout)
+                    self.assertIn("cr_restart: ", done.stderr)
 
     def test_image_that_others_may_write(self):
         self.image_of(attack.VICTIM, "-f", "image")

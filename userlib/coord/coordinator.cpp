@@ -196,7 +196,7 @@ void Coordinator::hear(uint32_t member, const Message &message)
             image_came(message);
         break;
     case Type::alive:
-        look_at_progress(message);
+        look_at_progress(member, message);
         break;
     case Type::idle:
         if (of_now)
@@ -387,7 +387,7 @@ void Coordinator::launcher_gone()
     ending_ = true;
     lost_ = "it has ended";
     look_at_early();
-    if (now_ && (now_->stage != Stage::running || now_->cut.size() < expected_ranks_))
+    if (now_ && (now_->stage != Stage::running || now_->cut.size() < now_->ranks.size()))
         give_up("the job has ended", ESRCH);
     if (!now_)
         loop_.stop();

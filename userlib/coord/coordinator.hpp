@@ -65,8 +65,10 @@ class Coordinator
         Stage stage = Stage::preparing;
         nlohmann::json request;
         std::optional<SnapshotWriter> writer;
-        std::set<uint32_t> awaited;          // members: prepared, or idle
-        std::map<uint32_t, RankPlace> ranks; // as they were when it began
+        std::set<uint32_t> awaited; // members: prepared, or idle
+        // As they were when it began. Before its end there may be others: those that have a frozen
+        // copy end, and the next mpirun of a script starts.
+        std::map<uint32_t, RankPlace> ranks;
         std::map<uint32_t, SnapshotImage> images;
         std::map<uint32_t, bool> cut;
         std::map<uint32_t, Progress> progress;
@@ -131,7 +133,7 @@ class Coordinator
     void to_watchers(const Message &message);
     void tell_missing();
     void watch_members();
-    void look_at_progress(const Message &message);
+    void look_at_progress(uint32_t member, const Message &message);
     void launcher_gone();
     void look_for_others();
 

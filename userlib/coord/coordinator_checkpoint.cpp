@@ -322,10 +322,10 @@ void Coordinator::look_at_images()
     }
     to_watchers(Message(Type::images, {{"done", now_->images.size()},
                                        {"cut", std::max(now_->cut.size(), now_->images.size())},
-                                       {"of", expected_ranks_}}));
+                                       {"of", now_->ranks.size()}}));
     // Held ranks have their images, and have not been told so: the tree waits for them.
     const bool held = now_->request.value("after", "none") != "none";
-    if (now_->images.size() != expected_ranks_ || !(now_->agreed || held))
+    if (now_->images.size() != now_->ranks.size() || !(now_->agreed || held))
         return;
     if (const auto why = silence(); why && held)
         give_up(*why, ETIMEDOUT);

@@ -80,7 +80,7 @@ Message Coordinator::end_of_snapshot() const
                     {"reference", std::filesystem::path(now_->writer->path()).filename()},
                     {"path", now_->writer->path()},
                     {"seq", now_->writer->seq()},
-                    {"ranks", expected_ranks_},
+                    {"ranks", now_->ranks.size()},
                     {"bytes", bytes},
                     {"seconds", took.count()},
                     {"longest_stop_ns", now_->longest_stop},

@@ -81,7 +81,7 @@ std::optional<std::string> Coordinator::silence() const
 }
 
 // Images that do not grow any more, though they are not finished.
-void Coordinator::look_at_progress(const Message &message)
+void Coordinator::look_at_progress(uint32_t member, const Message &message)
 {
     if (!now_ || now_->stage != Stage::running)
         return;
@@ -89,6 +89,8 @@ void Coordinator::look_at_progress(const Message &message)
     for (const json &one : message.fields.at("images")) {
         const uint32_t rank = one.at("rank");
         const uint64_t bytes = one.at("bytes");
+        if (!speaks_for(member, rank))
+            return;
         const auto at = now_->progress.try_emplace(rank, Progress{bytes, Clock::now()}).first;
         if (at->second.bytes != bytes)
             at->second = {bytes, Clock::now()};

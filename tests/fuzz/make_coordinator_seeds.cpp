@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// make_coordinator_seeds DIRECTORY: writes what those whom a job's first daemon hears may say, as
+// coordinator_fuzz.cpp reads it, into DIRECTORY/seeds: checkpoints that come to their end, and ways
+// in which one has gone wrong.
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace {
+
+std::filesystem::path to;
+
+enum What : uint8_t {
+    rank = 0,
+    rank_gone = 1,
+    placed = 2,
+    prepared = 4,
+    cut = 5,
+    image = 6,
+    image_failed = 7,
+    idle = 8,
+    alive = 9,
+    member_gone = 10,
+    checkpoint = 14,
+    call_off = 15,
+    go_on = 16,
+    follow = 17,
+    rank_here = 21,
+    frame_of_rank = 22,
+    commit = 24,
+};
+
+std::string step(What what, uint8_t node = 0, uint8_t number = 0, uint8_t how = 0)
+{
+    return {static_cast<char>(what), static_cast<char>(node + 3 * number), static_cast<char>(how)};
+}
+
+void seed(const char *name, bool ranks_here, const std::string &steps)
+{
+    std::ofstream(to / name, std::ios::binary) << static_cast<char>(ranks_here) << steps;
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    if (argc != 2) {
+        fprintf(stderr, "usage: make_coordinator_seeds DIRECTORY\n");
+        return 255;
+    }
+    to = std::filesystem::path(argv[1]) / "seeds";
+    std::filesystem::create_directories(to);
+    const std::string all_prepared = step(prepared, 0) + step(prepared, 1) + step(prepared, 2);
+    const std::string job =
+        step(rank, 0, 0, 2) + step(rank, 1, 1, 2) + step(placed, 0) + step(placed, 1);
+    const std::string running = job + step(checkpoint) + all_prepared;
+    const std::string images = step(image, 0, 0, 9) + step(image, 1, 1, 9) + step(commit);
+    const std::string cuts = step(cut, 0, 0) + step(cut, 1, 1);
+    seed("stopped", false, running + cuts + step(alive, 0, 0, 1) + images + step(go_on));
+    seed("twice", false, running + images + step(go_on) + step(checkpoint) + all_prepared + images);
+    const std::string idle_all = step(idle, 0) + step(idle, 1) + step(idle, 2);
+    seed("called_off", false, running + step(follow) + step(call_off) + idle_all);
+    seed("failed", false, running + cuts + step(image_failed, 1, 1) + idle_all);
+    seed("member_gone", false, running + cuts + step(member_gone, 1));
+    seed("ranks_here", true,
+         step(rank_here, 0, 0, 1) + step(checkpoint) + all_prepared + step(frame_of_rank, 0, 0, 5));
+    // Its ranks have frozen copies and end; the next mpirun, of one rank, begins while the images
+    // are written.
+    seed("next_job", false,
+         running + cuts + step(rank_gone, 0, 0) + step(rank_gone, 1, 1) + step(rank, 0, 0, 11) +
+             images);
+    // A rank is spoken for by a daemon that does not have it.
+    seed("of_others", false,
+         running + step(cut, 0, 1) + step(image, 0, 1, 9) + step(image, 0, 0, 9));
+    return 0;
+}
