@@ -8,6 +8,7 @@
 #include "coord/parameters.hpp"
 #include "coord/place.hpp"
 #include "coord/within.hpp"
+#include "inherited.hpp"
 #include "keeper/launch.hpp"
 #include "mpi_family.hpp"
 #include "sys/own_variable.hpp"
@@ -151,6 +152,8 @@ static int run(int argc, char **argv)
             return cryo::cli::fail("cr_run", made.error());
     }
     warn_if_setuid(words.front());
+    if (!omit && !is_job && !is_rank)
+        cryo::tell_inherited();
 
     std::vector<char *> arguments;
     arguments.reserve(words.size() + 1);

@@ -194,7 +194,7 @@ class Self(unittest.TestCase):
 
     def test_options_that_mean_nothing_to_it(self):
         program = self.start()
-        for words in (["--delta"], ["--save-all"], ["--pipes=close"], ["--sockets=close"],
+        for words in (["--delta"], ["--save-all"], ["--pipes=refuse"], ["--sockets=close"],
                       ["--pgid"], ["--sid"]):
             self.refuse(errno.ENOTSUP, program, *words)
         self.save(program)

@@ -110,8 +110,8 @@ Result<void> Criu::check_options() const
         return refuse("--delta", "its images are always complete; `cr_delta add` keeps versions");
     if (files.save_files || files.save_exe || files.save_private || files.save_shared)
         return refuse("--save-...", "criu does not save the contents of files that have a name");
-    if (files.close_pipes)
-        return refuse("--pipes=close", "criu saves a pipe to outside as one without other end");
+    if (files.refuse_pipes)
+        return refuse("--pipes=refuse", "criu saves a pipe to outside as one without other end");
     if (options_.ptraced != capture::Ptraced::error || options_.ptracer_skip)
         return refuse("--ptraced-..., --ptracer-...", "criu has to trace the processes itself");
     return {};

@@ -7,7 +7,7 @@ namespace cryo::capture {
 
 struct FileOptions {
     bool close_sockets = false; // connections come back as closed
-    bool close_pipes = false;   // so do pipes to outside that have no place in cr_restart
+    bool refuse_pipes = false;  // to outside, that have no place in cr_restart: else they do, too
     bool save_files = false;    // contents of all regular files that are open
     bool save_exe = false;      // every page of the program file,
     bool save_private = false;  // of all files that are mapped privately,

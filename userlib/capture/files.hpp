@@ -68,6 +68,17 @@ struct Holder {
     std::set<int> ours;
 };
 
+// Of a pipe or FIFO, what the program holds.
+struct PipeEnds {
+    size_t any = 0;        // one of them, among those seen
+    bool standard = false; // is one of the three descriptors that lead outside everywhere
+    int reader = -1;       // a descriptor of the program for each direction
+    int writer = -1;
+    bool packets = false;
+    int shared_reader = -1; // ours, of the same open files
+    int shared_writer = -1;
+};
+
 class Files
 {
   public:
@@ -152,6 +163,8 @@ class Files
     std::string other_name(const Seen &seen) const;
     // files_pipe.cpp
     Result<void> read_pipes();
+    Result<std::set<uint32_t>> read_pipes_to_outside(const std::map<uint32_t, PipeEnds> &pipes);
+    void close_pipe(const Seen &seen);
     // files_event.cpp
     Result<void> read_eventfd(const Seen &seen);
     Result<image::Timer> look_at_timer(const Seen &seen) const;
@@ -177,6 +190,7 @@ class Files
     Result<void> read_passed();
     // files_socket.cpp
     bool is_to_be_accepted(const SocketLook &look) const;
+    std::set<uint64_t> inherited_sockets() const;
     Result<void> read_sockets();
     // files_datagrams.cpp: who has sent the packets that wait in a socket.
     std::string read_senders(const SeenSocket &socket, const image::Socket &record,

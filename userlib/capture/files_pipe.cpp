@@ -49,17 +49,8 @@ Result<std::string> copy_contents(int end, int capacity, int waiting,
     return bytes;
 }
 
-struct Ends {
-    size_t any = 0;  // one of them, among those seen
-    int reader = -1; // a descriptor of the program for each direction
-    int writer = -1;
-    bool packets = false;
-    int shared_reader = -1; // ours, of the same open files
-    int shared_writer = -1;
-};
-
 // Of a pipe that the program holds one end of: nobody holds the other one.
-Result<bool> alone(const Ends &ends)
+Result<bool> alone(const PipeEnds &ends)
 {
     const bool reads = ends.reader >= 0;
     pollfd look = {reads ? ends.shared_reader : ends.shared_writer, 0, 0};
@@ -80,16 +71,60 @@ Result<bool> alone(const Ends &ends)
 
 } // namespace
 
+// Each of cr_restart's descriptors can stand for one pipe only; those that the program has as
+// standard input and output come first, before what it has inherited besides.
+Result<std::set<uint32_t>> Files::read_pipes_to_outside(const std::map<uint32_t, PipeEnds> &pipes)
+{
+    std::set<uint32_t> outside;
+    std::set<int> taken; // which stand for one already
+    for (const bool standard : {true, false}) {
+        for (const auto &[file, ends] : pipes) {
+            if (ends.standard != standard || (ends.reader >= 0 && ends.writer >= 0))
+                continue;
+            const Result<bool> nobody = alone(ends);
+            if (!nobody)
+                return nobody.error();
+            if (*nobody)
+                continue;
+            outside.insert(file);
+            image::Pipe record;
+            record.file = file;
+            record.outside = ends.reader < 0 ? 1 : 2;
+            const int stands = ends.writer < 0 ? 0 : ends.writer == 2 ? 2 : 1;
+            if (!taken.insert(stands).second) {
+                record.outside += 2;
+                close_pipe(seen_[ends.any]);
+            }
+            pipes_.push_back(record);
+        }
+    }
+    return outside;
+}
+
+void Files::close_pipe(const Seen &seen)
+{
+    const std::string_view name = file_record(seen).path;
+    if (options_.refuse_pipes)
+        refuse(seen, fmt::format("a second pipe to outside, {}", name),
+               "without --pipes=refuse it comes back as closed at the other end");
+    else
+        notices_.push_back(
+            fmt::format("descriptor {}, a pipe to a process outside ({}), comes back "
+                        "as closed at its other end",
+                        seen.fd, name));
+}
+
 Result<void> Files::read_pipes()
 {
-    std::map<uint32_t, Ends> pipes; // by FILE
+    std::map<uint32_t, PipeEnds> pipes; // by FILE
     for (size_t i = 0; i < seen_.size(); i++) {
         const Seen &seen = seen_[i];
         if (seen.open_file == 0 || (seen.flags & O_PATH) != 0 ||
             (seen.kind != FileKind::pipe && seen.kind != FileKind::fifo))
             continue;
-        Ends &ends = pipes[record_of(seen).file];
+        PipeEnds &ends = pipes[record_of(seen).file];
         ends.any = i;
+        ends.standard |= seen.fd <= STDERR_FILENO;
         const uint32_t access = seen.flags & O_ACCMODE;
         if (access != O_WRONLY) {
             ends.reader = seen.fd;
@@ -101,30 +136,14 @@ Result<void> Files::read_pipes()
         }
         ends.packets |= (seen.flags & O_DIRECT) != 0;
     }
-    std::map<int, uint32_t> standards; // which of cr_restart's descriptors stands for which FILE
+    Result<std::set<uint32_t>> outside = read_pipes_to_outside(pipes);
+    if (!outside)
+        return outside.error();
     for (const auto &[file, ends] : pipes) {
+        if (outside->count(file) != 0)
+            continue;
         image::Pipe record;
         record.file = file;
-        if (ends.reader < 0 || ends.writer < 0) {
-            Result<bool> nobody = alone(ends);
-            if (!nobody)
-                return nobody.error();
-            if (!*nobody) {
-                // Each of cr_restart's descriptors can stand for one pipe only.
-                const int standard = ends.writer < 0 ? 0 : ends.writer == 2 ? 2 : 1;
-                record.outside = ends.reader < 0 ? 1 : 2;
-                if (!standards.emplace(standard, file).second) {
-                    if (options_.close_pipes)
-                        record.outside += 2;
-                    else
-                        refuse(seen_[ends.any],
-                               fmt::format("a second pipe to outside, {}", files_[file - 1].path),
-                               "--pipes=close brings it back as closed at the other end");
-                }
-                pipes_.push_back(record);
-                continue;
-            }
-        }
         if (ends.reader >= 0) { // else nobody can ever read what is in it
             const int capacity = fcntl(ends.shared_reader, F_GETPIPE_SZ);
             int waiting = 0;

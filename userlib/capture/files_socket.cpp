@@ -3,15 +3,18 @@
 // what is in them, datagram sockets that send to a well-known path. A connection is refused, or
 // closed on request: only its peer could bring it back.
 #include "capture/files.hpp"
+#include "capture/inherited.hpp"
 #include "capture/internet_address.hpp"
 #include "capture/socket_look.hpp"
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sstream>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -68,6 +71,28 @@ bool Files::is_to_be_accepted(const SocketLook &look) const
            });
 }
 
+// Those that cr_run had from whoever started it, by inode: not the program's own connections, and
+// of no use to it in most cases.
+std::set<uint64_t> Files::inherited_sockets() const
+{
+    const std::string name = std::string(inherited_variable) + "=";
+    std::set<uint64_t> inodes;
+    for (const Holder &holder : holders_) {
+        const Result<std::string> environment = holder.proc.read("environ");
+        if (!environment)
+            continue;
+        std::istringstream variables(*environment);
+        for (std::string one; std::getline(variables, one, '\0');) {
+            if (!one.starts_with(name))
+                continue;
+            std::istringstream numbers(one.substr(name.size()));
+            for (std::string number; std::getline(numbers, number, ',');)
+                inodes.insert(strtoull(number.c_str(), nullptr, 10));
+        }
+    }
+    return inodes;
+}
+
 Result<void> Files::read_sockets()
 {
     if (looked_at_.empty())
@@ -77,6 +102,7 @@ Result<void> Files::read_sockets()
     if (!cwd)
         return cwd.error();
     size_t unix_pairs = 0;
+    const std::set<uint64_t> inherited = inherited_sockets();
     for (auto &[inode, socket] : looked_at_) {
         const Seen *seen = &seen_[socket.seen];
         const SocketLook &look = socket.look;
@@ -143,7 +169,12 @@ Result<void> Files::read_sockets()
             record.state = SocketState::closed; // what is left of a pair
         } else if (connected) {
             record.state = SocketState::closed;
-            if (!options_.close_sockets)
+            if (inherited.count(inode) != 0)
+                notices_.push_back(
+                    fmt::format("descriptor {}: {}, from whoever started cr_run, comes "
+                                "back as closed",
+                                seen->fd, name));
+            else if (!options_.close_sockets)
                 refuse(*seen, name, way_out,
                        is_to_be_accepted(look) ? Passing::soon : Passing::when_gone);
         } else if (look.ended) {

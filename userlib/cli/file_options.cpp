@@ -7,11 +7,15 @@ namespace {
 
 constexpr const char *group = "Files and descriptors";
 
-void add_refuse_or_close(CLI::App &app, const std::string &name, bool &close,
-                         const std::string &help)
+void add_refuse_or_close(CLI::App &app, const std::string &name, bool &other_than_usual,
+                         const std::string &other, const std::string &help)
 {
     app.add_option_function<std::string>(
-           name, [&close](const std::string &what) { close = what == "close"; }, help)
+           name,
+           [&other_than_usual, other](const std::string &what) {
+               other_than_usual = what == other;
+           },
+           help)
         ->check(CLI::IsMember({"refuse", "close"}))
         ->group(group);
 }
@@ -20,12 +24,13 @@ void add_refuse_or_close(CLI::App &app, const std::string &name, bool &close,
 
 void add_file_options(CLI::App &app, capture::FileOptions &files)
 {
-    add_refuse_or_close(app, "--sockets", files.close_sockets,
+    add_refuse_or_close(app, "--sockets", files.close_sockets, "close",
                         "refuse: a connection cannot be saved (default); close: it comes back as "
                         "closed");
-    add_refuse_or_close(app, "--pipes", files.close_pipes,
-                        "refuse: only one pipe to outside for each of cr_restart's standard "
-                        "descriptors (default); close: more come back as closed");
+    add_refuse_or_close(app, "--pipes", files.refuse_pipes, "refuse",
+                        "One pipe to outside becomes each of cr_restart's standard descriptors. "
+                        "close: more come back as closed at the other end (default); refuse: the "
+                        "program is not saved");
     app.add_flag("--save-files", files.save_files,
                  "Save the contents of all regular files that are open, too")
         ->group(group);

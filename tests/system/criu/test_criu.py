@@ -103,7 +103,7 @@ class Refusals(unittest.TestCase):
     def test_options_that_mean_nothing_to_it(self):
         if not ROOT:
             return
-        for words in (["--delta"], ["--save-all"], ["--pipes=close"], ["--pgid"], ["--sid"],
+        for words in (["--delta"], ["--save-all"], ["--pipes=refuse"], ["--pgid"], ["--sid"],
                       ["--ptraced-allow"]):
             self.refuse(errno.ENOTSUP, "--backend=criu", *words, criu=self.criu("nothing"))
 

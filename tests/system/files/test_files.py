@@ -323,8 +323,8 @@ class Files(unittest.TestCase):
                        f"try: os.write({writers[1]}, b'y')\n"
                        "except BrokenPipeError: print('broken', flush=True)\n"
                        "import signal", pass_fds=writers)
-        self.assertIn("--pipes=close", self.refused())
-        self.save("--pipes=close")
+        self.assertIn("a second pipe to outside", self.refused("--pipes=refuse"))
+        self.assertIn(f"descriptor {writers[1]}, a pipe to a process outside", self.save())
         for end in ends:
             os.close(end[0])
             os.close(end[1])
@@ -334,6 +334,76 @@ class Files(unittest.TestCase):
         self.assertIn("closed at its other end", printed)
         self.assertEqual("x", self.read(os.path.join(self.top, "own")))
         self.assertEqual("1\nbroken\n", self.read(out))
+
+    def test_pipes_that_stand_for_standard_streams(self):
+        """Those go before what is inherited, whatever number the pipe has."""
+        inherited, own = os.pipe(), os.pipe()
+        self.start("", "print(sys.stdin.read(), os.read(9, 1), flush=True)",
+                   stdin=own[0], pass_fds=[9], preexec_fn=lambda: os.dup2(inherited[0], 9))
+        said = self.save()
+        self.assertIn("descriptor 9, a pipe to a process outside", said)
+        self.assertNotIn("descriptor 0", said)
+        given = os.path.join(self.top, "given")
+        with open(given, "w+", encoding="ascii") as file:
+            file.write("given")
+            file.seek(0)
+            self.back(stdin=file)
+        for end in (*inherited, *own):
+            os.close(end)
+        self.assertEqual("given b''\n", self.read(self.log.name).splitlines(True)[-1])
+
+    def inherit(self, *sockets):
+        """The program has them, and says what it reads from each."""
+        numbers = [one.fileno() for one in sockets]
+        for number in numbers:
+            os.set_inheritable(number, True)
+        self.start("import socket",
+                   f"for fd in {numbers}:\n"
+                   "    try: print(os.read(fd, 1), flush=True)\n"
+                   "    except OSError as error: print(error.errno, flush=True)", pass_fds=numbers)
+        return numbers
+
+    def test_inherited_sockets(self):
+        """Connections of whoever started the program are no reason to refuse it."""
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            ours = [*socket.socketpair(), socket.create_connection(server.getsockname())]
+            numbers = self.inherit(ours[0], ours[2])
+            said = self.read(self.log.name)
+            self.assertIn(f"inherited descriptors {', '.join(map(str, numbers))} (", said)
+            saved = self.save()
+        for number in numbers:
+            self.assertIn(f"descriptor {number}: a socket, ", saved)
+        self.assertEqual(2, saved.count("from whoever started cr_run, comes back as closed"))
+        for one in ours:
+            one.close()
+        self.back()
+        self.assertEqual(["b''", "107"], self.read(self.log.name).splitlines()[-2:])
+
+    def test_inherited_and_own_sockets(self):
+        """What the program has connected itself is."""
+        near, far = socket.socketpair()
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            os.set_inheritable(near.fileno(), True)
+            port = server.getsockname()[1]
+            self.start(f"import socket; s = socket.create_connection(('127.0.0.1', {port}))",
+                       pass_fds=[near.fileno()])
+            said = self.refused()
+        self.assertIn(f"127.0.0.1:{port}", said)
+        self.assertNotIn(f"descriptor {near.fileno()}:", said)
+        near.close()
+        far.close()
+
+    def test_inherited_in_the_way(self):
+        pidfd = os.pidfd_open(os.getpid())
+        self.start(pass_fds=[pidfd])
+        said = self.read(self.log.name)
+        self.assertIn(f"cr_run: descriptor {pidfd} (anon_inode:[pidfd]) is inherited", said)
+        self.assertIn("pidfd", self.refused())
+        os.close(pidfd)
+
+    def test_nothing_inherited(self):
+        self.start()
+        self.assertEqual("", self.read(self.log.name))
 
     def test_save_files(self):
         self.start("f = open('data', 'r+' if os.path.exists('data') else 'w+')\n"
