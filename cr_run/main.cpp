@@ -2,6 +2,7 @@
 // cr_run: starts a program so that it can be saved.
 #include "base/print.hpp"
 #include "baseline.hpp"
+#include "capture/identity.hpp"
 #include "cli/command.hpp"
 #include "cli/place.hpp"
 #include "coord/launch.hpp"
@@ -18,6 +19,7 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sstream>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,13 +27,33 @@ namespace {
 
 using cryo::Error;
 
-// A program that the preloaded library cannot enter is named now, not at the checkpoint.
-void warn_if_setuid(const std::string &program)
+// As execvp(3) finds it; "": it does not.
+std::string file_of(const std::string &program)
 {
+    if (program.find('/') != std::string::npos)
+        return program;
+    const char *path = getenv("PATH");
+    std::istringstream directories(path != nullptr ? path : "/bin:/usr/bin");
+    for (std::string one; std::getline(directories, one, ':');) {
+        const std::string file = (one.empty() ? "." : one) + "/" + program;
+        if (access(file.c_str(), X_OK) == 0)
+            return file;
+    }
+    return {};
+}
+
+// A program that the preloaded library cannot enter is named now, not at the checkpoint.
+void warn_if_not_preloadable(const std::string &program)
+{
+    const std::string file = file_of(program);
     struct stat status;
-    if (program.find('/') != std::string::npos && stat(program.c_str(), &status) == 0 &&
-        (status.st_mode & (S_ISUID | S_ISGID)) != 0)
-        cryo::cli::say("cr_run", program + " is setuid or setgid: it cannot be saved");
+    if (file.empty() || stat(file.c_str(), &status) != 0)
+        return; // which execvp() tells
+    const std::string why = (status.st_mode & (S_ISUID | S_ISGID)) != 0
+                                ? "is setuid or setgid"
+                                : cryo::capture::why_not_preloadable(file);
+    if (!why.empty())
+        cryo::cli::say("cr_run", fmt::format("{} {}: it cannot be saved", program, why));
 }
 
 // Automatic checkpoints, of a program or of a launcher's job. The exit code, when they cannot be.
@@ -105,12 +127,22 @@ static int run(int argc, char **argv)
         ->check(CLI::IsMember({"native", "baseline"}));
     cryo::keeper::Settings keeping;
     cryo::keeper::add_options(app, keeping);
-    app.footer("The program and its arguments follow the options: cr_run [OPTIONS] PROGRAM ...");
+    cryo::cli::use_help(app, "PROGRAM [ARGUMENT]...");
+    app.footer("cr_run ./app\n"
+               "cr_run --interval 5m ./app             saved every five minutes, by itself\n"
+               "cr_run mpirun -n 4 ./app               an MPI job");
     if (std::optional<int> done = cryo::cli::parse(app, argc, argv))
         return *done;
     std::vector<std::string> words = app.remaining();
-    if (!words.empty() && words.front() == "--")
+    if (!words.empty() && words.front() == "--") {
         words.erase(words.begin());
+    } else if (!words.empty() && words.front().starts_with("-")) {
+        cryo::cli::say("cr_run",
+                       fmt::format("there is no option {}; try cr_run --help (or -- before "
+                                   "a program of that name)",
+                                   words.front()));
+        return cryo::cli::usage_exit;
+    }
     if (words.empty()) {
         cryo::print(stderr, "cr_run: no program is named; try cr_run --help\n");
         return cryo::cli::usage_exit;
@@ -151,9 +183,11 @@ static int run(int argc, char **argv)
         if (cryo::Result<void> made = cryo::coord::make_job(words); !made)
             return cryo::cli::fail("cr_run", made.error());
     }
-    warn_if_setuid(words.front());
-    if (!omit && !is_job && !is_rank)
-        cryo::tell_inherited();
+    if (!omit && !is_job) {
+        warn_if_not_preloadable(words.front());
+        if (!is_rank)
+            cryo::tell_inherited();
+    }
 
     std::vector<char *> arguments;
     arguments.reserve(words.size() + 1);

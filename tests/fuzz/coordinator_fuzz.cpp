@@ -8,7 +8,8 @@
 //    checkpoint began, and each was reported by the daemon that had the rank;
 //  - a commit that has begun comes to an end.
 //
-// The first byte chooses whether there are ranks on this node (bit 0), the rest is read by Script.
+// The first byte chooses whether there are ranks on this node (bit 0), the rest is steps
+// (step_mutator.cpp), which Script reads.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -18,7 +19,6 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
-#include <random>
 #include <set>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -475,45 +475,6 @@ class Play
 };
 
 } // namespace
-
-extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
-
-// Whole steps come, go and change places, else what follows a change would be about something else.
-extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size,
-                                          unsigned int seed)
-{
-    constexpr size_t length = 3;
-    std::minstd_rand random(seed);
-    const size_t steps = size > 1 ? (size - 1) / length : 0;
-    if (steps < 2 || random() % 8 == 0)
-        return LLVMFuzzerMutate(data, size, max_size);
-    uint8_t *const at = data + 1 + random() % steps * length;
-    uint8_t *const other = data + 1 + random() % steps * length;
-    uint8_t *const end = data + size;
-    switch (random() % 5) {
-    case 0:
-        std::swap_ranges(at, at + length, other);
-        return size;
-    case 1:
-        memmove(at, at + length, static_cast<size_t>(end - at) - length);
-        return size - length;
-    case 2:
-        at[random() % length] = static_cast<uint8_t>(random());
-        return size;
-    default: { // another one: a copy, or a new one of what somebody says
-        if (size + length > max_size)
-            return size;
-        const std::array<uint8_t, length> step =
-            random() % 2 != 0 ? std::array<uint8_t, length>{other[0], other[1], other[2]}
-                              : std::array<uint8_t, length>{static_cast<uint8_t>(random() % whats),
-                                                            static_cast<uint8_t>(random() % 12),
-                                                            static_cast<uint8_t>(random())};
-        memmove(at + length, at, static_cast<size_t>(end - at));
-        std::copy(step.begin(), step.end(), at);
-        return size + length;
-    }
-    }
-}
 
 extern "C" int LLVMFuzzerInitialize(int *, char ***)
 {

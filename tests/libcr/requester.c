@@ -156,12 +156,16 @@ static void *accept_late(void *sockets)
 {
     const struct timespec late = {0, 300000000};
     const int listener = ((int *)sockets)[0], caller = ((int *)sockets)[1];
+    char nothing;
     nanosleep(&late, NULL);
     /* The caller ends first, so the listener's address is free at the restart. A close(2) would not
-     * do: cr_checkpoint may have a descriptor of the same socket at the moment. */
+     * do: cr_checkpoint may have a descriptor of the same socket at the moment. And the end that was
+     * accepted must have heard of it: if both end at once, both addresses linger. */
     CHECK(shutdown(caller, SHUT_RDWR) == 0);
     close(caller);
-    close(accept(listener, NULL, NULL));
+    const int accepted = accept(listener, NULL, NULL);
+    CHECK(accepted >= 0 && read(accepted, &nothing, 1) == 0);
+    close(accepted);
     return NULL;
 }
 

@@ -3,6 +3,7 @@
 #include "base/print.hpp"
 
 #include "base/printable.hpp"
+#include "cli/help.hpp"
 #include "cli/requester.hpp"
 
 #include <algorithm>
@@ -10,7 +11,9 @@
 #include <exception>
 #include <fmt/format.h>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <sstream>
+#include <typeinfo>
 
 namespace cryo::cli {
 
@@ -25,7 +28,22 @@ std::string wrong_usage(const CLI::ParseError &error, std::string_view said)
                     : printable(said) + "\n";
 }
 
+// For a program that reads what the command says: it is told that nothing was done, too.
+void tell_as_json(const char *what)
+{
+    const nlohmann::ordered_json error = {{"code", EINVAL}, {"text", what}};
+    const nlohmann::ordered_json all = {{"error", error}};
+    cryo::print("{}\n", all.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+}
+
 } // namespace
+
+void use_help(CLI::App &app, const std::string &operands)
+{
+    app.formatter(std::make_shared<Help>(operands));
+    for (CLI::App *verb : app.get_subcommands({}))
+        use_help(*verb, "");
+}
 
 std::optional<int> parse(CLI::App &app, int argc, char **argv)
 {
@@ -36,6 +54,9 @@ std::optional<int> parse(CLI::App &app, std::vector<std::string> words)
 {
     app.set_version_flag("--version", app.get_name() + " (Cryo) " CRYO_VERSION);
     app.set_help_flag("-h,-?,--help", "Show the options");
+    if (typeid(*app.get_formatter()) == typeid(CLI::Formatter))
+        use_help(app, "");
+    const bool wants_json = std::ranges::find(words, "--json") != words.end();
     std::reverse(words.begin(), words.end()); // as CLI11 takes them
     try {
         app.parse(std::move(words));
@@ -44,6 +65,8 @@ std::optional<int> parse(CLI::App &app, std::vector<std::string> words)
         std::ostringstream wrong;
         const int code = app.exit(error, said, wrong);
         cryo::print("{}", said.str());
+        if (code != 0 && wants_json)
+            tell_as_json(error.what());
         if (code != 0)
             cryo::print(stderr, "{}", wrong_usage(error, wrong.str()));
         if (code != 0)

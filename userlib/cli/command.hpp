@@ -25,6 +25,9 @@ std::optional<int> parse(CLI::App &app, int argc, char **argv);
 // The same for words that have been put in order before; without the command's name.
 std::optional<int> parse(CLI::App &app, std::vector<std::string> words);
 
+// What the usage line names after the options (help.hpp); called before parse() where there is any.
+void use_help(CLI::App &app, const std::string &operands);
+
 // A line on standard error, or several (base/printable.hpp).
 void say(std::string_view command, std::string_view text);
 

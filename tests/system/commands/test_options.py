@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What a command says to an option's value that it cannot use."""
+import errno
+import json
+import os
+
 import case
 
 ABOVE = "wants a whole number above 0, not '{}'"
@@ -48,9 +52,42 @@ class Numbers(case.Case):
 
     def test_types_in_the_help(self):
         done = self.checkpoint("--help")
-        for text in ("ID INT:POSITIVE REQUIRED ", "-F,--fd INT:DESCRIPTOR ",
-                     "-t,--time SECONDS:POSITIVE "):
+        for text in ("Usage: cr_checkpoint [OPTIONS] ID\n", "\n  ID   ", " -F, --fd DESCRIPTOR ",
+                     " -t, --time SECONDS ", " --compress none|auto|always", " --pipes refuse|close"):
             self.assertIn(text, done.stdout)
+        self.assertIn("Usage: cr_run [OPTIONS] PROGRAM [ARGUMENT]...\n",
+                      self.run_command("cr_run", "--help").stdout)
+
+    def test_no_internals_in_the_help(self):
+        for name in ("cr_run", "cr_checkpoint", "cr_restart", "cr_inspect", "cr_delta",
+                     "ompi-checkpoint", "ompi-restart", "opal-checkpoint", "opal-restart"):
+            said = self.run_command(name, "--help").stdout
+            for word in ("INT", "FLOAT", "{", "REQUIRED", "Needs:", "Excludes:", " in ["):
+                self.assertNotIn(word, said, name)
+
+    def test_option_of_cr_run_that_is_none(self):
+        done = self.run_command("cr_run", "--intervall", "5", "true")
+        self.assertEqual((255, ""), (done.returncode, done.stdout))
+        self.assertIn("there is no option --intervall", done.stderr)
+        self.assertEqual(0, self.run_command("cr_run", "--", "true").returncode)
+
+    def test_wrong_usage_as_json(self):
+        for name in "cr_checkpoint", "cr_restart":
+            done = self.run_command(name, "--json", "--no-such-option", "1")
+            self.assertEqual(255, done.returncode)
+            error = json.loads(done.stdout)["error"]
+            self.assertEqual(errno.EINVAL, error["code"])
+            self.assertIn("--no-such-option", error["text"])
+
+    def test_program_that_cannot_be_entered(self):
+        """cr_run says so at once, wherever the program is found."""
+        os.mkdir(self.path("bin"))
+        with open(self.path("bin/of_32_bits"), "wb") as file:
+            file.write(b"\x7fELF\x01" + bytes(100))
+        os.chmod(self.path("bin/of_32_bits"), 0o755)
+        for name, path in (("bin/of_32_bits", "/usr/bin"), ("of_32_bits", self.path("bin"))):
+            done = self.run_command("cr_run", name, env={**os.environ, "PATH": path})
+            self.assertIn(f"cr_run: {name} is a 32-bit program: it cannot be saved\n", done.stderr)
 
 
 if __name__ == "__main__":

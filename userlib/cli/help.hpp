@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What --help looks like: CLI11's layout, with what a value is in words instead of CLI11's types,
+// and without how options depend on each other, which the manual page says.
+//
+//     app.formatter(std::make_shared<cli::Help>("PROGRAM [ARGUMENT]..."));
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace cryo::cli {
+
+class Help final : public CLI::Formatter
+{
+  public:
+    // `operands`: what follows on the usage line, of which CLI11 knows nothing.
+    explicit Help(std::string operands) : operands_(std::move(operands)) {}
+
+    std::string make_usage(const CLI::App *app, std::string name) const override;
+    std::string make_option_name(const CLI::Option *option, bool is_positional) const override;
+    std::string make_option_opts(const CLI::Option *option) const override;
+    std::string make_option_desc(const CLI::Option *option) const override;
+
+  private:
+    std::string operands_;
+};
+
+} // namespace cryo::cli
