@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the table "What can be saved" of README.md against the test programs.
+"""Holds the table of docs/what-can-be-saved.md against the test programs.
 
 A row's last column names test programs. In a row that says "saved", each must be one that the
 backend `user` brings back; in a row that says "refused", one that is refused by name.
 
-    check_readme.py README.md programs.json user_refuses.txt [PROGRAM-NOT-RUN...]
+    check_readme.py what-can-be-saved.md programs.json user_refuses.txt [PROGRAM-NOT-RUN...]
 """
 import json
 import sys
 
 
-def rows(readme):
+def rows(page):
     """(what, state, names) of the table's rows."""
-    with open(readme, encoding="utf-8") as file:
-        lines = file.read().split("## What can be saved", 1)[1].split("\n## ", 1)[0].splitlines()
+    with open(page, encoding="utf-8") as file:
+        lines = file.read().split("\n## The table\n", 1)[1].split("\n## ", 1)[0].splitlines()
     for line in lines:
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("|") and len(cells) == 3 and cells[0] not in ("what", "---"):
@@ -22,7 +22,7 @@ def rows(readme):
 
 
 def main():
-    readme, listing, refusals, *not_run = sys.argv[1:]
+    page, listing, refusals, *not_run = sys.argv[1:]
     with open(listing, encoding="utf-8") as file:
         programs = {program["name"]: program for program in json.load(file)}
     with open(refusals, encoding="utf-8") as file:
@@ -30,7 +30,7 @@ def main():
     refused |= {name for name, program in programs.items() if program["refused"]}
     wrong = []
     count = 0
-    for what, state, names in rows(readme):
+    for what, state, names in rows(page):
         for name in names:
             count += 1
             if name not in programs:
