@@ -159,8 +159,8 @@ static void *accept_late(void *sockets)
     char nothing;
     nanosleep(&late, NULL);
     /* The caller ends first, so the listener's address is free at the restart. A close(2) would not
-     * do: cr_checkpoint may have a descriptor of the same socket at the moment. And the end that was
-     * accepted must have heard of it: if both end at once, both addresses linger. */
+     * do: cr_checkpoint may have a descriptor of the same socket at the moment. And the end that
+     * was accepted must have heard of it: if both end at once, both addresses linger. */
     CHECK(shutdown(caller, SHUT_RDWR) == 0);
     close(caller);
     const int accepted = accept(listener, NULL, NULL);

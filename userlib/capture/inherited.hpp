@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What cr_run tells a later checkpoint of the sockets that a program has from whoever started it: their
-// inodes, with commas, in the program's environment.
+// What cr_run tells a later checkpoint of the sockets that a program has from whoever started it:
+// their inodes, with commas, in the program's environment.
 #pragma once
 
 namespace cryo::capture {

@@ -43,7 +43,10 @@ std::string value_of(const CLI::Option &option)
             return choices;
         }
         const std::string name = part.substr(0, part.find_first_of(" ["));
-        if (is_number(part))
+        const size_t unit = part.find(" [");
+        if (unit != part.npos && is_number(name)) // "FLOAT [TIME]"
+            word = part.substr(unit + 2, part.size() - unit - 3);
+        else if (is_number(part))
             word = word.empty() || word == "TEXT" ? "N" : word;
         else if (!name.empty() && (word.empty() || word == "N" || word == "TEXT"))
             word = name;

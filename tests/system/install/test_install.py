@@ -77,7 +77,7 @@ class Installed(unittest.TestCase):
         folder = os.path.join(self.prefix, "bin")
         for command in os.listdir(folder) if os.path.isdir(folder) else ():
             listing = run(os.path.join(folder, command), "--help")
-            options = re.findall(r"^ +(?:-[\w?],)*--([\w-]+)", listing, re.MULTILINE)
+            options = re.findall(r"^ +(?:-[\w?], )*--([\w-]+)", listing, re.MULTILINE)
             self.assertIn("help", options)
             page = self.in_prefix("share", "man", "man1", f"{command}.1")
             with open(page, encoding="utf-8") as file:
