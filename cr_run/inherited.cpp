@@ -10,6 +10,10 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <fstream>
+#include <set>
+#include <string>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
@@ -41,6 +45,13 @@ std::vector<Inherited> all_inherited()
     return all;
 }
 
+bool is_connection(int fd)
+{
+    sockaddr_storage peer;
+    socklen_t size = sizeof(peer);
+    return getpeername(fd, reinterpret_cast<sockaddr *>(&peer), &size) == 0;
+}
+
 // Kinds that no checkpoint takes (docs/what-can-be-saved.md).
 bool is_refused(const Inherited &one)
 {
@@ -54,27 +65,42 @@ bool is_refused(const Inherited &one)
 
 void tell_inherited()
 {
+    const std::vector<Inherited> all = all_inherited();
     std::vector<int> ended;
-    std::vector<ino_t> sockets;
-    for (const Inherited &one : all_inherited()) {
-        if (S_ISSOCK(one.status.st_mode))
-            sockets.push_back(one.status.st_ino);
-        if (S_ISSOCK(one.status.st_mode) || S_ISFIFO(one.status.st_mode))
+    std::set<ino_t> connections;
+    for (const Inherited &one : all) {
+        if (is_connection(one.fd))
+            connections.insert(one.status.st_ino);
+        if (is_connection(one.fd) || S_ISFIFO(one.status.st_mode))
             ended.push_back(one.fd);
         else if (is_refused(one))
             cli::say("cr_run", fmt::format("descriptor {} ({}) is inherited: the program cannot be "
                                            "saved while it has that",
                                            one.fd, one.link));
     }
+    // Another number of what is a standard stream is no connection of its own.
+    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+        struct stat standard;
+        if (fstat(fd, &standard) == 0)
+            connections.erase(standard.st_ino);
+    }
     if (!ended.empty())
         cli::say("cr_run",
                  fmt::format("inherited descriptors {} (pipes, sockets) may lead to processes that "
                              "are not saved with the program: they come back as closed then",
                              fmt::join(ended, ", ")));
-    if (sockets.empty())
-        unsetenv(capture::inherited_variable);
+    std::string boot;
+    std::getline(std::ifstream(capture::boot_id_file), boot);
+    if (connections.empty() || boot.empty())
+        forget_inherited();
     else
-        setenv(capture::inherited_variable, fmt::format("{}", fmt::join(sockets, ",")).c_str(), 1);
+        setenv(capture::inherited_variable,
+               fmt::format("{}:{}", boot, fmt::join(connections, ",")).c_str(), 1);
+}
+
+void forget_inherited()
+{
+    unsetenv(capture::inherited_variable);
 }
 
 } // namespace cryo

@@ -36,7 +36,9 @@ std::string file_of(const std::string &program)
     std::istringstream directories(path != nullptr ? path : "/bin:/usr/bin");
     for (std::string one; std::getline(directories, one, ':');) {
         const std::string file = (one.empty() ? "." : one) + "/" + program;
-        if (access(file.c_str(), X_OK) == 0)
+        struct stat status;
+        if (access(file.c_str(), X_OK) == 0 && stat(file.c_str(), &status) == 0 &&
+            S_ISREG(status.st_mode))
             return file;
     }
     return {};
@@ -47,7 +49,7 @@ void warn_if_not_preloadable(const std::string &program)
 {
     const std::string file = file_of(program);
     struct stat status;
-    if (file.empty() || stat(file.c_str(), &status) != 0)
+    if (file.empty() || stat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode))
         return; // which execvp() tells
     const std::string why = (status.st_mode & (S_ISUID | S_ISGID)) != 0
                                 ? "is setuid or setgid"
@@ -188,6 +190,8 @@ static int run(int argc, char **argv)
         if (!is_rank)
             cryo::tell_inherited();
     }
+    if (omit || is_job || is_rank)
+        cryo::forget_inherited();
 
     std::vector<char *> arguments;
     arguments.reserve(words.size() + 1);

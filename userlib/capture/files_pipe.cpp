@@ -104,14 +104,18 @@ Result<std::set<uint32_t>> Files::read_pipes_to_outside(const std::map<uint32_t,
 void Files::close_pipe(const Seen &seen)
 {
     const std::string_view name = file_record(seen).path;
-    if (options_.refuse_pipes)
+    // A FIFO has a name, by which others come: closed for good it is not what it was.
+    if (seen.kind == FileKind::fifo && !options_.close_fifos && !options_.refuse_pipes)
+        refuse(seen, fmt::format("a second pipe to outside, the FIFO {}", name),
+               "--pipes=close brings it back as closed at the other end", Passing::soon);
+    else if (options_.refuse_pipes)
         refuse(seen, fmt::format("a second pipe to outside, {}", name),
                "without --pipes=refuse it comes back as closed at the other end");
     else
         notices_.push_back(
             fmt::format("descriptor {}, a pipe to a process outside ({}), comes back "
-                        "as closed at its other end",
-                        seen.fd, name));
+                        "as closed at its other end; what was not read yet is lost",
+                        seen.passed_in < 0 ? seen.fd : seen.passed_in, name));
 }
 
 Result<void> Files::read_pipes()
@@ -124,7 +128,6 @@ Result<void> Files::read_pipes()
             continue;
         PipeEnds &ends = pipes[record_of(seen).file];
         ends.any = i;
-        ends.standard |= seen.fd <= STDERR_FILENO;
         const uint32_t access = seen.flags & O_ACCMODE;
         if (access != O_WRONLY) {
             ends.reader = seen.fd;
@@ -135,6 +138,12 @@ Result<void> Files::read_pipes()
             ends.shared_writer = seen.shared.get();
         }
         ends.packets |= (seen.flags & O_DIRECT) != 0;
+    }
+    for (const auto &[place, seen] : descriptor_) { // of any process
+        if (seen_[seen].open_file == 0)
+            continue;
+        if (const auto at = pipes.find(record_of(seen_[seen]).file); at != pipes.end())
+            at->second.standard |= place.second <= STDERR_FILENO;
     }
     Result<std::set<uint32_t>> outside = read_pipes_to_outside(pipes);
     if (!outside)

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fstream>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sstream>
@@ -58,6 +59,27 @@ bool path_leads_to(const SocketLook &look, const std::string &cwd, uint32_t &mod
     return true;
 }
 
+// What cr_run has noted in its environment, if that was since the machine's boot.
+std::set<uint64_t> note_of(const Proc &proc)
+{
+    std::string boot;
+    std::getline(std::ifstream(boot_id_file), boot);
+    const std::string name = fmt::format("{}={}:", inherited_variable, boot);
+    const Result<std::string> environment = proc.read("environ");
+    std::set<uint64_t> inodes;
+    if (!environment || boot.empty())
+        return inodes;
+    std::istringstream variables(*environment);
+    for (std::string one; std::getline(variables, one, '\0');) {
+        if (!one.starts_with(name))
+            continue;
+        std::istringstream numbers(one.substr(name.size()));
+        for (std::string number; std::getline(numbers, number, ',');)
+            inodes.insert(strtoull(number.c_str(), nullptr, 10));
+    }
+    return inodes;
+}
+
 } // namespace
 
 // By somebody who is saved, too: then it will be a pair.
@@ -71,26 +93,25 @@ bool Files::is_to_be_accepted(const SocketLook &look) const
            });
 }
 
-// Those that cr_run had from whoever started it, by inode: not the program's own connections, and
-// of no use to it in most cases.
+// Connections that every process which has them has got from whoever started its cr_run: not the
+// program's own, and of no use to it in most cases. One that a member has made, and has passed on
+// to a cr_run of its own, is in that one's note only.
 std::set<uint64_t> Files::inherited_sockets() const
 {
-    const std::string name = std::string(inherited_variable) + "=";
-    std::set<uint64_t> inodes;
-    for (const Holder &holder : holders_) {
-        const Result<std::string> environment = holder.proc.read("environ");
-        if (!environment)
-            continue;
-        std::istringstream variables(*environment);
-        for (std::string one; std::getline(variables, one, '\0');) {
-            if (!one.starts_with(name))
-                continue;
-            std::istringstream numbers(one.substr(name.size()));
-            for (std::string number; std::getline(numbers, number, ',');)
-                inodes.insert(strtoull(number.c_str(), nullptr, 10));
-        }
+    std::vector<std::set<uint64_t>> noted;
+    noted.reserve(holders_.size());
+    for (const Holder &holder : holders_)
+        noted.push_back(note_of(holder.proc));
+    std::set<uint64_t> inherited;
+    for (const auto &[inode, socket] : looked_at_) {
+        bool all = true;
+        for (const auto &[place, seen] : descriptor_)
+            all =
+                all && (seen_[seen].status.st_ino != inode || noted[place.first].count(inode) != 0);
+        if (all && seen_[socket.seen].passed_in < 0)
+            inherited.insert(inode);
     }
-    return inodes;
+    return inherited;
 }
 
 Result<void> Files::read_sockets()
@@ -169,7 +190,7 @@ Result<void> Files::read_sockets()
             record.state = SocketState::closed; // what is left of a pair
         } else if (connected) {
             record.state = SocketState::closed;
-            if (inherited.count(inode) != 0)
+            if (inherited.count(inode) != 0 && !is_to_be_accepted(look))
                 notices_.push_back(
                     fmt::format("descriptor {}: {}, from whoever started cr_run, comes "
                                 "back as closed",

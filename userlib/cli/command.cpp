@@ -28,6 +28,14 @@ std::string wrong_usage(const CLI::ParseError &error, std::string_view said)
                     : printable(said) + "\n";
 }
 
+// Such a word of cr_run's is the program's.
+bool has_json(const CLI::App &app)
+{
+    const auto verbs = app.get_subcommands([](const CLI::App *) { return true; });
+    return app.get_option_no_throw("--json") != nullptr ||
+           std::ranges::any_of(verbs, [](const CLI::App *verb) { return has_json(*verb); });
+}
+
 // For a program that reads what the command says: it is told that nothing was done, too.
 void tell_as_json(const char *what)
 {
@@ -56,7 +64,8 @@ std::optional<int> parse(CLI::App &app, std::vector<std::string> words)
     app.set_help_flag("-h,-?,--help", "Show the options");
     if (typeid(*app.get_formatter()) == typeid(CLI::Formatter))
         use_help(app, "");
-    const bool wants_json = std::ranges::find(words, "--json") != words.end();
+    const auto end = std::ranges::find(words, "--");
+    const bool wants_json = has_json(app) && std::find(words.begin(), end, "--json") != end;
     std::reverse(words.begin(), words.end()); // as CLI11 takes them
     try {
         app.parse(std::move(words));

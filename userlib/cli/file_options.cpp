@@ -7,30 +7,28 @@ namespace {
 
 constexpr const char *group = "Files and descriptors";
 
-void add_refuse_or_close(CLI::App &app, const std::string &name, bool &other_than_usual,
-                         const std::string &other, const std::string &help)
-{
-    app.add_option_function<std::string>(
-           name,
-           [&other_than_usual, other](const std::string &what) {
-               other_than_usual = what == other;
-           },
-           help)
-        ->check(CLI::IsMember({"refuse", "close"}))
-        ->group(group);
-}
-
 } // namespace
 
 void add_file_options(CLI::App &app, capture::FileOptions &files)
 {
-    add_refuse_or_close(app, "--sockets", files.close_sockets, "close",
-                        "refuse: a connection cannot be saved (default); close: it comes back as "
-                        "closed");
-    add_refuse_or_close(app, "--pipes", files.refuse_pipes, "refuse",
-                        "One pipe to outside becomes each of cr_restart's standard descriptors. "
-                        "close: more come back as closed at the other end (default); refuse: the "
-                        "program is not saved");
+    app.add_option_function<std::string>(
+           "--sockets",
+           [&files](const std::string &what) { files.close_sockets = what == "close"; },
+           "refuse: a connection of the program's own cannot be saved (default); close: it comes "
+           "back as closed, as an inherited one does anyway")
+        ->check(CLI::IsMember({"refuse", "close"}))
+        ->group(group);
+    app.add_option_function<std::string>(
+           "--pipes",
+           [&files](const std::string &what) {
+               files.refuse_pipes = what == "refuse";
+               files.close_fifos = what == "close";
+           },
+           "One pipe to outside becomes each of cr_restart's standard descriptors. More come back "
+           "as closed at the other end; a FIFO does with close, and is refused by default; refuse: "
+           "none does, the program is not saved")
+        ->check(CLI::IsMember({"refuse", "close"}))
+        ->group(group);
     app.add_flag("--save-files", files.save_files,
                  "Save the contents of all regular files that are open, too")
         ->group(group);

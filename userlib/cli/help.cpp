@@ -44,7 +44,8 @@ std::string value_of(const CLI::Option &option)
         }
         const std::string name = part.substr(0, part.find_first_of(" ["));
         const size_t unit = part.find(" [");
-        if (unit != part.npos && is_number(name)) // "FLOAT [TIME]"
+        const bool is_range = part.find(" in [") != part.npos;
+        if (unit != part.npos && is_number(name) && !is_range) // "FLOAT [TIME]"
             word = part.substr(unit + 2, part.size() - unit - 3);
         else if (is_number(part))
             word = word.empty() || word == "TEXT" ? "N" : word;
@@ -95,6 +96,12 @@ std::string Help::make_option_desc(const CLI::Option *option) const
     const std::string value = option->get_default_str();
     if (!value.empty() && text.find("default") == std::string::npos)
         text += fmt::format(" (default: {})", value);
+    for (const std::string &opposite : option->get_fnames()) {
+        if (text.find("--" + opposite) == std::string::npos)
+            text += fmt::format(" (--{}: not so)", opposite);
+    }
+    if (option->get_required() && !option->get_positional())
+        text += " (required)";
     return text;
 }
 

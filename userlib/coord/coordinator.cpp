@@ -156,6 +156,12 @@ void Coordinator::member_gone(uint32_t number)
                             name, list_of(ranks));
     if (now_ && !ranks.empty())
         give_up(lost_, ECONNRESET);
+    // Ranks may have ended whose frozen copies it was writing.
+    if (now_ && std::ranges::any_of(now_->ranks, [&](const auto &one) {
+            return one.second.member == number && now_->images.count(one.first) == 0;
+        }))
+        give_up(fmt::format("the daemon of node {} has ended before its images were there", name),
+                ECONNRESET);
     if (now_ && now_->awaited.erase(number) != 0 && now_->awaited.empty())
         all_have_answered();
     look_at_early();

@@ -379,19 +379,28 @@ class Files(unittest.TestCase):
         self.back()
         self.assertEqual(["b''", "107"], self.read(self.log.name).splitlines()[-2:])
 
-    def test_inherited_and_own_sockets(self):
-        """What the program has connected itself is."""
-        near, far = socket.socketpair()
+    def test_connection_that_is_passed_to_another_cr_run(self):
+        """It is the program's own, whatever that one has noted."""
         with socket.create_server(("127.0.0.1", 0)) as server:
-            os.set_inheritable(near.fileno(), True)
             port = server.getsockname()[1]
-            self.start(f"import socket; s = socket.create_connection(('127.0.0.1', {port}))",
-                       pass_fds=[near.fileno()])
-            said = self.refused()
-        self.assertIn(f"127.0.0.1:{port}", said)
-        self.assertNotIn(f"descriptor {near.fileno()}:", said)
-        near.close()
-        far.close()
+            self.start(f"import socket, subprocess\ns = socket.create_connection(('127.0.0.1', {port}))\n"
+                       "s.set_inheritable(True)\n"
+                       f"c = subprocess.Popen([{os.path.join(BIN, 'cr_run')!r}, 'sh', '-c', "
+                       "'echo; exec sleep 1000'], close_fds=False, stdout=subprocess.PIPE)\n"
+                       "c.stdout.readline()")
+            self.assertIn(f"127.0.0.1:{port}", self.refused())
+
+    def test_second_fifo_to_outside(self):
+        """Others come by its name: it is not closed unless somebody says so."""
+        ends = []
+        for name in "one", "two":
+            os.mkfifo(self.path(name))
+            ends.append(os.open(self.path(name), os.O_RDWR))
+        self.start("r = [os.open(n, os.O_RDONLY | os.O_NONBLOCK) for n in ('one', 'two')]")
+        self.assertIn("--pipes=close", self.refused("--retry=0"))
+        self.assertIn("comes back as closed at its other end", self.save("--pipes=close"))
+        for end in ends:
+            os.close(end)
 
     def test_inherited_in_the_way(self):
         pidfd = os.pidfd_open(os.getpid())
