@@ -380,7 +380,6 @@ class Files(unittest.TestCase):
         self.assertEqual(["b''", "107"], self.read(self.log.name).splitlines()[-2:])
 
     def test_connection_that_is_passed_to_another_cr_run(self):
-        """It is the program's own, whatever that one has noted."""
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
             self.start(f"import socket, subprocess\ns = socket.create_connection(('127.0.0.1', {port}))\n"
@@ -391,7 +390,6 @@ class Files(unittest.TestCase):
             self.assertIn(f"127.0.0.1:{port}", self.refused())
 
     def test_second_fifo_to_outside(self):
-        """Others come by its name: it is not closed unless somebody says so."""
         ends = []
         for name in "one", "two":
             os.mkfifo(self.path(name))
