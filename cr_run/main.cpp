@@ -35,7 +35,7 @@ std::string file_of(const std::string &program)
     const char *path = getenv("PATH");
     std::istringstream directories(path != nullptr ? path : "/bin:/usr/bin");
     for (std::string one; std::getline(directories, one, ':');) {
-        const std::string file = (one.empty() ? "." : one) + "/" + program;
+        std::string file = (one.empty() ? "." : one) + "/" + program;
         struct stat status;
         if (access(file.c_str(), X_OK) == 0 && stat(file.c_str(), &status) == 0 &&
             S_ISREG(status.st_mode))
