@@ -65,13 +65,13 @@ bool is_refused(const Inherited &one)
 
 void tell_inherited()
 {
-    const std::vector<Inherited> all = all_inherited();
     std::vector<int> ended;
     std::set<ino_t> connections;
-    for (const Inherited &one : all) {
-        if (is_connection(one.fd))
+    for (const Inherited &one : all_inherited()) {
+        const bool connection = is_connection(one.fd);
+        if (connection)
             connections.insert(one.status.st_ino);
-        if (is_connection(one.fd) || S_ISFIFO(one.status.st_mode))
+        if (connection || S_ISFIFO(one.status.st_mode))
             ended.push_back(one.fd);
         else if (is_refused(one))
             cli::say("cr_run", fmt::format("descriptor {} ({}) is inherited: the program cannot be "

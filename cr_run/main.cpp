@@ -185,13 +185,12 @@ static int run(int argc, char **argv)
         if (cryo::Result<void> made = cryo::coord::make_job(words); !made)
             return cryo::cli::fail("cr_run", made.error());
     }
-    if (!omit && !is_job) {
+    if (!omit && !is_job)
         warn_if_not_preloadable(words.front());
-        if (!is_rank)
-            cryo::tell_inherited();
-    }
     if (omit || is_job || is_rank)
         cryo::forget_inherited();
+    else
+        cryo::tell_inherited();
 
     std::vector<char *> arguments;
     arguments.reserve(words.size() + 1);

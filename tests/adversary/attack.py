@@ -4,8 +4,10 @@
     attack.needs_root(sys.argv[1])           # where Cryo's commands are
     subprocess.run(words, **attack.user(attack.ATTACKER))
 """
+import argparse
 import os
 import sys
+import unittest
 
 VICTIM, ATTACKER = 1000, 65534
 
@@ -34,3 +36,14 @@ def needs_root(commands):
         path = os.path.dirname(path)
     os.environ["PATH"] = "/usr/local/bin:/usr/bin:/bin"
     os.environ["HOME"] = "/"
+
+
+def main_of_jobs(jobs):
+    """Of a program DIRECTORY_OF_COMMANDS FAKE_RANK, whose tests are of `jobs` (tests/system/coord)."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bin", type=os.path.abspath)
+    parser.add_argument("rank")
+    jobs.OPTIONS, rest = parser.parse_known_args()
+    needs_root(jobs.OPTIONS.bin)
+    needs_root(os.path.dirname(jobs.OPTIONS.rank))
+    unittest.main(argv=[sys.argv[0], *rest])

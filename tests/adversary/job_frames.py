@@ -5,12 +5,10 @@ and looks for the job's secret and sockets.
 
     job_frames.py DIRECTORY_OF_COMMANDS FAKE_RANK
 """
-import argparse
 import os
 import subprocess
 import sys
 import time
-import unittest
 from pathlib import Path
 
 import attack
@@ -60,7 +58,7 @@ print("over", flush=True)
 # As many connections as this user may have, again and again, until the test has had enough. A third
 # says nothing, a third a byte now and then, a third what is no handshake.
 FLOOD = """
-import os, resource, select, socket, sys, time
+import os, resource, select, socket, sys
 port = int(sys.argv[1])
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
@@ -216,15 +214,5 @@ class Frames(jobs.Case):
         self.assert_unharmed()
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("bin", type=os.path.abspath)
-    parser.add_argument("rank")
-    jobs.OPTIONS, rest = parser.parse_known_args()
-    attack.needs_root(jobs.OPTIONS.bin)
-    attack.needs_root(Path(jobs.OPTIONS.rank).parent)
-    unittest.main(argv=[sys.argv[0], *rest])
-
-
 if __name__ == "__main__":
-    main()
+    attack.main_of_jobs(jobs)

@@ -4,15 +4,12 @@
 
     snapshot_job.py DIRECTORY_OF_COMMANDS FAKE_RANK
 """
-import argparse
 import errno
 import fcntl
 import os
 import shutil
 import subprocess
 import sys
-import unittest
-from pathlib import Path
 
 import attack
 
@@ -164,15 +161,5 @@ class Job(jobs.Case):
                          "opal_snapshot_0.ckpt", code=errno.ELOOP)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("bin", type=os.path.abspath)
-    parser.add_argument("rank")
-    jobs.OPTIONS, rest = parser.parse_known_args()
-    attack.needs_root(jobs.OPTIONS.bin)
-    attack.needs_root(Path(jobs.OPTIONS.rank).parent)
-    unittest.main(argv=[sys.argv[0], *rest])
-
-
 if __name__ == "__main__":
-    main()
+    attack.main_of_jobs(jobs)

@@ -103,14 +103,19 @@ std::set<uint64_t> Files::inherited_sockets() const
     for (const Holder &holder : holders_)
         noted.push_back(note_of(holder.proc));
     std::set<uint64_t> inherited;
-    for (const auto &[inode, socket] : looked_at_) {
-        bool all = true;
-        for (const auto &[place, seen] : descriptor_)
-            all =
-                all && (seen_[seen].status.st_ino != inode || noted[place.first].count(inode) != 0);
-        if (all && seen_[socket.seen].passed_in < 0)
-            inherited.insert(inode);
+    for (const std::set<uint64_t> &note : noted)
+        inherited.insert(note.begin(), note.end());
+    std::set<uint64_t> found;
+    for (const auto &[place, seen] : descriptor_) {
+        const uint64_t inode = seen_[seen].status.st_ino;
+        if (inherited.empty())
+            break;
+        if (noted[place.first].count(inode) == 0)
+            inherited.erase(inode);
+        else
+            found.insert(inode);
     }
+    std::erase_if(inherited, [&](uint64_t inode) { return found.count(inode) == 0; });
     return inherited;
 }
 

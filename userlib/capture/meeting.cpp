@@ -14,7 +14,7 @@ namespace cryo::capture::meeting {
 
 namespace {
 
-constexpr uint32_t protocol = 1;
+constexpr uint32_t protocol = 2;
 constexpr size_t most_bytes = 65536;
 
 } // namespace

@@ -64,6 +64,9 @@ class Numbers(case.Case):
             said = self.run_command(name, "--help").stdout
             for word in ("INT", "FLOAT", "{", "REQUIRED", "Needs:", "Excludes:", " in ["):
                 self.assertNotIn(word, said, name)
+        said = self.run_command("cr_run", "--help").stdout
+        for text in ("--signal N ", "--keep N ", "--max-overhead PERCENT ", "--failure-interval TIME "):
+            self.assertIn(text, said)
 
     def test_option_of_cr_run_that_is_none(self):
         done = self.run_command("cr_run", "--intervall", "5", "true")
@@ -78,6 +81,9 @@ class Numbers(case.Case):
             error = json.loads(done.stdout)["error"]
             self.assertEqual(errno.EINVAL, error["code"])
             self.assertIn("--no-such-option", error["text"])
+
+        done = self.run_command("cr_run", "--signal", "5", "true", "--json") # which is true's
+        self.assertEqual((255, ""), (done.returncode, done.stdout))
 
     def test_program_that_cannot_be_entered(self):
         """cr_run says so at once, wherever the program is found."""
