@@ -6,7 +6,8 @@
 //
 //  - a snapshot that the command is told of has an image of each rank that the job had when the
 //    checkpoint began, and each was reported by the daemon that had the rank;
-//  - a commit that has begun comes to an end.
+//  - a commit that has begun comes to an end;
+//  - a checkpoint ends when a daemon ends that still has to report an image.
 //
 // The first byte chooses whether there are ranks on this node (bit 0), the rest is steps
 // (step_mutator.cpp), which Script reads.
@@ -141,6 +142,8 @@ class Play
             settle();
         }
         await_commit();
+        if (lost_)
+            await_end();
     }
 
     ~Play()
@@ -201,10 +204,37 @@ class Play
         }
     }
 
+    // Everybody else has done what the end of a checkpoint takes.
+    void await_end()
+    {
+        for (int waits = 0; lost_ && command_->open(); waits++) {
+            if (waits == 100)
+                fail("a checkpoint goes on without a daemon that has to report an image");
+            for (size_t n = 0; n < nodes; n++)
+                report(n, Type::idle, {{"checkpoint", checkpoint_}});
+            loop_.after(5, [this] { loop_.stop(); });
+            loop_.resume();
+            loop_.run();
+        }
+    }
+
     // ------------------------------------------------------------------------------- other nodes
+
+    // Before node n's daemon ends.
+    void look_at_its_images(size_t n)
+    {
+        const std::string name = fmt::format("n{}", n);
+        if (state_.empty() || state_ == "finished locally" || follows_ || !nodes_[n].up->open())
+            return;
+        lost_ = lost_ || std::ranges::any_of(ranks_, [&](const json &rank) {
+                    return rank.at("node") == name && !reported_.contains({name, rank.at("rank")});
+                });
+    }
 
     void join(size_t n)
     {
+        if (nodes_[n].up)
+            look_at_its_images(n);
         int ends[2];
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
             fail("socketpair");
@@ -249,6 +279,7 @@ class Play
         if (!socket)
             fail(socket.error().text());
         state_.clear();
+        lost_ = false;
         follows_ = false;
         command_ = Channel::make(loop_, std::move(*socket));
         command_->on_message(Speaker::job, [this](const Message &message) { hear(message); });
@@ -258,12 +289,15 @@ class Play
     {
         if (message.type == Type::state) {
             state_ = message.fields.at("state");
-            if (state_ == "requested") // of which ranks?
+            if (state_ == "requested") { // of which ranks?
+                ranks_ = json::array();
                 command_->send(Message(Type::status_wanted));
+            }
         } else if (message.type == Type::status) {
             ranks_ = message.fields.at("ranks");
         } else if (message.type == Type::end) {
             state_.clear();
+            lost_ = false;
             if (getenv("CRYO_FUZZ_SAY") != nullptr)
                 fmt::print(stderr, "the command hears: {}\n", message.fields.dump());
             const bool from_its_begin = !std::exchange(follows_, false);
@@ -391,6 +425,7 @@ class Play
                    {{"images", json::array({json{{"rank", rank}, {"bytes", how}}})}});
             break;
         case 10:
+            look_at_its_images(n);
             nodes_[n].up->close();
             break;
         case 11:
@@ -469,6 +504,7 @@ class Play
     std::shared_ptr<Channel> rank_;
     std::string state_;          // of the checkpoint, as the command has heard
     bool follows_ = false;       // one that had begun before
+    bool lost_ = false;          // a daemon that has to report an image has ended
     json ranks_ = json::array(); // when the checkpoint began
     uint64_t checkpoint_ = 0;
     std::set<std::pair<std::string, uint32_t>> reported_; // images, by the node that did

@@ -72,6 +72,10 @@ int main(int argc, char **argv)
     seed("next_job", false,
          running + cuts + step(rank_gone, 0, 0) + step(rank_gone, 1, 1) + step(rank, 0, 0, 11) +
              images);
+    // The ranks have ended, and then the daemon that writes what is left of one of them.
+    seed("daemon_of_copies_gone", false,
+         running + cuts + step(rank_gone, 0, 0) + step(rank_gone, 1, 1) + step(image, 0, 0, 9) +
+             step(member_gone, 1));
     // A rank is spoken for by a daemon that does not have it.
     seed("of_others", false,
          running + step(cut, 0, 1) + step(image, 0, 1, 9) + step(image, 0, 0, 9));

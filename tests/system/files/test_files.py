@@ -67,11 +67,11 @@ class Files(unittest.TestCase):
     def path(self, name):
         return os.path.join(self.directory, name)
 
-    def start(self, setup="", check="", **where):
+    def start(self, setup="", check="", words=(), **where):
         where = {"stdin": subprocess.DEVNULL, "stdout": self.log, "stderr": self.log, **where}
         code = WORKER.format(setup=setup, check=check)
         self.program = subprocess.Popen(
-            [os.path.join(BIN, "cr_run"), "/usr/bin/python3", "-S", "-c", code],
+            [os.path.join(BIN, "cr_run"), *words, "/usr/bin/python3", "-S", "-c", code],
             cwd=self.directory, start_new_session=True, **where)
         wait_until("the program", lambda: os.path.exists(self.path("ready")))
 
@@ -378,6 +378,28 @@ class Files(unittest.TestCase):
             one.close()
         self.back()
         self.assertEqual(["b''", "107"], self.read(self.log.name).splitlines()[-2:])
+
+    def test_inherited_socket_that_the_program_connects(self):
+        """The connection is the program's own."""
+        with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as ours:
+            port = server.getsockname()[1]
+            ours.set_inheritable(True)
+            self.start("import socket\n"
+                       f"socket.socket(fileno={ours.fileno()}).connect(('127.0.0.1', {port}))",
+                       pass_fds=[ours.fileno()])
+            self.assertIn(f"127.0.0.1:{port}", self.refused("--retry=0"))
+
+    def test_inherited_before_the_last_boot(self):
+        """Inodes of another boot name other sockets."""
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            ours = socket.create_connection(server.getsockname())
+            ours.set_inheritable(True)
+            inode = os.fstat(ours.fileno()).st_ino
+            boot = self.read("/proc/sys/kernel/random/boot_id").rstrip()
+            other = boot.translate(str.maketrans("0123456789abcdef", "fedcba9876543210"))
+            self.start(words=["env", f"CRYO_INHERITED={other}:{inode}"], pass_fds=[ours.fileno()])
+            self.assertIn(f"127.0.0.1:{server.getsockname()[1]}", self.refused("--retry=0"))
+            ours.close()
 
     def test_connection_that_is_passed_to_another_cr_run(self):
         with socket.create_server(("127.0.0.1", 0)) as server:
