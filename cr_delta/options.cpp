@@ -155,7 +155,7 @@ class Parser
     {
         auto *sub = command(Verb::prune, "prune", "Removes versions that are not wanted any more");
         service(sub)->required();
-        sub->add_option("--keep", o_.keep, "How many of the newest versions stay (default: 1)")
+        sub->add_option("--keep", o_.keep, "How many of the newest versions stay")
             ->required()
             ->transform(cli::above_zero());
         sub->add_option("--every", o_.every, "Versions stay whose number is a multiple of this")

@@ -2,6 +2,8 @@
 #include "legacy_options.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <string_view>
 
 namespace cryo::legacy {
 
@@ -35,6 +37,12 @@ Words normalise(int argc, char **argv, const std::vector<std::string> &long_opti
         result.words.push_back(std::move(word));
     }
     return result;
+}
+
+const char *called(char **argv, const char *name)
+{
+    const char *neutral = name + 1;
+    return argv[0] != nullptr && std::string_view(basename(argv[0])) == neutral ? neutral : name;
 }
 
 } // namespace cryo::legacy

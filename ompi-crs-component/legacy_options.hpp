@@ -22,4 +22,8 @@ struct Words {
 // `long_options`: those of which "-name" means "--name". Everything behind "--" stays.
 Words normalise(int argc, char **argv, const std::vector<std::string> &long_options);
 
+// The name for messages: `name` ("ompi-restart"), or the neutral one ("mpi-restart") if that is
+// what the caller typed.
+const char *called(char **argv, const char *name);
+
 } // namespace cryo::legacy

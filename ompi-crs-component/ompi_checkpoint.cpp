@@ -28,7 +28,7 @@ using cryo::coord::Client;
 using cryo::coord::SnapshotStore;
 using nlohmann::json;
 
-constexpr const char *command = "ompi-checkpoint";
+const char *command = "ompi-checkpoint";
 
 struct Options {
     int pid = 0;
@@ -333,7 +333,8 @@ static int run(int argc, char **argv)
                  "under way");
     app.add_flag("-l,--list", options.list, "List the snapshots that there are");
     app.add_option("--where", options.where,
-                   "Directory for the snapshot, seen by all nodes (default: the home directory)");
+                   "Directory for the snapshot, seen by all nodes (default: the job's, or else the "
+                   "home directory)");
     app.add_option("--name", options.reference,
                    "The snapshot's reference (default: ompi_global_snapshot_PID.ckpt)");
     app.add_option("--keep", options.keep, "Of this job's snapshots only the last N remain")
@@ -379,5 +380,6 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    return cryo::cli::whole("ompi-checkpoint", [&] { return run(argc, argv); });
+    command = cryo::legacy::called(argv, command);
+    return cryo::cli::whole(command, [&] { return run(argc, argv); });
 }

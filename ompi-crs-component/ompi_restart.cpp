@@ -27,7 +27,7 @@ using cryo::coord::Snapshot;
 using cryo::coord::SnapshotStore;
 using nlohmann::json;
 
-constexpr const char *command = "ompi-restart";
+const char *command = "ompi-restart";
 
 struct Options {
     std::string handle;
@@ -308,7 +308,7 @@ static int run(int argc, char **argv)
     app.add_option("-s,--seq", options.seq, "Which of its snapshots; -1: the latest")
         ->capture_default_str();
     app.add_option("--where", options.where,
-                   "Directory in which references are looked for (default: the home directory)");
+                   "Directory in which references are looked for (default: see ompi-checkpoint --where)");
     app.add_option("--owner", options.owners,
                    "The snapshot may belong to this user, who is not you: what is in it will run "
                    "as you; may be repeated")
@@ -361,5 +361,6 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    return cryo::cli::whole("ompi-restart", [&] { return run(argc, argv); });
+    command = cryo::legacy::called(argv, command);
+    return cryo::cli::whole(command, [&] { return run(argc, argv); });
 }

@@ -68,6 +68,18 @@ class Numbers(case.Case):
         for text in ("--signal N ", "--keep N ", "--max-overhead PERCENT ", "--failure-interval TIME "):
             self.assertIn(text, said)
 
+    def test_neutral_names(self):
+        for name in "mpi-checkpoint", "mpi-restart":
+            self.assertIn(f"Usage: {name} ", self.run_command(name, "--help").stdout)
+            self.assertIn(f"o{name} ", self.run_command(f"o{name}", "--help").stdout)
+        self.assertIn("mpi-restart: ", self.run_command("mpi-restart", "nothing").stderr)
+
+    def test_snapshot_of_a_job_as_an_image(self):
+        os.mkdir(self.path("snapshot.ckpt"))
+        done = self.run_command("cr_restart", "snapshot.ckpt")
+        self.assertEqual(errno.EISDIR, done.returncode)
+        self.assertIn("is brought back by ompi-restart", done.stderr)
+
     def test_option_of_cr_run_that_is_none(self):
         done = self.run_command("cr_run", "--intervall", "5", "true")
         self.assertEqual((255, ""), (done.returncode, done.stdout))
