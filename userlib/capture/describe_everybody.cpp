@@ -25,7 +25,12 @@ Result<void> describe_everybody(Gathering &gathering, Common &common, Obstacles 
     holders.reserve(members.size());
     for (const auto &member : members)
         holders.push_back(member->holder());
-    if (Result<void> read = common.files.read_descriptors(std::move(holders)); !read)
+    std::set<pid_t> ended;
+    for (const Relation &zombie : zombies)
+        ended.insert(zombie.pid);
+    if (Result<void> read =
+            common.files.read_descriptors(std::move(holders), std::move(ended));
+        !read)
         return read;
     common.at_work();
     Result<void> seen = for_all(members, [](Member &member) {

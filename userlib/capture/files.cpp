@@ -75,6 +75,7 @@ bool has_own_file(FileKind kind)
     case FileKind::timerfd:
     case FileKind::epoll:
     case FileKind::inotify:
+    case FileKind::pidfd:
     case FileKind::pty_master:
     case FileKind::other:
         return true;
@@ -154,7 +155,7 @@ FileKind Files::kind_of(const Seen &seen) const
     } anonymous[] = {
         {"anon_inode:[eventfd]", FileKind::eventfd},   {"anon_inode:[timerfd]", FileKind::timerfd},
         {"anon_inode:[signalfd]", FileKind::signalfd}, {"anon_inode:[eventpoll]", FileKind::epoll},
-        {"anon_inode:inotify", FileKind::inotify},
+        {"anon_inode:inotify", FileKind::inotify},     {"anon_inode:[pidfd]", FileKind::pidfd},
     };
     for (const auto &[name, kind] : anonymous) {
         if (link == name)
@@ -341,9 +342,10 @@ Result<void> Files::share(std::vector<Seen> &all) const
     });
 }
 
-Result<void> Files::read_descriptors(std::vector<Holder> holders)
+Result<void> Files::read_descriptors(std::vector<Holder> holders, std::set<pid_t> zombies)
 {
     holders_ = std::move(holders);
+    zombies_ = std::move(zombies);
     descriptors_.resize(holders_.size());
     std::vector<std::vector<Seen>> of_each(holders_.size());
     Result<void> looked = together(holders_.size(), [&](size_t holder) -> Result<void> {
@@ -411,6 +413,8 @@ Result<void> Files::read_descriptors(std::vector<Holder> holders)
             done = read_timerfd(seen);
         else if (done && seen.kind == FileKind::signalfd)
             done = read_signalfd(seen);
+        else if (done && seen.kind == FileKind::pidfd)
+            read_pidfd(seen);
         else if (done && seen.kind == FileKind::epoll)
             done = read_epoll(seen);
         else if (done && seen.kind == FileKind::inotify)
@@ -470,6 +474,7 @@ Result<void> Files::write_records(image::ImageWriter &writer, size_t holder,
     all(pipes_, any);
     all(eventfds_, any);
     all(signalfds_, any);
+    all(pidfds_, any);
     all(timers_, any);
     all(epoll_items_, any);
     all(watches_, any);

@@ -4,7 +4,7 @@
 // and what is in them. What cannot be saved becomes a problem, by name.
 //
 //     Files files(strings, objects, options);
-//     files.read_descriptors(holders);         // while all of them stand still
+//     files.read_descriptors(holders, zombies); // while all of them stand still
 //     files.save_contents(writer);             // the same: nothing else freezes them
 //     files.write_records(writer, 0, used);    // of the first process
 //
@@ -86,7 +86,8 @@ class Files
         : strings_(strings), objects_(objects), options_(options)
     {}
 
-    Result<void> read_descriptors(std::vector<Holder> holders);
+    // `zombies`: the members that have ended.
+    Result<void> read_descriptors(std::vector<Holder> holders, std::set<pid_t> zombies);
 
     // The FILE of something that is mapped, executed or the working directory. `path` as /proc
     // names it.
@@ -156,6 +157,7 @@ class Files
 
     // files_process.cpp
     void refuse_files_about_processes();
+    void read_pidfd(const Seen &seen);
     // files_owner.cpp: who gets its signals.
     Result<void> read_owner(const Seen &seen);
     // files_contents.cpp
@@ -217,6 +219,7 @@ class Files
     const FileOptions &options_;
 
     std::vector<Holder> holders_; // while read_descriptors() runs
+    std::set<pid_t> zombies_;
     std::vector<Seen> seen_;      // one for each open file, while read_descriptors() runs
     std::map<std::pair<size_t, int>, uint32_t> descriptor_; // holder, fd → index in seen_
     std::set<uint64_t> terminals_;                          // device numbers of the program's own
@@ -232,6 +235,7 @@ class Files
     std::vector<image::Pipe> pipes_;
     std::vector<image::Eventfd> eventfds_;
     std::vector<image::Signalfd> signalfds_;
+    std::vector<image::Pidfd> pidfds_;
     std::vector<image::Timer> timers_;
     std::vector<std::pair<size_t, const Seen *>> unset_timers_; // in timers_, as it seems
     std::vector<image::EpollItem> epoll_items_;

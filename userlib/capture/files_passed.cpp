@@ -140,6 +140,8 @@ std::string_view Files::passed_refusal(const Seen &seen) const
         return "an epoll set,";
     case FileKind::inotify:
         return "an inotify descriptor,";
+    case FileKind::pidfd:
+        return "a pidfd,";
     case FileKind::message_queue:
         return "a POSIX message queue,";
     case FileKind::terminal:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of /proc that are about a process. Those about the processes of the image: at the restart
-// only the first process opens those that are about itself; the others are not there yet when files
-// are opened. And those about one that is gone: nobody can open them, or it is another's by then.
+// Pidfds, and files of /proc that are about a process. Files about a member are refused, except the
+// first member's about itself: when files are opened, the other processes are not there yet. Files
+// about a process that is gone cannot be opened again, or its id is another process's by then.
 #include "capture/files.hpp"
 
 #include <algorithm>
@@ -33,6 +33,27 @@ void Files::refuse_files_about_processes()
                 fmt::format("{} {} {}", holders_[holder].proc.pid(), descriptor.fd, seen.link));
         }
     }
+}
+
+// fdinfo tells the id in our pid namespace: 0 for a process outside it, -1 for one that has ended
+// and was waited for.
+void Files::read_pidfd(const Seen &seen)
+{
+    std::string_view text = field(seen.info, "Pid");
+    image::Pidfd record;
+    record.open_file = seen.open_file;
+    if (!text.starts_with('-')) {
+        const auto pid = static_cast<pid_t>(take_number(text));
+        if (zombies_.count(pid) == 0 && std::ranges::none_of(holders_, [&](const Holder &holder) {
+                return holder.proc.pid() == pid;
+            })) {
+            refuse(seen, fmt::format("a pidfd of process {}, which is not saved with it", pid),
+                   "close it before the checkpoint");
+            return;
+        }
+        record.pid = static_cast<uint32_t>(pid);
+    }
+    pidfds_.push_back(record);
 }
 
 } // namespace cryo::capture

@@ -118,6 +118,7 @@ enum class RecordType : uint32_t {
     connection = 55,
     waiting = 56,
     semaphore_undo = 57,
+    pidfd = 58,
 
     // Files, of any kind, in versions.
     delta = 64,

@@ -40,7 +40,7 @@ const char *name_of(RecordType type)
         "CPU",        "NOTICE",      "SOCKET",        "TERMINAL",       "OBJECT",  "ATTACHMENT",
         "TREE",       "MEMBER",      "AGENT",         "PAGE_DIGESTS",   "FOREIGN", "IPC",
         "GUARD",      "POSIX_QUEUE", "PAGE_TRACKER",  "PASSED",         nullptr,   "SENDERS",
-        "CONNECTION", "WAITING",     "SEMAPHORE_UNDO"};
+        "CONNECTION", "WAITING",     "SEMAPHORE_UNDO", "PIDFD"};
     static constexpr const char *file_names[] = {"DELTA", "DELTA_SERVICE", "DELTA_VERSION"};
     size_t i = static_cast<size_t>(type) - 1;
     if (type >= RecordType::delta && type <= RecordType::delta_version)
@@ -84,7 +84,7 @@ const char *name_of(FileKind kind)
 {
     return pick({"file", "directory", "char device", "block device", "fifo", "pipe", "socket",
                  "symlink", "memfd", "eventfd", "signalfd", "timerfd", "epoll", "inotify",
-                 "terminal", "pty master", "shared memory", "other", "message queue"},
+                 "terminal", "pty master", "shared memory", "other", "message queue", "pidfd"},
                 kind);
 }
 

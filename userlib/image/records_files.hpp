@@ -32,6 +32,7 @@ enum class FileKind : uint32_t {
     shared_memory = 16,
     other = 17,
     message_queue = 18, // of POSIX
+    pidfd = 19,
 };
 
 // Bits of File::flags.
@@ -199,6 +200,22 @@ struct Signalfd {
     {
         v("open_file", s.open_file);
         v("mask", s.mask, Show::hex);
+    }
+};
+
+struct Pidfd {
+    static constexpr RecordType type = RecordType::pidfd;
+    static constexpr uint16_t version = 1;
+    static constexpr bool required = true;
+
+    uint32_t open_file = 0;
+    uint32_t pid = 0; // of a member; 0: the process has ended and was waited for
+
+    template <class Self, class V>
+    static void fields(Self &s, V &&v)
+    {
+        v("open_file", s.open_file);
+        v("pid", s.pid);
     }
 };
 

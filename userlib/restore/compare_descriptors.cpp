@@ -48,6 +48,8 @@ const char *target_of(FileKind kind)
         return "anon_inode:[eventpoll]";
     case FileKind::inotify:
         return "anon_inode:inotify";
+    case FileKind::pidfd:
+        return "anon_inode:[pidfd]";
     default:
         return "";
     }
@@ -75,6 +77,19 @@ Result<void> compare_line(const std::string &what, std::string_view info, const 
     return same_hex(fmt::format("{}: {}", what, line), take_number(text, base), saved);
 }
 
+// The last number is the id in the namespace of its own that a rehearsal has.
+Result<void> compare_pidfd(const std::string &what, std::string_view info, uint32_t saved)
+{
+    std::string_view ids = field(info, "NSpid");
+    ids.remove_prefix(ids.find_last_of(" \t") + 1);
+    const uint64_t pid = take_number(ids); // 0 of "-1"
+    if (pid == saved)
+        return {};
+    return difference(fmt::format("{} is a pidfd of process {}, and of {} in the image (0: one "
+                                  "that has ended)",
+                                  what, pid, saved));
+}
+
 Result<void> compare_own(const Comparison &c, const std::string &what, std::string_view info,
                          const image::OpenFile &open_file)
 {
@@ -86,6 +101,8 @@ Result<void> compare_own(const Comparison &c, const std::string &what, std::stri
         if (saved.open_file == open_file.id)
             return compare_line(what, info, "sigmask", 16, saved.mask);
     }
+    if (const auto saved = c.saved.pidfds.find(open_file.id); saved != c.saved.pidfds.end())
+        return compare_pidfd(what, info, saved->second.pid);
     return {};
 }
 

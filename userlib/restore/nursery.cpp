@@ -234,6 +234,22 @@ void Nursery::die_as(int wait_status)
         sys::call(SYS_exit_group, 128 + signal);
 }
 
+// When the processes are there. 0, or −errno.
+long Nursery::open_pidfds(const Newborn &own)
+{
+    for (const Newborn::Pidfd &one : own.pidfds) {
+        const int pid = await_word(births_[one.process].pid);
+        const long made = pid < 0 ? pid : sys::call(SYS_pidfd_open, pid, one.flags);
+        if (sys::failed(made))
+            return made;
+        const long placed = sys::call(SYS_dup3, made, one.fd, O_CLOEXEC);
+        sys::call(SYS_close, made);
+        if (sys::failed(placed))
+            return placed;
+    }
+    return 0;
+}
+
 // The life of a process from its birth to execve.
 void Nursery::live(size_t number)
 {
@@ -303,7 +319,7 @@ void Nursery::live(size_t number)
     allow_descriptors(own.floor);
     std::vector<int> &moved = prepared_[number].moved;
     const int count = static_cast<int>(moved.size());
-    result = 0;
+    result = open_pidfds(own);
     for (int i = 0; i < count && !sys::failed(result); i++) {
         moved[i] = -1;
         if (own.descriptors[i] < 0)

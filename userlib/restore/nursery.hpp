@@ -46,6 +46,14 @@ struct Newborn {
     // Its children are nobody's but init's. It lives until leave_orphans().
     bool foster = false;
 
+    // Its pidfds: each takes the place of a descriptor that the caller keeps for it (keep()).
+    struct Pidfd {
+        int fd;
+        int process; // number
+        unsigned flags;
+    };
+    std::vector<Pidfd> pidfds;
+
     std::string exe;
     int exe_fd = -1; // which is open already; −1: by its name
     std::vector<std::string> arguments, environment;
@@ -107,6 +115,7 @@ class Nursery
     void make_children(int parent, bool before_session);
     void await_zombies(int parent);
     int dismiss_stand_ins(int parent);
+    long open_pidfds(const Newborn &own);
     [[noreturn]] void live(size_t number);
     [[noreturn]] void die_as(int wait_status);
     bool goes_first(const Newborn &child, int parent) const;

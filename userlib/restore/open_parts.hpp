@@ -52,6 +52,9 @@ Result<void> open_events(Planning &p);
 Result<void> plan_epoll(Planning &p);
 void plan_timer_descriptors(Planning &p);
 void plan_watches(Planning &p);
+// open_pidfd.cpp: those of processes that have ended; of the others only their numbers, for the
+// processes are not there yet (Newborn::pidfds).
+Result<void> open_pidfds(Planning &p);
 // open_terminal.cpp
 Result<void> open_terminals(Planning &p);
 // The other end of the master `fd`, for as long as processes are made.

@@ -172,7 +172,8 @@ Result<void> open_files(Planning &p)
         return done;
     using Step = Result<void> (*)(Planning &);
     for (const Step step : {Step(open_contents), Step(open_pipes), Step(open_queues),
-                            Step(open_events), Step(open_terminals), Step(open_sockets)}) {
+                            Step(open_events), Step(open_pidfds), Step(open_terminals),
+                            Step(open_sockets)}) {
         if (Result<void> done = step(p); !done)
             return done;
     }

@@ -91,6 +91,7 @@ class Planner
     Result<int> session_of(const One &one) const;
     int group_of(const One &one);
     Saved distribute();
+    void give_pidfds(Newborn &kin, const Planning &own) const;
     bool has_own_terminal(const One &leader) const;
     Result<void> give_terminal(Newborn &kin, int number, Planning &opening) const;
     void note_clock();
@@ -279,6 +280,7 @@ Saved Planner::distribute()
     common.pipes = first.pipes;
     common.eventfds = first.eventfds;
     common.signalfds = first.signalfds;
+    common.pidfds = first.pidfds;
     common.epoll_items = first.epoll_items;
     common.watches = first.watches;
     common.locks = first.locks;
@@ -301,6 +303,7 @@ Saved Planner::distribute()
         one->saved.files.insert(first.files.begin(), first.files.end());
         one->saved.open_files = first.open_files;
         one->saved.pipes = first.pipes;
+        one->saved.pidfds = first.pidfds;
         one->saved.terminals = first.terminals;
         one->saved.sockets = first.sockets;
         one->saved.ipc = first.ipc;
@@ -327,6 +330,10 @@ Saved Planner::distribute()
         if (socket.state == image::SocketState::listening && found != holder.end())
             found->second->listeners.insert(id);
     }
+    // Each holder of a pidfd opens it by itself, so that no other could register it.
+    spread(&Saved::epoll_items, [&](const image::EpollItem &item) {
+        return first.pidfds.contains(item.open_file) ? holder_of(item.open_file) : &first;
+    });
     spread(&Saved::watches, [&](const auto &watch) { return holder_of(watch.open_file); });
     spread(&Saved::timers, [&](const image::Timer &timer) {
         return timer.kind == image::TimerKind::timerfd ? holder_of(static_cast<uint32_t>(timer.id))
@@ -339,6 +346,23 @@ Saved Planner::distribute()
         return owner != nobody ? &all_[static_cast<size_t>(owner)]->saved : &first;
     });
     return common;
+}
+
+// Those of members; what else stands for a pidfd is open already.
+void Planner::give_pidfds(Newborn &kin, const Planning &own) const
+{
+    std::set<uint32_t> given;
+    for (const image::Descriptor &descriptor : own.saved.descriptors) {
+        const auto pidfd = own.saved.pidfds.find(descriptor.open_file);
+        if (pidfd == own.saved.pidfds.end() || pidfd->second.pid == 0 ||
+            own.redirected.contains(descriptor.open_file) ||
+            !given.insert(descriptor.open_file).second)
+            continue;
+        constexpr uint32_t flags = O_NONBLOCK | O_EXCL; // PIDFD_NONBLOCK, PIDFD_THREAD
+        kin.pidfds.push_back({.fd = own.open_fds.at(descriptor.open_file),
+                              .process = number_of(pidfd->second.pid),
+                              .flags = own.saved.open_files.at(descriptor.open_file).flags & flags});
+    }
 }
 
 int Planner::floor() const
@@ -459,6 +483,7 @@ Result<std::unique_ptr<TreePlan>> Planner::plan()
                      tree_->ipc.get(),
                      &mapped};
         process.plan->redirected = opening.redirected;
+        give_pidfds(process.kin, own);
         if (Result<void> planned = plan_process_whole(own, !tree_->meets); !planned)
             return planned.error();
         tree_->notices.insert(tree_->notices.end(), process.plan->notices.begin(),

@@ -83,6 +83,8 @@ bool take(Saved &s, image::RecordType type, image::Bytes payload, bool &known)
         return append(payload, s.eventfds);
     case RecordType::signalfd:
         return append(payload, s.signalfds);
+    case RecordType::pidfd:
+        return put(payload, s.pidfds, &image::Pidfd::open_file);
     case RecordType::epoll_item:
         return append(payload, s.epoll_items);
     case RecordType::inotify_watch:

@@ -26,6 +26,7 @@ struct Saved {
     std::map<uint32_t, image::Pipe> pipes; // by FILE
     std::vector<image::Eventfd> eventfds;
     std::vector<image::Signalfd> signalfds;
+    std::map<uint32_t, image::Pidfd> pidfds; // by OPEN_FILE
     std::vector<image::EpollItem> epoll_items;
     std::vector<image::InotifyWatch> watches;
     std::vector<image::Lock> locks;
