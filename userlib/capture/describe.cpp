@@ -173,8 +173,6 @@ Result<void> describe_process(Description &d, const agent::ProcessFacts &facts)
     if (*root != "/")
         d.problems.add("the process has another root directory, " + *root,
                        "run cr_checkpoint inside it");
-    if (cwd->size() > 10 && cwd->compare(cwd->size() - 10, 10, " (deleted)") == 0)
-        d.problems.add("the working directory " + *cwd + " is gone", "change it first");
     return {};
 }
 
@@ -403,6 +401,13 @@ void describe_children(Description &d, const std::set<pid_t> &known)
     if (!children.empty())
         d.problems.add("the process has children: " + children,
                        "--tree saves them too; or wait for them to end");
+}
+
+void describe_directory(Description &d)
+{
+    struct stat status;
+    if (stat(d.proc.path("cwd").c_str(), &status) == 0)
+        d.process.cwd_file = d.files.removed_directory(std::string(d.process.cwd), status);
 }
 
 } // namespace cryo::capture

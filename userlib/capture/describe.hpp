@@ -108,6 +108,8 @@ Result<void> ask_to_describe(AgentSession &session);
 // time.
 Result<void> describe(Description &d, AgentSession &session);
 Result<void> look_at_memory(Description &d, AgentSession &session);
+// One process at a time, as all that is asked of Description::files.
+void describe_directory(Description &d);
 void describe_memory(Description &d, SharedContents &shared, MappedImages &images, bool is_first);
 // Of describe(): the threads, the first one first.
 Result<void> describe_threads(Description &d, const std::vector<agent::ThreadFacts> &facts);

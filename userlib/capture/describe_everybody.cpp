@@ -56,6 +56,7 @@ Result<void> describe_everybody(Gathering &gathering, Common &common, Obstacles 
     const std::set<pid_t> everybody = gathering.known();
     for (const auto &member : members) {
         Description &d = member->description();
+        describe_directory(d);
         describe_memory(d, common.shared, common.images, member == members.front());
         if (gathering.is_by_itself(d.proc.pid()))
             describe_children(d, everybody);

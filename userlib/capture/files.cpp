@@ -200,8 +200,6 @@ std::string_view Files::refusal(const Seen &seen) const
         if (!is_plain_device(seen.status))
             return "the device";
         return ends_with(seen.link, gone) ? "a device without a name," : "";
-    case FileKind::directory:
-        return ends_with(seen.link, gone) ? "a directory without a name," : "";
     default:
         return "";
     }
@@ -231,6 +229,15 @@ uint32_t Files::mapped(const std::string &path, uint64_t device, uint64_t inode)
     return file;
 }
 
+uint32_t Files::removed_directory(const std::string &link, const struct stat &status)
+{
+    Seen seen;
+    seen.link = link;
+    seen.status = status;
+    seen.kind = FileKind::directory;
+    return ends_with(link, gone) && !named(seen) ? file_of(seen) : 0;
+}
+
 uint32_t Files::file_of(const Seen &seen)
 {
     const std::pair<uint64_t, uint64_t> key(seen.status.st_dev, seen.status.st_ino);
@@ -241,7 +248,7 @@ uint32_t Files::file_of(const Seen &seen)
     image::File file;
     file.id = static_cast<uint32_t>(files_.size() + 1);
     std::string path = seen.link;
-    if (ends_with(path, gone)) {
+    if (ends_with(path, gone) && !named(seen)) {
         path.resize(path.size() - gone.size());
         file.flags |= image::kFileUnlinked;
     }
@@ -421,7 +428,8 @@ Result<void> Files::read_descriptors(std::vector<Holder> holders, std::set<pid_t
             done = read_inotify(seen);
         else if (done && seen.kind == FileKind::message_queue)
             done = read_queue(seen);
-        else if (done && seen.kind == FileKind::directory && !named(seen))
+        else if (done && seen.kind == FileKind::directory && !named(seen) &&
+                 (file_record(seen).flags & image::kFileUnlinked) == 0)
             refuse(seen, "something that its name does not lead to, " + seen.link,
                    "it was mounted over, or is in another namespace");
         if (!done)

@@ -89,9 +89,10 @@ class Files
     // `zombies`: the members that have ended.
     Result<void> read_descriptors(std::vector<Holder> holders, std::set<pid_t> zombies);
 
-    // The FILE of something that is mapped, executed or the working directory. `path` as /proc
-    // names it.
+    // The FILE of something that is mapped. `path` as /proc names it.
     uint32_t mapped(const std::string &path, uint64_t device, uint64_t inode);
+    // The FILE of a working directory that was removed, with what /proc/PID/cwd says; 0: it is there.
+    uint32_t removed_directory(const std::string &link, const struct stat &status);
 
     // Its contents are saved, and found by its name.
     void save_by_name(uint32_t file);

@@ -152,7 +152,11 @@ Result<void> compare_places(const Comparison &c)
     Result<std::string> arguments = proc.read("cmdline");
     if (!cwd || !exe || !arguments)
         return !cwd ? cwd.error() : !exe ? exe.error() : arguments.error();
-    Result<void> same = same_text("its working directory", *cwd, saved.cwd);
+    Result<void> same;
+    if (saved.cwd_file == 0)
+        same = same_text("its working directory", *cwd, saved.cwd);
+    else if (!cwd->ends_with(" (deleted)"))
+        same = difference(fmt::format("its working directory is {}, and was removed", *cwd));
     if (same && c.plan.exe == saved.exe)
         same = same_text("its program", *exe, saved.exe);
     if (same && *arguments != c.saved.arguments)

@@ -55,16 +55,49 @@ Result<Fd> find(const Planning &p, const image::File &file)
     return found;
 }
 
-// A file without a name, where the old one was if that is still possible.
-Result<Fd> nameless(const image::File &file)
+// Where something without a name is made: where the old one was if that is still possible. Nothing
+// of a rehearsal is made there.
+std::vector<std::string> places_for(const Planning &p, const std::string &path)
 {
-    const std::string path(file.path);
-    std::vector<std::string> places = {path.substr(0, std::max<size_t>(path.rfind('/'), 1))};
+    std::vector<std::string> places;
+    if (!p.options.rehearse)
+        places.push_back(path.substr(0, std::max<size_t>(path.rfind('/'), 1)));
     if (const char *temporary = getenv("TMPDIR"))
         places.emplace_back(temporary);
     places.insert(places.end(), {"/var/tmp", "/tmp"});
+    return places;
+}
+
+// A directory that was removed: nothing is in it, and nothing can be made in it.
+Result<Fd> removed_directory(const Planning &p, const image::File &file)
+{
+    const std::string path(file.path);
     int why = 0;
-    for (const std::string &place : places) {
+    for (const std::string &place : places_for(p, path)) {
+        std::string name = place + "/.cryo.XXXXXX";
+        if (mkdtemp(name.data()) == nullptr) {
+            why = errno;
+            continue;
+        }
+        Fd made(open(name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+        why = errno;
+        struct stat now;
+        if (rmdir(name.c_str()) != 0)
+            return Error::from_errno(fmt::format("removing {}", name), errno);
+        // Where others may rename our directories, it may be theirs.
+        if (made && fstat(made.get(), &now) == 0 && now.st_uid == geteuid())
+            return made;
+    }
+    return Error(why, fmt::format("there is no place for the directory {}, which was removed: {}",
+                                  path, strerror(why)));
+}
+
+// A file without a name.
+Result<Fd> nameless(const Planning &p, const image::File &file)
+{
+    const std::string path(file.path);
+    int why = 0;
+    for (const std::string &place : places_for(p, path)) {
         Fd made(open(place.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
         if (made)
             return made;
@@ -204,7 +237,7 @@ Result<void> open_nameless(Planning &p, const image::File &file)
 {
     Result<Fd> made = file.kind == FileKind::memfd ? memory_file(p, file)
                       : p.options.rehearse         ? in_memory(file)
-                                                   : nameless(file);
+                                                   : nameless(p, file);
     if (!made)
         return made.error();
     if (Result<void> filled = fill(p, file, made->get()); !filled)
@@ -217,6 +250,20 @@ Result<void> open_nameless(Planning &p, const image::File &file)
         lseek(made->get(), static_cast<off_t>(open_file.position), SEEK_SET);
     }
     Result<int> kept = keep_open(p, std::move(*made), first);
+    if (!kept)
+        return kept.error();
+    p.file_fds[file.id] = *kept;
+    if (Result<void> all = open_all(p, file, *kept); !all)
+        return all;
+    return finish(file, *kept);
+}
+
+Result<void> open_removed_directory(Planning &p, const image::File &file)
+{
+    Result<Fd> made = removed_directory(p, file);
+    if (!made)
+        return made.error();
+    Result<int> kept = keep_open(p, std::move(*made), 0);
     if (!kept)
         return kept.error();
     p.file_fds[file.id] = *kept;
@@ -335,6 +382,10 @@ void open_within(Planning &p, const image::File &file, const image::OpenFile &op
 Result<void> open_contents(Planning &p)
 {
     for (const auto &[id, file] : p.saved.files) {
+        if (file.kind == FileKind::directory && (file.flags & image::kFileUnlinked) != 0) {
+            if (Result<void> done = open_removed_directory(p, file); !done)
+                return done;
+        }
         if ((file.flags & image::kFileContentsSaved) == 0)
             continue;
         // A rehearsal has a copy of its own: the file may be written to.

@@ -192,8 +192,11 @@ Result<void> open_files(Planning &p)
 Result<void> plan_files(Planning &p)
 {
     Program &program = p.plan.program;
-    program.call(fmt::format("changing to the directory {}", p.saved.process.cwd), SYS_chdir,
-                 {program.text(p.saved.process.cwd)});
+    const std::string what = fmt::format("changing to the directory {}", p.saved.process.cwd);
+    if (const auto removed = p.file_fds.find(p.saved.process.cwd_file); removed != p.file_fds.end())
+        program.call(what, SYS_fchdir, {value(removed->second)});
+    else
+        program.call(what, SYS_chdir, {program.text(p.saved.process.cwd)});
     // Also 0 to 2: the program may have had none.
     program.call("closing", SYS_close_range, {value(0), value(p.plan.floor - 1), value(0)});
     if (Result<void> done = plan_epoll(p); !done)

@@ -6,7 +6,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 
-enum { by_pidfd = 3 }; // P_PIDFD, which older libraries do not have
+static const idtype_t by_pidfd = (idtype_t)3; // P_PIDFD, which older libraries do not have
 
 static int to_child[2];
 
