@@ -11,12 +11,13 @@ namespace cryo::capture {
 
 namespace {
 
-// "lock: 1: POSIX  ADVISORY  WRITE 412 08:01:1234 0 EOF"
+// "lock: 1: POSIX  ADVISORY  WRITE 412 08:01:1234 0 EOF", or of a lease "1: LEASE  ACTIVE    READ …"
 bool parse_lock(std::string_view line, image::Lock &lock)
 {
     take_word(line); // its number
     const std::string_view kind = take_word(line);
-    const std::string_view how = (take_word(line), take_word(line));
+    const std::string_view state = take_word(line);
+    const std::string_view how = take_word(line);
     take_word(line); // pid
     take_word(line); // device and inode
     lock.start = take_number(line);
@@ -26,6 +27,8 @@ bool parse_lock(std::string_view line, image::Lock &lock)
         lock.kind = image::LockKind::open_file;
     else if (kind == "FLOCK")
         lock.kind = image::LockKind::flock;
+    else if (kind == "LEASE" && state == "ACTIVE")
+        lock.kind = image::LockKind::lease;
     else
         return false;
     if (how != "READ" && how != "WRITE")
@@ -48,8 +51,10 @@ Result<void> Files::read_locks(const Seen &seen, uint32_t open_file)
             continue;
         image::Lock lock;
         if (!parse_lock(line, lock)) {
+            const bool breaks = line.find("BREAKING") != std::string_view::npos;
             refuse(seen, fmt::format("a lock that cannot be taken again, {} ({})", seen.link, line),
-                   "release it before the checkpoint");
+                   "release it before the checkpoint",
+                   breaks ? Passing::soon : Passing::when_gone);
             continue;
         }
         lock.file = open_files_[open_file - 1].file;

@@ -47,6 +47,13 @@ void plan_locks(Planning &p)
                          {value(fd), value((lock.how == F_WRLCK ? LOCK_EX : LOCK_SH) | LOCK_NB)});
             continue;
         }
+        if (lock.kind == image::LockKind::lease) {
+            program.call(fmt::format("taking the lease on {} again: another process may have the "
+                                     "file open (fuser tells)",
+                                     path),
+                         SYS_fcntl, {value(fd), value(F_SETLEASE), value(lock.how)});
+            continue;
+        }
         struct flock range = {};
         range.l_type = static_cast<short>(lock.how);
         range.l_whence = SEEK_SET;
