@@ -5,13 +5,15 @@ include(CryoTiers)
 
 set(CRYO_TEST_LABELS unit system mpi vm kunit lint bench)
 
-# cryo_add_test(NAME label.name LABEL label COMMAND ... [TIMEOUT seconds] [RESOURCE_LOCK name]
-#               [PROCESSORS n] [ENVIRONMENT A=B ...] [WORKING_DIRECTORY dir]
+# cryo_add_test(NAME label.name LABEL label COMMAND ... [TIMEOUT seconds] [SOAK_TIMEOUT seconds]
+#               [RESOURCE_LOCK name] [PROCESSORS n] [ENVIRONMENT A=B ...] [WORKING_DIRECTORY dir]
 #               [CONFIGURATIONS c ...])
 #
-# PROCESSORS is for a test that tests/costs.txt does not know yet.
+# PROCESSORS is for a test that tests/costs.txt does not know yet. TIMEOUT is for hangs: a test that
+# hangs until a whole run is broken off hides what failed. With CRYO_SOAK, SOAK_TIMEOUT counts, or
+# ten times TIMEOUT.
 function(cryo_add_test)
-    cmake_parse_arguments(T "" "NAME;LABEL;TIMEOUT;RESOURCE_LOCK;PROCESSORS;WORKING_DIRECTORY"
+    cmake_parse_arguments(T "" "NAME;LABEL;TIMEOUT;SOAK_TIMEOUT;RESOURCE_LOCK;PROCESSORS;WORKING_DIRECTORY"
         "COMMAND;ENVIRONMENT;CONFIGURATIONS" ${ARGN})
     if(NOT T_LABEL IN_LIST CRYO_TEST_LABELS)
         message(FATAL_ERROR "test ${T_NAME}: label '${T_LABEL}' is none of ${CRYO_TEST_LABELS}")
@@ -22,8 +24,16 @@ function(cryo_add_test)
     if(NOT T_TIMEOUT)
         set(T_TIMEOUT 120)
     endif()
+    if(T_LABEL MATCHES "^(unit|system|mpi|bench)$" AND T_TIMEOUT GREATER 900)
+        message(FATAL_ERROR "test ${T_NAME}: TIMEOUT ${T_TIMEOUT} is more than 900; the longer one "
+            "of a soak is SOAK_TIMEOUT")
+    endif()
     if(DEFINED ENV{CRYO_SOAK})
-        math(EXPR T_TIMEOUT "${T_TIMEOUT} * 10")
+        if(T_SOAK_TIMEOUT)
+            set(T_TIMEOUT ${T_SOAK_TIMEOUT})
+        else()
+            math(EXPR T_TIMEOUT "${T_TIMEOUT} * 10")
+        endif()
     endif()
     set(where)
     if(T_WORKING_DIRECTORY)

@@ -138,8 +138,9 @@ class Lint(unittest.TestCase):
         git("add", ".")
         git("commit", "-qm", "all")
 
-        def looked_at(since):
-            result = self.lint("tidy", "--since", since, "--build", os.path.join(self.top, "build"))
+        def looked_at(since, *options):
+            result = self.lint("tidy", "--since", since, *options,
+                               "--build", os.path.join(self.top, "build"))
             self.assert_verdict(result, None)
             return result.stdout
 
@@ -147,7 +148,13 @@ class Lint(unittest.TestCase):
         self.write("userlib/b.h", "inline int fb(int n) { return n + 1; }\n")
         self.assertIn("1 sources, 1 to look at", looked_at("HEAD"))
         self.write("docs/soak.md", "| 0123abc | 2026-01-01 | 1 passed |\n")
-        self.assertIn("2 sources", looked_at("full-run"))
+        said = looked_at("full-run", "--most", "1")
+        self.assertIn("2 sources, 1 to look at", said)
+        self.write("userlib/a.c", '#include "a.h"\nint ga = 1;\n')
+        self.write("userlib/b.c", '#include "b.h"\nint gb = 1;\n')
+        self.assertIn("2 to look at\nlint tidy: the 1 that changed last",
+                      looked_at("full-run", "--most", "1"))
+        self.assertIn("2 sources, 1 to look at", looked_at("full-run"))
 
     def test_tidy_sees_every_change(self):
         """A verdict is kept only as long as source, header, command and checks stay the same."""
@@ -169,6 +176,10 @@ class Lint(unittest.TestCase):
         compile_with("-O0")
         verdict(1, None)
         verdict(0, None)
+        self.write("userlib/a.h", "// why\n\ninline int f(int n) { return n; } // so\n")
+        verdict(0, None)
+        self.write("userlib/a.h", "inline int f(int n) { return n; } // NOLINT\n")
+        verdict(1, None)
         self.write("userlib/a.h", bad)
         verdict(1, "a.h:1")
         verdict(1, "a.h:1")

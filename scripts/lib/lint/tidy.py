@@ -2,9 +2,10 @@
 """clang-tidy over the library and the commands, remembering what was clean.
 
 A translation unit's verdict depends on the checks, its compile command, and the contents of its
-source and of every header it reads. A hash over all of these is kept once it was found clean, so a
-second run only looks at what changed. Tests are left out: they are compiled with all warnings and
-run under sanitizers, and GoogleTest's macros alone would take longer than the library.
+source and of every header it reads, but for comments. A hash over all of these is kept once it was
+found clean, so a second run only looks at what changed. Tests are left out: they are compiled with
+all warnings and run under sanitizers, and GoogleTest's macros alone would take longer than the
+library.
 """
 import hashlib
 import json
@@ -102,9 +103,19 @@ class Hashes:
                 status = os.stat(path)
                 return f"{status.st_size} {status.st_mtime_ns}"
             with open(os.path.join(ROOT, path), "rb") as file:
-                return hashlib.sha256(file.read()).hexdigest()
+                return hashlib.sha256(without_comments(file.read())).hexdigest()
         except OSError:
             return "gone"
+
+
+def without_comments(text):
+    """But with those that silence a check."""
+    stripped = subprocess.run([tool("gcc"), "-fpreprocessed", "-dD", "-E", "-P", "-x", "c++", "-"],
+                              input=text, capture_output=True)
+    if stripped.returncode:
+        return text
+    silencing = [line for line in text.splitlines() if b"NOLINT" in line]
+    return b"\n".join([stripped.stdout, *silencing])
 
 
 def _portable(path):
@@ -146,6 +157,11 @@ def tidy(tree):
         units = [unit for unit in units if unit.name in changed or changed & set(unit.inputs())]
     stale = [unit for unit in units if not unit.known_clean(hashes)]
     print(f"lint tidy: {len(units)} sources, {len(stale)} to look at", flush=True)
+    if tree.most and len(stale) > tree.most:
+        stale.sort(key=lambda unit: (-tree.last_change(unit.name), unit.name))
+        print(f"lint tidy: the {tree.most} that changed last are looked at; without --most, all",
+              flush=True)
+        del stale[tree.most:]
 
     def check(unit):
         result = run([program, *OPTIONS, *unit.options, "-p", tree.build, unit.name])

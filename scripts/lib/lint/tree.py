@@ -34,7 +34,7 @@ def in_parallel(function, items):
 
 
 class Tree:
-    def __init__(self, tracked_only=False, build=None, since=None):
+    def __init__(self, tracked_only=False, build=None, since=None, most=None):
         self.build = os.path.abspath(build) if build else os.path.join(ROOT, "build", "release")
         listing = run([tool("git"), "ls-files", "-z", "--cached"]
                       + ([] if tracked_only else ["--others", "--exclude-standard"]))
@@ -45,6 +45,15 @@ class Tree:
         self.files = [name for name in names if os.path.isfile(os.path.join(ROOT, name))]
         self._bytes = {}
         self.since = since
+        self.most = most
+
+    @staticmethod
+    def last_change(name):
+        """When it was committed last, in seconds; of what is not committed: later than all."""
+        if run([tool("git"), "status", "--porcelain", "--", name]).stdout.strip():
+            return float("inf")
+        when = run([tool("git"), "log", "-1", "--format=%ct", "--", name]).stdout.strip()
+        return int(when) if when else float("inf")
 
     def changed(self):
         """The files that are not as they were at the commit `since`; None: it is not known."""
