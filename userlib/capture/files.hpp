@@ -102,7 +102,7 @@ class Files
     bool has_contents() const { return !contents_.empty(); }
     // What was copied when it was found: at any time.
     Result<void> save_copied(image::ImageWriter &writer);
-    // For the image of the process `holder`; `mapped`: FILEs that it refers to besides.
+    // files_records.cpp. For the image of the process `holder`; `mapped`: FILEs that it refers to besides.
     Result<void> write_records(image::ImageWriter &writer, size_t holder,
                                const std::set<uint32_t> &mapped) const;
 

@@ -18,24 +18,6 @@ namespace {
 
 using image::SnapshotMember;
 
-// Every path that the image knows, once, before anything uses one.
-void relocate(Saved &saved, const FileOptions &options)
-{
-    if (options.relocations.empty())
-        return;
-    const auto change = [&](std::string_view &path) {
-        std::string to = relocated(options, path);
-        const std::vector<uint8_t> &kept = saved.payloads.emplace_back(to.begin(), to.end());
-        path = image::as_text(kept);
-    };
-    change(saved.process.exe);
-    change(saved.process.cwd);
-    for (auto &[id, file] : saved.files)
-        change(file.path);
-    for (image::InotifyWatch &watch : saved.watches)
-        change(watch.path);
-}
-
 // The files that UNIX sockets have for names are the program's, which may still use them. A
 // rehearsal has abstract names instead, in the network namespace that is its own.
 void keep_names_apart(Saved &saved)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "restore/file_options.hpp"
+#include "restore/saved.hpp"
 
 #include <cerrno>
 #include <fmt/format.h>
@@ -56,6 +57,23 @@ std::string relocated(const FileOptions &options, std::string_view path)
         return one.to == "/" ? one.to : one.to + (rest == "/" ? "" : std::string(rest));
     }
     return std::string(path);
+}
+
+void relocate(Saved &saved, const FileOptions &options)
+{
+    if (options.relocations.empty())
+        return;
+    const auto change = [&](std::string_view &path) {
+        std::string to = relocated(options, path);
+        const std::vector<uint8_t> &kept = saved.payloads.emplace_back(to.begin(), to.end());
+        path = image::as_text(kept);
+    };
+    change(saved.process.exe);
+    change(saved.process.cwd);
+    for (auto &[id, file] : saved.files)
+        change(file.path);
+    for (image::InotifyWatch &watch : saved.watches)
+        change(watch.path);
 }
 
 } // namespace cryo::restore

@@ -12,6 +12,8 @@
 
 namespace cryo::restore {
 
+struct FileOptions;
+
 struct Saved {
     image::Process process;
     image::Memory memory;
@@ -53,5 +55,7 @@ struct Saved {
 };
 
 Result<void> read_saved(image::Image &image, Saved &saved);
+// relocate.cpp: every path that the image knows, once, before anything uses one.
+void relocate(Saved &saved, const FileOptions &options);
 
 } // namespace cryo::restore

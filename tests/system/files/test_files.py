@@ -7,110 +7,14 @@
 """
 import fcntl
 import os
-import shutil
-import signal
 import socket
 import subprocess
-import sys
-import tempfile
-import time
-import unittest
 
-PATIENCE = 60
-BIN = ""
-
-# Says what it was told, line by line, and what it found.
-WORKER = r"""
-import os, sys, time
-{setup}
-open("ready", "w").close()
-while not os.path.exists("go"):
-    time.sleep(0.01)
-{check}
-open("done", "w").close()
-"""
+import case
 
 
-def wait_until(what, condition):
-    end = time.monotonic() + PATIENCE
-    while not (value := condition()):
-        if time.monotonic() > end:
-            raise AssertionError(f"waited {PATIENCE} s for {what}")
-        time.sleep(0.005)
-    return value
-
-
-class Files(unittest.TestCase):
+class Files(case.Case):
     """Each test is one program, saved and brought back in a directory of its own."""
-
-    def setUp(self):
-        self.top = tempfile.mkdtemp(prefix="cryo-files.")
-        self.directory = os.path.join(self.top, "place")
-        os.mkdir(self.directory)
-        self.image = os.path.join(self.top, "image")
-        self.program = None
-        self.log = open(os.path.join(self.top, "log"), "w+b")
-
-    def tearDown(self):
-        self.end()
-        self.log.close()
-        shutil.rmtree(self.top)
-
-    def end(self):
-        """Ends the program, and cr_restart with it."""
-        if self.program and self.program.poll() is None:
-            os.killpg(self.program.pid, signal.SIGKILL)
-        if self.program:
-            self.program.wait()
-        self.program = None
-
-    def path(self, name):
-        return os.path.join(self.directory, name)
-
-    def start(self, setup="", check="", words=(), **where):
-        where = {"stdin": subprocess.DEVNULL, "stdout": self.log, "stderr": self.log, **where}
-        code = WORKER.format(setup=setup, check=check)
-        self.program = subprocess.Popen(
-            [os.path.join(BIN, "cr_run"), *words, "/usr/bin/python3", "-S", "-c", code],
-            cwd=self.directory, start_new_session=True, **where)
-        wait_until("the program", lambda: os.path.exists(self.path("ready")))
-
-    def checkpoint(self, *options):
-        return subprocess.run([os.path.join(BIN, "cr_checkpoint"), *options, "-f", self.image,
-                               str(self.program.pid)], capture_output=True, text=True, check=False)
-
-    def save(self, *options):
-        done = self.checkpoint(*options)
-        self.assertEqual(0, done.returncode, done.stderr)
-        self.end()
-        return done.stderr
-
-    def refused(self, *options):
-        done = self.checkpoint(*options)
-        self.assertNotEqual(0, done.returncode)
-        self.assertFalse(os.path.exists(self.image))
-        self.assertIsNone(self.program.poll(), "the program goes on")
-        return done.stderr
-
-    def restart(self, *options, directory=None, **where):
-        """Brings the program back and lets it go; what cr_restart printed."""
-        where = {"stdin": subprocess.DEVNULL, "stdout": self.log, **where}
-        self.program = subprocess.Popen(
-            [os.path.join(BIN, "cr_restart"), "--no-restore-pid", *options, self.image],
-            stderr=subprocess.PIPE, text=True, start_new_session=True, **where)
-        open(os.path.join(directory or self.directory, "go"), "w").close()
-        _, printed = self.program.communicate(timeout=PATIENCE)
-        return self.program.returncode, printed
-
-    def back(self, *options, **where):
-        status, printed = self.restart(*options, **where)
-        self.assertEqual(0, status, printed + self.read(self.log.name))
-        return printed
-
-    @staticmethod
-    def read(path):
-        with open(path, encoding="utf-8") as file:
-            return file.read()
 
     def test_relocate(self):
         self.start("f = open('data', 'w+'); f.write('one '); f.flush()",
@@ -131,7 +35,7 @@ class Files(unittest.TestCase):
 
     def test_relocate_is_told_when_wrong(self):
         for wrong in ("nothing", "/a=b", "a=/b", "/a=/b=/c", "/a\\x=/b", ""):
-            done = subprocess.run([os.path.join(BIN, "cr_restart"), "--relocate", wrong, "image"],
+            done = subprocess.run([self.command("cr_restart"), "--relocate", wrong, "image"],
                                   capture_output=True, text=True, check=False)
             self.assertEqual(255, done.returncode, wrong)
             self.assertIn("--relocate", done.stderr)
@@ -352,65 +256,6 @@ class Files(unittest.TestCase):
             os.close(end)
         self.assertEqual("given b''\n", self.read(self.log.name).splitlines(True)[-1])
 
-    def inherit(self, *sockets):
-        """The program has them, and says what it reads from each."""
-        numbers = [one.fileno() for one in sockets]
-        for number in numbers:
-            os.set_inheritable(number, True)
-        self.start("import socket",
-                   f"for fd in {numbers}:\n"
-                   "    try: print(os.read(fd, 1), flush=True)\n"
-                   "    except OSError as error: print(error.errno, flush=True)", pass_fds=numbers)
-        return numbers
-
-    def test_inherited_sockets(self):
-        """Connections of whoever started the program are no reason to refuse it."""
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            ours = [*socket.socketpair(), socket.create_connection(server.getsockname())]
-            numbers = self.inherit(ours[0], ours[2])
-            said = self.read(self.log.name)
-            self.assertIn(f"inherited descriptors {', '.join(map(str, numbers))} (", said)
-            saved = self.save()
-        for number in numbers:
-            self.assertIn(f"descriptor {number}: a socket, ", saved)
-        self.assertEqual(2, saved.count("from whoever started cr_run, comes back as closed"))
-        for one in ours:
-            one.close()
-        self.back()
-        self.assertEqual(["b''", "107"], self.read(self.log.name).splitlines()[-2:])
-
-    def test_inherited_socket_that_the_program_connects(self):
-        """The connection is the program's own."""
-        with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as ours:
-            port = server.getsockname()[1]
-            ours.set_inheritable(True)
-            self.start("import socket\n"
-                       f"socket.socket(fileno={ours.fileno()}).connect(('127.0.0.1', {port}))",
-                       pass_fds=[ours.fileno()])
-            self.assertIn(f"127.0.0.1:{port}", self.refused("--retry=0"))
-
-    def test_inherited_before_the_last_boot(self):
-        """Inodes of another boot name other sockets."""
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            ours = socket.create_connection(server.getsockname())
-            ours.set_inheritable(True)
-            inode = os.fstat(ours.fileno()).st_ino
-            boot = self.read("/proc/sys/kernel/random/boot_id").rstrip()
-            other = boot.translate(str.maketrans("0123456789abcdef", "fedcba9876543210"))
-            self.start(words=["env", f"CRYO_INHERITED={other}:{inode}"], pass_fds=[ours.fileno()])
-            self.assertIn(f"127.0.0.1:{server.getsockname()[1]}", self.refused("--retry=0"))
-            ours.close()
-
-    def test_connection_that_is_passed_to_another_cr_run(self):
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            port = server.getsockname()[1]
-            self.start(f"import socket, subprocess\ns = socket.create_connection(('127.0.0.1', {port}))\n"
-                       "s.set_inheritable(True)\n"
-                       f"c = subprocess.Popen([{os.path.join(BIN, 'cr_run')!r}, 'sh', '-c', "
-                       "'echo; exec sleep 1000'], close_fds=False, stdout=subprocess.PIPE)\n"
-                       "c.stdout.readline()")
-            self.assertIn(f"127.0.0.1:{port}", self.refused())
-
     def test_second_fifo_to_outside(self):
         ends = []
         for name in "one", "two":
@@ -421,18 +266,6 @@ class Files(unittest.TestCase):
         self.assertIn("comes back as closed at its other end", self.save("--pipes=close"))
         for end in ends:
             os.close(end)
-
-    def test_inherited_in_the_way(self):
-        pidfd = os.pidfd_open(os.getpid())
-        self.start(pass_fds=[pidfd])
-        said = self.read(self.log.name)
-        self.assertIn(f"cr_run: descriptor {pidfd} (anon_inode:[pidfd]) is inherited", said)
-        self.assertIn("pidfd", self.refused())
-        os.close(pidfd)
-
-    def test_nothing_inherited(self):
-        self.start()
-        self.assertEqual("", self.read(self.log.name))
 
     def test_save_files(self):
         self.start("f = open('data', 'r+' if os.path.exists('data') else 'w+')\n"
@@ -516,7 +349,4 @@ class Files(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    at = sys.argv.index("--bin")
-    BIN = sys.argv[at + 1]
-    del sys.argv[at:at + 2]
-    unittest.main()
+    case.main()

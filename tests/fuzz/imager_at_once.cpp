@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// In place of coord/imager.cpp: an image that is taken is there at once.
+#include <cstdlib>
+#include <fcntl.h>
+
+#include "coord/coordinator.hpp"
+
+namespace cryo::coord {
+
+ImageOptions image_options(const nlohmann::json &)
+{
+    return {};
+}
+nlohmann::json to_json(const ImageOptions &)
+{
+    return nlohmann::json::object();
+}
+
+Imager::~Imager()
+{
+    loop_.call_off(static_cast<uint64_t>(child_));
+}
+
+Result<void> Imager::start(pid_t, const std::string &file, const ImageOptions &,
+                           std::function<void()> cut, std::function<void(const Taken &)> end)
+{
+    report_ = Fd(open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    end_ = std::move(end);
+    child_ = static_cast<pid_t>(loop_.after(0, [this] {
+        const auto told = std::move(end_);
+        Taken taken;
+        taken.bytes = 1;
+        told(taken);
+    }));
+    cut();
+    return {};
+}
+
+bool Imager::is_stopped_for(std::chrono::milliseconds)
+{
+    return false;
+}
+
+} // namespace cryo::coord
