@@ -49,6 +49,7 @@ constexpr uint64_t is_swapped = 1ULL << 62;
 constexpr uint64_t is_file_or_shared = 1ULL << 61;
 constexpr uint64_t is_exclusive = 1ULL << 56; // no other process has this page
 constexpr uint64_t is_soft_dirty = 1ULL << 55;
+constexpr uint64_t is_write_protected = 1ULL << 57; // by a userfaultfd
 
 bool is_own(uint64_t entry)
 {
@@ -249,6 +250,14 @@ Result<std::vector<Run>> PageMap::read(uint64_t start, uint64_t end, const Is &i
         start += got * 4096;
     }
     return runs;
+}
+
+bool PageMap::is_protected(uint64_t address) const
+{
+    const uint64_t start = address / 4096 * 4096;
+    const Result<std::vector<Run>> found = read(
+        start, start + 4096, [](uint64_t entry) { return (entry & is_write_protected) != 0; });
+    return found && !found->empty();
 }
 
 Result<PageMap::SoftDirtyBits> PageMap::soft_dirty(uint64_t start, uint64_t end) const

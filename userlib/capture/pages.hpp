@@ -30,6 +30,8 @@ class PageMap
     // Pages that are not protected by a userfaultfd with WP_ASYNC. EPERM: not all of this is
     // registered with one.
     Result<std::vector<Run>> written(uint64_t start, uint64_t end) const;
+    // Whether a userfaultfd, whoever has it, protects the page at this address from writes.
+    bool is_protected(uint64_t address) const;
     // The same without holes; those that are told of are protected in the same pass. What is kept
     // was not written before, and is not protected by this: if it is written meanwhile, the next
     // look tells of it.

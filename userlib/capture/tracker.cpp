@@ -243,7 +243,7 @@ Result<Watchers> who_watches(AgentSession &session, const Proc &proc, std::strin
         // of mappings it is one, so that its first page tells.
         const bool registered =
             link->kind == TrackerKind::soft_dirty
-                ? is_registered(link->fd, mapping.start)
+                ? is_registered(link->fd, *map, mapping.start)
                 : static_cast<bool>(map->written(mapping.start, mapping.start + page));
         if (link->fd && registered && is_watched_by(link->fd, mapping))
             found.ours.push_back(mapping);

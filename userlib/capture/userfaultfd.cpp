@@ -25,10 +25,14 @@ bool is_watched_by(const Fd &userfaultfd, const Run &mapping)
     return ioctl(userfaultfd.get(), UFFDIO_REGISTER, &range) == 0;
 }
 
-bool is_registered(const Fd &userfaultfd, uint64_t address)
+// The kernel does not look whose registration it is: a protection that is there would be taken away
+// from its owner. Our own registrations are asked for in this way only where they protect nothing.
+bool is_registered(const Fd &userfaultfd, const PageMap &map, uint64_t address)
 {
     constexpr uint64_t page = 4096;
-    uffdio_writeprotect nothing = {}; // takes no protection away where there is none
+    if (map.is_protected(address))
+        return false;
+    uffdio_writeprotect nothing = {};
     nothing.range = {address, page};
     return ioctl(userfaultfd.get(), UFFDIO_WRITEPROTECT, &nothing) == 0;
 }

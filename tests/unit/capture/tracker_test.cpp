@@ -139,6 +139,35 @@ TEST(Userfaultfd, KernelVersions)
 }
 
 // Two threads look at it: pages at the ends of the halves, and one row that is in both.
+// A program may protect pages by a userfaultfd of its own: to be asked about takes nothing away.
+TEST(Userfaultfd, AskingLeavesTheProtectionOfOthers)
+{
+    Fd others[2];
+    for (Fd &one : others) {
+        one.reset(static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY)));
+        uffdio_api api = {UFFD_API, UFFD_FEATURE_PAGEFAULT_FLAG_WP, 0};
+        if (!one || ioctl(one.get(), UFFDIO_API, &api) != 0)
+            GTEST_SKIP() << "no userfaultfd that protects";
+    }
+    const auto &[theirs, ours] = others;
+    void *memory = mmap(nullptr, 4096, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    const auto start = reinterpret_cast<uint64_t>(memory);
+    Result<PageMap> map = PageMap::open(Proc(getpid()));
+    ASSERT_TRUE(map);
+    EXPECT_FALSE(is_registered(ours, *map, start));
+    ASSERT_TRUE(is_watched_by(theirs, {start, start + 4096}));
+    EXPECT_TRUE(is_registered(theirs, *map, start));
+    EXPECT_FALSE(map->is_protected(start));
+    uffdio_writeprotect protect = {{start, 4096}, UFFDIO_WRITEPROTECT_MODE_WP};
+    ASSERT_EQ(ioctl(theirs.get(), UFFDIO_WRITEPROTECT, &protect), 0);
+    EXPECT_FALSE(is_registered(ours, *map, start));
+    EXPECT_FALSE(is_watched_by(ours, {start, start + 4096}));
+    EXPECT_TRUE(map->is_protected(start));
+    munmap(memory, 4096);
+}
+
 TEST(PageMap, FindsWhatWasWrittenInALargeMapping)
 {
     constexpr uint64_t page = 4096;
