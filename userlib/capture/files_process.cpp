@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of /proc that are about a process. Those about the processes of the image: at the restart
-// only the first process opens those that are about itself; the others are not there yet when files
-// are opened. And those about one that is gone: nobody can open them, or it is another's by then.
+// Files in /proc about a process. For saved processes, a restart can reopen only the first
+// process's files about itself, since the others do not exist yet when files are opened. Files
+// about a process that is gone cannot be opened, or its pid is reused by then.
 #include "capture/files.hpp"
 
 #include <algorithm>

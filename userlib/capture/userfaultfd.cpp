@@ -28,7 +28,7 @@ bool is_watched_by(const Fd &userfaultfd, const Run &mapping)
 bool is_registered(const Fd &userfaultfd, uint64_t address)
 {
     constexpr uint64_t page = 4096;
-    uffdio_writeprotect nothing = {}; // takes no protection away where there is none
+    uffdio_writeprotect nothing = {}; // removes no protection if there is none
     nothing.range = {address, page};
     return ioctl(userfaultfd.get(), UFFDIO_WRITEPROTECT, &nothing) == 0;
 }

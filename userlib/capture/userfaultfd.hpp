@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What trackers do with the userfaultfd that the program's agent keeps (capture/tracker.hpp).
+// Operations of trackers on the userfaultfd kept by the program's agent (capture/tracker.hpp).
 #pragma once
 
 #include "base/fd.hpp"
@@ -10,9 +10,9 @@ namespace cryo::capture {
 
 bool kernel_is_at_least(unsigned major, unsigned minor);
 
-// Registering is refused where somebody else has done it, and changes nothing where we have.
+// Tries to register: that fails if another userfaultfd has it, and is a no-op if ours has.
 bool is_watched_by(const Fd &userfaultfd, const Run &mapping);
-// Whether the mapping at this address is registered with a userfaultfd, ours or not.
+// Whether the mapping at this address is registered with any userfaultfd, ours or not.
 bool is_registered(const Fd &userfaultfd, uint64_t address);
 
 } // namespace cryo::capture

@@ -7,8 +7,8 @@
 //     feed.begin();
 //     feed.record(Thread{.tid = tid, ...}, scratch);
 //     feed.pages(object, address / 4096, memory, count);     // straight from the memory, no copy
-//     if (int error = feed.end()) ...                         // −errno of the first thing that
-//     failed
+//     if (int error = feed.end())                             // −errno of the first failure
+//         return error;
 //
 // Everything here is async-signal-safe: no allocation, no stdio, no locks, no errno, nothing of
 // libc but memcpy; a test looks at the symbols. System calls are made directly.
@@ -39,11 +39,11 @@ class Feed
     int zero(uint32_t object, uint64_t first_page, uint64_t count);
     int base(uint32_t object, uint64_t first_page, uint64_t count, uint64_t base_page);
     int end();
-    // Instead of end(): why there will be no image. The other side repeats it to the user.
+    // Instead of end(): says why there will be no image. The reader reports it to the user.
     int fail(int error_number, std::string_view text);
 
-    // −E2BIG: `scratch` is too small for the record. (What is too long for any scratch is cut into
-    // several records by their definition.)
+    // −E2BIG: `scratch` is too small for the record. (Data too long for any scratch is split into
+    // several records, as its record type defines.)
     template <class R>
     int record(const R &typed, MutableBytes scratch)
     {
@@ -68,7 +68,7 @@ class Feed
 
     int fd_;
     int error_ = 0;
-    bool socket_ = true; // until sendmsg says that it is none
+    bool socket_ = true; // until sendmsg fails with ENOTSOCK
     uint32_t sequence_ = 0;
     uint64_t records_ = 0;
     uint64_t pages_ = 0;

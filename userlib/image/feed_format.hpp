@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The feed: how what is inside a stopped process hands records and pages to the process that writes
-// the image. A private wire between two parts of one release on one machine, over a pipe or a
+// The feed: how code inside a stopped process hands records and pages to the process that writes
+// the image. A private protocol between two parts of one release on one machine, over a pipe or a
 // UNIX stream socket; never stored. Each frame is
 //
 //     u32 magic   u32 kind   u32 sequence   u32 a   u64 b   u64 c   u64 d        (40 bytes)
@@ -26,7 +26,7 @@ namespace cryo::image {
 inline constexpr uint32_t kFeedMagic = 0x44454546; // "FEED"
 inline constexpr uint32_t kFeedVersion = 1;
 inline constexpr size_t kFeedFrame = 40;
-inline constexpr size_t kFeedText = 1024; // of a failure, at most
+inline constexpr size_t kFeedText = 1024; // bytes of a failure's text, at most
 
 enum class FrameKind : uint32_t { hello = 1, record, pages, zero, base, end, fail };
 

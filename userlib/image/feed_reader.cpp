@@ -87,7 +87,7 @@ Result<void> FeedReader::record(ImageWriter &writer, const Frame &frame)
                              uint16_t(frame.b >> 16), payload_);
 }
 
-// From the pipe into the segment that is written: no copy in between.
+// Reads from the pipe straight into the segment's memory, without a copy.
 Result<void> FeedReader::pages(ImageWriter &writer, const Frame &frame)
 {
     if (frame.c > kMaxPage)

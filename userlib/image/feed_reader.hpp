@@ -19,8 +19,8 @@ class FeedReader
   public:
     FeedReader(int fd, std::string name) : fd_(fd), name_(std::move(name)) {}
 
-    // One feed, from hello to end. ECANCELED: it ended before that. The error of a feed that failed
-    // is the one that it gave.
+    // Reads one feed, from hello to end. ECANCELED: the feed ended early. A feed that reports a
+    // failure yields its error.
     Result<void> pump(ImageWriter &writer);
 
   private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The feed: what a stopped process sends is what the image holds, and a feed that was cut off
-// anywhere makes no image. The code on the stopped side is checked for what it calls.
+// The feed: the image holds what a stopped process sends, and a feed that was cut off anywhere
+// makes no image. The code on the stopped side is checked for the functions it calls.
 #include <fcntl.h>
 #include <set>
 #include <sys/mman.h>
@@ -71,7 +71,7 @@ TEST_P(FeedOver, WhatIsSentIsInTheImage)
     }
 }
 
-// As it is meant: a forked child sends its frozen memory in large runs while the parent changes it.
+// Typical use: a forked child sends its frozen memory in large runs while the parent changes it.
 TEST_P(FeedOver, ForkedChildSendsItsMemory)
 {
     constexpr size_t size = 24 << 20;
@@ -169,7 +169,7 @@ TEST(FeedReader, CutOffAnywhereMakesNoImage)
     }
 }
 
-// Frames that are lost, doubled or changed are noticed, whatever the change.
+// Frames that are lost, duplicated or changed are noticed, whatever the change.
 TEST(FeedReader, GarbledFramesMakeNoImage)
 {
     Scratch dir;
@@ -198,7 +198,7 @@ TEST(FeedReader, GarbledFramesMakeNoImage)
                 store_le(changed.data() + frame + at, ~uint64_t(0) >> r() % 40);
             Frame f;
             (void)f.decode(Bytes(whole).subspan(frame).first<kFeedFrame>());
-            if (at == 24 && f.kind == FrameKind::hello) // says nothing there
+            if (at == 24 && f.kind == FrameKind::hello) // hello has no count at that offset
                 continue;
             EXPECT_FALSE(replay(dir / "feed", changed, dir / "image")) << frame << "+" << at;
         }
@@ -237,7 +237,7 @@ TEST(Feed, KeepsItsFirstError)
     EXPECT_EQ(third.pages(0, 0, nullptr, 1), -EFAULT);
 }
 
-// What runs in a stopped process may call nothing of libc that could take a lock or allocate.
+// Code that runs in a stopped process may call no libc function that could lock or allocate.
 TEST(Feed, CallsNothingThatIsNotAsyncSignalSafe)
 {
     const std::set<std::string> allowed = {"memcpy", "memmove", "memset", "memcmp",
