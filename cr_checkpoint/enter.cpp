@@ -24,7 +24,7 @@ using cryo::Result;
 using cryo::capture::Proc;
 using cryo::image::Scope;
 
-// True also where it may not be seen: then there is nothing that we could do.
+// Also true if it may not be seen: then there is nothing that we could do.
 bool is_ours(const Proc &theirs, const char *space)
 {
     Result<std::string> their = theirs.link(space);
@@ -32,7 +32,7 @@ bool is_ours(const Proc &theirs, const char *space)
     return !their || !our || *their == *our;
 }
 
-// A container has files of its own: what we are told of ours would mean others there.
+// A container has files of its own: the paths that we were given would mean others there.
 bool has_our_files(pid_t pid)
 {
     struct stat our, their;
@@ -41,7 +41,7 @@ bool has_our_files(pid_t pid)
            our.st_ino == their.st_ino;
 }
 
-// As it is called in its own namespace: the last of a list, from the outermost one on.
+// The id in its own namespace: the last of a list that begins with the outermost one.
 pid_t inner_id(const Proc &proc, Scope scope)
 {
     const Result<std::string> status = proc.read("status");
@@ -57,14 +57,14 @@ pid_t inner_id(const Proc &proc, Scope scope)
     return static_cast<pid_t>(id);
 }
 
-// Who enters a user namespace has all capabilities there, and needs none.
+// A process that enters a user namespace has all capabilities there, and needs none.
 bool give_up_capabilities()
 {
     if (geteuid() == 0)
         return true;
     __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
     const __user_cap_data_struct none[2] = {};
-    // Our own /proc files were the kernel's while we had them.
+    // While we had them, our own /proc files belonged to root.
     return syscall(SYS_capset, &head, none) == 0 && prctl(PR_SET_DUMPABLE, 1) == 0;
 }
 

@@ -6,8 +6,8 @@
 //     Result<std::optional<int>> left = enter_namespaces(id, scope);
 //     if (!left) ...
 //     if (*left)
-//         return **left;   // it was done by a process inside: this is how that ended
-//     // id is now the one that counts here
+//         return **left;   // a process inside has done it: its exit status
+//     // id is now the one in our namespace
 #pragma once
 
 #include "base/result.hpp"

@@ -24,11 +24,11 @@ double seconds(uint64_t ns)
     return static_cast<double>(ns) / 1e9;
 }
 
-// Where the limit of time is not seen because something does not come back (a disk, a reader of the
-// image): we end, and the program goes on.
+// If the time limit cannot be checked because a call does not return (a
+// disk, a reader of the image), this command ends, and the program resumes.
 void limit_time(unsigned seconds)
 {
-    constexpr unsigned grace = 1; // for the way that tells the program's callbacks why
+    constexpr unsigned grace = 1; // for the regular way, which tells the callbacks why
     static const char text[] = "cr_checkpoint: it took longer than --time allows\n";
     if (seconds == 0)
         return;
@@ -59,8 +59,8 @@ cryo::Result<cryo::capture::Outcome> run(Options &options)
     return (*chosen)->do_ckpt();
 }
 
-// One that Cryo cannot enter, because it does not run under cr_run or is static: another backend
-// may do.
+// If Cryo cannot enter the program, because it does not run
+// under cr_run or is static, another backend may save it.
 cryo::Error with_offer(const cryo::Error &error, const std::string &backend)
 {
     const bool outside = error.text().find("under cr_run") != std::string::npos ||
@@ -76,7 +76,7 @@ void tell(Options &options, const cryo::capture::Outcome &done)
         "{}: {} threads, {:.1f} MiB; stood still for {:.1f} ms, done in {:.3f} s",
         options.capture.file, done.threads, static_cast<double>(done.image.size) / 1048576,
         seconds(done.stopped_ns) * 1e3, seconds(done.total_ns));
-    // Where the image goes to standard output, that is not for us to write to.
+    // If the image goes to standard output, nothing else may be written there.
     options.talk.result(sentence,
                         {{"image", options.capture.file},
                          {"backend", options.used},
@@ -92,9 +92,9 @@ void tell(Options &options, const cryo::capture::Outcome &done)
                         options.capture.fd == STDOUT_FILENO ? stderr : stdout);
 }
 
-// Tables of pages come and go. What is given back to the kernel comes again page by page, and each
-// page for itself takes longer than all that is done with it: so the heap stays, and has its memory
-// by huge pages. Only what is used of it is there. Where so much may not be had, it is as usual.
+// Tables of pages come and go. Memory given back to the kernel returns page by page, and each
+// fault takes longer than all work on that page: so the heap is kept, in huge pages. Only its
+// used part is present. If so much memory is not permitted, malloc() works as usual.
 void have_memory_in_huge_pages()
 {
     constexpr size_t room = 256 << 20;
@@ -126,14 +126,14 @@ static int run(int argc, char **argv)
     if (std::optional<int> done = cryo::cli::parse(app, argc, argv))
         return *done;
 
-    // While we are stopped by the terminal the program would stand still as well. A reader of the
-    // image that goes away is an error like any other.
+    // If the terminal stopped this command, the program would stay stopped as
+    // well. A reader of the image that goes away is an error like any other.
     for (int signal : {SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE})
         ::signal(signal, SIG_IGN);
 
     const pid_t asked = options.id;
     const cryo::Result<std::optional<int>> left =
-        options.backend == "criu" ? std::optional<int>() // which looks into them from outside
+        options.backend == "criu" ? std::optional<int>() // which saves them from outside
                                   : enter_namespaces(options.id, options.capture.scope);
     if (!left)
         return options.talk.fail(left.error());

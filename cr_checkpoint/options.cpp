@@ -124,7 +124,7 @@ void add_traced(CLI::App &app, Options &options)
         ->group(group);
 }
 
-// What libcr says of a program that asks by cr_request_checkpoint().
+// Set by libcr for a program that calls cr_request_checkpoint().
 void add_requester(CLI::App &app, cryo::capture::CheckpointOptions &capture)
 {
     app.add_option("--requester", capture.requester)->group("");
@@ -213,7 +213,7 @@ void add_options(CLI::App &app, Options &options)
 
 namespace {
 
-// Whoever restarts a program is the one it belongs to, so that only that user can rehearse it.
+// A restart must run as the program's user, so only that user can rehearse it.
 cryo::Result<void> complete_rehearsal(Options &options)
 {
     if (options.capture.fd >= 0)
@@ -226,7 +226,7 @@ cryo::Result<void> complete_rehearsal(Options &options)
                                                options.backend));
     options.capture.rehearse = [&options](const std::string &place,
                                           const std::function<void()> &alive) {
-        constexpr unsigned calm = 6; // where the program does not stand still, nobody is in a hurry
+        constexpr unsigned calm = 6; // a rehearsal that does not stop the program may take longer
         return rehearse(place, options.capture.file, options.capture.stall_s * calm, alive);
     };
     return {};

@@ -22,7 +22,7 @@ struct Options {
     std::string used; // the name of the backend that was chosen
     cryo::cli::Talk talk{"cr_checkpoint"};
 
-    // As they are written.
+    // As written on the command line.
     bool cwd = false;
     std::string file, directory;
     int fd = -1;
@@ -37,5 +37,5 @@ struct Options {
 
 void add_options(CLI::App &app, Options &options);
 
-// What follows from the options together.
+// Checks the options together, and sets what follows from them.
 cryo::Result<void> complete(Options &options);

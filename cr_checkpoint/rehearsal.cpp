@@ -24,7 +24,7 @@ using cryo::Result;
 
 constexpr int heartbeat_fd = 3;
 
-// cr_restart, for as long as it is wanted: it ends with us, and its namespaces with it.
+// A running cr_restart: it ends with this process, and its namespaces with it.
 class Child
 {
   public:
@@ -52,7 +52,7 @@ class Child
     pid_t pid_;
 };
 
-// Out of the way of the numbers that it is to have.
+// Descriptors are first moved out of the way of their final numbers.
 [[noreturn]] void execute(pid_t parent, std::vector<char *> &arguments, int output, int heartbeat)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -91,7 +91,7 @@ Result<Child> Child::start(const std::string &place, int output, int heartbeat)
     return Child(pid);
 }
 
-// What it prints until its end; or an error when it does nothing for too long.
+// Its output until its end; or an error when it makes no progress for too long.
 Result<std::string> listen(const Fd &output, Fd &heartbeat, unsigned patience_s,
                            const std::function<void()> &alive)
 {
@@ -119,7 +119,7 @@ Result<std::string> listen(const Fd &output, Fd &heartbeat, unsigned patience_s,
     }
 }
 
-// The image had another name at that moment.
+// Replaces the name that the image had during the rehearsal.
 std::string with_name(std::string text, const std::string &place, const std::string &name)
 {
     for (size_t at = 0; (at = text.find(place, at)) != std::string::npos; at += name.size())

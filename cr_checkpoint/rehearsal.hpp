@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An image is tried before it counts: by cr_restart --rehearse, a command of its own, so that
-// nothing of a restart can go wrong in here.
+// Tries an image before it is committed: by cr_restart --rehearse, a
+// command of its own, so that no failure of a restart affects this process.
 //
 //     capture.rehearse = [&](const std::string &place, const auto &alive) {
 //         return rehearse(place, name, patience_s, alive);
@@ -13,7 +13,7 @@
 #include <functional>
 #include <string>
 
-// `place`: where the image is; `name`: what it is to be called, for messages. Given up when nothing
-// happens for so long. `alive` is called as it gets on.
+// `place`: where the image is; `name`: its final name, for messages.
+// Fails when nothing happens for so long. `alive` is called on progress.
 cryo::Result<void> rehearse(const std::string &place, const std::string &name, unsigned patience_s,
                             const std::function<void()> &alive);

@@ -30,7 +30,7 @@ Settings settings_of(const Options &options, const Settings &before)
     return s;
 }
 
-// Better told now than after most of it has been written.
+// Fails early, rather than after most of the file has been written.
 Result<void> check_space(const std::string &path, uint64_t size)
 {
     auto directory = std::filesystem::path(path).parent_path();
@@ -44,7 +44,7 @@ Result<void> check_space(const std::string &path, uint64_t size)
                                      size_text(left)));
 }
 
-// A file of ours that runs with our rights for whoever starts it is made from what is ours only.
+// Setuid and setgid bits are only restored from images of trusted owners.
 bool is_trusted(Version &version)
 {
     const Trust trust;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a person and a program see of versions.
+// Shows versions, as text or as JSON.
 #include "base/print.hpp"
 #include "verbs.hpp"
 
@@ -141,7 +141,7 @@ void print_json(const Options &, Json json)
 {
     Json out{{"json_version", 1}};
     out.update(json);
-    // Names of files may be any bytes: what is no UTF-8 is replaced, as JSON cannot hold it.
+    // File names may be any bytes: invalid UTF-8 is replaced, as JSON cannot hold it.
     cryo::print("{}\n", out.dump(2, ' ', true, Json::error_handler_t::replace));
 }
 

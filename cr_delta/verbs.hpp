@@ -30,7 +30,7 @@ Result<void> verify(const Options &options);  // verify.cpp
 std::string words_of(const Entry &entry);
 Json json_of(const Entry &entry);
 Json json_of(const About &about);
-// Prints it with what every answer has.
+// Prints it with the members that every answer has.
 void print_json(const Options &options, Json json);
 
 // Writes the contents of a version to the place that -o names.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every byte of images, of what they are based on, and of what they give.
+// Checks every byte of images, of their bases, and of the files that they restore.
 #include <set>
 
 #include "cli/progress.hpp"

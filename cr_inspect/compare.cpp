@@ -20,7 +20,7 @@ namespace {
 struct Interval {
     std::string where;
     bool memory = false;
-    bool backed = false; // by a file: a page that is not there is not known
+    bool backed = false; // by a file: the contents of a missing page are unknown
     uint32_t object = 0;
     uint64_t first = 0;
     uint64_t end = 0;
@@ -62,7 +62,7 @@ std::vector<Interval> memory_intervals(const Description &a, const Description &
     return out;
 }
 
-// Objects that are arrays of bytes by themselves: what is not there is zero.
+// Objects that are arrays of bytes by themselves: missing pages are zero.
 std::vector<Interval> object_intervals(const Description &a, const Description &b,
                                        uint32_t address_space)
 {

@@ -6,8 +6,8 @@
 //     for (const PageDifference &d : *found)
 //         print("{}: {} of {} pages", d.where, d.different, d.compared);
 //
-// Objects are paired by their number. A page that neither image holds is as its backing has it in
-// both, and not compared; one that only one holds, of a mapped file, counts as different.
+// Objects are paired by their number. A page that neither image holds comes from its backing in
+// both, and is not compared; a page of a mapped file that only one holds counts as different.
 #pragma once
 
 #include "description.hpp"
@@ -21,13 +21,13 @@ struct PageRange {
 
 struct PageDifference {
     std::string where = {};
-    bool memory = false;    // pages are those of addresses
+    bool memory = false;    // pages are numbered by address
     uint64_t compared = 0;  // pages that at least one image holds
     uint64_t different = 0; // of these
     std::vector<PageRange> ranges = {};
 };
 
-// Only what differs somewhere.
+// Only regions and objects that differ somewhere.
 Result<std::vector<PageDifference>> compare_pages(image::Image &a, const Description &about_a,
                                                   image::Image &b, const Description &about_b);
 

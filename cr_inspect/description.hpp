@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Description is everything that an image says but the contents of its pages: header, records,
-// which pages it has. It comes from a file by its index, or from a stream as it passes by.
+// Description is everything in an image but the contents of its pages: header, records,
+// which pages it has. It is read from a file by its index, or from a stream as it passes by.
 //
 //     Result<Description> d = Description::of(*image);
 //     for (const Region &r : d->all<Region>())

@@ -170,7 +170,7 @@ class Selector
 Result<Selection> choose(const Description &about, const std::string &text)
 {
     Selector selector(about);
-    // A path may look as if a range followed.
+    // A path may look as if it ended in a range.
     Request request = selector.is_name(text) ? Request{text, std::nullopt} : parse_request(text);
     auto selected = selector.select(request.what);
     if (!selected)
@@ -182,7 +182,7 @@ Result<Selection> choose(const Description &about, const std::string &text)
         return selected;
     }
     auto [from, to] = *request.range;
-    // An address range of a region counts in addresses, of anything else from its beginning.
+    // A range of "memory" counts in addresses, of anything else from its beginning.
     if (request.what.starts_with("0x"))
         return Error(EINVAL, "a range of addresses is written memory:FROM-TO");
     if (to <= from || to > selected->length)
@@ -220,7 +220,7 @@ class Destination
         }
         return {};
     }
-    // Zeros, without taking space where that can be.
+    // Zeros, without taking space; false: not possible here.
     bool skip(uint64_t length)
     {
         if (!file_ || lseek(fd_.get(), off_t(length), SEEK_CUR) < 0)
@@ -234,7 +234,7 @@ class Destination
             return Error::from_errno(name_ + ": writing", errno);
         return {};
     }
-    // A part of a file must not pass for the whole.
+    // A part of a file must not be mistaken for the whole.
     void discard() const
     {
         if (file_)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Opens what the command line names: an image, an archive, a directory of images, or a stream.
-// What cannot be read is an error of its own; the rest is shown.
+// Each part that cannot be read has an error of its own; the rest is shown.
 //
 //     Input input(options);
 //     Source source = input.load("context.412");
@@ -43,7 +43,7 @@ class Input
     // With --pid, only that process.
     Source load(const std::string &path) const;
 
-    // The image of an entry, for its pages. Not from a stream: that has passed by.
+    // The image of an entry, for its pages. Not from a stream, which cannot be read again.
     Result<std::unique_ptr<image::Image>> open(const Source &source, const Entry &entry) const;
 
     // The only process of a file, for what works on one: --diff, --extract.
@@ -56,7 +56,7 @@ class Input
     const Options &options_;
 };
 
-// What is still to be read of a file that is no committed image, in a sentence.
+// A sentence on what can still be read of a file that is not a committed image.
 std::string diagnose(const std::string &path);
 
 } // namespace cryo::inspect

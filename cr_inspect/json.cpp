@@ -165,7 +165,7 @@ Json source_json(const Source &source)
 
 void print_json(const Json &json)
 {
-    // Names of files may be any bytes: what is no UTF-8 is replaced, as JSON cannot hold it.
+    // File names may be any bytes: invalid UTF-8 is replaced, as JSON cannot hold it.
     cryo::print("{}\n", json.dump(2, ' ', true, Json::error_handler_t::replace));
 }
 

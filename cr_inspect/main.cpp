@@ -21,7 +21,7 @@ void complain(const Error &error, const std::string &path)
 
 namespace {
 
-// Says what could not be read; true if everything could.
+// Reports what could not be read; true if everything could.
 bool complain_of_all(const std::vector<Source> &sources)
 {
     bool good = true;

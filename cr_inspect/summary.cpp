@@ -52,7 +52,7 @@ class Summary
 
     bool is_file() const { return about_.header.role == Role::file; }
 
-    // What cr_delta keeps; it tells more about chains.
+    // An image of cr_delta, which tells more about chains.
     void version() const
     {
         for (const Delta &d : about_.all<Delta>()) {

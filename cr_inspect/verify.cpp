@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMostFindings = 1000;
 
-// Ids that lead nowhere: each record may be whole and the image still not make sense.
+// Finds ids that refer to nothing: records may be intact and the image still inconsistent.
 class References
 {
   public:
@@ -43,7 +43,7 @@ class References
             return std::move(findings_);
         if (!about_.one<Process>().pid)
             findings_.push_back({0, "there is no record PROCESS"});
-        const bool by_others = !about_.all<Foreign>().empty(); // they know about threads
+        const bool by_others = !about_.all<Foreign>().empty(); // which know about threads
         if (about_.all<Thread>().empty() && !by_others)
             findings_.push_back({0, "there is no record THREAD"});
         return std::move(findings_);
@@ -102,7 +102,7 @@ class References
 struct Verdict {
     std::string name;
     std::vector<Finding> findings;
-    std::string passed = {}; // what was looked at
+    std::string passed = {}; // what was checked
 };
 
 // The image, and those that it is based on.

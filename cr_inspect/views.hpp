@@ -25,7 +25,7 @@ int verify(const Input &input, const Options &options, const Output &out);      
 int show_difference(const Input &input, const Options &options, const Output &out); // diff.cpp
 Result<void> extract(const Input &input, const Options &options);                   // extract.cpp
 
-// "signal 11", "fd 3": how a person calls what a record is about.
+// "signal 11", "fd 3": a readable name for what a record is about.
 std::string label_of(const StoredRecord &record); // records.cpp
 
 // What does not come back by itself: contents that are in no image, notices. One line each.
@@ -33,7 +33,7 @@ std::vector<std::string> not_saved(const Description &about); // files.cpp
 
 void print_json(const nlohmann::ordered_json &json); // json.cpp
 
-// Says an error, with what can still be told about the file.
+// Prints an error, with what is still known about the file.
 void complain(const Error &error, const std::string &path);
 
 } // namespace cryo::inspect

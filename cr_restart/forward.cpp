@@ -13,7 +13,7 @@ volatile sig_atomic_t child;
 volatile sig_atomic_t same_group;
 sigset_t before; // what was blocked when we began
 
-// What the terminal sends reaches the program without us where it is in our process group.
+// The terminal's signals reach the program directly if it is in our process group.
 void forward(int signal, siginfo_t *info, void *)
 {
     if (info->si_code == SI_KERNEL && same_group != 0)
@@ -24,8 +24,8 @@ void forward(int signal, siginfo_t *info, void *)
         kill(child, signal);
 }
 
-// Ours alone: what our own faults raise, what cannot be caught, what stops us at the terminal, and
-// the end of a child.
+// Not forwarded: signals of our own faults, those that cannot
+// be caught, the terminal's stops, and the end of a child.
 bool is_own(int signal)
 {
     for (const int own : {SIGKILL, SIGSTOP, SIGCHLD, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cr_restart stands for the process: signals that are meant for it are passed on, and its end is
-// ours.
+// cr_restart represents the process: it forwards signals
+// that are meant for the process, and ends as it ends.
 //
-//     hold_signals();        // until we know for whom they are; those that end a command still do
+//     hold_signals();        // until their target is known; ending signals still end us
 //     forward_signals(pid);
 //     waitpid(pid, &status, 0);
 //     return mimic(status);

@@ -15,7 +15,7 @@
 
 namespace {
 
-// Another moment may be better.
+// Whether a later attempt may succeed.
 bool is_temporary(int error)
 {
     constexpr int list[] = {EAGAIN, EBUSY,   ENOMEM, EEXIST,    EMFILE, ENFILE, ENOSPC,      EDQUOT,
@@ -23,7 +23,7 @@ bool is_temporary(int error)
     return std::ranges::find(list, error) != std::end(list);
 }
 
-// Something is missing or other than it was: not the image, but what is around it.
+// Whether the cause is not the image but what is around it: missing, or changed.
 bool is_environment(int error)
 {
     constexpr int list[] = {ENOENT, EACCES, EPERM,  ENOTDIR, EISDIR,  EROFS, ENODEV,
@@ -33,7 +33,7 @@ bool is_environment(int error)
 
 constexpr int not_run = 255;
 
-// Its exit status; 0 where there is none to run.
+// The command's exit status; 0 if there is none to run.
 int run(const std::string &command, const std::string &variable)
 {
     if (command.empty())

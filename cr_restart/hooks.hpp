@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Commands that a user wants run when a restart has succeeded or failed (--run-on-...), by kind of
-// failure: a script can so wait and try again, or start afresh.
+// Commands that a user wants run when a restart has succeeded or failed (--run-on-...),
+// by kind of failure: so a script can wait and try again, or start afresh.
 //
 //     if (const int status = hooks.succeeded(alive.pid); status != 0)
 //         return status;
@@ -25,8 +25,8 @@ class Hooks
     // Both wait for the command, and return its exit status. The restored process goes on
     // meanwhile.
     int succeeded(pid_t pid) const;
-    // `error`: errno or CR_E*; 0: wrong usage. `code`, where the command's status is 0 or there is
-    // none.
+    // `error`: errno or CR_E*; 0: wrong usage. Returns `code`
+    // if the command's status is 0 or there is no command.
     int failed(int error, int code) const;
 
   private:

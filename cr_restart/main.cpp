@@ -27,7 +27,7 @@ namespace {
 
 using cryo::Fd;
 
-// For the first process of a namespace: a descriptor of the image, where that came down a pipe.
+// Passes the descriptor of an image that came from a pipe to a namespace's first process.
 constexpr const char *kept_variable = "CRYO_RESTART_IMAGE";
 
 cryo::Error callback_failure(const std::string &file, int failure)
@@ -49,8 +49,8 @@ std::string away(int64_t cut_ns)
     return s < 172800 ? fmt::format("{} h", s / 3600) : fmt::format("{} days", s / 86400);
 }
 
-// A rehearsed program has our standard descriptors, and may change their flags. Where it fails, it
-// leaves no core.
+// A rehearsed program has our standard descriptors, and
+// may change their flags. If it fails, it leaves no core.
 void be_alone()
 {
     const cryo::Fd empty(open("/dev/null", O_RDWR | O_CLOEXEC));
@@ -62,7 +62,7 @@ void be_alone()
     setrlimit(RLIMIT_CORE, &core);
 }
 
-// Whoever waits for us is told that we get on. Nobody has to read it.
+// Tells the process that waits for us of our progress. It need not read this.
 void add_heartbeat(Listener &listener, int to)
 {
     fcntl(to, F_SETFD, FD_CLOEXEC);
@@ -133,9 +133,9 @@ cryo::Result<cryo::backend::Alive> Command::restart(const Listener &listener)
     return backend_->restart(request);
 }
 
-// The saved ids cannot be had here, and nobody has said whether new ones would do. What comes down
-// a pipe is looked at here and in there; an image that is no good is not looked at any further: the
-// restart says why.
+// Whether the saved ids cannot be had here, and the user has not said whether
+// new ones would do. An image from a pipe is read here and in the namespace;
+// a bad one is not examined any further, because the restart reports why.
 cryo::Result<bool> Command::needs_namespace()
 {
     cryo::backend::RestartRequest &request = options_.request;
@@ -172,7 +172,7 @@ cryo::Result<cryo::backend::Alive> Command::restart_apart(const Listener &listen
     return rehearse ? outside_->await_rehearsed(listener) : outside_->await_alive(listener);
 }
 
-// The program is the child of who asked for it; we are done when its callbacks are.
+// The program is the requester's child; this command is done when the callbacks are.
 int Command::report(const cryo::backend::Alive &alive)
 {
     release_signals();
@@ -303,8 +303,8 @@ int Command::run(Inside &inside)
 
 static int run(int argc, char **argv)
 {
-    // What is read of an image comes and goes in pieces of some hundred KiB. malloc() would give
-    // each back to the kernel, and get the next page by page: a third of a lazy restart's time.
+    // Image data is read into pieces of some hundred KiB. malloc() would give each back
+    // to the kernel, and get the next page by page: a third of a lazy restart's time.
     mallopt(M_MMAP_THRESHOLD, 32 << 20);
     mallopt(M_TRIM_THRESHOLD, 64 << 20);
     mallopt(M_TOP_PAD, 1 << 20);

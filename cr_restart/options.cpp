@@ -46,7 +46,7 @@ void add_ids(CLI::App &app, Options &options)
         ->group(group);
 }
 
-// cr_checkpoint looks at the command line of a cr_restart that it meets.
+// Not used here: cr_checkpoint reads them from the command line of a cr_restart that it finds.
 void add_omission(CLI::App &app, Options &options)
 {
     constexpr const char *group = "Later checkpoints that would include this cr_restart";
@@ -68,7 +68,7 @@ void add_hooks(CLI::App &app, Hooks &hooks)
     }
 }
 
-// Automatic checkpoints go on where those went of which the image is one.
+// Automatic checkpoints continue the series that the image belongs to.
 cryo::Result<void> complete_keeping(Options &options)
 {
     namespace fs = std::filesystem;
@@ -108,7 +108,7 @@ void add_options(CLI::App &app, Options &options)
     app.add_flag("--rehearse", options.request.options.rehearse,
                  "Bring them back in namespaces of their own, compare what is there with the "
                  "image before any of it runs, and end it again");
-    app.add_option("--heartbeat", options.heartbeat)->group(""); // cr_checkpoint's
+    app.add_option("--heartbeat", options.heartbeat)->group(""); // used by cr_checkpoint
     app.add_flag("--force", options.request.options.force, "Accept mapped files that have changed");
     app.add_option("--backend", options.backend,
                    "Who restores: kmod (the kernel module), user (without it), auto (who made the "

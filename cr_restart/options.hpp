@@ -23,13 +23,13 @@ struct Options {
     std::string image; // for messages, and to be opened where there is no descriptor
     std::string backend = "auto";
     bool pidns = false;
-    bool ids_chosen = false; // whoever calls says which ids they are to have
-    int heartbeat = -1;      // told whenever a rehearsal gets on
+    bool ids_chosen = false; // the user says which ids they are to have
+    int heartbeat = -1;      // gets a byte whenever a rehearsal progresses
     Hooks hooks;
     cryo::keeper::Settings keeping;
     cryo::cli::Talk talk{"cr_restart"};
 
-    // As they are written.
+    // As written on the command line.
     bool omit = false; // one of them is given: see capture/bystanders.cpp
     std::string positional, file, directory;
     std::vector<std::string> owners; // whose images are restarted besides the caller's and root's
@@ -37,5 +37,5 @@ struct Options {
 
 void add_options(CLI::App &app, Options &options);
 
-// What follows from the options together.
+// Checks the options together, and sets what follows from them.
 cryo::Result<void> complete(Options &options);

@@ -40,7 +40,7 @@ namespace {
 constexpr const char *variable = "CRYO_RESTART_INSIDE"; // the descriptor of our socket
 constexpr size_t longest_message = 128 << 10;
 
-// One packet each, so that no end has to be marked.
+// A message is one packet, so that no end has to be marked.
 bool send_message(int to, const Json &message, int descriptor = -1)
 {
     const std::string text = message.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -73,9 +73,9 @@ bool write_file(const char *path, const std::string &text)
     return file && write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
 
-// Of all that the first process of a user namespace may do there, it needs this only; and keeps it
-// when it executes a program, which the process that is being restored does, too. The plan of a
-// restart takes away what the program did not have.
+// Of the capabilities that the first process has in a user namespace, it needs
+// only this one, and keeps it over execve, which the process that is being
+// restored does, too. The plan of a restart removes what the program did not have.
 bool keep_choosing_ids(uint64_t bounding)
 {
     // In a new user namespace this set is full again.
@@ -125,8 +125,8 @@ uint64_t bounding_set()
     return set;
 }
 
-// Of a rehearsal. A network in which every address may be had and none is taken, terminals with
-// numbers of their own; and where memory is short, it goes before anything else does.
+// For a rehearsal: a network in which every address can be bound and none is in use,
+// terminals with numbers of their own; and if memory runs out, the rehearsal is killed first.
 bool keep_apart()
 {
     const Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -135,7 +135,7 @@ bool keep_apart()
     loopback.ifr_flags = IFF_UP | IFF_RUNNING;
     if (!socket || ioctl(socket.get(), SIOCSIFFLAGS, &loopback) != 0)
         return false;
-    // Not every kernel has them; a socket that needs one says so.
+    // Not every kernel has them; a socket that needs one fails with an error.
     write_file("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
     write_file("/proc/sys/net/ipv4/ip_nonlocal_bind", "1");
     write_file("/proc/sys/net/ipv6/ip_nonlocal_bind", "1");
@@ -143,8 +143,8 @@ bool keep_apart()
     return write_file("/proc/self/oom_score_adj", "1000");
 }
 
-// What the first process does to become cr_restart again; returns only what it has failed at.
-// `mapped`: who it is, where it has a user namespace.
+// Runs in the first process, which becomes cr_restart again; returns
+// only on failure. `mapped`: its user, if it has a user namespace.
 Error prepare(const std::optional<User> &mapped, const Purpose &purpose, bool rehearse, int socket,
               char **argv)
 {
@@ -178,7 +178,7 @@ long make_first(uint64_t flags)
     return cryo::sys::call(SYS_clone3, &args, sizeof(args));
 }
 
-// As it is called here.
+// The process's id in our namespace.
 pid_t pid_behind(int pidfd)
 {
     std::ifstream info(fmt::format("/proc/self/fdinfo/{}", pidfd));
@@ -234,7 +234,7 @@ Result<Outside> Outside::make(char **argv, bool rehearse, bool by_default)
     return Outside(std::move(ours), static_cast<pid_t>(pid));
 }
 
-// The first process has ended, and with it all others; or it does when we cannot be heard any more.
+// The first process has ended, and with it all others; or it ends when the socket is closed.
 Error Outside::lost()
 {
     int status = 0;
@@ -309,7 +309,7 @@ Result<Alive> Outside::await_rehearsed(const Listener &listener)
 {
     Result<Alive> done = await_alive(listener);
     if (done)
-        lost(); // who is first there takes all others with it
+        lost(); // all others end with the first process
     return done;
 }
 
@@ -325,7 +325,7 @@ Result<End> Outside::await_end()
         return lost();
     const Json &said = message->at("end");
     const End end = {said.at("status"), said.at("callback")};
-    socket_.reset(); // now it may wait for it
+    socket_.reset(); // the first process may reap it now
     return end;
 }
 
@@ -339,7 +339,7 @@ std::optional<Inside> Inside::find()
     if (getpid() != 1 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
         return {};
     prctl(PR_SET_NAME, program_invocation_short_name); // not that of /proc/self/exe
-    // As long as nobody passes signals on, we end with who has started us.
+    // Until signals are forwarded, this process ends with the one that has started it.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     return Inside(Fd(fd));
 }
@@ -382,7 +382,7 @@ void Inside::fail(const Error &error) const
 
 void Inside::tell(const Alive &alive, std::string_view backend) const
 {
-    // One by one: there may be thousands, and what is longer than a packet is not heard at all.
+    // One by one: there may be thousands, and a message longer than a packet is lost.
     for (const std::string &text : alive.notices)
         send_message(socket_.get(), {{"notice", text}});
     const Fd process(static_cast<int>(syscall(SYS_pidfd_open, alive.pid, 0)));
@@ -400,9 +400,9 @@ void Inside::stay(const Alive &alive, std::string_view backend)
 {
     tell(alive, backend);
     if (!receive_message(socket_.get()))
-        _exit(127); // nobody is there any more: all end with us
+        _exit(127); // the outer process is gone: all end with us
     prctl(PR_SET_PDEATHSIG, 0);
-    // No pipe is to lose its end only because we are here.
+    // This process must not keep the end of any pipe open.
     const Fd empty(open("/dev/null", O_RDWR | O_CLOEXEC));
     for (int fd = 0; fd <= 2; fd++)
         dup2(empty.get(), fd);
@@ -418,14 +418,14 @@ void Inside::stay(const Alive &alive, std::string_view backend)
     for (;;) {
         siginfo_t info = {};
         if (waitid(P_ALL, 0, &info, WEXITED | WNOWAIT | __WALL) != 0) {
-            // One that has entered (cr_checkpoint does) is not our child, and would end with us.
+            // One that has entered, such as cr_checkpoint, is not our child and would end with us.
             const timespec pause = {0, 5'000'000};
             if (errno == ECHILD && kill(-1, 0) != 0 && errno == ESRCH)
                 _exit(0);
             nanosleep(&pause, nullptr);
             continue;
         }
-        // Its id stays its own until who passes on signals knows that it has ended.
+        // Its id must stay in use until the process that forwards signals knows that it has ended.
         if (info.si_pid == alive.pid && socket_) {
             const Json end = {{"status", wait_status_of(info)}, {"callback", alive.failure()}};
             if (send_message(socket_.get(), {{"end", end}}))

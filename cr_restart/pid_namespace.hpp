@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A pid namespace of the restored processes' own, in which every id but 1 is free and can be
-// chosen: by root as it is, by others within a user namespace that maps nobody but themselves.
-// cr_restart executes itself again as the first process of it; that one restores, and waits for
-// whatever is left to be waited for.
+// A pid namespace for the restored processes, in which every id but 1 is free
+// and can be chosen: by root directly, by other users within a user namespace
+// that maps only themselves. cr_restart executes itself again as its first
+// process; that one restores, and reaps all processes that are left.
 //
 //     if (std::optional<Inside> inside = Inside::find()) {   // we are the first process
 //         Result<Alive> alive = ...;
@@ -24,7 +24,7 @@
 #include <string>
 #include <string_view>
 
-// What the first process tells while it works.
+// Reports of the first process while it works.
 struct Listener {
     std::function<void(std::string_view)> remark, phase;
     std::function<void(uint64_t, uint64_t)> progress;
@@ -39,14 +39,14 @@ struct End {
 class Outside
 {
   public:
-    // Starts this command again, with these words. `rehearse`: nothing in there is to reach
-    // anybody, so it has a network of its own, too. `by_default`: nobody has asked for it.
+    // Starts this command again, with these words. `rehearse`: nothing in there may reach the
+    // outside, so it has a network of its own, too. `by_default`: the user has not asked for it.
     static cryo::Result<Outside> make(char **argv, bool rehearse, bool by_default);
 
     cryo::Result<cryo::backend::Alive> await_alive(const Listener &listener);
-    // That of a rehearsal: what it says of it when all processes have ended again.
+    // For a rehearsal: its result, when all processes have ended again.
     cryo::Result<cryo::backend::Alive> await_rehearsed(const Listener &listener);
-    // Until then they end with us.
+    // Until this call, they end with us.
     void let_stay() const;
     cryo::Result<End> await_end();
     const std::string &backend() const { return backend_; }
@@ -68,10 +68,10 @@ class Inside
     static std::optional<Inside> find();
 
     Listener listener() const;
-    // Whose a file is, asked outside.
+    // Asks outside who owns a file.
     cryo::Trust::Ask asker() const;
     void fail(const cryo::Error &error) const;
-    // Whatever is left ends with us when we do.
+    // Reports the result. Processes that are left end when this one does.
     void tell(const cryo::backend::Alive &alive, std::string_view backend) const;
     // Keeps nothing open, and ends when there is no process left.
     [[noreturn]] void stay(const cryo::backend::Alive &alive, std::string_view backend);

@@ -7,9 +7,9 @@
 
 namespace {
 
-// All by which glibc chooses among its own functions, how the dynamic linker saves registers, and
-// the directories of libraries for newer CPUs. A release of glibc that does not know a name leaves
-// it alone.
+// All features by which glibc chooses its functions, the dynamic
+// linker's way of saving registers, and the directories of libraries for
+// newer CPUs. A release of glibc that does not know a name ignores it.
 constexpr std::string_view without =
     "-AVX,-AVX2,-AVX512BW,-AVX512CD,-AVX512DQ,-AVX512ER,-AVX512F,-AVX512PF,-AVX512VL,"
     "-AVX_Fast_Unaligned_Load,-BMI1,-BMI2,-ERMS,-F16C,-FMA,-FMA4,-FSRM,-Fast_Unaligned_Copy,"
@@ -19,7 +19,7 @@ constexpr std::string_view name = "glibc.cpu.hwcaps=";
 
 } // namespace
 
-// Of a tunable that is there twice, one counts: what the user switches off is kept with ours.
+// If a tunable occurs twice, only one counts: the user's features are merged with ours.
 std::string baseline_tunables(const std::string &present)
 {
     std::string others;

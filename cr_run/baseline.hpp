@@ -5,7 +5,7 @@
 
 #include <string>
 
-// GLIBC_TUNABLES that say so, besides what they say already.
+// GLIBC_TUNABLES that select such code, in addition to the present ones.
 std::string baseline_tunables(const std::string &present);
 
 // Sets the environment for the program and its children.

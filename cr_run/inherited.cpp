@@ -78,7 +78,7 @@ void tell_inherited()
                                            "saved while it has that",
                                            one.fd, one.link));
     }
-    // Another number of what is a standard stream is no connection of its own.
+    // A duplicate of a standard stream is not a connection of its own.
     for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
         struct stat standard;
         if (fstat(fd, &standard) == 0)

@@ -27,7 +27,7 @@ namespace {
 
 using cryo::Error;
 
-// As execvp(3) finds it; "": it does not.
+// The file that execvp(3) would execute; "": none.
 std::string file_of(const std::string &program)
 {
     if (program.find('/') != std::string::npos)
@@ -44,13 +44,13 @@ std::string file_of(const std::string &program)
     return {};
 }
 
-// A program that the preloaded library cannot enter is named now, not at the checkpoint.
+// Warns now, not at the checkpoint, of a program that cannot be preloaded into.
 void warn_if_not_preloadable(const std::string &program)
 {
     const std::string file = file_of(program);
     struct stat status;
     if (file.empty() || stat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode))
-        return; // which execvp() tells
+        return; // execvp() reports it
     const std::string why = (status.st_mode & (S_ISUID | S_ISGID)) != 0
                                 ? "is setuid or setgid"
                                 : cryo::capture::why_not_preloadable(file);
@@ -58,7 +58,7 @@ void warn_if_not_preloadable(const std::string &program)
         cryo::cli::say("cr_run", fmt::format("{} {}: it cannot be saved", program, why));
 }
 
-// Automatic checkpoints, of a program or of a launcher's job. The exit code, when they cannot be.
+// Starts automatic checkpoints of a program or of a launcher's job. The exit code on failure.
 std::optional<int> keep(cryo::keeper::Settings &settings, bool omit, pid_t pid)
 {
     if (omit) {
@@ -73,7 +73,7 @@ std::optional<int> keep(cryo::keeper::Settings &settings, bool omit, pid_t pid)
     return cryo::cli::fail("cr_run", good.error());
 }
 
-// A job may be told by Open MPI's own means what the options of cr_run say, which win.
+// Open MPI's parameters may set what cr_run's options set; --interval and --into win.
 void follow_parameters(const std::vector<std::string> &words, cryo::keeper::Settings &settings)
 {
     cryo::coord::export_parameters(words);
@@ -86,8 +86,8 @@ void follow_parameters(const std::vector<std::string> &words, cryo::keeper::Sett
         settings.backend = wanted.backend;
 }
 
-// A rank whose launcher is not under cr_run. Nothing is wrong with a job that cannot be saved, so
-// it is only told. The launcher, when this one has made it a job.
+// For a rank whose launcher is not under cr_run. A job that cannot be saved is not an error,
+// so it is only reported. Returns the launcher if this process has made the job, else 0.
 pid_t join_job()
 {
     const cryo::coord::Variables environment = cryo::coord::own_variables();
@@ -154,7 +154,7 @@ static int run(int argc, char **argv)
     const char *stand_in = omit ? nullptr : stand_in_for(words);
     const bool is_rank = !is_job && !no_mpi && stand_in != nullptr &&
                          cryo::coord::is_rank(cryo::coord::own_variables());
-    pid_t whole = getpid(); // what automatic checkpoints are made of; 0: others see to them
+    pid_t whole = getpid(); // what automatic checkpoints save; 0: others make them
     if (is_job)
         follow_parameters(words, keeping);
     if (is_rank)
@@ -170,13 +170,13 @@ static int run(int argc, char **argv)
             "cr_run",
             Error::from_errno(library, errno).within("the installation of Cryo is not complete"));
     std::string preload = library;
-    // What is missing here is told when an MPI program is to be saved.
+    // A missing library is reported when an MPI program is to be saved.
     if (stand_in != nullptr && access(cryo::cli::library(stand_in).c_str(), R_OK) == 0)
         preload += ":" + cryo::cli::library(stand_in);
     if (const char *present = getenv("LD_PRELOAD"); present != nullptr && *present != 0)
         preload += ":" + std::string(present);
     setenv("LD_PRELOAD", preload.c_str(), 1);
-    unsetenv("CRYO_PLAN_FD"); // that is for cr_restart to say
+    unsetenv("CRYO_PLAN_FD"); // only cr_restart may set it
     if (signal != 0)
         setenv("CRYO_SIGNAL", std::to_string(signal).c_str(), 1);
     if (cpu == "baseline")

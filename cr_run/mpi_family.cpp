@@ -16,14 +16,14 @@
 
 namespace {
 
-// The whole of an ELF file, and reading from it without leaving it.
+// The contents of an ELF file, with reads that stay within it.
 class Elf
 {
   public:
     explicit Elf(const std::string &path)
     {
         const cryo::Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-        char magic[SELFMAG] = {}; // what is none may be somebody's data, and large
+        char magic[SELFMAG] = {}; // any other file may be data, and large
         if (!file || pread(file.get(), magic, SELFMAG, 0) != SELFMAG ||
             memcmp(magic, ELFMAG, SELFMAG) != 0)
             return;
@@ -31,7 +31,7 @@ class Elf
             bytes_.assign(all->begin(), all->end());
     }
 
-    // The libraries that it names as needed; nothing of what is no ELF file.
+    // The libraries that it names as needed; none if it is not an ELF file.
     std::vector<std::string> needed() const
     {
         std::vector<std::string> names;
@@ -100,9 +100,9 @@ bool begins_with_one_of(const std::string &name, const std::vector<std::string_v
 
 constexpr const char *for_open_mpi = "libcryo_openmpi.so";
 constexpr const char *for_mpich = "libcryo_mpich.so";
-constexpr const char *none = ""; // and no other reason gives one
+constexpr const char *none = ""; // none, whatever other rules say
 
-// By the libraries that a program's file names.
+// Chosen by the libraries that a program's file names; null: they do not decide it.
 const char *needed_by(const std::string &path)
 {
     for (const std::string &name : Elf(path).needed()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heat in a plate, by two threads: a small computation to save and bring back. Every line it prints
-// carries a digest of the whole plate, so that two runs can be compared to the last bit.
+// Heat in a plate, computed by two threads: a small program to save and restore. Every line it
+// prints carries a digest of the whole plate, so that two runs can be compared to the last bit.
 //
 //     heat [STEPS [STEPS-BETWEEN-LINES]]
 #include <barrier>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A ring of ranks in which heat spreads: neighbours exchange their borders in every step, and now
-// and then all add up. It knows nothing of Cryo.
+// A ring of ranks in which heat spreads: neighbours exchange their borders in every step, with an
+// occasional global sum. It knows nothing of Cryo.
 //
 //     mpicc -O2 heat_mpi.c -o heat_mpi -lm
 //     mpirun -n 4 ./heat_mpi [STEPS]

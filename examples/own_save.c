@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that saves itself: it knows that a few bytes are all it needs. It adds up the inverse
- * squares, and is saved between two terms.
+ * A program that saves itself, since it knows that a few bytes are all it needs. It adds up the
+ * inverse squares, and is saved between two terms.
  *
  *     cc own_save.c $(pkg-config --cflags --libs libcr) -o own_save
  *     ./own_save & cr_checkpoint --backend=self --kill $!; cr_restart context.$!

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that holds something no image can have, a connection, and takes part in checkpoints: a
- * callback hangs up before, and dials again after, in the program that goes on and in the restored
- * copy. The transfer itself is a critical section: no checkpoint falls into it.
+ * A program that holds what no image can contain, a connection, and takes part in checkpoints: a
+ * callback disconnects before the checkpoint and reconnects afterwards, in the continuing program
+ * and in the restored copy. The transfer is a critical section: no checkpoint falls into it.
  *
  *     cc reconnect.c $(pkg-config --cflags --libs libcr) -o reconnect
  *     ./reconnect & cr_checkpoint $!; kill -9 $!; cr_restart context.$!
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static int connection[2]; /* both ends are ours, so that the example needs nobody else */
+static int connection[2]; /* both ends are in this process, so that the example needs no peer */
 
 static int dial(void)
 {

@@ -72,7 +72,7 @@ int cryo_check_dump(const struct cryo_dump *dump)
 {
 	if (dump->flags || dump->reserved)
 		return -EOPNOTSUPP;
-	/* Positions in a file are signed, and their sum must not overflow. */
+	/* File positions are signed, and their sum must not overflow. */
 	if (dump->offset > S64_MAX || dump->done > S64_MAX - dump->offset)
 		return -EINVAL;
 	return 0;
@@ -81,7 +81,7 @@ int cryo_check_dump(const struct cryo_dump *dump)
 bool cryo_is_kept(const struct cryo_restore *restore, u64 start, u64 count,
 		  u64 item)
 {
-	/* Below the end of the address space nothing of this can overflow. */
+	/* All terms lie below the end of the address space, so nothing overflows. */
 	return start >= restore->keep_start && start <= restore->keep_end &&
 	       count <= (restore->keep_end - start) / item;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a caller may ask for: the checks of every descriptor that comes from
- * user space, before anything is done with it.
+ * Checks of what a caller asks for: every descriptor that comes from user space
+ * is checked before it is used.
  */
 #ifndef _CRYO_BOUNDS_H
 #define _CRYO_BOUNDS_H
@@ -9,7 +9,7 @@
 #include <linux/types.h>
 #include <linux/cryo.h>
 
-/* Whole pages, not empty, below @limit; EINVAL otherwise. */
+/* The range is whole pages, not empty, below @limit; EINVAL otherwise. */
 int cryo_check_range(u64 start, u64 end, u64 limit, u64 page_size);
 
 /* The parts of a command's structure that do not depend on the caller. */
@@ -23,14 +23,14 @@ int cryo_check_restore(const struct cryo_restore *restore, u64 limit,
 		       u64 page_size);
 
 /*
- * One region: well formed, below @limit, behind @floor (where the one before it
- * ended) and outside of what is kept.
+ * One region: well formed, below @limit, at or behind @floor (the end of the
+ * region before it) and outside of the kept memory.
  */
 int cryo_check_region(const struct cryo_region *region,
 		      const struct cryo_restore *restore, u64 floor, u64 limit,
 		      u64 page_size);
 
-/* Whether [@start, @start + @count * @item) lies in what is kept. */
+/* Whether [@start, @start + @count * @item) lies in the kept memory. */
 bool cryo_is_kept(const struct cryo_restore *restore, u64 start, u64 count,
 		  u64 item);
 

@@ -66,7 +66,7 @@ static void scans(struct kunit *test)
 	scan = good_scan;
 	scan.max_runs = 0;
 	KUNIT_EXPECT_EQ(test, cryo_check_scan(&scan), -EINVAL);
-	/* More than the module returns is no mistake. */
+	/* Asking for more than the module returns is allowed. */
 	scan.max_runs = U32_MAX;
 	KUNIT_EXPECT_EQ(test, cryo_check_scan(&scan), 0);
 }
@@ -209,7 +209,7 @@ static void what_is_kept(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, cryo_is_kept(keep, 16 * PAGE - 1, 1, 1));
 	KUNIT_EXPECT_FALSE(test, cryo_is_kept(keep, 20 * PAGE, 1, 1));
 	KUNIT_EXPECT_FALSE(test, cryo_is_kept(keep, 20 * PAGE + 1, 0, 1));
-	/* Nothing that wraps round is inside. */
+	/* Sizes that wrap around are not inside. */
 	KUNIT_EXPECT_FALSE(test, cryo_is_kept(keep, 17 * PAGE, U64_MAX, 48));
 	KUNIT_EXPECT_FALSE(test, cryo_is_kept(keep, U64_MAX, 1, 1));
 }
@@ -276,7 +276,7 @@ static void regions(struct kunit *test)
 	CHECK(0, 0);
 	CHECK(4 * PAGE, 0);
 	CHECK(5 * PAGE, -EINVAL);
-	/* Up to what is kept, and behind it, but not into it. */
+	/* Up to the kept memory, and behind it, but not into it. */
 	region.end = 16 * PAGE;
 	CHECK(0, 0);
 	region.end = 17 * PAGE;
@@ -304,7 +304,7 @@ static void regions(struct kunit *test)
 	region.fd = -2;
 	CHECK(0, -EINVAL);
 	region = good;
-	region.offset = PAGE; /* of no file */
+	region.offset = PAGE; /* an offset without a file */
 	CHECK(0, -EINVAL);
 	region.fd = 3;
 	CHECK(0, 0);

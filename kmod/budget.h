@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How much of something each of many may have in a second.
+ * Rate limits: how many units each of many users may take per second.
  */
 #ifndef _CRYO_BUDGET_H
 #define _CRYO_BUDGET_H
@@ -8,10 +8,10 @@
 #include <linux/types.h>
 
 /**
- * struct cryo_budget - what one of them has had
- * @who: whose it is
- * @since: when that one's second has begun, in nanoseconds
- * @used: how much since then; 0: nobody's
+ * struct cryo_budget - what one user has taken
+ * @who: the user
+ * @since: when the user's current second began, in nanoseconds
+ * @used: units taken since then; 0: the budget is free
  */
 struct cryo_budget {
 	u64 who;
@@ -20,10 +20,10 @@ struct cryo_budget {
 };
 
 /*
- * Takes one of the @rate that @who may have in a second, which begins with the
- * first that is taken. False: there is none left, or all of the @nr budgets
- * belong to others for this second. Callers see to it that they come one by
- * one, and that @now never goes back.
+ * Takes one of the @rate units that @who may take per second; the second begins
+ * with its first unit. False: none is left, or all @nr budgets belong to other
+ * users for this second. Callers serialize their calls and make sure that @now
+ * never goes back.
  */
 bool cryo_budget_take(struct cryo_budget *budgets, u32 nr, u32 rate, u64 who,
 		      u64 now);

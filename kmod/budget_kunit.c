@@ -65,7 +65,7 @@ static void more_than_there_are_budgets_wait(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, taken(budgets, who, who, 1), 1);
 	KUNIT_EXPECT_EQ(test, taken(budgets, 99, 50, 1), 0);
 	KUNIT_EXPECT_EQ(test, taken(budgets, 3, 50, 9), RATE - 1);
-	/* The first one's second is over, and only that. */
+	/* Only the first user's second is over. */
 	KUNIT_EXPECT_EQ(test, taken(budgets, 99, NSEC_PER_SEC + 1, 9), RATE);
 	KUNIT_EXPECT_EQ(test, taken(budgets, 98, NSEC_PER_SEC + 1, 1), 0);
 	KUNIT_EXPECT_EQ(test, taken(budgets, 2, NSEC_PER_SEC + 1, 9), RATE - 1);

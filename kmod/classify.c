@@ -2,9 +2,9 @@
 /*
  * Page classes. Pure logic: no kernel state, tested by classify_kunit.c.
  *
- * Where the page table leaves a doubt, the answer is the class that makes the
- * caller save the page: a page too many costs space, a page too few costs the
- * program.
+ * If the page table is ambiguous, the answer is the class that makes the caller
+ * save the page: a page too many costs space, a page too few loses the
+ * program's data.
  */
 #include "classify.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a page is to a checkpoint, decided from the kind of its mapping and
- * what stands in the page table.
+ * How a checkpoint treats a page, decided from the kind of its mapping and the
+ * contents of its page table entry.
  */
 #ifndef _CRYO_CLASSIFY_H
 #define _CRYO_CLASSIFY_H

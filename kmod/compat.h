@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What differs between the kernels the module is built for. This is the only
+ * Differences between the kernels the module is built for. This is the only
  * file that looks at the kernel's version.
  */
 #ifndef _CRYO_COMPAT_H
@@ -89,7 +89,7 @@ static inline enum cryo_content cryo_content_of_swap_entry(swp_entry_t entry)
 
 #endif
 
-/* Where a task keeps the addresses it has registered with the kernel. */
+/* The addresses that a task has registered with the kernel. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 19, 0)
 #define cryo_rseq_of(task) ((unsigned long)READ_ONCE((task)->rseq.usrptr))
 #define cryo_rseq_len_of(task) READ_ONCE((task)->rseq.len)
@@ -119,9 +119,9 @@ static inline enum cryo_content cryo_content_of_swap_entry(swp_entry_t entry)
 #define cryo_close_on_exec(fd, files) close_on_exec(fd, files_fdtable(files))
 #endif
 
-/*
- * Since 6.8 vfs_iter_write() itself keeps the file system from being frozen
- * meanwhile; before, its callers did.
+/* Since 6.8 vfs_iter_write() itself protects against a freeze
+ * of the file system while it writes; before that, its callers
+ * did.
  */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 8, 0)
 #define cryo_iter_write(file, iter, pos) vfs_iter_write(file, iter, pos, 0)
@@ -139,9 +139,9 @@ static inline ssize_t cryo_iter_write(struct file *file, struct iov_iter *iter,
 #endif
 
 /*
- * Multicast with a filter per receiver came with 6.7. Without it everybody who
- * joins the group hears about every user's processes, so joining is then a
- * privilege.
+ * Multicast with a filter per receiver came with 6.7. Without it every member
+ * of the group receives the events of every user's processes, so joining is
+ * then a privilege.
  */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 7, 0)
 #define CRYO_EVENTS_PER_USER 1

@@ -2,10 +2,10 @@
 /*
  * DUMP: pages of the caller's own memory into a file, a pipe or a socket.
  *
- * The pages are taken by reference, a batch at a time, and handed to the file's
+ * The pages are taken by reference, a batch at a time, and passed to the file's
  * own write method: one copy, the one into the page cache. A plain reference
- * (FOLL_GET, not FOLL_PIN) never unshares a page, so that a frozen copy made by
- * fork() stays as small as it is. Only what the caller may read is taken; what
+ * (FOLL_GET, not FOLL_PIN) never unshares a page, so a frozen copy made by
+ * fork() does not grow. Only memory that the caller may read is taken; what
  * write(2) would refuse is refused here by the same code.
  */
 #include <linux/bvec.h>
@@ -40,7 +40,7 @@ static void drop(struct batch *batch)
 	batch->bytes = 0;
 }
 
-/* Pages of the current range, as many as there is room for. */
+/* Takes pages of the current range, as many as fit. */
 static int take_range(struct batch *batch, struct cryo_ranges *ranges)
 {
 	unsigned int offset = offset_in_page(ranges->at);
@@ -66,8 +66,8 @@ static int take_range(struct batch *batch, struct cryo_ranges *ranges)
 }
 
 /*
- * Fills the batch. What is wrong with a range is told when everything before it
- * has been written: the batch is then handed on as it is.
+ * Fills the batch. An error in a range is reported only once everything before
+ * it has been written: until then the batch is passed on as it is.
  */
 static int take(struct batch *batch, struct cryo_ranges *ranges)
 {
@@ -84,7 +84,7 @@ static int take(struct batch *batch, struct cryo_ranges *ranges)
 	return 0;
 }
 
-/* Writes the batch. Adds to @done what got through, also when it fails. */
+/* Writes the batch. Adds what was written to @done, even on failure. */
 static int put(struct batch *batch, struct file *file, u64 offset, u64 *done)
 {
 	struct iov_iter iter;
@@ -149,7 +149,7 @@ int cryo_dump(struct cryo_ucmd *ucmd)
 	}
 	rc = dump(cmd, file, batch);
 	kfree(batch);
-	/* What was written counts; the next call meets the error again. */
+	/* Partial progress counts as success; the next call meets the error again. */
 	if (!rc || cmd->done != before)
 		rc = cryo_ucmd_respond(ucmd, sizeof(*cmd));
 put_file:

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The generic netlink family: who listens to the group "events" is told what
+ * The generic netlink family: listeners of the group "events" receive what
  * processes announce about themselves.
  *
- * Nobody can speak for another process: an event is made in the context of the
- * process that acts and carries its pid; whom that one says to act on is its
- * own claim. Nobody hears of other users' processes: an event stays in the
- * network namespace of its process, and there it reaches the sockets of the
- * same user and of those who could trace the process anyway. On kernels
- * that cannot filter per receiver, only the administrator of the namespace may
- * join. The pid is the one in the process's own pid namespace, with the inode
- * of that namespace, so that a listener knows whether the number means
+ * No process can speak for another: an event is made in the context of the
+ * process that acts and carries that process's pid; the target it names is its
+ * own claim. No user sees other users' processes: an event stays in the
+ * network namespace of its process and reaches only sockets of the same user
+ * and of those who could trace the process anyway. On kernels that cannot
+ * filter per receiver, only the administrator of the namespace may join. The
+ * pid is the one in the process's own pid namespace, sent with that
+ * namespace's inode, so that a listener knows whether the number means
  * anything to it.
  */
 #include <linux/cred.h>
@@ -30,12 +30,12 @@
 #include "module.h"
 
 /*
- * One budget per user: bounded memory and nothing to free, since a budget is
- * nobody's again when its second is over.
+ * One budget per user. Memory is bounded and nothing has to be freed, since a
+ * budget is free again when its second is over.
  */
 #define BUDGETS 256
 static struct cryo_budget budgets[BUDGETS];
-static DEFINE_SPINLOCK(budgets_lock); /* a leaf: nothing is called under it */
+static DEFINE_SPINLOCK(budgets_lock); /* a leaf lock: no other lock is taken under it */
 
 static const struct genl_multicast_group groups[] = {
 	{ .name = CRYO_GENL_EVENTS, .flags = CRYO_EVENTS_GROUP_FLAGS },
@@ -52,9 +52,9 @@ static struct genl_family family = {
 };
 
 /*
- * Whose budget it is. Who has made a user namespace has many ids in there, and
- * may make many of them, but has only one budget for all of that. What root has
- * made namespaces for (containers) has one for each, apart from root's own.
+ * The user whose budget pays. The creator of a user namespace has many ids in it
+ * and may create many namespaces, but has one budget for all of them. A namespace
+ * that root created (a container) has its own budget, apart from root's.
  */
 static u64 account_of(const struct cred *cred)
 {
@@ -132,8 +132,8 @@ static int send_event(struct net *net, const struct cryo_event *event)
 	genlmsg_end(skb, header);
 
 	/*
-	 * A listener whose buffer is full has lost the event and is told so by
-	 * its own socket; that no one was left to listen is no error either.
+	 * A listener whose buffer is full loses the event and learns it from
+	 * its own socket; having no listener left is no error either.
 	 */
 	cryo_multicast(&family, net, skb, 0, 0, GFP_KERNEL, hide_from,
 		       (void *)current_cred());

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * FILES: the caller's descriptor table, with what /proc does not tell: which
+ * FILES: the caller's descriptor table, with what /proc does not show: which
  * descriptors share one open file.
  *
  * The table is read under files->file_lock, where nothing may sleep, into
- * memory that was allocated before: count, allocate, read, and once more if
- * it has grown meanwhile. No file is kept or touched after the lock is let go;
- * addresses of open files are compared and then forgotten. The lock is held for
- * the whole table, as fork() holds it: addresses tell open files apart only as
- * long as none of them can be closed and another one made in its place.
+ * memory that was allocated before: count, allocate, read, and start over
+ * if it has grown meanwhile. No file is kept or touched after the lock is
+ * released; addresses of open files are only compared. The lock is held for
+ * the whole table, as fork() holds it: addresses identify open files only
+ * as
  */
 #include <linux/fdtable.h>
 #include <linux/file.h>
@@ -31,8 +31,8 @@
 #define HEADROOM 16
 
 struct table {
-	struct cryo_fd *fds; /* the lowest, in their order */
-	u32 nr;              /* open descriptors, also those that did not fit */
+	struct cryo_fd *fds; /* the lowest, in ascending order */
+	u32 nr;              /* open descriptors, including those that did not fit */
 	u32 max;             /* length of fds */
 };
 
@@ -64,7 +64,7 @@ static int take(const void *data, struct file *file, unsigned int fd)
 	return 0;
 }
 
-/* What is asked for is @wanted of them, the lowest. */
+/* Reads the @wanted lowest descriptors. */
 static int read_table(struct table *table, u32 wanted)
 {
 	unsigned int attempt;

@@ -3,9 +3,9 @@
  * Cryo's kernel module: /dev/cryo, its table of commands, and the one function
  * that checks a command and passes it on.
  *
- * The device keeps nothing: no state per descriptor, none per process. A
- * command works on the task that calls it and on nothing else, so there is
- * nothing to lock here, and unloading only has to wait for open descriptors.
+ * The device keeps no state, neither per descriptor nor per process. A command
+ * works only on the task that calls it, so there is nothing to lock here, and
+ * unloading only has to wait for open descriptors.
  */
 #include <linux/kernel.h>
 #include <linux/miscdevice.h>
@@ -26,8 +26,8 @@ int cryo_ucmd_respond(struct cryo_ucmd *ucmd, size_t size)
 }
 
 /*
- * A filter of the caller's, or of a container or service manager around it, can
- * tell system calls apart, and sees of a command nothing but an ioctl with a
+ * A seccomp filter of the caller, or of a container or service manager around
+ * it, can tell system calls apart, but sees a command only as an ioctl with a
  * pointer.
  */
 bool cryo_is_filtered(void)
@@ -76,7 +76,7 @@ union ucmd_buffer {
 
 /*
  * Whether a command only tells the caller about itself, or does something that
- * there are other system calls for (write, mmap, clone3, a socket's sendmsg).
+ * other system calls also do (write, mmap, clone3, a socket's sendmsg).
  */
 enum ioctl_kind {
 	ASKS,
@@ -88,8 +88,8 @@ enum ioctl_kind {
  * @size: of its structure, as this module knows it
  * @min_size: of its structure when the command was new
  * @cmd: its number
- * @kind: one that acts is refused to a caller under a seccomp filter
- * @execute: what carries it out
+ * @kind: a command that acts is refused to a caller under a seccomp filter
+ * @execute: the function that carries it out
  */
 struct ioctl_op {
 	unsigned int size;
@@ -185,7 +185,7 @@ static int __init cryo_init(void)
 	rc = cryo_events_register();
 	if (rc)
 		return rc;
-	/* Last: from here on the device may be opened. */
+	/* Last, because the device may be opened from here on. */
 	rc = misc_register(&cryo_misc);
 	if (rc)
 		goto unregister_events;

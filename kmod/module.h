@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the files of the module share: a command on its way through the
- * dispatcher, and the functions that carry the commands out.
+ * Shared by the files of the module: a command on its way through the
+ * dispatcher, and the functions that carry out the commands.
  */
 #ifndef _CRYO_MODULE_H
 #define _CRYO_MODULE_H
@@ -24,7 +24,7 @@ struct cryo_ucmd {
 	void *cmd;
 };
 
-/* Hand the kernel's copy back, as much of it as the caller knows. */
+/* Copies the kernel's copy back, as much of it as the caller knows. */
 int cryo_ucmd_respond(struct cryo_ucmd *ucmd, size_t size);
 
 int cryo_features(struct cryo_ucmd *ucmd);
@@ -36,7 +36,7 @@ int cryo_nextpid(struct cryo_ucmd *ucmd);
 int cryo_dump(struct cryo_ucmd *ucmd);
 int cryo_restore(struct cryo_ucmd *ucmd);
 
-/* Whether the caller is under a seccomp filter: then it may ask, not act. */
+/* Whether the caller is under a seccomp filter: then it may query, not act. */
 bool cryo_is_filtered(void);
 
 /* Whether the next pid may be chosen through @file. */

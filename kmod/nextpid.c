@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * NEXTPID: the pid that the next task made in the caller's pid namespace gets.
+ * NEXTPID: sets the pid of the next task made in the caller's pid namespace.
  *
  * The kernel hands out pids in order, from a cursor. This moves the cursor of
- * the caller's own namespace, never that of a parent: a container chooses
+ * the caller's own namespace, never that of a parent, so a container affects
  * nothing outside. Nothing is reserved and nothing can collide, since the
- * kernel passes over pids in use; whoever forks first gets the pid.
+ * kernel passes over pids in use; the next fork gets the pid.
  *
- * Choosing pids is a privilege all the same: it lets one take the pid that a
- * careless program still believes to be another process's.
+ * Choosing pids is still a privilege: a process could take a pid that a
+ * careless program believes to belong to another process.
  */
 #include <linux/idr.h>
 #include <linux/moduleparam.h>
@@ -26,8 +26,8 @@ MODULE_PARM_DESC(nextpid_for_all,
 		 "Every user may choose pids in its own pid namespace");
 
 /*
- * Who has CAP_CHECKPOINT_RESTORE over the namespace needs no module for it:
- * clone3() takes a pid from him.
+ * A caller with CAP_CHECKPOINT_RESTORE over the namespace does not need the
+ * module: clone3() accepts a pid from it.
  */
 bool cryo_may_choose_pid(struct file *file)
 {
@@ -53,9 +53,9 @@ int cryo_nextpid(struct cryo_ucmd *ucmd)
 		return rc;
 
 	/*
-	 * One store to an int that the allocator reads under a lock of its
-	 * own, which is not ours to take. A fork at the same time may undo it:
-	 * that is the race user space has to look for anyway.
+	 * One store to an int that the allocator reads under its own lock,
+	 * which is not exported. A concurrent fork may undo it: user space has
+	 * to check for that race anyway.
 	 */
 	idr_set_cursor(&ns->idr, cmd->pid);
 	return 0;

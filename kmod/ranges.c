@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Sequences of ranges, and the files they go to and come from. See ranges.h.
+ * Sequences of ranges, and the files at the other end. See ranges.h.
  */
 #include <linux/err.h>
 #include <linux/file.h>
@@ -44,7 +44,7 @@ int cryo_ranges_skip(struct cryo_ranges *ranges, u64 count)
 		part = min(count, ranges->end - ranges->at);
 		ranges->at += part;
 		count -= part;
-		/* The list may be long. */
+		/* A long list must not delay a fatal signal. */
 		if (fatal_signal_pending(current))
 			return -EINTR;
 		cond_resched();

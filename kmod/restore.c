@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * RESTORE: makes the caller's address space out of descriptors: gives up what is
+ * RESTORE: builds the caller's address space from descriptors: unmaps what is
  * there, maps, and fills from a file.
  *
- * User space has parsed the image; here are only numbers, and each is checked.
- * All of it goes through the kernel's own doors: vm_munmap() and vm_mmap() with
- * their limits and security hooks, the file's read method, and page faults
- * for the memory that is filled. Nothing here can be had that munmap(2),
- * mmap(2) and read(2) would refuse, and nothing at all by a caller whom a seccomp
- * filter may deny one of them. Registers, segment bases and the mm's own
- * fields are left to the system calls that set them (arch_prctl, prctl,
- * rt_sigreturn), which check them better than a copy of their checks could.
+ * User space has parsed the image; the module gets only numbers, and checks
+ * each. It uses the kernel's own entry points: vm_munmap() and vm_mmap() with
+ * their limits and security hooks, the file's read method, and page faults for
+ * the filled memory. It grants nothing that munmap(2), mmap(2) and read(2)
+ * would refuse, and grants nothing at all to a caller under a seccomp filter,
+ * which may deny one of them. Registers, segment bases and the mm's own fields
+ * are left to the system calls that set them (arch_prctl, prctl, rt_sigreturn),
+ * whose checks are better than a copy of them.
  *
- * The caller's descriptors are looked through twice: once before anything is
- * given up, so that a wrong one costs nothing, and again, each as it is used,
- * so that a change in between gains nothing.
+ * The caller's descriptors are checked twice: once before anything is unmapped,
+ * so that a wrong one does no harm, and again as each is used, so that changing
+ * it in between gains nothing.
  */
 #include <linux/err.h>
 #include <linux/file.h>
@@ -32,7 +32,7 @@
 #include "module.h"
 #include "ranges.h"
 
-/* Bytes that are read at a time: between them a signal is looked for. */
+/* Bytes read at a time; pending signals are checked in between. */
 #define PIECE SZ_4M
 
 static int get_region(const struct cryo_restore *cmd, u32 i, u64 floor,
@@ -46,7 +46,7 @@ static int get_region(const struct cryo_restore *cmd, u32 i, u64 floor,
 				 PAGE_SIZE);
 }
 
-/* The caller must be able to go on with what is kept. */
+/* The caller must be able to continue with the kept memory alone. */
 static int check_caller(const struct cryo_ucmd *ucmd)
 {
 	const struct cryo_restore *cmd = ucmd->cmd;
@@ -128,7 +128,7 @@ static int map(const struct cryo_region *region)
 	struct file *file;
 	int rc;
 
-	/* Another thread may have put the whole process under a filter. */
+	/* Another thread may have put the whole process under a filter meanwhile. */
 	if (cryo_is_filtered())
 		return -EPERM;
 	if (region->fd == -1)
@@ -234,7 +234,7 @@ int cryo_restore(struct cryo_ucmd *ucmd)
 	rc = restore(cmd, file);
 	if (file)
 		fput(file);
-	/* What was done counts; the next call meets the error again. */
+	/* Partial progress counts as success; the next call meets the error again. */
 	if (!rc || cmd->mapped != mapped || cmd->done != done)
 		rc = cryo_ucmd_respond(ucmd, sizeof(*cmd));
 	return rc;

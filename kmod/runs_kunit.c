@@ -61,7 +61,7 @@ static void a_full_list_refuses_and_keeps(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, cryo_runs_add(&runs, PAGES(3), 1, CRYO_FILE, 0));
 	KUNIT_EXPECT_EQ(test, runs.nr, 2);
 	KUNIT_EXPECT_EQ(test, buf[2].start, 0xa5a5a5a5a5a5a5a5ULL);
-	/* What belongs to the last run still fits. */
+	/* A full list still extends its last run. */
 	KUNIT_EXPECT_TRUE(test, cryo_runs_add(&runs, PAGES(3), 7, CRYO_ZERO, 0));
 	KUNIT_EXPECT_EQ(test, buf[1].npages, 8);
 }

@@ -2,10 +2,10 @@
 /*
  * SCAN: the classes of a range of the caller's own memory, as runs.
  *
- * The walk fills a small list under mmap_lock; the list is handed to the
- * caller without the lock, since its buffer may have to be faulted in. Between
- * two fills other threads may change the memory: each run is true for the
- * moment it was seen.
+ * The walk fills a small list under mmap_lock; the list is copied to the caller
+ * without the lock, since its buffer may have to be faulted in. Between two
+ * fills other threads may change the memory: each run was true when it was
+ * read.
  */
 #include <linux/mm.h>
 #include <linux/sched.h>
@@ -18,7 +18,7 @@
 #include "runs.h"
 #include "walk.h"
 
-/* Tables looked at under one hold of mmap_lock: about a millisecond. */
+/* Tables read under one hold of mmap_lock: about a millisecond. */
 #define TABLES_PER_LOCK 256
 /* Times the lock is taken in one call: 32 GiB of small pages. */
 #define LOCKS_PER_CALL 64
@@ -27,9 +27,9 @@
 /**
  * struct scan - one SCAN on its way
  * @walk: the walk, with the list it fills
- * @runs: that list
- * @out: where the next finished run goes
- * @left: how many still fit there
+ * @runs: the list of @walk
+ * @out: the caller's buffer for the next finished run
+ * @left: how many runs still fit there
  * @addr: first page that is in no run yet
  */
 struct scan {

@@ -17,14 +17,14 @@ static unsigned int digit(const struct cryo_fd *fd, unsigned int shift)
 	return fd->key >> shift & (DIGITS - 1);
 }
 
-/* There may be very many, and somebody may be waiting for the processor. */
+/* There may be very many descriptors; other tasks must be able to run. */
 static void let_others_run(u32 i)
 {
 	if (i % 1024 == 0)
 		cond_resched();
 }
 
-/* One step of a radix sort: @from in the order of one digit of the keys. */
+/* One step of a radix sort: puts @from into @to, ordered by one digit of the keys. */
 static void sort_by_digit(const struct cryo_fd *fds, u32 nr, unsigned int shift,
 			  const u32 *from, u32 *to)
 {
@@ -58,7 +58,7 @@ void cryo_find_shared(struct cryo_fd *fds, u32 nr, u32 *order, u32 *spare)
 		differ |= fds[i].key ^ fds[0].key;
 		let_others_run(i);
 	}
-	/* Stable: of equal keys the one with the lowest descriptor comes first. */
+	/* The sort is stable: of equal keys the lowest descriptor comes first. */
 	for (shift = 0; shift < BITS_PER_LONG; shift += DIGIT_BITS) {
 		if (!(differ >> shift & (DIGITS - 1)))
 			continue;

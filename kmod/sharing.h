@@ -9,10 +9,10 @@
 #include <linux/cryo.h>
 
 /**
- * struct cryo_fd - a descriptor with what its open file is known by
- * @key: the same for two descriptors if, and only if, their open file is; only
- *	compared, and never told to user space
- * @file: what user space is told; all but same_as is there already
+ * struct cryo_fd - a descriptor and the identity of its open file
+ * @key: equal for two descriptors if, and only if, they share an open file;
+ *	 only compared, and never passed to user space
+ * @file: what user space gets; all but same_as is filled in already
  */
 struct cryo_fd {
 	unsigned long key;
@@ -20,9 +20,9 @@ struct cryo_fd {
 };
 
 /*
- * Set same_as of each of @fds, which stand in the order of descriptors. @order
- * and @spare are room for @nr numbers each. May sleep; the work grows with @nr,
- * whatever the keys.
+ * Sets same_as of each of @fds, which are in ascending order of descriptors.
+ * @order and @spare each have room for @nr numbers. May sleep; the work is
+ * linear in @nr, whatever the keys.
  */
 void cryo_find_shared(struct cryo_fd *fds, u32 nr, u32 *order, u32 *spare);
 

@@ -78,7 +78,7 @@ static void no_descriptor_is_fine(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, one.file.same_as, 4);
 }
 
-/* Numbers without an order, the same in each run. */
+/* Pseudo-random numbers, the same in each run. */
 static u64 next_number(u64 *state)
 {
 	*state = *state * 6364136223846793005ULL + 1442695040888963407ULL;
@@ -124,8 +124,8 @@ static int run_along(void *data)
 }
 
 /*
- * With one processor, which User Mode Linux never takes from a task in the
- * kernel, another one runs meanwhile only if it is let.
+ * User Mode Linux has one processor and never preempts a task in the kernel, so
+ * another task runs meanwhile only if this one yields.
  */
 static void others_run_while_many_are_looked_at(struct kunit *test)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * THREADS: what the kernel keeps for each of the caller's threads and tells,
- * if at all, only the thread itself.
+ * THREADS: per-thread state that the kernel keeps and reveals, if at all, only
+ * to the thread itself.
  */
 #include <linux/mm.h>
 #include <linux/pid_namespace.h>
@@ -66,7 +66,7 @@ int cryo_threads(struct cryo_ucmd *ucmd)
 	if (rc)
 		return rc;
 
-	/* The kernel's own limit is what bounds the memory. */
+	/* The kernel's own limit on threads bounds the memory. */
 	max = min_t(u32, cmd->max_threads, get_nr_threads(current));
 	threads = kvmalloc_array(max(max, 1U), sizeof(*threads),
 				 GFP_KERNEL_ACCOUNT);

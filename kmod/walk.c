@@ -30,7 +30,7 @@
 #include "compat.h"
 #include "walk.h"
 
-/* What stays the same while the walk is in one VMA. */
+/* What is constant while the walk is in one VMA. */
 struct area {
 	struct vm_area_struct *vma;
 	enum cryo_area kind;
@@ -83,8 +83,8 @@ static struct cryo_entry read_huge_pmd(const struct area *area, pmd_t pmd)
 	else
 		entry.content = cryo_content_of_page(pmd_page(pmd));
 	/*
-	 * The huge zero page cannot be asked for by name. It is the only page
-	 * an anonymous mapping has by a huge entry that is not anonymous.
+	 * There is no exported way to identify the huge zero page. It is the only
+	 * non-anonymous page that a huge entry of an anonymous mapping maps.
 	 */
 	if (entry.content == CRYO_HOLDS_FILE_PAGE && vma_is_anonymous(area->vma))
 		entry.content = CRYO_HOLDS_ZERO_PAGE;
@@ -128,7 +128,7 @@ static unsigned long walk_huge_pud(struct cryo_walk *walk, const struct area *ar
 
 	spin_lock(ptl);
 	pud = READ_ONCE(*pudp);
-	/* Gone meanwhile: the caller looks again. */
+	/* Changed meanwhile: the caller retries. */
 	if (!pud_none(pud) && (!pud_present(pud) || pud_leaf(pud)))
 		addr = emit_whole(walk, area, addr, end, read_huge_pud(pud));
 	spin_unlock(ptl);
@@ -144,7 +144,7 @@ static unsigned long walk_huge_pmd(struct cryo_walk *walk, const struct area *ar
 
 	spin_lock(ptl);
 	pmd = READ_ONCE(*pmdp);
-	/* Split meanwhile: the caller looks again. */
+	/* Split meanwhile: the caller retries. */
 	if (!pmd_none(pmd) && (!pmd_present(pmd) || pmd_trans_huge(pmd)))
 		addr = emit_whole(walk, area, addr, end,
 				  read_huge_pmd(area, pmd));
@@ -161,7 +161,7 @@ static unsigned long walk_ptes(struct cryo_walk *walk, const struct area *area,
 
 	spin_lock(ptl);
 	if (pmd_val(pmd) != pmd_val(READ_ONCE(*pmdp)))
-		goto out_unlock; /* the caller looks again */
+		goto out_unlock; /* the caller retries */
 	ptep = pte_offset_kernel(&pmd, addr);
 	for (; addr != end; addr += PAGE_SIZE, ptep++) {
 		if (!emit(walk, area, addr, addr + PAGE_SIZE,
@@ -181,8 +181,8 @@ static unsigned long walk_pmd(struct cryo_walk *walk, const struct area *area,
 	pmd_t pmd;
 
 	/*
-	 * The entry and the table below it may only be brought together under
-	 * RCU, so that the table cannot be freed in between.
+	 * The entry must be read and followed to its table within one RCU
+	 * section, so that the table cannot be freed in between.
 	 */
 	rcu_read_lock();
 	pmd = READ_ONCE(*pmdp);
@@ -199,8 +199,8 @@ static unsigned long walk_pmd(struct cryo_walk *walk, const struct area *area,
 }
 
 /*
- * Descend to the entry that covers @addr and emit what it maps up to @end.
- * Returns how far that got.
+ * Descends to the entry that covers @addr and emits what it maps up to @end.
+ * Returns the first address not emitted.
  */
 static unsigned long walk_step(struct cryo_walk *walk, const struct area *area,
 			       unsigned long addr, unsigned long end)
@@ -259,7 +259,7 @@ static struct area area_of(struct vm_area_struct *vma)
 	return area;
 }
 
-/* Mappings whose page tables tell nothing, or are not ours alone. */
+/* Mappings whose page tables say nothing, or are shared with other processes. */
 static bool area_is_opaque(const struct area *area)
 {
 	return area->kind == CRYO_AREA_SPECIAL ||

@@ -11,10 +11,10 @@
 
 /**
  * struct cryo_walk - one walk
- * @mm: whose memory; its mmap_lock is held for reading during the walk
- * @runs: where the result goes
+ * @mm: the address space; mmap_lock is held for reading during the walk
+ * @runs: receives the result
  * @want: CRYO_PAGE_* bits to report
- * @budget: how many tables may still be looked at
+ * @budget: how many tables may still be read
  */
 struct cryo_walk {
 	struct mm_struct *mm;

@@ -3,7 +3,7 @@
 // Open MPI's commands take long options with one dash, and "-mca name value" with two words.
 // Scripts that were written for them still do: their words are put into the form that CLI11 reads.
 //
-//     std::vector<std::string> words = legacy::normalise(argc, argv, {"hnp-pid", "mca"});
+//     legacy::Words words = legacy::normalise(argc, argv, {"hnp-pid", "mca"});
 #pragma once
 
 #include <string>

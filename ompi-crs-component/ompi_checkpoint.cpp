@@ -180,7 +180,7 @@ int list(const Options &options)
     return 0;
 }
 
-// What the command line leaves open is as the job's own parameters have it.
+// Takes what the command line leaves open from the job's own parameters.
 void complete(Options &options, int pid)
 {
     cryo::coord::Parameters of_job;
@@ -242,7 +242,7 @@ void print_end(const Options &options, const json &end)
                     end.value("seconds", 0.0));
 }
 
-// The first ^C calls the checkpoint off, and waits for that; the second one ends us.
+// The first ^C cancels the checkpoint, and waits for that; the second one ends this command.
 Result<json> converse(Client &job, Progress &progress)
 {
     struct sigaction action = {};
@@ -252,12 +252,12 @@ Result<json> converse(Client &job, Progress &progress)
     return job.until_end([&](const json &message) { progress.tell(message); },
                          [&] {
                              if (interrupts >
-                                 0) // that the daemon has ended is told by the next read
+                                 0) // if the daemon has ended, the next read reports it
                                  static_cast<void>(job.send({{"type", "cancel"}}));
                          });
 }
 
-// With --nowait: until the daemon has accepted it, for what it refuses should be seen.
+// With --nowait: waits until the daemon has accepted the request, so that a refusal is seen.
 Result<void> until_pending(Client &job, Progress &progress)
 {
     for (;;) {

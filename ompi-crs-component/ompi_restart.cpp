@@ -96,7 +96,7 @@ int info(const SnapshotStore &store, const Options &options)
     return 0;
 }
 
-// Beside this command.
+// The path of a command beside this one.
 std::string own_command(const std::string &name)
 {
     std::error_code ignored;
@@ -148,7 +148,7 @@ std::string launcher_of(const Snapshot &snapshot, const Options &options)
         snapshot.command.empty()
             ? ""
             : std::filesystem::path(snapshot.command.front()).filename().string();
-    // mpirun of 5.0 becomes it; it is not there where a release before is installed.
+    // mpirun of 5.0 becomes prterun, which does not exist where an earlier release is installed.
     if (name == "prterun" && !can_run(snapshot.command.front()))
         return can_run("mpirun.openmpi") ? "mpirun.openmpi" : "mpirun";
     return name.find("mpi") != std::string::npos || name.find("run") != std::string::npos
@@ -185,7 +185,7 @@ Result<std::string> write_appfile(const SnapshotStore &store, const Snapshot &sn
     return store.directory().path(name);
 }
 
-// The option by which srun was told how its ranks find it. There is no restart without it.
+// srun's option for how its ranks find it, without which there is no restart.
 std::vector<std::string> kind_of_mpi(const std::vector<std::string> &words)
 {
     for (size_t i = 0; i < words.size(); i++) {
@@ -213,8 +213,8 @@ std::vector<std::string> mpirun_words(const SnapshotStore &store, const Snapshot
         words.push_back(is_srun ? std::filesystem::absolute(options.hostfile).string()
                                 : options.hostfile);
     }
-    // The rank's way to the launcher: an address, because a descriptor would be in the way of what
-    // the image holds.
+    // Ranks reach the launcher by an address, because a
+    // descriptor would collide with those that the image holds.
     if (cryo::coord::is_hydra(words.front()))
         words.emplace_back("-pmi-port");
     const std::vector<std::string> exports = cryo::coord::export_options(words.front());
@@ -239,7 +239,7 @@ std::vector<std::string> mpirun_words(const SnapshotStore &store, const Snapshot
     _exit(error == ENOENT ? 127 : 126);
 }
 
-// Automatic checkpoints go on where the snapshot is, unless told otherwise.
+// Automatic checkpoints continue beside the snapshot, unless told otherwise.
 Result<void> keep(const SnapshotStore &store, Options &options)
 {
     cryo::keeper::Settings &settings = options.keeping;

@@ -44,7 +44,7 @@ Result<void> save(int pid, const std::string &where, const std::string &name, bo
         return base.error();
     if (Result<void> free = check_free(*base, name); !free)
         return free;
-    // A name that nobody else has or had, so that nothing has to be removed first.
+    // A name that is not in use and never was, so that nothing has to be removed first.
     std::string fresh = fmt::format("{}/.{}.XXXXXX", where, name);
     if (mkdtemp(fresh.data()) == nullptr)
         return Error::from_errno(fresh, errno);

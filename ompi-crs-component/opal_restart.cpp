@@ -55,7 +55,7 @@ Result<std::string> image_in(const std::string &location, const std::string &ref
     return rank->path(*context);
 }
 
-// The node's daemon, so that the restored rank finds it. It is no fault if there is no job.
+// Starts the node's daemon, so that the restored rank finds it. Without a job there is none.
 void start_daemon()
 {
     const char *daemon = cryo::sys::own_variable("CRYO_DAEMON");
@@ -122,7 +122,7 @@ static int run(int argc, char **argv)
     std::error_code ignored;
     const std::string restart =
         std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "cr_restart";
-    // The old ids may belong to somebody on this node.
+    // The old ids may be in use on this node.
     std::vector<const char *> arguments = {restart.c_str(), "--no-restore-pid",
                                            verbose > 0 ? "-v" : "-q"};
     for (const std::string &owner : owners)

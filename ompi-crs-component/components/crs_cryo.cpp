@@ -60,7 +60,7 @@ opal_crs_base_module_t module = {
 } // namespace
 
 extern "C" {
-// Found by this name, when the file is.
+// Open MPI looks up this name when it has found the file.
 OPAL_MODULE_DECLSPEC extern opal_crs_base_component_t mca_crs_cryo_component;
 opal_crs_base_component_t mca_crs_cryo_component = {
     .base_version =
@@ -121,7 +121,7 @@ int fail(const std::string &what, const char *why)
     return OPAL_ERROR;
 }
 
-// Each thread that calls this library is made known to it, once.
+// Registers each thread that calls libcr with it, once.
 int client()
 {
     thread_local const cr_client_id_t id = cr_init();
@@ -145,7 +145,7 @@ int register_thread()
     return begin();
 }
 
-// A checkpoint that comes while it is disabled waits: the calling thread is in a critical section.
+// A checkpoint requested while disabled waits: the calling thread is in a critical section.
 int disable()
 {
     if (cr_enter_cs(client()) != 0)
@@ -169,7 +169,7 @@ struct Freed {
     void operator()(char *text) const { free(text); } // NOLINT: libcr.h says so
 };
 
-// In front of the image: with a signal to follow, nobody would be left to write it afterwards.
+// Written before the image: a signal that follows could leave no process to write it later.
 int write_metadata(opal_crs_base_snapshot_t *snapshot, pid_t pid, const std::string &context)
 {
     if (snapshot->component_name == nullptr)
@@ -263,7 +263,7 @@ int find_context(opal_crs_base_snapshot_t *snapshot, std::string &path)
     return OPAL_SUCCESS;
 }
 
-// Beside the library that is in use.
+// The path of a file beside the libcr in use.
 std::string installed(const char *file)
 {
     Dl_info where;

@@ -34,7 +34,7 @@ void after_init(int argc, char **argv, int requested, int *provided);
 } // namespace
 
 extern "C" {
-// Found by this name, when the file is.
+// Open MPI looks up this name when it has found the file.
 OMPI_MODULE_DECLSPEC extern ompi_hook_base_component_t mca_hook_cryo_component;
 ompi_hook_base_component_t mca_hook_cryo_component = {
     .hookm_version =
@@ -86,7 +86,7 @@ std::string variable(const char *name)
     return value != nullptr ? value : "";
 }
 
-// The nearest that is there of a path that is still to be made.
+// The nearest existing ancestor of a path that may still have to be made.
 std::string existing(std::string path)
 {
     struct stat status;
@@ -129,12 +129,12 @@ std::vector<std::string> obstacles(bool in_capsule)
 void after_init(int /*argc*/, char ** /*argv*/, int /*requested*/, int * /*provided*/)
 {
     const std::string rank = variable("OMPI_COMM_WORLD_RANK");
-    // The capsule says so to the library that it hosts, and to nobody else.
+    // The capsule sets this only for the library that it hosts.
     const bool in_capsule = !variable("CRYO_CAPSULE_OPEN").empty();
     const std::vector<std::string> found = obstacles(in_capsule);
     if (found.empty() && verbose > 0)
         opal_output(0, "cryo: rank %s is covered: ompi-checkpoint can save it", rank.c_str());
-    // One voice is enough where all would say the same.
+    // Rank 0 speaks for all, which would print the same.
     if (rank != "0" && !rank.empty() && verbose == 0)
         return;
     for (const std::string &obstacle : found)

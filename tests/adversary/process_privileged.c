@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that anybody may start and that then has more rights than they: setuid, or with file
- * capabilities. It does what programs with libcr do, and tells what has come of it:
+ * A program that any user may start and that then has more rights than the user: setuid, or with
+ * file capabilities. It does what programs with libcr do, and prints the results:
  *
  *     secure 1
- *     init 2356          errno of cr_init(), 0: it has succeeded
+ *     init 2356          errno of cr_init(), 0 on success
  *     request 2356       of cr_request_checkpoint() for itself
  *     register 2356      of cr_self_register()
  *     caught 0           signals that it catches, as in /proc/self/status
- *     descriptors 3      that it has open
+ *     descriptors 3      its open descriptors
  */
 #include <dirent.h>
 #include <errno.h>
@@ -43,7 +43,7 @@ static void tell_caught(void)
 
 static void tell_descriptors(void)
 {
-    int count = -3; /* . and .., and that of the directory */
+    int count = -3; /* . and .., and the directory's own descriptor */
     DIR *all = opendir("/proc/self/fd");
     while (all != NULL && readdir(all) != NULL)
         count++;

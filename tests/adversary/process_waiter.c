@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Catches the checkpoint signal, as a program of its own mind may, and waits. */
+/* Installs its own handler for the checkpoint signal, as any program may, and waits. */
 #include <signal.h>
 #include <unistd.h>
 

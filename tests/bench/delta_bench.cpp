@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Versions of files: what the ways of choosing bases write and need, what packages cost in size and
-// give in access, how fast the codecs are beside gzip. Files are made in the current directory.
+// Versions of files: how much each way of choosing bases writes and needs, the size and access cost
+// of packages, the speed of the codecs compared with gzip. Files are made in the current directory.
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
@@ -28,7 +28,7 @@ namespace {
 constexpr uint32_t kObject = 1;
 constexpr uint32_t kVersions = 25;
 
-// A directory of its own, on a memory file system where there is one.
+// A private directory, on a memory file system if possible.
 class Scratch
 {
   public:
@@ -53,8 +53,8 @@ class Scratch
     exit(1);
 }
 
-// The program of docs/delta.md: it rewrites the same blocks between all versions, and in the
-// beginning fills new ones besides.
+// The program of docs/delta.md: it rewrites the same blocks between all versions, and also fills
+// new ones in the first versions.
 class Program
 {
   public:
@@ -139,7 +139,7 @@ void report_bases(Bench &bench)
                 std::nullopt);
 }
 
-// One codec, in packages and over the whole.
+// One codec, applied to packages and to the whole.
 struct Whole {
     const char *name;
     Packing packing;
@@ -178,7 +178,7 @@ bool unlz4_whole(Bytes in, MutableBytes out)
 constexpr Whole kCodecs[] = {{"zstd", Packing::zstd, zstd_whole, unzstd_whole},
                              {"lz4", Packing::lz4, lz4_whole, unlz4_whole}};
 
-// A state as an image of packages and as one compressed piece.
+// A state stored as an image of packages and as one compressed piece.
 struct Stored {
     std::string name;
     Bytes bytes;
@@ -186,7 +186,7 @@ struct Stored {
     const Whole *codec = nullptr;
     std::unique_ptr<Image> image = {};
     double packages = 0;       // bytes
-    mutable uint64_t page = 0; // that was read last
+    mutable uint64_t page = 0; // last page that was read
 };
 
 Stored store(const Scratch &dir, const bench::State &state, const Whole &codec)
@@ -217,7 +217,7 @@ void one_block(benchmark::State &state, const Stored &stored)
     std::vector<uint8_t> block(kPageSize);
     for (auto _ : state) {
         page = (page + kMaxPackageBlocks + 3) %
-               (stored.bytes.size() / kPageSize); // another package each time
+               (stored.bytes.size() / kPageSize); // a different package each time
         uint64_t before = stored.image->packages_loaded();
         if (!stored.image->read_pages(kObject, page, block) ||
             stored.image->packages_loaded() - before != 1 ||

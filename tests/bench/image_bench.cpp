@@ -26,7 +26,7 @@ constexpr size_t kBlock = 4 << 20;
 constexpr uint32_t kObject = 1;
 const char *const kFile = "cryo-bench-file";
 
-// Page-aligned bytes that nothing can pack.
+// Page-aligned incompressible bytes.
 class Noise
 {
   public:
@@ -53,7 +53,7 @@ class Noise
     uint8_t *data_;
 };
 
-// Bytes of a file in memory, for dd to read.
+// Puts bytes into a file in memory, for dd to read.
 std::string in_memory(Bytes bytes)
 {
     static Fd fd(memfd_create("source", 0));
@@ -104,7 +104,7 @@ bool write_buffered(Bytes bytes)
     return fd && fdatasync(fd.get()) == 0;
 }
 
-// Only what the image writer's sink does: no copy, no checksum.
+// Only the writes of the image writer's sink: no copy, no checksum.
 bool write_sink(MutableBytes bytes)
 {
     auto sink = FileSink::create(kFile);
@@ -157,7 +157,7 @@ void report_writing(Bench &bench)
                 bench.counter("image", "cpu") / buffered, at_most(0.35));
 }
 
-// Packs in packages as the writer does; what comes out must unpack to what went in.
+// Packs in packages as the writer does; unpacking must give the input back.
 void pack(benchmark::State &state, const State &memory, Packing packing)
 {
     constexpr size_t kPackage = kMaxPackageBlocks * kPageSize;
@@ -225,7 +225,7 @@ void report_packing(Bench &bench, const std::vector<State> &states)
     }
 }
 
-// Every package is checked before its bytes are handed on.
+// Every package is verified before its bytes are returned.
 void read_verified(benchmark::State &state, Image &image, Bytes expected)
 {
     std::vector<uint8_t> buffer(std::min(kBlock, expected.size()));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ratios between Google Benchmarks that ran in turns in the same process, and the table that says
-// which of them meet their target. Times of a machine mean little; what one way of doing a thing
-// costs beside another, measured in turns, does. Each value is the median of all repetitions.
+// Ratios between Google Benchmarks that ran alternately in the same process, and the table of which
+// meet their target. Absolute times of a machine mean little; the cost of one method relative to
+// another, measured alternately, does. Each value is the median of all repetitions.
 //
 //     void write_image(benchmark::State &state) { for (auto _ : state) ...; }
 //
@@ -41,7 +41,7 @@ inline Target at_most(double value)
     return {false, value};
 }
 
-// User and system time of this process and of the children that it has waited for, in seconds.
+// User and system time of this process and of its reaped children, in seconds.
 double cpu_seconds();
 
 double geometric_mean(const std::vector<double> &values);
@@ -51,15 +51,15 @@ class Bench
   public:
     Bench(int argc, char **argv);
 
-    bool full() const { return full_; } // else smoke size: only results count
+    bool full() const { return full_; } // otherwise smoke size: only results count
 
-    // Runs what was registered, in turns. Medians can be asked for afterwards.
+    // Runs the registered benchmarks, alternately. Medians are available afterwards.
     void run();
 
     double time(const std::string &benchmark) const; // seconds per iteration
     double counter(const std::string &benchmark, const std::string &name) const;
 
-    // A line of the table; without a target it is there to be known.
+    // A line of the table; without a target it is for information only.
     void ratio(const std::string &what, double measured, std::optional<Target> target);
 
     // Prints the table. The exit code: 1 if a benchmark reported a wrong result, else 0.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an uncontended critical section of libcr costs: enter and leave, in nanoseconds. */
+/* The cost of an uncontended critical section of libcr: enter and leave, in nanoseconds. */
 #include <libcr.h>
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory as programs leave it, made by small computations: what a checkpoint of such a program
-// would hold. Five numerical codes, and "objects", the heap of a program that does not compute.
+// Typical memory contents of programs, made by small computations: what a checkpoint of them would
+// hold. Five numerical codes, and "objects", the heap of a non-numerical program.
 //
 //     for (const State &s : make_states(16 << 20))
 //         measure(s.name, s.bytes);
@@ -18,7 +18,7 @@ struct State {
     std::vector<uint8_t> bytes;
 };
 
-// Each has `size` bytes, a multiple of 1 MiB. The same bytes each time.
+// Each has `size` bytes, a multiple of 1 MiB, with the same contents each time.
 std::vector<State> make_states(size_t size);
 
 } // namespace cryo::bench

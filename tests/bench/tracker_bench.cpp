@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What it costs to know which pages have changed: to find them, as a checkpoint does (capture/
-// tracker.cpp), beside comparing all memory; and what the first write to each page costs a program
-// whose memory is watched. That is a process of its own, as it is for a checkpoint: to protect
-// pages of a process that runs, other processors have to be told of each few.
+// The cost of knowing which pages have changed: finding them, as a checkpoint does (see
+// capture/tracker.cpp), compared with comparing all memory; and the cost of the first write to each
+// page for a watched program. That program is a separate process, as for a checkpoint: protecting
+// pages of a running process interrupts other processors every few pages.
 #include <algorithm>
 #include <cstring>
 #include <fcntl.h>
@@ -32,12 +32,12 @@ constexpr uint64_t kPage = 4096;
 constexpr double kPagesOfGib = 262144;
 constexpr double kInterval = 60; // seconds between two checkpoints
 
-// Of Linux 5.11 and 6.7, for headers that are older.
+// From Linux 5.11 and 6.7, for older headers.
 constexpr int kUserModeOnly = 1;
 constexpr uint64_t kWpAsync = 1 << 15;
 
-// Memory of ordinary pages, and what is in it once more, in the program that is watched. The order
-// in which pages are changed is there for both.
+// Memory of ordinary pages, and a second copy of its contents, in the watched program. Both use the
+// same order in which pages are changed.
 class Memory
 {
   public:
@@ -68,7 +68,7 @@ class Memory
             benchmark::DoNotOptimize(digest_of_page({bytes_ + i * kPage, kPage}));
     }
 
-    // A word of so many pages, at random, in both.
+    // Changes a word in each of `count` random pages, in both copies.
     void change(uint64_t count)
     {
         for (uint64_t i = 0; i < count; i++)
@@ -78,7 +78,7 @@ class Memory
             twin_[order_[i] * kPage]++;
         }
     }
-    // In every page, one after the other, and nothing else.
+    // Changes every page in turn, and nothing else.
     void touch_all()
     {
         for (uint64_t i = 0; i < pages_; i++)
@@ -89,7 +89,7 @@ class Memory
         for (uint64_t i = 0; i < pages_; i++)
             twin_[i * kPage]++;
     }
-    // Whether the runs are the pages, so many, that were changed last.
+    // Whether the runs are exactly the `count` pages that were changed last.
     bool was_changed(uint64_t count, const std::vector<Run> &runs) const
     {
         if (size_of(runs) != count * kPage)
@@ -122,7 +122,7 @@ class Memory
     std::mt19937_64 random_{5};
 };
 
-// The program: does what it is told, one after the other, and ends when nobody tells it any more.
+// The program: obeys one order after the other, and ends when its orders end.
 class Program
 {
   public:
@@ -218,20 +218,20 @@ class Program
     Fd orders_, answers_;
 };
 
-// As the checkpointer does it.
+// Watches the memory as the checkpointer does.
 class Watch
 {
   public:
     Watch(const Memory &memory, PageMap map) : memory_(memory), map_(std::move(map)) {}
 
-    // What was written since the time before, watched again from now on.
+    // The pages written since the last call, which are watched again from now on.
     std::optional<std::vector<Run>> find()
     {
         Result<PageMap::Written> changed = map_.protect_written(memory_.start(), memory_.end());
         if (!changed)
             return std::nullopt;
         const std::vector<Run> clean = without({{memory_.start(), memory_.end()}}, changed->own);
-        // When the copy has been made, once more.
+        // Once more, as after the copy has been made.
         Result<std::vector<Run>> written = map_.written(memory_.start(), memory_.end());
         if (!written || without(clean, *written).size() != clean.size())
             return std::nullopt;
@@ -270,7 +270,7 @@ void tell(benchmark::State &state, const Program &program, char what)
             return state.SkipWithError("memory is not as it should be");
 }
 
-// `again`: nothing is protected any more.
+// `again`: no page is protected any more.
 void write(benchmark::State &state, const Parts &on, bool again)
 {
     for (auto _ : state) {
@@ -291,7 +291,7 @@ void write(benchmark::State &state, const Parts &on, bool again)
 int main(int argc, char **argv)
 {
     Bench bench(argc, argv);
-    Memory memory(bench.full() ? 262144 : 2048); // more than fits into a cache
+    Memory memory(bench.full() ? 262144 : 2048); // larger than a cache
     Program program(memory);
     Result<PageMap> map = PageMap::open(Proc(program.pid()));
     if (!map || !program.tell('f')) {
@@ -333,7 +333,7 @@ int main(int argc, char **argv)
     }
     bench.ratio("digests of all pages beside memcmp: time",
                 bench.time("hash") / bench.time("compare"), std::nullopt);
-    // The faults, and finding it all, of 1 GiB that is written to in every interval.
+    // The faults, and finding all of 1 GiB, if it is written in every interval.
     const double gib = kPagesOfGib / double(memory.pages());
     const double faults = bench.time("first write") - bench.time("next write");
     bench.ratio("watched, 1 GiB changed in 60 s: share of run time",

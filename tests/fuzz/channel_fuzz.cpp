@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Feeds any bytes to a daemon's connection: before the other end has proven that it has a key, and
+// Feeds arbitrary bytes to a daemon's connection: before the peer has proven that it has a key, and
 // afterwards as each kind of speaker. A message that the decoder accepts must be accepted again
 // when it is packed.
 //
-// The first byte chooses the speaker, the rest is what it says.
+// The first byte chooses the speaker, the rest is its input.
 #include <cstdio>
 #include <cstdlib>
 #include <sys/socket.h>
@@ -42,7 +42,7 @@ std::shared_ptr<Channel> connect(Loop &loop, Fd &other, std::unique_ptr<Tls> tls
 
 void hear(Channel &channel, Loop &loop, const Fd &other, std::string_view said)
 {
-    // More than the socket takes is of no use here.
+    // Input beyond the socket's buffer is not tested.
     if (::send(other.get(), said.data(), said.size(), MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
         !said.empty())
         return;
@@ -51,7 +51,7 @@ void hear(Channel &channel, Loop &loop, const Fd &other, std::string_view said)
     loop.run();
 }
 
-// A peer without a key must never be taken for one with it.
+// A peer without a key must never be accepted as having one.
 void before_proof(std::string_view said)
 {
     Loop loop;
@@ -77,7 +77,7 @@ void after_proof(Speaker speaker, std::string_view said)
     hear(*channel, loop, other, said);
 }
 
-// Each two bytes are the length of the next message of the bookmark exchange.
+// Every message of the bookmark exchange is preceded by its length in two bytes.
 void in_the_tree(bool root, std::string_view said)
 {
     static Nobody nobody;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plays everybody that the first daemon of a job hears: daemons of three other nodes, ranks of its
-// own node, and a command, each of which says whatever the input says, in whatever order. They have
-// proven who they are. What must hold, whatever members say:
+// Plays all peers of the first daemon of a job: daemons of three other nodes, ranks of its own
+// node, and a command, each of which sends what the input says, in any order. They have proven who
+// they are. Invariants, whatever the members send:
 //
-//  - a snapshot that the command is told of has an image of each rank that the job had when the
+//  - a snapshot that is reported to the command has an image of each rank that the job had when the
 //    checkpoint began, and each was reported by the daemon that had the rank;
 //  - a commit that has begun comes to an end;
-//  - a checkpoint ends when a daemon ends that still has to report an image.
+//  - a checkpoint ends if a daemon ends that still has to report an image.
 //
 // The first byte chooses whether there are ranks on this node (bit 0), the rest is steps
 // (step_mutator.cpp), which Script reads.
@@ -29,7 +29,7 @@
 #include "coord/frame.hpp"
 #include "coord/net.hpp"
 
-// Nobody starts a job here (cli/place.cpp knows where things are installed).
+// No job is started here (cli/place.cpp knows the installation paths).
 namespace cryo::cli {
 
 std::string library(std::string_view)
@@ -48,7 +48,7 @@ namespace {
 constexpr size_t nodes = 3;
 constexpr uint8_t whats = 25; // kinds of steps
 constexpr uint32_t most_rank = 4;
-constexpr int rounds = 5; // until an answer to what was said because of a message has come
+constexpr int rounds = 5; // until answers caused by a message have arrived
 
 [[noreturn]] void fail(const std::string &why)
 {
@@ -75,7 +75,7 @@ class Script
     const uint8_t *end_;
 };
 
-// A place for the job's files and snapshots.
+// A directory for the job's files and snapshots.
 const std::string &scratch()
 {
     static const std::string directory = [] {
@@ -116,7 +116,7 @@ class Play
     }
 
   private:
-    struct Node { // as its daemon would see it
+    struct Node { // as its daemon sees it
         std::shared_ptr<Channel> up;
         std::shared_ptr<Channel> tree;
         uint64_t generation = 0;
@@ -149,13 +149,13 @@ class Play
         }
     }
 
-    // What is being committed comes to its end, one way or the other.
+    // A commit in progress must end, with success or failure.
     void await_commit()
     {
         for (int waits = 0; state_ == "finished locally" && command_->open(); waits++) {
             if (waits == 1000)
                 fail("a commit does not end");
-            if (waits > 10) { // it has failed, and they are asked to stop what they do
+            if (waits > 10) { // it has failed, and the daemons are asked to stop
                 for (size_t n = 0; n < nodes; n++)
                     report(n, Type::idle, {{"checkpoint", checkpoint_}});
             }
@@ -165,7 +165,7 @@ class Play
         }
     }
 
-    // Everybody else has done what the end of a checkpoint takes.
+    // All other peers have done their part of ending the checkpoint.
     void await_end()
     {
         for (int waits = 0; lost_ && command_->open(); waits++) {
@@ -181,7 +181,7 @@ class Play
 
     // ------------------------------------------------------------------------------- other nodes
 
-    // Before node n's daemon ends.
+    // Called before node n's daemon ends.
     void look_at_its_images(size_t n)
     {
         const std::string name = fmt::format("n{}", n);
@@ -250,7 +250,7 @@ class Play
     {
         if (message.type == Type::state) {
             state_ = message.fields.at("state");
-            if (state_ == "requested") { // of which ranks?
+            if (state_ == "requested") { // ask for the ranks
                 ranks_ = json::array();
                 command_->send(Message(Type::status_wanted));
             }
@@ -309,7 +309,7 @@ class Play
     {
         if (number(choice) == checkpoint_ && nodes_[n].up->open()) {
             reported_.insert({fmt::format("n{}", n), rank});
-            // What a daemon has written there.
+            // Writes the image there that a daemon would have written.
             for (const auto &entry : std::filesystem::recursive_directory_iterator(store_)) {
                 const std::string name = entry.path().filename();
                 if (!entry.is_directory() || !name.ends_with(".tmp"))
@@ -334,7 +334,7 @@ class Play
         nodes_[n].up->send(kind, body);
     }
 
-    // But no checkpoint: it would go anywhere on this machine, and end the launcher, which we are.
+    // Except checkpoints: they would write anywhere, and end the launcher, this process.
     void raw_command(const std::string &body)
     {
         const Result<Message> message = unpack(Speaker::command, body);
@@ -440,7 +440,7 @@ class Play
         }
     }
 
-    // It has our own pid, to which a job that is to be stopped would send a signal.
+    // The rank has this process's pid, to which a job to be stopped would send a signal.
     void rank_comes(uint32_t rank, uint8_t how)
     {
         if (!ranks_here_)
@@ -463,12 +463,12 @@ class Play
     std::array<Node, nodes> nodes_;
     std::shared_ptr<Channel> command_;
     std::shared_ptr<Channel> rank_;
-    std::string state_;          // of the checkpoint, as the command has heard
-    bool follows_ = false;       // one that had begun before
+    std::string state_;          // of the checkpoint, as reported to the command
+    bool follows_ = false;       // the command follows an earlier checkpoint
     bool lost_ = false;          // a daemon that has to report an image has ended
     json ranks_ = json::array(); // when the checkpoint began
     uint64_t checkpoint_ = 0;
-    std::set<std::pair<std::string, uint32_t>> reported_; // images, by the node that did
+    std::set<std::pair<std::string, uint32_t>> reported_; // images, with the reporting node
 };
 
 } // namespace

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as a version of a file, a signature, or the state of a service directory. Besides what
-// must not happen with any image: contents that were accepted and are not what the digest says.
+// Arbitrary bytes as a version of a file, a signature, or the state of a service directory. Checks,
+// besides everything that must not happen with any image, that accepted contents match the digest.
 //
-// Environment: CRYO_FUZZ_FILE, the file that holds the bytes, called `state`; CRYO_FUZZ_BASE, the
+// Environment: CRYO_FUZZ_FILE, the file that holds the bytes, named `state`; CRYO_FUZZ_BASE, the
 // image on which deltas are based.
 #include <cstdio>
 #include <cstdlib>
@@ -20,7 +20,7 @@ using namespace cryo::image;
 
 namespace {
 
-constexpr uint64_t kMost = 8 << 20; // of zeros that an image may well claim
+constexpr uint64_t kMost = 8 << 20; // zeros that an image may legitimately claim
 
 std::string file;
 std::string directory;
@@ -40,7 +40,7 @@ const char *from_environment(const char *name)
     return value;
 }
 
-// A plain file that any delta may say it is based on.
+// A plain file that any delta may name as its base.
 class Plain : public ByteSource
 {
   public:
@@ -49,7 +49,7 @@ class Plain : public ByteSource
     Result<void> read(uint64_t offset, MutableBytes to) override
     {
         if (offset > size() || to.size() > size() - offset)
-            abort(); // beyond the end: nobody may ask for that
+            abort(); // a read beyond the end must never be requested
         for (uint8_t &b : to)
             b = uint8_t(offset++ >> 12);
         return {};

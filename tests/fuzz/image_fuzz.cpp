@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as an image, through every way of reading one. What matters is what does not happen: a
-// crash, a hang, memory beyond the buffers, an access out of bounds.
+// Arbitrary bytes as an image, through every way of reading one. There must be no crash, no hang,
+// no memory beyond the buffers, and no access out of bounds.
 //
 // Environment: CRYO_FUZZ_FILE, the file that holds the bytes; CRYO_FUZZ_BASE, the image on which
 // deltas are based.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// make_channel_seeds DIRECTORY: writes messages as daemons, ranks and commands send them into
-// DIRECTORY/seeds, to begin fuzzing with.
+// make_channel_seeds DIRECTORY: writes typical messages of daemons, ranks and commands into
+// DIRECTORY/seeds, as the initial corpus.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// make_coordinator_seeds DIRECTORY: writes what those whom a job's first daemon hears may say, as
-// coordinator_fuzz.cpp reads it, into DIRECTORY/seeds: checkpoints that come to their end, and ways
-// in which one has gone wrong.
+// make_coordinator_seeds DIRECTORY: writes inputs of the peers of a job's first daemon, in the
+// format of coordinator_fuzz.cpp, into DIRECTORY/seeds: checkpoints that complete, and ways in
+// which one has failed before.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -67,16 +67,16 @@ int main(int argc, char **argv)
     seed("member_gone", false, running + cuts + step(member_gone, 1));
     seed("ranks_here", true,
          step(rank_here, 0, 0, 1) + step(checkpoint) + all_prepared + step(frame_of_rank, 0, 0, 5));
-    // Its ranks have frozen copies and end; the next mpirun, of one rank, begins while the images
+    // Its ranks have frozen copies and end; the next mpirun, with one rank, begins while the images
     // are written.
     seed("next_job", false,
          running + cuts + step(rank_gone, 0, 0) + step(rank_gone, 1, 1) + step(rank, 0, 0, 11) +
              images);
-    // The ranks have ended, and then the daemon that writes what is left of one of them.
+    // The ranks have ended, and then the daemon that writes the frozen copy of one of them ends.
     seed("daemon_of_copies_gone", false,
          running + cuts + step(rank_gone, 0, 0) + step(rank_gone, 1, 1) + step(image, 0, 0, 9) +
              step(member_gone, 1));
-    // A rank is spoken for by a daemon that does not have it.
+    // A daemon reports for a rank that it does not have.
     seed("of_others", false,
          running + step(cut, 0, 1) + step(image, 0, 1, 9) + step(image, 0, 0, 9));
     return 0;

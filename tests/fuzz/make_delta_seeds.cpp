@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// make_delta_seeds DIRECTORY: small versions of each kind, to begin fuzzing with, in
-// DIRECTORY/seeds; the version on which the delta among them is based is DIRECTORY/base.
+// make_delta_seeds DIRECTORY: writes small versions of each kind into DIRECTORY/seeds, as the
+// initial corpus; the base of the delta among them is DIRECTORY/base.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -26,7 +26,7 @@ T check(Result<T> result)
     return std::move(*result);
 }
 
-// Blocks that are told apart by a number, and zeros in between.
+// Blocks that are identified by a number, with zeros in between.
 std::vector<uint8_t> contents(unsigned changed)
 {
     std::vector<uint8_t> out(9 * kPageSize + 100);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// make_image_seeds DIRECTORY: small images with something of everything, to begin fuzzing with, in
-// DIRECTORY/seeds; the image on which the delta among them is based is DIRECTORY/base.
+// make_image_seeds DIRECTORY: writes small images with some of everything into DIRECTORY/seeds, as
+// the initial corpus; the base of the delta among them is DIRECTORY/base.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -31,7 +31,7 @@ void check(const Result<void> &result)
     }
 }
 
-// Every type once, with something in each field of variable length.
+// Every record type once, with data in each field of variable length.
 struct Filler {
     template <class T>
     void operator()(const char *, T &field, Show = Show::decimal)
@@ -86,7 +86,7 @@ Committed make_image(std::unique_ptr<ImageWriter> writer, bool delta)
     return check(writer->commit());
 }
 
-// So many extents that the tables are packed.
+// Enough extents that the tables are packed.
 void make_scattered(std::unique_ptr<ImageWriter> writer)
 {
     const std::vector<uint8_t> page = pages(1, 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Mutations that know where an image's numbers are. Three quarters of the results get correct
-// checksums again; the rest tests the checksums.
+// checksums again; the rest test the checksums.
 #include <algorithm>
 #include <random>
 
@@ -34,7 +34,7 @@ constexpr uint64_t kAwkward[] = {0,
                                  uint64_t(1) << 63,
                                  ~uint64_t(0)};
 
-// One number of 1, 2, 4 or 8 bytes: to an awkward one, or a little up or down.
+// Changes a number of 1, 2, 4 or 8 bytes to an awkward one, or a little up or down.
 void change_number(MutableBytes bytes, size_t at, Random &random)
 {
     size_t width = size_t(1) << random() % 4;
@@ -48,7 +48,7 @@ void change_number(MutableBytes bytes, size_t at, Random &random)
         bytes[at + i] = uint8_t(value >> 8 * i);
 }
 
-// Numbers lie on multiples of four in prefix and tables, and anywhere in typed records.
+// Numbers are aligned to four bytes in prefixes and tables, and anywhere in typed records.
 size_t place_in_record(const Signer &image, size_t record, size_t next, Random &random)
 {
     size_t length = std::min<size_t>(next - record, 24 + 512);
@@ -71,7 +71,7 @@ void mutate_structure(MutableBytes bytes, Random &random)
     }
 }
 
-// A record twice, or one less. What counts them and their places is wrong then, but for streams.
+// Duplicates or removes a record. Counts and positions are then wrong, except for streams.
 size_t move_records(uint8_t *data, size_t size, size_t max_size, Random &random)
 {
     auto records = Signer({data, size}).records();

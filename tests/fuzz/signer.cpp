@@ -46,7 +46,7 @@ std::vector<size_t> Signer::records() const
     return out;
 }
 
-// The prefix of a record covers its payload; of a segment, its head.
+// A record's checksum covers its payload; a segment's covers its head.
 void Signer::sign_record(size_t at)
 {
     RecordPrefix p = prefix(at);

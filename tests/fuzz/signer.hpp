@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signer makes every checksum of a forged image right again, so that what a checksum would hide is
-// reached. It takes any bytes: what is not where an image has it is left alone.
+// Signer makes every checksum of a forged image right again, so that the code behind the checksums
+// is reached. It takes any bytes: whatever is not where an image has it stays unchanged.
 //
 //     bytes[places[i]] ^= 1;
 //     Signer(bytes).sign();

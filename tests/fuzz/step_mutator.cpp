@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mutations of an input that is a byte and then steps of three bytes: what, who and how. Some steps
-// have bytes of their own behind them, which the fuzzer's usual mutations see to.
+// Mutations of an input that is a byte followed by steps of three bytes: kind, peer and detail.
+// Some steps are followed by bytes of their own, which the fuzzer's usual mutations change.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 
-// Whole steps come, go and change places, else what follows a change would be about something else.
+// Inserts, removes and swaps whole steps; otherwise the bytes after a change would lose meaning.
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size,
                                           unsigned int seed)
 {
@@ -32,7 +32,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max
     case 2:
         at[random() % length] = static_cast<uint8_t>(random());
         return size;
-    default: { // another one: a copy, or a new one of what somebody says
+    default: { // insert a step: a copy, or a random one
         if (size + length > max_size)
             return size;
         const std::array<uint8_t, length> step =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every function of libcr.h without a checkpoint: what it returns, each error code, and that errno
- * is set for errors only. Ends with 0, or names the lines that are wrong.
+ * Every function of libcr.h without a checkpoint: its results, each error code, and that errno is
+ * set for errors only. Ends with 0, or names the lines that failed.
  */
 #include <blcr_common.h>
 #include <libcr.h>
@@ -40,7 +40,7 @@ static void hook(cr_hook_event_t event)
     (void)event;
 }
 
-/* What programs that were compiled with BLCR's header have in them. */
+/* Constants that are compiled into programs by BLCR's header. */
 static void numbers(void)
 {
     CHECK(LIBCR_MAJOR == 0 && CR_RELEASE_MAJOR == 0 && CR_RELEASE_MINOR == 8);
@@ -204,7 +204,7 @@ static void *short_thread(void *arg)
     without_init();
     id = cr_init();
     CHECK(id >= 0 && id != *(cr_client_id_t *)arg);
-    FAILS(cr_enter_cs(*(cr_client_id_t *)arg), EINVAL); /* another thread's */
+    FAILS(cr_enter_cs(*(cr_client_id_t *)arg), EINVAL); /* another thread's id */
     GIVES(cr_inc_persist(), 0);
     pthread_setspecific(key, &id);
     return arg;
@@ -259,7 +259,7 @@ int main(void)
     CHECK(cr_leave_cs(main_id) == 0);
 
     CHECK(cr_enter_cs(main_id) == 0);
-    pid_t child = fork(); /* it is no client, and in no section */
+    pid_t child = fork(); /* the child is no client, and in no section */
     if (child == 0) {
         wrong = 0;
         CHECK(cr_status() == -1 && errno == CR_ENOINIT);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A client of libcr.h whose callbacks do what the command line says, and tell it in a log:
+ * A client of libcr.h whose callbacks do what the command line says, and log it:
  *
  *     client LOG WORD...
  *
@@ -94,7 +94,7 @@ static int fork_in_callback(const struct callback *cb)
     return status;
 }
 
-/* The child, in which this is 1, goes on after the callback; its parent waits for its end. */
+/* The child, where this returns 1, continues after the callback; its parent waits for it to end. */
 static int part(const struct callback *cb)
 {
     const pid_t child = fork();
@@ -116,7 +116,7 @@ static int checkpoint_flags(const struct callback *cb)
     return is(cb, "omit") ? CR_CHECKPOINT_OMIT : CR_CHECKPOINT_READY;
 }
 
-/* Waits for LOG.SUFFIX; good in signal handlers. */
+/* Waits for LOG.SUFFIX; usable in signal handlers. */
 static void await_file(const char *suffix)
 {
     const struct timespec pause = {0, 2000000};
@@ -272,7 +272,7 @@ static void register_late(void)
     say("main", "has registered");
 }
 
-/* The child is the client from now on: of what the parent has with the library it has nothing. */
+/* The child takes over as the client: it inherits none of the parent's state in the library. */
 static void be_child(void)
 {
     int status = -1;

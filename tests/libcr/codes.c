@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Flags and error codes of requests for a checkpoint, each by what it does to a child:
+ * Flags and error codes of requests for a checkpoint, each tested on a child:
  *
  *     codes LOG IMAGE WORD
  *
- * WORD is one of those below. It ends with 0, or names the lines that are wrong in its log.
+ * WORD is one of those below. It ends with 0, or logs the lines that failed.
  */
 #include "codes.h"
 
@@ -43,7 +43,7 @@ static long size_with(pid_t pid, unsigned flags)
     return (long)status.st_size;
 }
 
-/* What is in files is in the image, too. Private ones include the executable. */
+/* File contents are in the image, too. Private ones include the executable. */
 static void contents(void)
 {
     const pid_t pid = child(NULL);
@@ -88,7 +88,7 @@ static void timed(void)
     end(pid);
 }
 
-/* A request that is not complete, which its target sees to. */
+/* A request that is not complete, because its target delays it. */
 static void waits(void)
 {
     cr_checkpoint_handle_t handle;
@@ -131,7 +131,7 @@ static void execute_without(void)
     _exit(1);
 }
 
-/* Until it has become another program: before that it is ours, with our agent. */
+/* Waits until it has become another program: until then it has this program's agent. */
 static void await_executed(pid_t pid)
 {
     char link[64], own[4096] = "", its[4096];
@@ -157,7 +157,7 @@ static void execute_stranger(void)
     execute_beside("stranger", path("ready"));
 }
 
-/* Who is not to be saved: without libcr, somebody else's; and the log that says why. */
+/* Targets that cannot be saved: without libcr, another user's; and the log that says why. */
 static void strangers(void)
 {
     char *const unreachable = (char *)16;
@@ -206,7 +206,7 @@ static int descriptors(void)
     return count;
 }
 
-/* No further process may be made, or (most: 2) none by the one that is made in between. */
+/* No further process may be made, or (most: 2) none by the process in between. */
 static void limited(rlim_t most)
 {
     struct rlimit usual;
@@ -233,7 +233,7 @@ static void limited(rlim_t most)
         close(args.cr_fd);
 }
 
-/* A user namespace counts its own processes. */
+/* A user namespace has its own count of processes. */
 static void processes(void)
 {
     if (geteuid() == 0)
@@ -250,7 +250,7 @@ static void processes(void)
     CHECK(waitpid(pid, &status, 0) == pid && status == 0);
 }
 
-/* Requests that nobody has reaped: there is an end to them. */
+/* Unreaped requests: their number is limited. */
 static void many(void)
 {
     cr_checkpoint_handle_t handles[100];
@@ -265,7 +265,7 @@ static void many(void)
     CHECK(result_of(args, 0) == 0);
 }
 
-/* As many callbacks as one context may have: 512 MiB of them. The contexts do not share them. */
+/* As many callbacks as one context may have: 512 MiB of them. Each context has its own limit. */
 static int do_nothing(void *arg)
 {
     (void)arg;
@@ -285,7 +285,7 @@ static void callbacks(void)
     CHECK(cr_register_callback(do_nothing, NULL, CR_THREAD_CONTEXT) >= 0);
 }
 
-/* Two at the same time: the log of each is its own. */
+/* Two at the same time: each has its own log. */
 static void logs(void)
 {
     char pid[2][32];
@@ -330,7 +330,7 @@ static void by_descriptor(void)
     const int fd = open(image, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     cr_request_fd(fd);
     CHECK(stat(image, &status) == 0 && status.st_size > 4096);
-    cr_request_file("/nowhere/at/all"); /* nothing is said, and nothing happens */
+    cr_request_file("/nowhere/at/all"); /* no error is reported, and nothing happens */
     cr_request_fd(-1);
     close(fd);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What codes.c and restarts.c share: checks that are told in a log, children, requests.
+ * Shared by codes.c and restarts.c: checks that are logged, children, requests.
  */
 #ifndef CRYO_TESTS_LIBCR_CODES_H
 #define CRYO_TESTS_LIBCR_CODES_H
@@ -73,7 +73,7 @@ static void await(const char *suffix)
         nanosleep(&moment, NULL);
 }
 
-/* A program that lies beside this one, with one word; it gives up its process. */
+/* Executes a program in this program's directory, with one argument. */
 static void execute_beside(const char *program, const char *word)
 {
     char name[4096 + 32];
@@ -86,7 +86,7 @@ static void execute_beside(const char *program, const char *word)
     _exit(127);
 }
 
-/* A child that waits for its end; `before` is called in it first. */
+/* A child that waits to be killed; `before` is called in it first. */
 static pid_t child(void (*before)(void))
 {
     remove(path("ready"));
@@ -114,12 +114,12 @@ static cr_checkpoint_args_t arguments(pid_t target, unsigned flags)
     cr_initialize_checkpoint_args_t(&args);
     args.cr_target = target;
     args.cr_flags = flags;
-    remove(image); /* a whole one may not be written to */
+    remove(image); /* writing to a complete image may be refused */
     args.cr_fd = open(image, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     return args;
 }
 
-/* A traced child stops at every signal, of which it is told by SIGCHLD, too. */
+/* A traced child stops at every signal, and SIGCHLD reports each stop. */
 static void let_go_on(pid_t pid)
 {
     int status;
@@ -127,7 +127,7 @@ static void let_go_on(pid_t pid)
         ptrace(PTRACE_CONT, pid, 0, (long)WSTOPSIG(status));
 }
 
-/* The whole request: 0, or the error it ended with. */
+/* Makes the whole request: 0, or the error it ended with. */
 static int result_of(cr_checkpoint_args_t args, pid_t traced)
 {
     cr_checkpoint_handle_t handle;

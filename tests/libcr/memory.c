@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every ENOMEM of libcr.h: there is no memory for the mappings that a call makes (RLIMIT_AS), or
- * none of malloc's. The call fails, leaves nothing behind, and succeeds when there is some.
+ * Every ENOMEM of libcr.h: no memory for the mappings that a call makes (RLIMIT_AS), or none from
+ * malloc. The call fails, leaves nothing behind, and succeeds once there is memory.
  *
  *     memory LOG IMAGE
  *
- * Ends with 0, or names the lines that are wrong in its log.
+ * Ends with 0, or logs the lines that failed.
  */
 #include <libcr.h>
 
@@ -32,7 +32,7 @@ static void check(int ok, int line, const char *what)
 #define CHECK(condition) check((condition), __LINE__, #condition)
 #define FAILS(call, code) (errno = 0, CHECK((call) == -1 && errno == (code)))
 
-/* malloc() and its like, which the library finds here: so many of these succeed; -1: all. */
+/* Replaces malloc() and its like for the library: `left` calls succeed; -1: all. */
 static int left = -1;
 
 extern void *__libc_malloc(size_t size);
@@ -88,7 +88,7 @@ static int callback(void *arg)
 static void beginning(void)
 {
     pthread_key_t key;
-    for (int i = 0; i < 64; i++) /* the library's comes after those that need no memory */
+    for (int i = 0; i < 64; i++) /* the library's key then needs memory */
         CHECK(pthread_key_create(&key, NULL) == 0);
     no_mappings();
     FAILS(cr_init(), ENOMEM);
@@ -102,7 +102,7 @@ static void beginning(void)
 
 static int calls[2];
 
-/* One after the other until the list has to grow; all of them are called. */
+/* Registers one after the other until the list has to grow; all of them are called. */
 static int callbacks(void)
 {
     int registered = 0;
@@ -124,7 +124,7 @@ static int callbacks(void)
     return registered + 1;
 }
 
-/* Until it succeeds: each time one more allocation does. How many had to. */
+/* Repeats with one more allocation allowed until it succeeds. Returns how many were needed. */
 static int with_ever_more(int (*call)(void *), void *arg)
 {
     const int before = descriptors();
@@ -171,14 +171,14 @@ static void requests(const char *image, int registered)
     errno = 0;
     CHECK(cr_poll_checkpoint_msg(&handle, NULL, &text) == CR_POLL_CHKPT_ERR_LOG && errno == ENOMEM);
     left = -1;
-    CHECK(text == NULL); /* and the request is still there */
+    CHECK(text == NULL); /* and the request still exists */
     CHECK(cr_poll_checkpoint_msg(&handle, NULL, &text) > 0 && text != NULL);
     free(text);
     close(args.cr_fd);
     CHECK(calls[0] == 1 && calls[1] == registered);
 }
 
-/* Of what is no image. */
+/* A file that is no image. */
 static void restart_requests(void)
 {
     struct cr_rstrt_relocate *pairs = malloc(CR_RSTRT_RELOCATE_SIZE(2));

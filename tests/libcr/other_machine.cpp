@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes an image say that it was taken on another architecture, with checksums that fit:
+// Makes an image claim that it was taken on another architecture, with matching checksums:
 //
 //     other_machine IMAGE
 #include "image/header.hpp"
@@ -49,6 +49,6 @@ int main(int argc, char **argv)
     out.close();
     if (!out)
         return 1;
-    std::filesystem::rename(changed, name); // an image itself may not be written to
+    std::filesystem::rename(changed, name); // writing to the image itself may be refused
     return 0;
 }

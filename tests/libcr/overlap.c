@@ -4,9 +4,9 @@
  *
  *     overlap LOG CONTEXT COMMAND
  *
- * CONTEXT is t (THREAD) or s (SIGNAL). COMMAND gets the program's pid as a last word. The log tells
- * how it ended before the image, in the program that went on, and in the restored copy. The program
- * ends when LOG.end exists.
+ * CONTEXT is t (THREAD) or s (SIGNAL). COMMAND gets the program's pid as its last word. The log
+ * says how it ended before the image, in the continuing program, and in the restored copy. The
+ * program ends when LOG.end exists.
  */
 #include <libcr.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that asks for checkpoints and restarts itself. The log has what came of it.
+ * A program that requests checkpoints and restarts itself. The log has the results.
  *
  *     requester LOG IMAGE self [WORD]      a checkpoint of itself; WORD: kill, file, cwd, callback
  *     requester LOG IMAGE now              of itself, to see when it is taken
@@ -87,7 +87,7 @@ static int await(cr_checkpoint_handle_t handle)
     return look.revents;
 }
 
-/* The whole way, by hand. */
+/* All steps, by hand. */
 static void save_self(const char *image, int signal)
 {
     cr_checkpoint_args_t args;
@@ -131,7 +131,7 @@ static void reap_self(const cr_checkpoint_args_t *args, cr_checkpoint_handle_t *
     close(args->cr_fd);
 }
 
-/* In a critical section, and outside of one. */
+/* Inside a critical section, and outside of one. */
 static void save_now(const char *image)
 {
     cr_checkpoint_args_t args;
@@ -145,22 +145,22 @@ static void save_now(const char *image)
     CHECK(cr_leave_cs(id) == 0);
     say("idle", cr_status() == CR_STATE_IDLE);
     reap_self(&args, &handle);
-    CHECK(unlink(image) == 0); /* it may not be written to */
+    CHECK(unlink(image) == 0); /* writing to it may be refused */
     ask_for_self(image, &args, &handle);
     say("asked", 0);
     reap_self(&args, &handle);
 }
 
-/* While the request is under way: what was in its way is gone. */
+/* Accepts while the request is in progress, which removes the obstacle. */
 static void *accept_late(void *sockets)
 {
     const struct timespec late = {0, 300000000};
     const int listener = ((int *)sockets)[0], caller = ((int *)sockets)[1];
     char nothing;
     nanosleep(&late, NULL);
-    /* The caller ends first, so the listener's address is free at the restart. A close(2) would not
-     * do: cr_checkpoint may have a descriptor of the same socket at the moment. And the end that
-     * was accepted must have heard of it: if both end at once, both addresses linger. */
+    /* The caller ends first, so the listener's address is free at the restart. close(2) is not
+     * enough: cr_checkpoint may have a descriptor of the same socket at that moment. And the
+     * accepted end must have seen the end of file: if both end at once, both addresses linger. */
     CHECK(shutdown(caller, SHUT_RDWR) == 0);
     close(caller);
     const int accepted = accept(listener, NULL, NULL);
@@ -263,7 +263,7 @@ static void request_errors(const char *image)
     FAILS(cr_request_checkpoint(&args, &handle), EINVAL);
     args.cr_flags = CR_CHKPT_DELTA_AUTO | CR_CHKPT_DELTA_INCREMENTAL;
     FAILS(cr_request_checkpoint(&args, &handle), EINVAL);
-    cr_checkpoint_args_t nowhere = args; /* no file that others could be beside */
+    cr_checkpoint_args_t nowhere = args; /* no file that bases could lie beside */
     nowhere.cr_fd = open("/dev/null", O_WRONLY);
     nowhere.cr_flags = CR_CHKPT_DELTA_AUTO;
     FAILS(cr_request_checkpoint(&nowhere, &handle), EINVAL);
@@ -278,20 +278,20 @@ static void request_errors(const char *image)
     FAILS(cr_request_checkpoint(&args, &handle), EINVAL);
     args.cr_version = CR_CHECKPOINT_ARGS_VERSION;
 
-    args.cr_flags = CR_CHKPT_ASYNC_ERR; /* the same, later */
+    args.cr_flags = CR_CHKPT_ASYNC_ERR; /* the same error, reported later */
     args.cr_target = 0x3fffffff;
     CHECK(cr_request_checkpoint(&args, &handle) == 0);
     errno = 0;
     CHECK(cr_poll_checkpoint(&handle, NULL) == CR_POLL_CHKPT_ERR_POST && errno == ESRCH);
 
-    args.cr_target = 1; /* not a program of ours; the log says so */
+    args.cr_target = 1; /* not a program under Cryo; the log says so */
     args.cr_flags = CR_CHKPT_ASYNC_ERR;
     char *text = NULL;
     CHECK(cr_request_checkpoint(&args, &handle) == 0);
     CHECK(cr_poll_checkpoint_msg(&handle, NULL, &text) == CR_POLL_CHKPT_ERR_POST && errno != 0);
     free(text);
 
-    args.cr_target = 0; /* a code of the program's own */
+    args.cr_target = 0; /* an error code of the program's own */
     args.cr_flags = 0;
     CHECK(cr_register_callback(temporary, NULL, CR_THREAD_CONTEXT) >= 0);
     CHECK(cr_request_checkpoint(&args, &handle) == 0);

@@ -4,12 +4,12 @@
  *
  *     restarts LOG IMAGE WORD [ids]
  *
- * WORD is one of those below; "ids": whoever we are may have old ids. It ends with 0, or names the
- * lines that are wrong in its log.
+ * WORD is one of those below; "ids": this user may choose ids. It ends with 0, or logs the lines
+ * that failed.
  */
 #include "codes.h"
 
-/* The pid of what comes back, or minus the error. */
+/* The pid of the restored process, or the negated error. */
 static pid_t bring_back(unsigned flags, int signal, struct cr_rstrt_relocate *relocations)
 {
     cr_restart_args_t args;
@@ -154,7 +154,7 @@ static void machine(void)
     CHECK(bring_back(ids(), 0, NULL) == -CR_EBADARCH);
 }
 
-/* Errors that come by the handle, and a request that is not complete. */
+/* Errors that are reported through the handle, and an incomplete request. */
 static void later(void)
 {
     int ends[2];
@@ -168,7 +168,7 @@ static void later(void)
     CHECK(cr_poll_restart(&handle, NULL) == CR_POLL_RSTRT_ERR_POST && errno == EBADF);
 
     CHECK(pipe(ends) == 0);
-    args.cr_fd = ends[0]; /* an image that does not come */
+    args.cr_fd = ends[0]; /* an image that never arrives */
     CHECK(cr_request_restart(&args, &handle) == 0);
     CHECK(cr_wait_restart(&handle, &none) == 0);
     FAILS(cr_reap_restart(&handle), EAGAIN);

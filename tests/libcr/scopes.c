@@ -4,14 +4,14 @@
  *
  *     scopes LOG [session]
  *
- * Files tell it what to do. LOG.forward: lines "SCOPE TARGET", which the callback passes to
- * cr_forward_checkpoint(), and waits for if there is LOG.hold. LOG.wait: the callback waits until
- * there is LOG.go. LOG.beside: the callback makes a request as LOG.ask has it. LOG.ask: a line
- * "SCOPE TARGET FLAGS IMAGE", for which it requests a checkpoint. LOG.fork: it makes a child, which
- * does the same with LOG.child. LOG.vfork: a line with a shell's command, which it executes without
- * Cryo when there is LOG.exec, as the child of a child that ends then. LOG.leave: it ends without
- * waiting for its child, which has another parent then. It ends when LOG.end exists. The log has
- * what came of it all.
+ * Files control it. LOG.forward: lines "SCOPE TARGET", which the callback passes to
+ * cr_forward_checkpoint(), and waits for if LOG.hold exists. LOG.wait: the callback waits until
+ * LOG.go exists. LOG.beside: the callback makes a request as LOG.ask has it. LOG.ask: a line
+ * "SCOPE TARGET FLAGS IMAGE", for which it requests a checkpoint. LOG.fork: it makes a child,
+ * which does the same with LOG.child. LOG.vfork: a line with a shell's command, which it executes
+ * without Cryo when LOG.exec exists, in a grandchild whose parent ends then. LOG.leave: it ends
+ * without waiting for its child, which is then reparented. It ends when LOG.end exists. The log
+ * has all results.
  */
 #include <libcr.h>
 
@@ -137,7 +137,7 @@ static pid_t make_child(void)
     return pid;
 }
 
-/* Both children share our memory, and we stand still, until the second one executes the shell. */
+/* Both children share this process's memory, and it is suspended until the second one executes. */
 static void make_orphan(void)
 {
     char command[8192];

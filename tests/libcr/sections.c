@@ -6,7 +6,7 @@
  *
  * It is "ready" inside, in two threads. It leaves when LOG.leave exists, and ends when LOG.end
  * does. WORD: nested; thread (a THREAD-context callback); exit (the other thread ends inside);
- * blocked, blocked_thread (all signals are, in the main thread, until LOG.unblock exists);
+ * blocked, blocked_thread (all signals are blocked, in the main thread, until LOG.unblock exists);
  * last_ends, last_enters (the other thread blocks all signals, leaves when LOG.unblock exists, and
  * then ends, or enters once more).
  */
@@ -56,7 +56,7 @@ static int ends_inside;
 static const char *log_name;
 static const char *word = "";
 
-/* The last one to leave, with all signals blocked, does not come out of that any more. */
+/* The last thread to leave has all signals blocked, and never unblocks them. */
 static void *leave_last(void *arg, cr_client_id_t id)
 {
     sigset_t all;
@@ -129,7 +129,7 @@ int main(int argc, char **argv)
     say("ready\n");
     await_file(argv[1], "leave");
     if (ends_inside)
-        pthread_join(thread, NULL); /* so that the last one leaves here */
+        pthread_join(thread, NULL); /* so that this is the last thread to leave */
     for (int i = 0; i < depth; i++) {
         say("leave\n");
         cr_leave_cs(id);

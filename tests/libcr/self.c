@@ -5,7 +5,7 @@
  *     self LOG [WORD]
  *
  * It counts steps, and notes each in a table. WORD: large (so is the table); fails (to save, while
- * LOG.full exists); refuses (to be restored); never (comes to a point); threads (four are at
+ * LOG.full exists); refuses (to be restored); never (reaches a point); threads (four are at
  * points); late (it registers when LOG.begin exists). It ends when LOG.end does, with 7 if the
  * table is right.
  */
@@ -24,7 +24,7 @@
 
 static const char *path;
 static const char *word;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* whoever has it may use what follows */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the following */
 static unsigned step, size = 100;
 static unsigned *table;
 
@@ -99,7 +99,7 @@ static void *other(void *arg)
     return arg;
 }
 
-/* How we were started. */
+/* Logs the conditions under which it was started. */
 static void describe(void)
 {
     const mode_t mask = umask(0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Listens where an agent would, and answers in words that are none of ours:
+ * Listens where an agent would, and answers in another protocol:
  *
  *     stranger READY
  *

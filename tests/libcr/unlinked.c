@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that is not linked with libcr and looks whether it is: cr_run does not deceive it. */
+/* A program without libcr that checks whether it is linked: cr_run must not make it seem so. */
 #include <stddef.h>
 
 extern int cr_init(void) __attribute__((weak));

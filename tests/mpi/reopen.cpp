@@ -44,7 +44,7 @@ std::set<std::string> listing(const char *directory)
     return found;
 }
 
-// Without what Cryo keeps for itself, and without the heap's and stack's moving ends.
+// Leaves out what Cryo keeps for itself, and the moving ends of heap and stack.
 std::set<std::string> mappings()
 {
     std::set<std::string> found;
@@ -108,7 +108,7 @@ void compare(const Process &before, const Process &after)
         fail("break or clear-child-tid address");
 }
 
-// While the capsule is open: nothing of it outside its range, no low descriptor, nothing of libc's.
+// While the capsule is open: none of it outside its range, no low descriptors, libc unaffected.
 void look_from_outside(const Process &before)
 {
     const Process now;
@@ -130,8 +130,8 @@ void look_from_outside(const Process &before)
              now.dispositions);
 }
 
-// Segments of System V, of which some are of huge pages: there they can only be attached where such
-// a page begins, and as many whole ones as there are.
+// System V segments, some of them of huge pages: those can only be attached at a huge-page
+// boundary, in whole huge pages.
 void attach_segments()
 {
     auto get = capsule::function<int (*)(key_t, size_t, int)>("shmget");
@@ -142,7 +142,7 @@ void attach_segments()
     for (const int huge : {0, SHM_HUGETLB}) {
         const int segment = call(get, IPC_PRIVATE, 3 * size_t{4096}, IPC_CREAT | 0600 | huge);
         if (segment < 0 && huge != 0)
-            continue; // none are set aside here, or not for us
+            continue; // none are reserved here, or not for this user
         void *place = call(attach, segment, nullptr, 0);
         call(control, segment, IPC_RMID, nullptr);
         if (!capsule::owns(place) || reinterpret_cast<uintptr_t>(place) % huge_page != 0)
@@ -185,7 +185,7 @@ void run_once(const Process &before)
 int main(int /*argc*/, char **argv)
 {
     signal(SIGUSR1, [](int) {});
-    capsule::keep(1); // what Cryo keeps for itself is there from now on
+    capsule::keep(1); // from now on everything is there that Cryo keeps for itself
     const Process warm_up;
     const Process before;
     for (int round = 0; round < atoi(argv[1]); round++) {

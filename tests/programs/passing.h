@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages with descriptors (SCM_RIGHTS), for the programs about them.
+// Messages with descriptors (SCM_RIGHTS), for the programs that test them.
 //
 //     send_files(pair[0], "bytes", 5, 2, files);
 //     int got[most_files];

@@ -19,7 +19,7 @@ static void path_of(char *path, size_t size, const char *name, unsigned number)
     snprintf(path, size, "%s/%s.%u", directory, name, number);
 }
 
-// The file appears whole, or not at all; false if it is there already.
+// The file appears complete, or not at all; false if it exists already.
 static bool publish(const char *name, const char *text)
 {
     char path[PATH_MAX + 32], draft[PATH_MAX + 64];
@@ -36,13 +36,13 @@ static bool publish(const char *name, const char *text)
     return first;
 }
 
-// In one call, so that it is safe in a signal handler and in a process whose stdio is broken.
+// In one call, so that it is safe in a signal handler and if stdio is broken.
 static void say(const char *text)
 {
     char line[1200];
     const int size = snprintf(line, sizeof line, "%s\n", text);
     if (write(STDOUT_FILENO, line, (size_t)size) != size) {
-        errno = 0; // the verdict file is what counts
+        errno = 0; // only the verdict file matters
     }
 }
 
@@ -90,7 +90,7 @@ void probe_await_check(void)
 {
     char path[PATH_MAX + 32];
     path_of(path, sizeof path, "check", cycle);
-    // The only sleep of the probe in this system call: probe_fork knows by it where a member is.
+    // The probe sleeps in this system call only here, so probe_fork can tell where a member is.
     while (access(path, F_OK) != 0) {
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000 * 1000}, NULL);
     }
@@ -126,7 +126,7 @@ bool probe_more(void)
         return false;
     }
     if (!publish("verdict", "PASS")) {
-        _exit(1); // another process of this program has found a failure
+        _exit(1); // another process of this program has reported a failure
     }
     cycle++;
     return true;
@@ -292,7 +292,7 @@ const char *probe_read_text(const char *path)
     return strdup(text);
 }
 
-// Patience is counted in pauses and not on a clock: the program may be away for days between two.
+// Patience is counted in pauses, not by a clock: the program may be saved for days in between.
 static void lose_patience(unsigned pauses, const char *what)
 {
     if (pauses > PATIENCE_PAUSES) {
@@ -301,7 +301,7 @@ static void lose_patience(unsigned pauses, const char *what)
     poll(NULL, 0, PAUSE_MS);
 }
 
-// A preloaded library may make one of these calls out of another.
+// A preloaded library may replace one of these calls by another.
 static bool is_call(long asked, long found)
 {
     const bool may_be_ppoll =

@@ -15,8 +15,8 @@
 //         return probe_pass();
 //     }
 //
-// Nothing here keeps a descriptor, a mapping, a timer or a signal: what the program holds while it
-// waits is its own state only.
+// Nothing here keeps a descriptor, a mapping, a timer or a signal: while the program waits, it
+// holds only its own state.
 #ifndef CRYO_TESTS_PROGRAMS_PROBE_H
 #define CRYO_TESTS_PROGRAMS_PROBE_H
 
@@ -44,16 +44,16 @@ extern "C" {
 // Reads the options (--dir DIR, --seed N, --steps N, --sabotage NAME). First call of main.
 void probe_start(int argc, char **argv);
 
-// Says ready, then waits until told to check. The two halves are for programs whose main thread
-// waits elsewhere.
+// Announces ready, then waits until told to check. The two halves are for programs whose main
+// thread waits elsewhere.
 void probe_ready(void);
 void probe_announce(void);
 void probe_await_check(void);
 
-// True if this WORD was said together with "check" (newids: ids are allowed to differ).
+// True if the file "check" contains this WORD (newids: ids may differ).
 bool probe_told(const char *word);
 
-// Ends a cycle whose checks all passed; true if the program shall do another one.
+// Ends a cycle whose checks all passed; true if the program must run another one.
 bool probe_more(void);
 
 // The last verdict, and main's return value.
@@ -63,14 +63,14 @@ int probe_pass(void);
 unsigned probe_cycle(void);
 unsigned long probe_seed(void);
 
-// How long a computation shall be: --steps N, or USUAL.
+// The length of a computation: --steps N, or USUAL.
 unsigned long probe_steps(unsigned long usual);
 
 // The name of a file of this run. Never freed: programs are short.
 const char *probe_path(const char *name);
 
-// Undoes the feature under test, on request, so that the checks can be seen to notice. The failure
-// must mention NAME.
+// Breaks the feature under test, on request, to prove that the checks notice. The failure must
+// mention NAME.
 bool probe_sabotaged(const char *name);
 #define PROBE_SABOTAGE(name, action)                                                               \
     do {                                                                                           \
@@ -79,7 +79,7 @@ bool probe_sabotaged(const char *name);
         }                                                                                          \
     } while (0)
 
-// Verdicts. WHAT names the thing; each check that does not hold ends the program.
+// Verdicts. WHAT names the property; the first check that fails ends the program.
 void probe_fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 void probe_lacks(const char *feature) __attribute__((noreturn));
 void probe_true(const char *what, bool holds);
@@ -126,10 +126,10 @@ void probe_sleep(struct probe_sleeper *sleeper, long (*call)(void *), void *argu
 void probe_sleep_in(struct probe_sleeper *sleeper, long number, long (*call)(void *),
                     void *argument);
 
-// The call has not returned. To be asked before the program wakes it.
+// Checks that the call has not returned. Call it before waking the thread.
 void probe_still_asleep(const char *what, const struct probe_sleeper *sleeper);
 
-// The call returns RESULT (and errno ERROR where that is not zero).
+// Checks that the call returns RESULT (and sets errno to ERROR if that is not zero).
 void probe_woken(const char *what, struct probe_sleeper *sleeper, long result, int error);
 
 // Forks a member that runs BODY and ends; returns once it waits in probe_await_check or, with
@@ -137,7 +137,7 @@ void probe_woken(const char *what, struct probe_sleeper *sleeper, long result, i
 pid_t probe_fork(void (*body)(void));
 pid_t probe_fork_sleeping(void (*body)(void), long number);
 
-// Reaps the member, which must have ended without a complaint.
+// Reaps the member, which must have ended without a failure.
 void probe_reap(const char *what, pid_t member);
 
 #ifdef __cplusplus

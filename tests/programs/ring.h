@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A ring of io_uring by the system calls alone.
+// An io_uring ring, by raw system calls.
 //
 //     struct ring ring;
 //     if (!ring_open(&ring))
 //         probe_lacks("io_uring");
-//     ring_read_by_worker(&ring);   // leaves a thread of the kernel's behind
+//     ring_read_by_worker(&ring);   // leaves a kernel worker thread behind
 //     ring_close(&ring);
 #ifndef CRYO_TESTS_PROGRAMS_RING_H
 #define CRYO_TESTS_PROGRAMS_RING_H
@@ -42,7 +42,7 @@ static inline bool ring_open(struct ring *ring)
     return true;
 }
 
-/* Reads some of the program's file; a worker has to do it. */
+/* Reads some of the program's file, which a kernel worker has to do. */
 static inline void ring_read_by_worker(struct ring *ring)
 {
     static unsigned char text[4096];

@@ -13,9 +13,9 @@ namespace cryo::agent {
 namespace {
 
 std::atomic<bool> noticed;
-// More than none in the child of a fork in the middle of a call: then nothing is ever known.
+// Stays nonzero in a child that was forked during a call: there the time is never known.
 std::atomic<uint32_t> under_way;
-// Of the monotonic clock. After a restart, and in another time namespace, that may be ahead.
+// On the monotonic clock. After a restart, or in another time namespace, it may be in the future.
 std::atomic<int64_t> last;
 
 int64_t now()
@@ -26,11 +26,11 @@ int64_t now()
     return time.tv_sec * second + time.tv_nsec;
 }
 
-// What concerns pages, and not what their mapping is from now on.
+// False for advice about pages that leaves the mapping's attributes unchanged.
 bool is_lasting(int advice)
 {
     constexpr int cold = 20, pageout = 21, populate_read = 22, populate_write = 23,
-                  dontneed_locked = 24, collapse = 25; // for headers that are older
+                  dontneed_locked = 24, collapse = 25; // for older headers
     switch (advice) {
     case MADV_WILLNEED:
     case MADV_DONTNEED:

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When the program has last said something about its memory that the kernel keeps with the mapping
-// (madvise(2)). To find out what it has said, a checkpointer reads what takes the kernel long
-// where there is much memory; it need not do so again if nothing was said since.
+// Records when the program last gave memory advice that the kernel keeps with the mapping
+// (madvise(2)). Reading that advice back takes the kernel long where there is much memory; a
+// checkpointer need not do it again if no such advice was given since.
 #pragma once
 
 #include <cstdint>
 
 namespace cryo::agent {
 
-// From now on all that is said by functions of the C library is noticed.
+// From now on, madvise calls made through the C library are recorded.
 void notice_advice();
 
-// Around a call of the system.
+// Lives around one madvise system call.
 class Advising
 {
   public:

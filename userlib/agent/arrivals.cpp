@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A descriptor whose arrivals somebody else wants to hear of: the checkpoint signal tells of these,
+// A descriptor on which another part of Cryo waits for input: the checkpoint signal announces it,
 // too, so that a rank of an MPI job needs neither a thread nor a signal of its own.
 #include "agent/agent.hpp"
 #include "sys/raw.hpp"
@@ -50,7 +50,7 @@ void renew_watched()
         sys::call(SYS_fcntl, fd - 1, F_SETSIG, state.signal);
 }
 
-// In the handler. The image may be taken in there: the checkpoint signal is open meanwhile.
+// In the handler. An image may be taken in the call, so the checkpoint signal is unblocked.
 bool tell_arrival(int fd)
 {
     if (fd < 0 || watched.fd.load() != fd + 1)
@@ -63,7 +63,7 @@ bool tell_arrival(int fd)
     return true;
 }
 
-// In the restored copy, or in a child: what was watched is gone, or another's.
+// In the restored copy or in a child, the descriptor is gone or belongs to another process.
 void forget_watched()
 {
     watched.fd.store(0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Libcr's own thread, in ordinary surroundings: it runs the THREAD-context callbacks. It is created
-// when the first of them is registered, and again after a callback has ended it.
-// Also what a thread of the program leaves behind when it ends.
+// Libcr's own thread, outside signal handlers: it runs the THREAD-context callbacks. It is created
+// when the first of them is registered, and again after a callback has ended it. Also cleans up
+// after a thread of the program that ends.
 #include "agent/callbacks.hpp"
 #include "agent/client_calls.hpp"
 #include "sys/raw.hpp"
@@ -28,7 +28,7 @@ void set_thread_state(uint32_t to)
 
 void start_thread();
 
-// A thread ends. The program may want its client to outlive destructors of its own.
+// Runs as a thread ends. The program may want its client to outlive its own destructors.
 void end_client(void *of_thread)
 {
     auto &client = *static_cast<Client *>(of_thread);
@@ -41,7 +41,7 @@ void end_client(void *of_thread)
     drop_critical_sections(client);
     drop_client(client);
     if (runs_callbacks)
-        start_thread(); // the next checkpoint wants one again
+        start_thread(); // the next checkpoint needs one again
 }
 
 void make_key()
@@ -119,7 +119,7 @@ bool has_callback_thread()
     return thread_state.load() != no_thread;
 }
 
-// The child of a fork in a callback of that thread ends with it.
+// The child has no such thread; one that was forked in a callback ends when that returns.
 void callback_thread_after_fork()
 {
     thread_state.store(no_thread);

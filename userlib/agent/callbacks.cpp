@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running the callbacks of one client, each inside the one before, and what a callback may ask.
+// Runs one client's callbacks, nested in one another, and answers what a callback may ask.
 #include "agent/callbacks.hpp"
 #include "agent/round.hpp"
 #include "sys/raw.hpp"
@@ -18,13 +18,13 @@ const CallbackList &list_of(const Client &client)
     return client.thread_context ? thread_callbacks() : client.callbacks;
 }
 
-// The child of a fork made in a callback is in no round.
+// A child forked in a callback is in no round.
 bool has_left(const Client &client)
 {
     return client.round != round.number.load(std::memory_order_relaxed);
 }
 
-// The innermost cr_checkpoint(): what it returns, the others return.
+// The innermost cr_checkpoint(): the outer ones return its result.
 int take_image(Client &client)
 {
     if (client.thread_context)
@@ -63,7 +63,7 @@ int run_rest(Client &client)
         } else if (returned != 0 && outcome >= 0) {
             round.failure.store(outcome > 0 ? CR_ERSTRTABRT : CR_EPERMFAIL);
         }
-        // The one around it is in its cr_checkpoint().
+        // The callback around this one is inside its cr_checkpoint().
         client.current = outer;
         client.called = true;
         return outcome;
@@ -145,7 +145,7 @@ long check_context(int flags)
 
 constexpr int contexts = CR_THREAD_CONTEXT | CR_SIGNAL_CONTEXT;
 
-// The list of the process belongs to all threads.
+// All threads share the process's list.
 constinit std::atomic<uint32_t> list_lock;
 
 struct ListLock {

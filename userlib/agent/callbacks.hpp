@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A checkpoint as the callbacks see it. From the request to its end it is a *round*:
+// A checkpoint from the callbacks' point of view. From the request to its end it is a *round*:
 //
-//   requested   no critical section may be entered any more
-//   waiting     ... and those that are open must be left (critical.cpp)
+//   requested   no new critical section may begin
+//   waiting     ... and open ones must be left (critical.cpp)
 //   threads     libcr's own thread runs the THREAD-context callbacks, the program runs on
 //   signals     each thread with SIGNAL-context callbacks runs its own inside the signal handler
 //   stopping    all callbacks have reached cr_checkpoint(): every thread parks, the image is taken
-//   released    callbacks go on, in the reverse order; threads that are to be held wait for them
+//   released    callbacks continue, in reverse order; threads that are held wait for them
 //
-// Callbacks nest: cr_checkpoint() runs the next one, the innermost takes part in the stop. A round
-// ends when the last thread has left its callbacks. The requester is answered twice: when all
+// Callbacks nest: cr_checkpoint() runs the next one, and the innermost takes part in the stop. A
+// round ends when the last thread has left its callbacks. The requester is answered twice: when all
 // have voted (Op::prepare), and at the end (Op::done).
 #pragma once
 
@@ -22,19 +22,19 @@ namespace cryo::agent {
 enum class Stage : uint32_t { idle, requested, waiting, threads, signals, stopping, released };
 
 struct Round {
-    std::atomic<uint32_t> gate;    // futex; not 0: no critical section may begin
+    std::atomic<uint32_t> gate;    // futex; nonzero: no critical section may begin
     std::atomic<uint32_t> stage;   // futex; a Stage
     std::atomic<uint32_t> live;    // threads that are in callbacks, and the leader
     std::atomic<uint32_t> barrier; // futex; changes when a round has ended
-    std::atomic<uint32_t> number;  // of the round; a forked child knows by it that it has left
+    std::atomic<uint32_t> number;  // of the round; tells a child forked in a callback that it left
     std::atomic<int32_t> vote;     // 0, or why there will be no image: see vote()
     std::atomic<int32_t> outcome;  // what cr_checkpoint() returns, from `released` on
-    std::atomic<int32_t> failure;  // what a callback's nonzero return makes of the round
-    std::atomic<int32_t> kicked;   // the thread that shall take the round on, in the handler
+    std::atomic<int32_t> failure;  // the process's fate if a callback returned nonzero
+    std::atomic<int32_t> kicked;   // the thread that is to continue the round, in the handler
     int32_t result = 0;            // of the requester: 0 or −errno
     int connection = 0;
-    uint16_t requester = 0; // which protocol it speaks
-    bool prepared = false;  // the requester has told what it wants
+    uint16_t requester = 0; // the requester's protocol version
+    bool prepared = false;  // the requester has sent Prepare
     bool callbacks = false; // any were run
     bool signalled = false; // the SIGNAL-context callbacks have begun
     bool omit = false;      // this process is always left out (cr_run --omit)
@@ -43,29 +43,29 @@ struct Round {
 
 extern Round round;
 
-// The handler, when a request has been accepted: the first step of a round.
+// Called by the handler when a request has been accepted: the first step of a round.
 void begin_round(int connection, int self, void *frame);
-// The handler, by SI_TKILL: the thread is called to lead, or to run its callbacks. False: neither.
+// For the handler: true if the thread was called to lead, or to run its callbacks, and did so.
 bool take_part(int self, void *frame, uint32_t generation);
-// Whether a thread that comes by SI_TKILL is to park.
+// Whether a thread that Cryo signalled is to park.
 bool may_park();
-// After a thread has parked and was released: hooks and the hold barrier.
+// After a parked thread was released: runs hooks and waits at the hold barrier.
 void after_park(uint32_t barrier);
 
-// The threads that wait in their callbacks get their slots, and come by themselves.
+// Gives slots to the threads that wait in their callbacks; they park by themselves.
 void park_waiting_clients();
-// Answers the requester until it lets go.
+// Answers the requester until it resumes the program or hangs up.
 void serve_round();
-// The image is taken, or not: callbacks go on. True when there were none, and the round is over.
+// The image is taken, or not: callbacks continue. True if there were none, so the round is over.
 bool end_image(bool restarted);
 
-// Runs a client's callbacks down to the innermost cr_checkpoint(); what that returned.
+// Runs a client's callbacks down to the innermost cr_checkpoint(); returns that call's result.
 int run_callbacks(Client &client);
-// libcr's own thread, when the stage is `threads`.
+// For libcr's own thread, in stage `threads`.
 void run_thread_callbacks(Client &client);
-// Tells the requester of further processes. −EOPNOTSUPP: it is of a release that cannot take them.
+// Adds processes to the request. −EOPNOTSUPP: the requester's release is too old for that.
 int forward_round(int scope, int target);
-// A thread ends in its callbacks.
+// For a thread that ends inside its callbacks.
 void abandon_callbacks(Client &client);
 // In the child after a fork.
 void forget_round();
@@ -76,12 +76,12 @@ void prepare_sections(); // in a new client, a restored process, a forked child
 bool anybody_inside();
 void close_gate();
 void open_gate();
-// The last one has left its critical section: true when the caller is the one to go on with the
-// round.
+// Called as a thread leaves a critical section: true if it was the last one inside, and the caller
+// is the one to continue the round.
 bool may_go_on();
 int enter_cs(int id, bool only_if_at_once);
 int leave_cs(int id);
-// For changes to the callbacks: a critical section of the calling thread, callbacks excluded.
+// Guards changes to the callbacks: a critical section of the calling thread; refused in callbacks.
 int enter_change(Client **client);
 void leave_change(Client &client);
 void drop_critical_sections(Client &client);
@@ -92,9 +92,9 @@ int hold_ctrl(int scope, int flags, int *before);
 void run_hook(const Client *client, int outcome);
 bool is_held(const Client *client, int outcome);
 
-// callback_thread.cpp, in ordinary surroundings
+// callback_thread.cpp, which is not async-signal-safe but for has_callback_thread
 long need_callback_thread(); // waits until there is one
-bool has_callback_thread();  // good in the handler
+bool has_callback_thread();  // may be called in the handler
 void callback_thread_after_fork();
 
 void wait_while(std::atomic<uint32_t> &word, uint32_t value, long ns = 0);

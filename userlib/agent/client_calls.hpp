@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The calls of libcr.h as the agent has them: −errno instead of errno.
+// The calls of libcr.h as the agent implements them: they return −errno and leave errno alone.
 #pragma once
 
 #include "agent/clients.hpp"

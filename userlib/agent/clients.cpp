@@ -31,7 +31,7 @@ int32_t gettid()
     return static_cast<int32_t>(sys::call(SYS_gettid));
 }
 
-// A page of new records, linked in front of the others. The first of them is the caller's already.
+// A page of new records, linked in front of the others. The caller already owns the first.
 Client *add_page(int32_t tid)
 {
     constexpr size_t size = 4096;
@@ -51,7 +51,7 @@ Client *add_page(int32_t tid)
 
 } // namespace
 
-// A thread that was made by a raw clone may share the base of another one.
+// Checks the thread's base, as a thread made by a raw clone may share that of another one.
 bool has_lodgers_storage()
 {
     uint64_t base = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Clients: the threads that have called cr_init(), each with its critical section, its callbacks
-// and, while a checkpoint runs, the place it has reached in them. Records are never unmapped; one
-// whose thread has ended is given to the next.
+// and, during a checkpoint, its progress through them. Records are never unmapped; one whose thread
+// has ended is reused.
 #pragma once
 
 #include "agent/agent.hpp"
@@ -19,7 +19,7 @@ struct Callback {
     void *argument;
 };
 
-// Grows by replacing the memory, so that the thread's own signal handler always sees a whole list.
+// Growing replaces the memory, so that the thread's own signal handler always sees a whole list.
 struct CallbackList {
     Callback *items = nullptr;
     uint32_t count = 0;
@@ -28,7 +28,7 @@ struct CallbackList {
 
 struct alignas(64) Client {
     std::atomic<int32_t> depth; // of nested critical sections
-    std::atomic<int32_t> tid;   // 0: nobody's
+    std::atomic<int32_t> tid;   // 0: free
     int32_t id;                 // what cr_init() returned
     std::atomic<int32_t> hold;
     int32_t persist;
@@ -36,13 +36,13 @@ struct alignas(64) Client {
     Client *next;
     CallbackList callbacks;
 
-    // One checkpoint's way through the callbacks (callbacks.cpp).
-    std::atomic<uint32_t> called_up; // 1: shall run its callbacks, has not begun
-    std::atomic<uint32_t> waiting;   // 1: through with them, waits to be parked
+    // Progress through the callbacks in the current checkpoint (callbacks.cpp).
+    std::atomic<uint32_t> called_up; // 1: is to run its callbacks, has not begun
+    std::atomic<uint32_t> waiting;   // 1: has run its callbacks, waits to be parked
     bool running;                    // inside a callback
     bool called;                     // this callback has called cr_checkpoint()
     bool leads;
-    int32_t current; // its number
+    int32_t current; // the index of the current callback
     uint32_t position;
     uint32_t round;
     uint32_t generation;
@@ -52,9 +52,9 @@ struct alignas(64) Client {
 };
 
 // The calling thread's record, or null. Initial-exec: a plain load relative to the thread's base,
-// no call and no memory to be had.
+// without a call or an allocation.
 extern __thread Client *this_client [[gnu::tls_model("initial-exec")]];
-// As long as there is a lodger: this thread may run with its thread-local storage.
+// While there is a lodger: whether this thread currently runs with its thread-local storage.
 bool has_lodgers_storage();
 
 inline Client *self_client()
@@ -67,18 +67,18 @@ inline Client *self_client()
 
 Client *first_client();
 
-// A record for the calling thread, its old one if it has one; null without memory.
+// A record for the calling thread, its existing one if any; null if memory is short.
 Client *take_client();
-// The thread ends.
+// For a thread that ends.
 void drop_client(Client &client);
-// In a restored thread, which may have another id now.
+// For a restored thread, which may have another id now.
 void renew_client();
-// In the child after a fork: nobody has called cr_init(), nothing is registered.
+// For the child after a fork, in which no thread has called cr_init() and nothing is registered.
 void forget_clients();
 
 long add_callback(CallbackList &list, Callback callback);
 
-// The callbacks that are run in libcr's own thread.
+// The callbacks that run in libcr's own thread.
 CallbackList &thread_callbacks();
 
 } // namespace cryo::agent

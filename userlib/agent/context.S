@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Saving and taking up again the place where a thread stands, and a clone on a stack of its own. */
+/* Saves and resumes a thread's execution state; and a clone on a stack of its own. */
 
 	.text
 
@@ -81,7 +81,7 @@ cryo_syscall_end:
 	.cfi_endproc
 	.size	cryo_syscall, .-cryo_syscall
 
-/* Where signal handlers of ours return to. Unwinders know these very bytes. */
+/* The restorer of our signal handlers. Unwinders recognise exactly these bytes. */
 	.globl	cryo_signal_return
 	.hidden	cryo_signal_return
 	.type	cryo_signal_return, @function

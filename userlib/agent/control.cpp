@@ -15,7 +15,7 @@ namespace cryo::agent {
 
 namespace {
 
-// Whoever may trace us may save us: root, and ourselves where all of our ids are the same.
+// Allowed are root, and this process's user if all of the process's user ids are the same.
 bool peer_allowed(int connection)
 {
     ucred peer = {};
@@ -35,19 +35,19 @@ bool connection_waits()
     return sys::call(SYS_poll, &look, 1, 0) > 0 && (look.revents & POLLIN) != 0;
 }
 
-// There is no room for a connection, and there may never be any: whoever waits is to know.
+// No descriptor is left for a connection, maybe for good: closing the listener fails the waiters.
 void turn_away()
 {
     forget_control();
     open_control();
 }
 
-// Takes connections until there is none. A thread that finds another one at it leaves it to that
-// one, which therefore looks again when it has ended.
+// Accepts connections until none is left. If another thread is doing so, leaves them to it; that
+// thread therefore looks again when it is done.
 void answer(void *frame)
 {
     if (state.listener == 0)
-        return; // meant for the program that was here before
+        return; // meant for the previous program in this process
     do {
         uint32_t idle = 0;
         if (!state.active.compare_exchange_strong(idle, 1))
@@ -56,7 +56,7 @@ void answer(void *frame)
         const auto connection = static_cast<int>(with_room(
             [] { return sys::call(SYS_accept4, state.listener, nullptr, nullptr, SOCK_CLOEXEC); }));
         if (connection >= 0 && peer_allowed(connection)) {
-            // Asked for each time: after a restart that came back here, it may be another.
+            // Call gettid each time: a restarted thread that returns here may have another id.
             begin_round(connection, static_cast<int>(sys::call(SYS_gettid)), frame);
             continue;
         }
@@ -71,10 +71,10 @@ void answer(void *frame)
 
 } // namespace
 
-// One checkpoint, seen by the thread that leads it. The frame stays small: it is saved, and after
-// a restart this function goes on as if cryo_context_save had returned a second time.
-// The leader goes last: what the program does next in this thread may be a signal to a thread that
-// it knows to be asleep in a system call. (Where callbacks are still to end, so is everybody.)
+// One checkpoint, seen by the thread that leads it. The frame stays small: it is saved, and after a
+// restart this function goes on as if cryo_context_save had returned a second time. The leader goes
+// last: what the program does next in this thread may be a signal to a thread that it knows to be
+// asleep in a system call. (It does not wait if callbacks have yet to end.)
 void lead(int self, void *frame)
 {
     Slot &slot = state.slots[max_threads];
@@ -115,8 +115,8 @@ long call_thread(int tid)
 
 namespace {
 
-// Who calls: one of our threads; from outside, whoever found the program stopped; the kernel, as
-// somebody has connected.
+// Who sent the signal: a thread of this process; a checkpointer, to a program that it found
+// stopped; the kernel, because of a connection; or the program.
 enum class Caller { thread, outside, kernel, program };
 
 Caller caller_of(const siginfo_t &info)
@@ -128,7 +128,7 @@ Caller caller_of(const siginfo_t &info)
     return info.si_code > 0 ? Caller::kernel : Caller::program;
 }
 
-// What the kernel tells of a descriptor may be about one of the program's.
+// The kernel's signal may be about a descriptor of the program's.
 bool is_for_program(Caller caller, const siginfo_t &info)
 {
     return caller == Caller::program ||
@@ -150,17 +150,17 @@ void on_signal(int, siginfo_t *info, void *frame)
         if (take_part(self, frame, generation))
             parked = true;
         else if (state.active.load(std::memory_order_acquire) == 0)
-            answer(frame); // a request that had to wait for the last one
+            answer(frame); // a request that had to wait for the previous one
         else if (may_park() && park(self, frame, generation)) {
             parked = true;
             after_park(barrier);
         }
     } else if (caller == Caller::kernel && tell_arrival(info->si_fd)) {
-        // Whoever listens there has heard of it.
+        // The watcher's function has run.
     } else if (!is_for_program(caller, *info)) {
         answer(frame);
     } else if (run_handler_of_program != nullptr && run_handler_of_program(info, frame)) {
-        return; // waits end by it, as they do by any handler
+        return; // waits end with EINTR, as after any handler
     }
     const bool enters_call = resume_call(frame);
     if (parked)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Critical sections. Each client counts its own, on a cache line of its own; a request closes the
-// gate and then looks at the counts. Whoever enters raises its count first and looks at the gate
-// second, so one of the two always sees the other, if neither processor swaps the two. That is the
-// request's business: membarrier(2) makes all threads of the process pass a barrier, so that
-// entering and leaving are plain instructions. Where the kernel refuses it, they have their own.
+// Critical sections. Each client counts its own, on its own cache line; a request closes the gate
+// and then looks at the counts. A thread that enters raises its count first and looks at the gate
+// second, so one of the two always sees the other, if neither processor reorders them. The request
+// ensures that: membarrier(2) makes all threads of the process pass a barrier, so entering and
+// leaving are plain instructions. If the kernel refuses it, they use barriers of their own.
 #include "agent/callbacks.hpp"
 #include "sys/raw.hpp"
 
@@ -25,7 +25,7 @@ inline void barrier_against_gate()
         std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-// Only the thread itself and its signal handlers change the count, and handlers restore it.
+// Only the thread and its signal handlers change the count, and handlers restore it.
 inline int32_t add_depth(Client &client, int32_t by)
 {
     const int32_t before = client.depth.load(std::memory_order_relaxed);
@@ -34,7 +34,7 @@ inline int32_t add_depth(Client &client, int32_t by)
     return before;
 }
 
-// The last one may be this one: then a checkpoint that waits is taken.
+// If no thread is left inside, the checkpoint that waits is taken.
 [[gnu::noinline]] void leave_for_checkpoint()
 {
     std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -43,8 +43,8 @@ inline int32_t add_depth(Client &client, int32_t by)
     const auto self = static_cast<int32_t>(sys::call(SYS_gettid));
     round.kicked.store(self);
     call_thread(self);
-    // Taken before this returns, unless the thread blocks the signal and must come out of that
-    // first.
+    // The checkpoint is taken before this returns, unless the thread has blocked the signal: then
+    // it has to unblock it first.
     uint64_t blocked = 0;
     sys::call(SYS_rt_sigprocmask, SIG_BLOCK, nullptr, &blocked, 8);
     if ((blocked >> (state.signal - 1) & 1) == 0) {
@@ -60,9 +60,9 @@ inline void leave(Client &client)
         leave_for_checkpoint();
 }
 
-// It was called to take the round on, and has blocked the signal that calls it: whoever waits now,
-// or ends, would let the checkpoint, and all who want to enter, wait for ever. The handler runs
-// here.
+// The thread was called to continue the round but has blocked the signal: if it waited now, or
+// ended, the checkpoint and all threads that want to enter would wait for ever. Lets the handler
+// run.
 void obey_blocked_call()
 {
     if (round.kicked.load() != static_cast<int32_t>(sys::call(SYS_gettid)))
@@ -73,8 +73,8 @@ void obey_blocked_call()
     sys::call(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof(before));
 }
 
-// For all that is not usual. 0: may be entered or left. > 0: in a callback, where it
-// is nothing. < 0: −errno.
+// The slow path. 0: may enter or leave. > 0: in a callback, where critical sections have no
+// effect. < 0: −errno.
 int check(const Client *client, int id)
 {
     if (client == nullptr)
@@ -187,7 +187,7 @@ void leave_change(Client &client)
     leave(client);
 }
 
-// A thread ends, inside one perhaps: whoever waited for it goes on.
+// A thread that ends, perhaps inside a section, must not keep a checkpoint waiting.
 void drop_critical_sections(Client &client)
 {
     while (client.depth.load() > 0)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program's descriptors, for the checkpointer to look at: what /proc does not tell, their own
-// system calls do. And what waits in a pseudo-terminal, which can only be read by reading it.
+// Gives the checkpointer the program's descriptors, to inspect by system calls where /proc does not
+// suffice; and the data queued in a pseudo-terminal, which only reading can reveal.
 #include "agent/agent.hpp"
 #include "agent/room.hpp"
 #include "sys/raw.hpp"
@@ -22,7 +22,7 @@ char to_master[terminal_most];
 
 long terminal_queues(int master, sys::TerminalQueues &q)
 {
-    // A descriptor of our own for the other end, whatever the program has of it.
+    // A descriptor of our own for the slave, whatever descriptors of it the program has.
     const long slave = with_room([master] {
         return sys::call(SYS_ioctl, master, TIOCGPTPEER,
                          O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);

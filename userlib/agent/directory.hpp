@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Directories of /proc whose entries are numbers: of threads, of descriptors.
+// Directories of /proc whose entries are numbers: threads, descriptors.
 #pragma once
 
 #include "sys/raw.hpp"
@@ -18,7 +18,7 @@ struct Dirent64 { // as getdents64 fills it
     char name[];
 };
 
-// Parses a decimal name; −1 when it is none.
+// Parses a decimal name; −1: it is not a number.
 inline int number(const char *s)
 {
     int n = 0;
@@ -32,7 +32,7 @@ inline int number(const char *s)
     return n;
 }
 
-// use(N) of each; what it says below zero ends it, and is the result, as is an error of the kernel.
+// Calls use(N) for each entry. A negative result ends the loop and is returned, as is an error.
 template <size_t N, class Use>
 long each_number(long dir, char (&buffer)[N], const Use &use)
 {

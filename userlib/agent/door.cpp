@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The door at which checkpointers knock: a socket file that only its user may connect to, in a
-// directory where nobody can put another one in its place, and that has no name from the next
-// moment on. What is left of it is a descriptor of ours, so whoever wants to connect goes by
-// /proc/PID/fd/NUMBER. There is no name that somebody else could take before us, and nothing is
-// left lying about; the kernel lets in whom it lets look into the process, and nobody else rings.
+// The "door" by which checkpointers connect: a socket file that only its user may connect to, made
+// in a directory where no other user can replace it, and unlinked at once. What remains is a
+// descriptor, so a peer connects by way of /proc/PID/fd/NUMBER. There is no name that another user
+// could take first, and nothing is left behind; the kernel admits those that it lets inspect the
+// process, and nobody else can connect.
 #include "agent/door.hpp"
 
 #include "agent/agent.hpp"
@@ -22,7 +22,7 @@ namespace cryo::agent {
 
 namespace {
 
-// Out of the way of numbers that programs use, yet small enough not to grow the kernel's table.
+// Above the numbers that programs use, yet small enough not to grow the kernel's table.
 constexpr int high_numbers[] = {door_fd, low_door_fd};
 
 constexpr size_t random_bytes = 8;
@@ -62,10 +62,10 @@ char *put(char *to, unsigned long n)
     return to;
 }
 
-// To connect it takes the right to write.
+// Connecting requires write permission.
 constexpr unsigned for_its_user = S_IRUSR | S_IWUSR;
 
-// Nobody else can put a socket in there; or all may, and none can take away what is another's.
+// Only this user can put a socket in there; or all may, but only an entry's owner can remove it.
 bool is_safe(const char *directory, bool is_private)
 {
     struct stat status = {};
@@ -74,8 +74,8 @@ bool is_safe(const char *directory, bool is_private)
     const bool is_ours = status.st_uid == static_cast<uid_t>(sys::call(SYS_geteuid));
     if (is_private)
         return is_ours && (status.st_mode & (S_IRWXG | S_IRWXO)) == 0;
-    // So root's directories look in a user namespace that has no root. Were one really nobody's, a
-    // socket could be exchanged there: then the checkpointer is not let in, by who is listening.
+    // Root's directories look like this in a user namespace without root. If one really is nobody's
+    // and the socket is replaced, the checkpointer sees it by the listener's credentials.
     constexpr uid_t unmapped = 65534;
     return (is_ours || status.st_uid == 0 || status.st_uid == unmapped) &&
            ((status.st_mode & (S_IWGRP | S_IWOTH)) == 0 || (status.st_mode & S_ISVTX) != 0);
@@ -94,10 +94,10 @@ void make_path(const char *directory, char *path)
     *end = 0;
 }
 
-// A descriptor of the file that the socket is bound to, which has no name any more.
+// Returns a descriptor of the file that the socket is bound to, already unlinked.
 long bind_in(const char *directory, int socket)
 {
-    constexpr int most_tries = 8; // of names that are taken
+    constexpr int most_tries = 8; // if names are taken
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
     long bound = -EADDRINUSE;
@@ -110,7 +110,7 @@ long bind_in(const char *directory, int socket)
     const long door =
         sys::call(SYS_openat, AT_FDCWD, address.sun_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     struct stat status = {};
-    // An umask may have taken rights away.
+    // The umask may have removed permissions.
     if (!sys::failed(door) && !sys::failed(sys::call(SYS_fstat, door, &status)) &&
         (status.st_mode & for_its_user) != for_its_user)
         sys::call(SYS_chmod, address.sun_path, for_its_user);
@@ -136,7 +136,7 @@ int move_up(long fd)
 {
     long high = -EINVAL;
     for (const int floor : high_numbers) {
-        if (sys::failed(high)) // the second time: RLIMIT_NOFILE is low
+        if (sys::failed(high)) // retried with the second number if RLIMIT_NOFILE is low
             high = sys::call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, floor);
     }
     if (sys::failed(high))
@@ -162,7 +162,7 @@ void remember_runtime_directory(const char *directory)
 
 namespace {
 
-bool signal_is_told; // it is not the one that the environment says
+bool signal_is_told; // the signal is not the one in the environment
 
 long open_where_there_is_room()
 {
@@ -208,7 +208,7 @@ long open_control()
     return opened;
 }
 
-// As the time, in seconds, at which the door was changed: none has been that early.
+// Stored as the door's modification time, in seconds: no real one is that early.
 void tell_signal_at_door()
 {
     char path[32];
@@ -218,7 +218,7 @@ void tell_signal_at_door()
     signal_is_told = true;
 }
 
-// The program may have closed our descriptors and use their numbers for something of its own.
+// The program may have closed our descriptors and reused their numbers.
 void forget_control()
 {
     if (inode_of(state.listener) == state.listener_inode)

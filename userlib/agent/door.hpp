@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// By what a checkpointer finds the door of an agent (door.cpp) among a process's descriptors: it is
-// what is left of a file that was called "cryo.PID.", and 16 hexadecimal digits. PID is that of the
-// process in its own pid namespace: a child of a bare clone(2) has its parent's door, and none of
-// its own.
+// How a checkpointer recognises an agent's "door" (door.cpp) among a process's descriptors: it is
+// an unlinked file that was named "cryo.PID." followed by 16 hexadecimal digits. PID is the
+// process's id in its own pid namespace, so a door that a child of a bare clone(2) inherited is not
+// taken for a door of its own.
 #pragma once
 
 namespace cryo::agent {
 
 constexpr char door_name[] = "cryo.";
-// Unless the program wants that number it is the first free one from here on; from the other one on
-// where RLIMIT_NOFILE is low.
+// The first free number from here on, unless the program wants that number; where RLIMIT_NOFILE is
+// low, the first free one from the second constant on.
 constexpr int door_fd = 960;
 constexpr int low_door_fd = 100;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Going on after a checkpoint: the leader goes last. A thread that was asleep in a system call
-// enters it again; until it has, a signal that it would have been interrupted by finds it awake, is
-// handled, and the call then sleeps on. Whoever knew the thread to be asleep would wait for ever.
+// Continuing after a checkpoint: the leader goes last. A thread that was asleep in a system call
+// enters it again. A signal that arrives before then is handled without interrupting the call,
+// which then sleeps on; a program that relies on the interruption would wait for ever.
 #include "agent/agent.hpp"
 #include "agent/inherited.hpp"
 #include "sys/raw.hpp"
@@ -14,7 +14,7 @@ namespace cryo::agent {
 
 namespace {
 
-constexpr long limit_ns = 10'000'000'000; // a courtesy, not a condition
+constexpr long limit_ns = 10'000'000'000; // best effort: given up after that
 constexpr long pause_ns = 200'000;
 
 long now_ns()
@@ -30,7 +30,7 @@ void wait_for_news(uint32_t seen)
     sys::call(SYS_futex, &state.gone, FUTEX_WAIT_PRIVATE, seen, &limit, 0, 0);
 }
 
-// The state letter of "412 (name) S …"; the name may hold anything. 0: the thread is gone.
+// The state letter of "412 (name) S …"; the name may contain anything. 0: the thread is gone.
 char state_of(int tid)
 {
     static char text[512];
@@ -43,8 +43,8 @@ char state_of(int tid)
     return found;
 }
 
-// How long the thread has had a processor, in nanoseconds; the kernel brings it up to date when it
-// loses one and with each tick.
+// How long the thread has run, in nanoseconds; the kernel updates this when the thread is
+// descheduled and with each tick.
 uint64_t time_run(int tid)
 {
     static char text[128];
@@ -55,7 +55,7 @@ uint64_t time_run(int tid)
     return n;
 }
 
-// Asleep, or it has run for longer than the return from the handler can take.
+// True if it sleeps, or has run for longer than the return from the handler can take.
 bool has_entered(int tid, uint64_t &run_before)
 {
     constexpr uint64_t long_enough = 100'000;
@@ -63,7 +63,7 @@ bool has_entered(int tid, uint64_t &run_before)
         return true;
     const uint64_t run = time_run(tid);
     if (run == 0)
-        return true; // this kernel does not count
+        return true; // this kernel does not measure it
     if (run_before == 0)
         run_before = run;
     return run - run_before > long_enough;
@@ -95,7 +95,7 @@ long read_task(int tid, const char *name, char *to, size_t size)
     return got;
 }
 
-// The thread's id may be another one since the handler began: it may have been restored.
+// Asks for the thread's id again: it may have been restored with another one.
 void tell_gone(bool enters_call)
 {
     const auto tid = static_cast<int>(sys::call(SYS_gettid));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens in a thread between the image and its going on: hooks, and who is held until all
-// callbacks have ended.
+// What a thread does between the image and its return to the program: it runs hooks, and may be
+// held until all callbacks have ended.
 #include "agent/callbacks.hpp"
 
 #include <cerrno>
@@ -67,7 +67,7 @@ void run_hook(const Client *client, int outcome)
         hook(static_cast<cr_hook_event_t>(event));
 }
 
-// A checkpoint that failed holds nobody.
+// After a failed checkpoint no thread is held.
 bool is_held(const Client *client, int outcome)
 {
     if (outcome < 0)

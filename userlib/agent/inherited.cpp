@@ -19,12 +19,12 @@ namespace cryo::agent {
 
 namespace {
 
-// The kernel copies descriptors before it copies memory, so the child's memory may be of a moment
-// at which what its descriptors have was closed already: this is never unset by who has set it.
+// The kernel copies descriptors before memory, so the child's memory may stem from a moment after
+// those descriptors were closed in the parent: therefore closing them does not clear this.
 std::atomic<bool> perhaps;
 
-// Of no effect on what is in /proc, and so nobody else's: it tells from the first moment on whose
-// the file is.
+// These flags have no effect on files of /proc, so no other code sets them: they mark the file as
+// the agent's from its opening on.
 constexpr int mark = O_NONBLOCK | O_ASYNC;
 
 bool is_marked(int fd)
@@ -45,7 +45,7 @@ bool has_name(int fd, Name &name)
     return !sys::failed(sys::call(SYS_getsockname, fd, &name.address, &name.size));
 }
 
-// A connection has the name of the listener that it came to.
+// A connection has the name of the listener that accepted it.
 bool is_connection(int fd, const Name &listener)
 {
     Name name;

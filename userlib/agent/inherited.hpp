@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the agent has open for a moment while other threads of the program run. One of them may fork
-// just then, and the child has a copy, for good, that nobody knows of.
+// Descriptors that the agent opens briefly while other threads of the program run. If one of those
+// forks at that moment, the child keeps a copy that nothing else would ever close.
 //
 //     const long fd = open_briefly("/proc/self/task");   // read, and close
 //     expect_connections();                              // before accept
@@ -10,11 +10,11 @@
 
 namespace cryo::agent {
 
-// For reading, of /proc. The descriptor, or −errno.
+// Opens a file of /proc for reading. Returns the descriptor, or −errno.
 long open_briefly(const char *path);
-// A connection to the listener is about to be taken.
+// Call before accepting a connection on the listener.
 void expect_connections();
-// To be called while the parent's listener is still open, too.
+// Call while the descriptor of the parent's listener is still open.
 void close_inherited();
 
 } // namespace cryo::agent

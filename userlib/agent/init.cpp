@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent's beginning, in ordinary surroundings, and the child after a fork.
+// Starts the agent, outside signal handlers; and the child's side of a fork.
 #include "agent/init.hpp"
 
 #include "agent/callbacks.hpp"
@@ -18,9 +18,9 @@ namespace cryo::agent {
 
 namespace {
 
-constexpr int last_signal = 64; // SIGRTMAX, which is a call
+constexpr int last_signal = 64; // SIGRTMAX, which is a function call
 
-// It may be pending since before the program was executed.
+// The signal may have been pending since before the program was executed.
 long unblock()
 {
     const uint64_t only = uint64_t(1) << (state.signal - 1);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The agent's beginning; see init.cpp.
+// Starts the agent; see init.cpp.
 #pragma once
 
 namespace cryo::agent {
 
-// Opens the control socket and takes the signal, unless that has been done. In a process that
+// Opens the control socket and takes over the signal, unless that has been done. In a process that
 // cr_restart has made it becomes the saved program instead. 0 or −errno; −CR_ENOSUPPORT: the
-// process has more rights than who has started it, and there is no agent in it.
-// `environment` is that of the process: libc may not know it yet.
+// process has more rights than the user who started it, and gets no agent. `environment` is the
+// process's: libc may not have set environ yet.
 int begin_agent(char **environment);
 
-// In a child that a fork has made: it listens by itself.
+// In a forked child: gives it a control socket of its own.
 void after_fork_in_child();
 
 } // namespace cryo::agent

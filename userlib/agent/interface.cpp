@@ -30,7 +30,7 @@ int change_persist(int by)
     return before;
 }
 
-// Whom 0 means.
+// The id that 0 stands for.
 long own_id(int scope)
 {
     switch (scope) {
@@ -43,7 +43,7 @@ long own_id(int scope)
     }
 }
 
-// Zero: not to be had.
+// Zero: could not be found out.
 long parent_of(long pid)
 {
     char path[40] = "/proc/";
@@ -60,7 +60,7 @@ long parent_of(long pid)
     const long size = sys::failed(fd) ? fd : sys::call(SYS_read, fd, text, sizeof(text));
     if (!sys::failed(fd))
         sys::call(SYS_close, fd);
-    // "PID (NAME) STATE PARENT": a name may have anything in it.
+    // "PID (NAME) STATE PARENT": a name may contain anything.
     long at = size;
     while (at > 0 && text[at - 1] != ')')
         at--;
@@ -86,7 +86,7 @@ bool has_in_it(int scope, long id, long pid)
     }
 }
 
-// That there is somebody whom the caller may save; the checkpointer looks who they are.
+// Checks that the target exists and may be signalled; the checkpointer finds its processes.
 int forward(int scope, int target)
 {
     const Client *client = self_client();
@@ -96,7 +96,7 @@ int forward(int scope, int target)
         return -EINVAL;
     const long id = target != 0 ? target : own_id(scope);
     if (scope == CR_SCOPE_PROC && id == sys::call(SYS_getpid))
-        return 0; // it is always in its own checkpoint
+        return 0; // a process is always in its own checkpoint
     const long exists = sys::call(SYS_kill, scope == CR_SCOPE_PGRP ? -id : id, 0);
     if (sys::failed(exists))
         return static_cast<int>(exists);
@@ -125,9 +125,9 @@ uint32_t rounds()
     return round.barrier.load(std::memory_order_acquire);
 }
 
-// The handle may be the restored copy's, which is ready. That the gate is closed may be another
-// thread's doing, and that a round has ended: so the wait is looked up from now and then. After a
-// round that was given up there may be another one (capture/tries.hpp), or the request has ended.
+// The handle may be the restored copy's, which is ready at once. Other threads close the gate and
+// end rounds without waking this one, so it polls. After a round that was given up there may be
+// another one (capture/tries.hpp), or the request has ended.
 void await_round(int handle, uint32_t rounds_before)
 {
     const Client *client = self_client();
@@ -141,7 +141,7 @@ void await_round(int handle, uint32_t rounds_before)
         if (ended != rounds_before && round.outcome.load() >= 0)
             return;
         rounds_before = ended;
-        timespec limit = soon; // the kernel writes what is left
+        timespec limit = soon; // the kernel overwrites it with the rest
         if (sys::call(SYS_ppoll, &look, 1, &limit, nullptr, 0) > 0)
             return;
     }

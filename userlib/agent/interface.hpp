@@ -4,10 +4,10 @@
 // libcr_omit.so) when one of them is preloaded, else the copy inside libcr.so.0. The preloaded ones
 // export this table under its name, libcr.so.0 refers to it weakly and falls back on its own:
 //
-//     interface().enter_cs(id, false)
+//     agent().enter_cs(id, false)      // libcr/edge.hpp
 //
-// All functions return −errno or −CR_E* for an error and leave errno alone. What is marked `signal`
-// may be called from a signal handler.
+// All functions return −errno or −CR_E* for an error and leave errno alone. Those marked `signal`
+// may be called in a signal handler.
 #pragma once
 
 #include "libcr.h"
@@ -18,9 +18,9 @@ namespace cryo::agent {
 
 struct Lodger; // lodger.hpp
 
-// Descriptors that are not part of an image. In the restored copy a handle of a request appears
-// again, as one that is ready (CR_ERESTARTED); where an image was written to is /dev/null, so that
-// it is not cut back to what it was then; any other is closed.
+// Kinds of descriptors that are not part of an image. In the restored copy a request's handle
+// appears again and is ready (CR_ERESTARTED); the destination of an image becomes /dev/null, so
+// that the file is not truncated to its former size; any other is closed.
 enum class OwnFdKind { handle, destination, other };
 
 struct Interface {
@@ -40,35 +40,35 @@ struct Interface {
     const cr_restart_info *(*restart_info)();
     int (*register_hook)(int event, cr_hook_fn_t hook, cr_hook_fn_t *before);
     int (*hold_ctrl)(int scope, int flags, int *before); // signal
-    int (*persist)(int by);                              // the count before
+    int (*persist)(int by);                              // the count before the change
     int (*forward)(int scope, int target);
     // Requests
-    int (*may_request)(); // the calling thread has called init
+    int (*may_request)(); // 0 if the calling thread has called init
     int (*own_fd)(int fd, OwnFdKind kind);
     void (*disown_fd)(int fd);
-    // Calls `arrived` in a handler of the checkpoint signal, in any thread that lets it in, when
-    // something can be read from the descriptor (or written again). One descriptor; −1: none. A
+    // Calls `arrived` in a handler of the checkpoint signal, in any thread that has it unblocked,
+    // when the descriptor becomes readable (or writable again). At most one descriptor; −1: none. A
     // restored copy watches nothing.
     int (*watch_fd)(int fd, void (*arrived)(void *), void *argument);
     uint32_t (*restarts)(); // signal; how often this process was restored
-    // Of what lives in the process and is not saved with it
+    // For the part of the process that is not saved with it
     void (*set_lodger)(const Lodger *lodger);
-    // At the end of a handler of a signal that the program does not know of, with its ucontext_t:
-    // a system call that it interrupted goes on.
+    // For the end of a handler of a signal that the program is unaware of, with its ucontext_t:
+    // resumes the system call that the signal interrupted.
     void (*resume_call)(void *frame); // signal
-    uint32_t (*rounds)();             // checkpoints and restarts that have ended, well or not
-    // Of a request for this process, made when so many had: until its checkpoint has been taken;
-    // in a critical section, until it waits for the end of that. Or until the request has ended.
-    // Not where callbacks of THREAD context, which run beside the program, might need the caller.
+    uint32_t (*rounds)();             // checkpoints and restarts ended so far, failed ones included
+    // Waits for this process's checkpoint, requested at that count of rounds, or for the end of the
+    // request; in a critical section, only until the request waits for its end. Returns at once if
+    // THREAD-context callbacks, which run beside the program, might need the caller.
     void (*await_round)(int handle, uint32_t rounds_before);
 };
 
-// As exported by the preloaded libraries; null where none is loaded.
+// Exported by the preloaded libraries; null if none is loaded.
 extern "C" {
 [[gnu::weak, gnu::visibility("default")]] extern const Interface *const cryo_agent_interface;
 }
 
-// The copy of the agent that the file is linked into.
+// The copy of the agent in this library.
 extern const Interface own_interface;
 
 } // namespace cryo::agent

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions of the C library in front of which the preloaded library stands. None of them is
-// called often by any program, or is called to wait, or is a system call beside which looking into
-// a table or at a word costs nothing; what is hot is left alone.
+// The functions of the C library that the preloaded library interposes. Each is rarely called, or
+// is called to wait, or is a system call beside which a look at a table or at one word costs
+// nothing. Hot functions are left alone.
 #pragma once
 
 #include "agent/agent.hpp"
@@ -13,14 +13,14 @@
 
 namespace cryo::agent {
 
-// What is behind us.
+// Looks up the next definition after this library's.
 template <class F>
 void find(F &function, const char *name)
 {
     function = reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
 }
 
-// Another library's constructor may come before ours after all.
+// Another library's constructor may run before this library's.
 template <class F>
 F known_by(F &function, void (*find_all)())
 {
@@ -29,7 +29,7 @@ F known_by(F &function, void (*find_all)())
     return function;
 }
 
-// Looks up what is behind us; once, before the program has threads.
+// These look up the next definitions; once, before the program has threads.
 void find_real_signal_functions();
 void find_real_descriptor_functions();
 void find_real_wait_functions();
@@ -41,10 +41,10 @@ void find_real_memory_functions();
 void find_real_syscall();
 void find_real_clone();
 
-// interposed_environment.cpp: what cr_run has put into the environment, once; and whether one lacks
-// it (then there is room to be had), and gets it.
+// interposed_environment.cpp: records once what cr_run has put into the environment; tells whether
+// an environment lacks it (and how much room is needed), and adds it.
 struct EnvironmentRoom {
-    size_t pointers, bytes; // 0: nothing is to be added
+    size_t pointers, bytes; // 0: nothing to add
 };
 void remember_environment(char *const *environment);
 void remember_signal(int number);
@@ -53,7 +53,7 @@ char *const *add_to_environment(char *const *environment, char **pointers, char 
 
 } // namespace cryo::agent
 
-// In a function that executes a program: `environment`, with what cr_run has put there.
+// For functions that execute a program: `environment` with what cr_run has put there.
 #define CRYO_KEPT_ENVIRONMENT(room, environment)                                                   \
     ((room).pointers == 0                                                                          \
          ? (environment)                                                                           \

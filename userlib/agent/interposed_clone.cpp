@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C library's clone(), in front of which Cryo stands: it makes a process as fork() does, but
-// runs none of what pthread_atfork(3) was given, and the child would listen nowhere.
+// Interposes the C library's clone(): it makes a process as fork() does, but runs none of the
+// handlers given to pthread_atfork(3), so the child would not be listening.
 #include "agent/init.hpp"
 #include "agent/interposed.hpp"
 
@@ -19,7 +19,7 @@ struct Beginning {
     void *argument;
 };
 
-// On the stack that the program has given; what it reads is the child's copy of the parent's.
+// Runs on the stack that the program gave; reads the child's copy of the parent's memory.
 int begin_child(void *beginning)
 {
     const Beginning own = *static_cast<const Beginning *>(beginning);
@@ -27,8 +27,8 @@ int begin_child(void *beginning)
     return own.run(own.argument);
 }
 
-// A thread, a child that borrows our memory, and one whose descriptors are ours: these have no
-// place of their own to listen at.
+// False for a thread, and for a child that shares our memory or descriptors: these have no control
+// socket of their own.
 bool makes_process(int flags)
 {
     return (flags & (CLONE_VM | CLONE_FILES | CLONE_THREAD)) == 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of the C library in front of which Cryo stands, so that a program that closes "all
-// descriptors" keeps the control socket and its door, and one that wants their numbers gets them:
-// they move. To the program these numbers are not open. Whoever closes it by a system call of its
-// own, not even by the C library's syscall(), cannot be saved, and is told so at the checkpoint.
+// Interposes functions of the C library, so that a program that closes "all descriptors" keeps the
+// control socket and its door, and one that wants their numbers gets them: the agent's descriptors
+// move. To the program these numbers are not open. A program that closes them by raw system calls,
+// bypassing even the C library's syscall(), cannot be saved; the checkpoint says so.
 #include "agent/interposed.hpp"
 #include "sys/raw.hpp"
 
@@ -19,7 +19,7 @@ namespace {
 int (*real_close)(int);
 int (*real_close_range)(unsigned, unsigned, int);
 
-// The one of ours that has this number, or null.
+// The agent's descriptor variable that has this number, or null.
 int *own_of_number(unsigned fd)
 {
     for (int *own : {&state.listener, &state.door}) {
@@ -43,7 +43,7 @@ int converted(long result)
     return -1;
 }
 
-// Nobody may ask for a checkpoint while it has two numbers.
+// All signals are blocked: no request may arrive while the descriptor has two numbers.
 int take_number(int from, int fd, int flags)
 {
     const uint64_t all = ~uint64_t(0);
@@ -63,7 +63,7 @@ int take_number(int from, int fd, int flags)
     return converted(result);
 }
 
-// A lodger stands in front of the function too, and passes over what is its own.
+// A lodger interposes the function, too, and skips its own descriptors.
 long close_stretch(unsigned first, unsigned last, unsigned flags)
 {
     if (!has_lodger() || real_close_range == nullptr)
@@ -104,7 +104,7 @@ extern "C" {
 CRYO_INTERPOSED int close(int fd)
 {
     if (!is_ours(static_cast<unsigned>(fd))) {
-        if (real_close == nullptr) // another library's constructor came before ours after all
+        if (real_close == nullptr) // another library's constructor ran first
             find_real_descriptor_functions();
         return real_close(fd);
     }

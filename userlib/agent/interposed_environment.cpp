@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What cr_run has put into the environment goes along to programs that are executed with another
-// one, or with none: env -i, a login, a daemon that cleans up. May be called by a child of vfork
-// and in signal handlers: what is made lies on the stack of the function that executes.
+// Passes what cr_run has put into the environment on to programs that are executed with another
+// environment, or with none: env -i, a login, a daemon that cleans up. May be called in a child of
+// vfork and in signal handlers, so the result lies on the calling function's stack.
 #include "agent/interposed.hpp"
 
 #include <cstring>
@@ -12,12 +12,12 @@ namespace {
 
 constexpr const char *preload = "LD_PRELOAD=";
 constexpr const char *signal_number = "CRYO_SIGNAL=";
-constexpr const char *outside = "CRYO_OUTSIDE="; // of Cryo's own commands: nothing is to be added
+constexpr const char *outside = "CRYO_OUTSIDE="; // set for Cryo's own commands: nothing is added
 
-// Copies: the program may overwrite what it was started with. Empty: there was none.
+// Copies, as the program may overwrite its initial environment. Empty: there was none.
 char library[4096];
 char signal_variable[32];
-bool has_moved; // it is no longer what cr_run has put there
+bool has_moved; // the signal is no longer the one that cr_run chose
 
 bool begins(const char *text, const char *with)
 {
@@ -43,7 +43,7 @@ size_t count_of(char *const *environment)
 
 } // namespace
 
-// Of the libraries that are preloaded, the one that is the agent.
+// Finds the agent among the preloaded libraries.
 void remember_environment(char *const *environment)
 {
     const char *all = find(environment, preload);
@@ -59,7 +59,7 @@ void remember_environment(char *const *environment)
         memcpy(signal_variable, number, strlen(number) + 1);
 }
 
-// The new program's agent begins with the signal that may be on its way here, and blocked.
+// A blocked signal may be pending across exec: the new program's agent must use the same one.
 void remember_signal(int number)
 {
     char *end = stpcpy(signal_variable, signal_number);

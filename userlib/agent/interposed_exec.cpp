@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of the C library that execute another program, in front of which Cryo stands: a
-// checkpoint signal that is under way when the kernel sets all actions back to their defaults would
-// end the process. It is blocked from before the call on; the agent of the new program unblocks it.
-// A program in which there is none keeps it blocked. And what cr_run has put into the environment
-// goes along (interposed_environment.cpp).
+// Interposes functions of the C library that execute another program: a checkpoint signal that is
+// pending when the kernel resets all actions to their defaults would end the process. So the signal
+// is blocked from before the call on, and the agent of the new program unblocks it. A program
+// without an agent keeps it blocked. What cr_run has put into the environment is passed on
+// (interposed_environment.cpp).
 #include "agent/deaf.hpp"
 #include "agent/interposed.hpp"
 
@@ -49,8 +49,8 @@ void find_real_exec_functions()
 
 using namespace cryo::agent;
 
-// As an array, on the stack of the function that says this. Behind it `list` stands at what
-// follows.
+// Collects the arguments in an array on the calling function's stack. Afterwards `list` is
+// positioned at whatever follows the null.
 #define COLLECT_ARGUMENTS(first)                                                                   \
     va_list list;                                                                                  \
     va_start(list, first);                                                                         \

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of the C library that return or take the id of a System V object: it is written
-// down (ipc.cpp), and nothing else. An id that was made known otherwise is written down before the
-// call that may wait for it. No checkpoint comes between the making of an object and the writing
-// down, for which a signal that arrives during the call would be the moment.
+// Interposes the functions of the C library that return or take the id of a System V object, to
+// record the id (ipc.cpp). An id that the program knows from elsewhere is recorded before the call
+// that may wait. A Deaf keeps checkpoints out between the creation of an object and its recording,
+// as a signal that arrives during the call would otherwise be handled just then.
 #include "agent/deaf.hpp"
 #include "agent/interposed.hpp"
 #include "agent/timed_wait.hpp"
@@ -35,7 +35,7 @@ F known(F &function)
 
 bool undoes(const sembuf *operations, size_t count)
 {
-    // A number that the kernel refuses is not ours to read as far as that.
+    // The kernel refuses larger counts, so such an array may be shorter than it says.
     constexpr size_t most = 500; // SEMOPM
     for (size_t i = 0; i < count && count <= most; i++) {
         if ((operations[i].sem_flg & SEM_UNDO) != 0)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// madvise(2) and its like: when it was is written down (advice.cpp), and nothing else. Allocators
-// call it, so nothing is looked up by the first call.
+// Interposes madvise(2) and the like, only to record when they were called (advice.cpp). Allocators
+// call these functions, so the first call looks nothing up.
 #include "agent/advice.hpp"
 #include "agent/interposed.hpp"
 #include "sys/raw.hpp"
@@ -19,7 +19,7 @@ int (*real_madvise)(void *, size_t, int) noexcept;
 int advise(void *address, size_t size, int advice)
 {
     const Advising noticed(advice);
-    if (real_madvise != nullptr) // a lodger stands in front of it too
+    if (real_madvise != nullptr) // a lodger interposes it, too
         return real_madvise(address, size, advice) == 0 ? 0 : -errno;
     return static_cast<int>(sys::call(SYS_madvise, address, size, advice));
 }
@@ -49,7 +49,7 @@ CRYO_INTERPOSED int madvise(void *address, size_t size, int advice) noexcept
 
 CRYO_INTERPOSED int posix_madvise(void *address, size_t size, int advice) noexcept
 {
-    // The numbers are the same, but this one must not lose what is in memory.
+    // The values are the same, but this function must not discard the contents.
     if (advice == POSIX_MADV_DONTNEED)
         return 0;
     const int before = errno;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// system and popen: the C library executes a shell there by functions of its own, in front of which
-// nobody can stand. Where the program has cleaned its environment, the shell begins by executing
-// itself with what cr_run has put there (interposed_environment.cpp).
+// system and popen: the C library executes a shell by internal functions that cannot be interposed.
+// If the program has cleaned its environment, the shell first executes itself with what cr_run has
+// put there (interposed_environment.cpp).
 #include "agent/interposed.hpp"
 #include "sys/raw.hpp"
 
@@ -27,10 +27,10 @@ F known(F &function)
     return known_by(function, find_real_shell_functions);
 }
 
-constexpr size_t most = 128 << 10; // of an argument, says the kernel
+constexpr size_t most = 128 << 10; // the kernel's limit for one argument
 constexpr const char *again = "exec /bin/sh -c -- ";
 
-// TEXT as one word of a shell's; where `to` is null only its length.
+// Quotes TEXT as one shell word; if `to` is null, only returns the length.
 size_t quote(char *to, const char *text)
 {
     size_t length = 0;
@@ -46,8 +46,8 @@ size_t quote(char *to, const char *text)
     return length;
 }
 
-// A command for a shell that lacks what is in `environment`, and is to have it. The program's own
-// where it would be too long; that shell is outside of Cryo then.
+// A command for a shell that is to get the variables missing in `environment`. If it would be too
+// long, the program's own command; then that shell runs outside of Cryo.
 class ShellCommand
 {
   public:
@@ -100,8 +100,8 @@ class ShellCommand
     }
 
     const char *wanted_;
-    const char *ours_[2] = {}; // variables to be added
-    char *text_ = nullptr;     // which the kernel has filled with zeros
+    const char *ours_[2] = {}; // variables to add
+    char *text_ = nullptr;     // zero-filled by the kernel
 };
 
 } // namespace

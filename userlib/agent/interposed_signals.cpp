@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of the C library in front of which Cryo stands, so that a program that blocks, takes or
-// resets "all signals" keeps the checkpoint signal unblocked and with its handler. To the program
-// it behaves as a signal that nobody ever sends; where the program wants that very one, it gets it,
-// and Cryo takes another (signal_choice.cpp). None of these is called often; whoever goes past them
-// by the bare system call is named at the checkpoint.
+// Interposes functions of the C library, so that a program that blocks, takes or resets "all
+// signals" keeps the checkpoint signal unblocked and its handler installed. To the program it
+// behaves as a signal that nobody ever sends; if the program wants that very one, it gets it, and
+// Cryo takes another (signal_choice.cpp). None of these is called often; a thread that bypasses
+// them by a raw system call is named at the checkpoint.
 //
 // This is ordinary code, called by the program; but most of these functions may be called in signal
-// handlers, so it keeps to that.
+// handlers, so it is async-signal-safe.
 #include "agent/interposed.hpp"
 #include "agent/signal_choice.hpp"
 #include "agent/timed_wait.hpp"
@@ -42,14 +42,14 @@ struct {
     int (*setsigmask)(pthread_attr_t *, const sigset_t *);
 } real;
 
-// What the program believes to have set for the checkpoint signal.
+// The action that the program believes it has set for the checkpoint signal.
 struct sigaction believed;
-// Signals whose handlers' masks had the checkpoint signal in them.
+// Signals whose handlers' masks contained the checkpoint signal.
 std::atomic<uint64_t> stripped;
 // Signals whose handlers run on the thread's alternate stack.
 std::atomic<uint64_t> elsewhere;
-// Signals that some thread has ever blocked; and whether the last call of the only thread, where
-// there is only one, has blocked the checkpoint signal.
+// Signals that some thread has ever blocked; and whether, in a single-threaded program, the
+// thread's last call blocked the checkpoint signal.
 std::atomic<uint64_t> ever_blocked;
 bool only_thread_blocks_ours;
 
@@ -94,12 +94,12 @@ bool wants_alternate_stack(const struct sigaction &action)
            (action.sa_flags & SA_ONSTACK) != 0;
 }
 
-// Who installs handlers of all signals so runs code on stacks that have room for none, as Go does;
-// it leaves out some that it takes for the C library's. Else ours stays off it: it may be as small
-// as the program's own need.
+// A program that installs nearly all handlers this way runs code on stacks without room for
+// handlers, as Go does; it skips some signals that it takes for the C library's. Otherwise our
+// handler stays off the alternate stack, which may be as small as the program needs.
 void choose_stack()
 {
-    constexpr int nearly_all = 24; // many more than can say that something is wrong
+    constexpr int nearly_all = 24; // many more than the signals that report errors
     move_handler(wants_alternate_stack(believed) || std::popcount(elsewhere.load()) >= nearly_all);
 }
 
@@ -110,14 +110,14 @@ uint64_t bits_of(const sigset_t &set)
     return bits;
 }
 
-// What is not all signals, or all but some, names those that the program uses.
+// A set that is neither all signals nor nearly all lists those that the program uses.
 bool names_ours(const sigset_t *set)
 {
     constexpr int most = 32;
     return has_ours(set) && std::popcount(bits_of(*set)) <= most;
 }
 
-// Handlers' masks have what the program has put there, but for the checkpoint signal.
+// Gives handlers' masks what the program put there, except the new checkpoint signal.
 void strip_again(int before)
 {
     const uint64_t had_it = stripped.exchange(0);
@@ -138,8 +138,8 @@ void strip_again(int before)
     }
 }
 
-// The program gets the checkpoint signal, if Cryo can have another one that no thread blocks. Where
-// some thread believes to have blocked ours, and there are several, it stays as it is.
+// The program gets the checkpoint signal, if Cryo can take another one that no thread blocks. If
+// there are several threads and one may believe that it blocks ours, nothing changes.
 void leave_ours()
 {
     const int before = state.signal;
@@ -180,7 +180,7 @@ int set_mask(int how, const sigset_t *set, sigset_t *old)
             if (state.signal != 0)
                 sigdelset(&rest, state.signal);
             auto *kernel = reinterpret_cast<uint64_t *>(&rest);
-            *kernel &= ~(bit(32) | bit(33)); // as the C library keeps its own two
+            *kernel &= ~(bit(32) | bit(33)); // the C library reserves these two
         }
         set = &rest;
     }
@@ -193,8 +193,8 @@ int set_mask(int how, const sigset_t *set, sigset_t *old)
     return static_cast<int>(-result);
 }
 
-// The program uses all signals, ours too, and there is no other: its handler is run by ours. It may
-// be interrupted by itself, for ours is never blocked.
+// The program uses all signals, ours too, and no other is free: our handler runs the program's.
+// That may be interrupted by itself, since our signal is never blocked.
 bool run_believed(siginfo_t *info, void *frame)
 {
     const struct sigaction action = believed;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of the C library in front of which Cryo stands for the sake of sockets with a time
-// limit (socket_wait.hpp). A program that never sets one pays a look at one word, and goes on to
-// the C library. What the C library calls by itself (stdio), and limits that another program has
-// set, are not seen here: such a call is made once more with its whole time (interrupted_call.cpp).
+// Interposes functions of the C library for sockets with a time limit (socket_wait.hpp). A program
+// that never sets one pays one look at a word before the C library's function. Calls that the C
+// library makes itself (stdio), and limits that another program has set, are not seen here: such a
+// call is repeated with its whole time (interrupted_call.cpp).
 #include "agent/socket_wait.hpp"
 
 #include "agent/interposed.hpp"

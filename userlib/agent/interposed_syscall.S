@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* syscall(2) in front of the C library's. Calls that may wait are made by cryo_taken_call, so that a
- * checkpoint can resume them, and exec. All others go on to the C library as if nobody had been
- * here, with the stack as it was: some of them return twice, or on another one.
+/* Interposes the C library's syscall(2). Calls that may wait are made by cryo_taken_call, so that a
+ * checkpoint can resume them, as are others that it lists, such as exec. The rest are passed to the
+ * C library with the stack unchanged: some of them return twice, or on another stack.
  */
 
 	.text

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that wait, made by their number: syscall(SYS_futex, …). In the C library's syscall()
-// nothing tells afterwards which call it was. Ours does (cryo_syscall), and makes the waits to be
-// of those whose remaining time is known, as interposed_waits.cpp does for the functions with a
-// name.
+// Blocking calls that are made by number: syscall(SYS_futex, …). Inside the C library's
+// syscall() nothing reveals afterwards which call it was. This one does (cryo_syscall), and
+// turns waits into calls whose remaining time is known, as interposed_waits.cpp does for the
+// named functions.
 #include "agent/advice.hpp"
 #include "agent/interposed.hpp"
 #include "agent/socket_wait.hpp"
@@ -20,11 +20,11 @@ namespace cryo::agent {
 
 namespace {
 
-constexpr long epoll_pwait2_number = 441; // for headers that are older
+constexpr long epoll_pwait2_number = 441; // for older headers
 
-// Those that wait; what tells that sockets have limits; madvise, which is noted; exec, for the
-// reason that interposed_exec.cpp gives; and what closes descriptors, as interposed_descriptors.cpp
-// says.
+// Calls that wait; setsockopt, which may give a socket a limit; madvise, which is recorded; exec,
+// for the reason in interposed_exec.cpp; and calls that close descriptors, as in
+// interposed_descriptors.cpp.
 constexpr std::array<long, 41> taken = {
     SYS_poll,
     SYS_select,
@@ -117,7 +117,7 @@ long plain(long number, const long (&a)[6])
     return cryo_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-// With the limit, which is the argument `where`, in a place from which the wait can go on.
+// Keeps the limit, argument number `where`, in a TimedWait, so that the wait can be resumed.
 long noted(long number, const long (&a)[6], int where)
 {
     if (!TimedWait::takes(as_time(a[where])))
@@ -135,7 +135,7 @@ long poll_for(long waited, long count, int64_t ns, long mask)
     return cryo_syscall(SYS_ppoll, waited, count, as_argument(&limit), mask, mask_size, 0);
 }
 
-// As timed_epoll_wait() of interposed_waits.cpp.
+// Like timed_epoll_wait() of interposed_waits.cpp.
 long epoll_for(const long (&a)[6], int64_t left, long mask)
 {
     const auto look = [&] { return cryo_syscall(SYS_epoll_wait, a[0], a[1], a[2], 0, 0, 0); };
@@ -159,7 +159,7 @@ int told(long result)
     return -1;
 }
 
-// A call on what may be a socket with a limit: as the functions of interposed_sockets.cpp.
+// A call on a possible socket with a limit: like the functions of interposed_sockets.cpp.
 long on_socket(long number, const long (&a)[6], const SocketUse &use)
 {
     if (!any_socket_limits.load(std::memory_order_relaxed))
@@ -252,7 +252,7 @@ long do_call(long number, const long (&a)[6])
         const Advising noticed(static_cast<int>(a[2]));
         return plain(number, a);
     }
-    case SYS_futex: // of the commands, this one has a span of time
+    case SYS_futex: // only this command takes a relative time
         return (a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT ? noted(number, a, 3) : plain(number, a);
     default:
         return plain(number, a);

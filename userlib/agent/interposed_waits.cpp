@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of the C library in front of which Cryo stands, so that a wait which a checkpoint
-// interrupts goes on with the time that was left (interrupted_call.cpp). The kernel tells that time
-// to some calls only; where the program uses another one, it is replaced by one of those:
+// Interposes functions of the C library, so that a wait which a checkpoint interrupts continues
+// with the time that was left (interrupted_call.cpp). The kernel reports that time only to some
+// calls; if the program uses another one, it is replaced by one of those:
 //
-//     nanosleep, clock_nanosleep, usleep, thrd_sleep without a place for the rest    with one
+//     nanosleep, clock_nanosleep, usleep, thrd_sleep without `rest`      with one
 //     poll with a timeout                                                ppoll
 //     epoll_wait, epoll_pwait, epoll_pwait2 with a timeout               ppoll of the epoll set
 //     sigtimedwait, semtimedop: a TimedWait (interposed_signals.cpp, interposed_ipc.cpp)
 //
-// A wait that ends at once costs no more system calls than before.
+// A wait that ends at once needs no more system calls than before.
 //
-// The same for calls that wait and are made by syscall(): interposed_syscall.cpp.
+// interposed_syscall.cpp does the same for waits that are made by syscall().
 #include "agent/interposed.hpp"
 #include "agent/timed_wait.hpp"
 
@@ -62,7 +62,7 @@ int timed_epoll_wait(int set, epoll_event *events, int most, int64_t left, const
     if (found != 0)
         return found;
     const int64_t end = now() + left;
-    // Another thread may have taken what has come.
+    // Another thread may have taken the events.
     for (; found == 0 && left > 0; left = end - now()) {
         pollfd waited = {.fd = set, .events = POLLIN, .revents = 0};
         const timespec limit = span(left);
@@ -126,7 +126,7 @@ CRYO_INTERPOSED int poll(pollfd *waited, nfds_t count, int timeout)
     return any_poll(waited, count, timeout);
 }
 
-// What poll() becomes where a program is compiled with checks of sizes.
+// poll() compiled with _FORTIFY_SOURCE.
 CRYO_INTERPOSED int __poll_chk(pollfd *waited, nfds_t count, int timeout, size_t bytes)
 {
     if (bytes / sizeof(*waited) < count)

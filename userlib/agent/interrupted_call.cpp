@@ -8,23 +8,23 @@
 //   until then:  clock_nanosleep(TIMER_ABSTIME), futex with an absolute time
 //   time left:   select pselect ppoll (the kernel updates their timeout), nanosleep and
 //                clock_nanosleep where the caller takes the remaining time
-//   time noted:  sigtimedwait semtimedop futex io_getevents, where a TimedWait tells
-//   anew:        calls on sockets with a time limit, but where a SocketWait tells: there the caller
-//                goes on with the time that is left
+//   time noted:  sigtimedwait semtimedop futex io_getevents, if the limit is in a TimedWait
+//   anew:        calls on sockets with a time limit; with a SocketWait, the caller instead
+//                continues with the time that is left
 //
-// The rest returns EINTR as after any handled signal: the time that is left is nowhere to be found.
-// Where the agent is preloaded, what the program calls is made to be of those that have it
+// The rest return EINTR as after any handled signal: their remaining time is unknown. If the agent
+// is preloaded, it replaces the program's calls by ones whose remaining time is known
 // (interposed_waits.cpp).
 //
-// A call that is to be restarted has a gap of its own: a signal of the program's that comes between
-// the cut and the return from the handler is delivered before the call is entered again, and a
-// handler without SA_RESTART then interrupts nothing. Where such a signal waits, the call returns
-// EINTR, as it would have done without the checkpoint.
+// A restarted call has a gap: a signal for the program that arrives between the interruption and
+// the return from the handler is delivered before the call is entered again, so a handler without
+// SA_RESTART interrupts nothing. If such a signal is pending, the call returns EINTR, as it would
+// have done without the checkpoint.
 //
 // The number of the call is no longer in the frame (rax has the result). It is taken from the
-// instruction before the `syscall`: compilers load it as a constant there. Our own syscall(2) keeps
-// it in a register. glibc 2.41 makes calls that can be cancelled in two functions that are told the
-// number, and there it is found on the stack.
+// instruction before the `syscall`, where compilers load it as a constant. Our own syscall(2) keeps
+// it in a register. glibc 2.41 makes cancellable calls in two functions that get the number as an
+// argument; there it is found on the stack.
 #include "agent/agent.hpp"
 #include "agent/socket_wait.hpp"
 #include "agent/timed_wait.hpp"
@@ -62,8 +62,8 @@ long word_at(greg_t address)
     return word;
 }
 
-// glibc's __syscall_cancel_arch, whose stack pointer this is, overwrites the number it was told.
-// What calls it has it from its own caller, by stack:
+// glibc's __syscall_cancel_arch, whose stack pointer this is, overwrites the number it was given.
+// Its caller got the number on the stack from its own caller:
 //     48 8b 74 24 NN            mov N(%rsp), %rsi
 //     (4d|4c|49|48) 89 XX …     mov %register, %register
 //     e8 NN NN NN NN            call
@@ -81,7 +81,7 @@ long number_of_caller(greg_t stack)
     return word_at(stack + static_cast<greg_t>(sizeof(void *)) + at[4]);
 }
 
-// As above; −1: it is not made in either of glibc's two functions.
+// As above; −1: the call is not in either of glibc's two functions.
 long number_on_stack(const unsigned char *syscall, greg_t stack)
 {
     constexpr unsigned char load[] = {0x48, 0x8b, 0x44, 0x24};        // mov N(%rsp), %rax
@@ -121,7 +121,7 @@ long number_before(const greg_t *regs)
     return -1;
 }
 
-// The wait that the program's call belongs to, if its time is noted.
+// The TimedWait of the program's call, if there is one.
 TimedWait *noted(const Call &call)
 {
     int where;
@@ -143,7 +143,7 @@ TimedWait *noted(const Call &call)
     return TimedWait::of(call.arg(where), call.regs[REG_RSP]);
 }
 
-// Which of a socket's limits holds for the call; 0: none.
+// The socket option that limits the call; 0: none.
 int socket_option(long number)
 {
     switch (number) {
@@ -223,7 +223,7 @@ bool can_enter_again(const Call &call)
     }
 }
 
-// A sleep goes on with what the kernel said is left of it.
+// A sleep continues with the rest that the kernel reported.
 void take_time_left(const Call &call)
 {
     if (call.number == SYS_nanosleep)
@@ -234,7 +234,7 @@ void take_time_left(const Call &call)
         wait->go_on(now());
 }
 
-// Calls that the kernel restarts after a handler with SA_RESTART and ends with EINTR after another.
+// Calls that the kernel restarts if the handler has SA_RESTART, and else ends with EINTR.
 bool ends_by_signal(long number)
 {
     switch (number) {
@@ -288,8 +288,8 @@ bool set_back(const greg_t *regs)
            code[1] == 0x05;
 }
 
-// Another checkpoint signal that waits already is not the program's: it ends nothing, but finds the
-// thread about to enter the call again.
+// The mask of deliverable signals. Another pending checkpoint signal is not the program's: it
+// interrupts no call, but finds the thread about to enter the call again.
 uint64_t deliverable(const ucontext_t &context)
 {
     uint64_t pending = 0;
@@ -299,9 +299,9 @@ uint64_t deliverable(const ucontext_t &context)
     return pending & ~blocked & ~(uint64_t(1) << (state.signal - 1));
 }
 
-// A waiting signal whose handler ends calls. If it waits for the whole process, it becomes this
-// thread's: no other one may take it when this one's call has ended for its sake. (Not a real-time
-// signal: that would lose its place in the queue.)
+// True if a signal is pending whose handler ends calls. If it is pending for the process, it is
+// redirected to this thread, as no other may take it once this one's call has ended because of it.
+// (Not a real-time signal: that would lose its place in the queue.)
 bool interrupting_signal_waits(const ucontext_t &context)
 {
     constexpr uint64_t restart = SA_RESTART;
@@ -326,7 +326,7 @@ bool interrupting_signal_waits(const ucontext_t &context)
     return false;
 }
 
-// A signal that the program handles and that is waiting to be delivered ends the call by rights.
+// A pending signal that the program handles would have ended the call anyway.
 bool handler_waits(const ucontext_t &context)
 {
     const uint64_t pending = deliverable(context);

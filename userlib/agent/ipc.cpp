@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// System V objects that the process uses. The kernel does not tell: such an object belongs to
-// nobody, and an id is only a number. So the ids that functions of the C library return or are
-// given are written down (interposed_ipc.cpp). A child inherits the list with the memory that its
-// own numbers are in.
+// System V objects that the process uses. The kernel does not report them: such an object belongs
+// to no process, and an id is only a number. So the ids that functions of the C library return or
+// take are recorded (interposed_ipc.cpp). A child inherits the list along with the memory that may
+// contain the ids.
 //
-// The list is a table without locks, which is whole at every moment: a checkpoint may come at any.
+// The list is a lock-free table, consistent at any time: a checkpoint may come at any moment.
 #include "agent/agent.hpp"
 #include "sys/raw.hpp"
 
@@ -21,7 +21,7 @@ namespace {
 
 constexpr uint32_t places = 4096; // a power of two
 
-// 0: free, and the end of every search; 1: free again
+// 0: free, ends every search; 1: free again, does not
 using Entry = uint64_t;
 constexpr Entry given_up = 1;
 constexpr Entry undo_bit = Entry(1) << 48;
@@ -57,7 +57,7 @@ bool is_there(Entry entry)
     return found != -EINVAL && found != -EIDRM;
 }
 
-// False: all places are taken.
+// False: the table is full.
 bool put(Entry entry)
 {
     const auto first = static_cast<uint32_t>((entry ^ entry >> 27) * 2654435761U >> 16);
@@ -86,7 +86,7 @@ bool put(Entry entry)
     }
 }
 
-// Gives up the places of objects that are gone. An id names one object only, so none comes back.
+// Frees the entries of objects that are gone. An id names one object only, so none comes back.
 void sweep()
 {
     for (std::atomic<Entry> &place : table) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // glibc keeps helper threads of its own (for SIGEV_THREAD timers, asynchronous I/O, …) that block
-// every signal a program may use, so the checkpoint signal never reaches them. The one signal they
-// take is glibc's own, by which it changes the ids of all threads. For the length of a stop we put
-// our handler before glibc's, and knock with a signal that glibc would take for a stranger's.
+// every signal a program may use, so the checkpoint signal never reaches them. They only take
+// glibc's internal signal, by which it changes the ids of all threads. During a stop our handler
+// precedes glibc's, and the signal carries data that glibc would ignore.
 //
-// Runtimes that block signals by system calls of their own leave that one alone, too: a thread of
-// Go's that only waits for signals to be asked for blocks the checkpoint signal for good.
+// Runtimes that block signals by raw system calls leave that signal unblocked, too: a Go thread
+// that only waits for requested signals blocks the checkpoint signal for good.
 #include "agent/callbacks.hpp"
 #include "sys/raw.hpp"
 
@@ -21,10 +21,10 @@ constexpr uint64_t bit(int signal)
     return uint64_t(1) << (signal - 1);
 }
 
-// What a thread blocks, from the line "SigBlk:" of its status; 0 when it is gone.
+// The mask of signals that a thread blocks, from "SigBlk:" in its status; 0: it is gone.
 uint64_t blocked_by(int tid)
 {
-    static char text[4096]; // only the leader of a checkpoint comes here
+    static char text[4096]; // only used by the leader of a checkpoint
     const long size = read_task(tid, "status", text, sizeof(text));
     constexpr char key[] = "\nSigBlk:\t";
     uint64_t mask = 0;
@@ -48,18 +48,18 @@ using Handler = void (*)(int, siginfo_t *, void *);
 void on_knock(int signal, siginfo_t *info, void *frame)
 {
     if (info->si_code != SI_QUEUE || info->si_value.sival_ptr != &state) {
-        if (state.library_action.handler > 1) // glibc's own business
+        if (state.library_action.handler > 1) // glibc's own use of the signal
             reinterpret_cast<Handler>(state.library_action.handler)(signal, info, frame);
         return;
     }
-    // The checkpoint signal waits here too, and would wait for ever.
+    // Take the pending checkpoint signal, which would stay pending for ever.
     const uint64_t ours = bit(state.signal);
     const timespec now = {};
     sys::call(SYS_rt_sigtimedwait, &ours, nullptr, &now, sizeof(ours));
     const uint32_t generation = state.generation.load(std::memory_order_acquire);
     const auto self = static_cast<int>(sys::call(SYS_gettid));
-    // The lodger has a C library of its own, which has such threads, too: what runs on a stack
-    // there is no thread of the program's that is inside.
+    // The lodger's own C library has such threads, too: a handler that runs on a stack of the
+    // lodger's is in one of those, not in a program thread.
     if (is_lodgers_address(reinterpret_cast<uint64_t>(frame))) {
         pass_over(self);
         resume_call(frame);
@@ -94,7 +94,7 @@ bool knock_at_library_thread(int tid)
     const uint64_t blocked = blocked_by(tid);
     if ((blocked & bit(state.signal)) == 0 || (blocked & bit(library_signal)) != 0)
         return false;
-    // Pending in one that executes another program, it would end that.
+    // If pending in a thread that executes another program, the signal would end that.
     state.knocking.store(1);
     const bool sent = state.deaf.load() == 0 && send_knock(tid);
     state.knocking.store(0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The line to the checkpointer, and how long it may be silent. A program that stands still waits
-// for nobody without end: a checkpointer that is stopped, hangs or is dead without its socket being
-// closed is given up, and the program goes on. Nothing of this costs anything between checkpoints.
+// The connection to the checkpointer, with a limit on its silence. A stopped program waits for no
+// peer without end: if the checkpointer is stopped, hangs, or is dead without its socket being
+// closed, the program continues without it. Between checkpoints this costs nothing.
 #include "agent/agent.hpp"
 #include "sys/raw.hpp"
 
@@ -16,7 +16,7 @@ constinit Line line;
 
 namespace {
 
-// What the kernel says when the time is over; it is not a blocked descriptor, for none is.
+// The kernel says EAGAIN when the time limit has passed; none of these descriptors is nonblocking.
 long heard(long result)
 {
     if (result != -EAGAIN)

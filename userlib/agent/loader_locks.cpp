@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dynamic loader's locks know the number of the thread that holds them. In a restored copy
-// threads may have other numbers: one that was in dlopen could not give its lock back, and whoever
-// wanted it next would wait for ever. So the locks are told the new number, before any thread goes
-// on.
+// The dynamic loader's locks contain the id of the thread that holds them. In a restored copy
+// threads may have other ids: one that was in dlopen could not release its lock, and the next
+// thread to want it would wait for ever. So the ids in the locks are replaced before any thread
+// continues.
 //
-// They are mutexes in the loader's own data, at places that differ with each release of the C
-// library. The data is a few pages; no other 40 bytes there are like a recursive mutex that is held
-// by a thread of this number.
+// The locks are mutexes in the loader's own data, at places that differ with each release of the C
+// library. The data is a few pages; no other 40 bytes there look like a recursive mutex that is
+// held by a thread with this id.
 #include "agent/agent.hpp"
 #include "sys/raw.hpp"
 
@@ -26,7 +26,7 @@ struct Mutex {
     uint32_t users;
     int32_t kind;
     int16_t spins, elision;
-    uint64_t list[2]; // of robust ones
+    uint64_t list[2]; // of robust mutexes
 };
 static_assert(sizeof(Mutex) == 40);
 
@@ -36,7 +36,7 @@ bool is_held(const Mutex &mutex)
            mutex.users > 0 && mutex.elision == 0 && mutex.list[0] == 0 && mutex.list[1] == 0;
 }
 
-// The number that a thread has now, by the one that it had when it was saved; 0: there is none.
+// A thread's present id, by the id it had when it was saved; 0: there is no such thread.
 int present_number(int former)
 {
     const Slot &leader = state.slots[max_threads];

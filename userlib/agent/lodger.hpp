@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A lodger lives in the program's process and is no part of it: a stock MPI library in its capsule.
-// No image has its memory, its descriptors and its threads; in the restored copy it is gone, and is
-// told so that it can begin anew.
+// A lodger lives in the program's process without being part of the program: a stock MPI library in
+// its capsule. Its memory, descriptors and threads are in no image; in the restored copy it is
+// gone, and is notified so that it can start again.
 //
 //     static const Lodger lodger = {.size = sizeof(lodger), .range = ..., ...};
 //     cryo_agent_interface->set_lodger(&lodger);
 //
 // All functions may be called in a signal handler, in any thread of the program, with any
-// thread-local storage; there is one lodger in a process, and it never changes.
+// thread-local storage. A process has one lodger, which never changes.
 #pragma once
 
 #include <cstdint>
@@ -26,16 +26,16 @@ struct LodgerRefusal {
 
 struct Lodger {
     uint32_t size; // of this table: functions are only ever appended
-    // The ranges of addresses that are its own, one after the other; false: there are no more.
+    // The lodger's address ranges, by number; false: there are no more.
     bool (*range)(uint32_t number, LodgerRange *range);
     bool (*owns_fd)(int fd);
     bool (*owns_thread)(int tid);
-    // Every thread of the program stands still. False: it cannot be saved now.
+    // Every thread of the program is stopped. False: the program cannot be saved now.
     bool (*stopped)(LodgerRefusal *why);
-    // After that: the program goes on.
+    // After `stopped`: the program continues.
     void (*going_on)();
-    // The program is the restored copy. `environment` holds the variables of whoever restarted it,
-    // NUL-ended each; −1: not known. It is closed afterwards.
+    // Called in the restored copy. `environment` is a descriptor with the NUL-terminated variables
+    // of the restarting process; −1: not known. The caller closes it afterwards.
     void (*restarted)(int environment);
 };
 

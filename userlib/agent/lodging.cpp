@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of the process belongs to its lodger (lodger.hpp).
+// The parts of the process that belong to its lodger (lodger.hpp).
 #include "agent/agent.hpp"
 #include "sys/raw.hpp"
 
@@ -60,7 +60,7 @@ bool send_lodger(int connection, const Command &command)
         answer.count = 1;
         facts = {};
         why = {};
-        if (!is_somebody_inside()) { // if so, the checkpointer names the thread
+        if (!is_somebody_inside()) { // otherwise the checkpointer names the thread
             was_told_to_stop = true;
             facts.refused = !one->stopped(&why);
         }

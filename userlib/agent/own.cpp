@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of the program is Cryo's own: descriptors that no image has, handles of requests that appear
-// again in the restored copy, and libraries that are saved whole.
+// The parts of the process that are Cryo's: descriptors that are in no image, handles of requests
+// that reappear in the restored copy, and libraries that are saved whole.
 #include "agent/agent.hpp"
 #include "agent/room.hpp"
 #include "sys/raw.hpp"
@@ -14,7 +14,7 @@ namespace cryo::agent {
 
 namespace {
 
-constexpr int max_own = 61; // and the listener, its door, and a connection
+constexpr int max_own = 61; // plus the listener, its door, and a connection
 
 struct Entry {
     std::atomic<int32_t> fd = 0; // number + 1, 0: free
@@ -31,7 +31,7 @@ uint64_t inode_of(int fd)
     return sys::failed(sys::call(SYS_fstat, fd, &status)) ? 0 : status.st_ino;
 }
 
-// The program may have closed our descriptor, and have something of its own there now.
+// The program may have closed our descriptor and reused its number.
 bool is_ours(const Entry &entry)
 {
     return entry.fd.load() != 0 && inode_of(entry.fd.load() - 1) == entry.inode;
@@ -85,14 +85,14 @@ void disown_fd(int fd)
 
 namespace {
 
-// What a descriptor is in the restored copy: below zero where it is closed.
+// The new descriptor for the restored copy; negative: the old one stays closed.
 long renewed(OwnFdKind kind)
 {
     if (kind == OwnFdKind::destination)
         return sys::call(SYS_openat, AT_FDCWD, "/dev/null", O_WRONLY | O_CLOEXEC);
     if (kind != OwnFdKind::handle)
         return -EBADF;
-    // Nobody will ever write there: an end of a pipe without writers is ready at once.
+    // A pipe without writers is ready at once, and stays so.
     int ends[2] = {-1, -1};
     const long made = sys::call(SYS_pipe2, ends, O_CLOEXEC | O_NONBLOCK);
     if (sys::failed(made))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Serving pages: from a frozen copy of the program, so that the program itself goes on, or from
-// the stopped program. The pages travel by reference (vmsplice), or by the kernel module: nothing
-// is copied here, and a copy never unshares what it sends.
+// Serves pages from a frozen copy of the program, so that the program itself continues, or from the
+// stopped program. The pages move by reference (vmsplice) or through the kernel module: nothing is
+// copied here, and a copy never unshares the pages that it sends.
 #include "agent/agent.hpp"
 #include "agent/room.hpp"
 #include "sys/raw.hpp"
@@ -28,14 +28,14 @@ struct Copy {
     long pid;
 };
 
-// The intermediate shares our memory and has this stack; the copy has its own copy of it.
+// The intermediate shares our memory and uses this stack; the copy has its own copy of it.
 alignas(16) char stack[16384];
 
-// Gives up all descriptors but those of the channel.
+// Closes all descriptors but those of the channel.
 void keep_only(const Channel &channel)
 {
     for (long from = 0;;) {
-        long next = -1; // the lowest one to keep from here on
+        long next = -1; // the lowest one to keep, at or above `from`
         for (const long fd : {channel.commands, channel.pipe, channel.device}) {
             if (fd >= from && (next < 0 || fd < next))
                 next = fd;
@@ -50,16 +50,16 @@ void keep_only(const Channel &channel)
     }
 }
 
-// What the checkpointer says about the pages it asks for.
+// What the checkpointer says about the pages that it requests.
 struct Wish {
-    bool zeros_for_missing; // behind the end of their file
-    int protection;         // of the mapping; −1: not known
+    bool zeros_for_missing; // beyond the end of their file
+    int protection;         // of the mapping; −1: unknown
 };
 
 alignas(4096) char bounce[65536];
 
-// Whether it is to be tried again: at once, or now that there is room in the pipe. A pipe of the
-// program's itself never blocks, for nobody else would see that its reader is silent.
+// Whether to try again: at once, or after waiting for room in the pipe. If the program itself
+// writes, the pipe never blocks, as nothing else would notice that its reader is silent.
 bool tries_again(const Channel &to, long &result)
 {
     if (result == -EINTR)
@@ -83,7 +83,7 @@ long send_bounced(const Channel &to, uint64_t size)
     return 0;
 }
 
-// Memory that may not be read is made readable for a moment. Nobody runs meanwhile.
+// Makes unreadable memory readable for a moment. No other thread runs meanwhile.
 long send_opened(const Channel &to, uint64_t address, uint64_t length, int protection)
 {
     const uint64_t start = address & ~uint64_t(4095);
@@ -99,8 +99,8 @@ long send_opened(const Channel &to, uint64_t address, uint64_t length, int prote
     return sys::failed(closed) ? closed : n;
 }
 
-// Memory that the program itself may not read (PROT_NONE) but that has contents. Some kernels let
-// /proc/self/mem read it.
+// Memory that has contents but that the program itself may not read (PROT_NONE). Some kernels allow
+// reading it through /proc/self/mem.
 long send_hidden(const Channel &to, uint64_t address, uint64_t length, const Wish &wish)
 {
     const long memory = with_room(
@@ -133,14 +133,14 @@ long send_hidden(const Channel &to, uint64_t address, uint64_t length, const Wis
     return sys::failed(result) ? result : 0;
 }
 
-// By reference into the pipe. The call does not look whether that blocks.
+// Moves pages into the pipe by reference. If is_limited, the call must not block.
 long splice_pages(const Channel &to, uint64_t address, uint64_t length)
 {
     iovec part = {reinterpret_cast<void *>(address), length};
     return sys::call(SYS_vmsplice, to.pipe, &part, 1, to.is_limited ? SPLICE_F_NONBLOCK : 0);
 }
 
-// By the kernel module. The number of bytes that went through, or −errno.
+// By the kernel module. Returns the number of bytes moved, or −errno.
 long dump_pages(int device, int pipe, uint64_t address, uint64_t length)
 {
     cryo_range range = {address, address + length};
@@ -163,7 +163,7 @@ long dump_pages(int device, int pipe, uint64_t address, uint64_t length)
 long send_all(const Channel &to, uint64_t address, uint64_t length, const Wish &wish)
 {
     while (length > 0) {
-        // The module moves whole pages; where it was cut off inside one, the rest goes by splice.
+        // The module moves whole pages; after a partial page, the rest goes by splice.
         const bool whole = (address | length) % 4096 == 0;
         long n = to.device >= 0 && whole ? dump_pages(to.device, to.pipe, address, length)
                                          : splice_pages(to, address, length);
@@ -179,8 +179,8 @@ long send_all(const Channel &to, uint64_t address, uint64_t length, const Wish &
     return 0;
 }
 
-// The packet goes from where pages pass through. Their bits shall be set before any of them is
-// looked at, in a copy as in the next one, or else one could be taken for unchanged that was not.
+// The result goes through the bounce buffer. It is written first, so that its soft-dirty bits are
+// set before the scan: else a changed page of it could pass for unchanged.
 bool send_scan(const Channel &to, uint64_t start, uint64_t end)
 {
     constexpr size_t size = scanned_at_once * sizeof(cryo_run);
@@ -206,8 +206,8 @@ bool send_scan(const Channel &to, uint64_t start, uint64_t end)
     return !sys::failed(send_packet(to.commands, bounce, scan.nr_runs * sizeof(cryo_run)));
 }
 
-// Runs in a child that shares our memory, and makes the real copy: its parent ends at once, so the
-// program is never asked to wait for a child it does not know.
+// Runs in a child that shares our memory, and makes the real copy: the copy's parent ends at once,
+// so the program never gets to wait for a child it does not know.
 void make_copy(void *argument)
 {
     auto *copy = static_cast<Copy *>(argument);
@@ -218,7 +218,7 @@ void make_copy(void *argument)
         return;
     }
     keep_only(channel);
-    sys::call(SYS_prctl, PR_SET_NAME, copy_name, 0, 0, 0); // nobody takes it for the program
+    sys::call(SYS_prctl, PR_SET_NAME, copy_name, 0, 0, 0); // not mistaken for the program
     const Reply ready = {protocol_magic, protocol_version, Op::fork, 0, 0, 0};
     send_packet(channel.commands, &ready, sizeof(ready));
     const long result = serve_pages(channel);
@@ -256,8 +256,8 @@ long serve_pages(const Channel &channel)
     }
 }
 
-// When the checkpointer dies, writing to its pipe raises SIGPIPE in this thread, which would end
-// the program as soon as the handler returns. It is ours to take back, unless one was waiting
+// If the checkpointer dies, writing to its pipe raises SIGPIPE in this thread, which would end
+// the program as soon as the handler returns. Consumes the signal, unless one was pending
 // before.
 long serve_own_pages(const Channel &whole)
 {
@@ -277,8 +277,8 @@ long serve_own_pages(const Channel &whole)
     return result;
 }
 
-// The intermediate lives for as long as a fork takes. Where it stands still, stopped by somebody,
-// it must not keep the program.
+// The intermediate lives only for the time of a fork. If it has been stopped, it must not hold up
+// the program.
 void await_intermediate(long pid)
 {
     const long handle = sys::call(SYS_pidfd_open, pid, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// libcr_run.so and libcr_omit.so: the agent as cr_run preloads it. They differ in what they answer
-// to a checkpoint. They have none of the functions of libcr.h, so that a program which looks for
-// cr_init() to find out whether it was linked with libcr is not deceived.
+// libcr_run.so and libcr_omit.so: the agent as cr_run preloads it. They differ in their answer to a
+// checkpoint. They export no function of libcr.h, so that a program which looks for cr_init() to
+// find out whether it was linked with libcr is not misled.
 #include "agent/callbacks.hpp"
 #include "agent/init.hpp"
 #include "agent/interface.hpp"
@@ -12,7 +12,7 @@
 #include <cerrno>
 
 extern "C" {
-// For a program that links with this library, and makes sure of it by naming this.
+// For programs that link with this library, and refer to this symbol to force that.
 [[gnu::visibility("default")]] int CRYO_LINK_ME;
 }
 
@@ -24,9 +24,9 @@ const Interface *const cryo_agent_interface = &own_interface;
 
 namespace {
 
-// This library is initialised before all others (-z initfirst), so that in the fresh process of a
-// restart no constructor of the program's libraries runs. libc's own has not run either: there is
-// no environ yet.
+// This library is initialised before all others (-z initfirst), so that in a restart's fresh
+// process no constructor of the program's libraries runs. Libc's own has not run either: environ is
+// not set yet.
 [[gnu::constructor]] void begin(int, char **, char **environment)
 {
 #ifdef CRYO_OMIT
@@ -49,7 +49,7 @@ namespace {
 
 } // namespace
 
-// The one call of the program that Cryo stands in front of: see watches.cpp.
+// Records the paths of inotify watches, which the kernel does not report: see watches.cpp.
 extern "C" [[gnu::visibility("default")]] int inotify_add_watch(int fd, const char *path,
                                                                 uint32_t mask) noexcept
 {

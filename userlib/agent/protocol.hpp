@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a checkpointer and the agent inside a program say to each other.
+// The protocol between a checkpointer and the agent inside a program.
 //
-// The agent listens at a SOCK_SEQPACKET socket without a name (door.cpp). One connection is one
-// checkpoint: the program stands still from the reply to Stop until Resume, or until the
-// connection ends for whatever reason. Every message is one packet. Both ends are on one machine,
-// but may come from different releases of Cryo: fields are only ever appended, and `version` tells
-// how many there are.
+// The agent listens on a SOCK_SEQPACKET socket without a name (door.cpp). One connection is one
+// checkpoint: the program is stopped from the reply to Stop until Resume, or until the connection
+// ends for whatever reason. Every message is one packet. Both ends are on one machine but may come
+// from different releases of Cryo: fields are only ever appended, and `version` tells which fields
+// exist.
 //
 //     checkpointer                agent
 //       Prepare + RequestInfo ->  runs the program's callbacks
-//                       <-        Reply{Accepted}: at once, whatever it takes
-//                       <-        Reply{Forward}: a callback takes further processes in (protocol
+//                       <-        Reply{Accepted}: at once, however long the callbacks take
+//                       <-        Reply{Forward}: a callback adds further processes (protocol
 //                       4)
 //                       <-        Reply{result 0, or −code and why; value: callbacks were run}
 //       Stop            ->        parks every thread
@@ -22,7 +22,7 @@
 //       Fork + 2 fds    ->        a frozen copy serves pages (Pages, End) on the fds
 //                       <-        Reply{value = pid of the copy}
 //       Resume          ->        the program goes on
-//                       <-        Reply{result 0}: it stood still until now
+//                       <-        Reply{result 0}: the program was stopped until now
 //                       <-        Reply{Done}: the callbacks have ended (if there were any)
 #pragma once
 
@@ -42,70 +42,70 @@ enum class Op : uint16_t {
     process = 3, // ProcessFacts
     actions = 4, // SignalAction[64]
     // SCM_RIGHTS {command socket, page pipe} or {command socket, page pipe, /dev/cryo}: serve pages
-    // from a copy; with the device, it is the kernel module that moves them.
+    // from a frozen copy; with the device, the kernel module moves the pages.
     fork = 5,
-    serve = 6, // the same from the stopped program itself, until Op::end
-    // arg[0] address, arg[1] length: the bytes go into the page pipe. arg[2] 1: pages behind the
-    // end of their file count as zeros. arg[3] the mapping's protection plus 1, 0: not known.
+    serve = 6, // the same, but the stopped program itself serves, until Op::end
+    // arg[0] address, arg[1] length: the bytes go into the page pipe. arg[2] 1: pages beyond the
+    // end of their file count as zeros. arg[3] the mapping's protection plus 1; 0: unknown.
     pages = 7,
     end = 8, // no more pages
-    // Go on; arg[0] 0, or the errno for which there will be no image. arg[1]: a signal that the
-    // program sends itself before anything of it runs, or 0; from protocol 17 on.
+    // Resume the program; arg[0] 0, or the errno for which there will be no image. arg[1]: a signal
+    // that the process sends itself before the program runs again, or 0; from protocol 17 on.
     resume = 9,
     prepare = 10,
     accepted = 11,
     done = 12,
-    forward = 17, // value: whom, count: a CR_SCOPE_*; no packets follow
+    forward = 17, // value: the target, count: a CR_SCOPE_*; no packets follow
     own = 13,     // OwnFacts
-    lodger = 14,  // LodgerFacts, where there is one; from protocol 3 on
+    lodger = 14,  // LodgerFacts, if there is a lodger; from protocol 3 on
     timer = 16,   // arg[0] the id of a POSIX timer: TimerFacts
-    // arg[0] first descriptor, arg[1..3] a bit for each of the 192 from there on: they come with
-    // the reply (SCM_RIGHTS), in ascending order.
+    // arg[0] first descriptor, arg[1..3] a bit for each of the 192 from there on: those selected
+    // are sent with the reply (SCM_RIGHTS), in ascending order.
     descriptors = 20,
-    // arg[0] descriptor of a pseudo-terminal's master: what waits to be read at its slave (value
-    // bytes) and from itself (count bytes), a packet each where there is any, and stays there.
+    // arg[0] a pseudo-terminal's master: sends the input queued at its slave (value bytes) and at
+    // itself (count bytes), a packet for each that is not empty. The data stays queued.
     terminal = 21,
     watches = 22, // count packets of WatchedPath, each followed by the path
-    // Followed by a packet of up to policies_at_once addresses: their NUMA policies come as one
-    // packet of as many Policy. From protocol 5 on.
+    // Followed by a packet of up to policies_at_once addresses: the reply is one packet with as
+    // many Policy records, their NUMA policies. From protocol 5 on.
     policies = 23,
     // System V objects that the process has used: count packets of up to ipc_at_once IpcUse each,
-    // value of these in all. result −EOVERFLOW: they were too many to remember. From protocol 6 on.
+    // value of these in all. result −EOVERFLOW: some were not recorded. From protocol 6 on.
     ipc = 24,
-    // arg[0] descriptor of a POSIX message queue: what is in it, and stays there. value bytes in
-    // count packets of up to queue_part bytes, as in image/messages.hpp. From protocol 8 on.
+    // arg[0] descriptor of a POSIX message queue: sends its messages, which stay there. value bytes
+    // in count packets of up to queue_part bytes, as in image/messages.hpp. From protocol 8 on.
     queue = 25,
-    // TrackerFacts, and the descriptor with the reply (SCM_RIGHTS) where there is one. arg[0] a
-    // TrackerKind: one of that kind is made where there is none; result −errno where it cannot be.
-    // From protocol 9 on; soft_dirty from 13 on.
+    // TrackerFacts, and the tracker's descriptor, if any, with the reply (SCM_RIGHTS). arg[0] a
+    // TrackerKind: one of that kind is made if there is none; result −errno if that fails. From
+    // protocol 9 on; soft_dirty from 13 on.
     tracker = 26,
-    // arg[0], arg[1]: what is watched from now on has this token; zero: nothing that could be
-    // relied on. arg[2] 1: the descriptor is closed. arg[3] notes to be kept. From protocol 9 on.
+    // arg[0], arg[1]: the token of what is tracked from now on; zero: nothing can be relied on.
+    // arg[2] 1: the descriptor is closed. arg[3] notes to keep. From protocol 9 on.
     watched = 27,
-    // SCM_RIGHTS {file}, and arg[0] StagedRun in packets of up to staged_at_once: what is in this
-    // memory is written into the file from arg[1] on, one after the other. value: bytes; −EFAULT:
-    // not all of it can be read. From protocol 10 on.
+    // SCM_RIGHTS {file}, then arg[0] StagedRun in packets of up to staged_at_once: this memory is
+    // written into the file consecutively, from offset arg[1] on. value: bytes; −EFAULT: not all of
+    // it can be read. From protocol 10 on.
     stage = 28,
-    // arg[0] address, arg[1] up to touched_at_once pages: a packet with a bit for each of them that
-    // is in memory, as mincore(2) tells. From protocol 12 on.
+    // arg[0] address, arg[1] up to touched_at_once pages: a packet with a bit for each page, set if
+    // it is in memory, as mincore(2) reports. From protocol 12 on.
     touched = 29,
-    // arg[0] a set of System V semaphores, of which arg[2] (up to undo_at_once) from arg[1] on:
-    // what the kernel adds to each of them when the process ends (SEM_UNDO), an int16_t each.
-    // result −errno; −EXDEV: not all threads have the same. From protocol 13 on.
+    // arg[0] a System V semaphore set, arg[1] its first semaphore, arg[2] a count (up to
+    // undo_at_once): what the kernel adds to each when the process ends (SEM_UNDO), an int16_t
+    // each. result −errno; −EXDEV: not all threads share one undo list. From protocol 13 on.
     undo = 30,
-    // To who serves pages and has the module's device: arg[0], arg[1] start and end of memory whose
-    // soft-dirty bits are asked for. result −errno; value: how far it got; a packet of count
-    // cryo_run (linux/cryo.h). From protocol 16 on.
+    // For the process that serves pages with the module's device: arg[0], arg[1] start and end of
+    // memory whose soft-dirty bits are requested. result −errno; value: the address reached; a
+    // packet of count cryo_run (linux/cryo.h). From protocol 16 on.
     scan = 31,
-    // The checkpointer is at work, and wants nothing. arg[0] 1: this is answered, and so tells that
-    // the program stands still. From protocol 17 on.
+    // The checkpointer is alive and asks for nothing. arg[0] 1: the agent replies, which shows that
+    // the program is stopped. From protocol 17 on.
     alive = 32,
-    // Said by the agent before it hangs up, unasked: the checkpointer was silent for `value`
-    // milliseconds, and the program goes on. From protocol 17 on.
+    // Sent by the agent, unasked, before it hangs up: the checkpointer was silent for `value`
+    // milliseconds, and the program continues. From protocol 17 on.
     called_off = 33,
 };
 
-// For how long a checkpointer may be silent, if it does not ask for something else.
+// How long a checkpointer may be silent, unless it asks for another limit.
 constexpr uint32_t default_silence_ms = 10'000;
 
 constexpr uint32_t scanned_at_once = 2048;
@@ -120,40 +120,40 @@ struct StagedRun {
 
 constexpr int staged_at_once = 512;
 
-// Changes of memory are watched by a userfaultfd that the checkpointer made the agent keep
+// Changes of memory are tracked through a userfaultfd that the agent keeps for the checkpointer
 // (capture/tracker.hpp).
 enum class TrackerKind : int32_t {
     none = 0,
     write_protection = 1, // WP_ASYNC
-    soft_dirty = 2,       // only tells mappings that were there from those that are new
+    soft_dirty = 2,       // only tells old mappings from new ones
 };
 
-// What the agent remembers for checkpointers, also in children of the program.
-constexpr uint32_t note_cleared = 1; // one has cleared the soft-dirty bits
-constexpr uint32_t note_foreign = 2; // somebody else does
+// Notes that the agent keeps for checkpointers; children of the program inherit them.
+constexpr uint32_t note_cleared = 1; // a checkpointer has cleared the soft-dirty bits
+constexpr uint32_t note_foreign = 2; // another program clears them, too
 
 struct TrackerFacts {
-    uint64_t token[2]; // zero: nothing is watched
+    uint64_t token[2]; // zero: nothing is tracked
     int32_t has_fd;
     // Of protocol 13:
     TrackerKind kind; // of the descriptor
-    // Address of two pages: the first is written whenever a token of soft_dirty is set, the second
+    // Address of two pages: the first is written whenever a soft_dirty token is set, the second
     // never.
     uint64_t marks;
     uint32_t notes;
     uint32_t reserved;
     // Of protocol 14:
-    uint64_t mark;    // address of the TrackerMark; 0 where what is watched has none
-    uint64_t changes; // as in it
+    uint64_t mark;    // address of the TrackerMark; 0: there is none
+    uint64_t changes; // as in TrackerMark
 };
 
-// The token as it lies in the program's memory, where a checkpointer may replace it while the
-// program runs, so that nobody relies on what it is about to change (capture/early_copy.hpp).
+// The token in the program's memory, where a checkpointer may replace it while the program runs, so
+// that no checkpoint relies on tracking that is about to change (capture/early_copy.hpp).
 struct TrackerMark {
     uint64_t token[2];
     uint64_t changes; // how often the agent itself has set the token
-    // Where the first is reads_counted, calls of read(2) that were the agent's own, which the
-    // kernel counts to the program.
+    // If has_reads is reads_counted: the number of read(2) calls that were the agent's own, which
+    // the kernel attributes to the program.
     uint64_t has_reads;
     uint64_t reads;
 };
@@ -163,25 +163,25 @@ constexpr uint64_t queue_part = 65536;
 
 enum class IpcKind : uint16_t { segment = 1, semaphores = 2, queue = 3 };
 
-// A System V object that a function of the C library was given or has returned.
+// A System V object whose id a function of the C library took or returned.
 struct IpcUse {
     int32_t id;
     IpcKind kind;
-    uint16_t undo; // 1: a semaphore operation of it was to be undone (SEM_UNDO)
+    uint16_t undo; // 1: a semaphore operation on it used SEM_UNDO
 };
 
 constexpr int ipc_at_once = 512;
 
 constexpr int policies_at_once = 128;
 
-// As get_mempolicy(2) tells it.
+// As get_mempolicy(2) reports it.
 struct Policy {
-    int32_t mode; // MPOL_, with its flags; 0: none of its own
+    int32_t mode; // MPOL_, with its flags; 0: no policy of its own
     uint32_t reserved;
-    uint64_t nodes[16]; // a bit for each
+    uint64_t nodes[16]; // a bit for each node
 };
 
-// Reply to Prepare, value: why the result is below zero (a CR_CHECKPOINT_* flag), and
+// Reply to Prepare, value: why the result is below zero (a CR_CHECKPOINT_* flag), combined with
 constexpr uint64_t with_callbacks = 1 << 8;
 
 // A path that was given to inotify_add_watch.
@@ -209,8 +209,8 @@ struct Reply {
     uint64_t count; // packets that follow
 };
 
-// Where a parked thread stands: enough to make it go on inside the signal handler, whose return
-// brings back everything else from the signal frame.
+// Where a parked thread is: enough to continue it inside the signal handler, whose return restores
+// everything else from the signal frame.
 struct Context {
     uint64_t rbx, rbp, r12, r13, r14, r15, rsp, rip;
 };
@@ -230,13 +230,13 @@ struct ThreadFacts {
     // Of protocol 5:
     int32_t securebits;
     int32_t foreign_rseq; // 1: an rseq area is registered that is not the C library's
-    Policy policy;        // of memory that has none of its own
+    Policy policy;        // the thread's default, for memory without a policy
     // Of protocol 15:
-    int32_t registered_ring; // 1: it has a ring of io_uring that needs no descriptor
+    int32_t registered_ring; // 1: it has an io_uring ring that needs no descriptor
     uint32_t reserved;
 };
 
-// As the kernel's rt_sigaction sees it.
+// The kernel's layout for rt_sigaction.
 struct SignalAction {
     uint64_t handler, flags, restorer, mask;
 };
@@ -248,49 +248,49 @@ struct ProcessFacts {
     int32_t dumpable, no_new_privs, keep_caps, subreaper, thp_disable;
     int32_t control_fd, connection_fd;
     int32_t signal;           // the checkpoint signal
-    uint64_t xcomp_permitted; // CPU state components that the program was granted (AMX)
+    uint64_t xcomp_permitted; // CPU state components granted to the program (AMX)
     // Of protocol 5:
-    uint32_t mlockall;   // MCL_FUTURE and MCL_ONFAULT, for memory that is mapped from now on
+    uint32_t mlockall;   // MCL_FUTURE and MCL_ONFAULT, for memory mapped from now on
     uint32_t membarrier; // MEMBARRIER_CMD_REGISTER_… that were called
     // Of protocol 7:
     int32_t memory_merge;     // PR_GET_MEMORY_MERGE
-    uint32_t protection_keys; // a bit for each that pkey_alloc gave out
+    uint32_t protection_keys; // a bit for each key from pkey_alloc
     // Of protocol 11:
     uint64_t since_advice; // agent/advice.hpp
 };
 
-// What timer_gettime tells.
+// As timer_gettime reports it.
 struct TimerFacts {
-    int64_t interval, remaining; // nanoseconds; remaining 0: does not run
+    int64_t interval, remaining; // remaining 0: not running
 };
 
-// A flag of RequestInfo: no callback may forward the request to whoever has made it.
+// A flag of RequestInfo: no callback may forward the request to the process that made it.
 constexpr uint32_t without_requester = 1;
 
-// What the program's callbacks may ask about a request. Follows Prepare.
+// What the program's callbacks may ask about a request. Sent after Prepare.
 struct RequestInfo {
     int32_t signal, scope, requester, target;
     uint32_t flags;
-    char dest[4096]; // where the image goes; empty: not a file
-    // Of protocol 17: the program goes on when nothing was heard of the requester, and it took
+    char dest[4096]; // the image's destination; empty: not a file
+    // Of protocol 17: the program continues if it gets nothing from the requester, and can send it
     // nothing, for so long; 0: default_silence_ms.
     uint32_t silence_ms;
 };
 
-// What belongs to Cryo in the program: descriptors that are not saved, and memory inside libraries
-// that are saved whole.
+// What in the process belongs to Cryo: descriptors that are not saved, and addresses inside
+// libraries that are saved whole.
 struct OwnFacts {
     uint64_t libraries[4];
     int32_t fds[64]; // −1: none
 };
 
-// What lives in the process and is no part of an image (lodger.hpp).
+// The parts of the process that are not in an image (lodger.hpp).
 constexpr int lodger_fds = 65536;
 constexpr uint32_t lodger_ranges = 64;
 struct LodgerFacts {
     int32_t refused; // the program cannot be saved now
     uint32_t range_count;
-    char what[256]; // why, and the way out
+    char what[256]; // reason and remedy
     char way_out[256];
     uint64_t ranges[lodger_ranges][2]; // start, end
     uint64_t fds[lodger_fds / 64];     // a bit for each
@@ -299,12 +299,12 @@ struct LodgerFacts {
 // Written by the restorer into the restored program before its threads go on.
 struct ResumeInfo {
     uint64_t area, area_size; // the restorer's own memory, to be unmapped
-    int32_t status_fd;        // tells cr_restart that the program lives again
+    int32_t status_fd;        // tells cr_restart that the program runs again
     int32_t restarted;        // 1
     uint32_t left;            // threads that have left the restorer
     uint32_t expected;        // threads there are
     char source[4096];        // of protocol 2: path of the image
-    // Of protocol 3: 1 + a descriptor with the environment of whoever restarts, 0: there is none.
+    // Of protocol 3: 1 + a descriptor with the restarting process's environment; 0: there is none.
     int64_t environment;
 };
 

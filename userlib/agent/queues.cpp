@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is in a POSIX message queue. The kernel has no way to look at it: messages are received, and
-// sent again in the same order. The agent does this inside the program, where nobody can die
-// between the two but the program itself.
+// The contents of a POSIX message queue. The kernel cannot show them: messages are received, and
+// sent again in the same order. The agent does this inside the program, so that no other process's
+// death can lose messages in between.
 #include "agent/agent.hpp"
 #include "agent/room.hpp"
 #include "image/messages.hpp"
@@ -23,7 +23,7 @@ struct Taken {
     uint64_t size = 0;
 };
 
-// The queue by a descriptor of our own, which neither blocks nor lacks a direction.
+// Opens the queue anew: nonblocking, and for both directions.
 long open_own(int fd)
 {
     char path[32] = "/proc/self/fd/";
@@ -58,7 +58,7 @@ long take(int queue, uint64_t longest, Taken &taken)
     }
 }
 
-// Whoever waits outside to send may have come in between: then this waits for room.
+// An outside sender may have filled the queue in between: then this waits for room.
 long put_back(int queue, const Taken &taken)
 {
     timespec patience;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// After a restart: the leader waits until no thread stands in the restorer's memory any more,
-// gives that memory back, and opens the control socket anew.
+// After a restart: the leader waits until no thread runs in the restorer's memory any more, unmaps
+// that memory, and opens a new control socket.
 #include "agent/callbacks.hpp"
 #include "sys/raw.hpp"
 
@@ -30,7 +30,7 @@ void after_restart()
         prepare_sections();
 }
 
-// One that came back as stopped may be continued when nobody listens any more.
+// A process restored as stopped may be continued only after cr_restart has closed the pipe.
 void tell_alive()
 {
     const uint32_t alive = 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Room for a descriptor of ours where the program has as many as its soft limit allows:
+// Raises the soft limit while the agent opens a descriptor, if the program is at that limit:
 //
 //     long fd = sys::call(SYS_openat, …);
 //     if (fd == -EMFILE) {
@@ -8,8 +8,8 @@
 //         fd = sys::call(SYS_openat, …);
 //     }
 //
-// or, in short, with_room([] { return sys::call(SYS_openat, …); }). What was opened stays open when
-// the limit is the program's again. Beyond the hard limit there is none.
+// or, in short, with_room([] { return sys::call(SYS_openat, …); }). What was opened stays open
+// after the program's limit is restored. Beyond the hard limit there is no room.
 #pragma once
 
 #include "sys/raw.hpp"

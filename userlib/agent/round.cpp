@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One round, from the accepted request to the last thread that leaves its callbacks.
+// One round, from the accepted request until the last thread has left its callbacks.
 #include "agent/round.hpp"
 #include "sys/raw.hpp"
 
@@ -16,7 +16,7 @@ constinit Round round;
 
 namespace {
 
-constexpr long begin_limit_ns = 5'000'000'000; // a thread that has not begun by then will not
+constexpr long begin_limit_ns = 5'000'000'000; // a thread that has not begun by then never will
 constexpr int no_connection = -1;
 
 long now_ns()
@@ -51,7 +51,7 @@ bool hung_up()
            (look.revents & (POLLHUP | POLLERR)) != 0;
 }
 
-// What is wanted: the callbacks may ask for it. A requester of another release may begin with Stop.
+// The request's details, for callbacks to ask. A requester of another release may skip Prepare.
 void read_request()
 {
     Command command;
@@ -87,7 +87,7 @@ bool is_thread_alive(const Client &client)
     return sys::call(SYS_tgkill, sys::call(SYS_getpid), client.tid.load(), 0) != -ESRCH;
 }
 
-// Threads with SIGNAL-context callbacks begin them; this one does so by itself.
+// Makes other threads with SIGNAL-context callbacks begin them; the caller begins its own itself.
 void call_up_others(int self)
 {
     for (Client *client = first_client(); client != nullptr; client = client->next) {
@@ -105,7 +105,7 @@ void call_up_others(int self)
     }
 }
 
-// How many threads are not through with their callbacks. A thread that has ended is forgotten.
+// The number of threads still in their callbacks. Drops clients whose threads have ended.
 size_t still_busy(bool late)
 {
     size_t busy = 0;
@@ -143,7 +143,7 @@ void await_votes()
     }
 }
 
-// From here on cr_checkpoint() returns. Threads that have not begun need not.
+// From here on cr_checkpoint() returns. Threads that have not begun callbacks need not begin.
 void settle(int outcome)
 {
     round.outcome.store(outcome);
@@ -178,7 +178,7 @@ void answer_prepare()
                    static_cast<uint64_t>(vote_kind(vote)) | (round.callbacks ? 1U << 8 : 0));
 }
 
-// A permanent failure is the end of the process, once the requester knows.
+// A permanent failure ends the process, once the requester has been told.
 void obey_vote()
 {
     if (vote_kind(round.vote.load()) == CR_CHECKPOINT_PERM_FAILURE)
@@ -204,7 +204,7 @@ void finish_round()
     open_gate();
     state.active.store(0, std::memory_order_release);
     wake_all(round.barrier);
-    // Another request may have come meanwhile, when nobody listened.
+    // Another request may have arrived that no thread has accepted.
     pollfd look = {state.listener, POLLIN, 0};
     if (sys::call(SYS_poll, &look, 1, 0) > 0)
         call_thread(static_cast<int>(sys::call(SYS_gettid)));
@@ -237,14 +237,14 @@ void lead_round(int self, void *frame)
         client->leads = true;
         run_callbacks(*client);
         if (client->round != round.number.load())
-            return; // a child that was forked in a callback
+            return; // a child forked in a callback
         client->leads = false;
     } else if (lead_here(self, frame) && !round.callbacks) {
         run_hook(client, round.outcome.load());
-        return; // over already: nobody had callbacks
+        return; // the round is over: there were no callbacks
     }
     if (from_thread)
-        round.live.fetch_sub(1); // its callbacks are not through yet
+        round.live.fetch_sub(1); // its callbacks have not ended yet
     else
         leave_round(client, barrier);
 }
@@ -332,7 +332,7 @@ bool take_part(int self, void *frame, uint32_t generation)
     client->generation = generation;
     client->leads = false;
     client->round = round.number.load();
-    client->running = true; // before called_up is taken back: it must be seen as one or the other
+    client->running = true; // set before called_up is cleared: one of them must be seen
     if (client->called_up.exchange(0) == 0) {
         client->running = false;
         return false;
@@ -343,7 +343,7 @@ bool take_part(int self, void *frame, uint32_t generation)
     return true;
 }
 
-// A thread that was signalled for a stop that is over finds no place to park.
+// A thread that was signalled for a stop that is over must not park.
 bool may_park()
 {
     return stage() == Stage::stopping;
@@ -403,7 +403,7 @@ void refuse()
 {
     answer_prepare();
     if (round.connection >= 0)
-        serve(round.connection); // until the requester goes away
+        serve(round.connection); // until the requester hangs up
     obey_vote();
     settle(-vote_code(round.vote.load()));
 }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The steps of a round that the callbacks take part in; callbacks.hpp has the whole picture.
+// The steps of a round that involve callbacks; callbacks.hpp has an overview.
 #pragma once
 
 #include "agent/callbacks.hpp"
 
 namespace cryo::agent {
 
-// `kind`: a CR_CHECKPOINT_* flag, or 0 for a reason of our own. The first vote stands, but a
+// `kind`: a CR_CHECKPOINT_* flag, or 0 for Cryo's own reasons. The first vote stands, but a
 // permanent failure overrides any other.
 void vote(int kind, int code);
 
-// Leads the stop in this thread, in the handler. False: it was refused.
+// Leads the stop in this thread, in the handler. False: there will be no image.
 bool lead_here(int self, void *frame);
-// The same from libcr's own thread, which stands outside the handler.
+// The same from libcr's own thread, which is not in the handler.
 int lead_from_thread(Client &client);
-// Any other thread, in the handler.
+// For any other thread, in the handler.
 int wait_for_image(Client &client);
-// There will be no image: tells the requester, and lets the callbacks know.
+// There will be no image: tells the requester, and lets cr_checkpoint() return.
 void refuse();
 void leave_round_without_hold();
 

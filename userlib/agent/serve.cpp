@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answering one checkpointer, from Stop to Resume. When it dies, or is silent for too long, the
-// program goes on.
+// Answers one checkpointer, from Stop to Resume. If it dies, or is silent for too long, the program
+// continues.
 #include "agent/advice.hpp"
 #include "agent/callbacks.hpp"
 #include "agent/room.hpp"
@@ -27,15 +27,15 @@ bool reply(int to, const Command &command, long result, uint64_t value = 0, uint
 }
 
 constexpr int max_fds = 3;
-constexpr int get_memory_merge = 68; // PR_GET_MEMORY_MERGE, for headers that are older
+constexpr int get_memory_merge = 68; // PR_GET_MEMORY_MERGE, for older headers
 
 bool brings_descriptors(Op op)
 {
     return op == Op::fork || op == Op::serve || op == Op::stage;
 }
 
-// With room for what comes along. The limit is the program's own as long as nothing has come, for
-// whoever reads it meanwhile.
+// Raises the descriptor limit if the message brings descriptors. Only once it has arrived, so that
+// other processes that read the limit meanwhile see the program's own.
 long receive_with_room(int from, msghdr &message)
 {
     Command next = {};
@@ -47,7 +47,7 @@ long receive_with_room(int from, msghdr &message)
 }
 
 // Receives one command and up to three descriptors; `cut`: there was no room for them. The kernel
-// may say that the connection has ended before it gives the last command (base/passing.hpp).
+// may report the end of the connection before the last command (base/passing.hpp).
 bool receive(int from, Command &command, int (&fds)[max_fds], bool &cut)
 {
     iovec part = {&command, sizeof(command)};
@@ -86,15 +86,15 @@ long prctl_value(int option)
     return sys::call(SYS_prctl, option, 0, 0, 0, 0);
 }
 
-// Nothing tells what mlockall() said about memory to come, but such memory does: it cannot be
-// invalidated, and it is there at once unless that was to wait for its use.
+// The kernel does not report what mlockall() set for future memory, but such memory shows it: it
+// cannot be invalidated, and it is resident at once unless MCL_ONFAULT was set.
 uint32_t locked_from_now_on()
 {
     constexpr size_t size = 4096;
     const long page = sys::call(SYS_mmap, nullptr, size, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (sys::failed(page))
-        return page == -EAGAIN ? MCL_FUTURE : 0; // more than may be locked
+        return page == -EAGAIN ? MCL_FUTURE : 0; // the limit on locked memory is reached
     unsigned char resident = 0;
     const bool locked = sys::call(SYS_msync, page, size, MS_ASYNC | MS_INVALIDATE) == -EBUSY;
     sys::call(SYS_mincore, page, size, &resident);
@@ -104,7 +104,7 @@ uint32_t locked_from_now_on()
     return MCL_FUTURE | ((resident & 1) != 0 ? 0 : MCL_ONFAULT);
 }
 
-// Older kernels do not tell, but do not obey a command that is not registered either.
+// Older kernels do not report them, but reject a command that is not registered.
 uint32_t membarrier_registrations()
 {
     constexpr int get_registrations = 1 << 9;
@@ -119,8 +119,8 @@ uint32_t membarrier_registrations()
     return found;
 }
 
-// The kernel looks at the key before it looks for memory, of which there never is any in the last
-// page of the largest address space.
+// The kernel checks the key before the mapping, and the last page of the largest address space is
+// never mapped.
 uint32_t allocated_protection_keys()
 {
     constexpr long keys = 16;
@@ -200,8 +200,8 @@ bool send_policies(int connection, const Command &command)
            !sys::failed(send_packet(connection, policies, count * sizeof(policies[0])));
 }
 
-// Nothing of the program runs between the image and the signal. A stop is sent to this very thread,
-// which takes it before it lets any other go.
+// No code of the program runs between the image and the signal. A stop is sent to this very thread,
+// which takes it before it releases any other.
 void end_with(int signal)
 {
     const long pid = sys::call(SYS_getpid);
@@ -217,7 +217,7 @@ void serve(int connection)
 {
     const auto self = static_cast<int>(sys::call(SYS_gettid));
     bool stopped = false;
-    round.result = -ECANCELED; // the requester is gone before it lets the program go on
+    round.result = -ECANCELED; // in case the requester is gone before it resumes the program
     Command command;
     int fds[max_fds];
     bool cut = false;
@@ -228,7 +228,7 @@ void serve(int connection)
             round.result = -static_cast<int32_t>(command.arg[0] & 0xffff);
         else if (command.op != Op::stop && command.op != Op::alive && !stopped)
             break;
-        if (cut) { // the program has as many descriptors as it may ever have
+        if (cut) { // the program is at its hard limit of descriptors
             close_all(fds);
             reply(connection, command, -EMFILE);
             continue;

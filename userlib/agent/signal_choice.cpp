@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checkpoint signal is one that the program does not use. Where it turns out to want that very
-// one, Cryo moves to another, and whoever looks from outside finds the number at the door.
+// The checkpoint signal is one that the program does not use. If the program turns out to want it,
+// Cryo moves to another, and publishes the number at the door for other processes.
 #include "agent/signal_choice.hpp"
 
 #include "agent/callbacks.hpp"
@@ -15,7 +15,7 @@ namespace cryo::agent {
 
 namespace {
 
-constexpr int first_real_time = 34; // the C library has the first two for itself
+constexpr int first_real_time = 34; // the C library reserves the first two
 constexpr uint64_t standard_action = 0;
 
 uint64_t bit(int signal)
@@ -23,7 +23,7 @@ uint64_t bit(int signal)
     return uint64_t(1) << (signal - 1);
 }
 
-// The last one for which nobody has set anything, and of which nothing waits or is blocked here.
+// The highest one with the default action that is neither pending nor blocked in this thread.
 int find_unused(uint64_t used)
 {
     uint64_t blocked = 0;
@@ -47,7 +47,7 @@ bool is_asked()
     return sys::call(SYS_poll, &look, 1, 0) > 0 && (look.revents & POLLIN) != 0;
 }
 
-// Nobody leads a checkpoint meanwhile: who comes to do so finds us at it, and leaves it to us.
+// state.active keeps other threads from leading a checkpoint meanwhile: they leave it to this one.
 void take(int signal)
 {
     const int before = state.signal;
@@ -64,7 +64,7 @@ void take(int signal)
 
 bool leave_signal(uint64_t used)
 {
-    // A lodger's threads block what they do not know.
+    // A lodger's threads block unknown signals.
     if (state.signal == 0 || sys::call(SYS_getpid) != state.pid || has_lodger())
         return false;
     uint32_t idle = 0;

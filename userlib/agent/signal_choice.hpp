@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program wants the checkpoint signal for itself:
+// Gives the checkpoint signal up to a program that wants to use it:
 //
 //     if (number == state.signal && leave_signal(used))
-//         ... it is as any other from now on: nobody has set anything for it
+//         ... Cryo now uses another signal; this one has its default action
 //
-// `used`: signals that are not to be taken instead, bit by bit.
+// `used`: a mask of signals that Cryo must not take instead.
 #pragma once
 
 #include "agent/agent.hpp"
 
 namespace cryo::agent {
 
-// False: the program uses all others, too.
+// False: the signal stays; no other is unused, or it cannot be changed now.
 bool leave_signal(uint64_t used);
 
 } // namespace cryo::agent

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A call on a socket that may have a time limit (SO_RCVTIMEO, SO_SNDTIMEO). The kernel neither
-// restarts such a call after a handler nor tells what is left of its time. Who makes the call has a
-// place of this kind in its frame; the handler of a checkpoint finds that on the stack, above the
-// call's stack pointer, and says that it was a checkpoint that ended the call, and when. The caller
-// then waits for the rest and calls again:
+// restarts such a call after a handler nor reports the time left. The caller therefore keeps a
+// SocketWait in its frame; the checkpoint's handler finds it on the stack, above the call's stack
+// pointer, and records that the checkpoint ended the call, and when. The caller then waits for the
+// rest and calls again:
 //
 //     return socket_call(fd, receives, ppoll, [&] { return real_recv(fd, to, size, flags); });
 //
-// Programs that never set a limit have none of this: any_socket_limits is false there.
+// Programs that never set a limit skip this: any_socket_limits is false there.
 #pragma once
 
 #include "sys/raw.hpp"
@@ -25,9 +25,9 @@ namespace cryo::agent {
 extern std::atomic<bool> any_socket_limits;
 
 struct SocketUse {
-    int option; // whose limit holds
+    int option; // the limit that applies
     short events;
-    int over; // errno when the time is over
+    int over; // errno when the limit has passed
 };
 constexpr SocketUse receives = {SO_RCVTIMEO, POLLIN, EAGAIN};
 constexpr SocketUse sends = {SO_SNDTIMEO, POLLOUT, EAGAIN};
@@ -38,14 +38,14 @@ class SocketWait
   public:
     explicit SocketWait(int fd) : self_(this), fd_(fd), began_(now())
     {
-        // Who reads these is not to be seen by the compiler.
+        // The handler's reads are invisible to the compiler.
         asm volatile("" : : "r"(this) : "memory");
     }
     ~SocketWait() { *const_cast<volatile uint64_t *>(&mark_) = 0; }
     SocketWait(const SocketWait &) = delete;
     SocketWait &operator=(const SocketWait &) = delete;
 
-    // Whose call on the descriptor was entered with this stack pointer; null: nobody's here.
+    // The wait whose call on the descriptor was entered with this stack pointer; null: not found.
     static SocketWait *of(int fd, int64_t stack_pointer)
     {
         constexpr int64_t most = 512; // no frame of the C library between the two is larger
@@ -57,7 +57,7 @@ class SocketWait
         return nullptr;
     }
 
-    // When the call was interrupted; and when nothing else than the checkpoint did that.
+    // Notes the time of the interruption; and that only the checkpoint caused it.
     void note_interruption() { ended_ = now(); }
     void let_go_on()
     {
@@ -68,7 +68,7 @@ class SocketWait
 
     bool goes_on() const { return *const_cast<const volatile int *>(&goes_on_) != 0; }
 
-    // Of a limit; what is over already is looked at once more.
+    // The rest of a limit; 0 if it has passed, for a last look.
     int64_t left_of(int64_t limit) const
     {
         const int64_t waited = *const_cast<const volatile int64_t *>(&ended_) - began_;
@@ -93,7 +93,7 @@ class SocketWait
     int64_t ended_ = 0;
 };
 
-// A socket's limit in nanoseconds, 0: none; −errno, for what is no socket.
+// A socket's limit in nanoseconds, 0: none; −errno if it is not a socket.
 inline int64_t socket_limit(int fd, int option)
 {
     timeval limit = {};
@@ -109,8 +109,8 @@ inline bool sets_socket_limit(int level, int option)
                                    option == SO_RCVTIMEO_NEW || option == SO_SNDTIMEO_NEW);
 }
 
-// The call, and again when it was a checkpoint that ended it. PPOLL waits as ppoll(2) does: the
-// kernel tells what is left of its time. Both return −1 and set errno.
+// Makes the call, and repeats it if a checkpoint ended it. `ppoll` waits as ppoll(2) does, whose
+// remaining time the kernel reports. Both return −1 and set errno.
 template <class Ppoll, class Call>
 inline auto socket_call(int fd, const SocketUse &use, Ppoll ppoll, Call call) -> decltype(call())
 {
@@ -123,7 +123,7 @@ inline auto socket_call(int fd, const SocketUse &use, Ppoll ppoll, Call call) ->
         if (limit < 0)
             return result;
         if (limit == 0)
-            continue; // taken away meanwhile
+            continue; // the limit was removed meanwhile
         const int64_t left = wait.left_of(limit);
         timespec rest = {left / 1'000'000'000, left % 1'000'000'000};
         pollfd waited = {.fd = fd, .events = use.events, .revents = 0};

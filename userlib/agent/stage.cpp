@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copying pages into a file of the checkpointer's while the program stands still. The kernel does
-// that: it needs no right to look into the process from outside, and nothing is mapped here.
+// Copies pages into a file of the checkpointer's while the program is stopped. The kernel does the
+// copying: no right to inspect the process from outside is needed, and nothing is mapped.
 #include "agent/agent.hpp"
 #include "sys/raw.hpp"
 
@@ -16,7 +16,7 @@ namespace {
 StagedRun runs[staged_at_once];
 iovec parts[staged_at_once];
 
-// The file is the checkpointer's, and still the program's limit counts: SIGXFSZ would end it.
+// The program's file size limit applies to this file, too: SIGXFSZ would end the program.
 bool may_write(uint64_t end)
 {
     rlimit limit = {};
@@ -24,7 +24,7 @@ bool may_write(uint64_t end)
            (limit.rlim_cur == RLIM_INFINITY || end <= limit.rlim_cur);
 }
 
-// All of it, or an error: memory that cannot be read ends it before its time.
+// Copies all of it or fails: unreadable memory cuts the write short.
 long copy_runs(int file, uint64_t offset, size_t count, uint64_t &copied)
 {
     uint64_t size = 0;
@@ -50,7 +50,7 @@ long stage_pages(int connection, const Command &command, int file, uint64_t &cop
 {
     long result = file >= 0 ? 0 : -EBADF;
     copied = 0;
-    // All packets are taken, or the next one would be read as a command.
+    // Receive all packets even after an error: the next one would be read as a command.
     for (uint64_t left = command.arg[0]; left > 0;) {
         const long n = receive_packet(connection, runs, sizeof(runs));
         const size_t count = n > 0 ? static_cast<size_t>(n) / sizeof(runs[0]) : 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stopping: every thread of the program is brought into the signal handler and parks there.
+// Stops the program: every thread is brought into the signal handler and parks there.
 #include "agent/callbacks.hpp"
 #include "agent/directory.hpp"
 #include "agent/inherited.hpp"
@@ -16,12 +16,12 @@
 
 namespace cryo::agent {
 
-// All zero, so that no constructor of ours can run after it was used.
+// All zero, so that no late constructor overwrites it after its first use.
 constinit State state;
 
 namespace {
 
-constexpr long give_up_ns = 5'000'000'000; // a thread that has not come by then will not
+constexpr long give_up_ns = 5'000'000'000; // a thread that has not arrived by then never will
 
 long now_ns()
 {
@@ -56,9 +56,9 @@ Slot *slot_of(int tid, size_t &hint)
     return nullptr;
 }
 
-// A worker of io_uring is listed as one of the program's threads, stays when the last ring has been
-// closed, runs nothing of the program's and takes no signal: one that was sent would be kept, and
-// counted to the user's, until the program ends.
+// An io_uring worker is listed as one of the program's threads, even after the last ring has been
+// closed, but runs no program code and takes no signals: a signal sent to it would stay queued, and
+// count against the user's limit, until the program ends.
 bool is_worker(const char *name, const char *behind)
 {
     constexpr unsigned long io_worker = 0x10; // PF_IO_WORKER
@@ -76,10 +76,10 @@ bool is_worker(const char *name, const char *behind)
     return (flags & io_worker) != 0;
 }
 
-// Whether a thread of the list never comes to the handler: it is the kernel's, or it has ended and
-// is listed all the same. The main thread is (pthread_exit) until all others have ended, and one
-// that is traced until its tracer has seen its end; such a one takes a signal, and keeps it.
-// Threads of a C library have a robust list as long as they run; that is quickly asked for.
+// Whether a listed thread never enters the handler: it is a kernel worker, or it has ended. An
+// ended main thread (pthread_exit) is listed until all others have ended, and a traced thread until
+// its tracer has seen its end; such a thread accepts a signal but never handles it. Threads of a C
+// library have a robust list as long as they run, which is quick to check.
 bool never_comes(int tid)
 {
     void *head = nullptr;
@@ -88,7 +88,7 @@ bool never_comes(int tid)
         return false;
     static char text[512];
     const long got = read_task(tid, "stat", text, sizeof(text));
-    const char *behind = nullptr; // the name, which may hold anything
+    const char *behind = nullptr; // after the name, which may contain anything
     const char *name = nullptr;
     for (long i = 0; i + 1 < got; i++) {
         if (text[i] == '(' && name == nullptr)
@@ -101,7 +101,7 @@ bool never_comes(int tid)
     return behind[1] == 'Z' || behind[1] == 'X' || is_worker(name, behind);
 }
 
-// A thread that was not there yet; −errno, or 0.
+// Signals a thread that was not listed before. −errno, or 0.
 long knock(int tid)
 {
     if (state.threads == max_threads)
@@ -119,11 +119,11 @@ long knock(int tid)
         slot.arrived.store(2, std::memory_order_relaxed); // gone already
         return 0;
     }
-    return sys::failed(sent) ? sent : 0; // the user's queue of signals is full
+    return sys::failed(sent) ? sent : 0; // the user's signal queue is full
 }
 
-// One look at the list of threads: signals those that are new. Returns how many are not parked
-// yet, or −errno.
+// One look at the list of threads, which signals the new ones. Returns the number of threads that
+// have not parked yet, or −errno.
 long look(int self, int *blamed)
 {
     const long dir = open_briefly("/proc/self/task");
@@ -165,7 +165,7 @@ void forget_exited()
     }
 }
 
-// Threads that do not come although they were signalled: those of the C library need another knock.
+// Threads that do not come although they were signalled may be glibc's, which need its signal.
 void knock_again()
 {
     for (size_t i = 0; i < state.threads; i++) {
@@ -198,7 +198,7 @@ void move_handler(bool to_alternate_stack)
 namespace {
 
 // Whether the thread has registered this area, another one, or none. An area can be registered only
-// where none is; the kernel tells by its error whether it is the same.
+// if there is none; the kernel's error says whether it is the same.
 enum class Rseq { none, same, other };
 
 Rseq look_at_rseq(uint64_t area, uint64_t size)
@@ -212,8 +212,8 @@ Rseq look_at_rseq(uint64_t area, uint64_t size)
                                                    : Rseq::none;
 }
 
-// The C library's area, unless the program has given that up; an area of the program's own cannot
-// be had again.
+// Finds the C library's area, unless the program has unregistered it; the address of an area of the
+// program's own cannot be found out.
 void look_at_rseq(ThreadFacts &facts)
 {
     alignas(32) char none_of_these[32] = {};
@@ -227,19 +227,19 @@ void look_at_rseq(ThreadFacts &facts)
     facts.rseq_signature = RSEQ_SIG;
 }
 
-// A ring of io_uring that is registered with the thread lasts without a descriptor, and without
-// memory that would show it. To enter one and ask for nothing does nothing. A filter of system
-// calls might kill for it, and is refused anyway.
+// An io_uring ring that is registered with the thread exists without a descriptor, and without
+// visible memory. Entering a ring with nothing to do has no effect. A system call filter might kill
+// for it, but a program with a filter is refused anyway.
 bool has_registered_ring()
 {
-    constexpr int most = 16;                // of the kernel
+    constexpr int most = 16;                // the kernel's limit
     constexpr unsigned registered = 1 << 4; // IORING_ENTER_REGISTERED_RING
     if (sys::call(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0) != 0)
         return false;
     for (int i = 0; i < most; i++) {
         const long entered = sys::call(SYS_io_uring_enter, i, 0, 0, registered, nullptr, 0);
         if (entered == -EINVAL || entered == -ENOSYS || entered == -EPERM)
-            return false; // it has never used any
+            return false; // the thread has never used one
         if (entered != -EBADF)
             return true;
     }
@@ -271,7 +271,7 @@ void get_policy(Policy &policy, uint64_t address, unsigned flags)
     const long result =
         sys::call(SYS_get_mempolicy, &policy.mode, policy.nodes, node_count, address, flags);
     if (sys::failed(result))
-        policy = {}; // the kernel has none
+        policy = {}; // a kernel without policies
 }
 
 namespace {
@@ -302,7 +302,7 @@ bool park(int tid, void *frame, uint32_t generation)
 {
     Slot *slot = slot_for(tid);
     if (slot == nullptr)
-        return false; // not asked for: a stray signal
+        return false; // no slot: a stray signal
     fill_facts(slot->facts, tid, frame);
     if (cryo_context_save(&slot->facts.context) == 0) {
         // Only a filled slot may be seen as arrived.
@@ -362,8 +362,8 @@ long stop_threads(int self, int *blamed)
     return 0;
 }
 
-// `active` is cleared before: a thread that reads the new generation and then `active` does not
-// park any more, and one that read the old generation finds it changed.
+// The caller clears `active` first: a thread that reads the new generation and then `active` does
+// not park any more, and one that read the old generation finds it changed.
 void release_threads()
 {
     stop_knocking();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A wait whose time that is left the kernel does not tell. Whoever waits gives the call a place of
-// this kind, and the handler of a checkpoint finds it by the call's own argument and writes into it
-// how much time is left:
+// A wait whose remaining time the kernel does not report. The caller passes the limit inside an
+// object of this kind; the checkpoint's handler recognises it by the call's argument and writes the
+// remaining time into it:
 //
 //     TimedWait wait(*limit);
 //     return real_semtimedop(set, operations, count, wait.limit());
 //
-// It lies in the caller's frame, so that nothing has to be undone when a handler of the program's
+// It lies in the caller's frame, so that nothing has to be undone if one of the program's handlers
 // jumps out of the wait.
 #pragma once
 
@@ -24,7 +24,7 @@ class TimedWait
         timespec time = {};
         clock_gettime(CLOCK_MONOTONIC, &time);
         end_ = ns(time) + ns(limit);
-        // Who reads these is not to be seen by the compiler.
+        // The handler's reads are invisible to the compiler.
         asm volatile("" : : "r"(this) : "memory");
     }
     TimedWait(const TimedWait &) = delete;
@@ -32,8 +32,8 @@ class TimedWait
 
     timespec *limit() { return &left_; }
 
-    // What the kernel would refuse, and what it does not wait for, is left to the kernel. A hundred
-    // years are longer than any program is away.
+    // Limits that the kernel would refuse or does not wait for are passed to it as they are. A
+    // limit of a hundred years outlasts any checkpoint.
     static bool takes(const timespec *limit)
     {
         constexpr time_t longest = 3'200'000'000;
@@ -42,8 +42,8 @@ class TimedWait
                (limit->tv_sec != 0 || limit->tv_nsec != 0);
     }
 
-    // The wait whose limit this is, if it is one, for a call that was entered with this stack
-    // pointer: what lies between the two can be read.
+    // The TimedWait that holds this limit, if there is one, for a call that was entered with this
+    // stack pointer: the memory between the two can be read.
     static TimedWait *of(int64_t limit, int64_t stack_pointer)
     {
         constexpr int64_t most = 4096;
@@ -54,7 +54,7 @@ class TimedWait
         return wait->mark_ == known && wait->self_ == wait ? wait : nullptr;
     }
 
-    // When the call was interrupted; and when it is entered again.
+    // Keeps the time left at the interruption; go_on() sets the end anew.
     void keep_left(int64_t now)
     {
         const int64_t left = end_ > now ? end_ - now : 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which pages of shared memory are there: one that was never touched would come into being by being
-// read.
+// Reports which pages of shared memory exist, so that the checkpointer skips the others: reading a
+// page that was never touched would allocate it.
 #include "agent/agent.hpp"
 #include "sys/raw.hpp"
 
@@ -22,7 +22,7 @@ long look(const Command &command)
     const long result = sys::call(SYS_mincore, command.arg[0], count * 4096, pages);
     if (sys::failed(result))
         return result;
-    for (uint64_t i = 0; i < count; i++) { // a byte is written when the eight are read
+    for (uint64_t i = 0; i < count; i++) { // a result byte is written after its eight were read
         const bool is_there = (pages[i] & 1) != 0;
         const unsigned before = i % 8 == 0 ? 0 : pages[i / 8];
         pages[i / 8] = static_cast<unsigned char>(before | (is_there ? 1U << (i % 8) : 0U));

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// A userfaultfd by which the kernel notes which pages are written (WP_ASYNC: nobody is ever asked
-// about a fault). It can only be made by the process whose memory it is about; all that is done
-// with it is the checkpointer's business, which gets the descriptor while the program stands still.
+// A userfaultfd by which the kernel records which pages are written (WP_ASYNC: faults are resolved
+// without a handler). Only the process that owns the memory can create it; everything else is left
+// to the checkpointer, which gets the descriptor while the program is stopped.
 //
-// The token says what is watched: everything since the image that has the same one. A checkpointer
-// that dies while it changes what is watched has set it to zero before, or, where the program still
-// ran, to another one that no image has.
+// The token names what is tracked: all changes since the image with the same token. A checkpointer
+// that dies while it changes the tracking has set the token to zero before, or, if the program was
+// still running, to another one that no image has.
 //
-// Where the kernel has no WP_ASYNC, the checkpointer uses the soft-dirty bits, which anybody may
-// clear. So one page here is written after each clearing of ours, and is clean when there was
-// another. The page behind it is never written: it is not clean when the kernel calls all of the
-// mapping changed, which says nothing about the first then. Both lie in a mapping of a file, with
-// which no other one is ever joined. The userfaultfd is idle: a mapping that has it is the one that
-// had it before.
+// If the kernel has no WP_ASYNC, the checkpointer uses the soft-dirty bits, which other programs
+// may clear, too. So one page here is written after each of our clearings, and is found clean after
+// a foreign one. The page behind it is never written: if it is dirty, the kernel counts the whole
+// mapping as changed, and the first page says nothing. Both lie in a file mapping, which is never
+// merged with another one. The userfaultfd is idle: it marks the mappings that existed when it was
+// registered.
 #include "agent/agent.hpp"
 #include "sys/raw.hpp"
 
@@ -28,12 +28,12 @@ namespace cryo::agent {
 
 namespace {
 
-// Of Linux 5.11, 6.4 and 6.7, for headers that are older. The numbers are the kernel's ABI.
-constexpr int user_mode_only = 1; // what plain users may have
+// From Linux 5.11, 6.4 and 6.7, for older headers. The numbers are the kernel's ABI.
+constexpr int user_mode_only = 1; // allowed to unprivileged users
 constexpr uint64_t wp_unpopulated = 1 << 13;
 constexpr uint64_t wp_async = 1 << 15;
 
-constexpr int fd_floor = 960; // as that of the control socket
+constexpr int fd_floor = 960; // like the control socket's
 
 struct Tracker {
     int32_t fd = 0; // number + 1, 0: none
@@ -44,7 +44,7 @@ struct Tracker {
 };
 
 constinit Tracker tracker;
-// A checkpointer may write to it from outside.
+// Volatile: a checkpointer may write to it from outside.
 constinit volatile TrackerMark mark = {};
 constexpr size_t page = 4096;
 alignas(page) constinit volatile unsigned char marks[2 * page] = {1}; // in .data: see above
@@ -56,7 +56,7 @@ uint64_t inode_of(int fd)
     return sys::failed(sys::call(SYS_fstat, fd, &status)) ? 0 : status.st_ino;
 }
 
-// The program may have closed it, and have something of its own there now.
+// The program may have closed the descriptor and reused its number.
 bool is_there()
 {
     return tracker.fd != 0 && tracker.pid == sys::call(SYS_getpid) &&
@@ -72,7 +72,7 @@ void set_token(uint64_t low, uint64_t high)
 
 } // namespace
 
-// Only the leader of a checkpoint reads.
+// Only the leader of a checkpoint calls this.
 void count_read()
 {
     mark.has_reads = reads_counted;
@@ -94,7 +94,7 @@ long make(TrackerKind kind)
     if (!sys::failed(result)) {
         high = sys::call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, fd_floor);
         if (sys::failed(high))
-            high = sys::call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 100); // a low RLIMIT_NOFILE
+            high = sys::call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 100); // for a low RLIMIT_NOFILE
         result = high;
     }
     sys::call(SYS_close, fd);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel will do to System V semaphores when this process ends (SEM_UNDO). It shows that
-// to nobody, and it hangs on what others do (SETVAL clears it), so it cannot be counted along. But
-// it keeps the amount within 16 bits, and says ERANGE to an operation that would take it out of
-// them. Operations of one semop(2) happen together or not at all; so the amount is found by trying
-// how far it can be moved, in front of an operation that can never happen. Nothing is changed, and
-// nobody is woken.
+// What the kernel will do to System V semaphores when this process ends (SEM_UNDO). The kernel does
+// not report it, and others affect it (SETVAL clears it), so it cannot be tracked. But the kernel
+// keeps the amount within 16 bits, and fails an operation that would exceed them with ERANGE.
+// Operations of one semop(2) happen together or not at all, so trial operations in front of one
+// that can never succeed show how far the amount can be moved. Nothing is changed, and no waiter is
+// woken.
 #include "agent/agent.hpp"
 #include "sys/raw.hpp"
 
@@ -17,7 +17,7 @@ namespace cryo::agent {
 
 namespace {
 
-constexpr int highest = 32767; // of a value (SEMVMX), and of an amount, whose lowest is −32768
+constexpr int highest = 32767; // of a value (SEMVMX), and of an amount, whose minimum is −32768
 constexpr int impossible = -32768;
 constexpr int none = highest + 1; // an amount of 0 can be lowered by this
 
@@ -30,7 +30,7 @@ struct Semaphore {
     int value;
 };
 
-// 1: the amount minus `by` (0 to 65535) is not below −32768. 0: it is. < 0: −errno.
+// 1: the amount minus `by` (0 to 65535) is at least −32768. 0: it is less. < 0: −errno.
 long can_be_lowered(const Semaphore &s, int by)
 {
     constexpr int most = 9;
@@ -41,7 +41,7 @@ long can_be_lowered(const Semaphore &s, int by)
             steps[count++] = {s.number, static_cast<short>(change),
                               static_cast<short>(flags | IPC_NOWAIT)};
     };
-    add(-s.value, 0); // the value has nothing to do with it
+    add(-s.value, 0); // start from zero, so that the value does not matter
     for (int left = by; left > 0;) {
         const int part = left < highest ? left : highest;
         add(part, SEM_UNDO);
@@ -57,7 +57,7 @@ long can_be_lowered(const Semaphore &s, int by)
     return sys::failed(result) ? result : -EIO;
 }
 
-// The value must be known, and somebody outside of the checkpoint could change it meanwhile.
+// The value must be known; a process outside the checkpoint may change it meanwhile.
 long find_amount(int id, uint16_t number, int16_t &amount)
 {
     constexpr int patience = 100;
@@ -67,13 +67,13 @@ long find_amount(int id, uint16_t number, int16_t &amount)
             return value;
         const Semaphore it = {id, number, static_cast<int>(value)};
         int low = 0;        // can be lowered by this,
-        int end = 2 * none; // and not by this
+        int end = 2 * none; // but not by this
         const auto ask = [&](int by) {
             const long can = can_be_lowered(it, by);
             (can == 1 ? low : end) = by;
             return can;
         };
-        // Most often there is nothing to be undone.
+        // Usually there is nothing to undo.
         long result = ask(none);
         if (result >= 0 && low == none)
             result = ask(none + 1);
@@ -88,7 +88,7 @@ long find_amount(int id, uint16_t number, int16_t &amount)
     return -EAGAIN;
 }
 
-// A thread that was made by clone(2) without CLONE_SYSVSEM has its own, which we cannot try.
+// A thread made by clone(2) without CLONE_SYSVSEM has its own list, which cannot be tried here.
 bool have_all_the_same()
 {
     const long self = sys::call(SYS_gettid);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Paths of inotify watches. The kernel does not tell them, so they are written down when a watch is
-// added: the one call of the program that Cryo stands in front of, and no hot one. What was watched
-// stays written down; the checkpointer compares it with the watches that there are.
+// Paths of inotify watches. The kernel does not report them, so the interposed inotify_add_watch(),
+// which is not a hot call, records them (preload.cpp). Entries are never removed; the checkpointer
+// matches them against the watches that exist.
 #include "agent/agent.hpp"
 #include "agent/room.hpp"
 #include "sys/raw.hpp"
@@ -35,7 +35,7 @@ char *chunk;
 size_t chunk_left;
 std::atomic<uint32_t> lock;
 
-// A thread inside cannot be parked by a checkpoint: so there is always a whole list to be read.
+// Blocks the checkpoint signal, so that no thread parks inside and the list is always consistent.
 class Inside
 {
   public:
@@ -103,7 +103,7 @@ void write_down(const struct stat &status, const char *path, uint32_t length)
     }
     auto *w = static_cast<Watched *>(allocate(sizeof(Watched) + length));
     if (w == nullptr)
-        return; // the watch will be refused by name
+        return; // the checkpoint will refuse the watch
     w->head = {status.st_ino, status.st_dev, length, 0};
     memcpy(w->path, path, length);
     w->next = first;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which backend: what was asked for, or the best that works here.
+// Chooses the backend: the one asked for, or the best that works here.
 #include "backend/criu.hpp"
 #include "backend/native.hpp"
 #include "backend/open_image.hpp"
@@ -24,7 +24,7 @@ bool is_foreign(std::string_view name)
     return name == "criu" || name == "self";
 }
 
-// An image that only a plug-in can read: whose it is can be seen all the same.
+// An image that only a plug-in can read: its owner can be checked nevertheless.
 Result<void> check_file(const RestartRequest &request, const std::string &file)
 {
     if (request.fd >= 0)

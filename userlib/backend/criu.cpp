@@ -26,11 +26,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Words of criu's that the restart needs as well.
+// criu options that the restart needs, too.
 constexpr const char *shell_job = "--shell-job";
 constexpr const char *tcp_close = "--tcp-close";
 
-constexpr int lifeline_fd = 10; // of our directory, in criu
+constexpr int lifeline_fd = 10; // the directory's lifeline, in criu
 
 class Criu : public Backend
 {
@@ -140,7 +140,7 @@ Result<void> Criu::before_ckpt(pid_t pid, const capture::CheckpointOptions &opti
         return outline.error();
     outline_ = std::move(*outline);
     maker_ = {"criu", command_.version(), {}, {}};
-    if (outline_.sid != pid) // its session belongs to somebody else: a shell, most often
+    if (outline_.sid != pid) // its session has another leader, usually a shell
         maker_.options.emplace_back(shell_job);
     if (options.files.close_sockets)
         maker_.options.emplace_back(tcp_close);
@@ -150,7 +150,7 @@ Result<void> Criu::before_ckpt(pid_t pid, const capture::CheckpointOptions &opti
     if (!image)
         return image.error();
     image_.emplace(std::move(*image));
-    // Beside the image is the room that it will need anyway.
+    // The image's directory has the room that the image needs anyway.
     const fs::path parent = fs::path(file_).parent_path();
     return make_directory(options.fd >= 0  ? temporary_place()
                           : parent.empty() ? "."
@@ -195,8 +195,8 @@ Result<void> Criu::write_image(uint64_t stopped_ns)
     return {};
 }
 
-// A signal waits until the processes run again, and is then the first that they see. criu itself
-// ends them, or leaves them stopped.
+// A signal stays pending until the processes run again, and is then the first that they get. For
+// SIGKILL and SIGSTOP criu itself ends them, or leaves them stopped.
 Result<void> Criu::go_on()
 {
     const int signal = options_.then_signal;
@@ -312,7 +312,7 @@ Result<Alive> Criu::restart(const RestartRequest &request)
     if (request.phase)
         request.phase("image verified and unpacked");
 
-    // As a child of ours: what ends the command ends the program from then on, not criu half-way.
+    // Blocked meanwhile: a signal then ends the program, our child, and not criu half-way.
     sigset_t ends;
     sigemptyset(&ends);
     for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM})

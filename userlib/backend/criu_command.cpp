@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char *way_out = "save the program with cr_run, which needs none of it";
 
-// Where the system keeps it is not always in a user's PATH.
+// A user's PATH may lack the system's directories.
 std::string path_of_criu()
 {
     if (const char *given = sys::own_variable("CRYO_CRIU"))
@@ -37,14 +37,14 @@ std::string path_of_criu()
     return {};
 }
 
-// As it should be for a command that is started by nobody special.
+// Resets inherited state to what an ordinary command expects.
 void become_ordinary(Group group)
 {
     if (group == Group::own)
         setpgid(0, 0);
     for (const int signal : {SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE, SIGCHLD})
         ::signal(signal, SIG_DFL);
-    // One that was killed half-way would leave half of a program.
+    // A criu that is killed half-way would leave half of a program.
     sigset_t held;
     sigemptyset(&held);
     if (group == Group::callers) {
@@ -53,10 +53,10 @@ void become_ordinary(Group group)
     }
     sigprocmask(SIG_SETMASK, &held, nullptr);
     setenv("CRYO_OUTSIDE", "1", 1);
-    unsetenv("LD_PRELOAD"); // Cryo's own library, where we run under cr_run ourselves
+    unsetenv("LD_PRELOAD"); // Cryo's own library, if this command runs under cr_run itself
 }
 
-// "(00.012) Error (criu/files.c:12): text" → "text"; empty for what is not an error.
+// "(00.012) Error (criu/files.c:12): text" → "text"; empty if the line is no error.
 std::string text_of(const std::string &line)
 {
     constexpr std::string_view mark = "Error (";
@@ -65,7 +65,7 @@ std::string text_of(const std::string &line)
     if (end == std::string::npos)
         return {};
     std::string text = line.substr(end + 3);
-    // What every failure ends with, and the ends of helpers that only try something.
+    // Skip what every failure ends with, and the exits of helpers that only try something.
     for (const std::string_view empty : {"exited, status=", "Dumping FAILED", "Restoring FAILED"}) {
         if (text.rfind(empty, 0) == 0)
             return {};
@@ -83,7 +83,7 @@ std::string telling_lines(const std::string &log)
         if (!text.empty() && std::find(lines.begin(), lines.end(), text) == lines.end())
             lines.push_back(std::move(text));
     }
-    // The cause comes first; what follows from it later.
+    // Keep the first: the cause comes first, its consequences later.
     if (lines.size() > most)
         lines.resize(most);
     std::string all;
@@ -171,7 +171,7 @@ Result<CriuRun> CriuCommand::start(std::vector<std::string> words, Group group,
     become_ordinary(group);
     if (!variable.empty())
         putenv(variable.data());
-    // None may take the place of another one that is still to be moved.
+    // Move them up first: no target number may overwrite a descriptor that is still needed.
     constexpr int out_of_the_way = 64;
     std::vector<std::pair<int, int>> moved;
     moved.reserve(descriptors.size());

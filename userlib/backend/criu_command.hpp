@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The installed command `criu`: whether it can be used here, and running it.
+// Finds the installed command `criu`, checks whether it can be used here, and runs it.
 //
 //     Result<CriuCommand> criu = CriuCommand::find();    // refuses with the reason
 //     Result<CriuRun> run = criu->start({"dump", ...}, {{lifeline, 10}});
@@ -22,7 +22,7 @@ class CriuRun
   public:
     explicit CriuRun(pid_t pid) : pid_(pid) {}
     pid_t pid() const { return pid_; }
-    // What criu says of its failure in `log` becomes the error.
+    // On failure, criu's messages in `log` become the error's text.
     Result<void> wait(const std::string &log) const;
 
   private:
@@ -30,18 +30,18 @@ class CriuRun
 };
 
 enum class Group {
-    own,    // what the terminal sends does not reach it in the middle of its work
+    own,    // signals from the terminal must not interrupt its work
     callers // it restores processes into the caller's session and group
 };
 
 class CriuCommand
 {
   public:
-    // Installed, permitted, and able to work on this kernel.
+    // Finds a criu that is installed, permitted, and able to work on this kernel.
     static Result<CriuCommand> find();
 
     const std::string &version() const { return version_; } // "criu 3.17.1"
-    // `descriptors`: which of ours is which of criu's. `variable`: NAME=VALUE, in its environment.
+    // `descriptors`: pairs of ours and criu's numbers. `variable`: NAME=VALUE, for its environment.
     Result<CriuRun> start(std::vector<std::string> words, Group group,
                           const std::vector<std::pair<int, int>> &descriptors,
                           std::string variable = {}) const;

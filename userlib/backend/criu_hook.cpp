@@ -19,7 +19,7 @@ namespace cryo::backend {
 
 namespace {
 
-constexpr const char *variable = "CRYO_CRIU_HOOK"; // the abstract address of who waits
+constexpr const char *variable = "CRYO_CRIU_HOOK"; // the abstract address of the waiting process
 constexpr char go = 'g';
 
 struct Address {
@@ -68,7 +68,7 @@ std::optional<int> CriuHook::answer_criu()
 
 Result<CriuHook> CriuHook::make(const std::string &directory)
 {
-    const std::filesystem::path own = directory; // its last part is random
+    const std::filesystem::path own = directory; // its last component is random
     const std::string name = fmt::format("cryo-criu.{}.{}", getpid(), own.filename().string());
     const Address address(name);
     Fd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));

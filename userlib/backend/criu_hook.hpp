@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The moment at which criu has written everything and the processes still stand still. criu calls a
-// command then, which is ours again: it tells the one that waits, and ends as that one says. If
-// nobody gives leave (it failed, or was killed), criu lets the processes go on.
+// Runs code when criu has written everything and the processes are still stopped. criu then runs
+// its action script, which is this program: it notifies the waiter and exits as that one replies.
+// Without permission (the waiter failed or was killed), criu resumes the processes.
 //
 //     if (std::optional<int> done = CriuHook::answer_criu()) return *done;    // first in main()
 //
@@ -28,7 +28,7 @@ class CriuHook
     static Result<CriuHook> make(const std::string &directory);
     const std::string &path() const { return path_; }
     const std::string &environment() const { return environment_; } // NAME=VALUE
-    // False: criu has ended without.
+    // False: criu has ended without calling the hook.
     bool await(pid_t criu);
     bool give_leave() const;
     void refuse() { connection_.reset(); }

@@ -45,7 +45,7 @@ std::string joined(const std::vector<std::string> &words)
     return all;
 }
 
-// One that leads nowhere but into the directory.
+// A name that cannot lead out of the directory.
 bool is_plain_name(std::string_view name)
 {
     return !name.empty() && name.front() != '.' && name.size() <= NAME_MAX &&
@@ -121,7 +121,7 @@ Result<void> ForeignImage::describe(const Outline &outline, const Maker &maker,
                                     std::string_view snapshot, uint64_t stopped_ns)
 {
     backend_ = maker.backend;
-    // Only now: it has threads, and there may have been processes to start.
+    // Not earlier: the writer has threads, and processes may have been forked before.
     image::WriterOptions writing;
     writing.packing = packing_;
     Result<std::unique_ptr<image::ImageWriter>> writer =
@@ -183,7 +183,7 @@ Result<void> ForeignImage::attach(const std::string &name, int fd)
 Result<void> ForeignImage::attach_all(const std::string &directory)
 {
     std::error_code error;
-    std::set<std::string> names; // in an order that does not depend on the file system
+    std::set<std::string> names; // in an order independent of the file system
     for (const fs::directory_entry &entry : fs::directory_iterator(directory, error)) {
         if (entry.is_regular_file(error))
             names.insert(entry.path().filename().string());

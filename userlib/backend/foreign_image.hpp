@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An image of a process that somebody else saved: it carries what they wrote, file by file, and
-// says who the process was. Of any file only a part is in memory at a time.
+// An image of a process that another tool saved: it contains that tool's files, and describes the
+// process. Only a part of any file is in memory at a time.
 //
 //     Result<ForeignImage> image = ForeignImage::begin(options);  // before the process is touched
-//     image->describe(outline, {.backend = "criu", .tool = "criu 3.17.1"});
+//     image->describe(outline, {.backend = "criu", .tool = "criu 3.17.1"}, "stop", stopped_ns);
 //     image->attach("pages-1.img", fd);
 //     Result<image::Committed> done = image->commit();
 //
-//     Result<Unpacked> unpacked = unpack(*image, directory);
+//     Result<uint64_t> bytes = unpack(*image, directory);
 #pragma once
 
 #include "backend/outline.hpp"
@@ -24,7 +24,7 @@ namespace cryo::backend {
 
 struct Maker {
     std::string backend = {}, tool = {};
-    std::vector<std::string> options = {}; // what the restart needs to know
+    std::vector<std::string> options = {}; // what the restart has to know
     std::vector<uint32_t> pids = {};       // of all processes, the root first
 };
 
@@ -33,11 +33,11 @@ class ForeignImage
   public:
     static Result<ForeignImage> begin(const capture::CheckpointOptions &options);
 
-    // How it was done: "fork" or "stop", and for how long it stood still.
+    // `snapshot`: "running" or "stop". `stopped_ns`: for how long the process was stopped.
     Result<void> describe(const Outline &outline, const Maker &maker, std::string_view snapshot,
                           uint64_t stopped_ns);
     Result<void> attach(const std::string &name, int fd);
-    // All regular files of a directory.
+    // Attaches all regular files of a directory.
     Result<void> attach_all(const std::string &directory);
     Result<image::Committed> commit() { return writer_->commit(); }
 
@@ -55,7 +55,7 @@ class ForeignImage
 
 Result<Maker> maker_of(image::Image &image);
 
-// The attached files, as they were, in a directory that is there and empty.
+// Writes the attached files into an existing, empty directory. Returns the number of bytes.
 Result<uint64_t> unpack(image::Image &image, const std::string &directory);
 
 } // namespace cryo::backend

@@ -40,8 +40,8 @@ class Native : public Backend
     capture::CheckpointOptions options_;
 };
 
-// Tells listeners (generic netlink, family `cryo`). Nobody may listen, and too many events are
-// dropped: neither is our failure.
+// Reports to listeners (generic netlink, family `cryo`). There may be none, and excess events are
+// dropped: neither is a failure of this operation.
 void Native::announce(uint32_t operation, uint32_t phase, int error, uint64_t bytes, pid_t target,
                       uint64_t total)
 {
@@ -57,9 +57,9 @@ void Native::announce(uint32_t operation, uint32_t phase, int error, uint64_t by
     device_->announce_raw(event);
 }
 
-// What is told of how far it is goes to listeners, too: a twentieth at a time, nothing of what is
-// small, and so seldom that it does not use up the events that a user may have in a second. What
-// was expected may be less than there is.
+// Reports progress to listeners as well: in steps of a twentieth, none for small amounts, and
+// rarely enough not to use up the events that a user may send in a second. The expected total may
+// be too low.
 std::function<void(uint64_t, uint64_t)>
 Native::announcing(uint32_t operation, pid_t target, std::function<void(uint64_t, uint64_t)> also)
 {
@@ -94,7 +94,7 @@ Result<void> Native::before_ckpt(pid_t pid, const capture::CheckpointOptions &op
     return {};
 }
 
-// An errno that the module takes: libcr's own numbers are above it.
+// An errno that the module accepts: libcr's own numbers exceed its range.
 int as_errno(const Error &error)
 {
     constexpr int max_errno = 4095;
@@ -164,7 +164,7 @@ std::unique_ptr<Backend> make_kmod(Device device)
 
 Result<Device> find_module(Purpose purpose)
 {
-    // Choosing ids needs the right to write; everything else does not.
+    // Choosing ids needs write access; everything else does not.
     Result<Device> device = Device::open(Device::Access::ReadWrite);
     if (!device && (device.error().code() == EACCES || device.error().code() == EPERM))
         device = Device::open(Device::Access::ReadOnly);

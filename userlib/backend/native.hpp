@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cryo's own two backends. `kmod` is `user` with a descriptor of /dev/cryo: the module moves the
-// pages, makes the memory and gives the ids. Both write and read the same images.
+// Cryo's own two backends. `kmod` is `user` with a descriptor of /dev/cryo: the module moves pages,
+// creates memory and assigns ids. Both write and read the same images.
 #pragma once
 
 #include "backend/backend.hpp"
@@ -12,7 +12,7 @@ namespace cryo::backend {
 std::unique_ptr<Backend> make_user();
 std::unique_ptr<Backend> make_kmod(Device device);
 
-// The module, if it is there and can do what the backend needs; else why it is not used.
+// The module, if it is loaded and can do what the backend needs; otherwise the reason.
 Result<Device> find_module(Purpose purpose);
 
 } // namespace cryo::backend

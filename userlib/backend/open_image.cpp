@@ -12,7 +12,7 @@
 
 namespace cryo::backend {
 
-// A restart jumps about in the image: one that comes down a pipe is kept in a file without a name.
+// A restart reads the image in random order, so one from a pipe is copied to an unnamed file.
 Result<Fd> keep_piped(int from)
 {
     const std::string directory = temporary_place();
@@ -50,7 +50,7 @@ Result<std::unique_ptr<image::Snapshot>> open_descriptor(int fd, const std::stri
     if (!own || fstat(own.get(), &status) != 0)
         return Error::from_errno(name, errno);
     if (!S_ISREG(status.st_mode)) {
-        options.trust = {}; // a pipe's owner tells nothing; who made it knows what comes
+        options.trust = {}; // a pipe's owner says nothing; the caller knows its source
         Result<Fd> kept = keep_piped(own.get());
         if (!kept)
             return kept.error().within(name);

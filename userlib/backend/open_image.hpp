@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opening the image that is to be restarted, from a file or a descriptor.
+// Opens the image that is to be restarted, from a file or a descriptor.
 //
 //     Result<std::shared_ptr<image::Snapshot>> image = open_image(request, "context.412");
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace cryo::backend {
 
-// What comes down a pipe, in a file without a name.
+// Copies a pipe's contents into a file without a name.
 Result<Fd> keep_piped(int from);
 
 Result<std::shared_ptr<image::Snapshot>> open_image(const RestartRequest &request,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What can be told of a process from outside, without stopping it: who it is, what it was started
-// with and where. Enough for a person to know it again, and to start the same program anew.
+// What can be learned about a process from outside, without stopping it: its identity, its
+// arguments and its directory. Enough to recognise it, and to start the same program anew.
 //
 //     Result<Outline> outline = Outline::of(412);
 //     outline->write(writer, "criu", "stop", stopped_ns);
@@ -28,9 +28,9 @@ class Outline
     pid_t pid = 0, ppid = 0, pgid = 0, sid = 0; // pid: in its own namespace
     uint32_t uid = 0, euid = 0, gid = 0, egid = 0, umask = 0;
     uint64_t threads = 0;
-    int64_t begun_realtime = 0, begun_monotonic = 0; // of the checkpoint, nanoseconds
+    int64_t begun_realtime = 0, begun_monotonic = 0; // start of the checkpoint, nanoseconds
     std::string comm, exe, cwd;
-    std::string arguments, environment; // as in /proc
+    std::string arguments, environment; // in the format of /proc
 };
 
 int64_t clock_ns(int clock);

@@ -56,7 +56,7 @@ class Plugin : public Backend
 
     const cryo_backend_ops &operations_;
     std::string file_;
-    std::string written_; // what the plug-in writes, until it is complete
+    std::string written_; // the file that the plug-in writes, until it is complete
     pid_t pid_ = 0;
     capture::CheckpointOptions options_;
 };
@@ -78,7 +78,7 @@ Result<void> Plugin::before_ckpt(pid_t pid, const capture::CheckpointOptions &op
     return call("before_ckpt", operations_.before_ckpt, static_cast<int>(pid));
 }
 
-// An image is never overwritten in place, whatever the plug-in does.
+// Never overwrites an image in place, whatever the plug-in does.
 Result<void> Plugin::commit()
 {
     const bool refuses = options_.existing == image::Existing::refuse;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A backend out of a shared library, behind the C interface of cryo_backend.h.
+// A backend from a shared library, behind the C interface of cryo_backend.h.
 #pragma once
 
 #include "backend/backend.hpp"

@@ -20,9 +20,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Neither the terminal nor who ends a process group ends us: we end when all others have.
-// What is in it is removed by its descriptor: whoever may write the directory above may have put
-// another one in its place.
+// Survives signals from the terminal and to the process group, to end after all users have. Removes
+// the contents by descriptor, as a user with write access to the parent directory may have put
+// another directory in its place.
 [[noreturn]] void wait_and_remove(int end_of_all, int directory, const std::string &path, Fd ready)
 {
     setsid();
@@ -30,10 +30,10 @@ namespace fs = std::filesystem;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, nullptr);
     ready.reset();
-    // No pipe waits for its end because of us.
+    // Closes all other descriptors: an inherited pipe end would keep that pipe's reader waiting.
     constexpr int kept = 3;
     constexpr int own = 4;
-    const int moved = fcntl(directory, F_DUPFD, own + 1); // not where the next one goes
+    const int moved = fcntl(directory, F_DUPFD, own + 1); // above the target numbers
     dup2(end_of_all, kept);
     dup2(moved, own);
     close_range(own + 1, ~0U, 0);
@@ -74,8 +74,8 @@ Result<PrivateDirectory> PrivateDirectory::make(const std::string &parent, std::
         rmdir(path.c_str());
         return Error::from_errno("a process that removes " + path, failure);
     }
-    // From now on nothing but our end tells whether the directory is in use, and nobody who ends
-    // our process group ends the janitor.
+    // Now our end is the only one that keeps the directory in use, and a signal to our process
+    // group no longer reaches the janitor.
     ready->write.reset();
     char byte;
     while (read(ready->read.get(), &byte, 1) < 0 && errno == EINTR)
@@ -99,7 +99,7 @@ PrivateDirectory::~PrivateDirectory()
     while ((gone = poll(&all, 1, 0)) < 0 && errno == EINTR)
         ;
     if (gone != 1)
-        return; // somebody else holds it
+        return; // another process still holds the lifeline
     while (waitpid(janitor_, nullptr, 0) < 0 && errno == EINTR)
         ;
 }

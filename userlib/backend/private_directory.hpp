@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A directory of nobody else's that goes away with its last user, however that ends: a child waits
-// until nobody holds the lifeline any more, and removes it.
+// A private directory that is removed after its last user has ended, for whatever reason: a child
+// waits until no process holds the lifeline any more, and removes it.
 //
 //     Result<PrivateDirectory> own = PrivateDirectory::make("/var/tmp", "criu");
 //     write_into(own->path());       // a command that inherits own->lifeline() uses it as well
@@ -21,8 +21,8 @@ class PrivateDirectory
     static Result<PrivateDirectory> make(const std::string &parent, std::string_view what);
     PrivateDirectory(PrivateDirectory &&other) noexcept;
     PrivateDirectory &operator=(PrivateDirectory &&) = delete;
-    // It is gone when this returns; or when whoever else holds the lifeline ends, for whom nobody
-    // waits here.
+    // Removes the directory before it returns; but if another process still holds the lifeline,
+    // does not wait, and the directory goes when that process ends.
     ~PrivateDirectory();
 
     const std::string &path() const { return path_; }
@@ -39,7 +39,7 @@ class PrivateDirectory
     pid_t janitor_;
 };
 
-// Where temporary files go that are wanted by no particular place.
+// Where temporary files go that belong to no particular place.
 std::string temporary_place();
 
 } // namespace cryo::backend

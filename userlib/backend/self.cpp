@@ -30,7 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char *data_name = "state"; // of what the program writes, in the image
+constexpr const char *data_name = "state"; // the name of the program's own data in the image
 
 class Self : public Backend
 {
@@ -84,7 +84,7 @@ Result<void> Self::check_options() const
     return {};
 }
 
-// True if the program file names the library.
+// True if the executable file contains the library's name.
 bool names_library(const capture::Proc &proc)
 {
     constexpr std::string_view name = "libcr.so";
@@ -101,8 +101,8 @@ bool names_library(const capture::Proc &proc)
     return named;
 }
 
-// The library has to be there; that functions are registered only the program knows. What another
-// backend has restored does not have it mapped from its file any more.
+// The library must be loaded; only the program knows whether functions are registered. A process
+// that another backend has restored no longer maps the library from its file.
 Result<void> check_library(const capture::Proc &proc)
 {
     const Result<std::string> maps = proc.read("maps");
@@ -115,7 +115,7 @@ Result<void> check_library(const capture::Proc &proc)
     return {};
 }
 
-// A restart starts the program from there.
+// A restart starts the program from these paths.
 Result<void> check_start(const Outline &outline)
 {
     constexpr std::string_view gone = " (deleted)";
@@ -157,7 +157,7 @@ Result<void> Self::before_ckpt(pid_t pid, const capture::CheckpointOptions &opti
 Result<capture::Outcome> Self::do_ckpt()
 {
     Result<capture::Outcome> done = save();
-    request_.reset(); // whatever it waited for
+    request_.reset(); // frees the program, whatever it was waiting for
     if (!done && done.error().code() != ESRCH)
         return done.error().within(fmt::format("process {} was not saved, and goes on", pid_));
     return done;
@@ -176,7 +176,7 @@ Result<capture::Outcome> Self::save()
     phase("waiting for the program to come to a point (cr_self_point)");
     if (Result<void> came = request_->await(deadline); !came)
         return came.error();
-    // Beside the image is the room that it will need anyway.
+    // The image's directory has the room that the image needs anyway.
     const fs::path parent = fs::path(file_).parent_path();
     Result<PrivateDirectory> directory = PrivateDirectory::make(options_.fd >= 0 ? temporary_place()
                                                                 : parent.empty() ? "."
@@ -189,7 +189,7 @@ Result<capture::Outcome> Self::save()
     if (!file)
         return Error::from_errno(path, errno);
     const int64_t stopped = clock_ns(CLOCK_MONOTONIC);
-    outline_.begun_realtime = clock_ns(CLOCK_REALTIME); // the cut
+    outline_.begun_realtime = clock_ns(CLOCK_REALTIME); // the time of the cut
     outline_.begun_monotonic = stopped;
     if (Result<void> saved = request_->save(file.get(), stands_still(), deadline); !saved)
         return saved.error();
@@ -238,7 +238,7 @@ Result<void> check_restart(const restore::RestartOptions &options)
     return {};
 }
 
-// How a process was started, and is to be started again.
+// How a process was started, and will be started again.
 struct Start {
     std::string exe, cwd, arguments, environment;
     uint32_t pid = 0, uid = 0, umask = 0;
@@ -269,14 +269,14 @@ Result<Start> start_of(image::Image &image)
     return start;
 }
 
-// Pointers into a text whose words have a NUL behind each.
+// Pointers to the words of a text, each of which is followed by a NUL.
 std::vector<char *> words_of(std::string &text)
 {
     if (!text.empty() && text.back() != '\0')
         text += '\0';
     std::vector<char *> words;
     for (size_t at = 0; at < text.size(); at = text.find('\0', at) + 1) {
-        // Of the restart before, if the program was started by one.
+        // Skip a previous restart's variable, if the program was started by one.
         if (!std::string_view(text).substr(at).starts_with(CRYO_SELF_VARIABLE "="))
             words.push_back(&text[at]);
     }
@@ -299,7 +299,7 @@ Result<Fd> open_data(image::Image &image, uint64_t &bytes)
     return data;
 }
 
-// In the child. What goes wrong is told as the number of the error.
+// Runs in the child. Failures are reported as an errno.
 [[noreturn]] void become(Start &start, pid_t parent, int data, int command, int failed)
 {
     const auto give_up = [failed] {
@@ -307,7 +307,7 @@ Result<Fd> open_data(image::Image &image, uint64_t &bytes)
         static_cast<void>(!write(failed, &error, sizeof(error)));
         _exit(127);
     };
-    prctl(PR_SET_PDEATHSIG, SIGKILL); // until the program's library waits for us itself
+    prctl(PR_SET_PDEATHSIG, SIGKILL); // until the program's library watches the connection itself
     if (getppid() != parent)
         _exit(127);
     sigset_t none;
@@ -329,7 +329,7 @@ Result<Fd> open_data(image::Image &image, uint64_t &bytes)
     __builtin_unreachable();
 }
 
-// It is our child, and nobody else will wait for it.
+// Kills and reaps the program: it is our child, and nothing else will wait for it.
 Error ended(pid_t pid, const Error &why)
 {
     kill(pid, SIGKILL);
@@ -395,7 +395,7 @@ Result<Alive> Self::restart(const RestartRequest &request)
                          fmt::format("{}: its own function to restore failed", start->exe), error));
     if (request.options.then_signal != 0)
         kill(pid, request.options.then_signal);
-    const restore::EndingSignals its_signals; // from now on
+    const restore::EndingSignals its_signals; // from now on signals are meant for it
     send_go(ours.get());
     alive.pid = pid;
     alive.processes = 1;

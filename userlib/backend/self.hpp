@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs that save themselves: they have given libcr.h's cr_self_register() a function that
-// writes what they need, and one that reads it. The image has what it wrote, and how the program
-// was started; a restart starts it so again.
+// For programs that save themselves: they have passed libcr.h's cr_self_register() a function that
+// writes their state, and one that reads it. The image has that state, and how the program was
+// started; a restart starts it in the same way.
 #pragma once
 
 #include "backend/backend.hpp"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Having a program save itself: the other side of libcr/self.c.
+// Makes a program save itself: the other side of libcr/self.c.
 //
 //     Result<SelfRequest> request = SelfRequest::listen(412);
-//     request->save(fd, true, deadline);  // when the program comes to its next point
-//     request->let_go();                  // it has waited since
+//     request->save(fd, true, deadline);  // after await(): the program is at a point
+//     request->let_go();                  // the program has waited for this
 #pragma once
 
 #include "base/fd.hpp"
@@ -20,7 +20,7 @@ class SelfRequest
   public:
     static Result<SelfRequest> listen(pid_t pid);
 
-    // Waits until the program is at a point; `deadline_ns` of the monotonic clock, 0: for ever.
+    // Waits until the program is at a point; `deadline_ns` on the monotonic clock, 0: for ever.
     Result<void> await(uint64_t deadline_ns);
     Result<void> save(int file, bool waits, uint64_t deadline_ns);
     void let_go() const;
@@ -36,7 +36,7 @@ class SelfRequest
     Fd process_, listener_, connection_;
 };
 
-// The program's answer after a restart, or the end of the connection (false).
+// Receives the program's answer after a restart; false: not received.
 bool receive_back(int from, int &result);
 void send_go(int to);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The whole of a file as text. An input stream would throw where a read fails in its buffer, or
-// call what it could not read empty.
+// The whole of a file as text. An input stream would throw if a read fails in its buffer, or would
+// report an unreadable file as empty.
 //
 //     Result<std::string> stat = contents("/proc/412/stat");
 #pragma once
@@ -13,6 +13,6 @@
 namespace cryo {
 
 Result<std::string> contents(const std::string &path);
-Result<std::string> contents(int fd, const std::string &name); // from where it is read next
+Result<std::string> contents(int fd, const std::string &name); // from the current position
 
 } // namespace cryo

@@ -16,7 +16,7 @@ constexpr int directory_flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
 Error open_failure(const std::string &path, int error)
 {
-    // That is what a link gives with these flags, too.
+    // With these flags, a link gives ENOTDIR as well.
     struct stat status = {};
     if (error == ENOTDIR && lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode))
         return {ELOOP, path + ": is a symbolic link; name the directory itself"};
@@ -37,7 +37,7 @@ std::pair<std::string, std::string> split_path(const std::string &path)
 
 Result<Directory> Directory::open(const std::string &path)
 {
-    // With a slash at its end a link would be followed.
+    // With a trailing slash, a link would be followed.
     const auto [parent, name] = split_path(path);
     const std::string plain = name.empty() ? parent : parent + "/" + name;
     Fd fd(::open(plain.c_str(), directory_flags));
@@ -88,7 +88,7 @@ Result<std::optional<struct stat>> Directory::look(const std::string &name) cons
 
 Result<std::string> Directory::read(const std::string &name, size_t most) const
 {
-    // Nothing waits at a pipe that lies in its place.
+    // O_NONBLOCK: a FIFO in the file's place must not block the open.
     const Fd fd(
         openat(fd_.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     struct stat status = {};
@@ -110,7 +110,7 @@ Result<std::string> Directory::read(const std::string &name, size_t most) const
     }
 }
 
-// One that is there already is of somebody who died over it; but only if it is what we make.
+// An existing one was left by a writer that died; use it only if this function may have made it.
 Result<Fd> Directory::open_temporary(const std::string &name) const
 {
     constexpr int flags = O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
@@ -153,7 +153,7 @@ Result<void> Directory::write(const std::string &name, const std::string &conten
 
 Result<std::vector<std::string>> Directory::names() const
 {
-    // A descriptor of its own: the place in the list belongs to an open file.
+    // A separate open file, since the directory position belongs to it.
     const int again = openat(fd_.get(), ".", directory_flags);
     DIR *entries = again >= 0 ? fdopendir(again) : nullptr;
     if (entries == nullptr) {
@@ -171,7 +171,7 @@ Result<std::vector<std::string>> Directory::names() const
     }
     const int error = errno;
     closedir(entries);
-    if (error != 0) // half a list is none
+    if (error != 0) // an incomplete list is no result
         return Error::from_errno(path_, error);
     return found;
 }
@@ -189,7 +189,7 @@ Result<void> Directory::rename(const std::string &from, const std::string &to) c
 {
     if (renameat2(fd_.get(), from.c_str(), fd_.get(), to.c_str(), RENAME_NOREPLACE) == 0)
         return {};
-    // Not every file system can do that (NFS); nobody else writes here, so looking first will do.
+    // Some file systems lack it (NFS); no other process writes here, so checking first suffices.
     if (errno == EINVAL) {
         const Result<std::optional<struct stat>> there = look(to);
         if (!there)

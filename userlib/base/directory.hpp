@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A directory that is opened once and used by its descriptor: whoever may change the way to it
-// changes nothing for us, and no link in it is followed.
+// A directory that is opened once and then used by its descriptor: later changes to its path have
+// no effect, and no symbolic link in it is followed.
 //
 //     Result<Directory> top = Directory::open("/scratch/context.ckpt");
-//     Result<std::string> text = top->read("meta");        // ENOENT alone: there is none
-//     Result<void> done = top->write("meta", "contents");  // whole and on the disk, or not there
+//     Result<std::string> text = top->read("meta");        // only ENOENT means: not there
+//     Result<void> done = top->write("meta", "contents");  // written and synced, or unchanged
 #pragma once
 
 #include "base/fd.hpp"
@@ -21,34 +21,34 @@ namespace cryo {
 class Directory
 {
   public:
-    // The path's last part is no link; the way to it may have some.
+    // The path's last component must not be a link; earlier ones may be.
     static Result<Directory> open(const std::string &path);
-    // Made, for the caller alone, if it is not there.
+    // Creates it, for the caller alone, if it does not exist.
     static Result<Directory> open_or_make(const std::string &path);
 
-    // The same one again, which is open already. `path` is for messages.
+    // Opens again a directory that is open as `fd`. `path` is for messages.
     static Result<Directory> of(int fd, const std::string &path);
 
     Result<Directory> enter(const std::string &name) const;
-    Result<Directory> make(const std::string &name) const; // EEXIST: it is there
+    Result<Directory> make(const std::string &name) const; // EEXIST: it exists
 
     const std::string &path() const { return path_; }
     std::string path(const std::string &name) const { return path_ + "/" + name; }
     int fd() const { return fd_.get(); }
 
-    // Nothing: there is none. Of a link, itself.
+    // Empty: it does not exist. A link is not followed.
     Result<std::optional<struct stat>> look(const std::string &name) const;
-    // Of a regular file. EFBIG: it has more than `most`.
+    // For a regular file. EFBIG: it is larger than `most`.
     Result<std::string> read(const std::string &name, size_t most = size_t(64) << 20) const;
-    // Under another name first (.NAME.tmp), so that there is the old one or the new one.
+    // Written under another name first (.NAME.tmp), so that either the old or the new file exists.
     Result<void> write(const std::string &name, const std::string &contents) const;
-    // Without "." and "..".
+    // Excludes "." and "..".
     Result<std::vector<std::string>> names() const;
-    // A file, or a directory with nothing in it. It may be gone already.
+    // A file, or an empty directory. No error if it does not exist.
     Result<void> remove(const std::string &name) const;
     Result<void> rename(const std::string &from, const std::string &to) const; // EEXIST: taken
     Result<void> sync() const;
-    // All that is in it. What cannot be removed stays.
+    // Removes the directory's contents. What cannot be removed stays.
     void clear() const;
 
   private:
@@ -56,10 +56,10 @@ class Directory
     Result<Fd> open_temporary(const std::string &name) const;
 
     Fd fd_;
-    std::string path_; // for messages, and for those who can take a name only
+    std::string path_; // for messages, and for interfaces that only take a path
 };
 
-// The last part of a path, and what is before it.
+// A path's parent and its last component.
 std::pair<std::string, std::string> split_path(const std::string &path);
 
 } // namespace cryo

@@ -10,7 +10,7 @@ namespace cryo {
 
 namespace {
 
-// What the kernel allows whoever may raise a hard limit.
+// The kernel's maximum, for processes that may raise a hard limit.
 rlim_t most_descriptors()
 {
     const Result<std::string> text = contents("/proc/sys/fs/nr_open");

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the system allows a command of ours.
+// The system's limits for Cryo's commands.
 //
-//     allow_descriptors();     // before a tree is saved or brought back
+//     allow_descriptors();     // before a tree is saved or restored
 #pragma once
 
 namespace cryo {
 
-// As many descriptors as there may ever be, for a privileged user beyond the hard limit: each
+// Raises the descriptor limit as far as possible, for a privileged user beyond the hard limit: each
 // process of a tree takes several.
 void allow_descriptors();
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages on UNIX sockets: packets, which are never empty, and descriptors (SCM_RIGHTS).
+// Messages on UNIX sockets: nonempty packets, and descriptors (SCM_RIGHTS).
 //
 //     ssize_t n = send_with(to, bytes, {{file}});
 //     std::vector<Fd> fds;
-//     ssize_t n = receive_with(from, room, fds);        // those that came, closed on exec
-//     ssize_t n = receive_packet(from, room);           // none are expected
+//     ssize_t n = receive_with(from, room, fds);        // appends them, close-on-exec
+//     ssize_t n = receive_packet(from, room);           // no descriptors expected
 //
-// They return what sendmsg() and recvmsg() do, and begin again when a signal interrupts them.
+// They return what sendmsg() and recvmsg() do, and retry when a signal interrupts them.
 //
-// Linux looks first for a packet and then whether the other end has hung up, and says the latter if
-// that has sent a packet and hung up in between; one that has not read everything has reset the
-// connection, which is said first, too. What was sent is there all the same: those who receive here
-// are told of the end when there is nothing more.
+// Linux first looks for a packet and then for a hang-up, so it reports the latter if the peer sends
+// a packet and hangs up in between; a peer that closes without having read everything resets the
+// connection, which is also reported first. The packet is still there: these functions report the
+// end of the connection only once nothing is left to receive.
 #pragma once
 
 #include "base/fd.hpp"
@@ -24,10 +24,10 @@
 
 namespace cryo {
 
-constexpr size_t most_passed = 253; // by one message: the kernel's SCM_MAX_FD
+constexpr size_t most_passed = 253; // in one message: the kernel's SCM_MAX_FD
 
-// Never raises SIGPIPE. EINVAL: more descriptors than one message can bring. `address`: of whom a
-// datagram is for, as sendto(2) takes it; empty: whom `to` is connected to.
+// Never raises SIGPIPE. EINVAL: more descriptors than fit one message. `address`: a datagram's
+// destination, as for sendto(2); empty: the peer that `to` is connected to.
 ssize_t send_with(int to, std::span<const char> bytes, std::span<const int> fds, int flags = 0,
                   std::span<const char> address = {});
 // Appends to `fds`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Paths, by functions that do not throw.
+// Path functions that do not throw.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +8,7 @@
 
 namespace cryo {
 
-// As it is where the working directory cannot be told.
+// Returns the path unchanged if the working directory is unknown.
 inline std::string absolute_path(const std::string &path)
 {
     std::error_code failed;

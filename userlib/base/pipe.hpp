@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Both ends of a pipe that no other program gets:
+// Both ends of a pipe, close-on-exec:
 //
 //     Result<PipeEnds> pipe = make_pipe();
 #pragma once

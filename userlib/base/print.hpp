@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// fmt::print() that does not throw where nobody reads any more, a disk is full or a signal comes.
-// What could not be written to standard output is told at the end (cli::whole).
+// fmt::print() that does not throw when the reader is gone, a disk is full or a signal arrives.
+// Failed writes to standard output are reported at the end (cli::whole).
 //
 //     print("{} pages\n", pages);
 //     print(stderr, "{}: {}\n", command, printable_message(text));

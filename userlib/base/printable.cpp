@@ -10,7 +10,7 @@ namespace cryo {
 
 namespace {
 
-// A character of UTF-8 at the beginning of `text`; no bytes: there is none.
+// A UTF-8 character at the beginning of `text`; bytes 0: invalid.
 struct Character {
     size_t bytes = 0;
     uint32_t code = 0;
@@ -23,7 +23,7 @@ Character first_character(std::string_view text)
     if (lead < 0x80)
         return {1, lead};
     const size_t bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-    constexpr uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000}; // of so many bytes
+    constexpr uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000}; // for that many bytes
     constexpr uint32_t most = 0x10ffff;
     if (lead < 0xc0 || lead > 0xf4 || text.size() < bytes)
         return {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Result<T>: a value, or an Error that names the thing, the cause and the way out.
+// Result<T>: a value, or an Error that names the object, the cause and the remedy.
 //
 //     Result<Fd> f = open_file(path, O_RDONLY);
 //     if (!f)
@@ -24,13 +24,13 @@ class Error
   public:
     Error(int code, std::string text) : code_(code), text_(std::move(text)) {}
 
-    // An Error made of errno as it stands: "what: strerror".
+    // An Error for an errno value: "what: strerror".
     static Error from_errno(std::string_view what, int err);
 
     int code() const { return code_; } // errno, or a CR_E* number
     const std::string &text() const { return text_; }
 
-    // The same error, prefixed by what was being done: "doing: text".
+    // The same error, prefixed by the attempted action: "doing: text".
     Error within(std::string_view doing) const;
 
   private:

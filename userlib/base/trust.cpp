@@ -22,7 +22,7 @@ Result<struct stat> status_of(int fd, const std::string &path)
     return status;
 }
 
-// A terminal, a pipe or a socket was opened by somebody who knows what is in it.
+// Terminals, pipes and sockets are exempt: whoever opened them knows their source.
 bool has_an_owner(const struct stat &status)
 {
     return S_ISREG(status.st_mode) || S_ISDIR(status.st_mode);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whose files are used. An image is a program, and so is all that names one: it is used only when
-// it belongs to the caller or to root, or to a user whom the caller has named; and only where
-// nobody else may have written it. The owner of the file decides, never what stands in it.
-//
+// Decides which files may be used. An image is a program, and so is any file that names one:
+// it is used only if it belongs to the caller, to root, or to a user whom the caller has
+// named, and only if no other user may write it. The file's owner decides, never its
+// contents.
 //     Trust trust;
 //     Result<void> named = trust.add("alice");           // --owner
 //     Result<void> good = trust.check(fd, "context.412");
@@ -23,21 +23,21 @@ namespace cryo {
 class Trust
 {
   public:
-    // A name, or a number. ENOENT: there is no such user.
+    // A user name or a number. ENOENT: there is no such user.
     Result<void> add(const std::string &user);
     const std::vector<std::string> &named() const { return named_; }
 
-    // The caller, root, or one who was named.
+    // The caller, root, or a user who was named.
     bool is_owner(uid_t user) const;
 
-    // EACCES: it is somebody else's, or others may write it.
+    // EACCES: it belongs to another user, or others may write it.
     Result<void> check(int fd, const std::string &path) const;
 
-    // In a user namespace of one's own all other owners look alike: there somebody outside is
-    // asked, with a descriptor of the file, and says nothing if it cannot.
+    // In one's own user namespace all other owners look alike: there `Ask` asks a process outside
+    // of it, passing a descriptor of the file, and returns nothing if the owner is unknown.
     using Ask = std::function<std::optional<uid_t>(int fd)>;
     void ask(Ask whom) { ask_ = std::move(whom); }
-    // Whose the file is, as it is called outside.
+    // The file's owner, by its id outside of the namespace.
     std::optional<uid_t> owner_of(int fd, const struct stat &status) const;
 
   private:
@@ -46,7 +46,7 @@ class Trust
     std::vector<uid_t> owners_;
 };
 
-// For what is written to: EACCES unless it belongs to the caller and nobody else may write it.
+// For files to write to: EACCES unless the caller owns the file and no other user may write it.
 Result<void> check_own(int fd, const std::string &path, const char *way_out);
 
 // "alice (1000)"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Work that another thread does meanwhile; where no more threads are allowed, get() does it.
+// Runs work on another thread. If no thread can be started, get() runs the work instead.
 //
 //     std::future<Result<bool>> look = beside([&] { return look_again(); });
 //     ...

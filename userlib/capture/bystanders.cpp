@@ -12,7 +12,7 @@ namespace cryo::capture {
 
 namespace {
 
-// As the user told it: the last of its options counts. Under cr_run it can be saved itself.
+// By the user's choice: the last of its options counts. Under cr_run it can be saved itself.
 bool wants_to_be_left_out(const Proc &proc)
 {
     Result<std::string> words = proc.read("cmdline");
@@ -31,15 +31,15 @@ bool wants_to_be_left_out(const Proc &proc)
     return left_out;
 }
 
-// One of Cryo's own commands, that is: no name that a process gives itself makes it one.
+// True only for one of Cryo's own commands: the name that a process gives itself does not count.
 bool executes(const Proc &proc, std::string_view command)
 {
     Result<std::string> exe = proc.link("exe");
     return exe && exe->substr(exe->rfind('/') + 1) == command;
 }
 
-// A child of cr_restart that is about to become what is brought back. (A first process of a pid
-// namespace of its own is a cr_restart that stays one.)
+// A child of cr_restart that is about to become a restored process. (The first process of a pid
+// namespace of its own is a cr_restart that remains one.)
 bool will_be_restarted(const Relation &relation)
 {
     const Result<std::string> own = Proc(relation.pid).link("ns/pid");
@@ -47,7 +47,7 @@ bool will_be_restarted(const Relation &relation)
     return own && of_parent && *own == *of_parent && is_being_restarted(Proc(relation.pid));
 }
 
-// That brings something back, and is not to be saved itself.
+// A cr_restart that restores processes and is not to be saved itself.
 bool is_restart(const Relation &relation)
 {
     const Proc proc(relation.pid);
@@ -66,7 +66,7 @@ pid_t tracer_of(const Proc &proc)
 
 } // namespace
 
-// The kernel tells it of the traced ones only, so all are asked, once.
+// The kernel shows this only in the tracees, so all processes are looked at, once.
 pid_t Bystanders::traced_by(pid_t tracer)
 {
     if (!tracees_) {
@@ -86,7 +86,7 @@ Result<std::string> Bystanders::why(const Relation &relation)
     const Proc proc(relation.pid);
     if (is_restart(relation))
         return fmt::format("process {} is a cr_restart, and is left out", relation.pid);
-    // Of another request: that may be made by one of those who are saved.
+    // It serves another request, possibly made by one of the processes being saved.
     if (relation.comm == "cr_checkpoint" && executes(proc, "cr_checkpoint") &&
         !was_run_by_cr_run(proc))
         return fmt::format("process {} is a cr_checkpoint, and is left out", relation.pid);

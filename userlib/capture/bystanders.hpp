@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who is in the scope of a checkpoint and takes no part in it: a cr_restart between the processes
-// it brought back, and who is traced or traces, as the user decides.
+// Processes in the scope of a checkpoint that it does not save: a cr_restart among the processes it
+// restored, and tracers and tracees, depending on the user's options.
 //
 //     Bystanders bystanders(options);
-//     Result<std::string> why = bystanders.why(relation);  // empty: it is to be saved
+//     Result<std::string> why = bystanders.why(relation);  // empty: the process is saved
 #pragma once
 
 #include "base/result.hpp"
@@ -22,17 +22,17 @@ class Bystanders
   public:
     explicit Bystanders(const CheckpointOptions &options) : options_(options) {}
 
-    // An error: it may neither be saved nor be left out.
+    // An error means that the process may neither be saved nor left out.
     Result<std::string> why(const Relation &relation);
 
-    // What to do instead where nobody was found and the process is a cr_restart; else empty.
+    // What to do instead if nothing was found and the process is a cr_restart; otherwise empty.
     static std::string instead_of(pid_t pid);
 
   private:
     pid_t traced_by(pid_t tracer);
 
     const CheckpointOptions &options_;
-    std::optional<std::map<pid_t, pid_t>> tracees_; // tracer → one of those it traces
+    std::optional<std::map<pid_t, pid_t>> tracees_; // tracer → one of its tracees
 };
 
 } // namespace cryo::capture

@@ -43,19 +43,19 @@ class Checkpoint
     }
 
     Result<Outcome> run();
-    // Why it failed, as the one who asks for it is to read it.
+    // The error in the form meant for the requester.
     Error told(const Error &why) const { return told_of_ended(members_, why); }
-    // There will be no image: the programs, and their callbacks, are told why.
+    // There will be no image: tells the programs, and their callbacks, why.
     void give_up(int why)
     {
         gathering_.give_up(why);
         obstacles_.stood_ns = stop_begun_ != 0 ? now_ns() - stop_begun_ : 0;
     }
-    // Checkpoints that were carried out as part of this one.
+    // Reports to the checkpoints that were carried out as part of this one.
     void tell_guests(const Result<Outcome> &done) { gathering_.tell_guests(done); }
-    // They find another one, or save for themselves.
+    // Makes them join another checkpoint, or save on their own.
     void send_guests_away() { gathering_.send_guests_away(); }
-    // Something that was seen before the stop was no longer so: to be made again without.
+    // What was seen before the stop was no longer true: try again without an early look.
     bool was_deceived() const { return deceived_; }
     // Why it was refused, as far as that may pass.
     const Obstacles &obstacles() const { return obstacles_; }
@@ -75,9 +75,9 @@ class Checkpoint
     Result<void> save_member(Member &member, image::ImageWriter &writer);
     Result<image::Committed> save_alone(std::unique_ptr<image::ImageWriter> writer);
     Result<image::Committed> save_archive(std::unique_ptr<image::ImageWriter> first);
-    // They stand still until the image is committed, for what comes then must not come without it.
+    // The programs stay stopped until the commit, so that no signal comes without an image.
     bool waits() const { return options_.then_signal != 0; }
-    // They themselves are read, not copies of them.
+    // The programs themselves are read, not copies of them.
     bool reads() const { return options_.snapshot == Snapshot::stop || waits(); }
     bool single() const { return members_.size() == 1 && zombies_.empty(); }
     void phase(std::string_view name)
@@ -94,22 +94,22 @@ class Checkpoint
     const std::vector<Relation> &zombies_ = gathering_.zombies();
     uint64_t begun_;
     uint64_t moved_ = 0;    // bytes of memory so far
-    uint64_t expected_ = 0; // about so many in all
+    uint64_t expected_ = 0; // estimated total
     uint64_t stop_begun_ = 0;
     bool deceived_ = false;
     Obstacles obstacles_;
-    bool by_copy_ = false; // the program goes on before the image is made of what was copied
+    bool by_copy_ = false; // the program resumes early; the image is made from what was copied
     Outcome outcome_;
     std::unique_ptr<image::Sink> sink_;
     std::unique_ptr<image::TreeWriter> archive_;
-    // Who stands still until the commit may go on before it, if that takes too long.
+    // Checked right before the commit: programs stopped until then may have resumed.
     image::Publication publication_{[this](const std::string &place) { return may_be(place); }};
-    uint64_t alive_ = 0; // when we have said so the last time
+    uint64_t alive_ = 0; // when we last said so
     DeltaPlan delta_;
     CpuFacts cpu_;
 };
 
-// Everything that can fail for reasons outside the program is tried before it is stopped.
+// Whatever can fail for reasons outside the program is tried before the program is stopped.
 Result<void> Checkpoint::open_sink()
 {
     image::FileOptions file;
@@ -141,7 +141,7 @@ Result<void> Checkpoint::open_sink()
         sink_ = std::make_unique<image::StreamSink>(std::move(own), options_.file, options_.sync);
         return {};
     }
-    // Without the module it is more important that the whole of it does not take longer.
+    // Without the module total time matters more than the stop, so nothing is placed.
     if (options_.device >= 0 && reads() && !waits() && !delta_.wanted() &&
         options_.packing == image::Packing::raw)
         file.placed = memory_of(id_);
@@ -195,8 +195,8 @@ Result<void> Checkpoint::save_unfrozen(image::ImageWriter &first)
     return saved ? common_.ipc.save_contents(first) : saved;
 }
 
-// The writer of the first image. Making it takes a while, in which the programs need not stand
-// still where there is nothing to be written yet.
+// Returns the writer of the first image. Creating it takes time, so it is created after the
+// programs have resumed if nothing has to be written before.
 Result<std::unique_ptr<image::ImageWriter>> Checkpoint::freeze_everybody()
 {
     by_copy_ = !reads() && can_be_copied(members_);
@@ -234,7 +234,7 @@ Result<std::unique_ptr<image::ImageWriter>> Checkpoint::freeze_everybody()
     return first;
 }
 
-// An error where one of them has gone on before: what was read of it then is no image.
+// Fails if one of them has resumed earlier: what was read of it after that is no valid image.
 Result<void> Checkpoint::go_on()
 {
     for (const auto &member : members_) {
@@ -250,8 +250,8 @@ Result<void> Checkpoint::go_on()
     return {};
 }
 
-// The programs go on by themselves when they hear nothing for too long. So this is said where
-// something gets on, and nowhere else.
+// The programs resume by themselves if they hear nothing for too long. So this is called where
+// there is real progress, and nowhere else.
 void Checkpoint::say_alive()
 {
     constexpr uint64_t seldom_ns = 500'000'000;
@@ -263,7 +263,7 @@ void Checkpoint::say_alive()
         member->session().say_alive();
 }
 
-// Who only stood still to be read goes on: a commit that fails is no reason to stand still.
+// Programs stopped only to be read resume before the commit, whose failure does not concern them.
 Result<void> Checkpoint::all_read()
 {
     phase("memory written");
@@ -273,7 +273,7 @@ Result<void> Checkpoint::all_read()
     return gone ? check_deadline(common_.deadline) : gone;
 }
 
-// Whether the image, which is complete, gets its name.
+// Decides whether the complete image gets its name.
 Result<void> Checkpoint::may_be(const std::string &place)
 {
     const uint64_t begun = now_ns();
@@ -287,7 +287,7 @@ Result<void> Checkpoint::may_be(const std::string &place)
     return waits() ? all_stand(members_) : Result<void>();
 }
 
-// The image is there; now the signal, and on.
+// The image is committed; now send the signal and resume.
 Result<void> Checkpoint::end_stop()
 {
     const int signal = options_.then_signal;
@@ -302,7 +302,7 @@ Result<void> Checkpoint::end_stop()
     static_cast<void>(publication_.keep());
     if (signal == SIGSTOP)
         return {};
-    // Who is dead or stopped does not tell of its callbacks.
+    // A dead or stopped process does not report on its callbacks.
     const bool tells =
         signal != SIGKILL && signal != SIGTSTP && signal != SIGTTIN && signal != SIGTTOU;
     return tells ? gathering_.callbacks_done() : Result<void>();
@@ -324,7 +324,7 @@ Result<void> Checkpoint::save_member(Member &member, image::ImageWriter &writer)
 {
     if (!by_copy_)
         member.watch_itself();
-    // A copy of the process tells only as long as it is there; else it can be written meanwhile.
+    // A copy exists only until it is read; otherwise check in parallel with writing.
     std::future<Result<bool>> look;
     if (member.method() != Method::fork)
         look = beside([&member] { return member.early_look_held(); });
@@ -366,7 +366,7 @@ Result<image::Committed> Checkpoint::save_alone(std::unique_ptr<image::ImageWrit
 
 Result<image::Committed> Checkpoint::save_archive(std::unique_ptr<image::ImageWriter> first)
 {
-    // As it was when all stood still: who was found earlier may have changed it since.
+    // Relations at the time when all were stopped: members found earlier may have changed them.
     const auto about = [](const auto &one) {
         image::Member record;
         record.pid = static_cast<uint32_t>(one.pid);
@@ -463,8 +463,8 @@ Result<Outcome> checkpoint(pid_t id, const CheckpointOptions &options)
     const uint64_t deadline =
         options.timeout_s != 0 ? begun + options.timeout_s * 1'000'000'000ULL : 0;
     CheckpointOptions now = options;
-    // What goes down a pipe cannot be taken back, and what stands still all the time is looked at
-    // once.
+    // What was written to a pipe cannot be withdrawn for a second try, and a program that stays
+    // stopped all the time is looked at only once.
     now.early_look = options.early_look && options.fd < 0 && options.then_signal == 0 &&
                      options.snapshot != Snapshot::stop;
     for (Tries tries(options, deadline);; tries.pause()) {

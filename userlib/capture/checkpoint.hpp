@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Saving a process, a tree, a group or a session: stop, look, freeze, go on, write, commit. One
-// process gives a plain image, several an archive.
+// Saves a process, a tree, a group or a session: stop, look, freeze, resume, write, commit. One
+// process gives a plain image, several give an archive.
 //
 //     CheckpointOptions options;
 //     options.file = "context.412";
@@ -23,48 +23,48 @@
 namespace cryo::capture {
 
 enum class Snapshot {
-    automatic, // as it stands still for the shortest time, out of these:
-    fork,      // the program goes on while a frozen copy of it is written
-    staged,    // what has changed is copied in the stop, where that can be; else as fork
-    stop,      // it stands still until it has been read
+    automatic, // whichever of these stops it for the shortest time:
+    fork,      // it runs on while a frozen copy of it is written
+    staged,    // changed pages are copied in the stop if possible; else fork
+    stop,      // it stays stopped until its memory has been read
 };
 
-// The phase after which the program runs again, unless it waits for the commit.
+// After this phase the program runs again, unless it stays stopped until the commit.
 inline constexpr std::string_view phase_frozen = "frozen; the program goes on";
 
-enum class Ptraced { error, skip, allow }; // a process that somebody traces
+enum class Ptraced { error, skip, allow }; // a process that has a tracer
 
 struct CheckpointOptions {
     image::Scope scope = image::Scope::process;
     std::string file;
-    bool directory = false; // `file` is one, with an image of each process
-    int fd = -1;            // an open file that is written to instead; `file` is for messages then
+    bool directory = false; // `file` is a directory with an image for each process
+    int fd = -1;            // an open file to write to instead; `file` is then only for messages
     Snapshot snapshot = Snapshot::automatic;
     image::Existing existing = image::Existing::refuse;
     image::Backup backup;
     bool sync = true;
     image::Packing packing = image::Packing::raw;
     FileOptions files;
-    pid_t requester = 0;            // who asks, if it is not this process
-    bool without_requester = false; // no callback may take it in
-    bool in_callback = false;       // it asks in a callback, and must not wait for another one
+    pid_t requester = 0;            // the requesting process, if it is not this one
+    bool without_requester = false; // refuse callbacks that would add the requester
+    bool in_callback = false;       // asked in a callback: must not wait for another checkpoint
     DeltaOptions delta;
-    int device = -1;     // /dev/cryo: the kernel module moves the pages; -1: without it
-    int then_signal = 0; // sent after the commit, before the program runs on; implies stop
+    int device = -1;     // /dev/cryo: the kernel module moves the pages; -1: do without it
+    int then_signal = 0; // sent after the commit, before the program resumes; implies stop
     Ptraced ptraced = Ptraced::error;
-    bool ptracer_skip = false; // one that traces others is left out; else an error
-    unsigned timeout_s = 0;    // given up after that; 0: never
-    unsigned stall_s = 10;   // nobody stands still, or is waited for, while nothing happens so long
-    unsigned retry_s = 0;    // tried again for so long, where what is in the way may pass
-    bool may_join = false;   // may be carried out as part of another one that it meets
-    bool early_look = false; // what can be looked at before the program stops is; then the
-                             // program may be stopped twice
-    std::function<void(std::string_view)> phase; // told as each phase ends
-    // Whether the image, complete and at `place` for now, is to have its name. Calls `alive` as it
-    // gets on, for the program may stand still meanwhile.
+    bool ptracer_skip = false; // leave a process that traces others out; else an error
+    unsigned timeout_s = 0;    // give up after that long; 0: never
+    unsigned stall_s = 10;     // longest stop or wait without any progress
+    unsigned retry_s = 0;      // how long to retry while the obstacle may pass
+    bool may_join = false;     // may be merged with another checkpoint that it meets
+    bool early_look = false;   // look at what can be seen before the stop;
+                               // may stop the program twice
+    std::function<void(std::string_view)> phase; // called as each phase ends
+    // Decides whether the image, complete and at `place` for now, gets its name. Calls `alive` as
+    // it makes progress, because the program may be stopped meanwhile.
     std::function<Result<void>(const std::string &place, const std::function<void()> &alive)>
         rehearse;
-    // Bytes of memory that have been read, of about so many.
+    // Bytes of memory read so far, of about `total`.
     std::function<void(uint64_t done, uint64_t total)> progress;
 };
 
@@ -75,13 +75,13 @@ struct Outcome {
     uint64_t pages = 0;
     uint64_t stopped_ns = 0;
     uint64_t total_ns = 0;
-    uint64_t rehearsed_ns = 0;        // of these, how long the rehearsal took; 0: there was none
-    uint64_t tries = 1;               // each of which has stopped the program
-    std::string snapshot;             // as IMAGE_INFO of the first process has it
-    std::vector<std::string> notices; // what a person should know of this image
+    uint64_t rehearsed_ns = 0;        // the part of total_ns spent in the rehearsal; 0: none
+    uint64_t tries = 1;               // each try stopped the program
+    std::string snapshot;             // the IMAGE_INFO value of the first process
+    std::vector<std::string> notices; // what the user should know about this image
 };
 
-// `id`: of a process, or of the group or session that the scope names.
+// `id`: a process, or the group or session that the scope names.
 Result<Outcome> checkpoint(pid_t id, const CheckpointOptions &options);
 
 } // namespace cryo::capture

@@ -12,8 +12,8 @@ namespace cryo::capture {
 
 namespace {
 
-// By these glibc, and most libraries that look, choose code. Others (of virtual machines, of the
-// power supply, of the kernel) say nothing about a program.
+// Features by which glibc, and most libraries that check, choose code. Other flags (virtual
+// machines, power management, kernel) do not matter to a program.
 const std::set<std::string, std::less<>> chosen_by = {
     "abm",         "adx",
     "aes",         "amx_bf16",
@@ -103,7 +103,7 @@ CpuFacts cpu_facts(const std::string &cpuinfo)
 
 CpuFacts present_cpu()
 {
-    // Without /proc nothing is known but what the instructions below tell.
+    // Without /proc only what the instructions below report is known.
     const Result<std::string> text = contents("/proc/cpuinfo");
     CpuFacts facts = cpu_facts(text ? *text : "");
     facts.xcr0 = xgetbv0();
@@ -118,7 +118,7 @@ std::string missing_in_cpu(const image::Cpu &saved, const CpuFacts &here)
         missing += (missing.empty() ? "" : " ") + std::string(name);
     };
     const std::set<std::string, std::less<>> present = words(here.features);
-    // A program that was started for any CPU has chosen nothing; its registers it has all the same.
+    // A baseline program has chosen no code by features, but it has all saved registers.
     for (const std::string &word : words(saved.features)) {
         if (!saved.baseline && present.count(word) == 0)
             add(word);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a program may rely on in this machine's CPU.
+// The features of this machine's CPU that a program may depend on.
 #pragma once
 
 #include "image/records.hpp"
@@ -13,8 +13,8 @@ struct Description;
 
 struct CpuFacts {
     std::string vendor, model;
-    std::string features; // those by which libraries choose code, as /proc/cpuinfo names them
-    uint64_t xcr0 = 0;    // register sets that the system saves
+    std::string features; // those by which libraries choose code, named as in /proc/cpuinfo
+    uint64_t xcr0 = 0;    // register sets that the kernel saves
     uint32_t xsave_size = 0;
 };
 
@@ -22,10 +22,10 @@ struct CpuFacts {
 CpuFacts cpu_facts(const std::string &cpuinfo);
 CpuFacts present_cpu();
 
-// What is in `saved` and not in `here`, for a person; empty: the program can run here.
+// Readable list of what `saved` has and `here` lacks; empty: the program can run here.
 std::string missing_in_cpu(const image::Cpu &saved, const CpuFacts &here);
 
-// From d.cpu_facts, which were found before the program stood still.
+// Uses d.cpu_facts, which were found before the program was stopped.
 void describe_cpu(Description &d);
 
 } // namespace cryo::capture

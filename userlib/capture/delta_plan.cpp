@@ -34,8 +34,8 @@ std::string file_of(const Image &image)
     return fmt::format("/proc/self/fd/{}", image.fd());
 }
 
-// The image and all that it needs, itself first. None of them may be the file that the new image is
-// about to replace.
+// The image and all images that it needs, itself first. None of them may be the file that the new
+// image is about to replace.
 Result<std::vector<Image *>> chain_of(Image &image, const std::string &target)
 {
     Result<std::vector<Image *>> chain = image.chain();
@@ -55,7 +55,7 @@ Result<std::unique_ptr<Snapshot>> open_snapshot(const std::string &path)
     return Snapshot::open(path, {.find_base = BaseFinder().beside(path)});
 }
 
-// The newest image of the process among the target's neighbours. Only a proposal: what is taken
+// The newest image of the process in the target's directory. It is only a candidate: what is taken
 // from it is compared page by page.
 std::string newest_beside(const std::string &target, pid_t pid)
 {
@@ -120,8 +120,8 @@ Result<DeltaPlan::Watched> watched_since(Image &image)
     return watched;
 }
 
-// Bytes in a second that were written, while the program ran again or while it stood still to be
-// read; 0: not known.
+// Bytes written per second, whether while the program ran again or while it was stopped for
+// reading; 0: unknown.
 Result<uint64_t> rate_of(Image &image)
 {
     uint64_t took = 0;
@@ -160,8 +160,8 @@ Result<void> DeltaPlan::choose_base(const DeltaOptions &options, const Snapshot 
     size_t base_at = is_delta ? 1 : 0;
     if (*options.mode == DeltaMode::differential)
         base_at = chain->size() - 1;
-    // The sizes are those that the previous checkpoint measured: a base is named in the first page
-    // of an image, before its first page of memory is known.
+    // Uses the sizes measured by the previous checkpoint: the base is named in the first page of an
+    // image, before its first page of memory is known.
     const delta::Situation now = {
         .blocks = std::max<uint64_t>(about->pages, 1),
         .block_size = kPageSize,
@@ -190,7 +190,7 @@ Result<void> DeltaPlan::choose_base(const DeltaOptions &options, const Snapshot 
     base.previous_watched = std::move(*previous_watched);
     base.name = image.name();
     base.images = static_cast<uint32_t>(chain->size() - chosen) + 1;
-    // The other one is only counted against, for the next choice.
+    // The other table is only used to count changes, for the next choice.
     const auto load = [](Image &from) -> Result<std::shared_ptr<const PageTable>> {
         Result<PageTable> table = PageTable::of(from);
         if (!table)
@@ -236,7 +236,7 @@ Result<DeltaPlan> DeltaPlan::make(const DeltaOptions &options, const std::string
         if (named)
             return chosen.error().within("the image of the checkpoint before cannot be used; name "
                                          "another with --base, or --delta=none");
-        // One that was only found, not named.
+        // The image was found, not named, so this is no error.
         plan.bases_.clear();
         plan.notice_ = fmt::format("{}: cannot be a base, this image is complete ({})", previous,
                                    chosen.error().text());

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which image a new one is a delta of, decided before anything is stopped.
+// Chooses the image that a new one is a delta of, before anything is stopped.
 //
 //     Result<DeltaPlan> plan = DeltaPlan::make(options, "context.412.8", 412);
 //     const DeltaPlan::Base *base = plan->base_of(412);   // null: its image is complete
 //
-// The images themselves are the memory of what was decided before: the previous one names its base,
-// and has what it measured. docs/delta.md tells the rule.
+// Earlier decisions are stored in the images themselves: the previous image names its base and
+// holds its measurements. docs/delta.md describes the rule.
 #pragma once
 
 #include <array>
@@ -26,52 +26,52 @@
 namespace cryo::capture {
 
 struct DeltaOptions {
-    // None: the image is complete and has no digests.
+    // Unset: the image is complete and has no digests.
     std::optional<image::DeltaMode> mode = {};
-    // The image of the checkpoint before; "": the newest one of the process in the directory where
-    // the new one goes.
+    // The image of the previous checkpoint; "": the newest image of the process in the directory of
+    // the new one.
     std::string previous = {};
     uint32_t threshold = 1500; // of the adaptive mode, in thousandths
-    uint32_t most_images = 16; // that an image may need, itself included
-    // Bytes that may be copied while a process stands still, instead of making a copy of it; none:
-    // a tenth of its memory, and 16 MiB at least.
+    uint32_t most_images = 16; // most images that an image may need, including itself
+    // Most bytes to copy while a process is stopped, instead of making a copy of the process.
+    // Unset: a tenth of its memory, but at least 16 MiB.
     std::optional<uint64_t> stage_memory = {};
 };
 
 class DeltaPlan
 {
   public:
-    // What is watched since an image (capture/tracker.hpp), and what of it has to be read
+    // What has been watched since an image (capture/tracker.hpp), and which pages must be read
     // nevertheless.
     struct Watched {
         std::array<uint8_t, 16> token{};
-        uint64_t mark = 0; // where the program has it; 0: nowhere
+        uint64_t mark = 0; // its address in the program; 0: there is none
         std::vector<Run> unsure;
-        bool needs_copy = false; // to find out what has changed
+        bool needs_copy = false; // the changes can only be found with a copy
     };
     struct Base {
         image::BaseImage image;
         std::shared_ptr<const PageTable> pages; // of that image
         std::shared_ptr<const PageTable> previous_pages;
-        image::Digest previous; // the image of the checkpoint before; may be the base itself
+        image::Digest previous; // the previous checkpoint's image; may be the base itself
         Watched watched, previous_watched;
         std::string name;
-        uint32_t images = 0; // that the new image will need, itself included
-        // Memory that is left to the base where it has not changed since it, or since `previous`.
+        uint32_t images = 0; // how many the new image will need, including itself
+        // Memory left to the base if it has not changed since the base, or since `previous`.
         std::vector<Run> left_by_base, left_by_previous;
-        // Pages that will have changed, if as many do as before; 0: not known.
+        // Pages expected to change, if as many change as last time; 0: unknown.
         uint64_t expected = 0;
-        uint64_t writes_per_s = 0; // bytes, as the image before was written; 0: not known
+        uint64_t writes_per_s = 0; // bytes, measured on the previous image; 0: unknown
     };
 
-    // `target`: where the new image goes; it is never based on what it replaces.
+    // `target`: where the new image goes; it is never based on an image that it replaces.
     static Result<DeltaPlan> make(const DeltaOptions &options, const std::string &target,
                                   pid_t root);
 
     bool wanted() const { return wanted_; }
     const Base *base_of(pid_t pid) const;
     const std::map<uint32_t, Base> &bases() const { return bases_; } // by pid
-    // What a person should know: on which image, or why on none.
+    // A notice for the user: the chosen base, or why there is none.
     const std::string &notice() const { return notice_; }
 
   private:

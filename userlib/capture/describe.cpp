@@ -26,7 +26,7 @@ using image::RegionKind;
 
 namespace {
 
-// /proc/PID/stat after the name, which may contain anything: field 3 is the first.
+// /proc/PID/stat after the name, which may contain any character; the first field is number 3.
 std::vector<std::string_view> stat_fields(std::string_view stat)
 {
     std::vector<std::string_view> fields(3);
@@ -56,7 +56,7 @@ int64_t clock_ns(clockid_t clock)
     return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
 }
 
-// A pseudo-terminal's name, of the number in /proc/PID/stat; of others nothing needs to be known.
+// The name of the pseudo-terminal with this number from /proc/PID/stat; empty for other devices.
 std::string terminal_path(uint64_t device)
 {
     constexpr unsigned first = 136;
@@ -176,8 +176,8 @@ Result<void> describe_process(Description &d, const agent::ProcessFacts &facts)
     return {};
 }
 
-// Another user's limits may be read here, too, for which prlimit wants CAP_SYS_RESOURCE. The lines
-// have the order of the limits' numbers.
+// Read from /proc because prlimit needs CAP_SYS_RESOURCE for another user's limits. The lines are
+// in the order of the limits' numbers.
 Result<void> describe_limits(Description &d)
 {
     constexpr size_t name_width = 26;
@@ -213,7 +213,7 @@ void describe_regions(Description &d, SharedContents &common, MappedImages &imag
             const Mapping &m = d.space.mappings[i];
             if (inside < m.start || inside >= m.end)
                 continue;
-            // A library's .bss is anonymous: the mapping before it tells.
+            // A library's .bss is anonymous: use the mapping before it.
             const Mapping &named = m.inode != 0 || i == 0 ? m : d.space.mappings[i - 1];
             own_libraries.emplace(named.device, named.inode);
         }
@@ -244,8 +244,8 @@ void describe_regions(Description &d, SharedContents &common, MappedImages &imag
                 m.deleted || (d.files.files()[file - 1].flags & image::kFileUnlinked) != 0;
             const bool wanted =
                 d.options.save_private || (d.options.save_exe && m.path == d.process.exe);
-            // Of a file that is made again with its contents the untouched pages go on to follow
-            // it.
+            // If the file is recreated with its contents, untouched pages continue to follow the
+            // file.
             const bool made_again =
                 gone && d.files.files()[file - 1].object != 0 && common.find(m) == nullptr;
             if (m.kind == RegionKind::private_file &&
@@ -270,8 +270,8 @@ void describe_regions(Description &d, SharedContents &common, MappedImages &imag
     d.memory.vvar_size = d.space.vvar_end - d.space.vvar_start;
 }
 
-// What lives in the process without being the program: it is not saved, and no thread of the
-// program may be inside.
+// Excludes parts of the process that do not belong to the program (an MPI library): they are not
+// saved, and no thread of the program may be inside them.
 void describe_lodger(Description &d, const agent::LodgerFacts *facts)
 {
     if (facts == nullptr)
@@ -324,7 +324,7 @@ Result<void> describe(Description &d, AgentSession &session)
     Result<std::unique_ptr<agent::LodgerFacts>> lodger = session.lodger();
     if (!lodger)
         return lodger.error();
-    // No answer is left to be fetched: whatever fails now, the two still understand each other.
+    // All answers have been fetched: a failure from here on leaves the protocol in step.
     if (Result<void> done = describe_process(d, *facts); !done)
         return done;
     if (Result<void> done = describe_threads(d, *threads); !done)
@@ -342,13 +342,13 @@ Result<void> describe(Description &d, AgentSession &session)
 
 Result<void> look_at_memory(Description &d, AgentSession &session)
 {
-    // What lives in the process besides does not stand still.
+    // Code in the process that is not the program's may still run and change memory.
     if (!d.left_out.empty())
         d.early = EarlyLook();
     Result<std::string> smaps = d.early.smaps(d.proc, d.status);
     Result<Watchers> watchers = smaps ? who_watches(session, d.proc, *smaps) : smaps.error();
     if (watchers && watchers->others && d.early.was_used()) {
-        // Who had it watched may have given that up since.
+        // The watcher may have stopped watching since the early look.
         d.early = EarlyLook();
         smaps = d.early.smaps(d.proc, d.status);
         watchers = smaps ? who_watches(session, d.proc, *smaps) : smaps.error();

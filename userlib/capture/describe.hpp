@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Everything about a stopped program but the contents of its memory: what /proc and its agent tell,
-// as records.
+// Describes a stopped program as records, from /proc and from its agent: everything but the
+// contents of its memory.
 #pragma once
 
 #include "capture/cpu.hpp"
@@ -21,16 +21,16 @@
 
 namespace cryo::capture {
 
-// Where the program has pages of shared memory mapped whose contents are saved.
+// Where the program maps shared pages whose contents are saved.
 struct SharedPart {
     uint32_t object;
-    uint64_t page; // of the object, at start
+    uint64_t page; // page of the object that is mapped at start
     uint64_t start, end;
     int protection; // of the mapping
-    bool is_memory; // and of no file, so that what was never touched is a hole
+    bool is_memory; // memory of no file: untouched pages stay holes
 };
 
-// What the processes of a tree have in common.
+// State shared by the processes of a tree.
 struct Common {
     explicit Common(const FileOptions &file_options)
         : options(file_options), files(strings, objects, file_options), ipc(strings, objects)
@@ -43,15 +43,15 @@ struct Common {
     Objects objects;
     Files files;
     IpcObjects ipc;
-    uint64_t deadline = 0;                    // of the monotonic clock, nanoseconds; 0: none
-    uint64_t silence_ns = default_silence_ns; // for how long an answer is waited for
-    std::function<void(uint64_t)> moved;      // told of bytes of memory as they arrive
-    // To be called again and again by what takes long: else the programs, which stand still, go on.
+    uint64_t deadline = 0;                    // monotonic clock, nanoseconds; 0: none
+    uint64_t silence_ns = default_silence_ns; // how long to wait for an answer
+    std::function<void(uint64_t)> moved;      // called with the bytes of memory as they arrive
+    // Long operations must call it repeatedly; otherwise the stopped programs resume by themselves.
     std::function<void()> at_work = [] {};
     SharedContents shared;
     MappedImages images;
     const DeltaPlan *delta = nullptr;
-    std::map<pid_t, Stage> stages; // room for what has changed, by process
+    std::map<pid_t, Stage> stages; // room for changed pages, by process
 };
 
 struct Description {
@@ -64,25 +64,25 @@ struct Description {
 
     Proc proc;
     const FileOptions &options;
-    Strings strings; // its own: several are described at a time
+    Strings strings; // its own, since several processes are described in parallel
     Objects &objects;
     Files &files;
     IpcObjects &ipc;
     Problems problems;
     EarlyLook early;
     AddressSpace space;
-    std::set<int> own_descriptors;       // Cryo's, in the program
+    std::set<int> own_descriptors;       // Cryo's own, in the program
     std::vector<AddressRange> left_out;  // memory that is not the program's
-    std::vector<agent::IpcUse> ipc_uses; // System V objects that its functions have named
-    std::vector<Run> watched;            // mappings that the agent watches (capture/tracker.hpp)
-    std::string status;                  // /proc/PID/status, in the stop
-    std::map<uint32_t, std::string> thread_status; // the same of the other threads, by tid
+    std::vector<agent::IpcUse> ipc_uses; // System V objects named in calls of its functions
+    std::vector<Run> watched;            // mappings watched by the agent (capture/tracker.hpp)
+    std::string status;                  // /proc/PID/status, read in the stop
+    std::map<uint32_t, std::string> thread_status; // the other threads' status, by tid
     image::Process process;
     image::Memory memory;
     image::Agent agent;
     CpuFacts cpu_facts; // set by the caller
     image::Cpu cpu;
-    std::vector<image::Thread> threads; // the main thread first
+    std::vector<image::Thread> threads; // main thread first
     std::vector<image::Region> regions; // one per mapping, then vdso and vvar
     std::vector<image::Guard> guards;
     std::vector<image::Sigaction> actions;
@@ -90,30 +90,30 @@ struct Description {
     std::vector<image::PendingSignal> pending;
     std::vector<image::Rlimit> limits;
     std::vector<image::Object> shared_objects;
-    std::vector<SharedPart> shared;     // each page of an object once, of all processes
-    std::vector<uint32_t> mapped_files; // FILE ids that must be the same at restart
+    std::vector<SharedPart> shared;     // every page of an object once, over all processes
+    std::vector<uint32_t> mapped_files; // FILE ids that must be identical at restart
     std::string arguments, environment;
     std::vector<uint64_t> auxv;
-    std::vector<uint64_t> own_libraries; // an address inside each of Cryo's
+    std::vector<uint64_t> own_libraries; // one address inside each of Cryo's
 
     uint64_t huge_pages() const { return early.was_used() ? early.huge_pages() : space.huge_pages; }
 };
 
-// What describe() will want to be answered, asked for in all processes before the first answer is
-// waited for.
+// Sends the requests that describe() will need, to all processes before the first answer is
+// awaited.
 Result<void> ask_to_describe(AgentSession &session);
-// Fill `d`. What cannot be saved is in d.problems afterwards. The memory comes last, when the
-// descriptors of all processes have been read: mapped files are among them. And it is looked at in
-// all processes before the first is described. The first two may run for several processes at a
-// time.
+// Fill `d`; what cannot be saved is in d.problems afterwards. The memory comes last, after the
+// descriptors of all processes, because mapped files are among them, and is looked at in all
+// processes before the first is described. The first two may run for several processes in
+// parallel.
 Result<void> describe(Description &d, AgentSession &session);
 Result<void> look_at_memory(Description &d, AgentSession &session);
 // One process at a time, as all that is asked of Description::files.
 void describe_directory(Description &d);
 void describe_memory(Description &d, SharedContents &shared, MappedImages &images, bool is_first);
-// Of describe(): the threads, the first one first.
+// Part of describe(): the threads, main thread first.
 Result<void> describe_threads(Description &d, const std::vector<agent::ThreadFacts> &facts);
-// A process that is saved by itself: children that are not among those who are known are a problem.
+// For a process saved by itself: children that are not in `known` become a problem.
 void describe_children(Description &d, const std::set<pid_t> &known);
 
 } // namespace cryo::capture

@@ -63,7 +63,7 @@ Result<void> describe_everybody(Gathering &gathering, Common &common, Obstacles 
         gathering.tell_of_our_end(d);
         if (!d.problems.empty())
             problems += (problems.empty() ? "" : "\n") + d.problems.error(d.proc.pid()).text();
-        // One that is stopped changes nothing by itself.
+        // A stopped process does not change anything by itself.
         may_pass = may_pass && d.problems.may_pass() && !member->is_stopped();
         d.problems.add_to(obstacles.things);
         if (member->has_callbacks())

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All that is asked of all members while they stand still, and all that cannot be saved.
+// Queries all members while they are stopped, and collects everything that cannot be saved.
 //
 //     Obstacles obstacles;
 //     if (Result<void> described = describe_everybody(gathering, common, obstacles); !described)
-//         ... it may be another time: obstacles.may_pass ...
+//         ... it may pass: obstacles.may_pass ...
 #pragma once
 
 #include "capture/gathering.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is to be said of a process's threads in the stop.
+// Describes a process's threads in the stop.
 #include "capture/describe.hpp"
 
 #include "capture/settings.hpp"
@@ -24,7 +24,7 @@ struct SchedAttr {
     uint64_t runtime, deadline, period;
 };
 
-// What the first thread has is the process's, and known.
+// The main thread's values are the process's, and have been read already.
 Result<std::string> status_of(Description &d, const agent::ThreadFacts &facts,
                               image::Thread &thread)
 {
@@ -71,7 +71,7 @@ Result<image::Thread> describe_thread(Description &d, const agent::ThreadFacts &
         return Error::from_errno("sched_getattr", errno);
     const long io = syscall(SYS_ioprio_get, IOPRIO_WHO_PROCESS, facts.tid);
     t.ioprio = io > 0 ? static_cast<uint32_t>(io) : 0;
-    constexpr uint32_t by_deadline = 6; // SCHED_DEADLINE, for headers that are older
+    constexpr uint32_t by_deadline = 6; // SCHED_DEADLINE, which older headers lack
     if (attr.policy == by_deadline)
         d.problems.add(fmt::format("thread {} is scheduled by deadlines (SCHED_DEADLINE), of which "
                                    "the machine that it comes back on may have no more to give",
@@ -120,7 +120,7 @@ Result<void> describe_threads(Description &d, const std::vector<agent::ThreadFac
     const auto main = std::find_if(d.threads.begin(), d.threads.end(),
                                    [&](const auto &t) { return t.tid == d.process.pid; });
     if (main == d.threads.end()) {
-        // Just now: one that had ended before was not even entered.
+        // The main thread ended just now; had it ended before, enter() would have failed.
         d.problems.add("the main thread has ended before the others (pthread_exit)",
                        "let main() wait for them (pthread_join) instead");
         return {};

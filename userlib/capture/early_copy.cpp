@@ -26,9 +26,9 @@ using agent::TrackerMark;
 namespace {
 
 constexpr uint64_t page = 4096;
-// It is done in the stop as quickly.
+// Less than this is copied in the stop just as quickly.
 constexpr uint64_t least = 64 * page;
-// That are read by one call.
+// Limits for one call.
 constexpr size_t most_at_once = 512, most_bytes_at_once = 1 << 20;
 
 bool get(const Fd &memory, uint64_t address, void *to, size_t size)
@@ -36,7 +36,7 @@ bool get(const Fd &memory, uint64_t address, void *to, size_t size)
     return pread(memory.get(), to, size, static_cast<off_t>(address)) == static_cast<ssize_t>(size);
 }
 
-// Of these, those that the program's agent has made to stop it.
+// The part of the reads that the agent made to stop the program.
 uint64_t agents_reads(const Fd &memory, uint64_t address)
 {
     TrackerMark mark = {};
@@ -45,7 +45,7 @@ uint64_t agents_reads(const Fd &memory, uint64_t address)
     return counted ? mark.reads : 0;
 }
 
-// Calls of read(2) and its like that have come to an end, in all threads there ever were.
+// Finished calls of read(2) and the like, by all threads that ever existed.
 std::optional<uint64_t> ended_reads(const Proc &proc)
 {
     const Result<std::string> io = proc.read("io");
@@ -55,7 +55,7 @@ std::optional<uint64_t> ended_reads(const Proc &proc)
     return take_number(count);
 }
 
-// What a call that reads from it writes to, it writes to by the program's page tables.
+// Whether a read from this file writes to memory through the program's page tables.
 bool is_plain(std::string_view file)
 {
     constexpr std::array<std::string_view, 8> plain = {
@@ -64,7 +64,7 @@ bool is_plain(std::string_view file)
     return std::ranges::any_of(plain, [&](auto name) { return file.starts_with(name); });
 }
 
-// Threads that wait in such a call: each ends it before it can stand still.
+// Threads blocked in such a read: each finishes it before it can be stopped.
 uint64_t waiting_reads(const Proc &proc)
 {
     uint64_t found = 0;
@@ -72,11 +72,11 @@ uint64_t waiting_reads(const Proc &proc)
     for (const int thread : threads ? *threads : std::vector<int>()) {
         const Result<std::string> call = proc.read("task/" + std::to_string(thread) + "/syscall");
         std::string_view text = call ? *call : std::string_view();
-        // One of the kernel's tells of the call that it was made in.
+        // A kernel thread reports the system call in which it was created.
         if (const Result<Relation> now = relation_of(thread); !now || now->of_kernel)
             continue;
         if (text.empty() || text[0] < '0' || text[0] > '9')
-            continue; // it runs
+            continue; // it is running
         const uint64_t number = take_number(text);
         if ((number != SYS_read && number != SYS_readv) || !text.starts_with("0x"))
             continue;
@@ -88,9 +88,9 @@ uint64_t waiting_reads(const Proc &proc)
     return found;
 }
 
-// Whether one of them may be inside process_vm_writev, by which it writes to another process: the
-// kernel looks up the pages first, which marks them as written, and writes to them later. Of a
-// thread that runs it does not tell.
+// Whether a thread may be in process_vm_writev on another process: the kernel first looks up the
+// pages, which marks them as written, and writes to them later. For a running thread /proc does not
+// tell, so it counts.
 bool may_write_to_others(const std::vector<pid_t> &pids)
 {
     for (const pid_t pid : pids) {
@@ -103,7 +103,7 @@ bool may_write_to_others(const std::vector<pid_t> &pids)
                 return true;
             std::string_view text = *call;
             if (text.starts_with("-1 "))
-                continue; // asleep, and in no system call
+                continue; // asleep, and not in a system call
             if (text.empty() || text[0] < '0' || text[0] > '9' ||
                 take_number(text) == SYS_process_vm_writev)
                 return true;
@@ -135,9 +135,9 @@ Result<Others> others_of(const Proc &proc)
 
 } // namespace
 
-// The token first, for what is protected then is not told of a second time. That it was one that an
-// image has shows that this is the agent's memory; and that it is not for anybody else's use, that
-// nobody has the program's turn but us.
+// Replaces the token first, because pages protected now are not reported a second time. The old
+// token, known from an image, proves that this is the agent's memory; holding the program's turn
+// guarantees that no other checkpoint uses it.
 bool EarlyCopy::begin(const Proc &proc, const DeltaPlan::Base &base)
 {
     constexpr std::array<uint8_t, 16> nothing{};
@@ -167,7 +167,7 @@ bool EarlyCopy::begin(const Proc &proc, const DeltaPlan::Base &base)
     return true;
 }
 
-// What is not known to be protected may be.
+// If protecting a mapping fails, some of its pages may be protected, so all count as changed.
 void EarlyCopy::protect(const Proc &proc, const std::vector<Run> &mappings)
 {
     Result<PageMap> map = PageMap::open(proc);
@@ -184,8 +184,8 @@ void EarlyCopy::protect(const Proc &proc, const std::vector<Run> &mappings)
     }
 }
 
-// Many at once. Where one of them cannot be read so, it may still be by the descriptor. Should
-// there be another program by this number now, it does not have our token.
+// Reads many runs at once; if one of them fails, reads each by the descriptor. If the pid now
+// belongs to another program, that program does not have our token.
 bool EarlyCopy::read(pid_t pid, std::span<const Run> runs, std::span<char> to) const
 {
     std::array<iovec, most_at_once> parts = {};
@@ -205,7 +205,7 @@ bool EarlyCopy::read(pid_t pid, std::span<const Run> runs, std::span<char> to) c
 
 namespace {
 
-// What is read by one call.
+// The runs read by one call.
 struct Group {
     std::span<const Run> runs;
     uint64_t bytes = 0;
@@ -213,7 +213,7 @@ struct Group {
     bool is_read = false;
 };
 
-// By another thread as well, where that is worth it: most of it is the kernel's work, page by page.
+// Uses a second thread if it pays off: most of the work is the kernel's, page by page.
 template <class Do>
 void do_all(std::vector<Group> &groups, const Do &one)
 {
@@ -237,7 +237,7 @@ void do_all(std::vector<Group> &groups, const Do &one)
 
 } // namespace
 
-// Some room is left for the stop.
+// A quarter of the room is kept for the stop.
 void EarlyCopy::copy(const Proc &proc, Stage &stage)
 {
     const uint64_t kept = stage.room() / 4;
@@ -282,7 +282,7 @@ void EarlyCopy::copy(const Proc &proc, Stage &stage)
             put(group);
             continue;
         }
-        // Where one of many cannot be read, each is taken alone.
+        // If one run of a group cannot be read, each run is read separately.
         for (const Run &run : group.runs) {
             Group alone = {.runs = {&run, 1}, .bytes = run.end - run.start, .space = {}};
             alone.space = stage.space(alone.bytes);
@@ -311,8 +311,8 @@ EarlyCopy EarlyCopy::of(const Proc &proc, std::string_view smaps, const DeltaPla
     if (written < least || !others || others->uffds != 1 || !early.begin(proc, base))
         return early;
     early.protect(proc, mappings);
-    // What the kernel was to write past the page tables before they were protected is either
-    // among these, or comes to an end with the call that is counted.
+    // Writes by the kernel past the page tables that began before the protection are either among
+    // these reads, or end with a call that is counted.
     early.reads_ = ended_reads(proc);
     early.agents_reads_ = agents_reads(early.memory_, early.mark_);
     early.waiting_reads_ = waiting_reads(proc);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a program has changed since an image, protected again and copied while it still runs, so
-// that in the stop only that has to be which it has changed since (docs/delta.md).
+// Before the stop: protects again and copies the pages that a program has changed since an image,
+// so that the stop only has to handle pages changed after that (docs/delta.md).
 //
-//     const EarlyCopy early = EarlyCopy::of(proc, smaps, base, stage);   // it runs
-//     early.is_of(link)                                           // it stands still: it counts
-//     early.add_to(mapping, written);                             // what PageMap has found of it
+//     const EarlyCopy early = EarlyCopy::of(proc, smaps, base, stage);   // while it runs
+//     early.is_of(link)                                           // stopped: whether it counts
+//     early.add_to(mapping, written);                             // what PageMap has found
 //
-// From the first page that is protected on, nothing in the program says when that was, but this
-// object: the token in its agent is one that no image has. So whatever ends the checkpoint before
-// there is an image, the next one reads everything.
+// Once the first page is protected, only this object knows when that was: the agent's token is
+// replaced by one that no image has. So if the checkpoint ends without an image, the next one reads
+// everything.
 #pragma once
 
 #include "capture/delta_plan.hpp"
@@ -25,23 +25,23 @@ namespace cryo::capture {
 class EarlyCopy
 {
   public:
-    // Nothing was done.
+    // Empty: nothing was copied.
     EarlyCopy() = default;
-    // Of a program that runs; nothing where little has changed, or where we may not look into it.
-    // `smaps`: of a moment ago. `others`: that are saved with it, and run as well.
+    // Of a running program; empty if little has changed or its memory is not accessible. `smaps`:
+    // read a moment ago. `others`: processes saved with it, running as well.
     static EarlyCopy of(const Proc &proc, std::string_view smaps, const DeltaPlan::Base &base,
                         Stage &stage, const std::vector<pid_t> &others);
 
-    // Bytes that had changed by then, but for those that were copied; none: that is not known.
+    // Bytes that had changed by then, minus those that were copied; none: unknown.
     std::optional<uint64_t> uncopied() const { return uncopied_; }
 
-    // Whether what the agent watches is what was left to it here, and nobody else has changed that.
+    // Whether the agent still watches what this object left it, with no change by another process.
     bool is_of(const TrackerLink &link) const;
-    // Since which image what was found here has changed.
+    // Whether the changes are counted from the previous image instead of the base.
     bool is_since_previous() const { return of_previous_; }
-    // The program stands still: whether what was copied may be used.
+    // With the program stopped: decides whether the copied pages may be used.
     void hold(const Proc &proc);
-    // `written`: of this mapping since then. Now it is since that image.
+    // `written`: changes of this mapping since then. Extends it to the changes since the image.
     void add_to(const Run &mapping, PageMap::Written &written) const;
 
   private:
@@ -52,14 +52,14 @@ class EarlyCopy
 
     Fd memory_; // /proc/PID/mem
     uint64_t mark_ = 0, changes_ = 0;
-    std::array<uint8_t, 16> token_{}; // zero: nothing was begun
+    std::array<uint8_t, 16> token_{}; // zero: begin() was not called, or failed
     bool of_previous_ = false;
-    std::vector<Run> changed_; // ascending, as the others: protected here, or perhaps
-    std::vector<Run> own_;     // of these, those that had contents
-    std::vector<Run> copied_;  // of these again
+    std::vector<Run> changed_; // ascending, as the others: protected here, or possibly so
+    std::vector<Run> own_;     // those of them that had contents
+    std::vector<Run> copied_;  // those of own_ that were copied
     std::optional<uint64_t> uncopied_;
     std::optional<uint64_t> reads_;
-    uint64_t agents_reads_ = 0; // among them
+    uint64_t agents_reads_ = 0; // the part of reads_ made by the agent
     uint64_t waiting_reads_ = 0;
     bool held_ = false;
 };

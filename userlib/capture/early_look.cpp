@@ -33,7 +33,7 @@ std::string lines_of(std::string_view text, const Wanted &wanted)
     return chosen;
 }
 
-// What a copy does not inherit, but for "uw", which may be our own. The last two are of
+// What a copy does not inherit, except "uw", which may be our own. The last two belong to
 // userfaultfd.
 constexpr std::array<std::string_view, 6> copy_lacks = {"lo", "lf", "dc", "wf", "um", "ui"};
 const std::span<const std::string_view> of_userfaultfd(copy_lacks.end() - 2, 2);
@@ -53,15 +53,15 @@ bool has_any(std::string_view smaps, std::span<const std::string_view> flags)
     return false;
 }
 
-// Without the flags "uw", and "sd", which says that a mapping is new since somebody has cleared its
-// soft-dirty bits.
+// Removes the flags "uw" and "sd"; the latter says that a mapping is new since its soft-dirty bits
+// were last cleared.
 std::string unwatched(std::string smaps)
 {
     constexpr std::array<std::string_view, 2> flags = {" uw", " sd"};
     for (size_t at = 0; (at = smaps.find("\nVmFlags:", at)) != std::string::npos;) {
         ++at;
         for (const std::string_view flag : flags) {
-            // Within the line: there may be many thousand of them.
+            // Searches within the line only: there may be many thousands of lines.
             const size_t end = smaps.find('\n', at);
             const size_t found = std::string_view(smaps).substr(at, end - at).find(flag);
             if (found != std::string_view::npos)
@@ -71,7 +71,7 @@ std::string unwatched(std::string smaps)
     return smaps;
 }
 
-// Two mappings that touch and are alike have become one when we have come to watch the second too.
+// Merges adjacent identical mappings, since the kernel joins them once both are watched.
 std::string joined(std::string_view text)
 {
     std::string all;
@@ -120,7 +120,7 @@ uint64_t monotonic_ns()
     return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-// By its first line, the others.
+// Maps each mapping's first line to its other lines.
 std::map<std::string_view, std::string_view> by_head(std::string_view text)
 {
     std::map<std::string_view, std::string_view> all;
@@ -207,7 +207,7 @@ Result<bool> EarlyLook::held(const Proc &proc, const Proc &copy,
     Result<std::string> smaps = copy.read("smaps");
     if (!smaps)
         return smaps.error();
-    // A program that has ended meanwhile tells nothing any more. One of ours may have grown.
+    // A program that has ended meanwhile reports nothing. A mapping that we watch may have grown.
     const Result<std::string> now = proc.read("smaps");
     if (now && others_watch(*now, watched))
         return false;
@@ -225,7 +225,7 @@ Result<bool> EarlyLook::held_in_stop(const Proc &proc, const std::vector<Run> &w
            joined(unwatched(lasting_part(*smaps))) == joined(unwatched(early_));
 }
 
-// Both clocks are the same or not, but run alike; the agent has looked at its own before we do.
+// The two clocks may differ, but run alike; the agent reads its own before we read ours.
 void EarlyLook::hear(uint64_t since_advice)
 {
     unadvised_ = !early_.empty() && since_advice > monotonic_ns() - begun_;

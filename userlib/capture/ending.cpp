@@ -11,7 +11,7 @@ namespace cryo::capture {
 
 namespace {
 
-// As soon as one has got its signal, the image is what is left of it: then the others get it, too.
+// Once one has got its signal, only the image is left of it: so the others get theirs too.
 Ended end_by_themselves(const std::vector<Member *> &members, int signal)
 {
     Ended ended;
@@ -30,8 +30,8 @@ Ended end_by_themselves(const std::vector<Member *> &members, int signal)
 
 } // namespace
 
-// Who ends while it is saved is missed by whoever looks at it next: at a file of /proc that is not
-// there any more, at a map of pages that has none.
+// If a member exits during the checkpoint, the first symptom is an unrelated error: a missing file
+// in /proc, or an empty page map. Report the exit instead.
 Error told_of_ended(const Members &members, const Error &why)
 {
     for (const auto &member : members) {
@@ -66,8 +66,8 @@ Ended end_all(const Members &members, int signal)
         member->send_signal(signal);
     ended.count += by_us.size();
     if (signal == SIGSTOP) {
-        // They are let go when they stand still, so that none runs in between; and they cannot
-        // answer until somebody lets them go on.
+        // They are released only once they are stopped, so that none runs in between; they cannot
+        // answer until something continues them.
         for (const auto &member : members)
             member->await_standstill();
         for (Member *member : by_us)
@@ -75,7 +75,7 @@ Ended end_all(const Members &members, int signal)
         return ended;
     }
     for (Member *member : by_us) {
-        // A killed program does not answer any more.
+        // A killed program does not answer.
         if (member->ask_to_go_on())
             static_cast<void>(member->await_go_on());
     }

@@ -16,8 +16,8 @@ namespace cryo::capture {
 
 namespace {
 
-// Whether the main thread has ended (pthread_exit) and others go on, for as long as they like. So
-// does a process that is being ended look for a moment: its threads go one after the other.
+// Whether the main thread has ended (pthread_exit) while others live on indefinitely. An exiting
+// process looks the same for a moment, because its threads end one after the other.
 bool has_lost_main_thread(pid_t pid)
 {
     constexpr int looks = 5;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether there can be an agent in a process, and why there is none.
+// Whether a process can have an agent, and why it has none.
 #pragma once
 
 #include "capture/proc.hpp"
@@ -9,17 +9,17 @@
 
 namespace cryo::capture {
 
-// Where the agent's handler could not do its work, or would not be let live (seccomp's strict
-// mode): such a process is not touched.
+// Refuses processes in which the agent's handler could not work or would be killed (seccomp's
+// strict mode); they are not touched.
 Result<void> check_enterable(const Proc &proc);
 
-// By the environment that its program was executed with.
+// Judged by the environment that its program was executed with.
 bool was_run_by_cr_run(const Proc &proc);
 
-// Of a process that does not listen: one that another call than fork(2) has made has no agent.
+// Why a process does not listen: a process made by another call than fork(2) has no agent.
 std::string why_deaf(pid_t pid);
 
-// Of one that does not catch the checkpoint signal.
+// Why a process does not catch the checkpoint signal.
 std::string why_outside(const Proc &proc, int signal);
 
 } // namespace cryo::capture

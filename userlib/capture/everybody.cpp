@@ -8,7 +8,7 @@
 
 namespace cryo::capture {
 
-// Who was stopped by a signal is traced by this thread, so that no other can work at it.
+// A member stopped by a signal is ptraced by this thread, so no other thread can work on it.
 Result<void> for_all(const Members &members, const std::function<Result<void>(Member &)> &work)
 {
     Result<void> done = together(members.size(), [&](size_t i) {

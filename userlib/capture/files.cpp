@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table itself: which descriptors there are, which share an open file, what each leads to.
+// The table itself: the descriptors, which of them share an open file, and what each refers to.
 #include "capture/files.hpp"
 
 #include "capture/session.hpp"
@@ -44,7 +44,7 @@ bool is_pty_master(const struct stat &status)
     return S_ISCHR(status.st_mode) && major(status.st_rdev) == 5 && minor(status.st_rdev) == 2;
 }
 
-// Devices that have no state of their own: opening them again is the same.
+// Stateless devices: reopening one restores it completely.
 bool is_plain_device(const struct stat &status)
 {
     const unsigned number = minor(status.st_rdev);
@@ -66,7 +66,7 @@ bool is_message_queue(int fd)
     return fstatfs(fd, &system) == 0 && system.f_type == message_queues;
 }
 
-// Each open file of these is a thing of its own, whatever inode the kernel shows.
+// Each open file of these kinds is an object of its own, even if the kernel shows the same inode.
 bool has_own_file(FileKind kind)
 {
     switch (kind) {
@@ -125,7 +125,7 @@ uint32_t Files::copied(image::ObjectKind kind, std::string bytes)
     return copied_.back().object;
 }
 
-// A descriptor may be closed a moment later: that which was in the way may be no longer there.
+// A descriptor may be closed a moment later, so the problem may be gone by the next try.
 void Files::refuse(const Seen &seen, std::string_view what, std::string_view way_out,
                    Passing passing)
 {
@@ -139,7 +139,7 @@ void Files::refuse(const Seen &seen, std::string_view what, std::string_view way
                      "receive it before the checkpoint", Passing::soon);
 }
 
-// The terminal that the program was started on, as far as its descriptors tell.
+// The terminal on which the program was started, judged by its descriptors.
 bool Files::own_terminal(const Seen &seen) const
 {
     return seen.status.st_rdev == makedev(5, 0) || terminals_.count(seen.status.st_rdev) != 0;
@@ -184,7 +184,7 @@ FileKind Files::kind_of(const Seen &seen) const
     return FileKind::regular;
 }
 
-// Why an open file cannot be saved, as far as its kind alone tells; empty: it can.
+// Why an open file cannot be saved, judged by its kind alone; empty: it can.
 std::string_view Files::refusal(const Seen &seen) const
 {
     if ((seen.flags & O_PATH) != 0)
@@ -207,14 +207,14 @@ std::string_view Files::refusal(const Seen &seen) const
 
 uint32_t Files::mapped(const std::string &path, uint64_t device, uint64_t inode)
 {
-    // Processes have many mappings of the same files.
+    // Cached, because processes have many mappings of the same files.
     const std::tuple key(path, device, inode);
     if (const auto known = mapped_.find(key); known != mapped_.end())
         return known->second;
     Seen seen;
     seen.link = path;
-    // What is reached by the name now must be what is mapped; a file that was replaced is treated
-    // as one without a name.
+    // The file that the name leads to now must be the one that is mapped; a file that was replaced
+    // is treated as one without a name.
     if (stat(path.c_str(), &seen.status) != 0 || seen.status.st_ino != inode) {
         seen.link += gone;
         seen.status = {};
@@ -281,8 +281,8 @@ void Files::add_open_file(Seen &seen)
     open_files_.push_back(record);
 }
 
-// One of each open file goes into seen_; descriptor_ says which. kcmp(2) orders open files, so that
-// many descriptors can be sorted by it; those of different inodes need no look.
+// Puts one entry for each open file into seen_; descriptor_ maps to it. kcmp(2) orders open files,
+// so descriptors can be sorted by it; those of different inodes need no kcmp.
 Result<void> Files::group(const std::vector<Seen> &all)
 {
     int failure = 0;
@@ -332,7 +332,7 @@ Result<void> Files::share(std::vector<Seen> &all) const
 {
     std::vector<std::vector<Seen *>> targets(holders_.size());
     for (Seen &seen : all) {
-        // A kernel may refuse to pass these on, and they are refused by name anyhow.
+        // The kernel may refuse to pass these on, and they are refused by name anyway.
         if (kind_of(seen) != FileKind::other)
             targets[seen.holder].push_back(&seen);
     }
@@ -446,7 +446,7 @@ Result<void> Files::read_descriptors(std::vector<Holder> holders, std::set<pid_t
         done = read_passed();
     if (done)
         read_connections();
-    // The program's open files must not be held any longer than it stands still.
+    // We must not hold the program's open files any longer than it is stopped.
     seen_.clear();
     looked_at_.clear();
     holders_.clear();

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The descriptor tables of stopped processes in our three levels: descriptors, open files, files,
-// and what is in them. What cannot be saved becomes a problem, by name.
+// The descriptor tables of stopped processes at three levels: descriptors, open files, files, and
+// the files' contents. What cannot be saved becomes a problem, by name.
 //
 //     Files files(strings, objects, options);
-//     files.read_descriptors(holders, zombies); // while all of them stand still
-//     files.save_contents(writer);             // the same: nothing else freezes them
+//     files.read_descriptors(holders, zombies); // while all of them are stopped
+//     files.save_contents(writer);              // likewise: nothing else freezes them
 //     files.write_records(writer, 0, used);    // of the first process
 //
-// The processes of a tree have one table of files and open files, since they may share them: the
-// image of the first one has all of it and all contents, the other images what they refer to.
-// Each kind of file has its own source: files_KIND.cpp.
+// The processes of a tree have one table of files and open files, since they may share them. The
+// image of the first process has all of it and all contents; the other images have only what they
+// refer to. Each kind of file has its own source: files_KIND.cpp.
 #pragma once
 
 #include "base/fd.hpp"
@@ -34,7 +34,7 @@ namespace cryo::capture {
 
 class AgentSession;
 
-// Keeps the strings that records point to.
+// Keeps the strings that records refer to.
 class Strings
 {
   public:
@@ -60,7 +60,7 @@ class Strings
     std::deque<std::vector<uint64_t>> lists64_;
 };
 
-// A process whose descriptors are read: all but those in `ours`.
+// A process whose descriptors are read, except those in `ours`.
 struct Holder {
     const Proc &proc;
     Problems &problems;
@@ -68,14 +68,14 @@ struct Holder {
     std::set<int> ours;
 };
 
-// Of a pipe or FIFO, what the program holds.
+// The ends of a pipe or FIFO that the program holds.
 struct PipeEnds {
-    size_t any = 0;        // one of them, among those seen
-    bool standard = false; // is one of the three descriptors that lead outside everywhere
+    size_t any = 0;        // index in seen_ of one of its open files
+    bool standard = false; // one of them is descriptor 0, 1 or 2
     int reader = -1;       // a descriptor of the program for each direction
     int writer = -1;
     bool packets = false;
-    int shared_reader = -1; // ours, of the same open files
+    int shared_reader = -1; // our descriptors of the same open files
     int shared_writer = -1;
 };
 
@@ -94,57 +94,58 @@ class Files
     // The FILE of a working directory that was removed, with what /proc/PID/cwd says; 0: it is there.
     uint32_t removed_directory(const std::string &link, const struct stat &status);
 
-    // Its contents are saved, and found by its name.
+    // Marks the file's contents to be saved; the file is found by its name.
     void save_by_name(uint32_t file);
 
-    // Contents that fork does not freeze: while the program stands still.
+    // Saves the contents that fork does not freeze: only while the program is stopped.
     Result<void> save_contents(image::ImageWriter &writer, const std::function<void()> &at_work);
     bool has_contents() const { return !contents_.empty(); }
-    // What was copied when it was found: at any time.
+    // Saves what was copied when it was found: at any time.
     Result<void> save_copied(image::ImageWriter &writer);
-    // files_records.cpp. For the image of the process `holder`; `mapped`: FILEs that it refers to besides.
+    // files_records.cpp. For the image of the process `holder`; `mapped`: FILEs that it refers to
+    // in addition.
     Result<void> write_records(image::ImageWriter &writer, size_t holder,
                                const std::set<uint32_t> &mapped) const;
 
     std::vector<image::File> &files() { return files_; }
-    // What a person should know of this image.
+    // Notices about this image for the user.
     const std::vector<std::string> &notices() const { return notices_; }
 
   private:
-    // An open file while it is looked at. One that no process has, and only a message that waits in
-    // a socket brings: `passed_in` is that socket's descriptor, and `fd` is ours.
+    // An open file under examination. If no process has it and it only travels in a message that
+    // waits in a socket, `passed_in` is that socket's descriptor and `fd` is ours.
     struct Seen {
         size_t holder = 0;
         int fd = -1; // one of its descriptors
         int passed_in = -1;
-        std::string link; // what /proc/PID/fd/N points to
+        std::string link; // target of /proc/PID/fd/N
         struct stat status = {};
         std::string info;      // /proc/PID/fdinfo/N
-        uint64_t position = 0; // the rest is from there
+        uint64_t position = 0; // this and what follows are parsed from it
         uint32_t flags = 0;    // O_ bits, without O_CLOEXEC
         bool close_on_exec = false;
-        Fd shared; // the program's own open file
+        Fd shared; // our descriptor of the program's open file
         image::FileKind kind = image::FileKind::other;
-        uint32_t open_file = 0; // its record, 0 while there is none
+        uint32_t open_file = 0; // its record; 0: none yet
     };
-    // A socket while it is looked at.
+    // A socket under examination.
     struct SeenSocket {
-        size_t seen = 0; // in seen_
+        size_t seen = 0; // index in seen_
         SocketLook look;
-        bool in_pair = false;  // its peer is there, too, and has nobody else
-        bool contents = false; // what waits in it is saved
-        bool peeked = false;   // is in `queue`
+        bool in_pair = false;  // its peer is in the checkpoint too and has no other peer
+        bool contents = false; // its queued contents are saved
+        bool peeked = false;   // `queue` is filled in
         Result<SocketQueue> queue = SocketQueue();
-        std::vector<std::vector<size_t>> passed; // of each in queue.passed: in seen_
-        bool waits = false;            // has connected, was not accepted yet, and can be saved so
-        std::vector<uint64_t> callers; // of a listening one: those that do, by inode
+        std::vector<std::vector<size_t>> passed; // indexes in seen_, for each entry of queue.passed
+        bool waits = false;                      // connected, not yet accepted, and can be saved so
+        std::vector<uint64_t> callers;           // of a listening socket: those callers, by inode
     };
 
     // files.cpp
     static Result<Seen> look(const Proc &proc, int fd);
     Result<void> share(std::vector<Seen> &all) const;
     Result<void> group(const std::vector<Seen> &all);
-    bool named(const Seen &seen) const; // its name leads to it
+    bool named(const Seen &seen) const; // its name still leads to it
     image::FileKind kind_of(const Seen &seen) const;
     bool own_terminal(const Seen &seen) const;
     std::string_view refusal(const Seen &seen) const;
@@ -159,7 +160,7 @@ class Files
     // files_process.cpp
     void refuse_files_about_processes();
     void read_pidfd(const Seen &seen);
-    // files_owner.cpp: who gets its signals.
+    // files_owner.cpp: who receives its signals.
     Result<void> read_owner(const Seen &seen);
     // files_contents.cpp
     Result<void> note_contents(const Seen &seen);
@@ -184,7 +185,7 @@ class Files
     // files_terminal.cpp
     void name_terminals();
     Result<void> read_terminals();
-    // files_passed.cpp: what waits in sockets, and the open files that are on their way there.
+    // files_passed.cpp: queued messages in sockets, and the open files that they carry.
     Result<void> look_into_sockets();
     Result<bool> look_at_new_sockets();
     Result<void> find_passed(SeenSocket &socket);
@@ -195,7 +196,7 @@ class Files
     bool is_to_be_accepted(const SocketLook &look) const;
     std::set<uint64_t> inherited_sockets() const;
     Result<void> read_sockets();
-    // files_datagrams.cpp: who has sent the packets that wait in a socket.
+    // files_datagrams.cpp: the senders of packets that are queued in a socket.
     std::string read_senders(const SeenSocket &socket, const image::Socket &record,
                              const std::string &cwd);
     void keep_senders(const std::vector<std::string> &senders, const image::Socket &record);
@@ -203,8 +204,8 @@ class Files
     // files_udp.cpp
     bool reaches_member(const SocketLook &look) const;
     std::string udp_problem(const SeenSocket &socket) const;
-    // files_connection.cpp: TCP connections whose both ends are here, and UNIX connections that
-    // nobody has accepted yet.
+    // files_connection.cpp: TCP connections with both ends in the checkpoint, and UNIX connections
+    // that have not been accepted yet.
     void look_at_connections();
     void look_at_waiting();
     void read_connections();
@@ -219,26 +220,26 @@ class Files
     Objects &objects_;
     const FileOptions &options_;
 
-    std::vector<Holder> holders_; // while read_descriptors() runs
-    std::set<pid_t> zombies_;
-    std::vector<Seen> seen_;      // one for each open file, while read_descriptors() runs
-    std::map<std::pair<size_t, int>, uint32_t> descriptor_; // holder, fd → index in seen_
-    std::set<uint64_t> terminals_;                          // device numbers of the program's own
-    std::map<uint64_t, SeenSocket> looked_at_; // sockets, by inode; while read_descriptors() runs
-    std::vector<std::pair<size_t, size_t>> tcp_connections_; // who accepted, who called: in seen_
+    std::vector<Holder> holders_; // valid during read_descriptors()
+    std::set<pid_t> zombies_;     // likewise
+    std::vector<Seen> seen_;      // one per open file, during read_descriptors()
+    std::map<std::pair<size_t, int>, uint32_t> descriptor_;  // holder, fd → index in seen_
+    std::set<uint64_t> terminals_;                           // device numbers of the program's own
+    std::map<uint64_t, SeenSocket> looked_at_;               // by inode; during read_descriptors()
+    std::vector<std::pair<size_t, size_t>> tcp_connections_; // acceptor, caller: in seen_
     const Proc own_{getpid()};                               // this process
 
     std::vector<image::File> files_;
     std::map<std::pair<uint64_t, uint64_t>, uint32_t> by_inode_;
     std::map<std::tuple<std::string, uint64_t, uint64_t>, uint32_t> mapped_; // path, device, inode
     std::vector<image::OpenFile> open_files_;
-    std::vector<std::vector<image::Descriptor>> descriptors_; // of each holder
+    std::vector<std::vector<image::Descriptor>> descriptors_; // for each holder
     std::vector<image::Pipe> pipes_;
     std::vector<image::Eventfd> eventfds_;
     std::vector<image::Signalfd> signalfds_;
     std::vector<image::Pidfd> pidfds_;
     std::vector<image::Timer> timers_;
-    std::vector<std::pair<size_t, const Seen *>> unset_timers_; // in timers_, as it seems
+    std::vector<std::pair<size_t, const Seen *>> unset_timers_; // apparently; index in timers_
     std::vector<image::EpollItem> epoll_items_;
     std::vector<image::InotifyWatch> watches_;
     std::vector<image::Lock> locks_;
@@ -253,7 +254,7 @@ class Files
     struct Content {
         uint32_t file;
         std::string path; // of a descriptor of the program, in /proc
-        Fd kept = {};     // where no process has one: ours, until the contents are saved
+        Fd kept = {};     // ours if no process has one, until the contents are saved
     };
     std::vector<Content> contents_;
     std::vector<std::string> notices_;

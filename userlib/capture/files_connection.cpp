@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections that only become pairs by what both ends tell: TCP ones within the tree, and UNIX
-// ones that were called for and not accepted yet.
+// Connections that are recognised only by looking at both ends: TCP connections within the tree,
+// and UNIX connections that have not been accepted yet.
 #include "capture/files.hpp"
 #include "capture/tcp_look.hpp"
 
@@ -13,7 +13,7 @@
 
 namespace cryo::capture {
 
-// TCP: both ends are here, so both can be made anew.
+// TCP: both ends are in the checkpoint, so a restart can connect them again.
 void Files::look_at_connections()
 {
     std::vector<uint64_t> inodes;
@@ -41,7 +41,7 @@ void Files::look_at_connections()
             ends[i]->queue = SocketQueue{std::move(*bytes), {}, {}, {}, false};
         }
         if (!possible && options_.close_sockets)
-            continue; // closed, as one to somebody outside
+            continue; // comes back as closed, like one to an outside peer
         for (size_t i = 0; i < 2; i++) {
             ends[i]->look.shutdown = shut[i];
             ends[i]->look.peer_inode = inodes[i == 0 ? caller : accepted];
@@ -53,8 +53,8 @@ void Files::look_at_connections()
     }
 }
 
-// UNIX: nobody but who accepts it can look into such a connection, and accepting cannot be taken
-// back. But one in which nothing was written yet can just be made again.
+// UNIX: only the accepting process can look into such a connection, and accepting cannot be undone.
+// But a connection in which nothing was written yet can be made again.
 void Files::look_at_waiting()
 {
     for (auto &[inode, socket] : looked_at_) {
@@ -70,7 +70,7 @@ void Files::look_at_waiting()
                    written == 0;
         };
         if (callers.size() != look.waiting || !std::ranges::all_of(callers, is_empty_one_of_ours))
-            continue; // refused, when its turn comes
+            continue; // read_sockets() refuses it
         for (const uint64_t caller : callers)
             looked_at_.at(caller).waits = true;
         socket.callers = std::move(callers);

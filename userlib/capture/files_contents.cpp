@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contents of files that cannot be found by a name, or that were asked for. They are copied while
-// the program stands still, a part at a time, and only where the file has contents.
+// Contents of files that have no name to be found by, or that were requested. They are copied while
+// the program is stopped, in parts, and only where the file has data.
 #include "capture/files.hpp"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ std::string directory_of(std::string_view path)
     return std::string(path.substr(0, std::max<size_t>(slash, 1)));
 }
 
-// Kept by NFS until it is closed, so it will not be there at the restart.
+// NFS keeps such a file until it is closed, so it will not exist at the restart.
 bool is_silly_renamed(std::string_view path)
 {
     return path.substr(path.rfind('/') + 1).substr(0, 4) == ".nfs";
@@ -37,8 +37,8 @@ bool is_silly_renamed(std::string_view path)
 
 } // namespace
 
-// Another name of the same file in the directory where it was: a hard link, or what it was renamed
-// to where the kernel does not tell. Empty if there is none.
+// Another name of the same file in its original directory: a hard link, or its new name if a rename
+// is not reported by the kernel. Empty if there is none.
 std::string Files::other_name(const Seen &seen) const
 {
     const std::string directory = directory_of(seen.link);
@@ -144,7 +144,7 @@ Result<void> Files::save_contents(image::ImageWriter &writer, const std::functio
         for (uint64_t at = 0; at < file.size;) {
             const off_t data = lseek(source.get(), static_cast<off_t>(at), SEEK_DATA);
             if (data < 0 && errno == ENXIO)
-                break; // only a hole is left
+                break; // only a hole remains
             if (data >= 0)
                 at = static_cast<uint64_t>(data) & ~(page - 1);
             const uint64_t want = std::min<uint64_t>(part, file.size - at);

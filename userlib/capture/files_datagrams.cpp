@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who has sent the packets that wait in a socket. The kernel keeps the name of a sender for as long
-// as one of its packets waits, and tells it to who looks; a restart sends them from that name
-// again.
+// The senders of packets queued in a socket. The kernel keeps a sender's name as long as one of its
+// packets is queued, and reports it with the packet; a restart sends the packets again from that
+// name.
 #include "capture/files.hpp"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 #define SO_PASSPIDFD 76 // since Linux 6.5; libc's headers may be older
 #endif
 
-// An option that has the kernel tell of each message who has sent it; nullptr: none.
+// An enabled option by which messages report their sender; nullptr: none.
 const char *tells_sender(int fd)
 {
     constexpr std::pair<int, const char *> options[] = {
@@ -37,8 +37,8 @@ const char *tells_sender(int fd)
 
 } // namespace
 
-// Somebody who is none of ours has the name, or its file is something else now: a restart could not
-// take it, as long as that is so.
+// Whether a socket outside the checkpoint has the name, or its file has been replaced by something
+// else: a restart could then not bind it.
 bool Files::is_taken(const std::string &sender, const std::string &cwd) const
 {
     if (std::ranges::any_of(looked_at_, [&sender](const auto &one) {
@@ -58,7 +58,7 @@ bool Files::is_taken(const std::string &sender, const std::string &cwd) const
         if (!S_ISSOCK(now.st_mode))
             return true;
         if (path.size() >= sizeof(name.sun_path))
-            return false; // the restart finds out, from that directory
+            return false; // the restart checks it, from that directory
         memcpy(name.sun_path, path.c_str(), path.size() + 1);
         size = offsetof(sockaddr_un, sun_path) + path.size() + 1;
     }
@@ -68,7 +68,7 @@ bool Files::is_taken(const std::string &sender, const std::string &cwd) const
            errno != ECONNREFUSED;
 }
 
-// Empty; or why what waits in it could not be sent again as it was.
+// Empty, or why the queued packets could not be sent again as they were.
 std::string Files::read_senders(const SeenSocket &socket, const image::Socket &record,
                                 const std::string &cwd)
 {
@@ -87,7 +87,7 @@ std::string Files::read_senders(const SeenSocket &socket, const image::Socket &r
         return problem;
     }
     if (const char *option = tells_sender(seen.shared.get()); option != nullptr) {
-        // Only the sender itself could say so again, and it is gone, or elsewhere.
+        // Only the sender itself could be reported so again, and it is gone or outside.
         if (look.kind == SOCK_DGRAM && !socket.in_pair)
             return fmt::format("with datagrams of which it is told who has sent them ({})", option);
         notices_.push_back(
@@ -96,9 +96,9 @@ std::string Files::read_senders(const SeenSocket &socket, const image::Socket &r
                         seen.fd, describe_socket(look), option));
     }
     if (look.kind != SOCK_DGRAM)
-        return {}; // from who is, or was, at the other end
+        return {}; // the sender is or was the other end
     if (socket.in_pair || record.state == image::SocketState::closed) {
-        // What had come before the two were connected stays where it is.
+        // Packets that arrived before the two were connected remain in the queue.
         const SocketLook *peer = socket.in_pair ? &looked_at_.at(look.peer_inode).look : nullptr;
         const std::string expected =
             peer == nullptr || peer->local_is_unnamed ? std::string() : peer->local;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// eventfd, timerfd, signalfd and epoll: what /proc/PID/fdinfo shows, completed by the descriptors
+// eventfd, timerfd, signalfd and epoll: from /proc/PID/fdinfo, completed through the descriptors
 // themselves.
 #include "capture/files.hpp"
 
@@ -17,15 +17,15 @@ namespace cryo::capture {
 
 namespace {
 
-// The counter of an eventfd, read without waiting for anything.
+// Reads the counter of an eventfd without blocking.
 ssize_t read_now(int fd, uint64_t &value)
 {
     iovec part = {&value, sizeof(value)};
     return preadv2(fd, &part, 1, -1, RWF_NOWAIT);
 }
 
-// Kernels before 6.5 do not tell whether an eventfd is a semaphore. Reading it does: the counter is
-// put back before anybody can notice, as all threads stand still.
+// Kernels before 6.5 do not report whether an eventfd is a semaphore. A read shows it; the counter
+// is restored unnoticed, because all threads are stopped.
 Result<bool> is_semaphore(int fd, uint64_t count)
 {
     const uint64_t two = 2;
@@ -88,11 +88,11 @@ Result<void> Files::read_eventfd(const Seen &seen)
     return {};
 }
 
-// Asking brings an interval timer that has expired up to date, which fdinfo does not; what fdinfo
-// then tells belongs together: what was counted, and what is left. But for two moments. One that is
-// about to expire may do so in the midst of being told, so that what is left is from before, and
-// what was counted from after. And when its time has come it has nothing left, and has not been
-// counted yet, until the kernel has handled that: as one that is not set. Then it is asked again.
+// timerfd_gettime updates an expired interval timer, which reading fdinfo does not; after it, the
+// count and the remaining time in fdinfo match, with two exceptions. A timer about to expire may
+// expire during the read: the remaining time is then older than the count. And a timer that is due,
+// but whose expiry the kernel has not handled yet, has neither remaining time nor count, just like
+// an unset timer. In both cases it is asked again.
 Result<image::Timer> Files::look_at_timer(const Seen &seen) const
 {
     constexpr int64_t about_to = 50'000, long_interval = 1'000'000;
@@ -130,11 +130,11 @@ Result<image::Timer> Files::look_at_timer(const Seen &seen) const
     timer.absolute = (how & TFD_TIMER_ABSTIME) != 0;
     timer.cancel_on_set = (how & TFD_TIMER_CANCEL_ON_SET) != 0;
     if (timer.interval == 0 && timer.expirations != 0)
-        timer.remaining = 0; // it has expired between the two questions
+        timer.remaining = 0; // it has expired between the two calls
     if (timer.interval != 0 && timer.remaining == 0 && timer.expirations != 0)
-        timer.remaining = timer.interval; // since it was asked; only one that is set expires
+        timer.remaining = timer.interval; // expired since the call; only a set timer expires
     if (was_set && timer.remaining == 0 && timer.expirations == 0)
-        timer.remaining = 1; // it expires
+        timer.remaining = 1; // it is expiring
     return timer;
 }
 
@@ -149,8 +149,8 @@ Result<void> Files::read_timerfd(const Seen &seen)
     return {};
 }
 
-// Those that seemed not to be set: whether one was just expiring shows when the kernel has had the
-// time to handle it.
+// Timers that seemed unset: after a pause long enough for the kernel to handle an expiry, it is
+// clear whether one was just expiring.
 Result<void> Files::settle_timers()
 {
     constexpr timespec handling = {0, 200'000};
@@ -176,11 +176,11 @@ Result<void> Files::read_signalfd(const Seen &seen)
     return {};
 }
 
-// "tfd: 5 events: 19 data: feedface  pos:0 ino:… sdev:…": the number is the one that was
-// registered; the open file may have another number by now, or none.
+// "tfd: 5 events: 19 data: feedface  pos:0 ino:… sdev:…": tfd is the number at registration; the
+// open file may have another descriptor by now, or none.
 Result<void> Files::read_epoll(const Seen &seen)
 {
-    std::map<int, uint32_t> offsets; // of the same number: several open files
+    std::map<int, uint32_t> offsets; // distinguishes open files with the same number
     std::string_view rest = seen.info;
     while (!rest.empty()) {
         std::string_view line = take_line(rest);
@@ -215,7 +215,7 @@ Result<void> Files::read_epoll(const Seen &seen)
             continue;
         }
         item.open_file = target->open_file;
-        if (item.open_file != 0) // else it is refused itself
+        if (item.open_file != 0) // otherwise it is refused itself
             epoll_items_.push_back(item);
     }
     return {};

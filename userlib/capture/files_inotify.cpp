@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// inotify: /proc/PID/fdinfo has the watches by inode; the agent wrote down what paths were watched.
+// inotify: /proc/PID/fdinfo lists watches by inode; the agent recorded which paths were watched.
 #include "capture/files.hpp"
 #include "capture/session.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Locks, as /proc/PID/fdinfo lists them. It lists the process's own POSIX locks with every
-// descriptor of the file, the others with the open file that holds them.
+// Locks, as listed in /proc/PID/fdinfo: a process's own POSIX locks with every descriptor of the
+// file, other locks with the open file that holds them.
 #include "capture/files.hpp"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ bool parse_lock(std::string_view line, image::Lock &lock)
     else
         return false;
     if (how != "READ" && how != "WRITE")
-        return false; // being broken, or waited for
+        return false; // being broken, or awaited
     lock.how = how == "WRITE" ? F_WRLCK : F_RDLCK;
     if (line.substr(0, 3) != "EOF")
         lock.length = take_number(line) - lock.start + 1;
@@ -62,7 +62,7 @@ Result<void> Files::read_locks(const Seen &seen, uint32_t open_file)
             lock.pid = static_cast<uint32_t>(proc_of(seen).pid());
         else
             lock.open_file = open_file;
-        // Every descriptor of the process or of the open file tells of it.
+        // Every descriptor of the process or of the open file lists it.
         const bool known = std::any_of(locks_.begin(), locks_.end(), [&](const image::Lock &other) {
             return other.kind == lock.kind && other.file == lock.file &&
                    other.open_file == lock.open_file && other.pid == lock.pid &&

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who gets the signals of an open file: F_SETOWN, F_SETSIG, O_ASYNC.
+// The receiver of an open file's signals: F_SETOWN, F_SETSIG, O_ASYNC.
 #include "capture/files.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptors on their way (SCM_RIGHTS). Looking at what waits in a socket gives us further ones of
-// the same open files, and leaves everything where it is: so those that no process has are seen as
-// if we were a process that has them.
+// Descriptors in transit (SCM_RIGHTS). Peeking at a socket's queue gives us duplicates of them and
+// leaves the queue unchanged, so open files that no process has are examined as if we were a
+// process that has them.
 #include "capture/files.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace cryo::capture {
 
 using image::FileKind;
 
-// All sockets that are there now. True: there was one that was not known yet.
+// Looks at all sockets found so far. True: at least one of them was new.
 Result<bool> Files::look_at_new_sockets()
 {
     bool fresh = false;
@@ -41,12 +41,12 @@ Result<bool> Files::look_at_new_sockets()
         const SocketLook &look = socket.look;
         const auto peer = looked_at_.find(look.peer_inode);
         const bool is_unix = look.domain == AF_UNIX && look.diagnosed && !look.listening;
-        // Connected to each other; many datagram sockets may send to one that has a name.
+        // Connected to each other; many datagram sockets may send to a single named one.
         socket.in_pair = is_unix && look.peer_inode != 0 && look.peer_inode != inode &&
                          peer != looked_at_.end() && peer->second.look.peer_inode == inode;
         const bool left_alone =
             is_unix && look.connected && look.peer_inode == 0 && look.kind != SOCK_DGRAM;
-        // Whoever has sent them, and whether that is still there.
+        // No matter who sent them, or whether the sender still exists.
         const bool datagrams =
             ((is_unix && look.kind == SOCK_DGRAM) || is_udp(look)) && look.unread;
         socket.contents = (socket.in_pair || left_alone || datagrams) && !look.has_filter;
@@ -54,7 +54,7 @@ Result<bool> Files::look_at_new_sockets()
     return fresh;
 }
 
-// Among those that were seen; or else it is one more of them.
+// The index in seen_ of this open file, which is added if it is not there yet.
 Result<size_t> Files::passed_file(Fd fd, const Seen &socket)
 {
     struct stat status;
@@ -91,11 +91,11 @@ Result<void> Files::find_passed(SeenSocket &socket)
     if (!socket.queue && socket.queue.error().code() != ENOTSUP)
         return socket.queue.error();
     if (!socket.queue)
-        return {}; // refused, when its turn comes
+        return {}; // read_sockets() refuses it
     for (PassedDescriptors &passed : socket.queue->passed) {
         std::vector<size_t> &files = socket.passed.emplace_back();
         for (Fd &fd : passed.descriptors) {
-            // A copy of the record: the list grows.
+            // A copy of the record, because seen_ may grow.
             Seen where;
             where.holder = seen_[socket.seen].holder;
             where.fd = seen_[socket.seen].fd;
@@ -109,8 +109,8 @@ Result<void> Files::find_passed(SeenSocket &socket)
     return {};
 }
 
-// A socket on its way may be the missing end of a pair, and have messages itself: until nothing new
-// is found.
+// A socket in transit may be the missing end of a pair and have queued messages of its own, so this
+// repeats until nothing new is found.
 Result<void> Files::look_into_sockets()
 {
     for (;;) {
@@ -128,7 +128,7 @@ Result<void> Files::look_into_sockets()
     }
 }
 
-// What is brought back by a process that has it needs one.
+// Refuses kinds of files that can only be restored by a process that has them.
 std::string_view Files::passed_refusal(const Seen &seen) const
 {
     if (seen.passed_in < 0)
@@ -172,21 +172,21 @@ Result<void> Files::read_passed()
             for (const size_t number : socket.passed[i]) {
                 const Seen &seen = seen_[number];
                 const auto nested = looked_at_.find(seen.status.st_ino);
-                // The kernel limits how deep such a nest may be, and by the order it is built in.
+                // The kernel limits the depth of nesting, which depends on the order of sending.
                 if (seen.kind == FileKind::socket && nested != looked_at_.end() &&
                     !nested->second.passed.empty())
                     refuse(seen,
                            "a socket that is on its way in a message, and in which descriptors "
                            "wait themselves",
                            "receive them before the checkpoint", Passing::soon);
-                // What leads into /proc is opened by the process that it is about.
+                // A file in /proc must be opened by the process that it is about.
                 const bool about_process = std::ranges::any_of(holders_, [&](const Holder &holder) {
                     return seen.link.starts_with(holder.proc.path(""));
                 });
                 if (about_process)
                     refuse(where, fmt::format("a socket; a message in it holds {}", seen.link),
                            "receive it before the checkpoint", Passing::soon);
-                open_files.push_back(seen.open_file); // 0: it is refused itself
+                open_files.push_back(seen.open_file); // 0: that one is refused itself
             }
             image::Passed record;
             record.socket = where.open_file;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pipes and FIFOs. Those whose both ends the program holds are saved with what is in them; an end
-// whose other one is outside becomes cr_restart's own input or output.
+// Pipes and FIFOs. If the program holds both ends, the contents are saved too; if the other end is
+// outside, the pipe becomes cr_restart's own input or output.
 #include "capture/files.hpp"
 
 #include <cerrno>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t longest_packet = 4096; // PIPE_BUF; a page
 
-// What is in a pipe, read from a copy; `packets` gets the sizes of its parts.
+// The contents of a pipe, read from a copy; `packets` receives the sizes of its packets.
 Result<std::string> copy_contents(int end, int capacity, int waiting,
                                   std::vector<uint32_t> *packets)
 {
@@ -36,7 +36,7 @@ Result<std::string> copy_contents(int end, int capacity, int waiting,
     std::string bytes(static_cast<size_t>(waiting) + longest_packet, 0);
     size_t at = 0;
     while (at < static_cast<size_t>(waiting)) {
-        // A packet stays one in the copy: a read gives no more than one.
+        // The copy keeps packets apart, and a read returns at most one.
         const size_t want = packets != nullptr ? longest_packet : bytes.size() - at;
         const ssize_t n = ::read(out.get(), &bytes[at], want);
         if (n <= 0)
@@ -49,7 +49,7 @@ Result<std::string> copy_contents(int end, int capacity, int waiting,
     return bytes;
 }
 
-// Of a pipe that the program holds one end of: nobody holds the other one.
+// Whether the program holds one end of the pipe and no process holds the other.
 Result<bool> alone(const PipeEnds &ends)
 {
     const bool reads = ends.reader >= 0;
@@ -60,7 +60,7 @@ Result<bool> alone(const PipeEnds &ends)
         return true;
     if (!reads)
         return false;
-    // A FIFO that has not had a writer yet looks to poll(2) as if it had one; tee(2) can tell.
+    // poll(2) reports a FIFO that never had a writer as if it had one; tee(2) tells the difference.
     int aside[2];
     if (pipe2(aside, O_CLOEXEC | O_NONBLOCK) != 0)
         return Error::from_errno("pipe", errno);
@@ -71,12 +71,12 @@ Result<bool> alone(const PipeEnds &ends)
 
 } // namespace
 
-// Each of cr_restart's descriptors can stand for one pipe only; those that the program has as
-// standard input and output come first, before what it has inherited besides.
+// Each of cr_restart's descriptors can stand for one pipe only. Pipes that are the program's
+// standard input and output take precedence over other inherited ones.
 Result<std::set<uint32_t>> Files::read_pipes_to_outside(const std::map<uint32_t, PipeEnds> &pipes)
 {
     std::set<uint32_t> outside;
-    std::set<int> taken; // which stand for one already
+    std::set<int> taken; // those that stand for a pipe already
     for (const bool standard : {true, false}) {
         for (const auto &[file, ends] : pipes) {
             if (ends.standard != standard || (ends.reader >= 0 && ends.writer >= 0))
@@ -104,7 +104,7 @@ Result<std::set<uint32_t>> Files::read_pipes_to_outside(const std::map<uint32_t,
 void Files::close_pipe(const Seen &seen)
 {
     const std::string_view name = file_record(seen).path;
-    // A FIFO has a name, by which others come: closed for good it is not what it was.
+    // A FIFO can be reopened by name, so closing it for good would change what it is.
     if (seen.kind == FileKind::fifo && !options_.close_fifos && !options_.refuse_pipes)
         refuse(seen, fmt::format("a second pipe to outside, the FIFO {}", name),
                "--pipes=close brings it back as closed at the other end", Passing::soon);
@@ -153,7 +153,7 @@ Result<void> Files::read_pipes()
             continue;
         image::Pipe record;
         record.file = file;
-        if (ends.reader >= 0) { // else nobody can ever read what is in it
+        if (ends.reader >= 0) { // otherwise its contents can never be read
             const int capacity = fcntl(ends.shared_reader, F_GETPIPE_SZ);
             int waiting = 0;
             if (capacity < 0 || ioctl(ends.shared_reader, FIONREAD, &waiting) != 0)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pidfds, and files of /proc that are about a process. Files about a member are refused, except the
-// first member's about itself: when files are opened, the other processes are not there yet. Files
-// about a process that is gone cannot be opened again, or its id is another process's by then.
+// Pidfds, and files in /proc about a process. For saved processes, a restart can reopen only the
+// first process's files about itself, since the others do not exist yet when files are opened.
+// Files about a process that is gone cannot be opened, or its pid is reused by then.
 #include "capture/files.hpp"
 
 #include <algorithm>

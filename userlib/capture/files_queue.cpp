@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// POSIX message queues, with the messages that are in them. The program's agent reads these, since
-// that can only be done by taking them out and putting them back.
+// POSIX message queues and their messages. The program's agent reads the messages, because that
+// requires taking them out and putting them back.
 #include "capture/files.hpp"
 #include "capture/queue_holders.hpp"
 
@@ -19,10 +19,10 @@ namespace cryo::capture {
 
 namespace {
 
-// Who waits to be told of a message (mq_notify); 0: nobody.
+// The process registered for a notification (mq_notify); 0: none.
 pid_t who_is_told(int queue)
 {
-    // The queue's status is what it has to read, whatever the descriptor was opened for.
+    // Reopened for reading: the status is read(2) from it, whatever access the original has.
     const Fd own(open(fmt::format("/proc/self/fd/{}", queue).c_str(), O_RDONLY | O_CLOEXEC));
     char text[256];
     const ssize_t n = own ? pread(own.get(), text, sizeof(text), 0) : -1;
@@ -78,7 +78,7 @@ Result<void> Files::read_queue(const Seen &seen)
         return Error::from_errno(what, errno);
     queue.max_messages = static_cast<uint64_t>(now.mq_maxmsg);
     queue.max_bytes = static_cast<uint64_t>(now.mq_msgsize);
-    // Left alone altogether: putting its messages back would be told of.
+    // Not touched at all: putting its messages back would trigger the notification.
     if (who_is_told(seen.shared.get()) != 0) {
         refuse(seen, what + ", which is to tell of a message (mq_notify)",
                "take that back before the checkpoint (mq_notify with a null pointer)");

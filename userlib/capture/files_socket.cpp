@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sockets. What leads nowhere outside is made again: listening, bound and fresh ones, pairs with
-// what is in them, datagram sockets that send to a well-known path. A connection is refused, or
-// closed on request: only its peer could bring it back.
+// Sockets. What does not lead outside is recreated: listening, bound and fresh sockets, pairs with
+// their contents, datagram sockets that send to a well-known path. A connection is refused, or
+// closed on request, since only its peer could restore it.
 #include "capture/files.hpp"
 #include "capture/inherited.hpp"
 #include "capture/internet_address.hpp"
@@ -33,7 +33,7 @@ bool is_internet(const SocketLook &look)
     return look.domain == AF_INET || look.domain == AF_INET6;
 }
 
-// What can be brought back at all.
+// Kinds of sockets that can be restored at all.
 bool is_known(const SocketLook &look)
 {
     const bool stream = look.kind == SOCK_STREAM;
@@ -44,7 +44,7 @@ bool is_known(const SocketLook &look)
     return look.domain == AF_UNIX && (stream || datagram || look.kind == SOCK_SEQPACKET);
 }
 
-// The socket file that a bound UNIX socket made is where a restart would make it again.
+// Whether the file of a bound UNIX socket still is where a restart would create it again.
 bool path_leads_to(const SocketLook &look, const std::string &cwd, uint32_t &mode)
 {
     const std::string path = unix_path(look.local);
@@ -59,7 +59,7 @@ bool path_leads_to(const SocketLook &look, const std::string &cwd, uint32_t &mod
     return true;
 }
 
-// What cr_run has noted in its environment, if that was since the machine's boot.
+// The inodes that cr_run has noted in its environment, if noted since this boot.
 std::set<uint64_t> note_of(const Proc &proc)
 {
     std::string boot;
@@ -82,7 +82,7 @@ std::set<uint64_t> note_of(const Proc &proc)
 
 } // namespace
 
-// By somebody who is saved, too: then it will be a pair.
+// Also true if a saved process is to accept it: then it will be a pair.
 bool Files::is_to_be_accepted(const SocketLook &look) const
 {
     const InternetAddress peer(look.peer);
@@ -93,9 +93,9 @@ bool Files::is_to_be_accepted(const SocketLook &look) const
            });
 }
 
-// Connections that every process which has them has got from whoever started its cr_run: not the
-// program's own, and of no use to it in most cases. One that a member has made, and has passed on
-// to a cr_run of its own, is in that one's note only.
+// Connections that each process having them got from whoever started its cr_run: they are not the
+// program's own and mostly useless to it. A connection made by a member and passed to a cr_run of
+// its own appears only in the note of that cr_run, so it is not among them.
 std::set<uint64_t> Files::inherited_sockets() const
 {
     std::vector<std::set<uint64_t>> noted;
@@ -182,12 +182,12 @@ Result<void> Files::read_sockets()
             record.state = SocketState::connected_datagram;
         } else if (connected && is_udp(look) && !look.failed && reaches_member(look)) {
             record.state = SocketState::connected_datagram;
-        } else if (socket.waits) { // is connected once more when it is there
+        } else if (socket.waits) { // a restart connects it again later
             record.state = look.bound ? SocketState::bound : SocketState::fresh;
         } else if (look.domain == AF_UNIX && connected && look.peer_inode == 0 &&
                    look.kind != SOCK_DGRAM) {
             record.state = SocketState::closed; // by its peer, already
-            // That would have shut down both directions.
+            // A closed peer would have shut down both directions.
             if (look.shutdown != 3 && !options_.close_sockets)
                 refuse(*seen, name + ", which nobody has accepted yet", way_out, Passing::soon);
         } else if (look.domain == AF_UNIX && look.kind == SOCK_DGRAM && connected &&
@@ -205,7 +205,7 @@ Result<void> Files::read_sockets()
                        is_to_be_accepted(look) ? Passing::soon : Passing::when_gone);
         } else if (look.ended) {
             record.state = SocketState::closed;
-            record.shutdown = 3; // reads find the end, not that it was never connected
+            record.shutdown = 3; // reads find the end, not a missing connection
             notices_.push_back(fmt::format("descriptor {}: {}, whose connection has ended, comes "
                                            "back without its names (getsockname, SO_PEERNAME)",
                                            seen->fd, name));
@@ -216,7 +216,7 @@ Result<void> Files::read_sockets()
         } else {
             record.state = look.bound ? SocketState::bound : SocketState::fresh;
         }
-        // An accepted connection has the name of its listener, which may be gone.
+        // An accepted connection has its listener's name, and the listener may be gone.
         if (record.state != SocketState::closed && !path_leads_to(look, *cwd, record.file_mode) &&
             !(pair && look.kind != SOCK_DGRAM))
             refuse(*seen, name + ", whose name does not lead to it any more",
@@ -255,7 +255,7 @@ Result<void> Files::read_sockets()
         }
         sockets_.push_back(record);
     }
-    if (unix_pairs > 0 && holders_.size() > 1) // nobody asks who is at the other end of its own
+    if (unix_pairs > 0 && holders_.size() > 1) // a process rarely asks for the peer of its own pair
         notices_.push_back(fmt::format("who is at the other end of {} UNIX sockets (SO_PEERCRED) "
                                        "is cr_restart after a restart",
                                        unix_pairs));

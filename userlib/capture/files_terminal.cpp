@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Terminals: pseudo-terminals that the program made itself come back with modes, size and what
-// waits in them. The terminal that it was started on becomes cr_restart's.
+// Terminals: pseudo-terminals made by the program come back with modes, size and queued data. The
+// terminal that the program was started on becomes cr_restart's.
 #include "capture/files.hpp"
 #include "capture/session.hpp"
 
@@ -18,7 +18,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-// The kernel's termios2 and libc's <sys/ioctl.h> cannot be had in one source.
+// The kernel's termios2 conflicts with libc's <sys/ioctl.h>, so ioctl is declared here.
 extern "C" int ioctl(int fd, unsigned long request, ...) noexcept;
 
 namespace cryo::capture {
@@ -36,7 +36,7 @@ std::string slave_path(uint32_t index)
     return fmt::format("/dev/pts/{}", index);
 }
 
-// Of /dev/tty: the terminal that it stands for. −1: the kernel does not tell.
+// The pseudo-terminal that /dev/tty stands for. −1: unknown.
 int pseudo_terminal_behind(int fd)
 {
     constexpr unsigned first = 136; // the major numbers of pseudo-terminals
@@ -49,8 +49,8 @@ int pseudo_terminal_behind(int fd)
 
 } // namespace
 
-// What was opened as /dev/tty and is a pseudo-terminal of the program's own is treated as one that
-// was opened by that terminal's name.
+// If /dev/tty is a pseudo-terminal made by the program, treats it as if it had been opened by that
+// terminal's name.
 void Files::name_terminals()
 {
     std::set<int> own;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// UDP between members: whom a socket is connected to, and what waits in it of whom. All of it is
-// sent again within this machine, so all of it must have come from here.
+// UDP between members: connected peers, and the senders of queued datagrams. A restart sends all of
+// them again within this machine, so all of them must have come from this machine.
 #include "capture/files.hpp"
 #include "capture/internet_address.hpp"
 
@@ -13,7 +13,7 @@ namespace cryo::capture {
 
 namespace {
 
-// An IPv6 socket that takes IPv4, too.
+// Whether it is an IPv6 socket that accepts IPv4 as well.
 bool takes_both(const SocketLook &look)
 {
     for (size_t i = 0; i + 2 < look.options.size(); i += 3) {
@@ -28,7 +28,7 @@ bool gets(const SocketLook &look, const InternetAddress &address)
     return is_udp(look) && InternetAddress(look.local).takes(address, takes_both(look));
 }
 
-// Nobody has it now; a restart could take it.
+// Whether the address is unused, so that a restart could bind it.
 bool is_free(const InternetAddress &address)
 {
     const int family = address.is_four() ? AF_INET : AF_INET6;
@@ -40,7 +40,7 @@ bool is_free(const InternetAddress &address)
 
 } // namespace
 
-// It is connected to a UDP socket that is here.
+// Whether it is connected to a UDP socket within the checkpoint.
 bool Files::reaches_member(const SocketLook &look) const
 {
     const InternetAddress peer(look.peer);
@@ -49,7 +49,7 @@ bool Files::reaches_member(const SocketLook &look) const
                                [&](const auto &one) { return gets(one.second.look, peer); });
 }
 
-// Empty; or why what waits in it could not be sent again as it was.
+// Empty, or why the queued datagrams could not be sent again as they were.
 std::string Files::udp_problem(const SeenSocket &socket) const
 {
     const InternetAddress local(socket.look.local);
@@ -71,7 +71,7 @@ std::string Files::udp_problem(const SeenSocket &socket) const
             ours |= gets(other.look, sender);
             exact |= is_udp(other.look) && InternetAddress(other.look.local).same(sender);
         }
-        // Who has all addresses sends from the usual one.
+        // A socket bound to all addresses sends from the usual one.
         if (!exact && ours && !sender.is_usual())
             return fmt::format("with datagrams of {}, an address that its sender chose for them",
                                printable_address(name));

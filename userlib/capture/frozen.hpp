@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program's memory as it was in the stop, for as long as it takes to write it into an image:
-// served page by page, by a copy of the process or by the one that stands still (Served), or copied
-// already (capture/stage).
+// A program's memory as it was in the stop, kept for as long as writing it into an image takes:
+// served page by page by a copy of the process or by the stopped process itself (Served), or
+// already copied (capture/stage).
 #pragma once
 
 #include "capture/pages.hpp"
@@ -21,34 +21,34 @@ class Frozen
     Frozen(const Frozen &) = delete;
     Frozen &operator=(const Frozen &) = delete;
 
-    // As PageMap's, of one whole mapping.
+    // As in PageMap, for one whole mapping.
     virtual Result<std::vector<Run>> own_pages(uint64_t start, uint64_t end) const = 0;
     virtual Result<std::vector<Run>> guards(uint64_t start, uint64_t end) const = 0;
-    // As PageSource's.
+    // As in PageSource.
     virtual Result<void> read(uint64_t address, std::span<char> to, bool zeros_behind_file,
                               int protection) = 0;
-    // The same where it lies in our memory already, with the digests of its pages: nothing is to be
-    // read then. Empty: it does not.
+    // The bytes, with the digests of their pages, if they are in our memory already and need not be
+    // read. Empty: they are not.
     struct View {
         image::Bytes bytes;
         std::span<const image::Digest> digests;
     };
     virtual View view(uint64_t, uint64_t) { return {}; }
-    // As PageSource's.
+    // As in PageSource.
     virtual Result<size_t> ask(std::span<const Run> runs, bool, int) { return runs.size(); }
-    // As PageSource's, where there is one.
+    // As in PageSource, if there is one.
     virtual Result<void> put(std::span<const PageSource::Part>, const PageSource::Target &)
     {
         return Error(EOPNOTSUPP, "these pages are no longer in the program");
     }
-    // As PageSource's.
+    // As in PageSource.
     virtual bool can_scan() const { return false; }
     virtual Result<std::vector<Run>> unwritten(uint64_t, uint64_t)
     {
         return Error(EOPNOTSUPP, "there is no module that could be asked");
     }
     virtual Result<void> finish() = 0;
-    // The process that has the mappings of that moment, which is another one if it is a copy.
+    // The process that has the mappings of that moment; another process if it is a copy.
     virtual pid_t pid() const = 0;
 };
 

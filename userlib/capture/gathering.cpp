@@ -34,7 +34,7 @@ Scope heard_scope(int scope)
     }
 }
 
-// Then nobody can wait for one that has ended.
+// A process that ignores SIGCHLD cannot wait for an ended child.
 bool ignores_children(pid_t pid)
 {
     Result<std::string> status = Proc(pid).read("status");
@@ -88,7 +88,7 @@ Result<bool> Gathering::is_left_out(const Relation &relation)
     return true;
 }
 
-// Of all scopes, each once. What a callback asked for may have ended meanwhile.
+// All scopes together, each process once. A target added by a callback may have ended meanwhile.
 Result<std::vector<Relation>> Gathering::everybody()
 {
     std::vector<Relation> all;
@@ -108,8 +108,8 @@ Result<std::vector<Relation>> Gathering::everybody()
     return all;
 }
 
-// Between the look that found it and the question it may have got another parent, or become a
-// command of ours: a child of vfork that was just being made, for example.
+// Between being found and being asked, a process may have got another parent or become one of our
+// own commands: for example a child of vfork that was just being made.
 Result<bool> Gathering::is_meant_still(const Relation &relation)
 {
     Result<std::vector<Relation>> all = everybody();
@@ -148,15 +148,15 @@ Result<std::vector<Relation>> Gathering::fresh()
     return fresh;
 }
 
-// False: somebody else had one of them, and the world is another now. Who has no process yet gives
-// back the turns that it has before it waits, so that nobody waits for it meanwhile.
+// False: another checkpoint had one of the turns, so the processes must be looked up again. The
+// turns taken so far are released before waiting, so that nobody waits for them meanwhile.
 Result<bool> Gathering::take_turns(const std::vector<Relation> &fresh, std::vector<Turn> &turns)
 {
     const std::vector<char> word = first_word();
     for (const Relation &relation : fresh) {
         Result<std::string> address = AgentSession::address_of(Proc(relation.pid));
         if (!address) {
-            turns.emplace_back(); // it has ended, or is not ours: that will be seen
+            turns.emplace_back(); // it has ended or is not accessible: enter() reports that
             continue;
         }
         Result<Turn> turn = Turn::take(*address, word);
@@ -219,8 +219,8 @@ void Gathering::begin_anew()
     standing_ = false;
 }
 
-// Everything is given up, and begun anew when the other one is through with it. A word that it has
-// said meanwhile is lost: so it sees us go, and come again as one who needs nothing.
+// Gives up everything and starts again when the other checkpoint is finished. A message from it in
+// between is lost: it sees us disconnect and then reconnect as a waiter that holds nothing.
 Result<void> Gathering::step_back(const std::string &address)
 {
     give_up(EAGAIN);
@@ -242,13 +242,13 @@ Result<void> Gathering::step_back(const std::string &address)
     return {};
 }
 
-// One packet of a member that was asked to prepare.
+// Handles one packet of a member that was asked to prepare.
 Result<void> Gathering::hear(size_t number)
 {
     Member &member = *members_[number];
     const pid_t pid = member.relation().pid;
     Result<AgentSession::Prepared> heard = member.session().prepared();
-    // Callbacks of the one that was asked for are not begun twice.
+    // The callbacks of the requested process must not be started twice.
     const bool begun = pid == id_ && asked_[pid];
     if (!heard && (begun || !went_away(heard.error())))
         return heard.error();
@@ -275,7 +275,7 @@ Result<void> Gathering::hear(size_t number)
         break;
     default:
         member.set_prepared(heard->callbacks);
-        // Callbacks are told once of a checkpoint, so that nothing may be found out too late.
+        // Callbacks run only once, so no early look may turn out wrong afterwards.
         if (heard->callbacks)
             forget_early_looks();
         asked_.erase(pid);
@@ -285,8 +285,8 @@ Result<void> Gathering::hear(size_t number)
     return {};
 }
 
-// Unless the request itself has a limit. Callbacks may take long, but a program is not waited for
-// without end because it says that it has some.
+// Applies if the request has no limit of its own: callbacks may take long, but having callbacks
+// must not make us wait for a program forever.
 Result<void> Gathering::check_callbacks(const Member &member, uint64_t since) const
 {
     if (options_.timeout_s != 0 || now_ns() - since < callbacks_limit_ns)
@@ -313,8 +313,8 @@ Result<void> Gathering::check_silent(size_t number)
     return {};
 }
 
-// Until all callbacks have come to cr_checkpoint(). Those who are taken in by one are asked at
-// once: it may be that it waits for them.
+// Waits until all callbacks have reached cr_checkpoint(). Processes added by a callback are asked
+// at once, because the callback may be waiting for them.
 Result<void> Gathering::await_prepared()
 {
     while (!asked_.empty()) {
@@ -331,7 +331,7 @@ Result<void> Gathering::await_prepared()
             member->turn().add_to(look);
             some_stopped |= member->is_stopped();
             if (asked_.count(member->relation().pid) == 0)
-                member->session().say_alive(); // it waits for the others
+                member->session().say_alive(); // it waits for the other members
             if (Result<void> followed = member->follow(); !followed)
                 return followed;
         }
@@ -341,7 +341,7 @@ Result<void> Gathering::await_prepared()
         const bool others = std::any_of(look.begin() + static_cast<ptrdiff_t>(whose.size()),
                                         look.end(), [](const pollfd &p) { return p.revents != 0; });
         const size_t scopes = scopes_.size();
-        for (size_t i = whose.size(); i-- > 0;) { // from behind: one may be dropped
+        for (size_t i = whose.size(); i-- > 0;) { // backwards: hear() may remove one
             Result<void> done;
             const Member &member = *members_[whose[i]];
             done = check_callbacks(member, member.asked_since());
@@ -365,7 +365,7 @@ Result<void> Gathering::await_prepared()
     return {};
 }
 
-// A script may save itself: `cr_checkpoint $$`. What comes back waits for the command, and has to
+// A script may save itself: `cr_checkpoint $$`. The restored shell waits for this command and must
 // get an answer: that it has ended well.
 void Gathering::add_own_end()
 {
@@ -404,7 +404,7 @@ Result<void> Gathering::stop_everybody()
     }
     for (size_t i = 0; i < members_.size(); i++)
         members_[i]->set_number(i);
-    // One that somebody else is to wait for is nothing to those who are saved.
+    // Only zombies whose parent is saved matter to the image.
     std::erase_if(zombies_, [&](const Relation &zombie) {
         return std::ranges::none_of(
             members_, [&](const auto &member) { return member->relation().pid == zombie.ppid; });
@@ -419,7 +419,7 @@ Result<void> Gathering::stop_everybody()
                             : "nothing is left to save: " + left_out_.front());
 }
 
-// A process that stands still makes no others: when a look finds nobody new, all are there.
+// A stopped process creates no others: once a look finds nobody new, the list is complete.
 Result<void> Gathering::gather()
 {
     for (;;) {
@@ -437,7 +437,7 @@ Result<void> Gathering::gather()
         if (has_joined())
             break;
         standing_ = true;
-        for (size_t i = members_.size(); i-- > 0;) { // from behind: one may have gone
+        for (size_t i = members_.size(); i-- > 0;) { // backwards: one may be removed
             if (to_stop_.count(members_[i]->relation().pid) == 0)
                 continue;
             Result<void> sent = members_[i]->ask_to_stop();
@@ -478,7 +478,7 @@ Result<void> Gathering::callbacks_done()
     return {};
 }
 
-// All are told before the first answer is waited for.
+// All are told before the first answer is awaited.
 void Gathering::give_up(int why)
 {
     for (const auto &member : members_)

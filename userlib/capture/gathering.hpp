@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From the request to the moment when everybody stands still: who is meant, whose turn it is, their
-// callbacks, and the processes that these take in.
+// From the request to the moment when all members are stopped: who is in scope, which checkpoint
+// has each process's turn, their callbacks, and the processes that callbacks add.
 //
 //     Gathering gathering(412, options, common);
 //     if (Result<void> stopped = gathering.stop_everybody(); !stopped)
 //         gathering.give_up(stopped.error().code());
 //     ... gathering.members() ...
 //
-// All are asked before the first answer is waited for, and all of a step are through with it before
-// the first begins the next: so their callbacks may wait for one another.
+// All processes are asked before the first answer is awaited, and all finish a step before the
+// first begins the next, so that their callbacks may wait for one another.
 #pragma once
 
 #include "capture/bystanders.hpp"
@@ -30,33 +30,33 @@ class Gathering
     {}
 
     Result<void> stop_everybody();
-    // Then all of them are another checkpoint's, which has saved them, or not; and this brings its
-    // image to where ours should go.
+    // True if the members now belong to another checkpoint, which saves them or fails; share() then
+    // copies its image to where ours should go.
     bool has_joined() const { return bool(host_); }
     Result<Outcome> share(std::unique_ptr<image::Sink> sink);
-    // The other way round: those that have joined this one.
+    // Reports the outcome to the checkpoints that have joined this one.
     void tell_guests(const Result<Outcome> &done);
-    // They begin anew.
+    // Tells them to start again.
     void send_guests_away();
-    // Until the callbacks of all, which go on after the image, have ended.
+    // Waits until the callbacks of all members, which continue after the image, have ended.
     Result<void> callbacks_done();
-    // There will be no image: the programs, and their callbacks, are told why.
+    // There will be no image: tells the programs, and their callbacks, why.
     void give_up(int why);
 
     // Parents before their children.
     std::vector<std::unique_ptr<Member>> &members() { return members_; }
     const std::vector<Relation> &zombies() const { return zombies_; }
-    // Whoever has started this command, and is saved with it, hears that it has ended well.
+    // If `d` started this command, adds the SIGCHLD that tells it of our successful end.
     void tell_of_our_end(Description &d) const;
-    // When the first of them was asked to stop, on the monotonic clock: until then all ran.
+    // When the first member was asked to stop, on the monotonic clock: until then all ran.
     uint64_t begun() const { return begun_; }
-    // Why others are not among them.
+    // Why other processes are not among the members.
     const std::vector<std::string> &left_out() const { return left_out_; }
-    // Asked for as a process, not as one of a tree or the like.
+    // Requested as a single process, not as part of a tree or the like.
     bool is_by_itself(pid_t pid) const;
-    // All who are in the image, those that have ended included, and who were left out.
+    // All processes in the image, including zombies, and those left out.
     std::set<pid_t> known() const;
-    // The process that was asked for; another one where that left itself out.
+    // The requested process, or the first member if that one left itself out.
     pid_t root() const;
 
   private:
@@ -104,22 +104,22 @@ class Gathering
     const CheckpointOptions &options_;
     Common &common_;
     Bystanders bystanders_;
-    std::vector<Wanted> scopes_; // the request's own, and what callbacks have added
+    std::vector<Wanted> scopes_; // the request's own, and those added by callbacks
     std::vector<std::unique_ptr<Member>> members_;
-    std::map<pid_t, bool> asked_; // to prepare, and not through with it; whether it has answered
-    std::set<pid_t> to_stop_;     // prepared, and running still
+    std::map<pid_t, bool> asked_; // preparing → whether it has answered
+    std::set<pid_t> to_stop_;     // prepared, and still running
     std::vector<Relation> zombies_;
     std::set<pid_t> omitted_; // left out
     int gone_ = 0;
     std::vector<std::string> left_out_;
-    bool standing_ = false; // some stand still, or are about to
+    bool standing_ = false; // some are stopped, or about to be
     bool stepped_back_ = false;
     meeting::Terms terms_;
     meeting::Rank rank_ = {now_ns(), static_cast<uint64_t>(getpid())};
-    std::vector<Fd> guests_; // checkpoints whose members are ours now
-    Fd host_;                // the one that has our members
-    bool same_ = false;      // and writes the very file that we should
-    meeting::Report report_; // of it
+    std::vector<Fd> guests_; // connections of checkpoints whose members we have taken over
+    Fd host_;                // the checkpoint that took over our members
+    bool same_ = false;      // and it writes the very file that we should
+    meeting::Report report_; // received from it
     Fd image_;
     uint64_t begun_ = 0;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finding who is there, and asking them to prepare.
+// Finds the processes in scope, and asks them to prepare.
 #include "capture/gathering.hpp"
 
 #include "base/path.hpp"
@@ -17,9 +17,9 @@ namespace {
 
 using image::Scope;
 
-constexpr int most_gone = 1000; // processes that went away while they were asked
+constexpr int most_gone = 1000; // processes that disappeared while they were asked
 
-// As libcr.h numbers it.
+// The numbering of libcr.h.
 int told_scope(Scope scope)
 {
     switch (scope) {
@@ -37,7 +37,7 @@ int told_scope(Scope scope)
 
 } // namespace
 
-// What the programs' callbacks may ask about this request.
+// What the programs' callbacks may learn about this request.
 agent::RequestInfo Gathering::request() const
 {
     agent::RequestInfo info = {};
@@ -54,8 +54,8 @@ agent::RequestInfo Gathering::request() const
     return info;
 }
 
-// All that can be found out about them while they run. While somebody stands still already, nothing
-// is looked at twice.
+// Collects all that can be found while they run. Once members wait for this checkpoint, no early
+// look is made.
 std::vector<std::unique_ptr<Member>> Gathering::find(const std::vector<Relation> &fresh,
                                                      std::vector<Turn> turns) const
 {
@@ -77,7 +77,7 @@ std::vector<std::unique_ptr<Member>> Gathering::find(const std::vector<Relation>
         found[i]->provide_stage();
         return {};
     });
-    static_cast<void>(all); // what cannot be found is told where it is entered
+    static_cast<void>(all); // what failed here is reported by enter()
     return found;
 }
 
@@ -99,7 +99,7 @@ Result<void> Gathering::ask(std::unique_ptr<Member> member)
     return {};
 }
 
-// Everybody who is there and not known yet. False: there is nobody.
+// Asks all processes that are not known yet. False: there are none.
 Result<bool> Gathering::ask_fresh()
 {
     stepped_back_ = false;
@@ -128,8 +128,8 @@ Result<bool> Gathering::ask_fresh()
     }
 }
 
-// It ended, or executed another program, between two words: the next look tells. Until it can be
-// waited for it is neither gone nor known to have ended: one that is on its way there is new again.
+// The process ended, or executed another program, between two messages: the next look decides. An
+// exiting process is neither gone nor a zombie for a moment; it then counts as new again.
 bool Gathering::went_away(const Error &error)
 {
     const int code = error.code();

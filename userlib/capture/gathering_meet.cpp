@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two checkpoints that meet: the members of the younger one move to the older one, which saves all
-// of them at the same moment, and tells the other how it went. meeting.hpp has the protocol.
+// Merging two checkpoints: the members of the younger one move to the older one, which saves all of
+// them together and reports the outcome. meeting.hpp describes the protocol.
 #include "capture/gathering.hpp"
 
 #include "image/snapshot.hpp"
@@ -37,8 +37,8 @@ bool is_agent_of(pid_t pid, const Fd &connection)
 
 } // namespace
 
-// What a debugger's stop holds cannot be handed on, and who stands still waits for nobody's
-// callbacks.
+// Members held by ptrace cannot be moved, and a checkpoint with stopped members does not wait for
+// another one's callbacks.
 meeting::Need Gathering::need() const
 {
     const bool held = std::ranges::any_of(members_, [](const auto &member) {
@@ -55,7 +55,7 @@ meeting::Need Gathering::need() const
     return need;
 }
 
-// What is said to whoever has a turn that we need.
+// The message to the holder of a turn that we need.
 std::vector<char> Gathering::first_word() const
 {
     std::vector<char> word;
@@ -66,14 +66,14 @@ std::vector<char> Gathering::first_word() const
     return word;
 }
 
-// Those who wait for a turn of ours. True: others have come, or ours have gone.
+// Reads from waiters for our turns. True: members have been taken over, or ours have moved.
 Result<bool> Gathering::hear_others()
 {
     for (const auto &member : members_) {
         for (Turn::Waiter &waiter : member->turn().waiters()) {
             Packet packet;
             Heard heard;
-            // To the end: one that has turned to somebody else meanwhile is not in need.
+            // Reads all packets: a waiter that has since turned to another holder is not in need.
             while ((heard = meeting::receive(waiter.connection.get(), packet)) == Heard::packet) {
                 Result<bool> changed = answer(waiter, packet);
                 if (!changed || *changed)
@@ -124,8 +124,8 @@ bool Gathering::was_begun_by_ours(pid_t pid) const
     });
 }
 
-// A callback may have begun it, and wait for its end before it lets this checkpoint go on: then it
-// would wait for itself. Only if this one has not gone on for a while: else it gets its turn.
+// A waiter may have been started by a callback that waits for its end: a deadlock. It is turned
+// away only if this checkpoint makes no progress for a while; otherwise it gets its turn.
 void Gathering::turn_away()
 {
     constexpr uint64_t patience_ns = 200'000'000;
@@ -151,7 +151,7 @@ Error Gathering::turned_away(const Turn &turn)
                              turn.holder()));
 }
 
-// From the one whose turn we wait for.
+// Handles a packet from the holder of the turn that we wait for.
 Result<bool> Gathering::hear_holder(const Turn &turn, Packet &packet)
 {
     if (packet.word() == Word::busy)
@@ -159,7 +159,7 @@ Result<bool> Gathering::hear_holder(const Turn &turn, Packet &packet)
     if (turn.holder_uid() != geteuid() || terms_ == meeting::Terms())
         return false;
     switch (packet.word()) {
-    case Word::ack: // of the same request
+    case Word::ack: // to an identical request
         if (!members_.empty())
             return false;
         host_ = copy_of(turn.fd());
@@ -175,7 +175,7 @@ Result<bool> Gathering::hear_holder(const Turn &turn, Packet &packet)
     }
 }
 
-// Another command that does not end is not waited for without end, unless the request has a limit.
+// Limits the wait for another command, unless the request itself has a limit.
 Result<void> Gathering::check_other(uint64_t since, const std::string &who) const
 {
     if (options_.timeout_s != 0 || now_ns() - since < callbacks_limit_ns)
@@ -192,7 +192,7 @@ void Gathering::say_joined() const
         options_.phase("joined: another checkpoint saves these processes as well");
 }
 
-// Until the other one has said that it has them, they are ours.
+// Until the other checkpoint acknowledges the members, they are ours.
 Result<bool> Gathering::move_to(int connection)
 {
     constexpr int look_again_ms = 50;
@@ -232,7 +232,7 @@ Result<bool> Gathering::move_to(int connection)
         if (heard == Heard::packet && packet.word() == Word::ack)
             break;
         if (Result<void> early = check_other(since, "the checkpoint that this one joins"); !early) {
-            forget_members(); // it may be that the other one has them already
+            forget_members(); // the other checkpoint may have them already
             return early.error();
         }
     }
@@ -249,7 +249,7 @@ void Gathering::forget_members()
     to_stop_.clear();
 }
 
-// The others' members are ours from now on, as if a callback had named them.
+// Takes over the members of another checkpoint, as if a callback had named them.
 Result<bool> Gathering::take_in(Packet &packet, Fd guest)
 {
     size_t at = 0;
@@ -270,7 +270,7 @@ Result<bool> Gathering::take_in(Packet &packet, Fd guest)
         if (!turn)
             return false;
         if (!relation || relation->zombie || relation->started != moved.started)
-            continue; // the next look tells
+            continue; // the next look finds out
         come.push_back(Member::adopt(*relation, std::move(*turn), std::move(connection), common_));
         come.back()->set_prepared(moved.callbacks != 0);
         come.back()->set_asked_since(moved.since);
@@ -310,7 +310,7 @@ Result<bool> Gathering::take_in(Packet &packet, Fd guest)
     return true;
 }
 
-// What was found out too early would be mended by asking all once more: but guests come once.
+// An early look that fails makes us start again, but guests join only once.
 void Gathering::forget_early_looks()
 {
     for (const auto &member : members_)
@@ -352,7 +352,7 @@ void Gathering::tell_guests(const Result<Outcome> &done)
     guests_.clear();
 }
 
-// False: the other one has stepped back, and all begins anew.
+// False: the other checkpoint has stepped back, and this one must start again.
 Result<bool> Gathering::await_report()
 {
     constexpr int look_again_ms = 200;
@@ -380,7 +380,7 @@ Result<bool> Gathering::await_report()
     return false;
 }
 
-// The other one's image is ours, too; where it is not the same file, as a copy.
+// The other checkpoint's image serves as ours; it is copied if the file is not the same.
 Result<Outcome> Gathering::share(std::unique_ptr<image::Sink> sink)
 {
     if (report_.error != 0)

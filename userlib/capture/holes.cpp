@@ -11,8 +11,8 @@ namespace cryo::capture {
 
 namespace {
 
-// Both are asked: while an area is being switched off, sysinfo counts it as free; in a container,
-// /proc/swaps may be somebody's imitation.
+// Checks both: while a swap area is being switched off, sysinfo counts it as free; in a container,
+// /proc/swaps may be emulated.
 bool nothing_is_swapped()
 {
     struct sysinfo now = {};
@@ -48,7 +48,7 @@ bool is_swap_unused(std::string_view swaps)
     return true;
 }
 
-// What is swapped out or in meanwhile is seen by one of the looks before and after, or in memory.
+// A page swapped out or in meanwhile shows up in the checks before or after, or in memory.
 Result<void> leave_out_holes(AgentSession &session, std::vector<SharedPart> &parts)
 {
     std::vector<SharedPart> there;

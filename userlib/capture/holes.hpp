@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared memory that was never touched: reading it would make it come into being, in the program.
+// Untouched shared memory: reading it would allocate its pages in the program.
 #pragma once
 
 #include "capture/describe.hpp"
@@ -8,12 +8,12 @@
 
 namespace cryo::capture {
 
-// Of memory that is no file's, only what is there remains among the parts. Where that cannot be
-// known (something is in swap, where mincore does not see it; an agent of an earlier release), all
-// of it does.
+// Reduces the parts to pages that exist, for memory that belongs to no file. All pages are kept if
+// that is unknown: something is in swap, where mincore does not see it, or the agent is of an
+// earlier release.
 Result<void> leave_out_holes(AgentSession &session, std::vector<SharedPart> &parts);
 
-// That none of the areas in this text of /proc/swaps has anything in it.
+// True if none of the areas in this text of /proc/swaps is in use.
 bool is_swap_unused(std::string_view swaps);
 
 } // namespace cryo::capture

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// By what a mapped file is recognised again: the build-id of an ELF file, else its contents.
+// How a mapped file is recognised: by the build-id of an ELF file, otherwise by its contents.
 //
 //     Result<Identity> now = identify("/lib/x86_64-linux-gnu/libc.so.6");
 //     if (now && now->build_id == saved.build_id) ...
@@ -18,7 +18,7 @@ namespace cryo::capture {
 struct Identity {
     uint64_t size = 0;
     std::vector<uint8_t> build_id;          // empty: the file has none
-    std::array<uint8_t, 16> content_hash{}; // only when there is no build-id
+    std::array<uint8_t, 16> content_hash{}; // only if there is no build-id
 };
 
 Result<Identity> identify(const std::string &path);
@@ -27,7 +27,7 @@ Result<Identity> identify(const std::string &path);
 // statically linked"); empty if it can.
 std::string why_not_preloadable(const std::string &path);
 
-// An ELF program that the dynamic linker starts, as such a library needs it.
+// Whether this is an ELF program started by the dynamic linker, as preloading requires.
 bool is_preloadable(const std::string &path);
 
 } // namespace cryo::capture

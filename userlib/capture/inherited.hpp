@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What cr_run tells a later checkpoint of the connections that a program has from whoever started
-// it: the id of the machine's boot, for inodes mean nothing after it, a colon, and the sockets'
-// inodes with commas. It stands in the program's environment.
+// How cr_run tells a later checkpoint which connections a program inherited from the process that
+// started it. The variable in the program's environment holds the boot id (inodes are meaningless
+// after a reboot), a colon, and the sockets' inodes, comma-separated.
 #pragma once
 
 namespace cryo::capture {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Host and port of an IPv4 or IPv6 address, however it is written: an IPv6 socket writes IPv4 ones
-// as IPv6.
+// Host and port of an IPv4 or IPv6 address in a common form, since an IPv6 socket writes IPv4
+// addresses as IPv6.
 //
 //     const InternetAddress at(look.local), from(sender);
 //     if (at.takes(from.usual(at.port()), true)) // what is sent there reaches it
@@ -20,7 +20,7 @@ namespace cryo::capture {
 class InternetAddress
 {
   public:
-    // As bind(2) takes it; anything else has no port.
+    // In the format of bind(2); an address of any other family has no port.
     explicit InternetAddress(std::string_view address)
     {
         sockaddr_storage storage = {};
@@ -43,8 +43,8 @@ class InternetAddress
     {
         return is_four() ? host_.s6_addr[12] == 127 : IN6_IS_ADDR_LOOPBACK(&host_);
     }
-    // What the kernel gives as the sender's host to who sends to this machine itself, bound to
-    // none.
+    // Whether this is the source address that the kernel gives a sender that is bound to no host
+    // and sends to this machine itself.
     bool is_usual() const
     {
         return is_four() ? four() == htonl(INADDR_LOOPBACK) : IN6_IS_ADDR_LOOPBACK(&host_);
@@ -57,15 +57,15 @@ class InternetAddress
     {
         return port_ == other.port_ && same_host(other);
     }
-    // A socket with this address gets what is sent to the other. `both`: an IPv6 one that takes
-    // IPv4, too.
+    // Whether a socket with this address receives what is sent to the other. `both`: it is an IPv6
+    // socket that accepts IPv4 as well.
     bool takes(const InternetAddress &other, bool both) const
     {
         return port_ == other.port_ && port_ != 0 &&
                (same_host(other) ||
                 (is_any() && (is_four() == other.is_four() || (!is_four() && both))));
     }
-    // This machine, for who has an address of this kind.
+    // This machine's loopback address of the same kind, with this port.
     InternetAddress usual(uint16_t port) const
     {
         InternetAddress other = *this;
@@ -75,7 +75,7 @@ class InternetAddress
             other.set_four(htonl(INADDR_LOOPBACK));
         return other;
     }
-    // For a socket of this family; its size.
+    // Converts it for a socket of this family; returns the size.
     socklen_t as(int family, sockaddr_storage &to) const
     {
         to = {};

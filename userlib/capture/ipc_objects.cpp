@@ -56,7 +56,7 @@ Error unreadable(const Ipc &ipc)
     return Error::from_errno(what(ipc), errno);
 }
 
-// The segment, to be read.
+// Attaches the segment for reading.
 class Attached
 {
   public:
@@ -75,8 +75,8 @@ class Attached
     void *at_;
 };
 
-// A page that was never touched must not come into being because it is read. mincore(2) tells
-// which are there, unless some of them are in swap.
+// Reading an untouched page would allocate it. mincore(2) shows which pages exist, unless some of
+// them are in swap.
 bool nothing_is_swapped()
 {
     shm_info info = {};
@@ -125,7 +125,7 @@ Result<bool> IpcObjects::describe_segment(Ipc &ipc)
         ipc.flags |= image::kIpcRemoved;
     if ((status.shm_perm.mode & SHM_LOCKED) != 0)
         ipc.flags |= image::kIpcLocked;
-    // Attached later, when it may be too late to refuse.
+    // Tried now, because a failure while saving would be too late to refuse.
     if (!Attached(ipc.id).good())
         return unreadable(ipc);
     ipc.object = objects_.take();
@@ -200,8 +200,8 @@ Result<bool> IpcObjects::describe(const Key &key)
     return there;
 }
 
-// Of every set that any process uses: one that has executed another program does not know any more
-// what it has done before, but the kernel does.
+// Asks about every set that any process uses: a process that has executed another program no longer
+// knows its earlier operations, but the kernel does.
 void IpcObjects::look_undo(const Proc &proc, AgentSession &session, Problems &problems)
 {
     for (const auto &[key, ipc] : all_) {
@@ -217,7 +217,7 @@ void IpcObjects::look_undo(const Proc &proc, AgentSession &session, Problems &pr
     }
 }
 
-// Processes that clone(2) has given one list (CLONE_SYSVSEM) would get one each.
+// Refuses processes that share one list (CLONE_SYSVSEM): restored, each would have its own.
 Result<void> IpcObjects::describe_undo(const Ipc &ipc, const Proc &proc, AgentSession &session)
 {
     Result<std::vector<int16_t>> amounts = session.undo(ipc.id, ipc.size);
@@ -245,7 +245,7 @@ Result<void> IpcObjects::describe_undo(const Ipc &ipc, const Proc &proc, AgentSe
 void IpcObjects::look(const Proc &proc, const std::vector<agent::IpcUse> &uses,
                       const AddressSpace &space, Problems &problems)
 {
-    std::map<Key, bool> used; // whether there is something to be undone
+    std::map<Key, bool> used; // whether it has operations to undo
     for (const agent::IpcUse &use : uses) {
         const Key key(static_cast<IpcKind>(use.kind), use.id);
         used[key] = used[key] || use.undo != 0;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// System V objects of stopped processes: what their functions have named (agent/ipc.cpp), and what
-// they have mapped. Each is described once, whoever uses it.
+// System V objects of stopped processes: those that their functions have named (agent/ipc.cpp), and
+// those they have mapped. Each is described once, no matter how many use it.
 //
 //     IpcObjects ipc(strings, objects);
-//     ipc.look(proc, uses, space, problems);       // each process, while all stand still
+//     ipc.look(proc, uses, space, problems);       // each process, while all are stopped
 //     ipc.look_undo(proc, session, problems);      // then each once more
 //     ipc.object_of(mapping.inode);                // of a mapped segment
-//     ipc.save_contents(writer);                   // the same: nothing else freezes them
-//     ipc.write_records(writer);                   // of the first process
+//     ipc.save_contents(writer);                   // while stopped: nothing else freezes them
+//     ipc.write_records(writer);                   // for the first process
 //
-// Looking changes nothing that the processes could see, but the times of a segment that is attached
-// to be read.
+// Looking changes nothing that the processes could see, except the times of a segment that is
+// attached for reading.
 #pragma once
 
 #include "agent/protocol.hpp"
@@ -37,9 +37,9 @@ class IpcObjects
 
     void look(const Proc &proc, const std::vector<agent::IpcUse> &uses, const AddressSpace &space,
               Problems &problems);
-    // What their ends will do to semaphores: each process, when all have been looked at.
+    // What the exit of this process does to semaphores; after look() for all processes.
     void look_undo(const Proc &proc, AgentSession &session, Problems &problems);
-    // The object that has the contents of a segment; 0: there is none.
+    // The object with the contents of a segment; 0: there is none.
     uint32_t object_of(uint64_t segment) const;
     Result<void> save_contents(image::ImageWriter &writer) const;
     bool has_contents() const { return !all_.empty(); }
@@ -48,7 +48,7 @@ class IpcObjects
   private:
     using Key = std::pair<image::IpcKind, int>;
 
-    // False: there is no such object any more.
+    // False: the object no longer exists.
     Result<bool> describe(const Key &key);
     Result<bool> describe_segment(image::Ipc &ipc);
     Result<bool> describe_semaphores(image::Ipc &ipc);
@@ -59,7 +59,7 @@ class IpcObjects
     Objects &objects_;
     std::map<Key, image::Ipc> all_;
     std::vector<CopiedContents> messages_;
-    std::set<std::pair<pid_t, int>> undoes_; // who has operated with SEM_UNDO on which set
+    std::set<std::pair<pid_t, int>> undoes_; // process and set, for operations with SEM_UNDO
     std::vector<image::SemaphoreUndo> undo_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions that nobody could make again.
+// Sessions that cannot be recreated.
 #include "capture/member.hpp"
 
 #include <fmt/format.h>
@@ -7,7 +7,7 @@
 
 namespace cryo::capture {
 
-// A session is made again by its leader; that of a first process becomes cr_restart's.
+// A restart recreates a session through its leader; a first process's becomes cr_restart's.
 void refuse_lost_sessions(const std::vector<std::unique_ptr<Member>> &members,
                           const std::vector<Relation> &zombies)
 {

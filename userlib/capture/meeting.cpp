@@ -49,8 +49,8 @@ bool send(int socket, std::span<const char> bytes, std::span<const int> fds)
     return send_with(socket, bytes, fds) == static_cast<ssize_t>(bytes.size());
 }
 
-// An image is handed on by a copy of the file, when its programs go on already: so it must be one
-// that can be read again, complete in itself, and with no signal behind it.
+// An image is handed on by copying its file after its programs have resumed. So the file must be
+// readable again and complete in itself, and no signal may follow the commit.
 Terms terms_of(const CheckpointOptions &options)
 {
     struct stat space;

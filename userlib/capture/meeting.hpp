@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What two checkpoints tell each other when one of them needs a process that is the other's turn.
-// They are packets on the connection between who waits for a turn and who has it (turn.hpp):
+// What two checkpoints tell each other when one needs a process whose turn the other has. The
+// messages are packets on the connection between the waiter and the holder of a turn (turn.hpp):
 //
-//     who waits                          who has the turn
+//     waiter                             holder of the turn
 //     need: rank, terms         ->
-//                               <-       come            it is the older one, or
-//                               <-       members         it is the younger one
+//                               <-       come            if the holder is older, or
+//                               <-       members         if the holder is younger
 //     members                   ->                       after `come`
-//     ack                       <->                      by whoever has taken members in
-//                               <-       report, again   how it ended, to whom they were
-//     same: scope, file, terms  ->                       the very same request: ack, report
-//                               <-       busy            a callback that it waits for has begun the
-//                                                        other one, and may wait for that
+//     ack                       <->                      from the side that took over members
+//                               <-       report, again   the outcome, to their former owner
+//     same: scope, file, terms  ->                       an identical request: ack, report
+//                               <-       busy            the holder waits for a callback that
+//                                                        began, and may await, the waiter
 //
-// Members are moved as descriptors: the connection to the process, and its turn. Younger ones go to
-// older ones only, so that no two wait for each other's word.
+// Members are moved as descriptors: the connection to the process, and its turn. They move from
+// younger to older checkpoints only, so that no two of them wait for each other's answer.
 #pragma once
 
 #include "base/fd.hpp"
@@ -33,11 +33,11 @@ namespace cryo::capture::meeting {
 
 enum class Word : uint32_t { need = 'n', same, come, members, ack, report, again, busy };
 
-// What they must have in common to be carried out as one. All zero: this one meets nobody.
+// What two checkpoints must share to be merged. All zero: this one is never merged.
 struct Terms {
     uint64_t pid_space = 0;
-    uint32_t protocol = 0; // of these packets
-    uint32_t agents = 0;   // of the agents' protocol
+    uint32_t protocol = 0; // the version of these packets
+    uint32_t agents = 0;   // the version of the agents' protocol
     uint32_t snapshot = 0;
     uint32_t packing = 0;
     uint32_t files = 0;
@@ -45,7 +45,7 @@ struct Terms {
     bool operator==(const Terms &) const = default;
 };
 
-struct Rank { // the smaller, the older
+struct Rank { // the smaller rank is the older checkpoint
     uint64_t born = 0;
     uint64_t pid = 0;
     auto operator<=>(const Rank &) const = default;
@@ -53,8 +53,8 @@ struct Rank { // the smaller, the older
 
 struct Need {
     Word word = Word::need;
-    uint32_t can_move = 0; // its members can be had by another
-    uint32_t accepts = 0;  // it can take others in
+    uint32_t can_move = 0; // its members can be moved to another
+    uint32_t accepts = 0;  // it can take over members of another
     uint32_t unused = 0;
     Rank rank;
     Terms terms;
@@ -74,7 +74,7 @@ struct Same {
     }
 };
 
-struct Members { // so many Moved, MovedScope and pids follow
+struct Members { // followed by that many Moved, MovedScope and pids
     Word word = Word::members;
     uint32_t members = 0;
     uint32_t scopes = 0;
@@ -85,7 +85,7 @@ struct Moved {
     uint64_t started = 0;
     uint64_t since = 0; // when it was asked to prepare
     int32_t pid = 0;
-    uint8_t asked = 0; // and is not through with it
+    uint8_t asked = 0; // and has not finished preparing
     uint8_t accepted = 0;
     uint8_t callbacks = 0;
     uint8_t unused = 0;
@@ -98,7 +98,7 @@ struct MovedScope {
 
 struct Report {
     Word word = Word::report;
-    int32_t error = 0; // and why; else the image is a descriptor
+    int32_t error = 0; // errno, explained in text; 0: the image comes as a descriptor
     uint64_t processes = 0, threads = 0, pages = 0, stopped_ns = 0, bytes = 0;
     char text[2048] = {};
 };
@@ -108,7 +108,7 @@ struct Packet {
     std::vector<Fd> fds;
 
     template <class T>
-    bool is(T &to) const // of exactly this kind
+    bool is(T &to) const // false if the size is not that of T
     {
         if (bytes.size() != sizeof(T))
             return false;
@@ -125,12 +125,12 @@ struct Packet {
         at += sizeof(T);
         return true;
     }
-    Word word() const; // 'need' where it is no known one: an older release sends nothing else
+    Word word() const; // 'need' if it is unknown: an older release sends nothing else
 };
 
 enum class Heard { nothing, packet, closed };
 
-constexpr size_t most_fds = 250; // of one packet: the kernel takes 253
+constexpr size_t most_fds = 250; // in one packet: the kernel allows 253
 
 template <class T>
 void append(std::vector<char> &to, const T &what)
@@ -148,7 +148,7 @@ bool send(int socket, const T &what, std::span<const int> fds = {})
 }
 
 Terms terms_of(const CheckpointOptions &options);
-// Of a request that may be answered by another one's image; else none.
+// Set only for a request that another request's image may satisfy.
 std::optional<Same> same_of(const CheckpointOptions &options, pid_t id);
 
 } // namespace cryo::capture::meeting

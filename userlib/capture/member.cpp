@@ -30,25 +30,25 @@ namespace {
 
 constexpr uint64_t patience_ns = 5'000'000'000;
 
-// A copy made by fork lacks this memory: the program said so by madvise.
+// Memory that the program excluded from fork by madvise, so that a copy lacks it.
 bool fork_leaves_out(const image::Region &region)
 {
     return (region.flags & (image::kRegionDontFork | image::kRegionWipeOnFork)) != 0;
 }
 
-// Whether Cryo's library is, or will be, in a process that does not listen yet.
+// Whether a process that does not listen yet has Cryo's library, or will have it.
 bool will_listen(const Proc &proc)
 {
     Result<std::string> maps = proc.read("maps");
-    // One that is about to end has no memory any more: that will be seen.
+    // An exiting process has no memory any more: the caller notices that.
     if (!maps || maps->empty() || maps->find("/libcr") != std::string::npos)
         return true;
-    // cr_run itself, which is about to execute the program; what cr_restart is bringing back.
+    // cr_run itself, about to execute the program; or a process being restored by cr_restart.
     if (runs_program(proc, "/cr_run") || is_being_restarted(proc))
         return true;
     Result<std::string> environment = proc.read("environ");
     if (environment && environment->empty()) {
-        // While another program begins there is none yet.
+        // During exec there is no environment yet.
         if (Result<Relation> now = relation_of(proc.pid()); !now || now->executing)
             return true;
         environment = proc.read("environ");
@@ -60,7 +60,7 @@ bool will_listen(const Proc &proc)
     if (command && command->find("export LD_PRELOAD=") != std::string::npos &&
         command->find("/libcr_") != std::string::npos)
         return true;
-    // One that has come to its end since has no memory to read that from.
+    // A process that has exited since has no memory for this to be read from.
     maps = proc.read("maps");
     return !maps || maps->empty();
 }
@@ -76,8 +76,8 @@ std::unique_ptr<Member> Member::find(const Relation &relation, Turn turn, Common
     return made;
 }
 
-// A process that was made by fork, or that executes another program, a moment ago does not listen
-// yet.
+// A process that was made by fork, or executed another program, a moment ago may not listen yet, so
+// this retries for a while.
 Result<void> Member::enter()
 {
     const pid_t pid = relation_.pid;
@@ -101,8 +101,8 @@ Result<void> Member::enter()
         door_.reset();
         Result<AgentSession> session =
             door ? AgentSession::enter(std::move(*door)) : Result<AgentSession>(door.error());
-        // Else the number may have become another process's by now: what is connected to is not the
-        // one that was looked at.
+        // Otherwise the pid may have been reused, so that the connection leads to another process
+        // than the one that was looked at.
         pollfd ended = {process_.get(), POLLIN, 0};
         if (session && poll(&ended, 1, 0) == 0) {
             session_.emplace(std::move(*session));
@@ -110,7 +110,7 @@ Result<void> Member::enter()
             session_->set_silence(common_.silence_ns);
             return {};
         }
-        // One that has ended meanwhile may not be inspected either.
+        // A process that has ended meanwhile also fails the permission checks.
         if (const Result<Relation> after = relation_of(pid); !after || after->zombie)
             continue;
         if (session)
@@ -159,8 +159,8 @@ bool Member::has_unforkable() const
     return std::any_of(d_.regions.begin(), d_.regions.end(), fork_leaves_out);
 }
 
-// A reaper would find the copy among its children. Pages of hugetlb are few: the copy would take as
-// many again, page by page as the program writes, or be left without.
+// A subreaper would see the copy among its children. Huge pages of hugetlb are scarce: the copy
+// could need as many again, page by page as the program writes, or lose its memory.
 bool Member::cannot_be_copied() const
 {
     return d_.process.child_subreaper || d_.process.pid == 1 ||
@@ -169,8 +169,8 @@ bool Member::cannot_be_copied() const
            });
 }
 
-// The first process of a pid namespace gets no signals but those that it handles; SIGKILL and
-// SIGSTOP only from outside. It is 1 to us where we are inside.
+// The first process of a pid namespace only gets signals that it handles; SIGKILL and SIGSTOP only
+// from outside. If we are inside, its pid is 1 for us as well.
 Result<void> Member::check_takes(int signal) const
 {
     const pid_t pid = relation_.pid;
@@ -194,12 +194,12 @@ Result<void> Member::check_takes(int signal) const
 void Member::send_signal(int signal) const
 {
     if (stopped_ && signal == SIGSTOP)
-        return; // it is
+        return; // it is stopped already
     syscall(SYS_pidfd_send_signal, process_.get(), signal, nullptr, 0);
 }
 
-// The first thread that has stopped has told all the others to stop before they return to the
-// program; that all have is what whoever asked for it wants to see.
+// The first thread to stop has told all others to stop before they return to the program; the
+// requester of SIGSTOP expects to find all of them stopped.
 void Member::await_standstill() const
 {
     if (stopped_)
@@ -220,8 +220,8 @@ void Member::await_standstill() const
     }
 }
 
-// What fork does not freeze is copied while the program stands still: shared memory, and memory
-// that is not inherited.
+// What fork does not freeze is copied while the program is stopped: shared memory, and memory that
+// is not inherited.
 Result<void> Member::save_unfrozen(image::ImageWriter &writer, int device)
 {
     if (!has_unforkable())
@@ -270,7 +270,7 @@ Result<void> Member::while_served(int device, const std::function<Result<void>(F
     return done ? session_->served() : done;
 }
 
-// Of the address space: page numbers are addresses.
+// For the address space: page numbers derive from addresses.
 Result<uint64_t> Member::save_pages(const std::vector<Run> &runs, Frozen &source,
                                     image::ImageWriter &writer, bool zeros_behind_file,
                                     int protection)
@@ -280,7 +280,7 @@ Result<uint64_t> Member::save_pages(const std::vector<Run> &runs, Frozen &source
     return save_runs(runs, source, writer, memory_object, 0, zeros_behind_file, protection);
 }
 
-// What of it has contents, and what may not be touched.
+// Finds the pages of the region to save, and records its guard pages.
 Result<std::vector<Run>> Member::look_at_region(const image::Region &region, Frozen &source)
 {
     std::vector<Run> runs = {{region.start, region.end}};
@@ -343,7 +343,7 @@ Result<void> Member::identify_files()
         Result<Identity> identity = identify(std::string(file.path));
         if (!identity)
             return identity.error().within("a mapped file");
-        // It is looked at after the program went on: it must still be what the program had.
+        // The file is read after the program has resumed: it must still be what the program had.
         struct stat now;
         if (stat(std::string(file.path).c_str(), &now) != 0 || now.st_ino != file.inode ||
             static_cast<uint64_t>(now.st_size) != file.size ||
@@ -363,7 +363,7 @@ Result<void> Member::identify_files()
     return {};
 }
 
-// argv and the environment may be longer than one record.
+// argv and the environment may exceed the size of one record.
 Result<void> Member::write_parts(image::ImageWriter &writer)
 {
     constexpr size_t part_size = 64 * 1024;

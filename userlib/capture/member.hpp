@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One process of a checkpoint: stopped, described, frozen, written into an image of its own. The
-// order in which several of them do so is checkpoint.cpp's.
+// One process of a checkpoint: stopped, described, frozen, and written into its own image.
+// checkpoint.cpp decides the order in which several members do so.
 //
 //     std::unique_ptr<Member> one = Member::find(relation, turn, common);
 //     one->enter(); one->ask_to_prepare(request); one->ask_to_stop(); one->await_stop();
@@ -28,13 +28,13 @@
 
 namespace cryo::capture {
 
-// What is known of the checkpoint as a whole, for IMAGE_INFO.
+// Facts about the checkpoint as a whole, for IMAGE_INFO.
 struct ImageFacts {
     std::string_view backend;
     std::string_view snapshot;
-    uint64_t stopped_ns = 0;    // 0: it still stands still
+    uint64_t stopped_ns = 0;    // 0: it is still stopped
     uint64_t stop_begun_ns = 0; // monotonic clock
-    uint64_t begun_ns = 0;      // the same
+    uint64_t begun_ns = 0;      // monotonic clock
 };
 
 uint64_t now_ns();
@@ -42,20 +42,20 @@ uint64_t now_ns();
 class Member
 {
   public:
-    // Looks for the way in, as far as that does not disturb it.
+    // Finds the agent's address, as far as that does not disturb the process.
     static std::unique_ptr<Member> find(const Relation &relation, Turn turn, Common &common);
     // Connects to the agent in the process. ESRCH: the process has ended meanwhile.
     Result<void> enter();
-    // One that another checkpoint has found, and asked.
+    // A member that another checkpoint has found and asked to prepare.
     static std::unique_ptr<Member> adopt(const Relation &relation, Turn turn, Fd connection,
                                          Common &common);
     void set_early_look(EarlyLook look) { d_.early = std::move(look); }
-    // After that: it still runs. What it has changed is copied, if that will probably be of use.
-    // `others`: that are saved with it, and run too.
+    // After that, while it still runs: copies what it has changed, if that will probably help.
+    // `others`: processes saved with it, running too.
     void copy_early(const std::vector<pid_t> &others);
-    // Memory for what will have to be copied in the stop.
+    // Allocates memory for what will have to be copied in the stop.
     void provide_stage();
-    // Whether what was seen before the stop was so in the stop; when it is frozen.
+    // Whether what was seen before the stop was still true in the stop; asked once it is frozen.
     Result<bool> early_look_held() const
     {
         switch (method_) {
@@ -68,7 +68,7 @@ class Member
                                        : d_.early.held_in_stop(d_.proc, d_.watched);
         }
     }
-    // Among all members, when all are known.
+    // Its index among all members, once all are known.
     void set_number(size_t number) { number_ = number; }
 
     const Relation &relation() const { return relation_; }
@@ -77,11 +77,11 @@ class Member
     uint64_t threads() const { return threads_; }
     uint64_t pages() const { return pages_; }
 
-    // Its callbacks run, which may take any time: see AgentSession.
+    // Starts its callbacks, which may take any time: see AgentSession.
     Result<void> ask_to_prepare(const agent::RequestInfo &request);
     uint64_t asked_since() const { return asked_since_; } // on the monotonic clock
     void set_asked_since(uint64_t since) { asked_since_ = since; }
-    // It was stopped when it was found: to be asked again and again while it is waited for.
+    // It was stopped already when it was found: follow() must be called repeatedly while waiting.
     bool is_stopped() const { return stopped_.has_value(); }
     Result<void> follow() { return stopped_ ? stopped_->follow() : Result<void>(); }
     AgentSession &session() { return *session_; }
@@ -92,59 +92,59 @@ class Member
     Result<void> await_stop();
     Result<void> ask_to_describe() { return capture::ask_to_describe(*session_); }
     Result<void> describe();
-    // Memory that a copy made by fork lacks: the program said so by madvise.
+    // Memory that the program excluded from fork by madvise, so that a copy lacks it.
     bool has_unforkable() const;
-    // Memory that others have too.
+    // Memory that other processes have too.
     bool has_common() const { return !d_.shared_objects.empty() || !d_.shared.empty(); }
     // The program, or the kernel on its behalf, would notice a copy.
     bool cannot_be_copied() const;
-    // Shared memory, into the image of the first process; and what else fork does not freeze, into
-    // its own. While it stands still.
+    // While it is stopped: save shared memory into the first process's image, and the other memory
+    // that fork does not freeze into its own.
     Result<void> save_common(image::ImageWriter &writer, int device);
     Result<void> save_unfrozen(image::ImageWriter &writer, int device);
-    // From now on its memory is as it is now, so that it may go on; unless the answer is
-    // Method::stop, because that is best or nothing else can be done: then it has to be thawed, and
-    // to freeze itself. In two steps, so that several make their copies at the same time. `alone`:
-    // there is no other member. `device`: of the kernel module, or −1.
+    // Freezes its memory as it is now, so that it may resume. If the result is Method::stop,
+    // because that is best or nothing else works, it must be thawed and freeze itself instead. Two
+    // steps, so that several members copy at the same time. `alone`: there is no other member.
+    // `device`: of the kernel module, or −1.
     Result<void> begin_freezing(Snapshot wanted, bool alone, int device);
     Result<Method> await_frozen(Snapshot wanted);
     void thaw();
-    // Before that, and before anybody asks early_look_held(): what it has changed.
+    // Before freeze_itself() and early_look_held(): finds what it has changed.
     void watch_itself();
-    // It serves its own memory, and stands still as long as that is read.
+    // It serves its own memory, and stays stopped while that is read.
     Result<void> freeze_itself(int device);
-    // The same, and its memory goes into the image's file (ImageWriter::place()): then it may go
-    // on. Shared memory has been saved before.
+    // The same, but its memory goes into the image's file (ImageWriter::place()); then it may
+    // resume. Shared memory must have been saved before.
     Result<void> place_itself(image::ImageWriter &writer);
     Method method() const { return method_; }
-    // Whether what has changed was copied in the stop, and nothing else is needed.
+    // Whether the changed pages were copied in the stop, so that nothing else need be read.
     bool is_staged() const { return method_ == Method::staged; }
-    // By what it was frozen and why, for a person.
+    // How it was frozen and why, for the user.
     std::string about_method() const;
-    // How changed pages were found, for a person; nothing where that was not asked.
+    // How changed pages were found, for the user; empty if that was not needed.
     std::string about_changes() const;
-    // Its address space becomes one of a chain of deltas. Before anything is saved.
+    // Makes its address space part of a chain of deltas. Must precede any saving.
     void use_delta(const DeltaPlan::Base *base) { delta_.emplace(base); }
     Result<void> save(image::ImageWriter &writer, const ImageFacts &facts);
     Result<void> served() { return session_->served(); }
     Result<void> ask_to_go_on() { return ask_to_resume(0, 0); }
     Result<void> await_go_on();
-    // There will be no image: nothing is read any more, also where the program was just being read.
+    // There will be no image: abandons all reading, even in progress, and lets the program resume.
     void give_up(int why)
     {
         frozen_.reset();
         static_cast<void>(ask_to_resume(why, 0));
     }
     Result<void> callbacks_done();
-    // That it would get it, which not every process of a pid namespace does.
+    // Checks that the signal would reach it; some processes of a pid namespace ignore it.
     Result<void> check_takes(int signal) const;
     void send_signal(int signal) const;
-    // It goes on, but gets the signal first, from itself: so it cannot have run on when it does. An
-    // error: it has.
+    // Resumes, but sends itself the signal first, so that nothing of it can run before the signal
+    // arrives. An error: it has resumed already.
     bool sends_itself_signals() const;
     Result<void> end_with(int signal);
     Result<void> await_end();
-    // After SIGSTOP: until no thread of it can run on; and goes on, when somebody lets it.
+    // After SIGSTOP: waits until no thread runs; let_go() then frees it to run once continued.
     void await_standstill() const;
     void let_go();
 
@@ -163,7 +163,7 @@ class Member
     void use_changes();
     void leave_out_written(std::vector<Run> &runs) const;
     Result<void> audit_early_copy();
-    // Of the mappings that are frozen.
+    // Pages and guards of the mappings that are frozen.
     struct Contents {
         std::vector<Run> own, guards;
     };
@@ -191,10 +191,10 @@ class Member
 
     Relation relation_;
     Common &common_;
-    size_t number_ = 0; // among the holders of the common files
+    size_t number_ = 0; // index among the holders of the common files
     Description d_;
-    Turn turn_;  // until it goes on, with all that belongs to it
-    Fd process_; // a handle, so that a signal can never reach another process of the same number
+    Turn turn_;  // held until it has resumed and its callbacks have ended
+    Fd process_; // a pidfd, so that a signal never hits another process with a reused pid
     std::optional<AgentSession::Door> door_;
     std::optional<AgentSession> session_;
     std::optional<Stopped> stopped_;
@@ -202,30 +202,30 @@ class Member
     std::optional<PageDelta> delta_;
     EarlyCopy early_copy_;
     std::unique_ptr<Tracker> armed_;   // until it is frozen
-    std::unique_ptr<Tracker> tracker_; // to be asked when the program runs again
+    std::unique_ptr<Tracker> tracker_; // to be asked after the program has resumed
     Unchanged unchanged_;
-    bool is_watched_ = false; // or that was tried
-    std::vector<Run> unsure_; // pages that are to be read, whatever the tracker says
+    bool is_watched_ = false; // or watching was tried
+    std::vector<Run> unsure_; // pages to read regardless of the tracker
     bool has_callbacks_ = false;
     uint64_t asked_since_ = 0;
     uint64_t threads_ = 0;
     uint64_t pages_ = 0;
     Method method_ = Method::stop;
-    Costs costs_;     // as they were estimated
-    std::string why_; // it is not what would have been chosen
+    Costs costs_;     // as estimated
+    std::string why_; // why it is not the preferred method
     uint64_t staged_pages_ = 0, early_pages_ = 0;
     std::vector<Run> audited_early_; // copied before the stop, to be compared
-    bool is_placed_ = false;         // its memory is in the image's file already
-    bool staged_unseen_ = false;     // the early look is checked when the program runs again
+    bool is_placed_ = false;         // its memory is already in the image's file
+    bool staged_unseen_ = false;     // check the early look after the program resumes
 };
 
-// Those whose session cannot be made again, for its leader has ended.
+// Refuses members whose session cannot be recreated because its leader has ended.
 void refuse_lost_sessions(const std::vector<std::unique_ptr<Member>> &members,
                           const std::vector<Relation> &zombies);
 
-// Those of another user than the first one's.
+// Refuses members whose user is not the first member's.
 void refuse_several_users(const std::vector<std::unique_ptr<Member>> &members);
-// Where they are all of another user than ours.
+// Adds a notice if the members belong to another user than ours.
 void note_other_user(const std::vector<std::unique_ptr<Member>> &members,
                      std::vector<std::string> &notices);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Freezing a member: by what, and from where its memory is read then.
+// Freezes a member: by which method, and from where its memory is read afterwards.
 #include "capture/member.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace cryo::capture {
 
 namespace {
 
-// The kernel has no room for another process, or its administrator allows none.
+// The kernel has no resources for another process, or a limit forbids it.
 bool is_refused(const Error &error)
 {
     return error.code() == EAGAIN || error.code() == ENOMEM;
@@ -19,12 +19,12 @@ bool is_refused(const Error &error)
 
 } // namespace
 
-// Without asking for each mapping.
+// An estimate that does not look at each mapping.
 uint64_t Member::own_pages() const
 {
     const Result<std::string> text = d_.proc.read("statm");
     std::string_view rest = text ? *text : std::string_view();
-    take_number(rest); // what is mapped
+    take_number(rest); // total program size
     const uint64_t resident = take_number(rest), shared = take_number(rest);
     return resident - std::min(resident, shared);
 }
@@ -38,7 +38,7 @@ Result<std::unique_ptr<Frozen>> Member::served(Result<PageSource> source) const
     return Served::open(std::move(*source));
 }
 
-// The agent writes to its stack while it serves: an audit would find that.
+// The agent writes to its stack while it serves, so an audit here would report that.
 void Member::look_while_it_stands(Tracker &tracker)
 {
     if (tracker.needs_copy())
@@ -107,11 +107,11 @@ Result<Method> Member::await_frozen(Snapshot wanted)
     return method_;
 }
 
-// What is known to be unchanged stays so, for it stands still.
+// Pages known to be unchanged stay so, because the program is stopped.
 void Member::thaw()
 {
     frozen_.reset();
-    if (tracker_) // which knows from the copy alone
+    if (tracker_) // it knows the changes from the copy alone
         stop_watching(*std::exchange(tracker_, nullptr));
     if (method_ != Method::stop)
         why_ = ", because another process of the tree is";

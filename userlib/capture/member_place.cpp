@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Saving a member's memory with one copy of it, from the program into the image's file: what is
-// known of the pages (checksums, which are of zeros) is found when the program runs again.
+// Saves a member's memory with a single copy, from the program into the image's file. Checksums and
+// pages of zeros are determined after the program has resumed.
 #include "capture/member.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 using Part = PageSource::Part;
 using PageRun = image::ImageWriter::PageRun;
 
-// Takes pages from the beginning of a list of parts.
+// Takes pages from the front of a list of parts.
 class Taking
 {
   public:
@@ -23,7 +23,7 @@ class Taking
     }
     uint64_t left() const { return pages_; }
 
-    // At most so many pages, in so many parts.
+    // At most that many pages, in at most that many parts.
     std::vector<Part> next(uint64_t pages, size_t parts)
     {
         std::vector<Part> taken;
@@ -47,7 +47,7 @@ class Taking
   private:
     const std::vector<Part> &all_;
     size_t at_ = 0;
-    uint64_t done_ = 0; // bytes of that one
+    uint64_t done_ = 0; // bytes taken of that part
     uint64_t pages_ = 0;
 };
 
@@ -59,7 +59,7 @@ uint64_t pages_in(const std::vector<Part> &parts)
     return pages;
 }
 
-// Into the writer's memory.
+// Copies through the writer's memory.
 Result<void> take(const std::vector<Part> &parts, Frozen &source, image::ImageWriter &writer)
 {
     for (const Part &part : parts) {
@@ -84,7 +84,7 @@ Result<void> put(const std::vector<Part> &parts, Frozen &source, image::ImageWri
     return source.put(parts, {file.fd(), file.name(), *offset});
 }
 
-// Whole packages of the image are placed; what is missing from one before, and the rest, are taken.
+// Places whole packages of the image; copies what completes a begun package, and the rest.
 Result<void> place(const std::vector<Part> &parts, Frozen &source, image::ImageWriter &writer)
 {
     Taking taking(parts);
@@ -126,7 +126,7 @@ Result<std::vector<Part>> Member::parts_to_place()
     return parts;
 }
 
-// No device: the kernel module would copy into the pipe what goes there by reference without it.
+// No device: the module would copy into the pipe what the agent sends by reference.
 Result<void> Member::place_itself(image::ImageWriter &writer)
 {
     if (Result<void> frozen = freeze_itself(-1); !frozen)

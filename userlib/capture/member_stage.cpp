@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Freezing a member without a copy of it: what it has changed since its base is copied in the stop.
-// Nothing that goes wrong here is an error: then a copy is made.
+// Freezes a member without a copy of it: pages changed since its base are copied in the stop. No
+// failure here is an error: a copy is made instead.
 #include "capture/beside.hpp"
 #include "capture/member.hpp"
 
@@ -11,12 +11,12 @@ namespace cryo::capture {
 
 namespace {
 
-// What of a mapping is there, where it is known what of it has changed and what has not: the rest
-// is holes mostly, and what the agent has written since.
+// The pages of a mapping, if the changed and unchanged ones are known: what remains is mostly
+// holes, and pages that the agent has written since.
 Result<std::vector<Run>> own_pages_of(const Tracker::Seen &seen, const std::vector<Run> &clean,
                                       const PageMap &map)
 {
-    constexpr size_t many = 64; // looking through the whole mapping is quicker then
+    constexpr size_t many = 64; // more than that: scanning the whole mapping is faster
     const std::vector<Run> known = united(clean, seen.written.own);
     const std::vector<Run> rest = without({seen.mapping}, known);
     if (rest.size() > many)
@@ -33,7 +33,7 @@ Result<std::vector<Run>> own_pages_of(const Tracker::Seen &seen, const std::vect
 
 } // namespace
 
-// Everything of the address space that an image has, and what of it may not be touched.
+// All pages of the address space that the image needs, and the guard pages.
 Result<Member::Contents> Member::look_at_contents(const Tracker &tracker,
                                                   const std::vector<Run> &clean) const
 {
@@ -62,8 +62,8 @@ Result<Member::Contents> Member::look_at_contents(const Tracker &tracker,
     return found;
 }
 
-// Where the agent may write while the program stands still: below where the threads stand, beside
-// what each has for itself, to its own memory. Whatever is small counts.
+// Where the agent may write while the program is stopped: below the threads' stack pointers, near
+// thread-local storage, and in its own memory. Small mappings are included as a whole.
 std::vector<Run> Member::places_of_agent(const Tracker &tracker) const
 {
     constexpr uint64_t small = 4 << 20, below = 1 << 20, above = 64 << 10;
@@ -86,10 +86,10 @@ std::vector<Run> Member::places_of_agent(const Tracker &tracker) const
     return in_order(std::move(places));
 }
 
-// A page that was unchanged until the agent wrote to it, on a stack, is copied in the next turn.
-// One that is copied already need not be again: what the agent writes lies below where the threads
-// stand, and is of no use to anybody. Nobody else writes while they stand still, and so the rest of
-// the memory, of whatever size, need not be looked through once more.
+// A stack page that was unchanged until the agent wrote to it is copied in the next round. A page
+// copied already is not copied again: what the agent writes lies below the stack pointers, where
+// its contents do not matter. Nothing else writes while the threads are stopped, so the rest of the
+// memory, however large, need not be scanned again.
 Result<std::vector<Run>> Member::copy_changed(Tracker &tracker, Stage &stage,
                                               std::vector<Run> changed, std::vector<Run> unchanged)
 {
@@ -109,8 +109,8 @@ Result<std::vector<Run>> Member::copy_changed(Tracker &tracker, Stage &stage,
     return Error(EBUSY, "memory changes while the program stands still");
 }
 
-// Of what was seen when the tracker was armed; what the agent has written since is found by
-// copy_changed().
+// From what was seen when the tracker was armed; copy_changed() finds what the agent has written
+// since.
 std::vector<Run> Member::parts_seen(const Tracker &tracker,
                                     std::vector<Run> PageMap::Written::*part) const
 {
@@ -138,7 +138,7 @@ bool Member::stage(Tracker &tracker, bool whatever_it_costs)
                  .changed = without(parts_seen(tracker, &PageMap::Written::own), copied),
                  .room = has_room ? room->second.room() : 0,
                  .writes_per_s = base.writes_per_s};
-    // That much has changed at least: it may be enough to know that a copy is made sooner.
+    // A lower bound of the changes: it may already show that a copy is made faster.
     costs_ = estimate(held);
     if (!whatever_it_costs && costs_.best() == Method::fork)
         return false;
@@ -159,11 +159,11 @@ bool Member::stage(Tracker &tracker, bool whatever_it_costs)
     const bool best = costs_.best() == Method::staged;
     if (!has_room || (!best && (!whatever_it_costs || costs_.staged == Costs::cannot)))
         return false;
-    // Other members look for theirs at the same time, so none is taken out of the map.
+    // Not erased from the map, because other members search it at the same time.
     Stage stage = std::move(room->second);
     stage.keep(copied);
     early_pages_ = size_of(copied) / 4096;
-    // There will be no copy in which what was seen before the stop could be checked.
+    // There will be no copy in which the early look could be verified.
     std::future<Result<bool>> look;
     if (!d_.early.can_wait())
         look = beside([this] { return d_.early.held_in_stop(d_.proc, d_.watched); });

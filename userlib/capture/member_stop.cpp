@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asking a member to stop, and letting it go on.
+// Asks a member to stop, and lets it resume.
 #include "capture/member.hpp"
 
 namespace cryo::capture {
@@ -18,8 +18,8 @@ Result<void> Member::ask_to_resume(int why, int signal)
     return session_->ask_to_resume(why, signal);
 }
 
-// The first of a pid namespace gets no such signal from itself; and what is held by ptrace takes
-// none before it is let go.
+// The first process of a pid namespace gets no such signal from itself; and a thread held by ptrace
+// takes none before it is released.
 bool Member::sends_itself_signals() const
 {
     const Result<std::string> status = d_.proc.read("status");
@@ -30,7 +30,7 @@ bool Member::sends_itself_signals() const
     return own > 1 && !stopped_ && session_->sends_itself_signals();
 }
 
-// One that has been killed meanwhile does not answer, and need not.
+// A member that has been killed meanwhile cannot answer, and need not.
 Result<void> Member::end_with(int signal)
 {
     Result<void> asked = ask_to_resume(0, signal);

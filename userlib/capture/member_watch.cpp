@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of a member's memory is known not to have changed since an earlier image. Nothing that goes
-// wrong here is an error: then all pages are read.
+// Which memory of a member is known to be unchanged since an earlier image. No failure here is an
+// error: all pages are read instead.
 #include "capture/member.hpp"
 
 #include "sys/own_variable.hpp"
@@ -21,7 +21,7 @@ bool is_set(const TrackerToken &token)
     return token != TrackerToken{};
 }
 
-// Only memory that nobody can write to but by its own page tables.
+// Only memory that cannot be written except through the process's own page tables.
 bool is_watchable(const image::Region &region)
 {
     constexpr uint32_t others = image::kRegionShared | image::kRegionGrowsDown |
@@ -37,7 +37,7 @@ bool is_watchable(const image::Region &region)
 std::vector<Run> Member::watchable() const
 {
     std::vector<Run> found;
-    // What lives in the process besides does not stand still.
+    // Code in the process that is not the program's is not stopped, so nothing is watched.
     if (!d_.left_out.empty())
         return found;
     for (const image::Region &region : d_.regions) {
@@ -56,8 +56,8 @@ void Member::copy_early(const std::vector<pid_t> &others)
         early_copy_ = EarlyCopy::of(d_.proc, d_.early.seen(), *base, room->second, others);
 }
 
-// Memory that is there takes time: no more than is likely to be of use. What is needed beyond that
-// the kernel finds in the stop, or a copy of the process is made.
+// Allocating takes time, so only as much as is likely to be needed. If more is needed, the kernel
+// allocates it in the stop, or the process is copied.
 void Member::provide_stage()
 {
     const auto room = common_.stages.find(relation_.pid);
@@ -70,7 +70,7 @@ void Member::provide_stage()
     static_cast<void>(stage.provide(likely));
 }
 
-// Null: no more than hashing.
+// Null: changes are found by hashing only.
 std::unique_ptr<Tracker> Member::begin_watching()
 {
     is_watched_ = true;
@@ -125,7 +125,7 @@ std::string Member::about_changes() const
     return text;
 }
 
-// All pages are read, and the image will be nobody's to find changes since.
+// All pages are read, and the next image cannot find its changes from this one by tracking.
 void Member::stop_watching(Tracker &tracker)
 {
     tracker.disarm();
@@ -157,7 +157,7 @@ void Member::use_changes()
         delta_->use(unchanged_);
 }
 
-// What the agent has written since the tracker was armed.
+// Removes what the agent has written since the tracker was armed.
 void Member::leave_out_written(std::vector<Run> &runs) const
 {
     Result<PageMap> map = PageMap::open(d_.proc);
@@ -171,7 +171,7 @@ void Member::leave_out_written(std::vector<Run> &runs) const
     runs = without(runs, all);
 }
 
-// Nothing is staged then: what would have been used instead of the program's pages.
+// For audits nothing is staged: compares the early copies with the program's pages.
 Result<void> Member::audit_early_copy()
 {
     const auto room = common_.stages.find(relation_.pid);

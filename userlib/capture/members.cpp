@@ -46,9 +46,9 @@ Result<std::vector<Relation>> everybody()
     return all;
 }
 
-// The children of all threads of a process. The kernel may leave one out of a list when another one
-// that was just listed ends; so it is asked until it says the same twice. An error: it does not
-// tell, or there is no such process.
+// The children of all threads of a process. The kernel may omit one from a list when another just
+// listed one ends, so it is asked until two answers agree. An error: the kernel does not support
+// it, or there is no such process.
 Result<std::set<pid_t>> children_of(pid_t pid)
 {
     const Proc proc(pid);
@@ -71,7 +71,7 @@ Result<std::set<pid_t>> children_of(pid_t pid)
     }
 }
 
-// A process and its children, as far as they are to be asked for; nothing when it has ended.
+// A process and its children, as far as they must be followed; empty if it has ended.
 struct Family {
     std::optional<Relation> parent;
     std::set<pid_t> children;
@@ -95,14 +95,14 @@ Result<Family> family_of(pid_t pid)
     return found;
 }
 
-// A process and those who come from it, and perhaps more. Where the kernel tells who the children
-// of a process are, this does not ask everybody there is. It is done in the stop, too: all of a
-// generation at once.
+// A process and its descendants, and perhaps more. If the kernel lists a process's children, not
+// all processes need be looked at. This also runs in the stop: each generation is looked at in
+// parallel.
 Result<std::vector<Relation>> everybody_from(pid_t root)
 {
     std::vector<Relation> all;
     std::vector<pid_t> generation = {root};
-    std::set<pid_t> seen = {root}; // one that gets another parent meanwhile is the child of two
+    std::set<pid_t> seen = {root}; // a process reparented meanwhile is listed twice
     while (!generation.empty()) {
         std::vector<Family> families(generation.size());
         const Result<void> found = together(generation.size(), [&](size_t i) -> Result<void> {
@@ -128,7 +128,7 @@ Result<std::vector<Relation>> everybody_from(pid_t root)
     return all;
 }
 
-// Parents before their children, otherwise by number; what is not reached from a root is left out.
+// Parents before their children, otherwise by pid; only what is reachable from a root.
 class Forest
 {
   public:
@@ -231,7 +231,7 @@ Result<Relation> relation_of(pid_t pid)
     return r;
 }
 
-// The first thread may have ended before the others, or be the first of all that are being killed.
+// The main thread may have ended before the others, or be the first of all being killed.
 bool has_ended(pid_t pid)
 {
     const auto is_gone = [](const Error &why) {

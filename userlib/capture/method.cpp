@@ -10,11 +10,11 @@ namespace {
 
 constexpr uint64_t page_size = 4096;
 
-// Measured, in nanoseconds; only which sum is the larger one matters.
+// Measured, in nanoseconds; only the comparison of the sums matters.
 
 uint64_t time_to_fork(const Held &held)
 {
-    constexpr uint64_t process = 1'300'000; // with all that is to be done for it
+    constexpr uint64_t process = 1'300'000; // including all setup
     constexpr uint64_t entry = 60;          // of a page table
     constexpr uint64_t pages_of_huge = 512;
     const uint64_t small = held.pages - std::min(held.pages, held.huge);
@@ -24,17 +24,17 @@ uint64_t time_to_fork(const Held &held)
 uint64_t time_to_stage(const std::vector<Run> &runs)
 {
     constexpr uint64_t whole =
-        500'000;                    // to look at all page tables again, and for the agent to begin
-    constexpr uint64_t run = 1200;  // the kernel's way to it
+        500'000;                    // to scan all page tables again, and to get the agent started
+    constexpr uint64_t run = 1200;  // the kernel's overhead for it
     constexpr uint64_t page = 2000; // that is not in the cache: between 1 and 4 µs
     return whole + runs.size() * run + size_of(runs) / page_size * page;
 }
 
-// What the writer has no memory for must be on its way to the disk before the last page is read.
+// Data beyond the writer's buffers must be on its way to the disk before the last page is read.
 uint64_t time_to_read(const Held &held)
 {
-    constexpr uint64_t writer = 5'000'000; // to begin an image, and all that is beside pages
-    constexpr uint64_t run = 50'000;       // asked for, and waited for
+    constexpr uint64_t writer = 5'000'000; // starting an image, and everything besides pages
+    constexpr uint64_t run = 50'000;       // request and wait
     constexpr uint64_t page = 1300;        // through a pipe, with its checksum
     constexpr uint64_t buffers = 16 << 20;
     const uint64_t bytes = held.changed ? size_of(*held.changed) : held.pages * page_size;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a process is frozen for its image, chosen so that it stands still as briefly as it can.
+// How to freeze a process for its image, chosen so that it is stopped as briefly as possible.
 //
 //     const Costs costs = estimate({.pages = 131072, .changed = runs, .room = 16 << 20});
 //     if (costs.best() == Method::staged) ...
@@ -16,32 +16,32 @@
 namespace cryo::capture {
 
 enum class Method {
-    fork,   // a copy of the process is read while it goes on
-    staged, // what has changed since the base is copied in the stop
-    stop,   // the process itself is read, and stands still as long as that takes
+    fork,   // a copy of the process is read while it runs
+    staged, // pages changed since the base are copied in the stop
+    stop,   // the process itself is read and stays stopped meanwhile
 };
 
-// What is known of the process, in the stop.
+// What is known about the process, in the stop.
 struct Held {
-    uint64_t pages = 0;                           // of its own
-    uint64_t huge = 0;                            // of these, that lie in huge pages
-    std::optional<std::vector<Run>> changed = {}; // since the base; none: not known, or no base
+    uint64_t pages = 0;                           // private pages with contents
+    uint64_t huge = 0;                            // the part of them in huge pages
+    std::optional<std::vector<Run>> changed = {}; // since the base; none: unknown, or no base
     uint64_t room = 0;                            // bytes that may be copied in the stop
-    uint64_t writes_per_s = 0;                    // bytes that the destination takes; 0: not known
+    uint64_t writes_per_s = 0;                    // bytes that the destination takes; 0: unknown
 };
 
-// Nanoseconds that the process would stand still for, as far as that can be known.
+// Estimated nanoseconds for which the process would be stopped.
 struct Costs {
     static constexpr uint64_t cannot = UINT64_MAX;
     uint64_t fork = cannot, staged = cannot, stop = cannot;
 
     Method best() const;
-    std::string text() const; // for a person
+    std::string text() const; // for the user
 };
 
 Costs estimate(const Held &held);
 
-// As IMAGE_INFO has it.
+// As in IMAGE_INFO.
 std::string_view name_of(Method method);
 
 } // namespace cryo::capture

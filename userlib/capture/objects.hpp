@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers for the image's objects. The first is the address space.
+// Allocates ids for the image's objects. The first is the address space.
 #pragma once
 
 #include "image/records.hpp"
@@ -23,14 +23,14 @@ class Objects
     uint32_t next_ = memory_object + 1;
 };
 
-// Contents that were small enough to be copied when they were found: of a pipe, of a queue.
+// Contents small enough to be copied when they are found: of a pipe or a queue.
 struct CopiedContents {
     uint32_t object = 0;
     image::ObjectKind kind = image::ObjectKind::pipe_contents;
     std::string bytes;
 };
 
-// The object with its record. (files_contents.cpp)
+// Writes the object and its record. (files_contents.cpp)
 Result<void> save_copied(const CopiedContents &copy, image::ImageWriter &writer);
 
 } // namespace cryo::capture

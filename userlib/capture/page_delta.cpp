@@ -34,7 +34,7 @@ PageDelta::Kind PageDelta::look(uint64_t page, const Digest &digest)
     return Kind::own;
 }
 
-// By rows, never page by page: there are so many that did not change.
+// Works on runs, never page by page, because the unchanged pages are so many.
 void PageDelta::use(Unchanged unchanged)
 {
     unchanged_ = std::move(unchanged);
@@ -46,7 +46,7 @@ void PageDelta::use(Unchanged unchanged)
                                                   : base_->left_by_previous);
 }
 
-// The first run of known pages that ends behind it.
+// The first run of known pages that ends after the address.
 size_t PageDelta::known_from(uint64_t address)
 {
     const auto ends_behind = [&](size_t run) {
@@ -56,7 +56,7 @@ size_t PageDelta::known_from(uint64_t address)
         return ends_behind(run) && (run == 0 || known_[run - 1].end <= address);
     };
     if (!is_it(run_) && run_ < known_.size())
-        run_++; // as a rule
+        run_++; // the usual case
     if (!is_it(run_))
         run_ = static_cast<size_t>(std::ranges::upper_bound(known_, address, {}, &Run::end) -
                                    known_.begin());
@@ -87,7 +87,7 @@ Result<void> PageDelta::leave(ImageWriter &writer, uint64_t first_page, uint64_t
         return Error(EINVAL, "a page that was to be left to the base is not in it");
     left_ += count;
     pages_ += count;
-    // Those of the base may be others than in the image before.
+    // Pages equal to the base's may differ from those of the previous image.
     const Run run = {first_page * kPageSize, (first_page + count) * kPageSize};
     if (unchanged_.since == base_->pages && base_->previous_pages != base_->pages)
         changed_to_previous_ += count - size_of(part_of(base_->left_by_previous, run)) / kPageSize;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes the pages of one address space into an image, those that the base has left out, and the
-// digests of those it wrote.
+// Writes the pages of one address space into an image, references to the pages left to the base,
+// and the digests of the pages written.
 //
 //     PageDelta delta(plan.base_of(pid));
 //     delta.write(writer, first_page, bytes);   // any number of times, each page once
@@ -17,15 +17,15 @@
 
 namespace cryo::capture {
 
-// What a tracker has found (capture/tracker.hpp).
+// The result of a tracker (capture/tracker.hpp).
 struct Unchanged {
     std::vector<Run> runs;                  // pages that have not changed since ...
-    std::shared_ptr<const PageTable> since; // ... the image with these; null: nothing is known
+    std::shared_ptr<const PageTable> since; // ... the image with these pages; null: unknown
     std::string_view tracker = "hashing";
-    std::array<uint8_t, 16> token{}; // of what is watched from now on
-    uint64_t mark = 0;               // where the program has it
-    std::vector<Run> unsure;         // what of that the next image has to read nevertheless
-    bool audit = false;              // they are read and compared nevertheless
+    std::array<uint8_t, 16> token{}; // identifies what is watched from now on
+    uint64_t mark = 0;               // its address in the program
+    std::vector<Run> unsure;         // pages that the next image must read anyway
+    bool audit = false;              // read and compare `runs` nevertheless
 };
 
 class PageDelta
@@ -34,17 +34,17 @@ class PageDelta
     explicit PageDelta(const DeltaPlan::Base *base) : base_(base) {}
     void use(Unchanged unchanged);
 
-    // From this page on, how many are known to be as in the base, so that none of them has to be
-    // read; and how many are not.
+    // How many pages from this one on are known to be as in the base and need not be read; or how
+    // many are not known to be.
     uint64_t known(uint64_t page, uint64_t most);
     uint64_t unknown(uint64_t page, uint64_t most);
     Result<void> leave(image::ImageWriter &writer, uint64_t first_page, uint64_t count);
-    // Of known pages: that they are what was said of them.
+    // Checks that known pages are really unchanged.
     bool audits() const { return unchanged_.audit; }
     Result<void> audit(uint64_t first_page, image::Bytes pages);
 
-    // How many pages went into the image itself.
-    // `digests`: of these, where they are known.
+    // Returns how many pages went into the image itself.
+    // `digests`: of these pages, if known.
     Result<uint64_t> write(image::ImageWriter &writer, uint64_t first_page, image::Bytes pages,
                            std::span<const image::Digest> digests = {});
     Result<void> finish(image::ImageWriter &writer, uint32_t object);
@@ -59,12 +59,12 @@ class PageDelta
 
     const DeltaPlan::Base *base_;
     Unchanged unchanged_;
-    std::vector<Run> known_; // what of that is in the base
-    size_t run_ = 0;         // the one of these that was looked at last
+    std::vector<Run> known_; // the part of unchanged_.runs that is in the base
+    size_t run_ = 0;         // the one looked at last
     size_t near_base_ = 0, near_previous_ = 0, near_since_ = 0;
     uint64_t left_ = 0, read_ = 0, audited_ = 0;
     std::vector<PageDigest> own_;
-    uint64_t pages_ = 0; // that are not zero
+    uint64_t pages_ = 0; // other than pages of zeros
     uint64_t changed_to_base_ = 0;
     uint64_t changed_to_previous_ = 0;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Getting pages from who serves them: into memory, or into a file.
+// Gets pages from the server of a frozen program: into memory, or into a file.
 #include "base/passing.hpp"
 #include "capture/session.hpp"
 
@@ -22,8 +22,8 @@ PageSource::PageSource(Fd commands, Fd pipe, pid_t pid)
       blocks_(fcntl(pipe_.get(), F_SETFL, O_NONBLOCK) != 0)
 {}
 
-// Who serves the pages may be waiting for us to read: then we must not wait for it. All at once,
-// for it is quicker than we are, and would be woken for each.
+// The server may be waiting for us to read; then this must not wait for it. All requests go in one
+// call, because the server is faster than we are and would be woken for each one.
 Result<size_t> PageSource::ask(std::span<const Run> runs, bool zeros_behind_file, int protection)
 {
     std::array<Command, most_asked> commands;
@@ -45,7 +45,7 @@ Result<size_t> PageSource::ask(std::span<const Run> runs, bool zeros_behind_file
     const int flags = MSG_NOSIGNAL | (asked_.empty() && count == 1 ? 0 : MSG_DONTWAIT);
     const int sent =
         sendmmsg(commands_.get(), messages.data(), static_cast<unsigned>(count), flags);
-    // One that has ended has said why; that is found where what was asked before is read.
+    // A server that has ended has sent the reason; reading what was requested earlier finds it.
     const bool told = (errno == EPIPE || errno == ECONNRESET) && !asked_.empty();
     if (sent < 0 && errno != EAGAIN && errno != EINTR && !told)
         return Error::from_errno(fmt::format("asking process {} for its memory", pid_), errno);
@@ -54,7 +54,7 @@ Result<size_t> PageSource::ask(std::span<const Run> runs, bool zeros_behind_file
     return asked;
 }
 
-// It has said why, if it could.
+// The server has sent the reason, if it could.
 Error PageSource::ended(uint64_t bytes, uint64_t address) const
 {
     Reply bad = {};
@@ -64,7 +64,7 @@ Error PageSource::ended(uint64_t bytes, uint64_t address) const
         fmt::format("process {} ended while sending {} bytes at {:x}", pid_, bytes, address), why);
 }
 
-// One that sends nothing, or next to nothing, is not waited for.
+// A server that sends nothing, or next to nothing, is not waited for.
 Result<void> PageSource::await_pages(uint64_t address)
 {
     if (Result<void> early = check_deadline(deadline_); !early)
@@ -113,7 +113,7 @@ Result<void> PageSource::read(uint64_t address, std::span<char> to, bool zeros_b
     return check_deadline(deadline_);
 }
 
-// Those at the beginning that are asked for alike.
+// Requests as many of the first parts as have the same settings.
 Result<size_t> PageSource::ask_alike(std::span<const Part> parts)
 {
     std::array<Run, most_asked> runs;
@@ -127,8 +127,8 @@ Result<size_t> PageSource::ask_alike(std::span<const Part> parts)
     return ask({runs.data(), count}, parts[0].zeros_behind_file, parts[0].protection);
 }
 
-// What is in the pipe, or some of it; at least a byte, unless the server has ended. Not every file
-// system takes pages by reference.
+// Moves what is in the pipe, or part of it: at least a byte, unless the server has ended. Copies if
+// the file system does not take pages by reference.
 Result<uint64_t> PageSource::move(const Target &to, uint64_t most)
 {
     auto at = static_cast<loff_t>(to.offset);
@@ -166,7 +166,7 @@ Result<uint64_t> PageSource::move(const Target &to, uint64_t most)
 
 Result<void> PageSource::put(std::span<const Part> parts, Target to)
 {
-    uint64_t due = 0; // bytes that were asked for
+    uint64_t due = 0; // bytes requested and not yet moved
     patience_.begin_anew();
     while (!parts.empty() || due > 0) {
         while (!parts.empty() && asked_.size() < most_asked) {

@@ -17,16 +17,16 @@ namespace {
 constexpr size_t page_size = image::kPageSize;
 constexpr size_t piece_pages = 64;
 
-// The entries of the record's object, but for pages of zeros: nobody asks for these, for they cost
-// nothing in any image. Their number is bounded by what the image holds, not by what
-// a number in it claims.
+// The digests in the record's object, except those of zero pages: they are never looked up, because
+// zero pages cost nothing in any image. Their number is limited by what the image holds, not by
+// what a number in it claims.
 Result<std::vector<PageDigest>> stored_digests(Image &image, const PageDigests &about)
 {
     constexpr size_t entry_size = 24;
     if (about.count > image.footer().blocks)
         return Error(EBADMSG, image.name() + ": has more digests than pages");
     const uint64_t bytes = about.count * entry_size;
-    // Pieces that are so many pages and so many entries.
+    // The size of a piece is a multiple of both the page size and the entry size.
     std::vector<uint8_t> piece(entry_size / 8 * piece_pages * page_size);
     std::vector<PageDigest> out;
     out.reserve(about.count);
@@ -51,7 +51,7 @@ Result<std::vector<PageDigest>> stored_digests(Image &image, const PageDigests &
     return out;
 }
 
-// An image that was saved without digests: its own pages are read.
+// For an image that was saved without digests: reads its own pages.
 Result<void> hash_pages(Image &image, const Extent &extent, std::vector<PageDigest> &out)
 {
     std::vector<uint8_t> bytes(piece_pages * page_size);
@@ -85,10 +85,10 @@ const Digest &zero_digest()
 
 namespace {
 
-// What an image has of the address space by itself.
+// The part of the address space that an image holds itself.
 struct Level {
     bool has_digests = false;
-    std::vector<PageDigest> own; // ascending, where it has them
+    std::vector<PageDigest> own; // ascending; only if has_digests
     std::vector<Extent> extents; // ascending
 };
 
@@ -116,7 +116,7 @@ Result<Level> level_of(Image &image)
         });
     if (!read)
         return read.error();
-    // Where segments end, extents are not in order.
+    // Where segments end, extents may be out of order.
     const auto by_first = [](const Extent &a, const Extent &b) { return a.page < b.page; };
     if (!std::is_sorted(level.extents.begin(), level.extents.end(), by_first))
         std::sort(level.extents.begin(), level.extents.end(), by_first);
@@ -125,7 +125,7 @@ Result<Level> level_of(Image &image)
 
 } // namespace
 
-// Pages in a row, whose digests are in a row as well.
+// Adds consecutive pages whose digests are consecutive in memory as well.
 void PageTable::add_row(uint64_t page, uint64_t count, const PageDigest *digests)
 {
     if (!rows_.empty() && rows_.back().end() == page &&
@@ -135,12 +135,12 @@ void PageTable::add_row(uint64_t page, uint64_t count, const PageDigest *digests
         rows_.push_back({page, count, digests});
 }
 
-// Of these entries, as many as have pages in a row.
+// Adds a row for each sequence of consecutive pages among the entries.
 void PageTable::add_rows(std::span<const PageDigest> entries, uint64_t moved)
 {
     for (size_t at = 0; at < entries.size();) {
         size_t end = at + 1;
-        // All of them, as a rule.
+        // Usually all of them are consecutive.
         if (entries.back().page - entries[at].page == entries.size() - 1 - at)
             end = entries.size();
         while (end < entries.size() && entries[end].page == entries[end - 1].page + 1)
@@ -152,7 +152,7 @@ void PageTable::add_rows(std::span<const PageDigest> entries, uint64_t moved)
 
 namespace {
 
-// Those of an extent's pages that have digests.
+// The digests of an extent's pages.
 std::span<const PageDigest> digests_of(const std::vector<PageDigest> &own, uint64_t first,
                                        uint64_t end, size_t &near)
 {
@@ -160,7 +160,7 @@ std::span<const PageDigest> digests_of(const std::vector<PageDigest> &own, uint6
         near = static_cast<size_t>(std::ranges::lower_bound(own, first, {}, &PageDigest::page) -
                                    own.begin());
     const size_t begin = near;
-    // All of them, as a rule.
+    // Usually every page has one.
     if (end - first <= own.size() - begin && own[begin].page == first &&
         own[begin + (end - first) - 1].page == end - 1)
         near += end - first;
@@ -171,8 +171,8 @@ std::span<const PageDigest> digests_of(const std::vector<PageDigest> &own, uint6
 
 } // namespace
 
-// Only what an extent says is there: a digest without a page, or a page of the base that this image
-// does not have any more, is no page. `left`: what is left to the base.
+// Takes only what an extent confirms: a digest without a page, or a page of the base that this
+// image no longer has, does not count. `left`: what the image leaves to its base.
 Result<void> PageTable::take_level(Image &image, const std::vector<Wanted> &wanted,
                                    std::vector<Wanted> &left)
 {
@@ -181,7 +181,7 @@ Result<void> PageTable::take_level(Image &image, const std::vector<Wanted> &want
         return level.error();
     size_t near = 0, at = 0;
     for (const Wanted &want : wanted) {
-        // As a rule it is where the one before has ended.
+        // Usually the extent where the previous range has ended.
         if (at > 0 && level->extents[at - 1].end() > want.page)
             at = 0;
         if (at < level->extents.size() && level->extents[at].end() <= want.page)
@@ -207,7 +207,7 @@ Result<void> PageTable::take_level(Image &image, const std::vector<Wanted> &want
                 if (Result<void> done = hash_pages(image, part, digests_.back()); !done)
                     return done;
                 add_rows(digests_.back(), want.moved);
-            } // zeros are never asked for
+            } // zeros are never looked up
             if (extent.end() > want.page + want.count)
                 break; // the rest of it may be wanted next
         }
@@ -216,7 +216,7 @@ Result<void> PageTable::take_level(Image &image, const std::vector<Wanted> &want
     return {};
 }
 
-// Each image of a chain gives pages in order, so that few lists are to be merged.
+// Each image of a chain adds its pages in order, so only a few sorted lists must be merged.
 void PageTable::sort_rows()
 {
     std::vector<ptrdiff_t> ends;
@@ -239,8 +239,8 @@ void PageTable::sort_rows()
     }
 }
 
-// From the image down to the last of its bases, each asked only for what is left to it: what one
-// has is looked at once, however many others have come since.
+// Goes from the image down to its last base and asks each only for what is left to it: every page
+// is handled once, no matter how many images were built on the base.
 Result<PageTable> PageTable::of(Image &image)
 {
     PageTable table;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the pages of an image are, by their digests: so that the next image can say "as in that
-// one". The digests are read out of the image where it has them; else its pages are read and
+// The digests of an image's pages, so that the next image can refer to equal pages of this
+// one. They are read from the image if it stores them; otherwise its pages are read and
 // hashed.
 //
 //     Result<PageTable> table = PageTable::of(image);
@@ -22,37 +22,37 @@ struct PageDigest {
 };
 
 image::Digest digest_of_page(image::Bytes page);
-// Of a page of zeros.
+// The digest of a page of zeros.
 const image::Digest &zero_digest();
 
 class PageTable
 {
   public:
-    // Rows point to digests.
+    // Not copyable: rows point into digests_.
     PageTable(const PageTable &) = delete;
     PageTable(PageTable &&) = default;
     PageTable &operator=(const PageTable &) = delete;
     PageTable &operator=(PageTable &&) = default;
     ~PageTable() = default;
-    // Of the address space, what the image has from its bases included.
+    // Covers the address space, including pages that the image takes from its bases.
     static Result<PageTable> of(image::Image &image);
 
-    // Null: it has no such page, or one of zeros.
+    // Null: there is no such page, or it is all zeros.
     const image::Digest *find(uint64_t page) const;
-    // The same, quicker for pages that ascend: `near` is kept by the caller, 0 at first.
+    // Faster for ascending pages: `near` is kept by the caller, 0 at first.
     const image::Digest *find(uint64_t page, size_t &near) const;
     uint64_t size() const; // pages
-    // The memory whose pages are the same in both.
+    // The memory whose pages are equal in both.
     std::vector<Run> common_with(const PageTable &other) const;
 
   private:
-    // So many are there as a rule that each by itself would take longer than all else.
+    // Pages are usually so many that handling each one separately would dominate the time.
     struct Row {
         uint64_t page, count;
-        const PageDigest *digests; // of the image that has them, where their numbers may be others
+        const PageDigest *digests; // of the image that holds them, where page numbers may differ
         uint64_t end() const { return page + count; }
     };
-    // Pages of an image that are, moved by so many, pages of the one that it is a base of.
+    // Pages of a base image that, shifted by `moved`, are pages of the dependent image.
     struct Wanted {
         uint64_t page, count;
         uint64_t moved; // modulo 2^64
@@ -65,7 +65,7 @@ class PageTable
     void sort_rows();
 
     std::vector<std::vector<PageDigest>> digests_; // of the images of the chain
-    std::vector<Row> rows_;                        // ascending; none of zeros
+    std::vector<Row> rows_;                        // ascending; without pages of zeros
 };
 
 } // namespace cryo::capture

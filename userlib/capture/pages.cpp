@@ -15,7 +15,7 @@
 #include <thread>
 #include <unistd.h>
 
-// Linux 6.7's PAGEMAP_SCAN, for headers that are older. The numbers are the kernel's ABI.
+// Linux 6.7's PAGEMAP_SCAN, for older headers. The numbers are the kernel's ABI.
 #ifndef PAGEMAP_SCAN
 struct page_region {
     __u64 start, end, categories;
@@ -41,9 +41,9 @@ namespace cryo::capture {
 
 namespace {
 
-constexpr uint64_t table = 2 << 20; // that one page of a page table tells of
+constexpr uint64_t table = 2 << 20; // covered by one page of a page table
 
-// Of an entry of the page map.
+// Bits of a page map entry.
 constexpr uint64_t is_present = 1ULL << 63;
 constexpr uint64_t is_swapped = 1ULL << 62;
 constexpr uint64_t is_file_or_shared = 1ULL << 61;
@@ -69,7 +69,7 @@ auto into(std::vector<Run> &runs)
     return [&runs](const page_region &region) { append(runs, region.start, region.end); };
 }
 
-// One request, repeated until all is seen. errno of the first that fails, or 0.
+// Repeats one request until the range is covered. Returns errno of the first failure, or 0.
 template <class Take>
 int scan_all(int fd, pm_scan_arg arg, uint64_t start, uint64_t end, const Take &take)
 {
@@ -87,13 +87,13 @@ int scan_all(int fd, pm_scan_arg arg, uint64_t start, uint64_t end, const Take &
         for (int i = 0; i < n; i++)
             take(regions[i]);
         if (arg.walk_end <= start)
-            return EIO; // it does not advance
+            return EIO; // it makes no progress
         start = arg.walk_end;
     }
     return 0;
 }
 
-// What lies near each other is looked through at once, for a request takes as long to begin.
+// Joins runs that are close together: starting a request takes as long as scanning the gap.
 std::vector<Run> neighbours(const std::vector<Run> &runs)
 {
     constexpr uint64_t looked_through = 256 * 4096;
@@ -117,7 +117,7 @@ Result<PageMap> PageMap::open(const Proc &proc)
     return PageMap(std::move(*fd));
 }
 
-// False where the kernel does not know the request, or one of the categories.
+// False if the kernel does not support the request, or one of the categories.
 Result<bool> PageMap::scan(uint64_t start, uint64_t end, const Categories &wanted,
                            std::vector<Run> &runs) const
 {
@@ -134,8 +134,8 @@ Result<bool> PageMap::scan(uint64_t start, uint64_t end, const Categories &wante
     return true;
 }
 
-// Exactly these masks: by any others, pages that were given back to the kernel are no written ones.
-// errno, or 0.
+// With any other masks, pages that were given back to the kernel would not count as written.
+// Returns errno, or 0.
 int PageMap::scan_written(const Run &within, std::vector<Run> &runs) const
 {
     pm_scan_arg arg = {};
@@ -145,9 +145,9 @@ int PageMap::scan_written(const Run &within, std::vector<Run> &runs) const
     return scan_all(fd_.get(), arg, within.start, within.end, into(runs));
 }
 
-// Half of what is large is looked through by another thread. Its list should not have to grow: it
-// would take memory that it does not have yet. Nor is it waited for until the thread has ended,
-// which may be in the stop, and takes as long as looking through half a GiB.
+// Another thread scans half of a large range. Its list is reserved so that it need not allocate
+// more memory while it scans. Only the work is waited for, not the thread's exit, which may happen
+// in the stop and takes as long as scanning half a GiB.
 Result<std::vector<Run>> PageMap::written(uint64_t start, uint64_t end) const
 {
     constexpr uint64_t large = 1 << 30;
@@ -180,8 +180,8 @@ Result<std::vector<Run>> PageMap::written(uint64_t start, uint64_t end) const
     return runs;
 }
 
-// The kernel is quick in looking for written pages and slow in telling what they are, so that only
-// where there are some that is asked.
+// The kernel finds written pages quickly but is slow to say what they are, so it is only asked
+// where there are some.
 Result<PageMap::Written> PageMap::protect_written(uint64_t start, uint64_t end) const
 {
     Result<std::vector<Run>> candidates = written(start, end);
@@ -203,10 +203,10 @@ Result<PageMap::Written> PageMap::protect_written(uint64_t start, uint64_t end) 
     return found;
 }
 
-// Where nothing is, a mark would be left that tells of protection, and is there for a page. So it
-// would be where a guard is, of which nobody would tell any more. Whether
-// a page is a file's is not asked: to tell, the kernel looks at what it knows of each single page,
-// and only anonymous memory is watched.
+// Without a page, a marker of the protection would remain and look like a page, so holes are
+// excluded. Guards are excluded too, since a marker would hide them. File pages are not asked for:
+// to tell them, the kernel must look at each single page's data, and only anonymous memory is
+// watched anyway.
 Result<void> PageMap::protect_written(const Run &within, Written &found) const
 {
     const auto take = [&](const page_region &region) {
@@ -221,7 +221,7 @@ Result<void> PageMap::protect_written(const Run &within, Written &found) const
     arg.category_anyof_mask = PAGE_IS_PRESENT | PAGE_IS_SWAPPED;
     arg.return_mask = PAGE_IS_WRITTEN | PAGE_IS_PFNZERO;
     int error = scan_all(fd_.get(), arg, within.start, within.end, take);
-    if (error == EINVAL) { // a kernel that knows no guards, or does not tell
+    if (error == EINVAL) { // the kernel has no guards, or does not report them
         arg.category_inverted = 0;
         arg.category_mask = PAGE_IS_WRITTEN;
         error = scan_all(fd_.get(), arg, within.start, within.end, take);
@@ -293,7 +293,7 @@ Result<std::vector<Run>> PageMap::own_pages(uint64_t start, uint64_t end) const
     constexpr uint64_t there = PAGE_IS_PRESENT | PAGE_IS_SWAPPED;
     std::vector<Run> runs;
     Result<bool> scanned = scan(start, end, {not_its_own | PAGE_IS_GUARD, 0, there}, runs);
-    if (scanned && !*scanned) // a kernel that knows no guards, or does not tell
+    if (scanned && !*scanned) // the kernel has no guards, or does not report them
         scanned = scan(start, end, {not_its_own, 0, there}, runs);
     if (!scanned)
         return scanned.error();
@@ -335,7 +335,7 @@ Result<uint64_t> save_runs(const std::vector<Run> &runs, Frozen &source, image::
 
 namespace {
 
-// The parts of runs, each of pages that are known to be as in the base or of none that are.
+// Splits runs into parts of pages either all known to be as in the base, or all not known.
 class Parts
 {
   public:
@@ -370,8 +370,8 @@ class Parts
 
 } // namespace
 
-// Who serves the pages is asked for some ahead: a program changes single ones here and there, and
-// each would have to be waited for.
+// Requests some parts ahead: a program changes single pages here and there, and waiting for each
+// one separately would be slow.
 Result<uint64_t> save_changed(const std::vector<Run> &runs, Frozen &source,
                               image::ImageWriter &writer, PageDelta &delta, bool zeros_behind_file,
                               int protection)
@@ -380,7 +380,7 @@ Result<uint64_t> save_changed(const std::vector<Run> &runs, Frozen &source,
     Parts parts(runs, delta);
     constexpr size_t most_ahead = 4 * PageSource::most_asked;
     std::deque<Parts::Part> ahead;
-    size_t asked = 0, not_asked = 0; // of those ahead that are to be read
+    size_t asked = 0, not_asked = 0; // of the parts ahead that must be read
     std::vector<Run> wanted;
     uint64_t saved = 0;
     const auto is_read = [&](const Parts::Part &part) { return !part.known || delta.audits(); };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which pages of a stopped program have contents of their own, and getting them into an image.
+// Finds a stopped program's pages with contents of their own and writes them to an image.
 #pragma once
 
 #include "base/fd.hpp"
@@ -16,61 +16,61 @@ namespace cryo::capture {
 
 class Frozen;
 
-// Looks into /proc/PID/pagemap: by PAGEMAP_SCAN where the kernel has it, else page by page.
+// Reads /proc/PID/pagemap: by PAGEMAP_SCAN if the kernel has it, else page by page.
 class PageMap
 {
   public:
     static Result<PageMap> open(const Proc &proc);
 
     // Private pages with contents in [start, end): touched anonymous memory and modified copies of
-    // file pages; neither holes nor the zero page nor file pages as they are.
+    // file pages; no holes, no zero page, no unmodified file pages.
     Result<std::vector<Run>> own_pages(uint64_t start, uint64_t end) const;
-    // Pages that MADV_GUARD_INSTALL forbids to touch; none where the kernel does not tell.
+    // Pages made inaccessible by MADV_GUARD_INSTALL; none if the kernel does not report them.
     Result<std::vector<Run>> guards(uint64_t start, uint64_t end) const;
-    // Pages that are not protected by a userfaultfd with WP_ASYNC. EPERM: not all of this is
+    // Pages not protected by a userfaultfd with WP_ASYNC. EPERM: part of the range is not
     // registered with one.
     Result<std::vector<Run>> written(uint64_t start, uint64_t end) const;
     // Whether a userfaultfd, whoever has it, protects the page at this address from writes.
     bool is_protected(uint64_t address) const;
-    // The same without holes; those that are told of are protected in the same pass. What is kept
-    // was not written before, and is not protected by this: if it is written meanwhile, the next
-    // look tells of it.
+    // As written(), without holes, and protects the reported pages in the same pass. Pages in
+    // `kept` were unwritten before and are not protected here: if they are written meanwhile, the
+    // next look reports them.
     struct Written {
-        std::vector<Run> own, guards; // as own_pages() and guards() tell them
-        std::vector<Run> all;         // with the zero page where that has been read
-        std::vector<Run> kept;        // of the others those that are there
-        std::vector<Run> copied = {}; // changed before, and copied then as they are (EarlyCopy)
+        std::vector<Run> own, guards; // as from own_pages() and guards()
+        std::vector<Run> all;         // including zero pages that have been read
+        std::vector<Run> kept;        // pages that are there and were not written
+        std::vector<Run> copied = {}; // changed before, and copied since (EarlyCopy)
     };
     Result<Written> protect_written(uint64_t start, uint64_t end) const;
     struct SoftDirtyBits {
-        std::vector<Run> dirty; // where the bit is set, holes among them
-        uint64_t pages = 0;     // that are there, or swapped out, dirty or not; as zeros too
+        std::vector<Run> dirty; // pages with the bit set, including holes
+        uint64_t pages = 0;     // pages present or swapped out, dirty or not, including zero pages
     };
     Result<SoftDirtyBits> soft_dirty(uint64_t start, uint64_t end) const;
-    // Whether pages of zeros that were only read are told from others.
+    // Whether zero pages that were only read can be told from others.
     bool tells_zeros() const;
-    // Of the others, those that no other process has too, or that are swapped out: after a fork,
-    // what was written by somebody, or may have been.
+    // Non-dirty pages that no other process has, or that are swapped out: after a fork, pages that
+    // were or may have been written.
     Result<std::vector<Run>> apart(uint64_t start, uint64_t end) const;
 
   private:
     struct Categories {
-        uint64_t absent, all, any; // of a page: none of these, all of these, one of these
+        uint64_t absent, all, any; // none of the first, all of the second, any of the third
     };
     explicit PageMap(Fd fd) : fd_(std::move(fd)) {}
     Result<bool> scan(uint64_t start, uint64_t end, const Categories &wanted,
                       std::vector<Run> &runs) const;
     int scan_written(const Run &within, std::vector<Run> &runs) const;
     Result<void> protect_written(const Run &within, Written &found) const;
-    // The pages of whose entries that is true.
+    // The pages whose entries satisfy `is`.
     template <class Is>
     Result<std::vector<Run>> read(uint64_t start, uint64_t end, const Is &is) const;
 
     Fd fd_;
-    mutable std::vector<std::future<void>> past_; // threads that have done their part
+    mutable std::vector<std::future<void>> past_; // of threads that have finished their work
 };
 
-// The same for the address space of an image that is, or may become, one of a chain of deltas.
+// As save_runs(), for an address space that is or may become part of a chain of deltas.
 Result<uint64_t> save_changed(const std::vector<Run> &runs, Frozen &source,
                               image::ImageWriter &writer, PageDelta &delta,
                               bool zeros_behind_file = false, int protection = -1);

@@ -12,7 +12,7 @@ namespace cryo::capture {
 
 namespace {
 
-constexpr uint64_t least = 65536; // bytes that are worth to begin anew
+constexpr uint64_t least = 65536; // bytes of progress that restart the limit
 
 uint64_t monotonic_ns()
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long somebody else is waited for. A program may be hostile, stopped or hung, and a command
-// that waits for it, perhaps root's, must come to an end.
+// Limits on waiting for others. A program may be hostile, stopped or hung, and a command that waits
+// for it, perhaps root's, must terminate.
 //
 //     Patience patience(10'000'000'000);
 //     while (read(fd, ...) < 0 && errno == EAGAIN)
@@ -13,33 +13,33 @@
 
 namespace cryo::capture {
 
-// How long a program may stand still, or be waited for, while nothing happens.
+// How long a program may be stopped, or be waited for, without any progress.
 constexpr uint64_t default_silence_ns = 10'000'000'000;
-// Callbacks are the program's own, and it runs meanwhile; so do others that save it.
+// Longer: callbacks are the program's own, and it runs meanwhile; so do concurrent checkpoints.
 constexpr uint64_t callbacks_limit_ns = 300'000'000'000;
 
-// Of one thing that is read in parts: what comes must not come by the byte.
+// For data that is read in parts: a peer must not keep us waiting by sending single bytes.
 class Patience
 {
   public:
     explicit Patience(uint64_t limit_ns) : limit_ns_(limit_ns) {}
 
-    // So many bytes have come.
+    // Reports that so many bytes have arrived.
     void note(uint64_t bytes);
-    // What is waited for from now on is something new.
+    // Starts the limit again for the next wait.
     void begin_anew() { waited_ns_ = bytes_ = 0; }
-    // Until the descriptor can be read. False: for too long too little has come.
+    // Waits until the descriptor is readable. False: too little has come for too long.
     bool await(int fd);
 
   private:
     uint64_t limit_ns_;
-    uint64_t waited_ns_ = 0; // what we do in between does not count
+    uint64_t waited_ns_ = 0; // our own work in between does not count
     uint64_t bytes_ = 0;
 };
 
-// Until the descriptor can be read; false: it cannot, for so long.
+// Waits until the descriptor is readable; false: it was not within the limit.
 bool await_readable(int fd, uint64_t limit_ns);
-// sends and connect() on a socket do not take longer.
+// Limits how long sends and connect() on a socket may block.
 void limit_sends(int socket, uint64_t limit_ns);
 
 } // namespace cryo::capture

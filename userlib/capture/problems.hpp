@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What cannot be saved, all of it, found before anything is written.
+// Collects everything that cannot be saved, before anything is written.
 //
 //     problems.add("descriptor 5: TCP connection to 10.0.0.7:22", "--sockets=close");
 //     if (!problems.empty())
@@ -17,17 +17,17 @@
 
 namespace cryo::capture {
 
-// Whether it may be over a moment later, by what the program does anyhow.
+// Whether the problem may disappear shortly through what the program does anyway.
 enum class Passing {
     never,
-    when_gone, // if the thing is not there any more: a connection that has been closed
-    soon,      // also where it stays: what waited in it has been read
+    when_gone, // once the thing is gone: a connection that is closed
+    soon,      // also if it stays: once its queued contents have been read
 };
 
 class Problems
 {
   public:
-    // `same`: by which it is known again that the thing is still there, for Passing::when_gone.
+    // `same`: identifies the thing in the next try, for Passing::when_gone.
     void add(std::string thing, std::string way_out, Passing passing = Passing::never,
              std::string same = {})
     {
@@ -43,13 +43,13 @@ class Problems
         return Error(ENOTSUP, text);
     }
 
-    // Nothing among them needs anybody to do something about it.
+    // True if every problem may pass without anyone's intervention.
     bool may_pass() const
     {
         return std::ranges::none_of(list_,
                                     [](const Problem &p) { return p.passing == Passing::never; });
     }
-    // What is there as long as it is in the way.
+    // Adds the things that are obstacles as long as they exist.
     void add_to(std::set<std::string> &things) const
     {
         for (const Problem &problem : list_) {

@@ -23,8 +23,8 @@ Result<Fd> Proc::open(std::string_view name, int flags) const
 
 namespace {
 
-// Files that the kernel gives in one piece, however long they are: what fits is all there is. Of
-// others a read gives as many lines as fit into a page.
+// Files that the kernel returns in one piece, however long they are: a short read is the end. For
+// others a read returns as many lines as fit into a page.
 bool is_in_one_piece(std::string_view name)
 {
     constexpr std::array<std::string_view, 12> whole = {

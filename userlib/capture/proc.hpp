@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reading /proc/PID of a program that stands still.
+// Reads the files of /proc/PID.
 //
 //     Proc proc(412);
 //     Result<std::string> status = proc.read("status");
@@ -28,7 +28,7 @@ class Proc
     Result<std::string> read(std::string_view name) const;
     Result<std::string> link(std::string_view name) const;
     Result<Fd> open(std::string_view name, int flags) const;
-    // The numbers in a directory, ascending: threads, descriptors.
+    // The numeric entries of a directory, ascending: threads, descriptors.
     Result<std::vector<int>> numbers(std::string_view directory) const;
 
   private:
@@ -36,12 +36,12 @@ class Proc
     std::string base_;
 };
 
-// The rest of the line that starts with "key:", without the blanks around it; empty if none.
+// The rest of the line that starts with "key:", without surrounding blanks; empty if none.
 std::string_view field(std::string_view text, std::string_view key);
 
-// Parses an unsigned number at the start of `text` and moves behind it and the blanks after it.
+// Parses an unsigned number at the start of `text`; skips it and the blanks after it.
 uint64_t take_number(std::string_view &text, int base = 10);
-// The word at the start of `text`; moves behind it and the blanks after it.
+// Takes the word at the start of `text`; skips it and the blanks after it.
 std::string_view take_word(std::string_view &text);
 std::string_view take_line(std::string_view &text);
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who has a POSIX message queue open, as far as /proc shows it to us.
+// Finds processes that have a POSIX message queue open, as far as /proc shows them to us.
 //
 //     struct stat queue;
 //     fstat(fd, &queue);
-//     const pid_t other = queue_holder(queue, {412, 413}); // besides these and ourselves
+//     const pid_t other = queue_holder(queue, {412, 413}); // except these and ourselves
 #pragma once
 
 #include <set>
@@ -13,7 +13,7 @@
 
 namespace cryo::capture {
 
-// One of them; 0: there is none that we may see.
+// One such process; 0: none that we may see.
 pid_t queue_holder(const struct stat &queue, const std::set<pid_t> &but = {});
 
 } // namespace cryo::capture

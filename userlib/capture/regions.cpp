@@ -18,7 +18,7 @@ bool starts_with(std::string_view text, std::string_view with)
     return text.substr(0, with.size()) == with;
 }
 
-// Of a mapping; the lines about it begin with a capital.
+// The first line of a mapping; the lines about it begin with a capital letter.
 bool is_head(std::string_view line)
 {
     return !line.empty() &&
@@ -54,7 +54,7 @@ bool parse_head(std::string_view line, Mapping &m)
     return true;
 }
 
-// VmFlags, two letters each: what madvise and mlock left.
+// VmFlags, two letters each: what madvise and mlock have set.
 uint32_t parse_flags(std::string_view words, const std::vector<Run> &watched, Problems &problems,
                      const Mapping &m)
 {
@@ -102,7 +102,7 @@ uint32_t parse_flags(std::string_view words, const std::vector<Run> &watched, Pr
     return flags;
 }
 
-// Pages of hugetlb. All memory of them belongs to a file, which shows only where it is shared.
+// Pages of hugetlb. All such memory belongs to a file, which is visible only if it is shared.
 void classify_huge(Mapping &m, uint64_t page_size, Problems &problems)
 {
     m.huge_page_size = page_size;
@@ -160,8 +160,8 @@ void classify(Mapping &m, uint64_t page_size, bool device, Problems &problems)
     }
 }
 
-// What of a mapping lies outside all ranges. Two mappings that touch may have become one, so that
-// a range can begin and end anywhere in it.
+// The parts of a mapping outside all ranges. Adjacent mappings may have been merged, so a range can
+// begin and end anywhere in it.
 std::vector<Mapping> outside(const Mapping &whole, const std::vector<AddressRange> &left_out)
 {
     std::vector<Mapping> parts = {whole};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory regions of a stopped program, as /proc/PID/smaps shows them, in our terms.
+// The memory regions of a stopped program, parsed from /proc/PID/smaps.
 #pragma once
 
 #include "agent/protocol.hpp"
@@ -20,8 +20,8 @@ struct Mapping {
     bool shared = false;
     uint64_t offset = 0;
     uint64_t device = 0, inode = 0;
-    std::string path;     // as /proc shows it, without " (deleted)"
-    bool deleted = false; // the name is gone
+    std::string path;     // as in /proc, without " (deleted)"
+    bool deleted = false; // its name is gone
     image::RegionKind kind = image::RegionKind::anonymous;
     uint32_t flags = 0; // image::kRegion… bits
     uint64_t huge_page_size = 0;
@@ -30,24 +30,24 @@ struct Mapping {
     uint64_t pages() const { return (end - start) / 4096; }
 };
 
-// What /proc shows as the file of MAP_ANONYMOUS | MAP_HUGETLB.
+// The file name that /proc shows for MAP_ANONYMOUS | MAP_HUGETLB.
 inline constexpr std::string_view huge_anonymous = "/anon_hugepage";
 
 struct AddressSpace {
     std::vector<Mapping> mappings; // ascending; without vsyscall
     uint64_t vdso_start = 0, vdso_end = 0;
     uint64_t vvar_start = 0, vvar_end = 0;
-    uint64_t huge_pages = 0; // pages of 4 KiB that lie in transparent huge ones, where that is told
+    uint64_t huge_pages = 0; // 4 KiB pages in transparent huge pages, if reported
 };
 
 struct AddressRange {
     uint64_t start, end;
 };
 
-// What the first lines of each say: neither kind nor flags.
+// Parses only the first line of each mapping: kind and flags stay unset.
 void for_each_mapping(std::string_view smaps, const std::function<void(const Mapping &)> &take);
-// Out of the process's smaps, without what lies in `left_out`. `watched`: by ourselves, with a
-// userfaultfd.
+// Built from the process's smaps, without what lies in `left_out`. `watched`: mappings that we
+// registered with a userfaultfd ourselves.
 Result<AddressSpace> address_space_of(const Proc &proc, std::string_view smaps,
                                       const std::vector<AddressRange> &left_out,
                                       const std::vector<Run> &watched, Problems &problems);

@@ -84,10 +84,10 @@ uint64_t size_of(const std::vector<Run> &runs)
     return sum;
 }
 
-// What is given back here stays ours, and is what is taken next (mallopt in cr_checkpoint).
+// Freed memory stays with the allocator and is reused next (mallopt in cr_checkpoint).
 void have_memory_for_lists(size_t length)
 {
-    constexpr size_t lists = 24; // that there are at a time, with what they grew out of
+    constexpr size_t lists = 24; // lists alive at a time, and their outgrown buffers
     constexpr size_t piece = 1 << 20;
     constexpr size_t few = 16384; // bytes, not worth it
     constexpr size_t page = 4096;

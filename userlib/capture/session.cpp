@@ -49,7 +49,7 @@ Error called_off_after(pid_t pid, uint64_t silent_ms)
                                     pid, static_cast<double>(silent_ms) / 1e3));
 }
 
-// The last word of an agent that has waited for us in vain.
+// The last message of an agent that gave up waiting for us.
 std::optional<Error> AgentSession::called_off() const
 {
     Reply last = {};
@@ -111,9 +111,9 @@ Error AgentSession::not_sent(int err) const
     return Error::from_errno(fmt::format("asking process {}", pid_), err);
 }
 
-// What belongs to the command that was sent last. Where it does not arrive, the agent would take
-// the next command for it, and never hear that one: so there is no next one. It sees that we have
-// hung up, and lets the program go on.
+// Sends the data of the preceding command. If that fails, the agent would take the next command for
+// this data and never see the command itself. So the connection is shut down; the agent notices and
+// lets the program resume.
 Result<void> AgentSession::send_rest(std::span<const char> bytes)
 {
     if (send_with(connection_.get(), bytes, {}) == static_cast<ssize_t>(bytes.size()))
@@ -134,7 +134,7 @@ Result<void> AgentSession::ask_to_resume(int why, int signal)
 
 namespace {
 
-constexpr uint16_t first_with_alive = 17; // and with signals by Resume
+constexpr uint16_t first_with_alive = 17; // also with signals sent by Resume
 
 } // namespace
 
@@ -165,7 +165,7 @@ bool AgentSession::is_stopped() const
     return now && now->stopped && !now->traced;
 }
 
-// Callbacks may take any time; a process that somebody has stopped does nothing any more.
+// Callbacks may take any time, but a process stopped by a signal does nothing at all.
 Result<void> AgentSession::await_packet()
 {
     constexpr int look_again_ms = 200;
@@ -205,7 +205,7 @@ Result<void> AgentSession::packet(void *to, size_t size, size_t least)
     if (n < static_cast<ssize_t>(least == 0 ? size : least))
         return other_protocol();
     heard_ = true;
-    if (monotonic_ns() >= answer_until_) // it has much to say
+    if (monotonic_ns() >= answer_until_) // a long answer can exceed the limit
         return overdue();
     return {};
 }
@@ -288,7 +288,7 @@ Result<uint64_t> AgentSession::stop()
 namespace {
 
 struct Channel {
-    Fd commands, pipe; // ours
+    Fd commands, pipe; // our ends
     Fd their_commands, their_pipe;
 };
 
@@ -303,13 +303,13 @@ Result<Channel> make_channel()
         return Error::from_errno("pipe", errno);
     channel.pipe.reset(ends[0]);
     channel.their_pipe.reset(ends[1]);
-    fcntl(ends[1], F_SETPIPE_SZ, page_pipe_size); // fewer turns; not every user may have so much
+    fcntl(ends[1], F_SETPIPE_SZ, page_pipe_size); // fewer rounds; not every user may have so much
     return channel;
 }
 
 } // namespace
 
-// The ends that we have sent are closed here: the copy alone has them, and is missed when it dies.
+// Our copies of the sent ends are closed here: only the copy has them, so we notice its death.
 Result<void> AgentSession::ask_to_fork(int device)
 {
     Result<Channel> channel = make_channel();
@@ -336,7 +336,7 @@ Result<PageSource> AgentSession::forked()
         return Error::from_errno(fmt::format("forking process {}", pid_),
                                  static_cast<int>(-answer->result));
     }
-    // The copy has given up the program's descriptors when it says so.
+    // Its message says that the copy has closed the program's descriptors.
     Reply ready = {};
     if (!await_readable(copy_commands_.get(), silence_ns_))
         return Error(EBUSY, fmt::format("the frozen copy of process {} does not begin: somebody "
@@ -376,18 +376,18 @@ Result<void> AgentSession::served()
     return {};
 }
 
-// What was asked before and given up is answered first.
+// Earlier requests that were given up are answered first.
 Result<void> AgentSession::await_resumed()
 {
     Reply answer = {};
     if (!is_understood_)
-        return {}; // it goes on when we hang up
-    // One that has not come to its handler yet may be in the kernel for as long as it likes
-    // (vfork); it finds then that nobody asks any more.
+        return {}; // it resumes when we disconnect
+    // A process not yet in its handler may be in the kernel indefinitely (vfork); it finds later
+    // that the request is gone.
     constexpr uint64_t patience_ns = 5'000'000'000;
     expect(heard_ ? silence_ns_ : std::min(silence_ns_, patience_ns));
     do {
-        // One that was stopped goes on when it is continued.
+        // A process stopped by a signal resumes once it is continued.
         if (Result<void> got = packet(&answer, sizeof(answer), 1); !got)
             return got.error().code() == EBUSY && is_stopped() ? Result<void>() : got;
         if (answer.magic == agent::protocol_magic && answer.op == Op::called_off)
@@ -398,7 +398,7 @@ Result<void> AgentSession::await_resumed()
 
 void AgentSession::let_go()
 {
-    static_cast<void>(send(Op::resume)); // one that is dead needs no leave
+    static_cast<void>(send(Op::resume)); // a dead process needs no release
 }
 
 Result<void> AgentSession::callbacks_done()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a session that brings the program's descriptors over (agent/descriptors.cpp), and
-// tells what in the process is not the program's.
+// The part of a session that transfers the program's descriptors (agent/descriptors.cpp), and
+// queries what in the process does not belong to the program.
 #include "base/passing.hpp"
 #include "capture/session.hpp"
 #include "libcr.h"
@@ -210,7 +210,7 @@ Result<std::unique_ptr<agent::LodgerFacts>> AgentSession::lodger()
     std::unique_ptr<agent::LodgerFacts> facts;
     Result<Reply> answer = ask(Op::lodger);
     if (!answer && answer.error().code() == EOPNOTSUPP)
-        return facts; // an agent from before there were any
+        return facts; // an agent from before the request existed
     if (!answer)
         return answer.error();
     if (answer->count == 0)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a session before there is one: where the agent of a process listens, and that asking
-// there is safe.
+// The part of a session before the connection: where the agent of a process listens, and whether
+// connecting there is safe.
 #include "capture/session.hpp"
 
 #include "agent/door.hpp"
@@ -25,7 +25,7 @@ namespace cryo::capture {
 
 namespace {
 
-// The pid inside the process's own pid namespace is the last of NSpid.
+// The pid inside the process's own pid namespace is the last one of NSpid.
 uint64_t inner_pid(std::string_view status)
 {
     std::string_view pids = field(status, "NSpid");
@@ -35,7 +35,7 @@ uint64_t inner_pid(std::string_view status)
     return pid;
 }
 
-// The dynamic loader preloads nothing into what gains privileges by being executed.
+// The dynamic loader preloads nothing into a program that gains privileges by exec.
 bool gained_privileges(const Proc &proc)
 {
     Result<std::string> auxv = proc.read("auxv");
@@ -48,14 +48,14 @@ bool gained_privileges(const Proc &proc)
     return false;
 }
 
-// Connecting raises the checkpoint signal in the process. It must be one that the process catches,
-// and there must be room in the queue of its user: else the signal would end the process.
+// Connecting raises the checkpoint signal in the process. It must catch that signal, and its user's
+// signal queue must have room: otherwise the signal would kill the process.
 Result<void> check_doorbell(const Proc &proc, std::string_view status)
 {
     const int signal = AgentSession::signal_of(proc);
     std::string_view caught = field(status, "SigCgt");
     const bool catches = (take_number(caught, 16) >> (signal - 1) & 1) != 0;
-    // There is no agent in such a program, whatever it catches.
+    // There is no agent in such a program, even if it catches the signal.
     if (gained_privileges(proc))
         return Error(CR_ENOSUPPORT,
                      fmt::format("process {} runs a setuid or setgid program, or one with "
@@ -74,9 +74,9 @@ Result<void> check_doorbell(const Proc &proc, std::string_view status)
     return {};
 }
 
-// The agent needs some descriptors in the stop: the connection, and what the pages go through. It
-// has the program's limits, but may take what lies above the soft one. As many as its table has
-// room for are open at the most; only where that may not be enough they are counted.
+// The agent needs some descriptors in the stop: the connection, and the channels for pages. The
+// program's limits apply to it, but it may exceed the soft one. The size of the table is an upper
+// bound of the open descriptors; they are counted only if that bound is too high.
 Result<void> check_room(const Proc &proc, std::string_view status)
 {
     constexpr uint64_t needed = 4;
@@ -94,7 +94,7 @@ Result<void> check_room(const Proc &proc, std::string_view status)
         return {};
     const Result<std::vector<int>> open = proc.numbers("fd");
     if (!open)
-        return {}; // told elsewhere
+        return {}; // reported elsewhere
     const auto below = static_cast<uint64_t>(
         std::ranges::count_if(*open, [most](int fd) { return static_cast<uint64_t>(fd) < most; }));
     if (below + needed <= most)
@@ -127,8 +127,8 @@ bool is_door(const Proc &proc, uint64_t pid, int fd)
            name.find_first_not_of("0123456789abcdef", known.size()) == std::string_view::npos;
 }
 
-// The path by which the process's own descriptor leads to its agent. To follow it takes what it
-// takes to look into the process; nobody but the process can put a socket there. Empty: none.
+// The path through the process's own descriptor to its agent's socket. Following it requires the
+// right to inspect the process, and only the process can put a socket there. Empty: none.
 Result<std::string> find_door(const Proc &proc, uint64_t pid)
 {
     for (const int usual : {agent::door_fd, agent::low_door_fd}) {
@@ -145,8 +145,8 @@ Result<std::string> find_door(const Proc &proc, uint64_t pid)
     return std::string();
 }
 
-// 0, or an errno. EAGAIN: so many are waiting to be heard already that there is no room for
-// another.
+// Returns 0 or an errno. EAGAIN: so many connections are pending already that there is no room for
+// another one.
 int connect_soon(int socket, const sockaddr_un &address)
 {
     constexpr timeval patience = {10, 0};
@@ -158,9 +158,9 @@ int connect_soon(int socket, const sockaddr_un &address)
     return 0;
 }
 
-// That it is the process itself, and not somebody of whom it only holds a descriptor: the kernel
-// has noted who listened, and with which rights. Like ptrace, all of the process's ids are looked
-// at.
+// Checks that the process itself listens, not another one whose socket it merely holds: the
+// kernel has recorded the listener and its ids. Like ptrace, this compares all of the process's
+// user ids.
 Result<void> check_listener(int connection, const Proc &proc)
 {
     ucred peer = {};
@@ -187,7 +187,7 @@ Result<void> check_listener(int connection, const Proc &proc)
 
 int AgentSession::signal_of(const Proc &proc)
 {
-    // An agent that has left the usual one to the program says so at its door.
+    // An agent that leaves the usual signal to the program publishes its own at its socket.
     const Result<std::string> status = proc.read("status");
     const Result<std::string> door = find_door(proc, status ? inner_pid(*status) : 0);
     struct stat changed;
@@ -216,7 +216,7 @@ Error AgentSession::silent(const Proc &proc)
             "one";
     const Result<std::vector<int>> threads = proc.numbers("task");
     bool all_block = true;
-    int waits = 0; // in the kernel, where no signal is heard
+    int waits = 0; // in the kernel, where it takes no signals
     for (const int tid : threads ? *threads : std::vector<int>()) {
         const Result<std::string> of_thread = proc.read(fmt::format("task/{}/status", tid));
         if (!of_thread)
@@ -273,7 +273,7 @@ Result<AgentSession::Door> AgentSession::door_of(pid_t pid)
     return Door{pid, std::move(connection), std::move(*path)};
 }
 
-// A program that has executed another one since does not listen at its door any more.
+// A program that has executed another one since no longer listens at its old address.
 Result<AgentSession> AgentSession::enter(Door door)
 {
     const Proc proc(door.pid);

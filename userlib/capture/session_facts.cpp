@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a session that asks the stopped program for what only it can tell.
+// The part of a session that asks the stopped program for facts that only it knows.
 #include "capture/session.hpp"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ Result<std::vector<agent::ThreadFacts>> AgentSession::threads()
     Result<Reply> answer = ask(Op::threads);
     if (!answer)
         return answer.error();
-    constexpr uint64_t most = 1 << 16; // no agent stops more
+    constexpr uint64_t most = 1 << 16; // no agent stops more threads
     if (answer->count > most)
         return other_protocol();
     std::vector<agent::ThreadFacts> all;

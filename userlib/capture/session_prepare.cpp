@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a session before the stop: the program's callbacks, and what they say.
+// The part of a session before the stop: the program's callbacks and their results.
 #include "capture/session.hpp"
 
 #include "base/passing.hpp"

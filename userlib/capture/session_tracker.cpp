@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a session that has the program's agent watch for changes of its memory, and copy what
-// has changed.
+// The part of a session in which the program's agent tracks changes of its memory and copies
+// changed pages.
 #include "base/passing.hpp"
 #include "capture/session.hpp"
 
@@ -20,7 +20,7 @@ constexpr uint16_t first_with_tracker = 9;
 constexpr uint16_t first_with_stage = 10;
 constexpr uint16_t first_with_soft_dirty = 13;
 
-// A reply that may have a descriptor with it.
+// Receives a reply that may carry a descriptor.
 Result<Reply> receive(int from, Fd &fd)
 {
     Reply answer = {};
@@ -38,7 +38,7 @@ Result<Reply> receive(int from, Fd &fd)
 Result<TrackerLink> AgentSession::tracker(agent::TrackerKind wanted)
 {
     using agent::TrackerKind;
-    constexpr size_t size_before = 24; // of TrackerFacts
+    constexpr size_t size_before = 24; // of TrackerFacts, in older agents
     TrackerLink link;
     if (version_ < first_with_tracker ||
         (version_ < first_with_soft_dirty && wanted == TrackerKind::soft_dirty))

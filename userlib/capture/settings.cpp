@@ -10,7 +10,7 @@ namespace cryo::capture {
 
 namespace {
 
-// The kernel has them for each thread; the C library keeps them equal in all, raw calls do not.
+// The kernel keeps them per thread; the C library keeps all threads equal, raw calls do not.
 constexpr const char *ids[] = {"Uid", "Gid", "Groups"};
 
 uint64_t set(std::string_view status, std::string_view name)

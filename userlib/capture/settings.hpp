@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What threads and memory were given by system calls that leave hardly a trace in /proc: privileges
-// that differ from thread to thread, and NUMA policies.
+// Per-thread and memory settings that leave hardly a trace in /proc: privileges that differ between
+// threads, and NUMA policies.
 //
-//     describe_credentials(d, first_status, status, facts, thread); // of each thread
+//     describe_credentials(d, first_status, status, facts, thread); // for each thread
 //     refuse_guards(d);
 //     describe_policy(d.strings, facts.policy, thread.numa_mode, thread.numa_nodes);
 #pragma once
@@ -12,11 +12,11 @@
 
 namespace cryo::capture {
 
-// `status` of the thread, and of the first one, as /proc shows it. Ids that differ are a problem.
+// `status` of this thread and `first` of the main one, from /proc. Differing ids are a problem.
 void describe_credentials(Description &d, std::string_view first, std::string_view status,
                           const agent::ThreadFacts &facts, image::Thread &thread);
 
-// Guard pages (MADV_GUARD_INSTALL) in front of what only the file or other mappings can show again.
+// Refuses guard pages (MADV_GUARD_INSTALL) in mappings of saved files and in shared mappings.
 void refuse_guards(Description &d);
 
 void describe_policy(Strings &strings, const agent::Policy &policy, uint32_t &mode,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose processes they are. A restart makes those of its own user: so no restart could make those
-// of several users, and root, who may save anybody's, cannot bring them back.
+// Users of the members. A restart creates processes of its own user only, so members of several
+// users could not be restored, not even by root, who may save anybody's processes.
 #include "capture/member.hpp"
 
 #include <fmt/format.h>

@@ -14,7 +14,7 @@ uint64_t pages_of(const Mapping &m)
     return (m.end - m.start) / 4096;
 }
 
-// Two neighbours of which the second does not go on where the first ends.
+// Whether `next` does not continue the file range of its neighbour.
 bool is_break(const Mapping &m, const Mapping &next)
 {
     return next.offset != m.offset + (m.end - m.start);
@@ -35,8 +35,8 @@ void SharedContents::count(const AddressSpace &space)
     }
 }
 
-// Neighbours that are not in order, and fewer pages than they have room for: some page is there
-// twice, and another one perhaps nowhere. A few that have all of it each are copies (mremap).
+// Neighbours out of order that have more room than pages exist: some page is mapped twice, and
+// another one perhaps nowhere. A few mappings of the whole memory each are copies (mremap).
 void SharedContents::refuse_hidden(const AddressSpace &space, Problems &problems) const
 {
     constexpr size_t few = 4;

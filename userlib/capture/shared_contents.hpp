@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that several mappings have in common, of one process or of several, and whose contents are
+// Memory that several mappings share, within one process or across several, and whose contents are
 // saved: each page once, through whichever mapping has it.
 //
 //     SharedContents contents;
-//     contents.count(space);                        // of every process, before the first question
+//     contents.count(space);                        // every process, before anything else
 //     contents.refuse_hidden(space, problems);
 //     contents.is_mapped_once(mapping);
-//     contents.take(it, first_page, end_page);      // what of it nobody has taken yet
+//     contents.take(it, first_page, end_page);      // the part that has not been taken yet
 #pragma once
 
 #include "capture/regions.hpp"
@@ -36,10 +36,10 @@ class SharedContents
     static Key key_of(const Mapping &m) { return {m.device, m.inode}; }
 
     void count(const AddressSpace &space);
-    // What remap_file_pages has put in another order, if some of it is mapped nowhere meanwhile:
-    // there it can be neither read nor known of.
+    // Refuses memory that remap_file_pages has rearranged if some of it is currently mapped
+    // nowhere: such pages can be neither read nor even detected.
     void refuse_hidden(const AddressSpace &space, Problems &problems) const;
-    // Anonymous shared memory with one mapping in all processes.
+    // Anonymous shared memory with a single mapping in all processes.
     bool is_mapped_once(const Mapping &m) const;
     Contents *find(const Mapping &m);
     Contents &of(const Mapping &m) { return all_[key_of(m)]; }
@@ -49,7 +49,7 @@ class SharedContents
   private:
     struct Mapped {
         size_t mappings = 0;
-        Contents parts; // only what is taken counts
+        Contents parts; // only its `taken` is used
         uint64_t pages = 0;
     };
 

@@ -15,7 +15,7 @@ using Contents = SharedContents::Contents;
 
 namespace {
 
-// POSIX shared memory and semaphores, and files of hugetlbfs: with a name, and memory all the same.
+// POSIX shared memory and semaphores, and files of hugetlbfs: named, but held in memory.
 bool is_in_memory(const Mapping &m)
 {
     struct statfs system;
@@ -42,7 +42,7 @@ void SharedMappings::add_part(const Mapping &m, Contents &contents, uint64_t pag
 void SharedMappings::add(const Mapping &m, image::Region &region)
 {
     if (m.kind == RegionKind::sysv_shm) {
-        // An object of its own, which nobody owns: see ipc_objects.cpp.
+        // An object of its own, which belongs to no process: see ipc_objects.cpp.
         region.object = d_.ipc.object_of(m.inode);
         region.object_page = m.offset / 4096;
         return;
@@ -56,8 +56,8 @@ void SharedMappings::add(const Mapping &m, image::Region &region)
         return;
     }
     if (m.kind == RegionKind::shared_anonymous) {
-        // Mapped twice, in parts, or by several: only a file can be mapped so again, and one of
-        // memory will do.
+        // Mapped twice, in parts, or by several processes: only a file can be mapped like that
+        // again, so a memfd is used.
         region.kind = RegionKind::memfd;
         region.file = d_.files.mapped("/memfd:shared memory", m.device, m.inode);
         region.file_offset = m.offset;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared mappings: whose contents are saved, and as what they come back.
+// Shared mappings: which contents are saved, and as what the mappings are restored.
 //
-// What a descriptor leads to is saved with that descriptor (files_contents.cpp), and a file with a
-// name is left where it is, unless its contents were asked for or it is POSIX shared memory. The
-// rest has only its mappings, and is read through them: shared anonymous memory, and files and
-// memfds without name and descriptor.
+// The contents of a file with a descriptor are saved with the descriptor (files_contents.cpp), and
+// a file with a name stays where it is, unless its contents were asked for or it is POSIX shared
+// memory. What remains exists only in its mappings and is read through them: shared anonymous
+// memory, and files and memfds without name and descriptor.
 //
 //     SharedMappings shared(d, common, is_first);
 //     for (...)
 //         shared.add(mapping, region); // changes the region
-//     finish_shared(first, common);    // when all processes have been looked at
+//     finish_shared(first, common);    // after all processes have been looked at
 //
-// All of it goes into the image of the first process, whoever has it mapped.
+// All contents go into the image of the first process, no matter which process maps them.
 #pragma once
 
 #include "capture/describe.hpp"
@@ -26,7 +26,7 @@ class SharedMappings
         : d_(d), common_(common), is_first_(is_first)
     {}
 
-    // `region` is filled in as for any mapping; of a file, with its FILE.
+    // `region` must be filled in as for any mapping; for a file, including its FILE.
     void add(const Mapping &m, image::Region &region);
 
   private:

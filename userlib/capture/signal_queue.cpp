@@ -11,7 +11,7 @@ namespace cryo::capture {
 
 namespace {
 
-// Holds a thread in a debugger's stop. When we die, the kernel lets the thread go.
+// Holds a thread in a ptrace stop. If we die, the kernel releases the thread.
 class Held
 {
   public:
@@ -33,8 +33,8 @@ class Held
   private:
     Held(pid_t tid, long signal, bool ours) : tid_(tid), signal_(signal), ours_(ours) {}
     pid_t tid_;
-    long signal_; // what the thread was about to be given
-    bool ours_;   // we hold it anyway (stopped.cpp)
+    long signal_; // the signal it was about to receive
+    bool ours_;   // we hold it already (stopped.cpp)
 };
 
 Result<Held> Held::hold(pid_t tid)
@@ -87,8 +87,8 @@ Result<std::vector<siginfo_t>> peek_signals(pid_t tid, Queue queue)
 
 namespace {
 
-// A process may queue itself what it likes, with members that do not belong to the code. Only what
-// a timer has sent has something of the kernel's own in it.
+// A process may queue itself arbitrary data, with members that do not match the code, so the raw
+// words are saved. Only a timer's signal contains data of the kernel's own.
 void take_words(const siginfo_t &info, image::PendingSignal &record)
 {
     constexpr size_t behind_code = 16;
@@ -122,7 +122,7 @@ image::PendingSignal record_of(const siginfo_t &info, uint32_t tid)
         record.band = info.si_band;
         record.fd = info.si_fd;
     };
-    // Which members count follows from the code, and of what the kernel itself sends, the signal.
+    // The code decides which members count; for signals from the kernel itself, the signal does.
     const bool kernel = info.si_code > 0 && info.si_code < SI_KERNEL;
     if (info.si_code == SI_TIMER) {
         record.timer = info.si_timerid;
@@ -148,7 +148,7 @@ image::PendingSignal record_of(const siginfo_t &info, uint32_t tid)
         record.syscall = info.si_syscall;
         record.arch = info.si_arch;
     } else {
-        from_descriptor(); // SIGIO, or what F_SETSIG chose instead
+        from_descriptor(); // SIGIO, or the signal chosen by F_SETSIG
     }
     return record;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The queues of pending signals of a parked thread, read without taking anything out of them.
+// Reads the queues of pending signals of a parked thread without removing anything from them.
 //
 //     Result<std::vector<siginfo_t>> own = peek_signals(tid, Queue::thread);
 #pragma once
@@ -19,7 +19,7 @@ enum class Queue {
     process,
 };
 
-// In the order of arrival. The thread must stand in a wait that a debugger's stop does not disturb.
+// In order of arrival. The thread must be in a wait that a ptrace stop does not disturb.
 Result<std::vector<siginfo_t>> peek_signals(pid_t tid, Queue queue);
 
 image::PendingSignal record_of(const siginfo_t &info, uint32_t tid);

@@ -17,7 +17,7 @@ void describe_actions(Description &d, const Actions &actions)
 {
     for (uint32_t i = 0; i < agent::max_signals; i++) {
         const agent::SignalAction &from = actions[i];
-        // Flags and mask are kept by the kernel even where the action is the default one.
+        // The kernel keeps flags and mask even if the action is the default one.
         if (from.handler == 0 && from.flags == 0 && from.mask == 0)
             continue;
         image::Sigaction action;
@@ -30,8 +30,8 @@ void describe_actions(Description &d, const Actions &actions)
     }
 }
 
-// A CPU clock has a pid or tid in its number, 0 for that of who made the timer; glibc makes such
-// a number of CLOCK_PROCESS_CPUTIME_ID and CLOCK_THREAD_CPUTIME_ID too.
+// A CPU clock's number contains a pid or tid, 0 for the creator's own; glibc also turns
+// CLOCK_PROCESS_CPUTIME_ID and CLOCK_THREAD_CPUTIME_ID into such numbers.
 bool is_own_cpu_clock(const Description &d, int clock)
 {
     constexpr int of_thread = 4;
@@ -137,8 +137,8 @@ Result<void> read_timers(AgentSession &session, std::vector<image::Timer> &timer
     return read_posix_timers(session, timers);
 }
 
-// The signals of one queue: those in it, then those of which the kernel has only the bit, because
-// the queue was full when they came.
+// Reads the signals of one queue: the queued ones, then those of which the kernel has only the bit,
+// because the queue was full when they arrived.
 Result<void> read_queue(Description &d, uint32_t tid, uint64_t bits, Queue queue, int reserved)
 {
     const auto bit = [](int signal) { return uint64_t(1) << (signal - 1); };
@@ -159,13 +159,13 @@ Result<void> read_queue(Description &d, uint32_t tid, uint64_t bits, Queue queue
         if ((bits & bit(signal)) == 0)
             continue;
         siginfo_t info = {};
-        info.si_signo = signal; // the kernel delivers it so: SI_USER, from nobody
+        info.si_signo = signal; // the kernel delivers it so: SI_USER, without a sender
         d.pending.push_back(record_of(info, shared ? 0 : tid));
     }
     return {};
 }
 
-// `again`: what the threads' status was when they were described is too old.
+// `again`: the threads' status from when they were described is too old.
 Result<void> read_pending(Description &d, int reserved, bool again)
 {
     d.pending.clear();
@@ -195,8 +195,8 @@ bool has_pending(const Description &d, const image::Timer &timer)
     });
 }
 
-// The clocks run on while the program stands. A timer that went off after its queue was read and
-// before its time was, or the other way round, would be lost, or go off twice.
+// Clocks continue while the program is stopped. A timer that expires between reading its queue and
+// reading its remaining time, in either order, would be lost or expire twice.
 bool went_off_unseen(const Description &d, const image::Timer &before, const image::Timer &after)
 {
     const bool silent = (before.notify & ~static_cast<uint32_t>(SIGEV_THREAD_ID)) == SIGEV_NONE &&
@@ -206,11 +206,11 @@ bool went_off_unseen(const Description &d, const image::Timer &before, const ima
     return went_off && !silent && !has_pending(d, after);
 }
 
-// Nothing is delivered to a stopped program, so a timer goes off once at the most and then waits
-// for its signal to be taken; only those on CPU clocks go on, with the little time that the stop
-// itself uses. So this ends. Where none runs nothing can go off; and where there is none of
-// timer_create(2) either, whether one runs was known before the threads were described. `facts`
-// were asked for in the stop.
+// A stopped program takes no signals, so a timer expires once at most and then waits for its signal
+// to be taken; only timers on CPU clocks advance, by the little time that the stop itself uses. So
+// this terminates. If no timer runs, none can expire; and if there are none of timer_create(2)
+// either, it was known before the threads were described whether one runs. `facts` were queried in
+// the stop.
 Result<void> read_consistently(Description &d, AgentSession &session,
                                const agent::ProcessFacts &facts)
 {
@@ -238,7 +238,7 @@ Result<void> read_consistently(Description &d, AgentSession &session,
             break;
     }
     for (image::Timer &timer : timers) {
-        // One that repeats waits for its signal to be taken, and is not running meanwhile.
+        // An interval timer waits for its signal to be taken, and is not running meanwhile.
         if (timer.remaining == 0 && timer.interval != 0 && has_pending(d, timer))
             timer.remaining = timer.interval;
         if (timer.kind == TimerKind::posix || timer.remaining != 0)

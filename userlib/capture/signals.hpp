@@ -10,11 +10,11 @@
 
 namespace cryo::capture {
 
-// The threads must have been described.
+// The threads must have been described before.
 Result<void> describe_signals(Description &d, AgentSession &session,
                               const agent::ProcessFacts &facts, const Actions &actions);
 
-// A child will have ended well: what the kernel tells of that, if it would.
+// Adds the SIGCHLD for a child that will have ended successfully, unless one is pending already.
 void add_end_of_child(Description &d, pid_t child);
 
 } // namespace cryo::capture

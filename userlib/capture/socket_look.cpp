@@ -42,7 +42,7 @@ std::string address(int fd, int (*ask)(int, sockaddr *, socklen_t *) noexcept, b
     return there ? std::string(reinterpret_cast<const char *>(&storage), size) : std::string();
 }
 
-// A port, or a name.
+// Whether the address lacks a port, or a name.
 bool is_unnamed(const std::string &address)
 {
     sockaddr_storage storage = {};
@@ -54,8 +54,8 @@ bool is_unnamed(const std::string &address)
     return address.size() <= offsetof(sockaddr_un, sun_path);
 }
 
-// What the kernel tells of one UNIX socket: attributes, each given to `take` with its type, data
-// and size. False: nothing.
+// The kernel's diagnostics of one UNIX socket: calls `take` with type, data and size of each
+// attribute. False: there are none.
 template <class F>
 bool ask_diagnostics(uint64_t inode, uint32_t show, const F &take)
 {
@@ -82,7 +82,7 @@ bool ask_diagnostics(uint64_t inode, uint32_t show, const F &take)
     const auto *head = reinterpret_cast<const nlmsghdr *>(answer);
     if (got < static_cast<ssize_t>(start) || head->nlmsg_type != SOCK_DIAG_BY_FAMILY)
         return false;
-    // Attributes: u16 length with these four bytes, u16 type, data; each begins at a multiple of 4.
+    // Attributes: u16 length including these four bytes, u16 type, data; each is aligned to 4.
     for (size_t at = start; at + sizeof(rtattr) <= static_cast<size_t>(got);) {
         const auto *attribute = reinterpret_cast<const rtattr *>(answer + at);
         const size_t size = attribute->rta_len;
@@ -95,7 +95,7 @@ bool ask_diagnostics(uint64_t inode, uint32_t show, const F &take)
     return true;
 }
 
-// One UNIX socket, by its inode.
+// Queries one UNIX socket, by its inode.
 void diagnose(SocketLook &look, uint64_t inode)
 {
     const auto take = [&look](unsigned type, const void *data, size_t) {
@@ -115,7 +115,7 @@ void diagnose(SocketLook &look, uint64_t inode)
         ask_diagnostics(inode, UDIAG_SHOW_VFS | UDIAG_SHOW_PEER | UDIAG_SHOW_RQLEN, take);
 }
 
-// What libc's structure lacks of the kernel's, since Linux 4.2.
+// Fields of the kernel's structure, since Linux 4.2, that libc's lacks.
 struct TcpInfo : tcp_info {
     uint64_t pacing_rate, max_pacing_rate, bytes_acknowledged, bytes_received;
     uint32_t segments_out, segments_in;
@@ -128,14 +128,14 @@ void look_at_tcp(int fd, SocketLook &look)
     socklen_t size = sizeof(info);
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
         return;
-    // Of a listening socket these two mean the queue of connections.
+    // For a listening socket these two hold the queue of connections.
     if (look.listening) {
         look.waiting = info.tcpi_unacked;
         look.backlog = info.tcpi_sacked;
     } else {
         look.connected = info.tcpi_state != TCP_CLOSE;
-        // It has a name still, which is nobody's any more. Being at its end it is always readable.
-        // Brought back, it never had a connection: it is one that was shut down.
+        // It still has a name, which is no longer in use, and at its end it is always readable. A
+        // restored socket never had a connection: it is recognised by having been shut down.
         pollfd end = {fd, POLLRDHUP, 0};
         look.ended = !look.connected && (info.segments_out > 0 ||
                                          (poll(&end, 1, 0) == 1 && (end.revents & POLLRDHUP) != 0));
@@ -167,7 +167,7 @@ std::string printable_address(const std::string &address)
     std::string name = address.substr(offsetof(sockaddr_un, sun_path));
     if (name.front() == 0)
         return "@" + name.substr(1);
-    return name.substr(0, name.find('\0')); // the length may count the end
+    return name.substr(0, name.find('\0')); // the length may include the terminator
 }
 
 std::string unix_path(const std::string &address)
@@ -274,11 +274,11 @@ namespace {
 
 constexpr size_t most = 8 << 20;
 constexpr int scm_pidfd = 4; // SCM_PIDFD, since Linux 6.5
-// In SO_PEEK_OFF, where the kernel takes any negative number for none: an empty packet was looked
-// at here. It is shown no more to who looks at an offset.
+// Stored in SO_PEEK_OFF, where the kernel treats any negative number as unset: an empty packet was
+// peeked here. The kernel does not show it again to peeks at an offset.
 constexpr int empty_was_seen = -2;
 
-// Peeks where it is told to; puts the socket's own offset for that back in the end.
+// Peeks at the queue at chosen offsets; restores the socket's own peek offset at the end.
 class Peeking
 {
   public:
@@ -300,10 +300,10 @@ class Peeking
     struct Part {
         ssize_t size = 0; // −1: see `error`
         int error = 0;
-        bool cut = false;   // not all descriptors could be had
-        bool told = false;  // who has sent it
-        bool way = false;   // how it came
-        std::string sender; // the name of a packet's
+        bool cut = false;   // not all descriptors could be received
+        bool told = false;  // the sender's credentials came with it
+        bool way = false;   // data on the packet's destination or hops came with it
+        std::string sender; // the name of a packet's sender
         std::vector<Fd> descriptors;
     };
     Part look(char *to, size_t size, int flags) const;
@@ -352,8 +352,8 @@ Peeking::Part Peeking::look(char *to, size_t size, int flags) const
     return part;
 }
 
-// Has the kernel tell who has sent a packet, while it is there: so an empty one is known from the
-// end behind the last one.
+// Enables SO_PASSCRED during its lifetime: credentials distinguish an empty packet from the end
+// behind the last packet.
 class TellingSenders
 {
   public:
@@ -376,7 +376,7 @@ class TellingSenders
     int fd_, before_;
 };
 
-// Room for what is looked at, and behind it a page that cannot be written.
+// The buffer for peeking, followed by a page that cannot be written.
 class Room
 {
   public:
@@ -405,10 +405,10 @@ class Room
     void *start_;
 };
 
-// One look at a stream, of `size` bytes from `start` on, ends with a message that has descriptors,
-// and takes in what is before it. Looking at less does not tell where that begins: the kernel
-// brings the next descriptors with any byte. But a message whose last byte cannot be written is not
-// there at all, and those before it are.
+// Peeking at a stream, `size` bytes from `start` on, ends with a message that has descriptors and
+// includes the data before it. A shorter peek does not show where that message begins, because the
+// kernel returns the descriptors with any of its bytes. But if the last byte of a message cannot be
+// written, only the messages before it are returned.
 Result<size_t> begin_of_message(const Peeking &peeking, size_t start, size_t size, const Room &room)
 {
     peeking.go_to(static_cast<int>(start));
@@ -461,7 +461,7 @@ Result<SocketQueue> peek_queue(int fd, const SocketLook &look)
         const size_t start = queue.bytes.size();
         if (size > most || start + size > most)
             return Error(ENOTSUP, "more waits in it than can be saved");
-        // The end of a stream, or of packets after the last one.
+        // The end of the stream, or of the packets.
         if (size == 0 && (stream || (may_end && !part.told)) && part.descriptors.empty())
             return queue;
         queue.bytes.append(room.get(), size);

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernel cannot read and clear the bits in one step, and a mapping's bits say nothing about how
-// its pages came there. So, while the program stands still:
+// The kernel cannot read and clear the bits in one step, and a mapping's bits do not say where its
+// pages came from. So, while the program is stopped:
 //
-// 1. arm(): a mapping that is registered with the agent's userfaultfd, which is idle otherwise, is
-//    the one that was registered with it before. mremap moves whole page tables with the bits they
-//    have; what it has moved is not registered, nor is what is new or has been joined with new
-//    memory.
-// 2. The copy of the process is made. It inherits the bits, and nobody writes to it but the copy
-//    itself: they are read from there when the program runs again. All pages of the process are
-//    shared with the copy now, and none may be written to without a fault, also those that are just
-//    being migrated (a page that is migrated while its bit is cleared may come back writable).
-// 3. copied(): the bits are cleared. What somebody has written between 2 and 3 is in no copy, and
-//    its bit is lost. But it is not shared with the copy any more, and its bit is clear: these
-//    pages are looked for, and are noted in the image. The next one reads them.
+// 1. arm(): a mapping registered with the agent's userfaultfd, which has no other use, is the
+//    same one that was registered earlier. mremap moves whole page tables with their bits, but
+//    moved memory is not registered, and neither is new memory or a mapping that was joined with
+//    new memory.
+// 2. The copy of the process is made. It inherits the bits, and only the copy itself can write
+//    to it, so they are read from the copy when the program runs again. Now all pages are shared
+//    with the copy, and writing to one faults, even if it is being migrated at the moment (a
+//    page that is migrated while its bit is cleared may come back writable).
+// 3. copied(): the bits are cleared. What was written between 2 and 3 is not in the copy, and its
+//    bit is lost. But such a page is no longer shared with the copy, and its bit is clear: these
+//    pages are looked for and recorded in the image, and the next image reads them.
 //
-// Whether another tool has cleared the bits since the image before, the agent's marks tell.
+// The agent's marks show whether another tool has cleared the bits since the previous image.
 #include "capture/soft_dirty.hpp"
 
 #include "capture/frozen.hpp"
@@ -39,9 +39,9 @@ constexpr uint64_t page = 4096;
 constexpr size_t most_unsure = 4096;
 
 enum class Marks {
-    as_left, // by us
+    as_left, // as we left them
     fresh,   // never cleared since the mapping was made
-    cleared, // by somebody else, later
+    cleared, // cleared later by another process
 };
 
 Result<Marks> look_at(const PageMap &map, uint64_t marks)
@@ -57,7 +57,7 @@ Result<Marks> look_at(const PageMap &map, uint64_t marks)
     return is_dirty(marks) ? Marks::as_left : Marks::cleared;
 }
 
-// A kernel without CONFIG_MEM_SOFT_DIRTY takes the request and sets no bit.
+// A kernel without CONFIG_MEM_SOFT_DIRTY accepts the request but sets no bit.
 bool kernel_has_bits()
 {
     void *memory = mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -71,14 +71,14 @@ bool kernel_has_bits()
     return bits && !bits->dirty.empty();
 }
 
-// KSM loses the bit of a page that it has merged. Before it has looked at everything once, it
-// merges nothing.
+// KSM loses the bit of a page that it merges. It merges nothing before its first full scan is
+// complete.
 bool merges_pages()
 {
     const Proc kernel(getpid());
     const std::string memory = "/sys/kernel/mm";
     if (access((memory + "/ksm").c_str(), F_OK) != 0)
-        return access(memory.c_str(), F_OK) != 0; // no KSM in this kernel; or nothing is known
+        return access(memory.c_str(), F_OK) != 0; // no KSM in this kernel; or unknown
     const Result<std::string> scans = kernel.read("../.." + memory + "/ksm/full_scans");
     return !scans || *scans != "0\n";
 }
@@ -118,7 +118,7 @@ std::unique_ptr<Tracker> SoftDirty::probe(AgentSession &session, const Proc &pro
     Result<Marks> marks = map ? look_at(*map, link->marks) : map.error();
     if (!marks || !clear)
         return nullptr;
-    // The bits are somebody else's, who would miss what we clear.
+    // Another tool uses the bits, and would miss what we clear.
     const bool is_watched = link->token != TrackerToken{};
     const bool was_cleared =
         is_watched ? *marks == Marks::cleared
@@ -133,11 +133,11 @@ std::unique_ptr<Tracker> SoftDirty::probe(AgentSession &session, const Proc &pro
         new SoftDirty(session, std::move(*link), std::move(*map), std::move(*clear)));
 }
 
-// `before`: what is registered.
+// `before`: the registered mappings.
 Result<void> SoftDirty::arm(const std::vector<Run> &mappings, const std::vector<Run> &before,
                             bool continues, const TrackerToken &token)
 {
-    constexpr uint64_t least_size = 16 * page; // smaller mappings are hashed sooner than watched
+    constexpr uint64_t least_size = 16 * page; // smaller mappings are hashed faster than watched
     if (Result<void> told = session_.set_watched({}, agent::note_cleared); !told)
         return told;
     token_ = {};
@@ -186,7 +186,7 @@ Result<void> SoftDirty::copied(Frozen &copy)
     copys_map_.emplace(std::move(*map));
     if (write(clear_.get(), "4", 1) != 1)
         return Error::from_errno("clearing soft-dirty bits", errno);
-    // From here on another clearing is seen; what one before took away is found now.
+    // From here on a foreign clearing is detected; what an earlier one erased is found now.
     if (Result<void> told = session_.set_watched(next_); !told)
         return told;
     if (Result<void> found = find_unsure(); !found)
@@ -195,10 +195,10 @@ Result<void> SoftDirty::copied(Frozen &copy)
     return {};
 }
 
-// A page that was given back (MADV_DONTNEED) and only read since is the page of zeros, without a
-// bit, and looks like any other that the copy and the process share. But smaps counts only the
-// others: a mapping in which it counts as many as there are has none. In this order: a page that
-// the kernel takes away in between (MADV_FREE) makes them fewer.
+// A page given back (MADV_DONTNEED) and since then only read is the zero page, has no bit, and
+// looks like any page shared by the copy and the process. But smaps counts only the other pages: if
+// its count equals the number of pages, the mapping has no zero page. Bits first, smaps second: a
+// page freed by the kernel in between (MADV_FREE) lowers only the smaps count.
 Result<std::vector<Run>> SoftDirty::clean_of(const std::vector<Run> &mappings) const
 {
     std::vector<Run> all;
@@ -229,7 +229,7 @@ Result<std::vector<Run>> SoftDirty::clean_of(const std::vector<Run> &mappings) c
     return all;
 }
 
-// The module tells pages of zeros from others.
+// The module distinguishes zero pages from others.
 Result<std::vector<Run>> SoftDirty::scanned(const std::vector<Run> &mappings) const
 {
     std::vector<Run> all;
@@ -252,7 +252,7 @@ Result<std::vector<Run>> SoftDirty::clean()
         return marks ? maps.error() : marks.error();
     if (*marks != Marks::as_left)
         return Error(EBUSY, "somebody else clears soft-dirty bits");
-    // Registering may have joined some.
+    // Registering may have joined some mappings.
     std::vector<Run> mappings;
     for (const CountedMapping &one : counted_mappings(*maps)) {
         if (!common_part({one.mapping}, known_).empty())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The tracker for kernels without WP_ASYNC: /proc/PID/clear_refs and the soft-dirty bits of
-// /proc/PID/pagemap. docs/delta.md tells what these do not see, and how that is found out.
+// /proc/PID/pagemap. docs/delta.md explains what these miss, and how that is detected.
 #pragma once
 
 #include "capture/tracker.hpp"
@@ -10,7 +10,7 @@
 
 namespace cryo::capture {
 
-// The mappings of `smaps`, ascending, with their anonymous pages and those that are swapped out.
+// The mappings of `smaps`, ascending, with the number of their anonymous and swapped pages.
 struct CountedMapping {
     Run mapping;
     uint64_t pages;
@@ -20,10 +20,10 @@ std::vector<CountedMapping> counted_mappings(std::string_view smaps);
 class SoftDirty final : public Tracker
 {
   public:
-    // Null where the bits cannot be relied on. The process stands still.
+    // Null if the bits cannot be relied on. The process must be stopped.
     static std::unique_ptr<Tracker> probe(AgentSession &session, const Proc &proc);
 
-    // The module is found out about with the copy.
+    // Whether the module can be used is known only once there is a copy.
     std::string_view name() const override { return is_scanned_ ? module_name : soft_dirty_name; }
     const TrackerToken &token() const override { return token_; }
     const std::vector<Run> &watched() const override { return watched_; }
@@ -57,7 +57,7 @@ class SoftDirty final : public Tracker
     bool is_scanned_ = false;
     std::optional<PageMap> copys_map_;
     std::vector<Run> watched_;
-    std::vector<Run> known_; // of these, those that were before
+    std::vector<Run> known_; // those that were watched before
     std::vector<Run> unsure_;
 };
 

@@ -21,7 +21,7 @@ std::optional<Stage> Stage::make(uint64_t bytes)
 {
     rlimit limit = {};
     if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < bytes)
-        return std::nullopt; // SIGXFSZ would end us
+        return std::nullopt; // SIGXFSZ would kill us
     Fd file(memfd_create("cryo stage", MFD_CLOEXEC));
     if (!file || ftruncate(file.get(), static_cast<off_t>(bytes)) != 0)
         return std::nullopt;
@@ -63,9 +63,9 @@ Stage::Space Stage::space(uint64_t bytes)
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (begin == MAP_FAILED)
             return {};
-        madvise(begin, room_, MADV_HUGEPAGE); // where there are such
+        madvise(begin, room_, MADV_HUGEPAGE); // if available
         memory_ = {static_cast<char *>(begin), Unmap{room_}};
-        digests_.reserve(room_ / page); // they never move
+        digests_.reserve(room_ / page); // so that they never move
     }
     if (bytes > room())
         return {};
@@ -152,7 +152,7 @@ std::map<pid_t, Stage> stages_for(const DeltaPlan &plan, std::optional<uint64_t>
         const auto pid = static_cast<pid_t>(id);
         const Result<std::string> status = Proc(pid).read("status");
         std::string_view kib = status ? field(*status, "VmRSS") : std::string_view();
-        // Memory that is there takes time: not more than is likely to be of use.
+        // Allocating takes time, so no more than is likely to be useful.
         uint64_t likely = take_number(kib) * 1024 / 10;
         if (base.expected != 0)
             likely = std::min(likely, 2 * base.expected * 4096);

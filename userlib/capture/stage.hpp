@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pages that are copied while the program stands still, so that no copy of the process is needed:
-// for a delta image of a program that has changed little.
+// Pages that are copied while the program is stopped, which makes a copy of the process
+// unnecessary: for a delta image of a program that has changed little.
 //
 //     std::optional<Stage> stage = Stage::make(bytes);
-//     stage->provide(stage->room());                        // before the stop; the memory is there
-//     if (stage->take(session, runs)) ...                   // it stands still
-//     stage->read(address, to);                             // it runs again
+//     stage->provide(stage->room());                        // allocates, before the stop
+//     if (stage->take(session, runs)) ...                   // while it is stopped
+//     stage->read(address, to);                             // when it runs again
 #pragma once
 
 #include "capture/delta_plan.hpp"
@@ -28,29 +28,29 @@ struct Unmap {
 class Stage
 {
   public:
-    // None where we may not have so much.
+    // None if so much memory may not be had.
     static std::optional<Stage> make(uint64_t bytes);
-    // The memory for so many bytes more; false: there is none.
+    // Allocates memory for that many more bytes; false: there is none.
     bool provide(uint64_t bytes);
 
     uint64_t room() const { return room_ - used_; }
     uint64_t used() const { return used_; }
-    // All of them, or an error; each page once.
+    // Copies all runs, or fails; each page may be taken once.
     Result<void> take(AgentSession &session, const std::vector<Run> &runs);
-    // The same, before the stop: where that many bytes may be read to, and the digests of these
-    // pages; and that they have been, from there on, one run behind the other. Runs that are put
-    // ascend. Empty: there is no room.
+    // The same before the stop: space() returns where to read that many bytes and where to store
+    // the digests of their pages; put() records that runs have been read there, one behind the
+    // other. Runs must be put in ascending order. Empty: there is no room.
     struct Space {
         std::span<char> bytes;
         std::span<image::Digest> digests;
     };
     Space space(uint64_t bytes);
     void put(std::span<const Run> runs, const Space &space);
-    // Of all that was taken, only this.
+    // Drops everything that was taken except these runs.
     void keep(const std::vector<Run> &runs);
-    // Only what was taken.
+    // Only memory that was taken.
     Result<void> read(uint64_t address, std::span<char> to) const;
-    // Where that lies in our memory, in a row: empty if it does not.
+    // Its place in our memory, if it is there in one piece; otherwise empty.
     Frozen::View view(uint64_t address, uint64_t size) const;
 
   private:
@@ -62,24 +62,24 @@ class Stage
     Stage(Fd file, uint64_t room) : file_(std::move(file)), room_(room) {}
     const Piece *piece_at(uint64_t address) const;
 
-    Fd file_;                             // what is taken in the stop
-    std::unique_ptr<char, Unmap> memory_; // what is put before
+    Fd file_;                             // pages taken in the stop
+    std::unique_ptr<char, Unmap> memory_; // pages put before the stop
     std::vector<image::Digest> digests_;  // of its pages
-    uint64_t room_, used_ = 0;            // by both
+    uint64_t room_, used_ = 0;            // for both together
     uint64_t in_file_ = 0, in_memory_ = 0;
     std::vector<Piece> pieces_; // ascending
 };
 
-// Room for what the processes of the plan have probably changed: where that is little, copying it
-// is quicker than a copy of the process, and no page has to be copied when it runs on. `most`:
-// bytes of one process; none: a tenth of its memory, and 16 MiB at least.
+// Stages for the processes whose changes are probably small: copying those is quicker than copying
+// the process, and no page must be copied when it runs on. `most`: bytes for one process; unset: a
+// tenth of its memory, but at least 16 MiB.
 std::map<pid_t, Stage> stages_for(const DeltaPlan &plan, std::optional<uint64_t> most);
 
 class Staged final : public Frozen
 {
   public:
-    // The pages and guards of all mappings, ascending; those pages that are not in the stage are
-    // never read.
+    // The pages and guards of all mappings, ascending; pages that are not in the stage are never
+    // read.
     Staged(Stage stage, std::vector<Run> own, std::vector<Run> guards, pid_t pid,
            std::function<void(uint64_t)> moved)
         : stage_(std::move(stage)), own_(std::move(own)), guards_(std::move(guards)), pid_(pid),

@@ -22,15 +22,15 @@ namespace cryo::capture {
 
 namespace {
 
-constexpr int turns = 25'000;            // of 200 µs: a thread that has not come by then will not
-constexpr int stand_again_turns = 5'000; // of 200 µs: one that runs by then was continued
+constexpr int turns = 25'000;            // of 200 µs: a thread not stopped by then never will be
+constexpr int stand_again_turns = 5'000; // of 200 µs: one still running then was continued
 
 constexpr uint64_t bit(int signal)
 {
     return uint64_t(1) << (signal - 1);
 }
 
-// 0: not yet; else what waitpid(2) tells of a thread that stands still.
+// Waits for a thread to stop in ptrace; returns its status as from waitpid(2).
 Result<int> await_trap(pid_t tid)
 {
     for (int i = 0; i < turns; i++) {
@@ -90,7 +90,7 @@ Result<void> Stopped::hold_threads()
                 continue; // the first thread may have ended before the others
             return refused(tid, errno);
         }
-        // The first thread would be back in the program while that thread's callbacks run.
+        // The main thread would be back in the program while the callback thread's callbacks run.
         const Result<std::string> name = Proc(pid_).read(fmt::format("task/{}/comm", tid));
         if (name && *name == fmt::format("{}\n", agent::callback_thread_name))
             return Error(ENOTSUP,
@@ -119,7 +119,7 @@ uint64_t Stopped::waiting(pid_t tid, bool shared) const
     return take_number(own, 16) | (shared ? take_number(all, 16) : 0);
 }
 
-// Signals that wait for the process to go on, other than ours, must not be taken now.
+// Pending signals other than ours must not be delivered now, so they are blocked.
 Result<void> Stopped::keep_others_away(pid_t tid, Thread &thread) const
 {
     if ((waiting(tid, true) & ~thread.mask & ~bit(signal_)) == 0)
@@ -131,7 +131,7 @@ Result<void> Stopped::keep_others_away(pid_t tid, Thread &thread) const
     return {};
 }
 
-// Until it is about to run the handler, which it then does. Anything else is given back to it.
+// Runs the thread into the agent's handler. Any other signal it stops for is sent to it again.
 Result<void> Stopped::run(pid_t tid, Thread &thread) const
 {
     for (;;) {
@@ -142,10 +142,10 @@ Result<void> Stopped::run(pid_t tid, Thread &thread) const
             return trapped.error();
         const int signal = WSTOPSIG(*trapped);
         if (*trapped >> 16 != 0)
-            continue; // a stop of the group
+            continue; // a group stop
         if (signal == signal_)
             break;
-        syscall(SYS_tgkill, pid_, tid, signal); // it came this moment
+        syscall(SYS_tgkill, pid_, tid, signal); // it arrived just now
         if (Result<void> kept = keep_others_away(tid, thread); !kept)
             return kept;
     }
@@ -195,18 +195,18 @@ void Stopped::ring() const
     }
 }
 
-// A thread on its way out has come to a stop of ours: it goes on unless it has arrived.
+// Handles a stop of a thread leaving the handler: it is continued unless our signal stopped it.
 void Stopped::pass(pid_t tid, Thread &thread, int status) const
 {
     const int signal =
-        status >> 16 == 0 ? WSTOPSIG(status) : 0; // 0: a stop of the group, or its end
+        status >> 16 == 0 ? WSTOPSIG(status) : 0; // 0: a group stop, or the end of one
     thread.is_out = signal == signal_ || signal == SIGCONT;
-    if (signal == SIGCONT) // it goes on, and is to see why
+    if (signal == SIGCONT) // continued: the process must see why
         thread.last = signal;
     if (thread.is_out)
         return;
-    // Any other that comes while it is on its way, or in a callback, waits until it goes on. It
-    // would come before ours again, and again, if it could.
+    // Any other signal is sent again and blocked until the thread has left the handler or callback;
+    // otherwise it would be delivered before ours, again and again.
     if (signal != 0) {
         syscall(SYS_tgkill, pid_, tid, signal);
         static_cast<void>(keep_others_away(tid, thread));
@@ -225,7 +225,7 @@ void Stopped::see_out()
     }
 }
 
-// A process that somebody has continued meanwhile goes on.
+// A process that was continued meanwhile runs on.
 Result<void> Stopped::put_back()
 {
     Result<void> done;
@@ -242,7 +242,7 @@ Result<void> Stopped::put_back()
             ptrace(PTRACE_SETSIGMASK, tid, sizeof(thread.mask), &thread.mask);
         ptrace(PTRACE_DETACH, tid, nullptr, static_cast<long>(thread.last));
     }
-    // They run for a moment in the kernel before they stand again.
+    // The threads run in the kernel for a moment before they are stopped again.
     const auto stands = [](const auto &entry) {
         const Result<Relation> now = relation_of(entry.first);
         return !now || now->stopped || now->ended;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process that stands still by SIGSTOP or job control, and is to be saved so. Nobody continues
-// it: its parent and its handlers of SIGCONT would see that. Instead every thread is held by a
-// debugger's stop, and let go with the checkpoint signal already waiting for it, so that it runs
-// the agent's handler and nothing of the program. On the way out of the handler it is caught by
-// another checkpoint signal, which is thrown away, and stands still as before: the kernel takes up
-// the stop again, also when we die.
+// Saves a process that is stopped by SIGSTOP or job control and must stay so. It is not continued,
+// because its parent and its SIGCONT handlers would see that. Instead every thread is held in a
+// ptrace stop and released with the checkpoint signal already pending, so that it runs the agent's
+// handler and nothing of the program. When it leaves the handler, another checkpoint signal traps
+// it; that one is discarded, and the thread is stopped as before. The kernel restores the stop also
+// if we die.
 //
 //     Result<Stopped> one = Stopped::hold(412, SIGRTMAX);
-//     ... connect: the signal comes ...
-//     one->lead();         // the first thread takes it
-//     one->follow();       // again and again: others that have been signalled by that one
-//     one->ring();         // before the agent lets them go
-//     one->see_out();      // again and again: until it has
+//     ... connect: this sends the signal ...
+//     one->lead();         // the first thread handles it
+//     one->follow();       // repeatedly: threads that the first one has signalled
+//     one->ring();         // before the agent releases them
+//     one->see_out();      // repeatedly: until the agent has answered
 //     one->put_back();
 #pragma once
 
@@ -37,10 +37,10 @@ class Stopped
     Result<void> lead();
     Result<void> follow();
     void ring() const;
-    void see_out(); // again and again, until the agent has answered
+    void see_out(); // repeatedly, until the agent has answered
     Result<void> put_back();
-    // What the thread blocks, where other signals were kept from it meanwhile: to be put into its
-    // signal frame. 0: its frame is right.
+    // Writes a thread's own signal mask into its signal frame, if other signals were blocked
+    // meanwhile. `frame`: its address.
     Result<void> mend_frame(pid_t tid, uint64_t frame) const;
 
   private:
@@ -48,9 +48,9 @@ class Stopped
         bool runs = false;
         bool masked = false;
         uint64_t mask = 0;      // its own
-        bool is_out = false;    // of the handler, or continued by somebody
-        bool kept_away = false; // other signals, on its way out
-        int last = 0;           // what it gets when it is let go
+        bool is_out = false;    // left the handler, or was continued by someone
+        bool kept_away = false; // others were blocked while it left the handler
+        int last = 0;           // the signal it gets when it is detached
     };
     Stopped(pid_t pid, int signal) : pid_(pid), signal_(signal) {}
     Result<void> hold_threads();

@@ -20,11 +20,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// More might not go at once into a connection that has just been made: it is about half of what the
-// kernel lets a fresh one hold.
+// A fresh connection might not take more at once: this is about half of what the kernel lets it
+// hold.
 constexpr size_t most = 2 << 20;
 
-// An address that is the same however it is written: IPv4 in an IPv6 socket is IPv4.
+// A normal form of an address: IPv4 in an IPv6 socket equals plain IPv4.
 std::string plain(const std::string &address)
 {
     sockaddr_storage storage = {};
@@ -73,7 +73,7 @@ int number(int fd, int level, int name)
 struct Peeked {
     ssize_t size = 0; // −1: see `error`
     int error = 0;
-    int waiting = -1; // all that does, seen or not; −1: unknown
+    int waiting = -1; // all unread bytes, peeked or not; −1: unknown
 };
 
 Peeked peek(int fd, std::string &bytes)
@@ -99,7 +99,7 @@ Peeked peek(int fd, std::string &bytes)
         if (head->cmsg_level == IPPROTO_TCP && head->cmsg_type == TCP_CM_INQ)
             memcpy(&seen.waiting, CMSG_DATA(head), sizeof(seen.waiting));
     }
-    // The end of the stream counts as one.
+    // The FIN counts as a byte.
     tcp_info info = {};
     socklen_t size = sizeof(info);
     if (seen.waiting > 0 && getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
@@ -108,7 +108,7 @@ Peeked peek(int fd, std::string &bytes)
     return seen;
 }
 
-// Bytes that the other end has not acknowledged; the end of the stream counts as one. −1: unknown.
+// Bytes not acknowledged by the other end, a FIN counting as one. −1: unknown.
 int unacknowledged(int fd)
 {
     int bytes = -1;
@@ -132,7 +132,7 @@ std::vector<std::pair<size_t, size_t>> tcp_pairs(std::span<const SocketLook *con
             continue;
         }
         const SocketLook &two = *looks[other->second];
-        // Whose port somebody listens at has been called; or else the smaller one, as a rule.
+        // The end whose port has a listener accepted; otherwise usually that of the lower port.
         const bool one_listens = listens(looks, look), two_listens = listens(looks, two);
         if (one_listens != two_listens ? one_listens : port_of(look.local) < port_of(two.local))
             pairs.emplace_back(i, other->second);
@@ -145,8 +145,8 @@ std::vector<std::pair<size_t, size_t>> tcp_pairs(std::span<const SocketLook *con
 
 Result<void> await_delivery(int one, int two)
 {
-    // What has room at the other end is there at once, or when a small piece that waited for more
-    // is sent, or an acknowledgement that waited for company: within 200 ms.
+    // If the other end has room, data arrives at once, or within 200 ms if a small segment waited
+    // to be merged or an acknowledgement was delayed.
     constexpr auto patience = std::chrono::milliseconds(600);
     int before[2] = {0, 0};
     Clock::time_point since = Clock::now();
@@ -179,7 +179,7 @@ Result<std::string> peek_tcp(int fd)
     if ((poll(&urgent, 1, 0) == 1 && (urgent.revents & POLLPRI) != 0) ||
         ioctl(fd, SIOCATMARK, &at_mark) != 0 || at_mark != 0)
         return Error(ENOTSUP, "urgent data waits in it (MSG_OOB)");
-    // Notices of what was sent from the program's own memory are numbered since it began.
+    // Notifications of zero-copy sends are numbered from the start of the connection.
     if ((urgent.revents & POLLERR) != 0)
         return Error(ENOTSUP, "an error or a notice waits in it (MSG_ERRQUEUE)");
     if (number(fd, SOL_SOCKET, SO_ZEROCOPY) > 0)
@@ -189,7 +189,7 @@ Result<std::string> peek_tcp(int fd)
         return Error::from_errno("asking a connection what waits in it", errno);
     if (static_cast<size_t>(size) > most)
         return Error(ENOTSUP, "more waits in it than can be saved");
-    // Looking begins at an offset of the socket's own, where it has one.
+    // Peeking starts at the socket's own peek offset, if it has one.
     int offset = -1;
     socklen_t offset_size = sizeof(offset);
     const bool has_offset =
@@ -203,7 +203,7 @@ Result<std::string> peek_tcp(int fd)
         setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof(offset));
     if (seen.size < 0 && !(seen.error == EAGAIN && size == 0))
         return Error::from_errno("looking into a connection", seen.error);
-    // Both stop before the place of a byte that was sent as urgent, even if it was taken already.
+    // Both stop before the position of an urgent byte, even if that was read already.
     if (std::max<ssize_t>(seen.size, 0) != size || (seen.waiting >= 0 && seen.waiting != size))
         return Error(ENOTSUP, "what waits in it cannot be seen as a whole, urgent data was among "
                               "it (MSG_OOB)");
@@ -220,7 +220,7 @@ Result<uint32_t> tcp_shutdown(int fd)
     pollfd ends = {fd, POLLRDHUP, 0};
     const bool no_reading = poll(&ends, 1, 0) == 1 && (ends.revents & POLLRDHUP) != 0;
     switch (info.tcpi_state) {
-    case TCP_ESTABLISHED: // nothing has come that ended it
+    case TCP_ESTABLISHED: // no FIN has arrived
         return no_reading ? 1U : 0U;
     case TCP_FIN_WAIT1:
     case TCP_FIN_WAIT2:

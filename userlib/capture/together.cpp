@@ -11,9 +11,9 @@ namespace cryo::capture {
 
 Result<void> together(size_t count, const std::function<Result<void>(size_t)> &work)
 {
-    constexpr size_t least = 4; // for fewer, starting threads takes as long
+    constexpr size_t least = 4; // for fewer, starting threads takes as long as the work
     constexpr size_t most = 16;
-    // They wait for the processes half of the time; who is told how many there are reads a file.
+    // Workers wait for the processes half of the time; static, as counting CPUs reads a file.
     static const size_t workers =
         std::clamp<size_t>(2 * std::thread::hardware_concurrency(), 1, most);
     std::vector<Result<void>> done(count);
@@ -29,7 +29,7 @@ Result<void> together(size_t count, const std::function<Result<void>(size_t)> &w
             for (size_t i = 0; i < helpers; i++)
                 threads.emplace_back(take_some);
         } catch (const std::system_error &) {
-            // The user has as many threads as are allowed: fewer do.
+            // The user's limit of threads is reached; fewer threads do.
         }
         take_some();
     }

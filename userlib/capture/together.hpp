@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What concerns one process only, done for several at a time: while all stand still, each waits for
-// the slowest and not for the sum.
+// Runs work that concerns one process each for several processes in parallel: while all are
+// stopped, the wait is for the slowest one and not for the sum.
 //
 //     Result<void> done = together(members.size(), [&](size_t i) { return members[i]->describe();
 //     });
@@ -14,8 +14,8 @@
 
 namespace cryo::capture {
 
-// Calls `work` for each number below `count`, from several threads. The error is that of the lowest
-// number that has one.
+// Calls `work` for each number below `count`, from several threads. Returns the error of the lowest
+// number that failed.
 Result<void> together(size_t count, const std::function<Result<void>(size_t)> &work);
 
 } // namespace cryo::capture

@@ -19,13 +19,13 @@ using agent::TrackerKind;
 namespace {
 
 constexpr uint64_t page = 4096;
-// Mappings that hold less are hashed sooner than watched.
+// Mappings that hold fewer pages are hashed faster than watched.
 constexpr uint64_t least_pages = 16;
 
-// userfaultfd with WP_ASYNC: a page is protected against writing, the first write takes the
-// protection away without asking anybody, and PAGEMAP_SCAN tells which are not protected any more.
-// That goes for writes by the kernel on the program's behalf too. A mapping that is new, or was
-// moved, is not registered, and PAGEMAP_SCAN says so.
+// userfaultfd with WP_ASYNC: a page is write-protected, the first write removes the protection
+// without involving anyone, and PAGEMAP_SCAN reports unprotected pages. That includes writes by the
+// kernel on the program's behalf. A new or moved mapping is not registered, and PAGEMAP_SCAN
+// reports that.
 class WriteProtection final : public Tracker
 {
   public:
@@ -45,7 +45,7 @@ class WriteProtection final : public Tracker
     }
     const std::vector<Run> &watched() const override { return watched_; }
 
-    // Whatever goes wrong on the way leaves a token that no image has.
+    // Any failure on the way leaves a token that no image has.
     Result<void> arm(const std::vector<Run> &mappings, const std::vector<Run> & /*before*/,
                      bool continues, const TrackerToken &token) override
     {
@@ -62,8 +62,8 @@ class WriteProtection final : public Tracker
         return {};
     }
 
-    // What the agent has written since it was armed, on a stack, is not clean either: the image has
-    // it as it is now.
+    // Stack pages that the agent has written since arm() are not clean either: the image has them
+    // as they are now.
     Result<std::vector<Run>> clean() override
     {
         std::vector<Run> all;
@@ -110,8 +110,8 @@ class WriteProtection final : public Tracker
     }
 
   private:
-    // Holes are among the candidates: they are in no image. What comes there before the copy is
-    // made is found by clean().
+    // The candidates include holes, which no image contains. Pages that appear in them before the
+    // copy is made are found by clean().
     Result<void> arm_mapping(const Run &mapping, bool continues)
     {
         if (continues) {
@@ -169,7 +169,7 @@ const std::vector<Run> &Tracker::unsure() const
 
 std::unique_ptr<Tracker> WriteProtection::probe(AgentSession &session, const Proc &proc)
 {
-    // Linux 6.7 to 6.9 take some swapped pages for clean ones.
+    // Linux 6.7 to 6.9 report some swapped pages as clean.
     if (!kernel_is_at_least(6, 10))
         return nullptr;
     Result<TrackerLink> link = session.tracker(TrackerKind::write_protection);
@@ -238,9 +238,9 @@ Result<Watchers> who_watches(AgentSession &session, const Proc &proc, std::strin
     if (!map)
         return map.error();
     for (const Run &mapping : all) {
-        // Another may be there by now. It must not be registered here: before Linux 6.13 pages that
-        // mremap has moved there look protected, and arm() would take them for clean. In the list
-        // of mappings it is one, so that its first page tells.
+        // Another mapping may be there by now. It must not be registered here: before Linux 6.13
+        // pages that mremap moved there look protected, and arm() would take them for clean. An
+        // entry is one mapping, so checking its first page is enough.
         const bool registered =
             link->kind == TrackerKind::soft_dirty
                 ? is_registered(link->fd, *map, mapping.start)

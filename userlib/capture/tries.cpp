@@ -13,10 +13,10 @@ namespace cryo::capture {
 namespace {
 
 constexpr uint64_t ms = 1'000'000;
-// Of which the program stands still for a third at the most.
+// The program is stopped for a third of the time at most.
 constexpr uint64_t runs_for_stop = 2;
 constexpr uint64_t first_pause_ns = 2 * ms, longest_pause_ns = 20 * ms;
-// What has not gone by then is no short connection: the answer need not be waited for.
+// What has not gone by then is no short-lived connection: report it without retrying.
 constexpr uint64_t short_ns = 250 * ms;
 
 } // namespace
@@ -27,7 +27,7 @@ Tries::Tries(const CheckpointOptions &options, uint64_t deadline) : begun_(now_n
     if (deadline != 0)
         end_ = std::min(end_, deadline);
     if (options.in_callback)
-        end_ = 0; // the others of its round wait for it
+        end_ = 0; // the other members of its round are waiting for it
 }
 
 bool Tries::may_pass(const Obstacles &obstacles)
@@ -44,7 +44,7 @@ bool Tries::may_pass(const Obstacles &obstacles)
             return false;
     }
     since_ = std::move(still);
-    // Pauses of different lengths, so that they do not go with something regular in the program.
+    // Varying pauses, so that they do not coincide with something periodic in the program.
     pause_ns_ = std::max(std::min(first_pause_ns + count_ * ms / 2, longest_pause_ns),
                          obstacles.stood_ns * runs_for_stop);
     if (now + pause_ns_ >= end_)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A request that is refused for something that passes by itself within milliseconds, such as a
-// connection that nobody has accepted yet, is tried again. In between the program goes on.
+// Retries a request that is refused for something that passes by itself within milliseconds, such
+// as a connection not yet accepted. The program runs between the tries.
 //
 //     for (Tries tries(options, deadline);; tries.pause()) {
 //         Result<Outcome> done = once(obstacles);
@@ -20,13 +20,13 @@
 
 namespace cryo::capture {
 
-// What was in the way of one try.
+// The obstacles to one try.
 struct Obstacles {
     bool may_pass = false;
-    // It would, but the program must not be asked once more: why.
+    // Why the program must not be asked again although the obstacle may pass; empty: it may.
     std::string_view but;
-    std::set<std::string> things; // that are there as long as they are in the way
-    uint64_t stood_ns = 0;        // that long the program stood still
+    std::set<std::string> things; // obstacles as long as they exist
+    uint64_t stood_ns = 0;        // how long the program was stopped
 };
 
 class Tries
@@ -35,14 +35,14 @@ class Tries
     // `deadline`: on the monotonic clock; 0: none.
     Tries(const CheckpointOptions &options, uint64_t deadline);
 
-    // After a try that was refused: whether there should be another one.
+    // After a refused try: whether to try again.
     bool may_pass(const Obstacles &obstacles);
-    // After one that failed for its own reasons: there is another one, which does not count.
+    // After a try that failed for our own reasons: repeats it at once, without counting it.
     void once_more() { pause_ns_ = 0; }
-    // Until the next one, while the program runs.
+    // Waits for the next try, while the program runs.
     void pause() const;
     uint64_t count() const { return count_; }
-    // How often it was tried, if that was more than once.
+    // Adds the number of tries to the error, if it was more than one.
     Error told(const Error &error) const;
 
   private:
@@ -50,7 +50,7 @@ class Tries
     uint64_t count_ = 1;
     uint64_t pause_ns_ = 0;
     std::string_view but_;
-    std::map<std::string, uint64_t> since_; // the things that were in the way last time
+    std::map<std::string, uint64_t> since_; // first seen; the obstacles of the last try
 };
 
 } // namespace cryo::capture

@@ -50,8 +50,8 @@ Result<Turn> Turn::take(std::string_view agent, std::span<const char> word)
         if (errno != EADDRINUSE)
             return Error::from_errno("taking an address", errno);
         if (connect(turn.socket_.get(), at, length) != 0) {
-            // It was given back this moment; or taken, and does not listen yet. Whoever never does
-            // only keeps the name from others: a checkpoint has it for some microseconds so.
+            // The address was released just now, or is bound but not listening yet. A socket that
+            // never listens only blocks the name: a checkpoint is in that state for microseconds.
             constexpr int most_tries = 200;
             constexpr timespec pause = {0, 5'000'000};
             if (tries == most_tries)
@@ -60,18 +60,18 @@ Result<Turn> Turn::take(std::string_view agent, std::span<const char> word)
             continue;
         }
         const ucred peer = peer_of(turn.socket_.get());
-        // An address can be taken by anybody. Who may not save the process does not have its turn.
+        // Anyone can bind the address; a user who may not save the process has no claim to it.
         if (peer.uid != 0 && peer.uid != geteuid())
             turn.socket_.reset();
         else
             std::tie(turn.holder_, turn.holder_uid_) = std::pair(peer.pid, peer.uid);
         if (turn.socket_ && !word.empty())
-            send(turn.socket_.get(), word.data(), word.size(), MSG_NOSIGNAL); // fails: it is over
+            send(turn.socket_.get(), word.data(), word.size(), MSG_NOSIGNAL); // fails: released
         return turn;
     }
 }
 
-// From now on it is us whom those who wait see.
+// Waiters now connect to this process.
 Result<Turn> Turn::adopt(Fd socket)
 {
     if (listen(socket.get(), SOMAXCONN) != 0)

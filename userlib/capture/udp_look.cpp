@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint32_t reading = 1, writing = 2;
 
-// The attributes of one socket, behind its fixed part.
+// Parses the attributes of one socket, which follow its fixed part.
 uint32_t shutdown_of(const char *from, size_t size)
 {
     while (size >= sizeof(rtattr)) {
@@ -37,7 +37,7 @@ uint32_t shutdown_of(const char *from, size_t size)
     return 0;
 }
 
-// What the kernel tells of all UDP sockets that have this port.
+// Asks the kernel's diagnostics for all UDP sockets with this port, and picks ours.
 uint32_t ask_diagnostics(int family, uint16_t port, uint64_t inode)
 {
     const Fd netlink(socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
@@ -87,7 +87,7 @@ uint32_t udp_shutdown(int fd, const std::string &local, uint64_t inode)
     uint32_t found = told && (end.revents & POLLRDHUP) != 0 ? reading : 0;
     sockaddr_storage name = {};
     memcpy(&name, local.data(), std::min(local.size(), sizeof(name)));
-    // At the same place in both families.
+    // The port is at the same offset in both families.
     const uint16_t port = reinterpret_cast<const sockaddr_in &>(name).sin_port;
     if (port != 0)
         found |= ask_diagnostics(name.ss_family, port, inode) & (reading | writing);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which directions a UDP socket has shut down.
+// The directions that a UDP socket has shut down.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace cryo::capture {
 
-// 1 reading, 2 writing. Of writing alone only the kernel's diagnostics tell (udp_diag), of sockets
-// that have a port; where they are not to be had it is taken for open. `local`: as bind(2) takes
-// it.
+// 1 reading, 2 writing. A shutdown of writing alone is reported only by udp_diag, for
+// sockets that have a port; without it, writing counts as open. `local`: in the format of
+// bind(2).
 uint32_t udp_shutdown(int fd, const std::string &local, uint64_t inode);
 
 } // namespace cryo::capture

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What trackers do with the userfaultfd that the program's agent keeps (capture/tracker.hpp).
+// Operations of trackers on the userfaultfd kept by the program's agent (capture/tracker.hpp).
 #pragma once
 
 #include "base/fd.hpp"
@@ -11,9 +11,9 @@ namespace cryo::capture {
 
 bool kernel_is_at_least(unsigned major, unsigned minor);
 
-// Registering is refused where somebody else has done it, and changes nothing where we have.
+// Tries to register: that fails if another userfaultfd has it, and is a no-op if ours has.
 bool is_watched_by(const Fd &userfaultfd, const Run &mapping);
-// Whether the mapping at this address is registered with a userfaultfd, ours or not. False where
+// Whether the mapping at this address is registered with any userfaultfd, ours or not. False where
 // its first page is protected, by another userfaultfd: ours only registers.
 bool is_registered(const Fd &userfaultfd, const PageMap &map, uint64_t address);
 

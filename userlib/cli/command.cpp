@@ -19,7 +19,7 @@ namespace cryo::cli {
 
 namespace {
 
-// Behind what is wrong, which names words of the command line, CLI11 tells about --help.
+// CLI11 adds a hint at --help after the error; only the error quotes words that may be unprintable.
 std::string wrong_usage(const CLI::ParseError &error, std::string_view said)
 {
     const std::string_view what = error.what();
@@ -28,7 +28,7 @@ std::string wrong_usage(const CLI::ParseError &error, std::string_view said)
                     : printable(said) + "\n";
 }
 
-// Such a word of cr_run's is the program's.
+// Without such an option, as in cr_run, the word --json belongs to the program that is run.
 bool has_json(const CLI::App &app)
 {
     const auto verbs = app.get_subcommands([](const CLI::App *) { return true; });
@@ -36,7 +36,7 @@ bool has_json(const CLI::App &app)
            std::ranges::any_of(verbs, [](const CLI::App *verb) { return has_json(*verb); });
 }
 
-// For a program that reads what the command says: it is told that nothing was done, too.
+// Reports wrong usage as JSON as well, to a program that reads the command's output.
 void tell_as_json(const char *what)
 {
     const nlohmann::ordered_json error = {{"code", EINVAL}, {"text", what}};
@@ -110,7 +110,7 @@ int whole(std::string_view command, const std::function<int()> &run)
     } catch (const std::exception &error) {
         return fail(command, Error(EIO, error.what()));
     }
-    // EBADF: it was closed when we began.
+    // EBADF: it was closed from the start.
     if ((fflush(stdout) != 0 || ferror(stdout) != 0) && errno != EBADF && code == 0)
         return fail(command, Error(EIO, "standard output: cannot be written"));
     return code;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all commands do alike: parse options (CLI11), answer --help and --version, report an error
-// and turn it into an exit code by BLCR's rule: the low 8 bits of errno, 255 for wrong usage.
+// What all commands have in common: parse options (CLI11), answer --help and --version, report an
+// error and turn it into an exit code by BLCR's rule: the low 8 bits of errno, 255 for wrong usage.
 //
 //     CLI::App app("Saves a process", "cr_checkpoint");
 //     ...
@@ -22,7 +22,7 @@ constexpr int usage_exit = 255;
 
 // The exit code when the command is finished already: help, version, or wrong usage.
 std::optional<int> parse(CLI::App &app, int argc, char **argv);
-// The same for words that have been put in order before; without the command's name.
+// The same for words that were rearranged before; without the command's name.
 std::optional<int> parse(CLI::App &app, std::vector<std::string> words);
 
 // What the usage line names after the options (help.hpp); called before parse() where there is any.
@@ -31,11 +31,11 @@ void use_help(CLI::App &app, const std::string &operands);
 // A line on standard error, or several (base/printable.hpp).
 void say(std::string_view command, std::string_view text);
 
-// Says what went wrong, also to a program that asked through libcr (requester.hpp), which gets
+// Reports the error, also to a program that asked through libcr (requester.hpp), which gets
 // `value`, too; returns the exit code.
 int fail(std::string_view command, const Error &error, int value = 0);
 
-// What main() does: no exception leaves it, and what standard output did not take is an error.
+// Runs a command for main(): catches all exceptions, and reports a failed write to standard output.
 //
 //     int main(int argc, char **argv)
 //     {

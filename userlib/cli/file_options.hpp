@@ -15,7 +15,7 @@
 namespace cryo::cli {
 
 void add_file_options(CLI::App &app, capture::FileOptions &files);
-void add_contents_options(CLI::App &app, capture::FileOptions &files); // --save-exe and its kin
+void add_contents_options(CLI::App &app, capture::FileOptions &files); // the options --save-...
 void add_file_options(CLI::App &app, restore::FileOptions &files);
 
 } // namespace cryo::cli

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What --help looks like: CLI11's layout, with what a value is in words instead of CLI11's types,
-// and without how options depend on each other, which the manual page says.
+// The layout of --help: CLI11's, with values described in words instead of CLI11's types, and
+// without dependencies between options, which the manual page lists.
 //
 //     app.formatter(std::make_shared<cli::Help>("PROGRAM [ARGUMENT]..."));
 #pragma once
@@ -14,7 +14,7 @@ namespace cryo::cli {
 class Help final : public CLI::Formatter
 {
   public:
-    // `operands`: what follows on the usage line, of which CLI11 knows nothing.
+    // `operands`: what follows on the usage line, which CLI11 does not know.
     explicit Help(std::string operands) : operands_(std::move(operands)) {}
 
     std::string make_usage(const CLI::App *app, std::string name) const override;

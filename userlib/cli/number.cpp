@@ -11,7 +11,7 @@ namespace {
 
 constexpr int most = std::numeric_limits<int>::max();
 
-// `advice` is said behind the word that was refused.
+// `advice` follows the refused word in the message.
 CLI::Validator number(int least, std::string wanted, std::string advice, std::string type)
 {
     const auto judge = [least, wanted = std::move(wanted),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options that are whole numbers. A word that is none is refused by saying what is wanted;
-// leading zeros mean nothing, so that 010 is ten.
+// Options that are whole numbers. Any other word is refused; the message says what is wanted.
+// Leading zeros are ignored, so that 010 is ten.
 //
 //     app.add_option("ID", options.id, "The process")->transform(cli::above_zero());
 //     // ID: wants a whole number above 0, not 'many'

@@ -11,7 +11,7 @@ namespace cryo::cli {
 
 namespace {
 
-// With a slash at its end, or empty.
+// The command's directory with a slash at its end, or empty.
 std::string own_directory()
 {
     char self[PATH_MAX];

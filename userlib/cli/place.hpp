@@ -11,7 +11,7 @@
 
 namespace cryo::cli {
 
-// Path of a library beside this command (../lib...), or of the CRYO_LIBDIR in the environment.
+// Path of a library beside this command (../lib...), or in the environment's CRYO_LIBDIR.
 std::string library(std::string_view name);
 
 // Path of another command, beside this one.

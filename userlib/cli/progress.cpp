@@ -13,7 +13,7 @@ namespace cryo::cli {
 
 namespace {
 
-constexpr int64_t kFirst = 1'000'000'000; // what is over sooner shows nothing
+constexpr int64_t kFirst = 1'000'000'000; // shorter operations show nothing
 constexpr int64_t kEvery = 200'000'000;
 
 int64_t now()

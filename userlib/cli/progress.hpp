@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How far a long operation is, for a person who waits: one line on a terminal's standard error,
-// several times a second, gone when the operation ends. Nothing where nobody looks.
+// Shows the progress of a long operation: one line on standard error, if that is a terminal,
+// updated several times a second and erased when the operation ends.
 //
 //     cli::ProgressLine line("job.dump", !quiet);
 //     service->add(request, line.reporter());

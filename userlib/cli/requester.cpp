@@ -16,7 +16,7 @@ int report_fd()
 {
     const char *number = sys::own_variable("CRYO_REPORT_FD");
     const int fd = number != nullptr ? atoi(number) : -1;
-    // A process that is restored has nothing to do with them.
+    // A restored process must not inherit the descriptors of the report.
     for (int i = 0; i < 3 && fd >= 0; i++)
         fcntl(fd + i, F_SETFD, FD_CLOEXEC);
     return fd;
@@ -43,7 +43,7 @@ void tell_requester(int error, int value)
         return;
     const RequestReport report = {error, value};
     if (write(report_fd(), &report, sizeof(report)) < 0)
-        return; // it has gone away
+        return; // the requester has gone away
     close(report_fd());
     unsetenv("CRYO_REPORT_FD");
 }

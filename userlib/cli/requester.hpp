@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The way back to a program that asked for a checkpoint or restart through libcr: such a command
-// was started by the library with the number of a pipe in CRYO_REPORT_FD, and reports once, at its
-// end. Without that variable nothing of this does anything.
+// The report to a program that asked for a checkpoint or restart through libcr: the library has
+// started the command with the number of a pipe in CRYO_REPORT_FD, and the command reports once, at
+// its end. Without that variable these functions do nothing.
 //
 //     if (!saved)
 //         return cli::fail("cr_checkpoint", saved.error()); // reports
@@ -21,6 +21,6 @@ struct RequestReport {
 
 bool has_requester();
 void tell_requester(int error, int value);
-bool log_for_requester(std::string_view line); // false: there is none
+bool log_for_requester(std::string_view line); // false: it was not written
 
 } // namespace cryo::cli

@@ -90,7 +90,7 @@ void Talk::notices(const std::vector<std::string> &list)
     }
 }
 
-// Names may hold bytes that are no UTF-8, and characters that a terminal obeys.
+// Names may hold invalid UTF-8 and terminal control characters, so the output is escaped ASCII.
 void Talk::print(const Json &object, FILE *to) const
 {
     cryo::print(to, "{}\n", object.dump(-1, ' ', true, Json::error_handler_t::replace));

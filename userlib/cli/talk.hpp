@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a command says while it works and at its end, as -v, -q, --json and --kmsg-... want it.
+// Messages of a command while it works and at its end, as -v, -q, --json and --kmsg-... choose.
 //
 //     Talk talk("cr_checkpoint");
 //     talk.add_options(app);
@@ -34,16 +34,16 @@ class Talk
 
     void add_options(CLI::App &app);
 
-    // Tells what has just been done, and how long it took. Empty where nobody wants to know.
+    // Reports the phase that has just ended, and how long it took. Empty if not requested.
     std::function<void(std::string_view)> phases();
-    // A remark about how it is done, such as why not better.
+    // Remarks on how the work is done, such as which backend works and why. Empty if not requested.
     std::function<void(std::string_view)> remarks();
     // A bar on a terminal, until end_progress().
     std::function<void(uint64_t done, uint64_t total)> progress(const std::string &what);
     void end_progress() { line_.reset(); }
 
     void notices(const std::vector<std::string> &list);
-    // One sentence, or the object, to `to`.
+    // Prints the sentence, or with --json the object, to `to`.
     void result(const std::string &sentence, Json object, FILE *to = stdout);
     // As cli::fail().
     int fail(const Error &error, int value = 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How commands show things to a person: sizes, times, text out of images, colour, columns.
+// How commands format output for people: sizes, times, text from images, colour, columns.
 //
 //     out.print("{} {}\n", out.bold("memory"), size_text(bytes));
 //     Columns table({Align::left, Align::right});
@@ -33,7 +33,7 @@ using cryo::printable;
 // Strings that end with NUL each, as in ARGS and ENVIRON.
 std::vector<std::string> split_strings(std::string_view joined);
 
-// Standard output, with colour where a person looks at it and has not said no (NO_COLOR).
+// Standard output, with colour if it is a terminal and neither NO_COLOR nor TERM=dumb forbids it.
 class Output
 {
   public:
@@ -49,7 +49,7 @@ class Output
     std::string good(std::string_view text) const { return paint("32", text); }
     std::string bad(std::string_view text) const { return paint("31;1", text); }
 
-    // False: what was printed did not all arrive.
+    // False: some output could not be written.
     static bool finish();
 
   private:

@@ -11,7 +11,7 @@ namespace cryo::coord {
 
 namespace {
 
-// Signals are the daemon's own thread's to take. Without a thread: there is none to be had.
+// The daemon's own thread takes all signals. Not joinable: no thread could be made.
 std::thread without_signals(std::function<void()> body)
 {
     sigset_t all;
@@ -62,7 +62,7 @@ void Aside::stop()
 void Aside::ended()
 {
     stop();
-    // Which may destroy this.
+    // The callback may destroy this object.
     const Then then = std::move(then_);
     const Result<void> result = std::move(result_);
     then(result);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Work that may take long, as what waits for a disk does, beside a loop that must go on:
+// Runs work that may take long, such as waiting for a disk, beside a loop that must go on:
 //
 //     aside.emplace(loop, [writer] { return writer->commit(images); },
 //                   [this](Result<void> done) { ... });        // in the loop
 //
-// The destructor waits for the end of the work, and then nothing is told. Where no thread can be
-// had the loop waits for the work.
+// The destructor waits for the end of the work, and then the callback
+// is not called. If no thread can be made, the loop waits for the work.
 #pragma once
 
 #include "base/fd.hpp"
@@ -39,7 +39,7 @@ class Aside
     Result<void> result_;
     Then then_;
     std::thread thread_;
-    uint64_t timer_ = 0; // there is no thread
+    uint64_t timer_ = 0; // without a thread: delivers the result
 };
 
 } // namespace cryo::coord

@@ -16,10 +16,10 @@ void Channel::tell(const Callback &callback, Arguments... arguments)
 {
     if (!callback)
         return;
-    const auto told = callback; // which may replace itself
+    const auto told = callback; // the callback may replace itself
     try {
         told(arguments...);
-    } catch (const std::exception &) { // no memory, a file system that fails: not ours to die of
+    } catch (const std::exception &) { // no memory, a failing file system: only the connection ends
         refuse();
     }
 }
@@ -31,7 +31,7 @@ std::shared_ptr<Channel> Channel::make(Loop &loop, Fd socket, std::unique_ptr<Tl
         if (const std::shared_ptr<Channel> alive = weak.lock())
             alive->ready(events);
     });
-    if (channel->tls_) { // the first word of who connects
+    if (channel->tls_) { // a client's first message
         channel->tls_->take_output(channel->out_);
         channel->flush();
     }
@@ -83,14 +83,14 @@ void Channel::send(FrameKind kind, std::string_view body)
     char bytes[sizeof(header)];
     memcpy(bytes, &header, sizeof(header));
     if (tls_) {
-        // Nothing may go to somebody of whom nothing is known.
+        // Nothing may be sent to a peer that is not authenticated.
         if (!tls_->write(std::string(bytes, sizeof(bytes)).append(body)))
             return;
         tls_->take_output(out_);
     } else {
         out_.append(bytes, sizeof(bytes)).append(body);
     }
-    flush(); // that the other end is gone is noticed when it is read from
+    flush(); // a peer that is gone is noticed when reading
 }
 
 bool Channel::flush()
@@ -120,7 +120,7 @@ bool Channel::take_in(std::string_view bytes)
         return true;
     }
     const bool good = tls_->received(bytes) && tls_->read(in_);
-    tls_->take_output(out_); // also what says why not
+    tls_->take_output(out_); // also an alert that gives the reason
     flush();
     return good;
 }

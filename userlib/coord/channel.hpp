@@ -9,8 +9,8 @@
 //     channel->on_end = [] { ... };          // once; the other end is gone
 //     channel->send(FrameKind::json, text);
 //
-// The callbacks may let go of the channel, also of the one they belong to. What they throw, and
-// what they find to be no message, ends the connection it came by and nothing else.
+// The callbacks may release the channel, even the one they belong to. An exception
+// from them, or an invalid message, ends the connection it came by and nothing else.
 #pragma once
 
 #include "base/fd.hpp"
@@ -39,11 +39,11 @@ class Channel : public std::enable_shared_from_this<Channel>
     // Messages only, and only such as this speaker may send: else the connection ends.
     void on_message(Speaker from, std::function<void(const Message &)> then);
     void close_when_sent();            // nothing more is read
-    void close();                      // without telling
-    void refuse() { refused_ = true; } // in a callback: the connection ends, and on_end tells
+    void close();                      // without calling on_end
+    void refuse() { refused_ = true; } // in a callback: ends the connection, calls on_end
     bool open() const { return bool(socket_); }
     int descriptor() const { return socket_.get(); }
-    void limit(uint32_t body) { limit_ = body; } // of what a stranger may send
+    void limit(uint32_t body) { limit_ = body; } // of what an unknown peer may send
 
     const Tls *tls() const { return tls_.get(); }
 
@@ -64,11 +64,11 @@ class Channel : public std::enable_shared_from_this<Channel>
 
     Loop &loop_;
     Fd socket_;
-    std::unique_ptr<Tls> tls_; // none: within one host
+    std::unique_ptr<Tls> tls_; // null: within one host
     std::string in_, out_;
     uint32_t limit_ = most_body;
     bool closing_ = false;
-    bool refused_ = false; // what came makes no sense
+    bool refused_ = false; // what came is invalid
 };
 
 // The user id at the other end of a UNIX socket, and its process.

@@ -18,7 +18,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int client_patience = 3; // silences
+constexpr int client_patience = 3; // times longest_silence()
 
 Error ended()
 {
@@ -26,7 +26,7 @@ Error ended()
                              "snapshot is as it was");
 }
 
-// It says something every second. Who waits has to know it: a checkpoint may go on when it does.
+// The daemon sends something every second. If it is stopped, the checkpoint may go on later.
 Error silent()
 {
     return Error(ETIMEDOUT,
@@ -41,7 +41,7 @@ Result<Client> Client::to(pid_t launcher)
 {
     Result<Job> job = job_of(launcher);
     for (int tries = 0; !job && job.error().code() == EAGAIN && tries < 1000; tries++) {
-        usleep(10'000); // until cr_run has become mpirun; it tells nobody
+        usleep(10'000); // until cr_run has become mpirun; nothing announces that
         job = job_of(launcher);
     }
     if (!job)

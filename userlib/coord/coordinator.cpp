@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The coordinator's knowledge of the job: nodes, ranks, the tree, and who asks. What it does in a
-// checkpoint is in coordinator_checkpoint.cpp.
+// The coordinator's knowledge of the job: nodes, ranks, the tree, and the
+// commands. What it does in a checkpoint is in coordinator_checkpoint.cpp.
 #include "coord/coordinator.hpp"
 
 #include "coord/spread.hpp"
@@ -22,8 +22,8 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::chrono::seconds longest_arrival{2}; // of one rank after another
-constexpr std::chrono::seconds longest_start{3};   // of a launcher of which nothing is known
+constexpr std::chrono::seconds longest_arrival{2}; // of all ranks, after the first
+constexpr std::chrono::seconds longest_start{3};   // of a launcher whose ranks are unknown
 constexpr int64_t client_beat_ms = 1000;
 constexpr int64_t look_soon_ms = 20;
 constexpr int64_t look_later_ms = 250;
@@ -82,14 +82,14 @@ Result<void> Coordinator::begin()
     };
     local_.on_wanted = [this] { program_wants(); };
     if (const char *own = sys::own_variable("CRYO_LISTEN"); own != nullptr && *own != 0)
-        return local_.listen_to_daemons(); // somebody says so
+        return local_.listen_to_daemons(); // the user has asked for it
     look_for_others();
     return {};
 }
 
-// A job of one node needs nobody on the network. Whether it is one is told by what the launcher has
-// started here, as soon as it has; ranks that do not come, or none of which anything is known, are
-// taken to be elsewhere. Daemons there try for longer than that.
+// A job of one node need not listen on the network. What the launcher has started
+// here shows whether it is one; ranks that do not come, or of which nothing is
+// known, are assumed to be elsewhere. Daemons there try for longer than that.
 void Coordinator::look_for_others()
 {
     if (!looks_) {
@@ -214,7 +214,7 @@ void Coordinator::hear(uint32_t member, const Message &message)
     look_at_early();
 }
 
-// A daemon says something only of the ranks that it had when the checkpoint began.
+// A daemon may only report on the ranks that it had when the checkpoint began.
 bool Coordinator::speaks_for(uint32_t member, uint32_t rank)
 {
     const auto at = now_->ranks.find(rank);
@@ -224,7 +224,7 @@ bool Coordinator::speaks_for(uint32_t member, uint32_t rank)
     return false;
 }
 
-// It is no daemon of Cryo's, or a broken one.
+// Ends the connection of a daemon that is not one of Cryo's, or a broken one.
 void Coordinator::expel(uint32_t member, const std::string &why)
 {
     const auto at = members_.find(member);
@@ -280,9 +280,9 @@ void Coordinator::rank_left(uint32_t member, uint32_t rank)
         space_.clear();
         lost_.clear();
         if (!looks_)
-            look_for_others(); // of the next mpirun of a script
+            look_for_others(); // for the next mpirun of a script
     }
-    // Of who has a frozen copy the image is still written.
+    // The image of a rank that has a frozen copy is still being written.
     if (now_ && now_->stage != Stage::cancelling && now_->images.count(rank) == 0 &&
         now_->cut.count(rank) == 0)
         give_up(fmt::format("rank {} has ended", rank), ESRCH);
@@ -306,7 +306,7 @@ void Coordinator::build_tree()
     const bookmark::Topology tree(std::move(ranks_of), fanout());
     built_ = true;
     generation_++;
-    // Of the two that a key is for, each is told it by its own connection; nobody else knows it.
+    // Each key is sent only to the two daemons that it is for, over their own connections.
     std::vector<std::string> keys;
     for (uint32_t d = 0; d < members.size(); d++)
         keys.push_back(to_hex(random_key()));
@@ -429,11 +429,11 @@ void Coordinator::accept_command()
     };
 }
 
-// A command waits as long as we work at what it has asked for, and no longer.
+// A command waits only as long as the daemon gives signs of life.
 void Coordinator::tell_clients_of_life()
 {
     loop_.after(client_beat_ms, [this] {
-        const auto all = clients_; // one of them may go while it is told
+        const auto all = clients_; // one of them may be removed while it is sent to
         for (const std::shared_ptr<Channel> &one : all)
             one->send(Message(Type::working));
         beats_ = !clients_.empty();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the job's first daemon does besides being a daemon: it knows all ranks and all daemons,
-// makes the tree of them, and leads a checkpoint from a command's request to the snapshot's commit.
+// The additional role of the job's first daemon: it knows all ranks and all daemons, makes
+// the tree of them, and leads a checkpoint from a command's request to the snapshot's commit.
 //
 //     Coordinator coordinator(loop, job, node);
 //     coordinator.begin();
@@ -21,7 +21,7 @@
 
 namespace cryo::coord {
 
-// What ends a command's conversation when it fails.
+// The message that ends a command's conversation when it fails.
 Message end_of(const Error &error);
 
 class Coordinator
@@ -36,13 +36,13 @@ class Coordinator
     using Clock = std::chrono::steady_clock;
     struct Member { // a node
         std::string name;
-        std::shared_ptr<Channel> channel; // none: this one
+        std::shared_ptr<Channel> channel; // null: this node
         std::vector<std::string> addresses;
         uint16_t port = 0;
         uint32_t index = 0; // in the tree
         bool placed = false;
         std::string trouble;
-        Clock::time_point heard = {}; // its last word
+        Clock::time_point heard = {}; // when its last message came
     };
     struct Progress { // of an image
         uint64_t bytes;
@@ -52,11 +52,11 @@ class Coordinator
         uint32_t member;
         int pid;
     };
-    struct Early { // asked before all ranks were there
+    struct Early { // requested before all ranks were there
         std::shared_ptr<Channel> channel;
         nlohmann::json request;
         uint64_t limit = 0; // timer
-        std::string told;   // why it waits
+        std::string told;   // the last reason for waiting that was sent
     };
     enum class Stage : uint8_t { preparing, pending, running, finishing, held, cancelling };
     struct Checkpoint {
@@ -66,8 +66,8 @@ class Coordinator
         nlohmann::json request;
         std::optional<SnapshotWriter> writer;
         std::set<uint32_t> awaited; // members: prepared, or idle
-        // As they were when it began. Before its end there may be others: those that have a frozen
-        // copy end, and the next mpirun of a script starts.
+        // The ranks when it began. They may change before its end: ranks that
+        // have a frozen copy may end, and the next mpirun of a script may start.
         std::map<uint32_t, RankPlace> ranks;
         std::map<uint32_t, SnapshotImage> images;
         std::map<uint32_t, bool> cut;
@@ -77,11 +77,11 @@ class Coordinator
         int code = 0;
         uint64_t longest_stop = 0;
         Clock::time_point begun = Clock::now();
-        Clock::time_point looked = begun; // when daemons were asked for a word last
+        Clock::time_point looked = begun; // when daemons were last asked for a report
         std::unique_ptr<Aside> commit;    // under way
-        std::string kept_all; // why older snapshots are still there, which the commit was to remove
+        std::string kept_all; // why the commit could not remove older snapshots
         uint64_t patience = 0; // timer
-        bool agreed = false;   // the tree is done with it
+        bool agreed = false;   // the tree has finished it
         bool asked = false;    // the tree was asked for it
         bool by_program = false;
     };
@@ -143,7 +143,7 @@ class Coordinator
     Fd launcher_;
     Fd commands_;
     std::set<std::shared_ptr<Channel>> clients_;
-    bool beats_ = false;                          // they are told again and again that we live
+    bool beats_ = false;                          // clients get regular signs of life
     std::set<std::shared_ptr<Channel>> watchers_; // of the checkpoint
     std::vector<Early> early_;
     std::map<uint32_t, Member> members_; // 0: this node

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One checkpoint: prepared at every node, agreed upon in the tree, images taken, snapshot
-// committed. Until the commit everything can fail at any place, and then nothing has happened.
+// committed. Until the commit any step may fail anywhere, and then nothing has changed.
 #include "coord/coordinator.hpp"
 #include "coord/parameters.hpp"
 #include "coord/patience.hpp"
@@ -40,7 +40,7 @@ Coordinator::Checkpoint::Checkpoint() = default;
 
 void Coordinator::to_watchers(const Message &message)
 {
-    const auto all = watchers_; // one of them may go while it is told
+    const auto all = watchers_; // one of them may be removed while it is sent to
     for (const std::shared_ptr<Channel> &one : all)
         one->send(message);
 }
@@ -56,7 +56,7 @@ Message end_of(const Error &error)
     return Message(Type::end, {{"ok", false}, {"code", error.code()}, {"error", error.text()}});
 }
 
-// Ranks that start, or come back, are soon there; a program that is none of MPI never is.
+// Starting or restarted ranks come soon; those of a program without MPI never do.
 void Coordinator::await_ranks(const std::shared_ptr<Channel> &channel, const json &request)
 {
     const int64_t patience = request.value("patience", int64_t(0));
@@ -84,7 +84,7 @@ bool Coordinator::forget_early(const std::shared_ptr<Channel> &channel)
     return false;
 }
 
-// Whether those that wait for ranks may begin, or wait in vain.
+// Starts the requests that wait for ranks, or refuses those that wait in vain.
 void Coordinator::look_at_early()
 {
     if (early_.empty() && !again_)
@@ -107,7 +107,7 @@ void Coordinator::look_at_early()
         begin_for_program();
 }
 
-// MPI_Ckpt() or global_ckpt(), in a rank that the checkpoint under way, if any, does not serve.
+// MPI_Ckpt() or global_ckpt() was called, and no checkpoint under way serves that call.
 void Coordinator::program_wants()
 {
     const Result<void> ready = complete();
@@ -119,7 +119,7 @@ void Coordinator::program_wants()
         begin_for_program();
 }
 
-// What a command would say is as the job's parameters have it.
+// The job's parameters stand in for what a command would specify.
 void Coordinator::begin_for_program()
 {
     again_ = false;
@@ -206,7 +206,7 @@ Result<void> Coordinator::begin_checkpoint(const json &request)
         });
     const std::string after = request.value("after", "none");
     ImageOptions options = image_options(request);
-    options.fork = options.fork && after == "none"; // who stays where it is needs no copy
+    options.fork = options.fork && after == "none"; // held ranks need no copy
     for (const auto &[number, member] : members_)
         now_->awaited.insert(number);
     now_->ranks = ranks_;
@@ -215,7 +215,7 @@ Result<void> Coordinator::begin_checkpoint(const json &request)
                                      {"token", token},
                                      {"options", to_json(options)},
                                      {"hold", after != "none"}}));
-    if (now_) // the one on this node has answered already
+    if (now_) // this node's daemon has answered already
         watch_members();
     return {};
 }
@@ -232,7 +232,7 @@ void Coordinator::prepared(uint32_t member, const Message &message)
         all_have_answered();
 }
 
-// Those that were to be prepared, or to stop what they did.
+// All daemons have prepared the checkpoint, or cancelled it.
 void Coordinator::all_have_answered()
 {
     if (now_->stage == Stage::cancelling) {
@@ -252,7 +252,7 @@ void Coordinator::all_have_answered()
     look_at_tree();
 }
 
-// Who is not there yet, again and again.
+// Asks regularly which ranks are missing.
 void Coordinator::tell_missing()
 {
     loop_.after(inquire_ms, [this, number = now_->number] {
@@ -264,7 +264,7 @@ void Coordinator::tell_missing()
     });
 }
 
-// From the daemon that has the rank. What the image is called, and who made it, is known here.
+// A daemon's report on a rank's image. The image's name and process are known here.
 void Coordinator::image_came(const Message &message)
 {
     const json &fields = message.fields;
@@ -323,7 +323,7 @@ void Coordinator::look_at_images()
     to_watchers(Message(Type::images, {{"done", now_->images.size()},
                                        {"cut", std::max(now_->cut.size(), now_->images.size())},
                                        {"of", now_->ranks.size()}}));
-    // Held ranks have their images, and have not been told so: the tree waits for them.
+    // Held ranks have their images, but are not told so yet: the tree waits for them.
     const bool held = now_->request.value("after", "none") != "none";
     if (now_->images.size() != now_->ranks.size() || !(now_->agreed || held))
         return;
@@ -335,7 +335,7 @@ void Coordinator::look_at_images()
 
 void Coordinator::give_up(std::string error, int code)
 {
-    if (!now_ || now_->stage == Stage::cancelling || now_->commit) // which decides by itself
+    if (!now_ || now_->stage == Stage::cancelling || now_->commit) // it decides by itself
         return;
     if (now_->stage == Stage::held) { // it is committed: there is nothing to give up
         end_checkpoint();
@@ -367,7 +367,7 @@ void Coordinator::end_checkpoint()
     const bool held = now_->stage == Stage::held;
     Checkpoint over = std::move(*now_);
     now_.reset();
-    over.writer.reset(); // what is not committed goes
+    over.writer.reset(); // removes what is not committed
     if (failed && over.by_program && !over.asked && local_.node() != nullptr)
         local_.node()->decline();
     if (failed) {
@@ -375,7 +375,7 @@ void Coordinator::end_checkpoint()
         to_watchers(end_of(Error(over.code, over.error)));
     } else if (held) {
         state_ = "established";
-        to_watchers(Message(Type::end, {{"ok", true}})); // those that continued it
+        to_watchers(Message(Type::end, {{"ok", true}})); // commands that continued it
     }
     watchers_.clear();
     if (ending_)

@@ -10,7 +10,7 @@ namespace cryo::coord {
 
 using nlohmann::json;
 
-// Ranks may stand still meanwhile, and must be told that somebody is there.
+// Runs beside the loop: ranks may be waiting, and must get signs of life meanwhile.
 void Coordinator::commit()
 {
     now_->stage = Stage::finishing;
@@ -23,7 +23,7 @@ void Coordinator::commit()
         [this](const Result<void> &done) { committed(done); });
 }
 
-// In a thread of its own, which has the writer and `kept_all`, and reads the request.
+// Runs in a thread of its own, which owns the writer and `kept_all`, and reads the request.
 Result<void> Coordinator::write_commit(const std::vector<SnapshotImage> &images)
 {
     Result<void> done = now_->writer->commit(images);
@@ -45,9 +45,9 @@ void Coordinator::committed(const Result<void> &done)
         give_up(done.error().text(), done.error().code());
         return;
     }
-    now_->writer->unlock(); // before anybody is told that it is there
+    now_->writer->unlock(); // before any command is told of it
     const std::string wanted = now_->request.value("after", "none");
-    // Ranks that have gone on meanwhile are beyond what is saved. They are not ended.
+    // Ranks that have resumed meanwhile are past the saved state. They are not ended.
     const std::optional<std::string> silent =
         wanted != "none" ? silence() : std::optional<std::string>();
     const std::string after = silent ? "none" : wanted;
@@ -63,7 +63,7 @@ void Coordinator::committed(const Result<void> &done)
         kill(job_.launcher, SIGTERM);
     if (wanted == "none" || ending_) {
         end_checkpoint();
-    } else { // until the tree is done with it
+    } else { // until the tree has finished it
         now_->writer.reset();
         now_->stage = Stage::held;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a checkpoint must not wait for without an end, as ranks stand still meanwhile: daemons that
-// say nothing, this one among them, and images that do not grow.
+// What a checkpoint must not wait for endlessly, because ranks are stopped
+// meanwhile: silent daemons, this one among them, and images that do not grow.
 #include "coord/coordinator.hpp"
 #include "coord/patience.hpp"
 
@@ -14,12 +14,12 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int image_patience = 12; // silences: a disk may be slow to say that it has everything
+constexpr int image_patience = 12; // times longest_silence(): a disk may be slow to sync
 
 } // namespace
 
-// Of all that a checkpoint waits for, daemons of nodes are what it must not wait for without an
-// end: programs stand still meanwhile. They are asked for a word again and again.
+// A checkpoint must not wait endlessly for the daemons of nodes, because
+// programs are stopped meanwhile. So the daemons are polled regularly.
 void Coordinator::watch_members()
 {
     const auto limit = longest_silence();
@@ -43,7 +43,7 @@ bool Coordinator::look_at_members()
             end_checkpoint();
         return now_.has_value();
     }
-    // Once all ranks have gone on it does no harm that this daemon has not asked for a while.
+    // Once all ranks have resumed, it does no harm that this daemon has not polled for a while.
     const bool asked = Clock::now() - now_->looked < longest_silence();
     if (const auto why = silence(); why && (asked || !now_->agreed))
         give_up(*why, ETIMEDOUT);
@@ -60,8 +60,8 @@ std::vector<uint32_t> Coordinator::silent_members() const
     return silent;
 }
 
-// That a daemon, perhaps this one, was stopped or had something else to do. Its ranks may have gone
-// on.
+// Says that a daemon, perhaps this one, was stopped
+// or busy for too long. Its ranks may have resumed.
 std::optional<std::string> Coordinator::silence() const
 {
     const auto own =
@@ -80,7 +80,7 @@ std::optional<std::string> Coordinator::silence() const
                        names, in_seconds(longest_silence()));
 }
 
-// Images that do not grow any more, though they are not finished.
+// Gives up when an unfinished image has stopped growing.
 void Coordinator::look_at_progress(uint32_t member, const Message &message)
 {
     if (!now_ || now_->stage != Stage::running)

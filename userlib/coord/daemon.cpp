@@ -22,7 +22,7 @@ using nlohmann::json;
 
 namespace {
 
-// Of another host, whom anybody may be; of this one it is known that they are of the same user.
+// Clients on another host may be anyone; those on this one are known to be of the same user.
 constexpr Strangers::Limits from_elsewhere = {.most = 16, .milliseconds = 3000};
 constexpr Strangers::Limits from_here = {.most = 4096, .milliseconds = 10'000};
 constexpr int64_t grace_ms = 2000; // for mpirun to end its ranks
@@ -165,8 +165,8 @@ void Daemon::rank_frame(Rank &rank, FrameKind kind, std::string_view body)
     }
 }
 
-// It heard nothing of us for too long. If that is of the checkpoint which is under way, it was not
-// at the cut that all the others are at.
+// The rank heard nothing of us for too long. If that was in the checkpoint
+// which is under way, it is not at the cut that all other ranks are at.
 void Daemon::rank_left(Rank &rank, std::string_view epoch)
 {
     uint32_t left = 0;
@@ -217,7 +217,7 @@ void Daemon::answer(Rank &rank, bool saved)
     rank.channel->send(FrameKind::image_end, std::string_view(&yes, 1));
 }
 
-// Its image has all that it will have.
+// The image needs nothing more of the rank.
 void Daemon::let_go_on(Rank &rank)
 {
     if (!task_->hold)
@@ -300,7 +300,7 @@ void Daemon::prepare(const Message &message)
     task.directory = message.fields.at("directory");
     task.options = image_options(message.fields.at("options"));
     task.hold = message.fields.at("hold");
-    // Only who sees what the coordinator wrote there writes to the same place.
+    // Only a daemon that sees the coordinator's token there writes to the same directory.
     std::ifstream in(task.directory + "/token");
     std::string token;
     std::getline(in, token);
@@ -323,13 +323,13 @@ void Daemon::cancel(const Message &message)
     }
     orphans_.clear();
     task_.reset();
-    // Who is above us in the tree may not be able to say so.
+    // The daemon above us in the tree may not be able to cancel it.
     if (node_ && parent_)
         node_->lost_parent();
     report_(Message(Type::idle, {{"checkpoint", message.fields.at("checkpoint")}}));
 }
 
-// Every image is committed, or the snapshot is not: what ranks that were held do now.
+// The snapshot is committed: held ranks resume, stop, or end.
 void Daemon::finish(const Message &message)
 {
     const std::string after = message.fields.at("after");
@@ -340,8 +340,8 @@ void Daemon::finish(const Message &message)
             answer(rank, true);
     }
     task_.reset();
-    // A rank that stands still in a signal handler does not hear the launcher's SIGTERM, and not
-    // every launcher (hydra does not) sends SIGKILL after it.
+    // A rank that waits in a signal handler does not react to the launcher's
+    // SIGTERM, and not every launcher (hydra does not) sends SIGKILL after it.
     if (after == "term")
         loop_.after(grace_ms, [this] {
             for (auto &[number, rank] : ranks_)
@@ -349,7 +349,7 @@ void Daemon::finish(const Message &message)
         });
 }
 
-// And how far the images are, of those that are being taken.
+// Reports to the coordinator, with the sizes of the images that are being taken.
 void Daemon::tell_alive()
 {
     json images = json::array();
@@ -364,7 +364,7 @@ void Daemon::tell_alive()
     report_(Message(Type::alive, {{"images", images}}));
 }
 
-// Those that may be standing still: that somebody is there.
+// Tells ranks that may be waiting that the daemon is alive.
 void Daemon::tell_ranks()
 {
     for (auto &[number, rank] : ranks_) {
@@ -373,7 +373,7 @@ void Daemon::tell_ranks()
     }
 }
 
-// One that is stopped writes no image, and its rank stands still meanwhile.
+// A stopped imager writes no image, and its rank waits meanwhile.
 void Daemon::look_at_imagers()
 {
     for (auto &[number, rank] : ranks_) {
@@ -382,7 +382,7 @@ void Daemon::look_at_imagers()
                        fmt::format("the process that takes its image was stopped (SIGSTOP) for {}",
                                    in_seconds(longest_silence())),
                        ETIMEDOUT);
-            return; // which has changed what is gone through
+            return; // the call may have changed ranks_
         }
     }
 }

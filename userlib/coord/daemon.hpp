@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The daemon of one node: it has the node's ranks and its place in the tree, takes images, and does
-// what the job's first daemon says. The coordinator (coordinator.hpp) is the one that says it, and
-// sits beside the daemon of the first node.
+// The daemon of one node: it serves the node's ranks, has a place in
+// the tree, takes images, and executes the commands of the coordinator
+// (coordinator.hpp), which runs beside the daemon of the first node.
 //
 //     Daemon daemon(loop, job, node, report);      // report(message): to the coordinator
 //     daemon.keep_port(address);  daemon.listen_to_daemons();  daemon.listen_to_ranks();
@@ -22,7 +22,7 @@
 
 namespace cryo::coord {
 
-// What a daemon that joins the first one calls itself: this, and its node.
+// The identity of a daemon that joins the first one: this prefix, and its node.
 inline constexpr char join_prefix[] = "join/";
 
 class Daemon final : private bookmark::Node::Output
@@ -33,10 +33,10 @@ class Daemon final : private bookmark::Node::Output
     Daemon(Loop &loop, Job job, std::string node, Report report);
     ~Daemon() override;
 
-    Result<void> keep_port(const std::string &address); // for other daemons, who are refused yet
+    Result<void> keep_port(const std::string &address); // for other daemons, refused for now
     Result<void> listen_to_daemons();
     bool listens_to_daemons() const { return listens_; }
-    Result<void> listen_to_ranks(); // when what they say can be reported
+    Result<void> listen_to_ranks(); // only when their reports can be passed on
     const Listening &tcp() const { return tcp_; }
     const std::string &name() const { return name_; }
     void command(const Message &message);
@@ -47,8 +47,8 @@ class Daemon final : private bookmark::Node::Output
     bookmark::Node *node() { return node_.get(); }
     std::function<void(const bookmark::StateEntry &)> on_state;
     std::function<void()> on_wanted;
-    std::function<void()> on_progress; // the tree has said something
-    // A daemon of another node that has proven itself, the node, and its first message.
+    std::function<void()> on_progress; // the tree has sent something
+    // An authenticated daemon of another node, the node, and its first message.
     std::function<void(std::shared_ptr<Channel>, const std::string &, const Message &)> on_join;
 
   private:
@@ -56,7 +56,7 @@ class Daemon final : private bookmark::Node::Output
         uint32_t number = 0;
         int pid = 0;
         std::shared_ptr<Channel> channel;
-        std::optional<uint32_t> child; // of the node
+        std::optional<uint32_t> child; // its number in node_
         std::unique_ptr<Imager> imager;
         bool waits = false;  // for the end of its image
         bool frozen = false; // the image no longer needs the rank
@@ -95,7 +95,7 @@ class Daemon final : private bookmark::Node::Output
     void tell_ranks();
     void look_at_imagers();
     void progress() const;
-    bool is_agreeing() const; // the tree is, upon a checkpoint
+    bool is_agreeing() const; // on a checkpoint, in the tree
 
     void to_child(uint32_t child, bookmark::Bytes message) override;
     void to_parent(bookmark::Bytes message) override;
@@ -109,10 +109,10 @@ class Daemon final : private bookmark::Node::Output
     Fd rank_listener_;
     Listening tcp_;
     std::map<uint32_t, Rank> ranks_;
-    std::map<uint32_t, Rank> orphans_; // gone, while their frozen copies are written
+    std::map<uint32_t, Rank> orphans_; // ended, while their frozen copies are written
     bool had_ranks_ = false;
     Strangers strangers_;      // from other nodes
-    Strangers strangers_here_; // of this one, of the same user
+    Strangers strangers_here_; // from this node, of the same user
     bool listens_ = false;
 
     uint64_t generation_ = 0;
@@ -121,16 +121,16 @@ class Daemon final : private bookmark::Node::Output
     struct Parent {
         std::vector<std::string> addresses;
         uint16_t port = 0;
-        Key key = {};       // that we share with it, and with nobody else
-        uint32_t index = 0; // of ours
+        Key key = {};       // shared with it, and with no other daemon
+        uint32_t index = 0; // this daemon's index
         int tries = 0;
     };
     Parent to_parent_;
     bool has_parent_ = false;                        // it is connected, or there is none
-    std::vector<std::shared_ptr<Channel>> children_; // by child; empty where it is a rank
-    std::vector<uint32_t> child_ranks_;              // of the children behind the daemons
+    std::vector<std::shared_ptr<Channel>> children_; // by child daemon; null: not connected yet
+    std::vector<uint32_t> child_ranks_;              // the children after the daemons
     std::vector<uint32_t> child_daemons_;
-    std::map<std::string, std::pair<uint32_t, Key>> child_keys_; // by what a child calls itself
+    std::map<std::string, std::pair<uint32_t, Key>> child_keys_; // by the child's identity
     bool placed_ = false;
     std::optional<Task> task_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A daemon's place in the tree of daemons: who is above and below it, and how it knows them.
+// A daemon's place in the tree of daemons: its parent and children, and how it identifies them.
 #include "coord/daemon.hpp"
 
 #include <algorithm>
@@ -13,14 +13,14 @@ using nlohmann::json;
 
 namespace {
 
-// A parent that does not know us yet is told of us at the same time as we are of it.
+// A parent may not know us yet: it is told of us at the same time as we are told of it.
 constexpr int most_tries = 40;
 constexpr int64_t first_try_ms = 10;
 constexpr int64_t longest_try_ms = 500;
 
 constexpr uint32_t most_first_message = 16384;
 
-// It goes into messages and metadata.
+// The name goes into messages and metadata.
 bool is_node_name(const std::string &name)
 {
     return !name.empty() && name.size() <= 256 &&
@@ -49,7 +49,7 @@ void Daemon::accept_daemon()
     channel->on_secure = [this, at] { introduced(at->shared_from_this()); };
 }
 
-// What a connection calls itself decides with which key it must be able to speak.
+// The identity that a connection gives determines the key that it must have.
 std::optional<Key> Daemon::key_of(const std::string &identity) const
 {
     if (on_join && identity.starts_with(join_prefix)) {
@@ -69,7 +69,7 @@ void Daemon::introduced(const std::shared_ptr<Channel> &channel)
         attach_child(channel, at->second.first);
         return;
     }
-    if (!on_join || !who.starts_with(join_prefix)) { // the tree was made anew meanwhile
+    if (!on_join || !who.starts_with(join_prefix)) { // the tree was rebuilt meanwhile
         channel->refuse();
         return;
     }
@@ -149,7 +149,7 @@ void Daemon::place(const Message &message)
     check_placed();
 }
 
-// From the places that we and others had before.
+// Closes the connections of the previous tree.
 void Daemon::detach()
 {
     child_keys_.clear();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What travels on every connection of a job: frames, each a header and its body. Ranks send and get
-// the binary ones; daemons and commands tell each other everything else as JSON.
-// docs/coordinator.md lists them.
+// The traffic of every connection of a job: frames, each a header and its
+// body. Ranks send and get the binary ones; daemons and commands send
+// each other everything else as JSON. docs/coordinator.md lists them.
 //
 //      0               4       5           8
 //     +---------------+-------+-----------+--------------
@@ -17,13 +17,13 @@ namespace cryo::coord {
 enum class FrameKind : uint8_t {
     hello = 1,     // a rank: Hello, and the name of its job at the launcher
     welcome = 2,   // to a rank: Welcome
-    refused = 3,   // why not, for a person; the connection ends
+    refused = 3,   // the reason, for a person; the connection ends
     bookmark = 4,  // a message of the bookmark exchange
     image = 5,     // from a rank: it stands still, its image may be taken
     image_end = 6, // to the rank: one byte, 1 if it may go on as saved
     json = 7,      // daemons and commands
-    image_cut = 8, // to a rank that is to stay where it is: its image has all that it will have
-    wait = 9,      // to a rank: the daemon is there, the checkpoint is under way
+    image_cut = 8, // to a held rank: its image needs nothing more of it
+    wait = 9,      // to a rank: the daemon is alive, the checkpoint is under way
     left = 10,     // from a rank: it heard nothing for too long, and has gone on
 };
 
@@ -34,7 +34,7 @@ struct FrameHeader {
 };
 static_assert(sizeof(FrameHeader) == 8);
 
-// More than any message of a job of 100,000 ranks; whoever says more is not one of us.
+// More than any message of a job of 100,000 ranks; a peer that sends more is not one of Cryo's.
 constexpr uint32_t most_body = 1U << 26;
 
 constexpr uint32_t hello_version = 2;
@@ -48,7 +48,7 @@ struct Hello {
 static_assert(sizeof(Hello) == 16);
 
 struct Welcome {
-    uint32_t patience_ms = 0; // how long a rank stands still without a word
+    uint32_t patience_ms = 0; // how long a rank waits without any message
 };
 static_assert(sizeof(Welcome) == 4);
 

@@ -61,8 +61,8 @@ json take(pid_t pid, const std::string &file, const ImageOptions &options)
             {"notices", done->notices}};
 }
 
-// The child. Of the daemon's descriptors it keeps none: a rank that waits for the daemon's end must
-// not wait for this process.
+// Runs in the child. It keeps none of the daemon's descriptors: a rank
+// that waits for the daemon's end must not wait for this process.
 [[noreturn]] void run(int report, pid_t daemon, pid_t pid, const std::string &file,
                       const ImageOptions &options)
 {
@@ -204,7 +204,7 @@ void Imager::finish()
                            : "the process that took the image ended without a result";
         taken_.code = EINTR;
     }
-    // Which may destroy this.
+    // The callback may destroy this object.
     const auto told = std::move(end_);
     const Taken taken = std::move(taken_);
     told(taken);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Takes one rank's image, in a process of its own: whatever happens to that does not happen to the
-// daemon.
+// Takes one rank's image, in a process of its own, so
+// that a failure there does not affect the daemon.
 //
 //     Imager imager(loop);
 //     imager.start(pid, file, how, [] { the frozen copy is made }, [](const Taken &taken) { ... });
@@ -53,7 +53,7 @@ class Imager
 
     Result<void> start(pid_t pid, const std::string &file, const ImageOptions &options,
                        std::function<void()> cut, std::function<void(const Taken &)> end);
-    // By a signal; asked again and again.
+    // Whether a signal has stopped its process for so long; to be called repeatedly.
     bool is_stopped_for(std::chrono::milliseconds time);
 
   private:

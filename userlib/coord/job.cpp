@@ -122,7 +122,7 @@ Variables own_variables()
     return variables;
 }
 
-// One of the commands that execute mpirun in their place, and tell it then which job it is.
+// Whether it runs a command that executes mpirun in its place, with the job's variables.
 static bool becomes_launcher(pid_t pid)
 {
     std::error_code ignored;
@@ -131,14 +131,14 @@ static bool becomes_launcher(pid_t pid)
     return name == "cr_run" || name == "ompi-restart";
 }
 
-// It has just executed a program, and where its environment will be is not known yet.
+// Whether it is executing a program just now, so that its environment is not set up yet.
 static bool is_executing(pid_t pid)
 {
     constexpr int env_start = 50; // of the fields of /proc/PID/stat; the third follows the name
     std::ifstream in(fmt::format("/proc/{}/stat", pid));
     std::string text;
     std::getline(in, text);
-    std::istringstream fields(text.substr(text.rfind(')') + 1)); // the name may have one, too
+    std::istringstream fields(text.substr(text.rfind(')') + 1)); // the name may have ) in it
     std::string word;
     for (int field = 3; field <= env_start && fields >> word; field++) {
     }
@@ -160,13 +160,13 @@ Result<Variables> variables_of(pid_t pid)
 
 Result<Job> job_of(pid_t pid)
 {
-    // Asked before its environment is read: in between it may become mpirun.
+    // Checked before its environment is read: in between it may become mpirun.
     const bool becomes = becomes_launcher(pid) || is_executing(pid);
     Result<Variables> found = variables_of(pid);
     if (!found)
         return found.error();
     Variables &variables = *found;
-    // The runtime directory's default is that of the job's owner, not of root who looks at it.
+    // The runtime directory's default is that of the job's owner, even if root asks.
     if (variables.count("CRYO_RUNTIME_DIR") == 0) {
         struct stat status = {};
         const std::vector<std::string> all = assigned(variables);
@@ -176,7 +176,7 @@ Result<Job> job_of(pid_t pid)
             variables["CRYO_RUNTIME_DIR"] = runtime;
     }
     Result<Job> job = job_from(variables);
-    if (!job) { // its ranks may have made it one
+    if (!job) { // its ranks may have made a job of it
         if (Result<Variables> left = left_by_ranks(pid, variables["CRYO_RUNTIME_DIR"]))
             job = job_from(*left);
     }
@@ -215,7 +215,7 @@ Result<void> make_directories(const std::string &runtime, const std::string &job
     const Result<Directory> directory = Directory::open(job);
     if (!directory)
         return directory.error();
-    // So that nothing else is ever taken for what a job has left.
+    // The mark keeps anything else from being taken for a job's directory.
     const Fd mark(
         openat(directory->fd(), job_mark, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
     return mark ? Result<void>() : Error::from_errno(directory->path(job_mark), errno);
@@ -241,7 +241,7 @@ static void remove_job_directory(const Directory &runtime, const std::string &id
         return;
     const Result<std::optional<struct stat>> mark = job->look(job_mark);
     if (!mark || !mark->has_value())
-        return; // not ours, whatever it is called
+        return; // not a job's, whatever its name
     job->clear();
     static_cast<void>(runtime.remove(id));
 }
@@ -260,7 +260,7 @@ void sweep_directories(const std::string &path)
         Job job;
         job.directory = runtime->path(id);
         const Result<Fd> root = connect_root(job);
-        if (!root && root.error().code() != ETIMEDOUT) // that one is only stopped
+        if (!root && root.error().code() != ETIMEDOUT) // then it is only stopped
             remove_job_directory(*runtime, id);
     }
 }
@@ -332,13 +332,13 @@ Result<Fd> connect_path(const std::string &path)
     Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (!fd)
         return Error::from_errno("socket", errno);
-    // One who listens and is stopped keeps nobody waiting, neither here nor while it is sent to.
+    // A stopped listener must not block this process, neither here nor while sending.
     const timeval patience = {10, 0};
     setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
     if (connect(fd.get(), reinterpret_cast<const sockaddr *>(&*address), sizeof(*address)) != 0)
         return errno == EAGAIN ? Error(ETIMEDOUT, path + ": somebody listens, and takes no calls")
                                : Error::from_errno(path, errno);
-    // By whoever owns the directory: the job's user, who is ourselves unless root looks at it.
+    // The directory's owner must listen: the job's user, which is our own unless root looks at it.
     struct stat directory = {};
     ucred peer = {};
     socklen_t size = sizeof(peer);

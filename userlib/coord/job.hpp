@@ -32,21 +32,21 @@ struct Job {
     std::string text() const; // the value of CRYO_JOB
 };
 
-// From the variables of a process; ENOENT: it belongs to no job.
+// Reads a job from the variables of a process; ENOENT: it belongs to no job.
 Result<Job> job_from(const Variables &variables);
-// Those with which the process `pid` was executed.
+// The environment with which the process `pid` was executed.
 Result<Variables> variables_of(pid_t pid);
 Result<Job> job_of(pid_t pid);
 Variables own_variables();
 
-// A directory that nobody else may look into or change: ours alone, made if it is not there.
+// Makes a directory that no other user may read or change, or accepts such a one.
 Result<void> make_private(const std::string &path);
-// Makes the runtime directory and the job's, which must be ours alone.
-// The directory of jobs. Where somebody else has made the usual one in /tmp, another one whose name
-// nobody could know; it is the caller's to remove.
+// make_directories() makes the runtime directory and the job's, which must be ours alone.
+// make_runtime() makes the directory of jobs. If another user has made the usual one
+// in /tmp, it makes one with an unpredictable name, which the caller has to remove.
 Result<std::string> make_runtime(const std::string &usual);
 Result<void> make_directories(const std::string &runtime, const std::string &job);
-// Removes what jobs of launchers that are no more have left there.
+// Removes the directories of jobs whose launchers have ended.
 void sweep_directories(const std::string &path);
 
 // Starts the first daemon of a job whose launcher is, or is going to be, the process `launcher`.

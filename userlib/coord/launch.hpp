@@ -14,7 +14,7 @@
 
 namespace cryo::coord {
 
-// Where execvp would find it, with no link left.
+// The path at which execvp would find it, with all links resolved.
 std::string whole_path(const std::string &program);
 
 // By its name: mpirun, mpiexec, orterun, prterun, srun, and these with a suffix.
@@ -30,8 +30,8 @@ bool is_srun(const std::string &launcher);
 // ranks must know into its environment. Open MPI's launcher gets options that take these variables
 // (and the preloaded libraries) to other nodes, by name: values do not belong on a command line.
 Result<void> make_job(std::vector<std::string> &words);
-// Puts what a job's first daemon told into the environment of the process that becomes the
-// launcher. An address to listen at is this node's: MPICH's launcher would take it to the others.
+// Puts what a job's first daemon has printed into the environment of the future launcher.
+// CRYO_LISTEN is an address of this node: MPICH's launcher would pass it on to the others.
 void set_variables(const Variables &variables, const std::string &launcher);
 // The names of those variables, as options. MPICH's launcher takes its whole environment along.
 std::vector<std::string> export_options(const std::string &launcher);

@@ -11,7 +11,7 @@ namespace cryo::coord {
 
 namespace {
 
-// A daemon has more to do than what has failed here.
+// An exception in one callback must not end the daemon.
 void tell_of(const std::exception &error)
 {
     fmt::print(stderr, "mpi-daemon: {}\n", error.what());
@@ -68,7 +68,7 @@ void Loop::run_timers()
     for (const uint64_t number : due) {
         const auto at = timers_.find(number);
         if (at == timers_.end())
-            continue; // called off by one before it
+            continue; // called off by an earlier one
         const std::function<void()> then = std::move(at->second.then);
         timers_.erase(at);
         try {

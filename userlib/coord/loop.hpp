@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a daemon waits for: descriptors and times. One thread; everything happens in run().
+// A daemon's event loop: descriptors and times. One thread; everything happens in run().
 //
 //     loop.watch(fd, POLLIN, [&](short events) { ... });
 //     loop.after(2000, [&] { ... });
@@ -23,7 +23,7 @@ class Loop
     void change(int fd, short events);
     void forget(int fd);
 
-    // A number by which it can be called off.
+    // Returns a number for call_off().
     uint64_t after(int64_t milliseconds, std::function<void()> then);
     void call_off(uint64_t number);
 

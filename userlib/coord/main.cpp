@@ -39,7 +39,7 @@ using cryo::coord::Message;
 using cryo::coord::Speaker;
 using cryo::coord::Type;
 
-constexpr int idle_ms = 60'000; // a daemon that no rank finds
+constexpr int idle_ms = 60'000; // then a daemon without ranks ends
 
 std::string name_of_node()
 {
@@ -47,7 +47,7 @@ std::string name_of_node()
     return cryo::coord::node_name(environ, name, sizeof(name)) ? name : "node";
 }
 
-// What stands for a terminal later: it is had while there is somebody to be told that it cannot be.
+// Replaces the terminal later. Opened early, while a failure can still be reported.
 Result<Fd> open_null()
 {
     for (;;) {
@@ -59,8 +59,8 @@ Result<Fd> open_null()
     }
 }
 
-// Who started us goes on when the sockets listen. Nothing of its is kept: no terminal, no pipe
-// whose reader waits for its end.
+// The process that started us continues when the sockets listen. Nothing
+// of it is kept: no terminal, no pipe whose reader waits for its end.
 void to_background(const Fd &null)
 {
     if (fork() != 0)
@@ -122,12 +122,12 @@ Result<void> root(pid_t launcher)
     return {};
 }
 
-// The first daemon may not listen yet, and where strangers throng, some of its own are shut out.
+// The first daemon may not listen yet; flooded by strangers, it may close a legitimate connection.
 constexpr std::chrono::seconds longest_join{10};
 constexpr std::chrono::milliseconds first_wait{10};
 constexpr std::chrono::milliseconds longest_wait{500};
 
-// One attempt. From when we are taken on, the daemon does what it hears.
+// One attempt. Once the first daemon has accepted it, this daemon executes its commands.
 bool try_to_join(Loop &loop, const Job &job, Fd socket, Daemon &daemon,
                  std::shared_ptr<Channel> &up)
 {
@@ -168,7 +168,7 @@ Result<void> join(Loop &loop, const Job &job, Daemon &daemon, std::shared_ptr<Ch
             if (last.code() != ECONNREFUSED)
                 return last;
         } else {
-            // Where we reach it is where others reach us.
+            // Our address on this connection is the one by which others reach us.
             const char *own = cryo::sys::own_variable("CRYO_LISTEN");
             const bool says = own != nullptr && *own != 0;
             if (daemon.tcp().port == 0) {
@@ -186,8 +186,8 @@ Result<void> join(Loop &loop, const Job &job, Daemon &daemon, std::shared_ptr<Ch
     }
 }
 
-// Ranks start daemons one after the other where none is: what has failed a moment ago need not be
-// waited for by each of them.
+// Without a daemon, ranks start one after the other: not
+// each of them has to wait for what has failed a moment ago.
 bool failed_lately(int lock)
 {
     struct stat status = {};
@@ -225,7 +225,7 @@ Result<void> node()
     std::shared_ptr<Channel> up;
     Daemon daemon(loop, *job, name, [&up](const Message &message) { up->send(message); });
     if (Result<void> joined = join(loop, *job, daemon, up); !joined) {
-        static_cast<void>(pwrite(lock.get(), "failed\n", 7, 0) == 7); // or others try, too
+        static_cast<void>(pwrite(lock.get(), "failed\n", 7, 0) == 7); // else others try, too
         return joined.error();
     }
     static_cast<void>(ftruncate(lock.get(), 0) == 0);
@@ -235,7 +235,7 @@ Result<void> node()
         return listening;
     to_background(*null);
     lock.reset();
-    // Ranks that lose us take a checkpoint that is under way for abandoned.
+    // Ranks that lose this daemon treat a checkpoint that is under way as abandoned.
     up->on_end = [&loop] { loop.stop(); };
     const std::function<void()> look = [&] {
         if (daemon.had_ranks() && !daemon.busy())
@@ -253,7 +253,7 @@ Result<void> node()
     return {};
 }
 
-// The kernel's default of 1024 is for select(), which nobody here calls.
+// The kernel's default of 1024 is for select(), which is not used here.
 void raise_descriptors()
 {
     rlimit limit = {};
@@ -279,7 +279,7 @@ int main(int argc, char **argv)
         return *done;
     umask(077);
     raise_descriptors();
-    // Of who has started us: a launcher may wait for the end of what a rank has from it.
+    // Inherited ones: a launcher may wait for the end of a pipe that a rank has from it.
     close_range(STDERR_FILENO + 1, ~0U, 0);
     const Result<void> done = as_node ? node() : root(launcher);
     return done ? 0 : cryo::cli::fail("mpi-daemon", done.error());

@@ -191,7 +191,7 @@ bool number_up_to(const json &value, uint64_t most)
 
 bool text_up_to(const json &value, uint64_t most)
 {
-    // A NUL would be the end of it for some, and not for others.
+    // A NUL would end the text for some readers, and not for others.
     return value.is_string() && value.get_ref<const std::string &>().size() <= most &&
            value.get_ref<const std::string &>().find('\0') == std::string::npos;
 }
@@ -210,7 +210,7 @@ bool list_up_to(const json &value, uint64_t most, Good good)
     return value.is_array() && value.size() <= most && std::ranges::all_of(value, good);
 }
 
-// "": all of them are as the table has them; else what is wrong.
+// "": all fields are as the table has them; else what is wrong.
 std::string compare(const json &object, std::span<const Field> fields, const char *besides);
 
 bool fits(const json &value, const Field &field)
@@ -269,7 +269,7 @@ std::string compare(const json &object, std::span<const Field> fields, const cha
     return known == object.size() ? "" : "there is something in it that does not belong there";
 }
 
-// Brackets in brackets are memory many times as large as what is sent.
+// Deep nesting would take many times as much memory as what is sent.
 bool is_flat(std::string_view body)
 {
     int depth = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What daemons and commands tell each other, as JSON. One table (message.cpp) says which messages
-// there are, who says them, and what may stand in them; one decoder lets nothing else in. So
-// whoever has a Message may take from it what the table names, and nothing is thrown.
+// What daemons and commands send each other, as JSON. One table (message.cpp) lists
+// the messages, their senders, and their fields; one decoder rejects everything else.
+// So code that has a Message may read what the table names, and nothing is thrown.
 //
 //     channel->send(Message(Type::cut, {{"checkpoint", 3}, {"rank", 7}}));
 //     Result<Message> message = unpack(Speaker::member, body);
@@ -61,13 +61,13 @@ struct Message {
     explicit Message(Type t, nlohmann::json f = nlohmann::json::object())
         : type(t), fields(std::move(f))
     {}
-    std::string pack() const; // what is no UTF-8 is replaced
+    std::string pack() const; // invalid UTF-8 is replaced
 
     Type type;
     nlohmann::json fields; // an object
 };
 
-// Why it is no message of this speaker's.
+// The error says why it is not a message of this speaker.
 Result<Message> unpack(Speaker from, std::string_view body);
 
 // More ranks than any job has.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TCP between daemons: no fixed ports, and one address. A port is kept from the start, for others
-// are told of it; whether anybody listens there is another question.
+// TCP between daemons: no fixed ports, and one address. A port is bound from the
+// start, because others are told of it; connections are refused until it listens.
 //
 //     Result<Listening> at = keep_port(address);     // others are refused
 //     Result<void> now = at->listen();               // from here on they are not
@@ -26,8 +26,8 @@ struct Listening {
 };
 
 Result<Listening> keep_port(const std::string &address);
-void be_quick(int socket); // small messages wait for nothing
-// From which address a connection goes out, and by which its node is reached in return.
+void be_quick(int socket); // sends small messages at once
+// A connection's own address, and that of its peer.
 std::string address_from(int socket);
 std::string address_to(int socket);
 // The first address that takes the connection; each is given two seconds.

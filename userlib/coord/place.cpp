@@ -14,7 +14,7 @@ namespace cryo::coord {
 
 namespace {
 
-// Text that is put together in a buffer; once it did not fit it stays unfit.
+// Text assembled in a buffer; once a part did not fit, fits() stays false.
 class Text
 {
   public:
@@ -57,7 +57,7 @@ const char *variable(const char *const *environment, const char *name)
     return sys::own_variable(environment, name);
 }
 
-// Nobody else can have put anything there.
+// Whether no other user can have put anything there.
 static bool is_private(const char *path, unsigned uid)
 {
     struct stat status = {};

@@ -4,9 +4,9 @@
 // nothing but strings may be touched), daemons and commands:
 //
 // CRYO_JOB: ID:SECRET:PORT:ADDRESS,ADDRESS..., the job, and its first daemon on the net.
-// CRYO_RUNTIME_DIR: where jobs have their directory; by default cryo in XDG_RUNTIME_DIR, where that
-// belongs to the user alone, else /tmp/cryo-UID. Where somebody else has made that, the job's first
-// daemon makes another one, and tells its name in this variable.
+// CRYO_RUNTIME_DIR: where jobs have their directory; by default cryo in XDG_RUNTIME_DIR,
+// if that belongs to the user alone, else /tmp/cryo-UID. If another user has made that,
+// the job's first daemon makes another one, and passes its name on in this variable.
 // CRYO_NODE: the name of this node; by default that of the host.
 // CRYO_DAEMON: the daemon's program.
 //
@@ -26,7 +26,7 @@ bool node_socket(const char *const *environment, char *path, size_t size);
 bool daemon_path(const char *const *environment, char *path, size_t size);
 bool job_directory(const char *const *environment, char *path, size_t size);
 bool runtime_directory(const char *const *environment, char *path, size_t size);
-// That of another user, whose environment it is.
+// The runtime directory of another user, from that user's environment.
 bool runtime_directory(const char *const *environment, unsigned uid, char *path, size_t size);
 bool node_name(const char *const *environment, char *name, size_t size);
 

@@ -22,7 +22,7 @@ namespace {
 
 constexpr int welcome_ms = 30'000;
 
-// Or root, who may anyhow.
+// Also true for root, who may do everything anyway.
 bool is_our_user(int socket)
 {
     ucred peer = {};
@@ -49,7 +49,7 @@ int connect_to(const sockaddr_un &address)
     return static_cast<int>(result);
 }
 
-// Without what would load libraries into the daemon. False: more variables than there may be.
+// Leaves out what would load libraries into the daemon. False: too many variables.
 bool without_preload(const char *const *environment, const char **to, size_t room)
 {
     for (; *environment != nullptr; environment++) {
@@ -64,8 +64,8 @@ bool without_preload(const char *const *environment, const char **to, size_t roo
     return true;
 }
 
-// Runs the daemon's program, which ends when the daemon behind it listens. A child without an exit
-// signal: the program never meets it.
+// Runs the daemon's program, which exits when the daemon behind it listens.
+// The child has no exit signal, so that the MPI program does not notice it.
 int start_daemon(const char *path, const char *const *environment)
 {
     const char *const words[] = {path, "--node", nullptr};
@@ -166,7 +166,7 @@ int RankSide::connect(const char *const *environment, uint32_t rank, uint32_t ra
     }
     watch();
     if (messages_.size() > 0 || !pump())
-        missed_.store(true); // came before anybody watched
+        missed_.store(true); // arrived before it was watched
     return 0;
 }
 

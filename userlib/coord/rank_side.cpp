@@ -21,7 +21,7 @@ namespace cryo::coord {
 namespace {
 
 constexpr int floor_fd = 970; // out of the way of the program's own
-constexpr int look_ms = 500;  // whether the daemon has been silent for too long
+constexpr int look_ms = 500;  // between checks for a silent daemon
 
 const agent::Interface *agent_of_process()
 {
@@ -97,7 +97,7 @@ void RankSide::on_arrival(Arrived arrived, void *argument)
     arrived_ = arrived;
 }
 
-// A forked child has the descriptor, and no say; a restored copy has neither.
+// A forked child has the descriptor, but must not use it; a restored copy has lost it.
 bool RankSide::is_ours() const
 {
     return fd_ >= 0 && pid_ == static_cast<int>(sys::call(SYS_getpid)) &&
@@ -184,7 +184,7 @@ void RankSide::send(bookmark::Bytes message)
         return;
     put(FrameKind::bookmark, message.data(), message.size());
     if (fd_ >= 0)
-        flush(); // that the other end is gone is noticed by receive()
+        flush(); // a peer that is gone is noticed by receive()
 }
 
 bool RankSide::take_frame(FrameKind kind, const char *body, size_t length)
@@ -222,7 +222,7 @@ bool RankSide::take_frame(FrameKind kind, const char *body, size_t length)
     }
 }
 
-// Reads what is there. False: the other end is gone, or speaks another language.
+// Reads what has arrived. False: the peer is gone, or sends invalid frames.
 bool RankSide::pump()
 {
     if (!flush())
@@ -262,7 +262,7 @@ bool RankSide::receive(Deliver deliver, void *argument)
 {
     const Inside inside(*this);
     const bool alive = is_ours() && pump();
-    // `deliver` may send, and so come back here; it must find nothing of what it was given.
+    // `deliver` may call send(), which leaves messages_ alone; its message is dropped afterwards.
     while (messages_.size() >= sizeof(uint32_t)) {
         uint32_t size = 0;
         memcpy(&size, messages_.data(), sizeof(size));
@@ -289,13 +289,13 @@ bool RankSide::receive(Deliver deliver, void *argument)
     return false;
 }
 
-// What is there to be read has been read before.
+// To be called after pump(), which has read what has arrived.
 bool RankSide::hears_nothing() const
 {
     return asked_ && now_ms() - heard_ms_ > patience_ms_;
 }
 
-// Which checkpoint the tree is at: the first byte is the type, the second word the number.
+// Notes the tree's checkpoint: the first byte is the type, the second word the number.
 void RankSide::note(const char *message, size_t size)
 {
     if (size < 8)
@@ -353,7 +353,7 @@ TookImage RankSide::take_image(void (*meanwhile)())
         wait(helps ? 1 : look_ms); // the image is taken in here
     }
     if (restarts_of_process() == before)
-        return TookImage::failed; // receive() tells the rest
+        return TookImage::failed; // receive() does the rest
     drop_connection();
     missed_.store(false);
     return TookImage::restarted;

@@ -10,21 +10,21 @@
 //     link.on_arrival(arrived, engine);            // called in a signal handler
 //     void arrived(void *engine)                   // "something is there to be received"
 //     {
-//         if (nobody is inside the rank engine)
+//         if (no call is inside the rank engine)
 //             link.receive(deliver, engine);       // calls deliver() for each message
 //     }
 //     void deliver(void *engine, Bytes message) { rank.handle(message); }
 //
-// When the daemon is gone, a checkpoint that is under way ends: an "abandon" of it is delivered. So
-// it is when the daemon has said nothing for longer than it said it would, for it may be stopped.
+// When the daemon is gone, a checkpoint that is under way ends: an "abandon" of it is delivered.
+// The same happens when the daemon is silent for longer than it announced: it may be stopped.
 //
 //     rank.saved(link.take_image() == TookImage::saved) // in phase drained; in the restored copy
 //                                                       // it returns `restarted`, unconnected:
 //     link.connect(new_environment, rank, size);  rank.restarted();
 //
-// No thread, no memory of the program's heap, no libc but for what connect() reads; but for
-// connect() everything may be called in a signal handler. A signal that arrives while another call
-// is under way is not lost: the arrival is told when that call ends.
+// Uses no thread, no memory of the program's heap, and no libc except in connect();
+// everything but connect() may be called in a signal handler. A signal that arrives
+// during another call is not lost: the arrival is reported when that call ends.
 #pragma once
 
 #include "coord/frame.hpp"
@@ -47,7 +47,7 @@ class ByteStore
 {
   public:
     bool append(const void *bytes, size_t count);
-    char *room(size_t count); // behind what is there; null: no memory
+    char *room(size_t count); // after the contents; null: no memory
     void grew(size_t count) { used_ += count; }
     void drop_front(size_t count);
     void clear() { used_ = 0; }
@@ -68,10 +68,10 @@ class RankSide final : public bookmark::Link
 
     constexpr RankSide() = default;
 
-    // Finds the job in the environment (CRYO_JOB, as cr_run and ompi-restart set it for what mpirun
-    // starts), starts the node's daemon if it is not there, and says who this rank is. 0, or −errno
-    // with a sentence in why(): −ENOENT when there is no job, which is no fault.
-    // After a restart: the same again, with the new job's environment.
+    // Finds the job in the environment (CRYO_JOB, as cr_run and ompi-restart set it for what
+    // mpirun starts), starts the node's daemon if there is none, and introduces this rank. 0,
+    // or −errno with a sentence in why(): −ENOENT when there is no job, which is not an error.
+    // After a restart, to be called again with the new job's environment.
     int connect(const char *const *environment, uint32_t rank, uint32_t ranks);
     const char *why() const { return why_; }
     bool connected() const { return fd_ >= 0; }
@@ -81,24 +81,24 @@ class RankSide final : public bookmark::Link
     // signal open again (an image may be taken in there) and all others blocked.
     void on_arrival(Arrived arrived, void *argument);
 
-    // Gives every message that is there to `deliver`. False: the daemon is gone, or never was.
+    // Passes every message that has arrived to `deliver`. False: the daemon is gone, or never was.
     bool receive(Deliver deliver, void *argument);
-    // Queues; what the socket does not take at once goes with later calls.
+    // Queues the message; what the socket does not take at once is sent by later calls.
     void send(bookmark::Bytes message) override;
-    // Waits until there is something to receive, or so long; 0: something is there.
+    // Waits until there is something to receive, or until the time is up; 0: something is there.
     int wait(int milliseconds);
 
-    // In phase drained, from the thread that serves: returns when the image has been taken (with a
-    // fork snapshot: when the frozen copy is made), or could not be; or, where all stay until the
-    // checkpoint is through, then. In that case `meanwhile` is called again and again once the rank
-    // is frozen: others may need something of it to come so far.
+    // In phase drained, from the serving thread: returns when the image has been taken
+    // (with a fork snapshot: when the frozen copy is made), or has failed; or, if ranks
+    // are held, when the checkpoint is over. Then `meanwhile` is called repeatedly once
+    // the rank is frozen: other ranks may need something of it to get as far.
     TookImage take_image(void (*meanwhile)() = nullptr);
 
     // Ends the connection: MPI_Finalize.
     void disconnect();
 
   private:
-    // Whoever is in here may touch the buffers. A handler that finds somebody leaves a note.
+    // Only code in here may touch the buffers. A handler that interrupts such code sets a flag.
     class Inside
     {
       public:
@@ -145,7 +145,7 @@ class RankSide final : public bookmark::Link
     uint32_t epoch_ = 0; // of the checkpoint that was asked for last
     bool asked_ = false; // and is not over
     uint32_t patience_ms_ = 0;
-    int64_t heard_ms_ = 0; // when the daemon said something last
+    int64_t heard_ms_ = 0; // when the daemon's last message came
     char why_[256] = {};
 };
 

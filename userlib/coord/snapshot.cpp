@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is common to all who deal with global snapshots: names, and the store as it can be read.
+// What all users of global snapshots have in common: names, and the store as it can be read.
 #include "coord/snapshot.hpp"
 
 #include "coord/snapshot_removal.hpp"

@@ -5,13 +5,13 @@
 //     BASE/ompi_global_snapshot_PID.ckpt/global_snapshot_meta.data
 //     BASE/ompi_global_snapshot_PID.ckpt/SEQ/opal_snapshot_RANK.ckpt/{snapshot_meta.data,image}
 //
-// One that is being made has another name (.SEQ.tmp); the line "# Finished Seq:" of the metadata,
-// which are replaced as a whole, is the commit. So at any moment, whoever dies, the snapshots that
-// the metadata name are complete, and nothing else is a snapshot.
+// A snapshot that is being made has another name (.SEQ.tmp); the line "# Finished Seq:" of the
+// metadata, which are replaced as a whole, is the commit. So at any moment, whatever process
+// dies, the snapshots that the metadata name are complete, and nothing else is a snapshot.
 //
-// What is removed was made here for certain: the metadata, which could be read, name it as one that
-// is not finished, and in it is a file with the mark that they name (.cryo-snapshot). So the
-// metadata are written before a snapshot is begun; and where they are damaged, nothing is done.
+// A directory is removed only if it was certainly made here: the metadata, which could be read,
+// name it as not finished, and a file in it has the mark that they name (.cryo-snapshot). So
+// the metadata are written before a snapshot is begun; if they are damaged, nothing is done.
 //
 //     Result<SnapshotWriter> writer = SnapshotWriter::begin(base, reference, about);
 //     ... images into writer->directory_of(rank)
@@ -60,31 +60,31 @@ struct Snapshot {
 std::string default_reference(int launcher);
 std::string rank_directory(uint32_t rank); // its name
 std::string image_name(int pid);
-// Where snapshots go and are looked for: Open MPI's parameter snapc_base_global_snapshot_dir in the
-// environment, else the home directory.
+// Where snapshots go and are looked for: Open MPI's parameters hook_cryo_directory
+// and snapc_base_global_snapshot_dir in the environment, else the home directory.
 std::string default_base();
-// A job that was brought back asks for further snapshots beside that one: set by ompi-restart.
+// Where a restarted job's program puts further snapshots; set by ompi-restart.
 constexpr char versions_variable[] = "CRYO_VERSIONS";
 
 inline constexpr const char *local_metadata_name = "snapshot_meta.data";
-// What opal-restart reads in a rank's directory.
+// Writes what opal-restart reads in a rank's directory.
 Result<void> write_local_metadata(const Directory &directory, const SnapshotImage &image);
 // The image that a rank's directory names.
 Result<std::string> read_context(const Directory &directory, const std::string &metadata);
-// A directory of snapshots, and a file of it that is read; see Trust.
+// Checks a directory of snapshots, and a file in it that is read; see Trust.
 Result<void> check_trust(const Directory &directory, const std::string &file, const Trust &trust);
 
 class SnapshotStore
 {
   public:
-    // ENOENT: there is none. Whatever else is wrong with it, it is not taken for empty.
+    // ENOENT: there is none. A store with any other defect is not treated as empty.
     static Result<SnapshotStore> open(const std::string &path);
     const std::string &path() const { return directory_.path(); }
     const Directory &directory() const { return directory_; }
     const std::map<int, Snapshot> &snapshots() const { return snapshots_; }
     const Snapshot *latest() const; // null: none is finished
     const Snapshot *find(int seq) const;
-    // Says which image is not there, or whose file is not to be trusted.
+    // The error names an image that is missing, or whose file is not trusted.
     Result<void> check(const Snapshot &snapshot, const Trust &trust) const;
     std::string image_path(const Snapshot &snapshot, const SnapshotImage &image) const;
 
@@ -92,7 +92,7 @@ class SnapshotStore
     friend class SnapshotWriter;
     explicit SnapshotStore(Directory directory) : directory_(std::move(directory)) {}
     Result<void> load();
-    // Numbers that are in use by whatever it is, the highest; −1: none.
+    // The highest number that is in use by anything; −1: none.
     Result<int> last_number() const;
     void remove_unfinished();
     Result<void> save() const;
@@ -111,7 +111,7 @@ class SnapshotWriter
     SnapshotWriter(SnapshotWriter &&) = default;
     SnapshotWriter &operator=(SnapshotWriter &&) = delete;
     ~SnapshotWriter(); // removes what was not committed
-    // All is done: others may write there. It is so at the latest when this goes away.
+    // Lets other checkpoints write there; the destructor does so at the latest.
     void unlock();
 
     int seq() const { return about_.seq; }
@@ -130,7 +130,7 @@ class SnapshotWriter
     Result<void> complete(const SnapshotImage &image) const;
 
     SnapshotStore store_;
-    Fd lock_; // no other checkpoint is written there
+    Fd lock_; // keeps other checkpoints from writing there
     Snapshot about_;
     std::optional<Directory> fresh_; // none: there is nothing to remove
 };

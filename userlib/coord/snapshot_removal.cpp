@@ -13,7 +13,7 @@ namespace cryo::coord {
 namespace {
 
 constexpr const char *mark_name = ".cryo-snapshot";
-constexpr const char *unfinished_mark = "..cryo-snapshot.tmp"; // as Directory::write() begins it
+constexpr const char *unfinished_mark = "..cryo-snapshot.tmp"; // while Directory::write() writes it
 constexpr size_t most_mark = 128;
 
 Error foreign(const std::string &path)
@@ -21,7 +21,7 @@ Error foreign(const std::string &path)
     return {ENOTEMPTY, path + ": was not made by Cryo; it stays, and the snapshot's directory too"};
 }
 
-// What a daemon makes in a rank's directory, whole or half made.
+// Whether a daemon makes such a file in a rank's directory, complete or not.
 bool is_of_a_rank(std::string_view name)
 {
     if (name.starts_with('.') && name.ends_with(".tmp"))
@@ -47,7 +47,7 @@ bool is_of_a_snapshot(std::string_view name)
     return name == mark_name || name == token_name || name == fmt::format(".{}.tmp", token_name);
 }
 
-// Every file of it, as `take` has it.
+// Called for every file of a snapshot.
 using Take = std::function<Result<void>(const Directory &, const std::string &)>;
 
 Result<void> each_file(const Directory &snapshot, const Take &take)
@@ -73,7 +73,7 @@ Result<void> each_file(const Directory &snapshot, const Take &take)
     return {};
 }
 
-// Nothing is begun where something else lies among our files.
+// Nothing is removed if there is any other file among ours.
 Result<void> check_contents(const Directory &snapshot)
 {
     return each_file(snapshot, [&](const Directory &in, const std::string &name) -> Result<void> {
@@ -98,7 +98,7 @@ Result<void> check_mark(const Directory &snapshot, const std::string &mark)
     return {};
 }
 
-// The mark goes last, so that this can be begun again.
+// The mark is removed last, so that an interrupted removal can be repeated.
 Result<void> remove_contents(const Directory &snapshot)
 {
     if (Result<void> ours = check_contents(snapshot); !ours)
@@ -120,13 +120,13 @@ Result<void> remove_contents(const Directory &snapshot)
     return snapshot.remove(mark_name);
 }
 
-// Killed before it had its mark, or after: then there is nothing else in it.
+// Its maker was killed before the mark, or its remover after it: nothing else is in it.
 bool may_lack_mark(const std::vector<std::string> &names)
 {
     return names.empty() || (names.size() == 1 && names.front() == unfinished_mark);
 }
 
-// What was finished, or just about to be, goes back to the name of what is not.
+// Renames a snapshot that was finished, or about to be, back to its unfinished name.
 Result<void> take_back(const Directory &top, int seq, const std::string &mark)
 {
     const Result<Directory> snapshot = top.enter(std::to_string(seq));

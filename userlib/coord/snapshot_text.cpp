@@ -26,7 +26,7 @@ bool read_number(std::string_view text, T &value)
     return error == std::errc() && stop == end;
 }
 
-// A line is a line, whatever a name has in it.
+// Replaces control characters, so that a name cannot add a line.
 std::string one_line(std::string text)
 {
     std::ranges::replace_if(
@@ -39,7 +39,7 @@ std::string checksum_of(std::string_view text)
     return image::checksum128({reinterpret_cast<const uint8_t *>(text.data()), text.size()}).hex();
 }
 
-// "# Key: value": false when a line is none.
+// "# Key: value"; false: the line has another form.
 bool split_line(std::string_view line, std::string_view &key, std::string_view &value)
 {
     const size_t colon = line.find(": ");
@@ -62,7 +62,7 @@ std::vector<std::string> words_of(std::string_view value)
     return words;
 }
 
-// What is known of an image; false: the line cannot be.
+// One line about an image; false: its value is impossible.
 bool read_image_line(std::string_view key, std::string_view value, SnapshotImage &image)
 {
     if (key == "Cryo PID")
@@ -105,7 +105,7 @@ bool read_line(std::string_view key, std::string_view value, Snapshot &snapshot)
     return true;
 }
 
-// Cut short, or changed.
+// Fails if the text is cut short, or was changed.
 Result<void> check_whole(const std::string &text)
 {
     const size_t at = text.rfind(checksum_key);
@@ -189,7 +189,7 @@ Result<std::map<int, Snapshot>> parse_metadata(const std::string &text)
                                               current->seq, line));
         }
     }
-    // These were never written with less in them.
+    // Old metadata always named snapshots, and only finished ones.
     const auto is_finished = [](const auto &one) { return one.second.finished; };
     if (!has_checksum && (all.empty() || !std::ranges::all_of(all, is_finished)))
         return Error(EBADMSG, "it is cut short");

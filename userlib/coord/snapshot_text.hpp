@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The metadata of global snapshots as text, with Open MPI's keys and ours (docs/coordinator.md).
-// The second line says that the last one has a checksum of all: what is cut short, or has changed
-// on the disk, is not taken for a list with less in it. Metadata without these lines were written
-// by an older Cryo, which named finished snapshots only.
+// The metadata of global snapshots as text, with Open MPI's keys and ours
+// (docs/coordinator.md). The second line says that the last one has a checksum of all, so
+// that a truncated or damaged file is not mistaken for a shorter list. Metadata without
+// these lines were written by an older Cryo, which named finished snapshots only.
 //
 //     Result<std::map<int, Snapshot>> all = parse_metadata(text);
 //     std::string text = metadata_text(all);
@@ -13,14 +13,14 @@
 
 namespace cryo::coord {
 
-// Says what is wrong with the text, without the file's name.
+// The error says what is wrong with the text, without the file's name.
 Result<std::map<int, Snapshot>> parse_metadata(const std::string &text);
 std::string metadata_text(const std::map<int, Snapshot> &all);
 std::string local_metadata_text(const SnapshotImage &image);
 // The name of the image in a rank's metadata, which is that of a file beside it.
 Result<std::string> context_in(const std::string &text);
 
-// A number as it is written in names: no sign, no zeros before it; −1: that is none.
+// A number as it is written in names: no sign, no leading zeros; −1: not such a number.
 int seq_of(std::string_view name);
 // No path, no hidden file, no control characters.
 bool is_plain_name(std::string_view name);

@@ -21,8 +21,8 @@ namespace cryo::coord {
 namespace {
 
 constexpr const char *lock_name = ".global_snapshot.lock";
-constexpr int most_others = 16;       // names that somebody else has taken
-constexpr int most_seq = 999'999'999; // the next one is a number still
+constexpr int most_others = 16;       // names that another user has taken
+constexpr int most_seq = 999'999'999; // the next one still fits
 
 std::string now_text()
 {
@@ -37,7 +37,7 @@ Result<std::string> new_mark()
     return fmt::format("Cryo snapshot {:016x}{:016x}", bits[0], bits[1]);
 }
 
-// What a checkpoint that was killed before its first metadata leaves: nothing, or their beginning.
+// A checkpoint that was killed before its first metadata leaves nothing, or their beginning.
 bool may_lack_metadata(const std::vector<std::string> &names)
 {
     return std::ranges::all_of(names, [](const std::string &name) {
@@ -45,7 +45,7 @@ bool may_lack_metadata(const std::vector<std::string> &names)
     });
 }
 
-// A file that only we can open. The directory itself, which others may read, they could lock, too.
+// Locks a file that only we can open: others could lock the directory, which they may read.
 Result<Fd> lock_directory(const Directory &directory)
 {
     for (;;) {
@@ -60,7 +60,7 @@ Result<Fd> lock_directory(const Directory &directory)
         if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
             return Error(errno, fmt::format("{}: {}; another checkpoint is being written there",
                                             directory.path(), strerror(errno)));
-        // Whoever had it removes it.
+        // The previous holder removes the file.
         if (fstat(lock.get(), &status) == 0 && status.st_nlink != 0)
             return lock;
     }
@@ -97,7 +97,7 @@ Result<int> SnapshotStore::last_number() const
     return last;
 }
 
-// Those of a checkpoint that was killed, and old ones whose removal was. Nobody else writes here.
+// Left by killed checkpoints, or by interrupted removals. The lock keeps other writers out.
 void SnapshotStore::remove_unfinished()
 {
     std::erase_if(snapshots_, [&](const auto &one) {
@@ -106,7 +106,7 @@ void SnapshotStore::remove_unfinished()
     });
 }
 
-// Nobody else can change what is in it, wherever it lies.
+// Opens a directory whose contents no other user can change, wherever it lies.
 Result<Directory> SnapshotWriter::open_own(const std::string &path)
 {
     Result<Directory> directory = Directory::open_or_make(path);
@@ -118,7 +118,7 @@ Result<Directory> SnapshotWriter::open_own(const std::string &path)
     return directory;
 }
 
-// Where everybody may make directories, somebody may have made the one with this name.
+// Where all users may make directories, another one may have made the one with this name.
 Result<Directory> SnapshotWriter::open_default(const std::string &base, int launcher)
 {
     Result<Directory> first = open_own(base + "/" + default_reference(launcher));
@@ -168,7 +168,7 @@ Result<SnapshotWriter> SnapshotWriter::begin(const std::string &base, const std:
     about.seq = *last + 1;
     about.mark = std::move(*mark);
     about.started = now_text();
-    // First it is named as one that may be removed.
+    // First it is recorded as unfinished, so that it may be removed.
     store.snapshots_[about.seq] = about;
     if (Result<void> saved = store.save(); !saved)
         return saved.error();
@@ -184,7 +184,7 @@ Result<SnapshotWriter> SnapshotWriter::begin(const std::string &base, const std:
 
 SnapshotWriter::~SnapshotWriter()
 {
-    // What cannot be removed now is so by the next one.
+    // What cannot be removed now is removed by the next checkpoint.
     if (fresh_ && store_.directory_.fd() >= 0)
         static_cast<void>(remove_marked(store_.directory_, about_.seq, about_.mark));
     unlock();
@@ -257,7 +257,7 @@ Result<void> SnapshotWriter::commit(std::vector<SnapshotImage> images)
         fresh_.reset();
         return done;
     }
-    // They may be on the disk all the same. It goes only if the disk is told so.
+    // The metadata may be on the disk anyway: remove the snapshot only if they can be replaced.
     store_.snapshots_[about_.seq] = about_;
     if (!store_.save())
         fresh_.reset();
@@ -276,7 +276,7 @@ Result<void> SnapshotWriter::keep(unsigned count)
     old.resize(old.size() - count);
     for (const int seq : old)
         store_.snapshots_[seq].finished = false;
-    // First they are no snapshots any more, then they go.
+    // First they are recorded as unfinished, then they are removed.
     if (Result<void> done = store_.save(); !done)
         return done;
     Result<void> all;

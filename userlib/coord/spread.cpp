@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t most_processes = 4096; // that are looked at
+constexpr size_t most_processes = 4096; // examined at most
 
 std::string program_of(pid_t pid)
 {
@@ -52,7 +52,7 @@ std::string value(const Variables &variables, const char *name)
     return at != variables.end() ? at->second : std::string();
 }
 
-// What the launcher has told one of its ranks: all of them, and those on this node.
+// Compares the numbers that the launcher gave a rank: of all ranks, and of those on this node.
 Spread told(const Variables &variables)
 {
     constexpr const char *pairs[][2] = {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
@@ -124,13 +124,13 @@ std::string address_of_host()
 {
     char name[256] = {};
     addrinfo *found = nullptr;
-    __nss_configure_lookup("hosts", "files"); // a name server that does not answer holds nobody up
+    __nss_configure_lookup("hosts", "files"); // do not wait for a name server
     if (gethostname(static_cast<char *>(name), sizeof(name) - 1) != 0 ||
         getaddrinfo(static_cast<const char *>(name), nullptr, nullptr, &found) != 0)
         return {};
     std::string address;
     for (const addrinfo *one = found; one != nullptr && address.empty(); one = one->ai_next) {
-        // Where the name leads elsewhere, what it leads to is not ours to listen at.
+        // If the name leads to another host, we cannot listen at that address.
         const std::string own = address_towards(one->ai_addr, one->ai_addrlen);
         char text[INET6_ADDRSTRLEN] = {};
         if (getnameinfo(one->ai_addr, one->ai_addrlen, static_cast<char *>(text), sizeof(text),
@@ -163,7 +163,7 @@ std::string address_to_elsewhere()
 Spread spread_of(pid_t launcher)
 {
     const std::string program = program_of(launcher);
-    if (program == "srun") { // whose ranks are children of others
+    if (program == "srun") { // its ranks are not below it
         const Result<Variables> variables = variables_of(launcher);
         return variables && value(*variables, "SLURM_JOB_NUM_NODES") == "1" ? Spread::one_node
                                                                             : Spread::several;

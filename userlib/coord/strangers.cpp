@@ -24,8 +24,8 @@ bool Strangers::known(const Channel &channel)
     return std::erase_if(all_, [&](const One &one) { return one.channel.get() == &channel; }) != 0;
 }
 
-// By chance, not by age: who floods fast enough would have each of the others go before he has said
-// a word.
+// By chance, not by age: otherwise a fast flood would close
+// each legitimate connection before its peer has sent anything.
 void Strangers::make_room()
 {
     std::map<std::string, std::vector<size_t>> by_address;

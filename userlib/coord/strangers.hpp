@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Connections of which it is not known yet whose they are: few at a time, and not for long. Where
-// there are too many, one of those from the address that has most of them goes: whoever floods a
-// daemon displaces himself, and only where he shares an address with somebody perhaps him, who
-// tries again.
+// Connections whose peers are not authenticated yet: few at a time, and not
+// for long. If there are too many, one from the address that has most of
+// them is closed: a flooding client displaces its own connections, and a
+// legitimate peer's only if both share an address; that peer tries again.
 //
 //     Strangers strangers(loop, {.most = 16, .milliseconds = 3000});
 //     strangers.meet(channel, address);
-//     strangers.known(channel);           // he has proven who he is
+//     strangers.known(channel);           // the peer is authenticated
 #pragma once
 
 #include "coord/channel.hpp"
@@ -29,7 +29,7 @@ class Strangers
     Strangers(Loop &loop, Limits limits) : loop_(loop), limits_(limits) {}
 
     void meet(const std::shared_ptr<Channel> &channel, const std::string &address);
-    // False: he was none.
+    // False: it was not among them.
     bool known(const Channel &channel);
 
   private:

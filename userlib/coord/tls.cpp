@@ -20,8 +20,8 @@ constexpr char cipher[] = "TLS_AES_128_GCM_SHA256";
 constexpr unsigned char cipher_id[] = {0x13, 0x01};
 constexpr size_t most_identity = 512;
 
-// Without random numbers, or OpenSSL, there is nothing to go on with: a key that is none must never
-// be used.
+// Without random numbers, or OpenSSL, the daemon
+// cannot continue: an invalid key must never be used.
 void insist(bool good, const char *what)
 {
     if (good)
@@ -30,8 +30,8 @@ void insist(bool good, const char *what)
     abort();
 }
 
-// What belongs to the administrator's web servers is not ours: no configuration file, which the
-// environment could also name.
+// Loads no configuration file: it is meant for the administrator's
+// web servers, and the environment could name another one.
 void start_library()
 {
     static const bool started =
@@ -39,7 +39,7 @@ void start_library()
     insist(started, "OpenSSL does not start");
 }
 
-// What TLS takes for a session that it had before: our key in it, and the one cipher there is.
+// What TLS takes for an earlier session: it has our key, and the only cipher.
 SSL_SESSION *session_of(SSL *ssl, const Key &key)
 {
     SSL_SESSION *session = SSL_SESSION_new();
@@ -64,7 +64,7 @@ struct Tls::Hooks {
         Tls &self = of(ssl);
         *session = nullptr;
         if (length == 0 || length > most_identity)
-            return 1; // it goes on without a key, and so not far
+            return 1; // without a key the handshake fails
         const std::string name(reinterpret_cast<const char *>(identity), length);
         const std::optional<Key> key = self.find_(name);
         if (!key)
@@ -97,12 +97,12 @@ struct Tls::Hooks {
                    SSL_CTX_set_num_tickets(context, 0) == 1 &&
                    SSL_CTX_set_max_early_data(context, 0) == 1,
                "this OpenSSL has no TLS 1.3");
-        SSL_CTX_set_options(context, SSL_OP_NO_TICKET); // nor take what looks like one
+        SSL_CTX_set_options(context, SSL_OP_NO_TICKET); // nor accept tickets
         SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
         if (server) {
             SSL_CTX_set_psk_find_session_callback(context, find);
         } else {
-            // A certificate, which nobody here has or trusts, is no way around the key.
+            // No certificate is trusted, so none can replace the key.
             SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
             SSL_CTX_set_psk_use_session_callback(context, use);
         }
@@ -207,7 +207,7 @@ Tls::~Tls()
     OPENSSL_cleanse(key_.data(), key_.size());
 }
 
-// False: there is no going on with this one.
+// False: the handshake has failed.
 bool Tls::advance()
 {
     if (established_)
@@ -215,7 +215,7 @@ bool Tls::advance()
     ERR_clear_error();
     const int done = SSL_do_handshake(ssl_.get());
     if (done == 1) {
-        // Not by a certificate, nor by nothing: by the key.
+        // Only if the key was used, and not a certificate, or nothing.
         established_ = SSL_session_reused(ssl_.get()) == 1;
         return established_;
     }

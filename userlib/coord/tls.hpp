@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What crosses from one host to another: TLS 1.3 between two that share a key (an external PSK), by
-// OpenSSL. No certificates, no tickets, no early data: who has no key gets no further than the
-// first message, and what was recorded once opens no second connection.
+// Protects what hosts send each other: TLS 1.3 between two peers that share a key (an external
+// PSK), by OpenSSL. No certificates, no tickets, no early data: a peer without a key gets no
+// further than the first message, and a recorded conversation opens no second connection.
 //
 //     Tls server([](const std::string &identity) { return key_of(identity); });   // or nothing
 //     Tls client("join/node7", key);
-//     tls.received(bytes_from_network);      // false: the other end is not to be talked to
+//     tls.received(bytes_from_network);      // false: the connection must be closed
 //     tls.take_output(to_network);
 //     if (tls.established())                 // both ends have proven that they have the key
 //         tls.read(plain), tls.write(plain), tls.peer() ...
@@ -28,8 +28,8 @@ namespace cryo::coord {
 
 using Key = std::array<uint8_t, 32>;
 
-// The key of one purpose: from the job's secret, by HKDF. Different purposes have keys of which
-// none tells anything about another.
+// The key for one purpose, derived from the job's secret by
+// HKDF. A key reveals nothing about those for other purposes.
 Key derived_key(const std::string &secret, const std::string &purpose);
 Key random_key();
 std::string random_hex(size_t bytes);

@@ -30,7 +30,7 @@ constexpr const char *left_name = ".variables";
 pid_t parent_of(pid_t pid)
 {
     const Result<std::string> text = contents(fmt::format("/proc/{}/stat", pid));
-    const size_t name = text ? text->rfind(')') : std::string::npos; // a name may have any in it
+    const size_t name = text ? text->rfind(')') : std::string::npos; // the name may have ) in it
     if (name == std::string::npos)
         return 0;
     std::istringstream rest(text->substr(name + 1));
@@ -65,7 +65,7 @@ Result<Fd> lock_runtime(const std::string &runtime)
     return lock;
 }
 
-// Nobody sees half of it, and nobody else may see any of it: the secret is there.
+// Written at once, by rename, and readable by this user only: it has the secret.
 Result<void> leave(const Variables &variables)
 {
     const Result<Job> job = job_from(variables);
@@ -108,7 +108,7 @@ Result<Within> job_from_within()
     char runtime[PATH_MAX];
     if (!runtime_directory(environ, runtime, sizeof(runtime)))
         return Error(ENAMETOOLONG, "CRYO_RUNTIME_DIR is too long");
-    const Result<Fd> lock = lock_runtime(runtime); // one of the ranks is the first
+    const Result<Fd> lock = lock_runtime(runtime); // only one rank starts the job
     if (!lock)
         return lock.error();
     if (Result<Variables> left = left_by_ranks(job.launcher, runtime)) {
@@ -127,7 +127,7 @@ Result<Within> job_from_within()
 
 Result<Variables> left_by_ranks(pid_t launcher, const std::string &runtime)
 {
-    // Anybody may have made a directory of this name in /tmp.
+    // Any user may have made a directory of this name in /tmp.
     struct stat process = {}, directory = {};
     if (stat(fmt::format("/proc/{}", launcher).c_str(), &process) != 0 ||
         lstat(runtime.c_str(), &directory) != 0 || !S_ISDIR(directory.st_mode) ||
@@ -144,8 +144,8 @@ Result<Variables> left_by_ranks(pid_t launcher, const std::string &runtime)
             if (const size_t equals = line.find('='); equals != std::string::npos)
                 variables.emplace(line.substr(0, equals), line.substr(equals + 1));
         }
-        // The daemon watches the launcher: one that answers is not another process's of this
-        // number.
+        // The daemon ends with its launcher: if it answers, the
+        // job is not that of an earlier process with this id.
         variables["CRYO_RUNTIME_DIR"] = runtime;
         if (const Result<Job> job = job_from(variables); job && connect_root(*job))
             return variables;

@@ -15,9 +15,9 @@
 
 namespace cryo::coord {
 
-// A launcher of MPI jobs says that this process is to be a rank.
+// Whether an MPI launcher has started this process as a rank.
 bool is_rank(const Variables &environment);
-// The first of those on its node, where several would have to say the same.
+// Whether it is the first rank of its node, which reports what holds for all of them.
 bool is_first_of_node(const Variables &environment);
 
 struct Within {

@@ -41,7 +41,7 @@ Choice choose(const Policy &policy, const Situation &now)
     bool previous = wants_previous(policy, now);
     uint64_t changed = previous ? now.changed_to_previous : now.changed_to_base;
     uint32_t below = previous ? now.images_of_previous : now.images_of_base;
-    // A delta of all blocks is a complete image, and saying so makes the chain end there.
+    // A delta of all blocks is a complete image; declaring it one ends the chain there.
     if (changed == now.blocks || below + 1 > policy.most_images)
         return Choice::complete;
     return previous ? Choice::previous : Choice::base;

@@ -28,7 +28,7 @@ struct Situation {
     uint64_t changed_to_base = 0;
     uint64_t changed_to_previous = 0;
     uint32_t images_of_base = 0;     // that it needs, itself included; 0: there is no base
-    uint32_t images_of_previous = 0; // the same of the previous version
+    uint32_t images_of_previous = 0; // likewise, of the previous version
     bool previous_is_base = false;
 };
 
@@ -38,9 +38,9 @@ enum class Choice {
     previous, // a delta to the previous version, which is the base from now on
 };
 
-// What a delta with so many changed blocks takes, before packing: blocks, their digests, and what
-// any image costs. It counts what a delta of nothing costs, so that a version that did not change
-// at all is no reason to rebase.
+// Size of a delta with so many changed blocks, before packing: blocks, their digests, and the fixed
+// cost of any image. The fixed cost is included so that a version that did not change at all is
+// no reason to rebase.
 uint64_t delta_size(uint64_t changed, uint32_t block_size);
 
 Choice choose(const Policy &policy, const Situation &now);

@@ -40,7 +40,7 @@ class Buffer
     uint8_t *memory_;
 };
 
-// Reads all of it, piece by piece, and compares the digests of its blocks.
+// Reads all contents, piece by piece, and checks the digest over the digests of their blocks.
 Result<void> walk(Version &version, ByteSource *base_file, const Progress &progress,
                   const std::function<Result<void>(MutableBytes)> &use)
 {
@@ -109,7 +109,7 @@ Result<void> Contents::read_pages(uint64_t page, MutableBytes to)
         } else if (!base_file_) {
             return Error(ENOENT, name() + ": is based on a plain file; name it with --base");
         } else {
-            // The last page may be a part of one.
+            // The file may end within its last page.
             uint64_t at = page * kPageSize;
             uint64_t there = base_file_->size() > at ? base_file_->size() - at : 0;
             MutableBytes bytes = now.first(size_t(std::min<uint64_t>(there, now.size())));

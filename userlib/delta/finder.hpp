@@ -18,7 +18,7 @@ struct Finder {
     std::vector<std::string> named = {};
 
     Result<std::unique_ptr<Version>> open(const std::string &path) const;
-    // Opened, and all that it needs opened too: what is missing is told now.
+    // Opens the version and all images that it needs, so that a missing one is reported now.
     Result<std::unique_ptr<Version>> open_whole(const std::string &path) const;
     image::FindBase beside(const std::string &path) const;
 };

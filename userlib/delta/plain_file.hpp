@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plain file, of whatever checkpointer: read in pieces, and known to be the same at the end.
+// A plain file, of any checkpointer: read in pieces, and checked to be unchanged at the end.
 //
 //     auto file = PlainFile::open("job.dump");
 //     ... read it twice ...
-//     if (auto same = (*file)->unchanged(); !same) ...     // somebody wrote to it
+//     if (auto same = (*file)->unchanged(); !same) ...     //  it was written to
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opening a service directory, and finishing what a predecessor was killed at. How an image and the
+// Opening a service directory, and finishing what a killed process had begun. How an image and the
 // state stay in step:
 //
 //     1. the image is written to a file without a name
@@ -9,9 +9,9 @@
 //     4. DIR/state knows it                                                    (rename, fsync)
 //     5. DIR/pending is removed
 //
-// Killed before 3, there is no image and the file named by DIR/pending has another id or is not
-// there. Killed after 3, whoever opens the directory next finds the image and does 4; the
-// signature is that of its base with the image's partial signature laid over it.
+// After a kill before 3 there is no image, and the file named by DIR/pending has another id or is
+// missing. After a kill after 3, the next process to open the directory finds the image and does 4;
+// the signature is that of its base with the image's partial signature laid over it.
 #include "delta/service.hpp"
 
 #include <algorithm>
@@ -36,12 +36,12 @@ using namespace cryo::image;
 
 namespace {
 
-// Of the image that a path leads to; nothing: there is none, or something else. Where its directory
-// is not there, a file system may not be mounted.
+// The id of the image at `path`; empty: there is no file, or it is no image. A missing directory is
+// an error, as its file system may not be mounted.
 Result<std::optional<Digest>> id_at(const std::string &path)
 {
     const auto [parent, name] = split_path(path);
-    auto directory = Directory::open(parent + "/."); // which may be a link by now
+    auto directory = Directory::open(parent + "/."); // the parent may be a link by now
     if (!directory)
         return directory.error();
     auto id = look_for_id(*directory, name);
@@ -50,11 +50,11 @@ Result<std::optional<Digest>> id_at(const std::string &path)
     return id;
 }
 
-// By the directory in which it was looked at.
+// Removes the file in the same open directory in which its id was checked.
 Result<void> remove_image(const std::string &path, const Digest &id)
 {
     const auto [parent, name] = split_path(path);
-    auto directory = Directory::open(parent + "/."); // which may be a link by now
+    auto directory = Directory::open(parent + "/."); // the parent may be a link by now
     if (!directory)
         return directory.error().code() == ENOENT ? Result<void>() : directory.error();
     auto found = look_for_id(*directory, name);
@@ -78,7 +78,7 @@ Result<std::unique_ptr<Service>> Service::open(const std::string &directory, Use
     if (use == Use::create && mkdir(directory.c_str(), 0700) && errno != EEXIST)
         return Error::from_errno(directory, errno);
     std::unique_ptr<Service> service(new Service(directory));
-    // Its state names files that are removed, by whoever runs this.
+    // The state names files that this process removes, so the directory must be the caller's own.
     if (use != Use::read) {
         auto opened = Directory::open(directory + "/.");
         if (!opened)
@@ -110,9 +110,9 @@ Result<std::unique_ptr<Service>> Service::open(const std::string &directory, Use
     return service;
 }
 
-// Readers too: nothing they look at is pruned under them. One who may only read the directory does
-// without. In one's own directory nobody else can have the lock, so what has it comes to an end.
-// Elsewhere the owner may have put a FIFO there, or keep the lock for ever.
+// Readers lock too, so that nothing is pruned while they read; if they cannot open the lock they do
+// without. A lock file of the caller's own is only held by the caller's processes, which will end.
+// Another owner may have put a FIFO there, or keep the lock for ever, so the wait is limited.
 Result<void> Service::lock(Use use)
 {
     using Clock = std::chrono::steady_clock;
@@ -203,7 +203,7 @@ Result<bool> Service::adopt(Entry pending)
     return true;
 }
 
-// Temporary files of a predecessor that was killed between naming and renaming one.
+// Removes temporary files of a process that was killed between naming and renaming one.
 void Service::sweep() const
 {
     std::error_code error;
@@ -215,7 +215,7 @@ void Service::sweep() const
     }
 }
 
-// The state no longer needs these files. What is not the image that we know stays.
+// Removes files that the state no longer needs. A file that is not the known image stays.
 Result<void> Service::finish_removal()
 {
     auto doomed = [](const Entry &e) { return e.state == DeltaState::removed; };
@@ -251,7 +251,7 @@ Result<Entry> Service::find(const std::string &what) const
     return *entry;
 }
 
-// What the state is after an image of a new version has appeared.
+// Updates the state after an image of a new version has appeared.
 void Service::advance(const Entry &entry, Signature now)
 {
     state_.settings.block_size = now.block_size;
@@ -265,7 +265,7 @@ void Service::advance(const Entry &entry, Signature now)
     state_.entries.push_back(entry);
 }
 
-// What the state is after another image of a version has appeared.
+// Updates the state after another image of a known version has appeared.
 void Service::supersede(const Entry &entry)
 {
     for (Known *known : {&state_.base, &state_.previous})
@@ -280,7 +280,7 @@ void Service::supersede(const Entry &entry)
             old->state = DeltaState::superseded;
         state_.entries.insert(state_.entries.begin() + long(place), entry);
     }
-    // The newest version needs no other image any more: a better base there is none.
+    // The newest version needs no other image now, so it is the best base.
     if (!entry.base_id && state_.previous.image == entry.id)
         state_.base = state_.previous;
 }

@@ -6,7 +6,7 @@
 //     auto service = Service::open("/var/lib/job", Service::Use::create);
 //     Result<Entry> added = (*service)->add({.file = "job.dump", .image = "job.d1"});
 //
-// Whatever happens while one of these runs, kill -9 and a full disk included, every version that
+// Whatever happens during one of these calls, kill -9 and a full disk included, every version that
 // was there before can be restored afterwards, and an image that appeared is known to the service.
 // One process at a time changes a service directory; others wait.
 #pragma once
@@ -20,7 +20,7 @@ namespace cryo::delta {
 struct AddRequest {
     std::string file;
     std::string image;
-    bool replace = false;  // an existing file that the service does not know
+    bool replace = false;  // allow replacing a file that the service does not know
     bool complete = false; // needs no other image, whatever the policy says
     std::optional<Settings> settings = {};
 };
@@ -51,7 +51,7 @@ class Service
 
     const State &state() const { return state_; }
     Finder finder(std::vector<std::string> named = {}) const { return {&state_, std::move(named)}; }
-    // By its path, or its number in digits.
+    // Finds a version by its image's path, or by its number in digits.
     Result<Entry> find(const std::string &what) const;
 
     Result<Entry> add(const AddRequest &request, const Progress &progress = {});
@@ -78,7 +78,7 @@ class Service
     Result<void> record();
 
     std::string directory_;
-    // Whose state is believed when something is to be removed; none: nothing is.
+    // Whose state files are accepted; null for readers, which remove nothing.
     std::shared_ptr<const Trust> trust_;
     Fd lock_;
     State state_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a service does to its versions: adds, merges, prunes.
+// Operations of a service on its versions: add, merge, prune.
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
@@ -25,7 +25,7 @@ int64_t wall_clock()
     return ts.tv_sec * 1'000'000'000 + ts.tv_nsec;
 }
 
-// Where the file is, not how it was called: the next one who asks may be in another directory.
+// The state holds absolute paths, as the next process may run in another directory.
 Result<std::string> absolute_path(const std::string &path)
 {
     std::error_code error;
@@ -67,7 +67,7 @@ Result<void> Service::check_target(const std::string &path, bool replace) const
     return {};
 }
 
-// Opened with its whole chain, so that a base that is missing or damaged is named now.
+// Opens the base with its whole chain, so that a missing or damaged image is reported now.
 Result<std::unique_ptr<Version>> Service::open_base(const Digest &image) const
 {
     const Entry *entry = state_.by_id(image);
@@ -186,7 +186,7 @@ Result<Entry> Service::add(const AddRequest &request, const Progress &progress)
     return added;
 }
 
-// By the partial signatures from the complete image up to this one.
+// Combines the partial signatures from the complete image up to this one.
 Result<Signature> Service::signature_of(Version &version) const
 {
     std::vector<std::string> paths;
@@ -299,7 +299,7 @@ Result<Pruned> Service::prune(const Retention &retention, bool dry_run)
     };
     for (uint32_t number : kept) {
         const Entry *entry = state_.by_number(number);
-        // What is to stay must be restorable before anything else goes.
+        // Every kept version must be restorable before anything is removed.
         if (auto whole = finder().open_whole(entry->path); !whole)
             return whole.error().within(
                 fmt::format("nothing is removed, because version {} cannot be restored", number));

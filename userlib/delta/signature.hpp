@@ -6,7 +6,7 @@
 //     Result<Signature> now = sign(*file, 4096);
 //     uint64_t blocks = count_changed(*now, before);
 //
-// The digest is XXH3-128: made against accidents, not against somebody who makes two blocks alike
+// The digest is XXH3-128: it detects accidental changes, not blocks that an attacker made collide
 // on purpose.
 #pragma once
 
@@ -35,9 +35,9 @@ class ByteSource
     virtual ~ByteSource() = default;
     virtual const std::string &name() const = 0;
     virtual uint64_t size() const = 0;
-    // `offset` is a multiple of the page size. What lies beyond the end is an error.
+    // `offset` is a multiple of the page size. Reading beyond the end is an error.
     virtual Result<void> read(uint64_t offset, MutableBytes to) = 0;
-    // An error if somebody wrote to it since it was opened.
+    // An error if the source was written to since it was opened.
     virtual Result<void> unchanged() const { return {}; }
 };
 
@@ -51,13 +51,13 @@ struct Signature {
     std::vector<Digest> blocks;
 
     size_t block_bytes(uint64_t block) const; // the last one may be short
-    // The digest of all of it: what identifies the contents of a file.
+    // The digest of the whole signature, which identifies the contents of a file.
     Digest content() const;
     // True if `other`, of the same block size, has this block too.
     bool has_same(const Signature &other, uint64_t block) const;
 };
 
-// The same as Signature::content(), from digests that come one by one.
+// Computes Signature::content() from digests that arrive one by one.
 class ContentHasher
 {
   public:
@@ -74,7 +74,7 @@ Result<Signature> sign(ByteSource &source, uint32_t block_size, const Progress &
 // Blocks of `now` that `before` does not have in the same place.
 uint64_t count_changed(const Signature &now, const Signature &before);
 
-// Digests in memory are as they are stored.
+// The stored form of digests, which is their form in memory.
 Bytes stored_form(std::span<const Digest> digests);
 
 } // namespace cryo::delta

@@ -71,7 +71,7 @@ Result<Signature> load_signature(Image &image, uint32_t object, uint64_t size, u
     Signature out{.block_size = block_size, .size = size, .blocks = {}};
     uint64_t count = block_count(size, block_size);
     uint64_t pages = (count + kPageSize / sizeof(Digest) - 1) / (kPageSize / sizeof(Digest));
-    // Digests take their bytes in the file: so no number in it makes us allocate more.
+    // Digests occupy blocks of the file, so no number in it can cause a larger allocation.
     if (pages > image.footer().blocks)
         return damaged(image.name() + ": lacks a signature");
     out.blocks.resize(pages * kPageSize / sizeof(Digest));

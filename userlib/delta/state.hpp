@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a service directory remembers: settings, numbering, the images it knows and where they are,
+// The state of a service directory: settings, numbering, the images it knows and where they are,
 // and two signatures: of the base and of the newest version. One image, DIR/state, replaced as a
 // whole; beside it DIR/pending while an image is about to appear, and DIR/lock.
 //
@@ -27,7 +27,7 @@ struct Entry {
     Digest id = {};
     Digest checksum = {};
     Digest base_id = {};  // zero: complete
-    Digest replaces = {}; // image of the same version whose place this one takes
+    Digest replaces = {}; // image of the same version that this one replaces
     uint32_t base_number = 0;
     image::DeltaState state = {};
     std::string path = {}; // absolute
@@ -59,7 +59,7 @@ struct State {
     Known previous;             // the newest version
     std::vector<Entry> entries; // in the order they came
 
-    // ENOENT: the directory has no state yet. `trust`: whose it may be; none: everybody's.
+    // ENOENT: the directory has no state yet. `trust`: whose file it may be; null: anybody's.
     static Result<State> load(const std::string &directory,
                               const std::shared_ptr<const Trust> &trust = {});
     Result<void> save(const std::string &directory) const;
@@ -69,13 +69,13 @@ struct State {
     // The image that holds a version now; nullptr if there is none.
     const Entry *by_number(uint32_t number) const;
     const Entry *by_path(const std::string &path) const;
-    // Images that are needed for this one, itself first. Ends early where one is not known.
+    // Images that are needed for this one, itself first. Ends early at an unknown one.
     std::vector<const Entry *> chain(const Entry &entry) const;
     // Images based on this one.
     std::vector<const Entry *> based_on(const Digest &id) const;
 };
 
-// DIR/pending: what is about to appear under its name.
+// DIR/pending: the image that is about to appear under its name.
 Result<void> save_pending(const std::string &directory, const Entry &entry);
 Result<std::optional<Entry>> load_pending(const std::string &directory,
                                           const std::shared_ptr<const Trust> &trust = {});

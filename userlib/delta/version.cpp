@@ -21,7 +21,7 @@ uint64_t page_count(uint64_t bytes)
     return bytes / kPageSize + (bytes % kPageSize != 0);
 }
 
-// Extents of an object, joined where they continue each other in what matters here.
+// Adjacent extents of an object that have the same kind, joined.
 struct PageRun {
     uint64_t first;
     uint64_t count;
@@ -143,8 +143,8 @@ Result<void> Version::load()
     return {};
 }
 
-// Digests cannot be packed and are never zero: all of them take their bytes in the file, so that
-// no number in it makes us allocate more than that.
+// Digests cannot be packed and are never zero: all of them occupy bytes in the file, so no number
+// in it can cause a larger allocation.
 Result<void> Version::check_signature_object()
 {
     auto pages = cover(*image_, kSignatureObject, page_count(about_.changed * sizeof(Digest)));
@@ -166,7 +166,7 @@ Result<void> Version::find_runs()
     for (const PageRun &r : *pages) {
         bool ours = r.kind != ExtentKind::base;
         if (!runs_.empty() && runs_.back().changed == ours) {
-            // Data and zeros; where one ends inside a block the other goes on.
+            // Data and zero extents of one run may meet inside a block.
             runs_.back().count =
                 (r.first + r.count + per_block - 1) / per_block - runs_.back().first;
             continue;
@@ -187,7 +187,7 @@ Result<void> Version::find_runs()
     return {};
 }
 
-// So that what a version claims to be is bounded by what there is.
+// Bounds the size that a version claims by the size of its base.
 bool Version::refers_within(uint64_t base_blocks) const
 {
     return std::ranges::all_of(

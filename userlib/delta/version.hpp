@@ -8,8 +8,8 @@
 //     contents.read(0, bytes);                                  // through as many images as needed
 //
 // Opening checks everything that can be checked without reading the contents: sizes and counts
-// agree, every block is accounted for exactly once. Memory is what the image has of extents and
-// changed blocks, never what a number in it claims.
+// agree, every block is accounted for exactly once. Memory use follows the extents and changed
+// blocks that the image really has, never a number that it claims.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,7 @@ namespace cryo::delta {
 inline constexpr uint32_t kContentsObject = 1;
 inline constexpr uint32_t kSignatureObject = 2;
 
-// The record DELTA, with text of its own.
+// The record DELTA, with its own copies of the strings.
 struct About {
     Digest series = {};
     uint32_t number = 0;
@@ -48,7 +48,7 @@ struct About {
     bool is_complete() const { return has_contents && base == image::DeltaBase::none; }
 };
 
-// Blocks in a row that are in this image, or not.
+// Consecutive blocks that are all in this image, or all not.
 struct BlockRun {
     uint64_t first = 0;
     uint64_t count = 0;
@@ -67,7 +67,7 @@ class Version
     const std::vector<BlockRun> &runs() const { return runs_; }
 
     // Opens the images that this one needs, to the last, and checks that each is the right one.
-    // How many there are, this one included.
+    // Returns how many there are, this one included.
     Result<unsigned> check_chain();
 
     // Digests of the changed blocks, in order.
@@ -89,10 +89,10 @@ class Version
     std::vector<BlockRun> runs_;
 };
 
-// The DELTA record of an image; EBADMSG if it has none, or one that cannot be.
+// The DELTA record of an image; EBADMSG if it has none, or an impossible one.
 Result<About> about_of(image::Image &image);
 
-// What is in a version, put together from the images of its chain. A version that is based on a
+// The contents of a version, assembled from the images of its chain. A version that is based on a
 // plain file needs that file.
 class Contents : public ByteSource
 {
@@ -112,11 +112,11 @@ class Contents : public ByteSource
     ByteSource *base_file_;
 };
 
-// Writes the contents to a sink and commits it, if they are what they should be; else nothing
-// becomes visible.
+// Writes the contents to a sink and commits it if their digest is right; else nothing becomes
+// visible.
 Result<void> write_contents(Version &version, ByteSource *base_file, image::Sink &sink,
                             const Progress &progress = {});
-// Reads the contents and says whether they are what they should be.
+// Reads the contents and checks their digest.
 Result<void> check_contents(Version &version, ByteSource *base_file, const Progress &progress = {});
 
 struct VersionPlan {
@@ -130,7 +130,7 @@ struct VersionPlan {
     std::function<Result<void>(const Digest &id)> before_commit = {};
 };
 
-// Writes an image of `source`, whose signature is `now`. What is read is compared with it.
+// Writes an image of `source`, whose signature is `now`. Data read is compared with it.
 Result<image::Committed> write_version(ByteSource &source, const VersionPlan &plan,
                                        std::unique_ptr<image::Sink> sink,
                                        const Progress &progress = {});

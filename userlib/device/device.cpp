@@ -40,7 +40,7 @@ Error cannot_open(int err, Device::Access access)
     return Error(err, std::move(text));
 }
 
-// Asks for a list until the buffer was long enough for all of it.
+// Repeats the request until the buffer is large enough for the whole list.
 template <class Item, class Command>
 Result<std::vector<Item>> whole_list(int fd, unsigned long number, const char *what,
                                      __u64 Command::*address, __u32 Command::*room,
@@ -110,7 +110,7 @@ Result<std::vector<cryo_run>> Device::scan(uint64_t start, uint64_t end, uint32_
         int rc = scan_raw(start, end, want, std::span(runs).subspan(filled), count);
         if (rc < 0)
             return Error::from_errno("scanning memory with " + std::string(path), -rc);
-        // A run that the end of a step has cut in two is put together again.
+        // Rejoin a run that was split at the end of a step.
         if (filled && count) {
             cryo_run &last = runs[filled - 1];
             const cryo_run &first = runs[filled];

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Device is /dev/cryo: how user space talks to the kernel module. Only the choice of process ids is
-// elsewhere (restore/restorer/next_id.hpp), for it is made where there are but system calls.
+// Device is /dev/cryo: user space's interface to the kernel module. Only the choice of process ids
+// is elsewhere (restore/restorer/next_id.hpp), as that code can use nothing but system calls.
 //
 //     Result<Device> device = Device::open();
 //     if (!device)
 //         return device.error(); // says whether the module is missing or out of reach
 //     auto runs = device->scan(start, end, CRYO_PAGE_SOFT_DIRTY);
 //
-// Every question is about the calling process itself. The calls named *_raw return 0 or -errno,
+// Every call concerns the calling process. The calls named *_raw return 0 or -errno,
 // allocate nothing and are async-signal-safe: they are for code that runs between stop and go.
 #pragma once
 
@@ -27,32 +27,32 @@ class Device
   public:
     static constexpr const char *path = "/dev/cryo";
 
-    // Writable: choosing process ids needs it, and membership in the device's group.
+    // ReadWrite: needed to choose process ids; requires membership in the device's group.
     enum class Access { ReadOnly, ReadWrite };
 
-    // Opens the device and asks what it can do.
+    // Opens the device and queries its features.
     static Result<Device> open(Access access = Access::ReadOnly);
 
     const cryo_features &features() const { return features_; }
     bool has(uint64_t feature) const { return (features_.features & feature) == feature; }
     int fd() const { return fd_.get(); }
 
-    // Classes of all pages in [start, end). `want`: the CRYO_PAGE_* bits to tell apart.
+    // The classes of all pages in [start, end). `want`: the CRYO_PAGE_* bits to distinguish.
     Result<std::vector<cryo_run>> scan(uint64_t start, uint64_t end, uint32_t want) const;
 
-    // One step of a scan: fills `runs` from the front, sets `count`, and moves `start` to where
-    // the next step goes on. Done when `start` has reached `end`.
+    // One step of a scan: fills `runs` from the front, sets `count`, and moves `start` to where the
+    // next step continues. The scan is complete when `start` has reached `end`.
     int scan_raw(uint64_t &start, uint64_t end, uint32_t want, std::span<cryo_run> runs,
                  size_t &count) const;
 
-    // The process's threads, in the order they were made.
+    // The process's threads, in order of creation.
     Result<std::vector<cryo_thread>> threads() const;
 
     // The process's open descriptors, lowest first.
     Result<std::vector<cryo_file>> files() const;
 
-    // Tells the listeners of the event group about the calling process. An event that comes too
-    // soon after others (-EAGAIN) is dropped by the module; that is no failure of the operation.
+    // Sends an event about the calling process to the listeners. The module drops an event that
+    // follows others too closely (-EAGAIN); that does not make the operation fail.
     int announce_raw(const cryo_event &event) const;
 
   private:

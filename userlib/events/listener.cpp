@@ -32,7 +32,7 @@ T number(nlattr *attribute)
                : T{};
 }
 
-// Attribute lengths are checked by the policy, so that nothing short is read.
+// The policy checks attribute lengths, so that no short one is read.
 std::optional<Event> parse(nlmsghdr *header)
 {
     nla_policy policy[CRYO_EVENT_A_MAX + 1] = {};
@@ -93,7 +93,7 @@ Result<EventListener> EventListener::join()
         return nl_error("listening for events", rc);
     }
 
-    // Several events may come with one read; what is no event is not for us.
+    // One read may return several events; other messages are ignored.
     nl_socket_disable_seq_check(socket->nl);
     auto hear = [](nl_msg *message, void *data) -> int {
         auto *self = static_cast<Socket *>(data);
@@ -124,7 +124,7 @@ Result<std::optional<Event>> EventListener::next(std::chrono::milliseconds patie
         if (ready <= 0)
             return std::optional<Event>();
         int rc = nl_recvmsgs_default(socket_->nl);
-        if (rc == -NLE_NOMEM) // how libnl says ENOBUFS
+        if (rc == -NLE_NOMEM) // libnl's code for ENOBUFS
             return Error(ENOBUFS, "events were lost: they came faster than they were read");
         if (rc < 0 && rc != -NLE_AGAIN && rc != -NLE_INTR)
             return nl_error("reading an event", rc);

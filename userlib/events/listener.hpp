@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// EventListener hears what processes announce through the kernel module: a checkpoint or restart
-// has started, got so far, finished, failed.
+// EventListener receives what processes announce through the kernel module: a checkpoint or restart
+// has started, made progress, finished or failed.
 //
 //     Result<EventListener> listener = EventListener::join();
 //     for (;;) {
@@ -11,8 +11,8 @@
 //             show(**event);
 //     }
 //
-// A plain user hears of its own processes; who may trace every process hears of all, in the
-// network namespace of the listener. Kernels before 6.7 let only the administrator join.
+// A plain user receives its own processes' events; a user that may trace every process receives all
+// in the listener's network namespace. Before Linux 6.7 only the administrator may join.
 #pragma once
 
 #include <chrono>
@@ -28,14 +28,14 @@ struct nl_sock;
 namespace cryo {
 
 struct Event {
-    uint32_t pid = 0;         // in the process's own pid namespace
+    uint32_t pid = 0;         // in its own pid namespace
     uint64_t pidns_inode = 0; // which one that is: st_ino of /proc/PID/ns/pid
     cryo_operation operation = CRYO_OP_CHECKPOINT;
     cryo_phase phase = CRYO_PHASE_STARTED;
     int error = 0; // errno of a failure
     uint64_t bytes_done = 0;
-    uint64_t bytes_total = 0; // 0: not known
-    uint32_t target = 0;      // whom `pid` says it saves or restores; 0: itself
+    uint64_t bytes_total = 0; // 0: unknown
+    uint32_t target = 0;      // the process that `pid` saves or restores; 0: itself
 };
 
 class EventListener
@@ -47,7 +47,7 @@ class EventListener
     EventListener &operator=(EventListener &&) noexcept;
     ~EventListener();
 
-    // Readable when an event is there.
+    // Readable when an event is available.
     int fd() const;
 
     // The next event, or none if none came in time. Error ENOBUFS: events were lost because they

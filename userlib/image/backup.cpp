@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of an image that is replaced: it stays under a name of its own.
+// Keeps an image that is about to be replaced, under a name of its own.
 #include "image/sink.hpp"
 
 #include "base/directory.hpp"
@@ -37,7 +37,7 @@ std::string numbered(const std::string &name, unsigned number)
     return fmt::format("{}.~{}~", name, number);
 }
 
-// Ascending.
+// The numbers of all backups of `name`, ascending.
 Result<std::vector<unsigned>> numbers(const Directory &directory, const std::string &name)
 {
     const Result<std::vector<std::string>> all = directory.names();
@@ -52,7 +52,7 @@ Result<std::vector<unsigned>> numbers(const Directory &directory, const std::str
     return found;
 }
 
-// An image, or a directory of them; whatever else has such a name is somebody's.
+// Removes an image or a directory of images; anything else that has such a name is left alone.
 Result<void> remove_backup(const Directory &directory, const std::string &name)
 {
     const Result<std::optional<struct stat>> status = directory.look(name);
@@ -68,7 +68,7 @@ Result<void> remove_backup(const Directory &directory, const std::string &name)
     return id->has_value() ? directory.remove(name) : Result<void>();
 }
 
-// The backup before, which has the name that was given.
+// Removes the previous backup, which has the name that the caller chose.
 Result<void> remove_named(const std::string &path)
 {
     const auto [parent, name] = split_path(path);
@@ -96,7 +96,7 @@ Result<std::string> next_backup(int descriptor, const std::string &name, unsigne
     if (!found)
         return found.error();
     const unsigned next = found->empty() ? 1 : found->back() + 1;
-    // One more is about to come.
+    // The caller is about to add one more.
     for (size_t i = 0; keep != 0 && i + keep <= found->size(); i++) // what cannot be removed stays
         static_cast<void>(remove_backup(*directory, numbered(name, (*found)[i])));
     return numbered(name, next);
@@ -106,7 +106,7 @@ Result<void> link_backup(int directory, const std::string &name, const Backup &b
 {
     struct stat st;
     if (fstatat(directory, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0)
-        return errno == ENOENT ? Result<void>() // nothing to be kept
+        return errno == ENOENT ? Result<void>() // nothing to keep
                                : Error::from_errno(name, errno);
     const bool given = !backup.name.empty();
     std::string to = backup.name;

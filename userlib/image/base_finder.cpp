@@ -44,8 +44,8 @@ Result<std::shared_ptr<Image>> look_in(const std::string &path, const Digest &id
     return std::shared_ptr<Image>();
 }
 
-// The library opens no symbolic link, lest it restart something else than was meant; a file that a
-// person named may be one, because its id is checked.
+// The library opens no symbolic link, as it could restart another file than was meant. A base that
+// the user names may be a link, because its id is checked.
 std::string resolve(const std::string &path)
 {
     std::error_code error;
@@ -91,7 +91,7 @@ Result<std::shared_ptr<Image>> BaseFinder::find(const std::string &beside, const
             return found;
     }
     std::error_code error;
-    std::optional<Error> refused; // one that was not to be trusted
+    std::optional<Error> refused; // by a file that is not trusted
     const fs::path directory = fs::path(beside).parent_path();
     for (const auto &file : fs::directory_iterator(directory.empty() ? "." : directory, error)) {
         const std::string path = file.path();
@@ -103,7 +103,7 @@ Result<std::shared_ptr<Image>> BaseFinder::find(const std::string &beside, const
             if (!header || (header->id != id && (header->hints & kHintMember) == 0))
                 continue;
         }
-        // Another file that is damaged is no reason not to find this one.
+        // A damaged file is skipped, as another one may hold the image.
         auto found = look_in(path, id, options_for(path));
         if (found && *found)
             return found;

@@ -39,8 +39,8 @@ class BaseFinder
 // The id in a file's first page, if that is the header of an image. Of an archive, that is the
 // header of its first member.
 std::optional<Digest> id_of_file(const std::string &path);
-// For who is about to remove it, or to think that it is gone: ENOENT alone says that. Nothing: it
-// is there and no image (nor is a link to one).
+// For callers that will remove the file or treat it as gone: only ENOENT means that it is gone.
+// Empty: it exists but is not an image (a link to an image is not one either).
 Result<std::optional<Digest>> look_for_id(const Directory &directory, const std::string &name);
 
 } // namespace cryo::image

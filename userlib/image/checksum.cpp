@@ -3,8 +3,8 @@
 
 #include <new>
 
-// The same functions, in the widest vector instructions that this processor has: twice as fast
-// with AVX2 or AVX-512 as with SSE2, which is all that may be taken for granted.
+// Dispatches XXH3 to the widest vector instructions of this processor: AVX2 or AVX-512 make it
+// twice as fast as SSE2, which is all that may be assumed.
 #if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
 #include <xxh_x86dispatch.h>
 #else

@@ -47,7 +47,7 @@ class Hasher
 
     void reset();
     void add(Bytes bytes);
-    Digest digest() const; // what was added so far; adding may go on
+    Digest digest() const; // of the bytes added so far; more may follow
 
   private:
     struct Free {
@@ -56,7 +56,7 @@ class Hasher
     std::unique_ptr<XXH3_state_s, Free> state_;
 };
 
-// What a record's prefix carries: XXH3-64 of `covered` (the payload; of a segment the head only)
+// What a record's prefix carries: XXH3-64 of `covered` (the payload; for a segment only its head)
 // with XXH3-64 of the first 16 bytes of the prefix as its seed.
 uint64_t record_checksum(Bytes prefix_start, Bytes covered);
 

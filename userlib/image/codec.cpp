@@ -13,7 +13,7 @@ namespace cryo::image {
 namespace {
 
 constexpr int kZstdLevel = 1;
-constexpr size_t kTrialPages = 4; // of a package of 16 KiB all, of 256 KiB a sixteenth
+constexpr size_t kTrialPages = 4; // all of a 16 KiB package, a sixteenth of a 256 KiB one
 
 // A smaller saving is not worth the unpacking, nor giving up the mapping of raw packages.
 size_t worthwhile(size_t size)
@@ -76,7 +76,7 @@ size_t Packer::try_codec(Codec codec, Bytes in, MutableBytes out)
     return 0;
 }
 
-// Pages from all over the package: programs lay different things beside each other.
+// Samples pages across the whole package, as programs place different data side by side.
 Codec Packer::choose(Bytes package)
 {
     uint8_t trial[kTrialPages * kPageSize];

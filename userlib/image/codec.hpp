@@ -28,11 +28,11 @@ enum class Packing {
     zstd,
     shuffle_lz4,
     automatic, // by a trial on a part of each package; raw where nothing helps
-    smallest,  // the same, and zstd where it saves clearly more: size counts more than time
-    spare,     // automatic while the output is what is waited for, else raw
+    smallest,  // automatic, plus zstd where it saves clearly more: size counts more than time
+    spare,     // automatic while the output is the bottleneck, else raw
 };
 
-// As commands name it: none, auto (spare) or always (automatic).
+// Names in commands: none, auto (spare) or always (automatic).
 constexpr std::array<const char *, 3> compress_names = {"none", "auto", "always"};
 Packing packing_of(std::string_view compress);
 

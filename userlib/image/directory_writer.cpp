@@ -68,13 +68,13 @@ class DirectoryWriter : public TreeWriter
     FileOptions options_;
     fs::path parent_;
     fs::path temporary_;
-    bool is_old_ = false; // what is there now is what was replaced
+    bool is_old_ = false; // temporary_ now names the replaced snapshot
     Fd directory_;        // parent_
     std::vector<Kept> members_;
     uint64_t size_ = 0;
 };
 
-// We have made it, and are the only ones who know its name.
+// Only this process knows the temporary directory's name, so all of it may be removed.
 void DirectoryWriter::remove_new(const Directory &parent, const std::string &name) const
 {
     if (const Result<Directory> made = parent.enter(name); made) {
@@ -83,7 +83,7 @@ void DirectoryWriter::remove_new(const Directory &parent, const std::string &nam
     }
 }
 
-// What is not known to be a snapshot of ours is never removed.
+// Refuses anything but an empty directory or a Cryo snapshot, so that nothing else is removed.
 Result<void> DirectoryWriter::check_existing() const
 {
     const Result<Directory> parent = Directory::of(directory_.get(), parent_.native());
@@ -128,7 +128,7 @@ Result<void> DirectoryWriter::open()
     return {};
 }
 
-// The process is known when its image is complete.
+// The member gets its own name in end_member(), when its pid is known.
 Result<std::unique_ptr<ImageWriter>> DirectoryWriter::begin_member(WriterOptions options)
 {
     auto sink = FileSink::create(temporary_ / "member", inner());
@@ -176,7 +176,7 @@ Result<std::string> DirectoryWriter::backup_name() const
     return (parent_ / *next).native();
 }
 
-// An old snapshot changes places with the new one, so that there is one at any moment.
+// Exchanges an old snapshot with the new one, so that the name has a snapshot at any moment.
 Result<void> DirectoryWriter::publish()
 {
     if (chmod(temporary_.c_str(), 0700) != 0)
@@ -189,7 +189,7 @@ Result<void> DirectoryWriter::publish()
     Fd ours(::open(from, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!ours)
         return failure("opening it", errno);
-    // Also takes the place of an empty directory.
+    // rename() also replaces an empty directory.
     if (rename(from, path_.c_str()) == 0) {
         tell_how_to_end(std::move(ours), temporary_, Before::nothing);
         temporary_.clear();
@@ -207,7 +207,7 @@ Result<void> DirectoryWriter::publish()
         return failure("changing places with the old directory", errno);
     if (keeps && rename(from, old_name->c_str()) != 0) {
         const Error why = failure("keeping the old directory as " + *old_name, errno);
-        // The old one has its name back, or is left where it is.
+        // Give the old one its name back; if that fails, leave it where it is.
         if (renameat2(AT_FDCWD, from, AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) != 0)
             temporary_.clear();
         return why;
@@ -221,7 +221,7 @@ Result<void> DirectoryWriter::publish()
     return {};
 }
 
-// `aside`: where what had the name so far is now, or where nothing is if there was nothing.
+// `aside`: where the replaced directory is now; a free name if nothing was replaced.
 void DirectoryWriter::tell_how_to_end(Fd ours, const fs::path &aside, Before before)
 {
     if (options_.publication == nullptr)
@@ -231,7 +231,7 @@ void DirectoryWriter::tell_how_to_end(Fd ours, const fs::path &aside, Before bef
             Directory::open(aside.has_parent_path() ? aside.parent_path().native() : ".");
         return parent ? remove_tree_directory(*parent, aside.filename()) : parent.error();
     };
-    // Open for as long as it may be taken back: else another one could get its inode number.
+    // Kept open as long as it may be taken back: otherwise its inode number could be reused.
     const auto made = std::make_shared<Fd>(std::move(ours));
     options_.publication->has_been(
         [remove, before] { return before == Before::replaced ? remove() : Result<void>(); },

@@ -32,13 +32,13 @@ inline constexpr size_t kMaxRecord = 512 * 1024;     // payload of anything but 
 inline constexpr uint32_t kMinPackageBlocks = 4;     // 16 KiB
 inline constexpr uint32_t kMaxPackageBlocks = 64;    // 256 KiB
 inline constexpr size_t kSegmentData = 4096 * 1024;  // raw bytes that one segment holds at most
-inline constexpr size_t kWideSegmentData = 64 << 20; // the same of a wide one
+inline constexpr size_t kWideSegmentData = 64 << 20; // likewise, of a wide segment
 inline constexpr size_t kMaxSegmentExtents = 1536;
 inline constexpr size_t kMaxSegmentHead = 64 * 1024; // prefix, tables and padding of a segment
 inline constexpr size_t kMaxSegmentPackages = 256;
 inline constexpr uint16_t kWideSegmentVersion = 2;   // of the record SEGMENT
-inline constexpr uint16_t kPackedSegmentVersion = 3; // the same with packed tables
-inline constexpr uint16_t kPackedIndexVersion = 2;   // of the record INDEX_PART, with such
+inline constexpr uint16_t kPackedSegmentVersion = 3; // of SEGMENT with packed tables
+inline constexpr uint16_t kPackedIndexVersion = 2;   // of INDEX_PART with packed tables
 inline constexpr unsigned kMaxDeltaDepth = 256;      // images in a chain of bases
 inline constexpr uint64_t kMaxPage = uint64_t(1) << 52;
 
@@ -57,17 +57,17 @@ enum class Codec : uint8_t {
 };
 inline constexpr unsigned kCodecCount = 4;
 
-// Where the contents of a run of pages come from. A page without an extent is as its region's
-// backing gives it: zero for anonymous memory, the file's contents for a file mapping.
+// Where the contents of a run of pages come from. A page without an extent takes them from its
+// region's backing: zero for anonymous memory, the file's contents for a file mapping.
 enum class ExtentKind : uint32_t {
     data = 1, // blocks of this image
     zero = 2, // all bytes zero, whatever the backing says
-    base = 3, // as the base image says for the same object
+    base = 3, // pages of the same object in the base image
 };
 
 // Flags of a record.
 inline constexpr uint16_t kRequired = 1;        // a reader that does not know the type must refuse
-inline constexpr uint16_t kRequiredVersion = 2; // the same for the version
+inline constexpr uint16_t kRequiredVersion = 2; // likewise, if it does not know the version
 
 // Numbers are never reused. Up to 15: the structure of the file; from 16: what was saved.
 enum class RecordType : uint32_t {

@@ -53,7 +53,7 @@ struct Footer {
     uint64_t records = 0; // typed records
     Digest checksum;      // over all bytes outside segments, then this page up to here
 
-    // Sets the checksum, of which `covered` has hashed all bytes outside segments before the
+    // Sets the checksum. `covered` has already hashed all bytes outside segments before the
     // footer.
     Page seal(Hasher &covered);
     static Result<Footer> decode(Bytes page);
@@ -77,14 +77,14 @@ struct RecordPrefix {
 
     bool matches(Bytes covered) const;
     bool is_structure() const { return static_cast<uint32_t>(type) < 16; }
-    // Refuses a record that says that it must be understood and is not, and impossible lengths.
+    // Refuses a record of unknown type or version that must be understood, and impossible lengths.
     Result<void> check() const;
 };
 
 // "record THREAD", "record of unknown type 99"
 std::string describe(RecordType type);
 
-// All errors about the contents of an image carry EBADMSG; what is newer than we are EPROTO.
+// Errors about an image's contents carry EBADMSG; those about a newer format carry EPROTO.
 Error damaged(std::string text);
 
 } // namespace cryo::image

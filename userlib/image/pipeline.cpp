@@ -23,8 +23,8 @@ uint64_t now_ns()
 
 } // namespace
 
-// In huge pages where there are some: two faults instead of a thousand, and O_DIRECT has two pages
-// to pin for a segment.
+// Uses huge pages where available: two faults instead of a thousand, and O_DIRECT pins two pages
+// per segment.
 Result<std::unique_ptr<SegmentMemory>> SegmentMemory::create()
 {
     void *p = mmap(nullptr, kSegmentData + kHugePage, PROT_READ | PROT_WRITE,
@@ -53,7 +53,7 @@ Pipeline::Pipeline(const Options &options, Output output)
         inline_packer_ = std::make_unique<Packer>(options_.packing);
 }
 
-// False: there are none. Fewer workers than asked for will do, where more threads are not allowed.
+// False: no threads run. If a limit forbids more threads, fewer workers than asked for suffice.
 bool Pipeline::start_threads()
 {
     try {
@@ -141,11 +141,11 @@ Result<void> Pipeline::drain()
     return {};
 }
 
-// With the lock held. All workers pack at the same time, and take longer for it if there are other
-// things for the processors to do.
+// With the lock held. All workers pack in parallel, so their rates add up; the measured times
+// include delays by other load on the processors.
 bool Pipeline::packs(Batch &batch) const
 {
-    if (batch.claimed > 0) // others may be reading it
+    if (batch.claimed > 0) // workers may be reading it
         return batch.is_packed;
     if (options_.packing != Packing::spare)
         return batch.is_packed = true;
@@ -172,9 +172,9 @@ Packer::Packed Pipeline::pack(Batch &batch, size_t i, Packer &packer) const
     return packed;
 }
 
-// Puts package i behind package i − 1, in place: what it overwrites belongs to packages up to i,
+// Puts package i after package i − 1, in place: what it overwrites belongs to packages up to i,
 // all of which have been read by then. The data begins on a page boundary of the image, so
-// positions here and there are aligned alike.
+// offsets in memory and in the image are aligned alike.
 void Pipeline::place(Batch &batch, size_t i, const Packer::Packed &packed)
 {
     MutableBytes data = batch.memory->data();
@@ -192,7 +192,7 @@ bool Pipeline::is_ahead()
     return is_waited_for_ && free_.empty() && std::ranges::all_of(queue_, is_packed);
 }
 
-// The first batch with a package that nobody has taken. With the lock held.
+// The first batch with a package that no worker has taken. With the lock held.
 Batch *Pipeline::next_to_pack()
 {
     for (Batch &b : queue_)
@@ -221,7 +221,7 @@ void Pipeline::work()
             packing_.bytes += options_.package_bytes;
             packing_.ns += took;
         }
-        // Packages are taken in order, so somebody is at work on the one before this.
+        // Packages are taken in order, so another worker has the previous one.
         changed_.wait(lock, [&] { return batch->placed == i; });
         lock.unlock();
         place(*batch, i, packed);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The stages between a full segment and the sink: worker threads pack and checksum the packages,
-// one thread hands finished segments on in order. Memory is what was allocated at the start: three
-// segments, and a package per worker.
+// one thread hands finished segments on in order. Memory use is bounded: three segments, and one
+// package per worker.
 //
-//     Pipeline pipeline({Packing::automatic, 2, package_bytes}, [&](Batch &b) { return write(b);
-//     }); Result<std::unique_ptr<SegmentMemory>> m = pipeline.memory();    // waits for a free one
+//     Pipeline pipeline({Packing::automatic, 2, size}, [&](Batch &b) { return write(b); });
+//     Result<std::unique_ptr<SegmentMemory>> m = pipeline.memory();    // waits for a free one
 //     ... fill m->data() ...
 //     pipeline.submit({.memory = std::move(*m), .bytes = n});
 //     Result<void> ok = pipeline.drain();
 //
-// With Packing::spare a segment is packed if the output is what is waited for: the caller has had
-// to wait for memory twice, without that the output had to wait for anything in between; and
-// packing is known, as soon as it has been tried, to be quicker than the output.
+// With Packing::spare a segment is packed while the output is the bottleneck: the caller has waited
+// for memory twice, and the output did not have to wait for data in between; and packing, once
+// it has been measured, is quicker than the output.
 //
 // Without threads everything happens inside submit(). An error of any stage is final: memory(),
 // submit() and drain() return it.
@@ -57,12 +57,12 @@ struct Batch {
     uint64_t first_block = 0;
     std::vector<Extent> extents = {};
 
-    // Of the first packages, as they are: taken while they were in the processor's cache.
+    // Checksums of the first packages, not packed: taken while they were in the processor's cache.
     std::vector<Digest> raw_checksums = {};
 
-    std::vector<Package> packages = {}; // made by packing; their offsets are for the output to set
+    std::vector<Package> packages = {}; // made by packing; the output sets their offsets
     size_t claimed = 0;                 // packages that a worker has taken
-    bool is_packed = false;             // they are to be, decided with the first
+    bool is_packed = false;             // whether packages are packed; decided with the first
     size_t placed = 0;                  // packages that are in place
     size_t stored = 0; // bytes in memory now: packages placed, and the gaps between
 };
@@ -87,7 +87,7 @@ class Pipeline
     Result<std::unique_ptr<SegmentMemory>> memory();
     Result<void> submit(Batch batch);
     Result<void> drain(); // until everything that was submitted has been written
-    bool is_ahead();      // all is packed, and the caller waits in memory(): for the output
+    bool is_ahead();      // all is packed, and the caller waits in memory() for the output
 
   private:
     bool start_threads();
@@ -110,12 +110,12 @@ class Pipeline
     bool stop_ = false;
     bool is_waited_for_ = false;
     // Of Packing::spare:
-    unsigned waits_ = 0;      // for memory, since the output had to wait for what was not packed
-    bool is_packing_ = false; // the segment that was begun last
+    unsigned waits_ = 0;      // for memory, since the output last waited while nothing was packed
+    bool is_packing_ = false; // whether the segment begun last is packed
     struct Rate {
         uint64_t bytes = 0, ns = 0;
     };
-    Rate packing_, writing_; // of all so far
+    Rate packing_, writing_; // totals so far
     std::optional<Error> error_;
 
     std::unique_ptr<Packer> inline_packer_;

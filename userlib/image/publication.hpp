@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The moment at which an image gets its name, for those who may find afterwards that it should not
-// have got it.
+// Publishes an image under its name so that the caller can still take it back, if it finds out
+// afterwards that the image is wrong.
 //
-//     // Asked right before, when the image is complete and has a name for now:
+//     // Called right before, when the image is complete and has a temporary name:
 //     Publication publication([&](const std::string &place) { return is_right(place); });
 //     FileOptions options = {.publication = &publication};
 //     ... sink->commit() ...
 //     if (went_wrong)
-//         publication.take_back();  // what had the name before has it again
+//         publication.take_back();  // the previous file has the name again
 //     else
-//         publication.keep();       // what had it before is gone; also done when this is destroyed
+//         publication.keep();       // the previous file is removed; the destructor does this, too
 #pragma once
 
 #include "base/result.hpp"
@@ -33,7 +33,7 @@ class Publication
     Publication(const Publication &) = delete;
     Publication &operator=(const Publication &) = delete;
 
-    // For sinks: whether it may be published; and that it has been, with how to end it either way.
+    // For sinks: may_be() asks whether to publish; has_been() takes both ways to end it afterwards.
     Result<void> may_be(const std::string &place) const { return may_be_(place); }
     void has_been(Step keep, Step take_back)
     {

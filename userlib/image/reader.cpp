@@ -20,7 +20,7 @@ Result<Run> Image::find(uint32_t object, uint64_t page)
         const PartEntry &e = parts_[i];
         if (object < e.first_object || object > e.last_object ||
             (object == e.last_object && page >= e.end_page))
-            continue; // nothing of this object at or behind the page
+            continue; // nothing of this object at or after the page
         auto loaded = part(i);
         if (!loaded)
             return failure(loaded.error());
@@ -49,7 +49,7 @@ Result<void> Image::extents(const std::function<Result<void>(const Extent &)> &f
         for (size_t j = 0; loaded && j < (*loaded)->extent_count(); j++) {
             if (auto ok = f((*loaded)->extent(j)); !ok)
                 return ok;
-            // f may have made us forget it, and even have had it loaded again.
+            // f may have evicted the part, and even have had it loaded again.
             if (&loaded_.back()->view != *loaded)
                 loaded = part(i);
         }
@@ -85,7 +85,7 @@ size_t Image::package_size(uint64_t number) const
     return std::min<uint64_t>(header_.package_blocks, footer_.blocks - first) * kPageSize;
 }
 
-// A package as it was before packing; `out` has its size.
+// Loads a package and unpacks it; `out` has its unpacked size.
 Result<void> Image::load_package(uint64_t number, const Package &package, MutableBytes out)
 {
     packages_loaded_++;

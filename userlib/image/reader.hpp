@@ -7,12 +7,12 @@
 //     (*image)->for_each<Region>([&](const Region &r) { ... });
 //     (*image)->read_pages(object, page, out);
 //
-// Opened by name, the last image of a file is meant: the only one, or the tree image of an archive
-// (archive.hpp). A delta image needs its bases for the pages that it leaves to them; `find_base`
+// Opening a file by name opens its last image: the only one, or the tree image of an archive
+// (snapshot.hpp). A delta image needs its bases for the pages that it leaves to them; `find_base`
 // opens them when they are needed.
 //
-// Nothing in a file can make the reader use memory beyond its buffers, about 4 MiB. Not for use by
-// several threads at once.
+// Nothing in a file can make the reader use more memory than its buffers, about 16 MiB. Not for use
+// by several threads at once.
 #pragma once
 
 #include <functional>
@@ -38,21 +38,21 @@ struct RecordView {
     Bytes payload;       // valid during the call; as long as the image where it is mapped
 };
 
-// Opens the image with this id. That it really is the base is checked by who asks.
+// Opens the image with this id. The caller checks that it really is the base.
 using FindBase = std::function<Result<std::shared_ptr<Image>>(const Digest &id)>;
 
 struct OpenOptions {
     Access access = Access::pread;
     std::optional<ByteRange> member = {}; // where the image is in the file
     FindBase find_base = {};
-    // Whose files it may be in; none: everybody's, because nothing in it is executed.
+    // Whose files may hold it; null: anybody's, because nothing in it is executed.
     std::shared_ptr<const Trust> trust = {};
 };
 
-// What an image knows about pages from one page on.
+// How an image stores the pages from one page on.
 struct Run {
     bool hole = true;   // no extent: as the region's backing gives it
-    ExtentKind kind{};  // else
+    ExtentKind kind{};  // if not a hole
     uint64_t count = 0; // pages for which this holds
     uint64_t source = 0;
 };
@@ -89,7 +89,7 @@ class Image
     ByteRange place() const { return {start_, footer_.length}; } // in the file
     int fd() const { return source_.fd(); }
 
-    // Typed records in the order of the file, unknown ones included. `f` ends the walk by an error.
+    // Typed records in the order of the file, unknown ones included. An error of `f` ends the walk.
     Result<void> records(const std::function<Result<void>(const RecordView &)> &f);
 
     // The records of one type, decoded.
@@ -107,13 +107,13 @@ class Image
         });
     }
 
-    // What is known about `page` and those after it that are alike.
+    // Describes the run of alike pages that begins at `page`.
     Result<Run> find(uint32_t object, uint64_t page);
 
     // All extents of the index, in order of (object, page) within each of its parts.
     Result<void> extents(const std::function<Result<void>(const Extent &)> &f);
 
-    // Contents of pages, out of base images where this one says so. Holes read as zeros; so a
+    // Contents of pages, from base images where this one refers to them. Holes read as zeros, so a
     // caller that has a backing asks find() first. Packages are verified before anything of them
     // is used.
     Result<void> read_pages(uint32_t object, uint64_t page, MutableBytes out);
@@ -124,7 +124,7 @@ class Image
     // The base image of a delta, opened and checked on first use.
     Result<Image *> base();
 
-    // Opens all images that this one needs and checks that they are the right ones: itself first.
+    // Opens all images that this one needs and checks that they are the right ones: this one first.
     Result<std::vector<Image *>> chain();
 
     // Checks everything that open() has not: each segment, each package, each record's fields.

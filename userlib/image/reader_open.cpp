@@ -16,8 +16,8 @@ namespace cryo::image {
 
 namespace {
 
-// In memory, read or unpacked; views of mapped ones cost next to nothing. An index is gone through
-// a few times: all of one of usual size stays, which is one of 260,000 runs of pages.
+// Limits of loaded index parts: bytes read or unpacked; views of mapped parts cost next to nothing.
+// An index is walked several times: one of usual size, 260,000 runs of pages, stays loaded.
 constexpr uint64_t kLoadedBytes = 16 << 20;
 constexpr size_t kMappedParts = 1024;
 
@@ -61,7 +61,7 @@ Result<Bytes> Image::view(uint64_t offset, uint64_t length)
     return source_.view(start_ + offset, length);
 }
 
-// Header and footer, each by its own checksum, and that they belong together.
+// Checks header and footer, each by its own checksum, and that they belong together.
 Result<void> Image::open_footer()
 {
     uint64_t end = source_.size();
@@ -111,7 +111,7 @@ Result<void> Image::open_footer()
     return {};
 }
 
-// The index and all metadata, against the footer's checksum.
+// Checks the index and all metadata against the footer's checksum.
 Result<void> Image::open_index()
 {
     auto bytes = view(footer_.directory, footer_.directory_length);
@@ -219,7 +219,7 @@ Result<void> Image::each_segment(const std::function<Result<void>(const IndexPar
         if (!loaded)
             return loaded.error();
         for (size_t j = 0; j < (*loaded)->segment_count(); j++) {
-            // The callback may have made us forget the part.
+            // The callback may have evicted the part.
             loaded = part(i);
             if (!loaded)
                 return loaded.error();
@@ -230,13 +230,13 @@ Result<void> Image::each_segment(const std::function<Result<void>(const IndexPar
     return {};
 }
 
-// Everything outside segments, from header to footer. Typed records go to f, and all bytes to
-// `covered` where it is given.
+// Walks everything outside segments, from header to footer. Typed records go to f, and all bytes
+// to `covered` where it is given.
 Result<void> Image::walk(Hasher *covered, const std::function<Result<void>(const RecordView &)> &f)
 {
     uint64_t position = kHeaderSize;
     size_t next_part = 0;
-    // Those are large, and in memory already.
+    // Index parts are large and already loaded, so they are not read once more.
     auto index_part = [&](uint64_t end) -> Result<void> {
         if (parts_[next_part].record.end() > end)
             return damaged(fmt::format("part {} of the index reaches into a segment", next_part));

@@ -26,8 +26,8 @@
 //
 // A field is a bool, an integer, an enumeration (as its integer), a fixed array of bytes, or of
 // variable length: std::string_view, Bytes, List<integer> (a u32 count, then the elements).
-// Fields are only ever appended, with a higher version: a decoder leaves what an older image lacks
-// at its default and ignores what a newer one has more.
+// Fields are only ever appended, with a higher version: a decoder leaves fields that an older image
+// lacks at their defaults and ignores additional fields of a newer one.
 //
 // Nothing here allocates or calls the library: it is used inside stopped processes.
 #pragma once
@@ -39,7 +39,7 @@
 
 namespace cryo::image {
 
-// How a person likes to see a number.
+// How a number is printed.
 enum class Show { decimal, hex, octal, time };
 
 // Numbers of one type in their encoded form, read in place.

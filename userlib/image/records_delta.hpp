@@ -15,13 +15,13 @@ enum class DeltaBase : uint32_t {
 };
 
 // A version of a file: all of it, or the blocks in which it differs from its base; without
-// contents: its signature. Blocks that stand in BASE extents are as the base has them.
+// contents: its signature. Blocks in BASE extents are those of the base.
 struct Delta {
     static constexpr RecordType type = RecordType::delta;
     static constexpr uint16_t version = 1;
     static constexpr bool required = true;
 
-    std::array<uint8_t, 16> series{}; // of the service directory; zero: of none
+    std::array<uint8_t, 16> series{}; // of the service directory; zero: none
     uint32_t number = 0;              // of the version in the series, from 1
     uint32_t base_number = 0;
     DeltaBase base = DeltaBase{};
@@ -31,7 +31,7 @@ struct Delta {
     uint32_t last_block = 0; // bytes of the last one
     uint64_t changed = 0;    // blocks that are not the base's: those of the partial signature
     std::array<uint8_t, 16> content{};      // digest of the whole signature
-    std::array<uint8_t, 16> base_content{}; // the same of the base
+    std::array<uint8_t, 16> base_content{}; // likewise, of the base
     uint64_t base_size = 0;
     uint32_t object = 0;    // with the contents; 0: a signature alone
     uint32_t signature = 0; // object with the partial signature: a digest for each changed block
@@ -87,7 +87,7 @@ struct DeltaService {
     std::array<uint8_t, 16> base{}; // id of the image of the base version; zero: none yet
     uint64_t base_size = 0;
     uint32_t base_signature = 0;        // object
-    std::array<uint8_t, 16> previous{}; // the same of the newest version
+    std::array<uint8_t, 16> previous{}; // id of the image of the newest version
     uint64_t previous_size = 0;
     uint32_t previous_signature = 0;
 
@@ -113,7 +113,7 @@ struct DeltaService {
 
 enum class DeltaState : uint32_t {
     kept = 0,
-    superseded = 1, // another image holds this version now; this one is there for those based on it
+    superseded = 1, // another image holds this version; kept for images based on it
     removed = 2,    // its file is to be removed
 };
 
@@ -127,7 +127,7 @@ struct DeltaVersion {
     std::array<uint8_t, 16> image_id{};
     std::array<uint8_t, 16> checksum{}; // of its footer; in `pending` zero
     std::array<uint8_t, 16> base_id{};  // of the image it is based on; zero: complete
-    std::array<uint8_t, 16> replaces{}; // image of the same version whose place it took
+    std::array<uint8_t, 16> replaces{}; // image of the same version that it replaced
     uint32_t base_number = 0;
     DeltaState state = DeltaState{};
     std::string_view path = {};

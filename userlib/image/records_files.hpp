@@ -41,8 +41,8 @@ inline constexpr uint32_t kFileRenamed = 2;  // `path` is where it was found, no
 inline constexpr uint32_t kFileReadOnlyMount = 4;
 inline constexpr uint32_t kFileContentsSaved = 8; // object holds them
 
-// A file: what is opened, mapped or executed. A mapped one is the same at restart if its build id
-// is, or without one its size and content hash.
+// A file: what is opened, mapped or executed. A mapped file counts as the same at restart if its
+// build id is, or without one its size and content hash.
 struct File {
     static constexpr RecordType type = RecordType::file;
     static constexpr uint16_t version = 2;
@@ -67,7 +67,7 @@ struct File {
     uint32_t object = 0;         // with the contents; 0: not saved
     uint32_t seals = 0;          // of a memfd
     uint64_t filesystem = 0;     // f_type of statfs
-    uint64_t huge_page_size = 0; // of memory that consists of hugetlb's pages; else 0
+    uint64_t huge_page_size = 0; // of memory made of hugetlb pages; else 0
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)
@@ -153,8 +153,8 @@ struct Pipe {
     uint32_t object = 0; // with the contents; 0: empty
     uint64_t size = 0;
     List<uint32_t> packets = {}; // sizes of packets, for O_DIRECT pipes
-    // 0: both ends saved; 1: the reader, 2: the writer is outside the scope; 3, 4: so, and it comes
-    // back as closed
+    // 0: both ends saved; 1: the reader, 2: the writer is outside the scope; 3, 4: likewise, and
+    // that end comes back closed
     uint32_t outside = 0;
 
     template <class Self, class V>
@@ -327,7 +327,7 @@ struct Socket {
     List<uint32_t> packets = {};
     List<uint64_t> options = {}; // triples: level, name, value
     uint32_t shutdown = 0;       // 1: reading, 2: writing, 3: both
-    uint32_t file_mode = 0;      // version 2; of the file that a UNIX name made
+    uint32_t file_mode = 0;      // version 2; of the file that a UNIX socket is bound to
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)
@@ -350,17 +350,17 @@ struct Socket {
     }
 };
 
-// Descriptors on their way (SCM_RIGHTS): what a message that waits in a UNIX socket brings besides
+// Descriptors in flight (SCM_RIGHTS): those that a message queued in a UNIX socket carries besides
 // its bytes.
 struct Passed {
     static constexpr RecordType type = RecordType::passed;
     static constexpr uint16_t version = 1;
     static constexpr bool required = true;
 
-    uint32_t socket = 0;   // OPEN_FILE id of the one that it waits in
-    uint64_t position = 0; // bytes that wait before it
-    uint64_t size = 0;     // of its bytes
-    uint32_t packet = 0;   // packets that wait before it
+    uint32_t socket = 0;   // OPEN_FILE id of the socket that it is queued in
+    uint64_t position = 0; // bytes queued before it
+    uint64_t size = 0;     // bytes of the message
+    uint32_t packet = 0;   // packets queued before it
     List<uint32_t> open_files = {};
 
     template <class Self, class V>
@@ -374,15 +374,15 @@ struct Passed {
     }
 };
 
-// Of packets that wait in a socket without a partner: who has sent them. Their names as bind(2)
-// takes them, one behind the other; who had none has a size of 0.
+// The senders of packets that are queued in an unconnected socket: their names as bind(2) takes
+// them, one after the other. A sender without a name has size 0.
 struct Senders {
     static constexpr RecordType type = RecordType::senders;
     static constexpr uint16_t version = 1;
     static constexpr bool required = true;
 
-    uint32_t socket = 0;       // OPEN_FILE id of the one that they wait in
-    List<uint32_t> sizes = {}; // of each packet's sender's name
+    uint32_t socket = 0;       // OPEN_FILE id of the socket that they are queued in
+    List<uint32_t> sizes = {}; // of the sender's name, for each packet
     Bytes names = {};
 
     template <class Self, class V>
@@ -394,7 +394,7 @@ struct Senders {
     }
 };
 
-// A TCP connection whose both ends are in the image: SOCKETs of the state pair.
+// A TCP connection both of whose ends are in the image: SOCKETs of the state pair.
 struct Connection {
     static constexpr RecordType type = RecordType::connection;
     static constexpr uint16_t version = 1;
@@ -411,8 +411,8 @@ struct Connection {
     }
 };
 
-// UNIX connections that nobody has accepted yet, in which nothing waits: who has called, in their
-// order. Their SOCKETs are fresh or bound ones.
+// UNIX connections that are not accepted yet and hold no data: the connecting sockets, in order.
+// Their SOCKETs are of the state fresh or bound.
 struct Waiting {
     static constexpr RecordType type = RecordType::waiting;
     static constexpr uint16_t version = 1;
@@ -454,7 +454,7 @@ struct Terminal {
     uint32_t foreground_pgid = 0;
     uint32_t session = 0;
     bool hung_up = false;  // version 2; of a master: its other end was opened and closed
-    uint32_t to_slave = 0; // objects with what waits to be read; 0: nothing
+    uint32_t to_slave = 0; // objects with unread data; 0: none
     uint64_t to_slave_size = 0;
     uint32_t to_master = 0;
     uint64_t to_master_size = 0;

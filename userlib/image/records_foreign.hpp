@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an image says about a process that somebody else than Cryo's own backends saved: another
-// checkpointer, or the program itself. What they wrote is in attachments. Include records.hpp,
+// What an image says about a process that no backend of Cryo's own saved, but another checkpointer
+// or the program itself. The files they wrote are in attachments. Include records.hpp,
 // which has the whole list.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace cryo::image {
 
-// Who saved the process, and so must restore it: no other backend can.
+// The backend that saved the process; no other one can restore it.
 struct Foreign {
     static constexpr RecordType type = RecordType::foreign;
     static constexpr uint16_t version = 1;
@@ -17,7 +17,7 @@ struct Foreign {
 
     std::string_view backend = {}; // criu, self
     std::string_view tool = {};    // with its version
-    Bytes options = {};            // words that the restart needs, each with a NUL behind it
+    Bytes options = {};            // words that the restart needs, each ended by NUL
     List<uint32_t> pids = {};      // of all processes, the root first
 
     template <class Self, class V>

@@ -16,7 +16,7 @@ enum class IpcKind : uint32_t {
 
 // Bits of Ipc::flags.
 inline constexpr uint32_t kIpcRemoved = 1;  // a segment that lives on while it is attached
-inline constexpr uint32_t kIpcLocked = 2;   // a segment, in memory (SHM_LOCK)
+inline constexpr uint32_t kIpcLocked = 2;   // a segment locked in memory (SHM_LOCK)
 inline constexpr uint32_t kIpcOperated = 4; // semaphores: there was an operation (sem_otime)
 
 struct Ipc {
@@ -36,7 +36,7 @@ struct Ipc {
     uint64_t size = 0;   // bytes of a segment, bytes that a queue may hold, semaphores in a set
     uint32_t object = 0; // contents of a segment; a queue's messages (messages.hpp); 0: none
     List<uint32_t> values = {}; // of each semaphore
-    List<uint32_t> pids = {};   // who has changed it last
+    List<uint32_t> pids = {};   // process that changed it last
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)

@@ -105,7 +105,7 @@ struct Region {
     uint32_t flags = 0;
     // object with its contents: the address space, or that of shared memory or a file
     uint32_t object = 0;
-    uint64_t object_page = 0; // page of that object that stands at start
+    uint64_t object_page = 0; // page of that object that is mapped at start
     uint32_t file = 0;        // FILE id; 0: none
     uint64_t file_offset = 0;
     std::string_view name = {};  // of anonymous memory, as /proc shows it
@@ -170,7 +170,7 @@ enum class ObjectKind : uint32_t {
     messages = 8,
 };
 
-// Something that has pages: its size in bytes, for the last page may be a part.
+// Anything that has pages. The size is in bytes, as the last page may be partial.
 struct Object {
     static constexpr RecordType type = RecordType::object;
     static constexpr uint16_t version = 1;
@@ -191,8 +191,8 @@ struct Object {
     }
 };
 
-// What the pages of this image's own are, so that the next image can leave out those that did not
-// change: in `object`, for each page a u64 number and 16 bytes of XXH3-128, ascending. Pages that
+// Digests of the pages that this image itself holds, so that the next image can leave out unchanged
+// ones: in `object`, for each page a u64 number and 16 bytes of XXH3-128, ascending. Pages that
 // are zero, or as the base has them, are not in it. Nothing here is needed to restart.
 struct PageDigests {
     static constexpr RecordType type = RecordType::page_digests;
@@ -202,9 +202,9 @@ struct PageDigests {
     uint32_t object = 0;
     uint32_t of = 0; // the object whose pages these are
     uint64_t count = 0;
-    uint64_t pages = 0;                 // that the address space has in this image and its bases
-    uint64_t changed_to_base = 0;       // pages that the image has, or would have, as a delta to
-    uint64_t changed_to_previous = 0;   // these
+    uint64_t pages = 0;                 // of the address space, in this image and its bases
+    uint64_t changed_to_base = 0;       // pages that it has, or would have, as a delta to the base,
+    uint64_t changed_to_previous = 0;   // and to the image taken before
     std::array<uint8_t, 16> previous{}; // id of the image taken before; zero: none
 
     template <class Self, class V>
@@ -220,19 +220,19 @@ struct PageDigests {
     }
 };
 
-// How it was found which pages had changed. Nothing here is needed to restart.
+// How changed pages were found. Nothing here is needed to restart.
 struct PageTracker {
     static constexpr RecordType type = RecordType::page_tracker;
     static constexpr uint16_t version = 3;
     static constexpr bool required = false;
 
     std::string_view tracker = {};   // hashing, userfaultfd, soft-dirty, module
-    std::array<uint8_t, 16> token{}; // of what is watched since this image; zero: nothing is
+    std::array<uint8_t, 16> token{}; // of the tracking since this image; zero: none
     uint64_t clean = 0;              // pages that were not read
     uint64_t read = 0;               // pages that were, to be compared by their digests
     uint64_t audited = 0;            // clean ones that were read and compared nevertheless
-    List<uint64_t> unsure = {};      // of version 2: start and end of what the next image reads
-    uint64_t mark = 0; // of version 3: where in the program the token lies; 0: nowhere
+    List<uint64_t> unsure = {};      // version 2: start and end of ranges that the next image reads
+    uint64_t mark = 0; // version 3: address of the token in the program; 0: none
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)
@@ -247,8 +247,8 @@ struct PageTracker {
     }
 };
 
-// A file that belongs to the image as it is: the images of another checkpointer, the state that a
-// program saved by itself.
+// A file that is stored in the image unchanged: an image of another checkpointer, or the state that
+// a program saved by itself.
 struct Attachment {
     static constexpr RecordType type = RecordType::attachment;
     static constexpr uint16_t version = 1;

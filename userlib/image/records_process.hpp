@@ -26,7 +26,7 @@ struct ImageInfo {
     std::string_view backend = {};  // kmod, user, criu, self
     std::string_view snapshot = {}; // fork or stop
     int64_t started = 0;            // nanoseconds since the epoch
-    uint64_t stopped_ns = 0;        // how long the program stood still
+    uint64_t stopped_ns = 0;        // how long the program was stopped
     uint64_t total_ns = 0;          // from the request to the last page
 
     template <class Self, class V>
@@ -262,7 +262,7 @@ struct Thread {
     Bytes affinity = {};    // CPU mask, CPU 0 in the first bit
     uint32_t numa_mode = 0; // MPOL_ of memory without a policy of its own
     Bytes numa_nodes = {};
-    // Since version 2: privileges that differ from the process's, which are the first thread's.
+    // Since version 2: privileges, if they differ from the first thread's, which are in PROCESS.
     bool own_credentials = false;
     bool no_new_privs = false;
     uint32_t securebits = 0;
@@ -322,7 +322,7 @@ struct Thread {
     }
 };
 
-// The agent inside the program: what a restart tells it.
+// The agent inside the program: where a restart informs it.
 struct Agent {
     static constexpr RecordType type = RecordType::agent;
     static constexpr uint16_t version = 1;
@@ -357,8 +357,8 @@ struct Rlimit {
     }
 };
 
-// What the program may rely on in this CPU. A restart on a CPU that lacks some of it is refused,
-// naming it.
+// CPU features that the program may rely on. A restart on a CPU that lacks one is refused, and the
+// message names it.
 struct Cpu {
     static constexpr RecordType type = RecordType::cpu;
     static constexpr uint16_t version = 1;
@@ -369,7 +369,7 @@ struct Cpu {
     uint64_t xcr0 = 0;       // state components the system had switched on
     uint64_t xsave_used = 0; // components not in their initial state in some thread
     uint32_t xsave_size = 0;
-    // names as in /proc/cpuinfo, separated by spaces, of what libraries may have chosen by
+    // names as in /proc/cpuinfo, separated by spaces; libraries may have chosen code by them
     std::string_view features = {};
     std::string_view tunables = {}; // GLIBC_TUNABLES the program was started with
     bool baseline = false;          // started by cr_run --cpu=baseline
@@ -388,7 +388,7 @@ struct Cpu {
     }
 };
 
-// Something that a person should know about this image, such as what was not saved.
+// Something that the user should know about this image, such as what was not saved.
 struct Notice {
     static constexpr RecordType type = RecordType::notice;
     static constexpr uint16_t version = 1;

@@ -55,8 +55,8 @@ struct PendingSignal {
     uint64_t call_address = 0;
     int32_t syscall = 0;
     uint32_t arch = 0;
-    // Behind the code: what whoever queued it had put there, whether or not it means anything.
-    bool whole = false; // that is told, and counts instead of the fields from pid on
+    // The words of the siginfo after the code, as the sender set them, meaningful or not.
+    bool whole = false; // the words are present, and count instead of the fields from pid on
     uint64_t word0 = 0;
     uint64_t word1 = 0;
     uint64_t word2 = 0;

@@ -39,7 +39,7 @@ namespace {
 
 // SEGMENT payload: u64 first block, u64 first package, u32 packages, u32 extents, u32 size of the
 // head, u32 size of the frame, if packed; packages of 24 bytes; extents of 32 bytes; zeros; then
-// the data. `wide`: the whole size, of a wide segment.
+// the data. `wide`: the total size of a wide segment; 0 for any other.
 size_t encode_head(const SegmentToWrite &segment, MutableBytes out, Packer *packer, size_t wide)
 {
     constexpr size_t before = kPrefixSize + SegmentHead::kFixed;

@@ -42,7 +42,7 @@ void clear_flag(int fd, int flag)
     fcntl(fd, F_SETFL, flags & ~flag);
 }
 
-// 0, or an errno. A descriptor somebody else opened may be non-blocking: wait for it.
+// Returns 0 or an errno. A descriptor that the caller opened may be non-blocking: wait for it.
 int write_all(int fd, std::span<iovec> pieces)
 {
     while (!pieces.empty()) {
@@ -72,7 +72,7 @@ std::string random_name(const std::string &name)
     return fmt::format(".{}.{:016x}.tmp", name.substr(0, 200), r);
 }
 
-// 0, or an errno. A signal is no reason to call an image lost.
+// Returns 0 or an errno. Retries after a signal, which must not make the image count as lost.
 int synced(int fd)
 {
     while (fsync(fd) != 0) {
@@ -121,7 +121,7 @@ Result<std::unique_ptr<Sink>> FileSink::create(const std::string &path, const Fi
     if (!sink->directory_)
         return Error::from_errno(directory, errno);
 
-    // Tell before the work is done rather than after it.
+    // Refuse before the work is done rather than after it.
     struct stat st;
     if (fstatat(sink->directory_.get(), sink->name_.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0) {
         if (options.existing == Existing::refuse)
@@ -139,8 +139,8 @@ Result<std::unique_ptr<Sink>> FileSink::create(const std::string &path, const Fi
     return std::unique_ptr<Sink>(std::move(sink));
 }
 
-// A file without a name vanishes by itself whatever happens to us, even SIGKILL. Where the file
-// system cannot do that, or /proc is missing (it is needed to give the name), a hidden name.
+// An unnamed file vanishes by itself however this process ends, even by SIGKILL. If the file system
+// has none, or /proc is missing (linkat needs it to give the name), the file gets a hidden name.
 Result<void> FileSink::open_temporary()
 {
     int direct = options_.direct ? O_DIRECT : 0;
@@ -171,9 +171,9 @@ Result<void> FileSink::open_temporary()
     }
 }
 
-// Where there is no room for all of it, pages of zeros had better be found before they are written.
-// And where only fsync tells that the disk has failed, what is read back need not be what was
-// written, unless that is asked for.
+// If memory has no room for all of it, zero pages must be found before they are written, so nothing
+// is placed. On a disk only fsync reports failed writes; without it, what is read back may differ
+// from what was written, so placing requires `sync`.
 void FileSink::prepare_to_place()
 {
     struct statfs system;
@@ -182,7 +182,7 @@ void FileSink::prepare_to_place()
     if (is_memory) {
         rlimit limit = {};
         if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < options_.placed)
-            return; // SIGXFSZ would end us
+            return; // SIGXFSZ would end this process
         clear_flag(file_.get(), O_DIRECT);
         if (fallocate(file_.get(), FALLOC_FL_KEEP_SIZE, 0, off_t(options_.placed)) != 0)
             return;
@@ -196,7 +196,7 @@ void FileSink::begin()
     clear_flag(file_.get(), O_DIRECT);
 }
 
-// Memory that was taken and not needed.
+// Frees memory that was reserved and not needed.
 void FileSink::give_back_rest() const
 {
     struct stat st;
@@ -234,7 +234,7 @@ Result<void> FileSink::write_at(uint64_t offset, Bytes bytes) const
     return {};
 }
 
-// A disk writes what it has not written yet before it makes a hole.
+// A disk writes dirty pages before it punches a hole in them, so a small hole does not pay.
 uint64_t FileSink::least_hole() const
 {
     return taken_ != 0 ? kPageSize : 64 * kPageSize;
@@ -254,7 +254,7 @@ Result<void> FileSink::write(std::span<iovec> pieces)
     return {};
 }
 
-// A link cannot replace a file.
+// Gives the file a hidden name: linkat cannot replace an existing file, rename can.
 Result<void> FileSink::name_aside()
 {
     if (!temporary_.empty())
@@ -267,14 +267,14 @@ Result<void> FileSink::name_aside()
     return {};
 }
 
-// What has the name so far changes places with it, where the file system can do that; or there is
-// nothing of that name.
+// Exchanges the image with the file that has the name, if the file system supports that; or takes
+// the name if it is free.
 Result<void> FileSink::publish_for_now()
 {
     const int dir = directory_.get();
-    // Open for as long as it may be taken back: else another file could get its inode number.
+    // Kept open as long as it may be taken back: otherwise another file could get its inode number.
     const auto file = std::make_shared<Fd>(fcntl(file_.get(), F_DUPFD_CLOEXEC, 0));
-    std::string before; // the name of what had the name
+    std::string before; // where the replaced file is; empty: there is none
     bool is_lost = false;
     if (renameat2(dir, temporary_.c_str(), dir, name_.c_str(), RENAME_NOREPLACE) == 0) {
         temporary_.clear();
@@ -361,7 +361,7 @@ Result<void> FileSink::commit()
         if (options_.existing != Existing::refuse)
             return failure("is in place, but a power cut may take it away: fsync of its directory",
                            err);
-        unlinkat(directory_.get(), name_.c_str(), 0); // what is called lost is not there either
+        unlinkat(directory_.get(), name_.c_str(), 0); // an image reported as lost must not be there
         return failure("fsync of its directory", err);
     }
     return {};

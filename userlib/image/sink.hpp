@@ -2,8 +2,8 @@
 //
 // Where an image goes: a file that appears under its name only when it is complete, or a stream.
 //
-//     Result<std::unique_ptr<Sink>> sink = FileSink::create("context.412", {.existing =
-//     Existing::replace});
+//     Result<std::unique_ptr<Sink>> sink =
+//         FileSink::create("context.412", {.existing = Existing::replace});
 //     ... (*sink)->write(...) ...
 //     (*sink)->commit();       // durable, and visible under its name
 //
@@ -21,20 +21,20 @@
 
 namespace cryo::image {
 
-// A file that can be written at any place besides, and read: what somebody else is to put into it
-// need not come through us.
+// A sink's file that can also be read and written at any offset, so that pages can be put into it
+// without passing through this process.
 class PlaceableFile
 {
   public:
     virtual ~PlaceableFile() = default;
     virtual int fd() const = 0;
     virtual const std::string &name() const = 0; // for messages
-    // Before anything else: from here on the page cache is used.
+    // Called before anything else: from then on the page cache is used.
     virtual void begin() = 0;
     virtual Result<void> read_at(uint64_t offset, MutableBytes to) const = 0;
     virtual Result<void> write_at(uint64_t offset, Bytes bytes) const = 0;
     virtual Result<void> go_to(uint64_t offset) const = 0; // where the next write() goes
-    // Bytes of zeros that are worth a hole.
+    // The fewest zero bytes that are worth a hole.
     virtual uint64_t least_hole() const = 0;
 };
 
@@ -44,7 +44,7 @@ class Sink
     virtual ~Sink() = default;
 
     // Writes all of it, one piece after the other. The image writer passes pieces whose sizes are
-    // multiples of the page size and whose addresses are page-aligned. The list is used up.
+    // multiples of the page size and whose addresses are page-aligned. The list is modified.
     virtual Result<void> write(std::span<iovec> pieces) = 0;
 
     // Makes what was written durable and visible.
@@ -55,14 +55,14 @@ class Sink
     virtual bool can_rewrite() const { return false; }
     virtual Result<void> rewrite(uint64_t offset, Bytes pages);
 
-    // None: everything has to come by write(), in order.
+    // Null: all data must come through write(), in order.
     virtual PlaceableFile *placeable() { return nullptr; }
 };
 
 enum class Existing {
     refuse,  // an existing file is an error (--noclobber)
     replace, // atomically (--atomic, --clobber)
-    backup,  // the same, and the old one stays under another name (--backup)
+    backup,  // as replace, and the old one stays under another name (--backup)
 };
 
 // Under which name an old file or directory stays: a given one, or the next free of NAME.~1~,
@@ -78,11 +78,11 @@ struct FileOptions {
     bool direct = true; // bypass the page cache where the file system allows
     bool sync = true;   // fsync file and directory (--sync)
     mode_t mode = 0400; // of the committed file; before, it is 0600
-    // About so many bytes are to be placed in it (PlaceableFile), for which the page cache is used;
-    // 0: none. In a file system of memory that is taken at once, so that it is there when it is
+    // About how many bytes will be placed in it (PlaceableFile), through the page cache; 0: none.
+    // A memory file system reserves them at once, so that they are available when they are
     // needed.
     uint64_t placed = 0;
-    Publication *publication = nullptr; // of what may have to be taken back; null: it never has to
+    Publication *publication = nullptr; // null if the file never has to be taken back
 };
 
 class FileSink : public Sink, private PlaceableFile
@@ -124,10 +124,10 @@ class FileSink : public Sink, private PlaceableFile
     Fd directory_;
     Fd file_;
     bool may_place_ = false;
-    uint64_t taken_ = 0; // bytes of memory at its beginning
+    uint64_t taken_ = 0; // bytes reserved from its beginning, if it is in memory
 };
 
-// A pipe, a socket, or a file that somebody else opened. Nothing can be taken back: a reader sees
+// A pipe, a socket, or a file that the caller opened. Nothing can be taken back: a reader sees
 // by the missing footer that the image was not committed. A reader that went away is EPIPE: the
 // caller ignores SIGPIPE.
 class StreamSink : public Sink
@@ -147,9 +147,9 @@ class StreamSink : public Sink
     bool sync_;
 };
 
-// Links what has the name `name` in the directory under the name of a backup as well.
+// Links the file `name` in the directory under the name of a backup as well.
 Result<void> link_backup(int directory, const std::string &name, const Backup &backup);
-// The next free name of a numbered backup, and removes what is too old.
+// Returns the next free name of a numbered backup, and removes backups that are too old.
 Result<std::string> next_backup(int directory, const std::string &name, unsigned keep);
 
 } // namespace cryo::image

@@ -8,7 +8,7 @@
 
 namespace cryo::image {
 
-// What a member's writer sees of the archive's sink: committing a member commits nothing yet.
+// The archive's sink as a member's writer sees it: committing a member commits nothing yet.
 class ArchiveWriter::MemberSink : public Sink
 {
   public:
@@ -31,7 +31,7 @@ ArchiveWriter::~ArchiveWriter() = default;
 
 Result<std::unique_ptr<ImageWriter>> ArchiveWriter::begin_member(WriterOptions options)
 {
-    options.hints |= kHintMember; // so that an archive cut behind it is not taken for a plain image
+    options.hints |= kHintMember; // so that an archive cut after it is not taken for a plain image
     return ImageWriter::create(std::make_unique<MemberSink>(*sink_, offset_), options);
 }
 
@@ -207,7 +207,7 @@ Result<void> Snapshot::read_tree(Image &tree)
     return check_places(tree);
 }
 
-// In an archive the members lie one behind the other and fill it up to the tree image; in a
+// In an archive the members lie one after the other and fill it up to the tree image; in a
 // directory they are named by a plain file name.
 Result<void> Snapshot::check_places(const Image &tree) const
 {

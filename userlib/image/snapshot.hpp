@@ -53,7 +53,7 @@ class ArchiveWriter : public TreeWriter
     Result<std::unique_ptr<ImageWriter>> begin_member(WriterOptions options) override;
     Result<Committed> end_member(ImageWriter &writer, Member about) override;
     void add_without_image(Member about) override;
-    // As it stands in another archive, which `from` is open at.
+    // Copies a member unchanged from another archive, which is open at `from`.
     Result<void> copy_member(int from, const SnapshotMember &member);
     Result<Committed> commit(Tree tree) override;
 
@@ -107,7 +107,7 @@ class Snapshot
     // The backend that made a plain image and alone can restore it (record FOREIGN); else empty.
     const std::string &maker() const { return maker_; }
 
-    // Checked to be the image that the tree names. Members without an image have none: ENOENT.
+    // Opens and checks the image that the tree names. ENOENT: the member has no image.
     Result<std::unique_ptr<Image>> open_member(const SnapshotMember &member) const;
 
   private:
@@ -125,12 +125,12 @@ class Snapshot
     uint32_t root_pid_ = 0;
     std::string maker_;
     std::vector<SnapshotMember> members_;
-    // A plain image, opened and checked already: for the first who asks for its member.
+    // A plain image, opened and checked already: open_member() hands it out once.
     mutable std::unique_ptr<Image> only_;
 };
 
-// The same images in another file, as another request for them would have it: with its scope and
-// root. `name` is for messages. An archive or a plain image.
+// Copies the images of an archive or a plain image to `sink`, with the scope and root of another
+// request for them (`as`). `name` is for messages.
 Result<Committed> copy_snapshot(const Fd &from, const std::string &name, std::unique_ptr<Sink> sink,
                                 const Tree &as);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The images of an archive in another one, with another tree image behind them.
+// Copies the images of an archive to another one, with another tree image after them.
 #include "image/snapshot.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace cryo::image {
 
 namespace {
 
-// Images are multiples of a page long, and a sink may want aligned pieces.
+// Copies in page-aligned pieces, as a sink may want: images are multiples of a page long.
 Result<void> copy_bytes(int from, ByteRange range, Sink &sink)
 {
     constexpr size_t piece = 1 << 20;

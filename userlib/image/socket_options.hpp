@@ -28,7 +28,7 @@ namespace cryo::image {
 
 struct SocketOption {
     int level, name;
-    int domain; // only of these; AF_INET: AF_INET6 as well
+    int domain; // only in this domain; 0: in any; AF_INET: AF_INET6 as well
     int kind;
 };
 
@@ -41,7 +41,7 @@ inline constexpr SocketOption socket_options[] = {
     {SOL_SOCKET, SO_PASSCRED, AF_UNIX, 0},
     {SOL_SOCKET, SO_RCVBUF, 0, 0},
     {SOL_SOCKET, SO_SNDBUF, 0, 0},
-    {SOL_SOCKET, SO_BUF_LOCK, 0, 0}, // after the sizes, which lock themselves
+    {SOL_SOCKET, SO_BUF_LOCK, 0, 0}, // after the sizes, which set the lock themselves
     {SOL_SOCKET, SO_RCVLOWAT, 0, 0},
     {SOL_SOCKET, SO_PRIORITY, 0, 0},
     {SOL_SOCKET, SO_MARK, 0, 0},
@@ -84,7 +84,7 @@ inline bool is_time(int level, int name)
     return level == SOL_SOCKET && (name == SO_RCVTIMEO || name == SO_SNDTIMEO);
 }
 
-// An interface by its name, which another host may number otherwise. Its value is made of the name.
+// The value is a hash of the interface's name, as another host may number interfaces otherwise.
 inline bool is_interface(int level, int name)
 {
     return level == SOL_SOCKET && name == SO_BINDTODEVICE;
@@ -112,14 +112,14 @@ inline int bind_to_interface(int fd, uint64_t value)
     return setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, name, sizeof(name)) == 0 ? 0 : errno;
 }
 
-// The kernel doubles what it is told, and tells the double.
+// The kernel doubles the value that is set, and getsockopt returns the double.
 inline bool is_doubled(int level, int name)
 {
     return level == SOL_SOCKET && (name == SO_RCVBUF || name == SO_SNDBUF);
 }
 
-// Of TCP, the kernel chooses the sizes of buffers as it goes, unless the program has set one;
-// setting one would end that.
+// For TCP, the kernel tunes the sizes of buffers as long as the program has not set one; setting
+// one would end that.
 inline bool is_chosen_by_kernel(int fd, int name, int domain, int kind)
 {
     if (domain == AF_UNIX || kind != SOCK_STREAM || (name != SO_RCVBUF && name != SO_SNDBUF))
@@ -130,7 +130,7 @@ inline bool is_chosen_by_kernel(int fd, int name, int domain, int kind)
     return getsockopt(fd, SOL_SOCKET, SO_BUF_LOCK, &locked, &size) == 0 && (locked & mine) == 0;
 }
 
-// False: a socket of this kind has no such option. Two halves of a structure make one value.
+// False: a socket of this kind has no such option. A structure of two ints is stored as one value.
 inline bool read_socket_option(int fd, int level, int name, uint64_t &value)
 {
     if (is_time(level, name)) {

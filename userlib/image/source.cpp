@@ -23,7 +23,7 @@ static_assert(Source::kMaxView >= kPrefixSize + kMaxRecord);
 
 Result<Source> Source::open(const std::string &path, Access access)
 {
-    // O_NONBLOCK: somebody may have put a FIFO there, to which nobody will ever write.
+    // O_NONBLOCK: the file may be a FIFO without a writer, on which open() would block.
     constexpr int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
     Fd fd(::open(path.c_str(), flags));
     if (!fd && errno == ELOOP)

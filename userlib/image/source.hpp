@@ -34,11 +34,11 @@ class Source
     int fd() const { return fd_.get(); }
     bool mapped() const { return map_ != nullptr; }
 
-    // For small things that are read in ascending order; at most kMaxView bytes.
+    // For small pieces that are read in ascending order; at most kMaxView bytes.
     Result<Bytes> view(uint64_t offset, uint64_t length);
-    // For large things, into the caller's memory.
+    // For large pieces, into the caller's memory.
     Result<void> read(uint64_t offset, MutableBytes to);
-    // For large things: in place where mapped, else read into `buffer`, which must be large enough.
+    // For large pieces: in place where mapped, else read into `buffer`, which must be large enough.
     Result<Bytes> fetch(uint64_t offset, uint64_t length, MutableBytes buffer);
 
     static constexpr size_t kMaxView = 1024 * 1024;

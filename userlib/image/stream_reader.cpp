@@ -122,7 +122,7 @@ Result<StreamItem> StreamReader::next_record()
         if (prefix.length > kMaxRecord)
             return damaged(fmt::format("{} at {} claims {} bytes; the limit is {}",
                                        describe(prefix.type), at, prefix.length, kMaxRecord));
-        // Read what is there before making room for what is claimed: at most double each time.
+        // Read what is there before making room for the claimed size: at most double it each time.
         payload_.clear();
         while (payload_.size() < prefix.length) {
             size_t have = payload_.size();
@@ -224,7 +224,7 @@ Result<void> StreamReader::load_package()
     return {};
 }
 
-// The next extent, or the part of it that lies in one package. None: the segment is at its end.
+// The next extent, or the part of it that lies in one package. None: the segment has ended.
 std::optional<Result<StreamItem>> StreamReader::next_in_segment()
 {
     if (extent_ == head_->extents().size()) {

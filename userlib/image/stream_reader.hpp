@@ -11,8 +11,8 @@
 //         if (item->kind == StreamItem::Kind::end_of_stream) break;
 //     }
 //
-// Only the item `committed` says that an image was complete: what came before must not be trusted
-// until then, and a stream that ends earlier is an error. Buffers: about 1 MiB, whatever comes.
+// Only the item `committed` says that an image was complete: earlier items must not be trusted
+// until then, and a stream that ends earlier is an error. Buffers: about 1 MiB for any stream.
 #pragma once
 
 #include "image/codec.hpp"
@@ -28,7 +28,7 @@ struct StreamItem {
         record,        // `record`
         pages,         // `extent` of kind data; their contents in `pages`
         extent,        // `extent` of kind zero or base
-        committed,     // the footer is there and everything agrees: `footer`
+        committed,     // the footer was read and everything agrees: `footer`
         end_of_stream, // after at least one image
     };
     Kind kind{};
@@ -44,7 +44,7 @@ class StreamReader
 
     Result<StreamItem> next();
 
-    const Header &header() const { return header_; } // of the image at hand
+    const Header &header() const { return header_; } // of the current image
     const Footer &footer() const { return footer_; } // after `committed`
 
   private:

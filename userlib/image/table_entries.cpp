@@ -5,7 +5,7 @@ namespace cryo::image {
 
 namespace {
 
-// Of smaller ones there is nothing to be saved, and every reader knows them.
+// Packing smaller tables saves nothing, and every reader knows plain ones.
 constexpr size_t kWorthPacking = 1024;
 
 } // namespace

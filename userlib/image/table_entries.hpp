@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The entries that tables are made of, and tables packed: one Zstandard frame in place of them, for
-// which the record has another version. Where pages lie apart, the entries that tell of them repeat
-// most of their bytes.
+// The entries that tables are made of, and packed tables: one Zstandard frame in their place, which
+// the record's version indicates. Where pages are scattered, the entries for them repeat most of
+// their bytes, so that packing pays.
 #pragma once
 
 #include <vector>
@@ -45,7 +45,7 @@ inline Extent get_extent(ByteReader &from)
     return e;
 }
 
-// Numbers that can be added without wrapping, kinds that we know.
+// True if the numbers can be added without wrapping and the kind is known.
 inline bool plausible(const Extent &e)
 {
     if (e.page > kMaxPage || e.count == 0 || e.count > kMaxPage - e.page || e.source > kMaxPage)
@@ -62,7 +62,7 @@ inline void put_package_tail(ByteWriter &to, const Package &p)
     put_digest(to, p.checksum);
 }
 
-// A codec that we know, and a size that can be.
+// True if the codec is known and the size is possible.
 inline bool plausible_package(uint32_t stored, uint32_t codec)
 {
     return codec < kCodecCount && stored > 0 && stored <= kMaxPackageBlocks * kPageSize;
@@ -77,9 +77,9 @@ inline bool get_package_tail(ByteReader &from, Package &p)
     return plausible_package(p.stored, codec);
 }
 
-// A frame that is worth it, valid until the packer is used again; else nothing.
+// Returns the frame, valid until the packer is used again; empty if packing does not pay.
 Bytes pack_tables(Packer &packer, Bytes tables);
-// Of exactly this size.
+// Unpacks tables that must have exactly `size` bytes.
 Result<std::vector<uint8_t>> unpack_tables(Bytes frame, size_t size);
 
 } // namespace cryo::image

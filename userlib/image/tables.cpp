@@ -15,10 +15,10 @@ namespace {
 constexpr size_t kPartEntry = 80;
 constexpr size_t kDirectoryFixed = 8;
 
-// Where the fields of a package are in its entry of the index.
+// Offsets of a package's fields in its entry of the index.
 constexpr size_t kStoredAt = 8;
 constexpr size_t kCodecAt = 12;
-// Where the size of the frame is in the payload.
+// Offset of the frame's size in the payload.
 constexpr size_t kPackedAt = 20;
 
 } // namespace

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The tables that find page data: the head of a segment, the parts of the index, the directory of
-// those parts. Each has a view that reads it in place after one check of everything, and what a
-// writer needs to make it.
+// those parts. Each has a view that reads it in place after one check of everything, and a builder
+// for writers.
 //
 //     Result<IndexPart> part = IndexPart::parse(payload, prefix.version, unpacked);
-//     if (auto e = part->find(object, page)) ...
+//     size_t i = part->lower_bound(object, page);
 #pragma once
 
 #include <optional>
@@ -30,12 +30,12 @@ struct Extent {
     {
         return object != other.object ? object < other.object : page < other.page;
     }
-    // True if `next` continues this run, so that both can be one.
+    // True if `next` continues this run, so that both can be joined.
     bool continues_with(const Extent &next) const;
     bool operator==(const Extent &) const = default;
 };
 
-// One package: Q blocks, or fewer at the very end.
+// One package: Q blocks, or fewer at the end of the image.
 struct Package {
     uint64_t offset = 0; // in the image
     uint32_t stored = 0; // bytes there
@@ -53,7 +53,7 @@ struct ByteRange {
     bool operator==(const ByteRange &) const = default;
 };
 
-// What stands at the beginning of a segment's payload.
+// The tables at the beginning of a segment's payload.
 class SegmentHead
 {
   public:
@@ -71,7 +71,7 @@ class SegmentHead
     uint64_t first_package() const { return first_package_; }
     uint64_t block_count() const { return block_count_; }
     const std::vector<Package> &packages() const { return packages_; }
-    // Those of kind data stand in the order of their blocks and cover the segment's exactly.
+    // Extents of kind data are in the order of their blocks and cover the segment's blocks exactly.
     const std::vector<Extent> &extents() const { return extents_; }
 
   private:
@@ -89,26 +89,26 @@ size_t segment_tables(size_t packages, size_t extents);
 struct SegmentToWrite {
     uint64_t offset; // in the image
     uint64_t first_block, first_package;
-    std::span<Package> packages; // their offsets are found out
+    std::span<Package> packages; // their offsets are filled in
     std::span<const Extent> extents;
     uint64_t data_size;
 };
 
 // Writes a record SEGMENT up to its data. Returns the bytes used in `out`, so that the data begins
-// on a page boundary of the image. With a packer the tables are packed where that makes it shorter.
+// on a page boundary of the image. With a packer the tables are packed where that shortens it.
 size_t encode_segment_head(const SegmentToWrite &segment, MutableBytes out,
                            Packer *packer = nullptr);
-// The same in exactly so many bytes, of a wide segment.
+// Writes the head of a wide segment, in exactly out.size() bytes.
 void encode_wide_head(const SegmentToWrite &segment, MutableBytes out);
 
-// Where a package starts after another one ended: raw ones on a page boundary.
+// Where a package starts after the previous one: a raw one on a page boundary.
 uint64_t package_start(uint64_t end_of_previous, Codec codec);
 
 class IndexPart
 {
   public:
     // Checks sizes, order and reserved bytes. The payload must outlive the view, and so must
-    // `unpacked`, which has the tables if they are packed.
+    // `unpacked`, which holds the tables if they are packed.
     static Result<IndexPart> parse(Bytes payload, uint16_t version, std::vector<uint8_t> &unpacked);
 
     uint64_t first_package() const { return first_package_; }
@@ -117,7 +117,7 @@ class IndexPart
     size_t extent_count() const { return extents_.size() / kExtentEntry; }
     ByteRange segment(size_t i) const;
     Package package(size_t i) const;
-    // How many raw packages of `size` bytes lie from the i-th on, one directly behind the other.
+    // The number of contiguous raw packages of `size` bytes from the i-th on.
     size_t raw_row(size_t i, uint64_t size) const;
     Extent extent(size_t i) const;
 
@@ -148,7 +148,7 @@ class IndexBuilder
     // One more segment might not fit.
     bool full() const;
 
-    // The payload of an INDEX_PART; the builder is empty then. EINVAL: a page was added twice.
+    // The payload of an INDEX_PART; empties the builder. EINVAL: a page was added twice.
     Result<std::vector<uint8_t>> take();
 
   private:
@@ -159,7 +159,7 @@ class IndexBuilder
     std::vector<Extent> extents_;
 };
 
-// The payload of version kPackedIndexVersion, in `packed`; nothing where it is no shorter.
+// The payload of version kPackedIndexVersion, in `packed`; empty if packing does not pay.
 Bytes pack_index_part(Packer &packer, Bytes payload, std::vector<uint8_t> &packed);
 
 // What the directory says about one part of the index.
@@ -171,7 +171,7 @@ struct PartEntry {
     uint32_t first_object = 0; // keys of the first and the last extent
     uint32_t last_object = 0;
     uint64_t first_page = 0;
-    uint64_t end_page = 0; // beyond the last extent
+    uint64_t end_page = 0; // page after the last extent
 
     static PartEntry describe(const ByteRange &record, Bytes payload, const IndexPart &part);
     bool may_hold(uint32_t object, uint64_t page) const;

@@ -13,7 +13,7 @@ namespace cryo::image {
 
 namespace {
 
-// What may be removed of it, tree.cryo last.
+// The files that may be removed, tree.cryo last; an error if there are any others.
 Result<std::vector<std::string>> files_of(const Directory &directory)
 {
     const auto unknown = [&](const Error &error) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A directory of images that an old snapshot was, and its removal: tree.cryo, which could be read,
-// names what belongs to it. Whatever else lies there is somebody's, and stays.
+// Checks and removes a directory of images that holds an old snapshot: tree.cryo must be readable
+// and names the files that belong to it. If anything else lies there, nothing is removed.
 //
 //     Result<void> ours = check_tree_directory(parent, "context.d");
 //     Result<void> gone = remove_tree_directory(parent, "context.d");
@@ -13,9 +13,9 @@
 
 namespace cryo::image {
 
-// ENOTEMPTY: there is more in it than the images of a tree, or not that tree.
+// ENOTEMPTY: it has other files than the images of a tree, or its tree.cryo cannot be used.
 Result<void> check_tree_directory(const Directory &parent, const std::string &name);
-// All of it, or nothing.
+// Checks as above, then removes all of it.
 Result<void> remove_tree_directory(const Directory &parent, const std::string &name);
 
 } // namespace cryo::image

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Image::verify(): what opening an image does not look at because it costs a read of everything.
+// Image::verify(): the checks that opening an image leaves out, as they read all of it.
 #include <algorithm>
 #include <cerrno>
 #include <fmt/format.h>
@@ -46,7 +46,7 @@ class Verifier
     std::vector<uint8_t> unpacked_ = std::vector<uint8_t>(kMaxPackageBlocks * kPageSize);
     uint64_t next_block_ = 0;
     uint64_t next_package_ = 0;
-    uint64_t part_pages_ = 0; // in extents of segments of the part at hand
+    uint64_t part_pages_ = 0; // in extents of segments of the current part
     uint64_t stored_ = 0;
 };
 
@@ -90,7 +90,7 @@ void Verifier::part(size_t number)
     overlaps(number);
 }
 
-// Within a part the order of its extents rules that out; pages may still be in two parts.
+// The order of extents excludes overlaps within a part; a page may still be in two parts.
 void Verifier::overlaps(size_t number)
 {
     const PartEntry &mine = image_.parts_[number];
@@ -160,7 +160,7 @@ void Verifier::segment(size_t part_number, size_t number)
 
     for (const Extent &e : head->extents()) {
         part_pages_ += e.count;
-        // The index may have joined it with its neighbours.
+        // The index may have joined the extent with its neighbours.
         size_t at = (*loaded)->lower_bound(e.object, e.page);
         Extent whole = at < (*loaded)->extent_count() ? (*loaded)->extent(at) : Extent{};
         uint64_t skip = e.page - whole.page;

@@ -19,7 +19,7 @@ constexpr unsigned kMaxThreads = 8;
 
 unsigned default_threads(Packing packing)
 {
-    if (packing == Packing::raw) // one thread checksums faster than anything can be written
+    if (packing == Packing::raw) // one thread checksums faster than any disk writes
         return 1;
     return std::clamp(std::thread::hardware_concurrency(), 1u, kMaxThreads);
 }
@@ -49,7 +49,7 @@ std::string kernel_release()
 
 bool is_zero_page(const uint8_t *page)
 {
-    // Equal to itself one byte further on, and the first byte is zero.
+    // The page equals itself shifted by one byte, and its first byte is zero.
     return page[0] == 0 && memcmp(page, page + 1, kPageSize - 1) == 0;
 }
 
@@ -147,7 +147,7 @@ Result<void> ImageWriter::add_pages(uint32_t object, uint64_t first_page, Bytes 
     if (pages.size() % kPageSize)
         return Error(EINVAL, "pages come whole");
     while (!pages.empty()) {
-        // No more than a package at a time: it is still in the cache when its checksum is taken.
+        // One package at most at a time: it is still in the cache when its checksum is taken.
         auto space =
             page_space(std::min<uint64_t>(pages.size() / kPageSize, header_.package_blocks));
         if (!space)
@@ -193,7 +193,7 @@ Result<void> ImageWriter::add_extent(const Extent &extent)
     return {};
 }
 
-// Room in the segment's table of extents.
+// Makes room in the segment's table of extents.
 Result<void> ImageWriter::make_room(size_t extents)
 {
     if (extents_.size() + extents <= kMaxSegmentExtents)
@@ -255,7 +255,7 @@ Result<void> ImageWriter::take_pages(uint32_t object, uint64_t first_page, uint6
     return {};
 }
 
-// Hands on what has been collected. Only the last segment may end with an incomplete package: the
+// Submits what has been collected. Only the last segment may end with an incomplete package: the
 // blocks beyond the last whole one move to the next segment, with their extents.
 Result<void> ImageWriter::seal(bool last)
 {
@@ -313,7 +313,7 @@ Result<Committed> ImageWriter::commit()
         ok = pipeline_->drain();
     footer_.blocks = first_block_;
     if (ok)
-        ok = output_end(); // the output stage is idle: nobody else touches its side
+        ok = output_end(); // the output stage is idle: no other thread uses its state
     if (ok)
         ok = sink_->commit();
     if (!ok) {

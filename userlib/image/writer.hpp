@@ -10,7 +10,7 @@
 //
 // Nothing is visible under the image's name before commit() has succeeded; a writer that is
 // destroyed without it leaves nothing. After an error every call returns that error.
-// A record stands in the image before all pages that were added after it; the reverse does not
+// In the image, a record precedes all pages that were added after it; the reverse does not
 // hold. Memory: three segments of 4 MiB and the pending metadata and index, below 16 MiB together,
 // plus one package (and what its codec needs) per thread.
 #pragma once
@@ -34,7 +34,7 @@ struct WriterOptions {
     Role role = Role::process;
     Packing packing = Packing::raw;
     uint32_t package_blocks = kMaxPackageBlocks; // Q: 4 … 64
-    unsigned threads = 0;        // workers that pack and checksum; 0: as many as there is work for
+    unsigned threads = 0;        // workers that pack and checksum; 0: chosen by `packing`
     bool synchronous = false;    // no threads at all
     bool find_zero_pages = true; // pages of zeros become extents without data
     std::optional<BaseImage> base = {}; // this image is a delta of that one
@@ -45,7 +45,7 @@ struct WriterOptions {
 
 struct Committed {
     Digest id;
-    Digest checksum;   // with the id, what a delta of this image names
+    Digest checksum;   // a delta of this image names it along with the id
     uint64_t size = 0; // bytes written
     uint64_t blocks = 0;
     uint64_t stored = 0; // bytes of pages after packing
@@ -76,19 +76,19 @@ class ImageWriter
     // Pages of an object, each at most once. `pages` is a multiple of the page size.
     Result<void> add_pages(uint32_t object, uint64_t first_page, Bytes pages);
     Result<void> add_zero(uint32_t object, uint64_t first_page, uint64_t count);
-    // As the base image has them, there from `base_page` on.
+    // Pages that are those of the base image from `base_page` on.
     Result<void> add_base(uint32_t object, uint64_t first_page, uint64_t count, uint64_t base_page);
 
-    // The same as add_pages() without a copy: memory for at least one and at most `want` pages,
-    // to be filled by the caller (read(2) from a pipe), then taken, all or the first of it.
+    // add_pages() without a copy: returns memory for at least one and at most `want` pages, which
+    // the caller fills (read(2) from a pipe) and then takes, all or the first of it.
     Result<MutableBytes> page_space(uint64_t want);
     Result<void> take_pages(uint32_t object, uint64_t first_page, uint64_t count);
 
-    // Pages that somebody else puts into the file of the sink, so that they need not come through
-    // here: whole packages, as they are. One segment at a time: the runs have at most placed_most
-    // pages and placed_runs runs, and whole packages in all; the pages follow each other in the
-    // file from the offset that is returned. Before the first, so many pages must be taken as
-    // before_placing() says: more than once, where there are pages of zeros among them.
+    // Pages that are written into the sink's file by other means, so that they need not be copied
+    // through this writer: whole packages, not packed. One segment per call: the runs have at most
+    // placed_most() pages and placed_runs runs, and whole packages in all; the pages are contiguous
+    // in the file from the returned offset. Before the first call, as many pages must be taken as
+    // before_placing() says; repeatedly, if pages of zeros are among them.
     struct PageRun {
         uint64_t page, count;
     };
@@ -104,13 +104,13 @@ class ImageWriter
         return (header_.package_blocks - blocks_ % header_.package_blocks) % header_.package_blocks;
     }
     Result<uint64_t> place_pages(uint32_t object, std::span<const PageRun> runs);
-    // They are there: takes their checksums. Done at the latest when anything else is written.
+    // Placed pages are in the file: takes their checksums. Any other write calls this first.
     Result<void> check_placed();
 
     // Completes the image and commits the sink.
     Result<Committed> commit();
 
-    // Bytes of page data that were handed in so far, and written so far; from any thread.
+    // Bytes of page data handed in so far, and written so far; callable from any thread.
     uint64_t pages_in() const { return blocks_in_.load(std::memory_order_relaxed) * kPageSize; }
     uint64_t bytes_out() const { return offset_.load(std::memory_order_relaxed); }
 
@@ -130,7 +130,7 @@ class ImageWriter
     Result<void> check_segment(Batch &segment, uint64_t start, uint64_t first_package);
     void make_holes(Bytes pages, uint64_t offset) const;
 
-    // From here on: what the output stage does, in its own thread.
+    // From here on: the output stage, which runs in its own thread.
     Result<void> output(Batch &batch);
     Result<void> output_segment(Batch &batch);
     bool is_raw(const Batch &batch) const;
@@ -154,29 +154,29 @@ class ImageWriter
     Footer footer_;
     std::vector<uint8_t> scratch_;
 
-    // The caller's side.
+    // State of the caller's thread.
     std::vector<uint8_t> metadata_; // encoded records that have not been submitted
     std::unique_ptr<SegmentMemory> memory_;
     size_t blocks_ = 0; // in memory_
     std::vector<Extent> extents_;
     uint64_t first_block_ = 0;          // of memory_
-    std::vector<Digest> raw_checksums_; // of the whole packages in memory_, where they stay raw
+    std::vector<Digest> raw_checksums_; // of the whole packages in memory_, if they may stay raw
     std::optional<Error> failed_;
     bool finished_ = false;
     std::atomic<uint64_t> blocks_in_ = 0;
 
-    // What was placed and has no checksums yet, in the order of the file. Meanwhile the output
-    // stage is idle, and its side is ours.
+    // Placed segments that have no checksums yet, in file order. Meanwhile the output stage
+    // is idle, and the caller's thread uses its state.
     struct Placed {
         uint64_t start;         // of the record
         uint64_t first_package; // of a segment
         Batch segment;
-        bool has_part = false; // of the index, behind it
+        bool has_part = false; // an index part follows it
     };
     std::vector<Placed> placed_;
-    std::optional<IndexBuilder> layout_; // the index, as it will be but for the checksums
+    std::optional<IndexBuilder> layout_; // the index as it will be, except for checksums
 
-    // The output stage's side.
+    // State of the output stage.
     std::unique_ptr<SegmentMemory> pending_; // bytes to be written before anything else
     size_t pending_size_ = 0;
     std::atomic<uint64_t> offset_ = 0; // in the image, of the next byte
@@ -185,7 +185,7 @@ class ImageWriter
     Packer table_packer_ = Packer(Packing::zstd);
     std::vector<PartEntry> parts_;
 
-    // A wide segment that is being written. Its head, zeros so far, is written at its end.
+    // The wide segment being written. Its head is zeros at first and is rewritten at its end.
     struct Wide {
         uint64_t start; // of the record
         size_t skip;    // bytes before it in its first page

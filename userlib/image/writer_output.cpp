@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The output stage of ImageWriter: what is known only when everything before it has been packed.
+// The output stage of ImageWriter: whatever is known only after everything before it was packed.
 // Offsets, heads of segments, the index, the checksum over all metadata, the footer.
 #include <algorithm>
 #include <cassert>
@@ -78,7 +78,7 @@ Result<void> ImageWriter::output_index_part()
     return append_record(prefix, stored);
 }
 
-// For the directory: the part that stands at this offset, as it is stored and unpacked.
+// Adds the directory's entry for the index part at this offset, given as stored and unpacked.
 Result<void> ImageWriter::note_index_part(uint64_t offset, Bytes stored, Bytes payload)
 {
     std::vector<uint8_t> none;
@@ -91,7 +91,7 @@ Result<void> ImageWriter::note_index_part(uint64_t offset, Bytes stored, Bytes p
     return {};
 }
 
-// Index, directory, padding, footer.
+// Writes index, directory, padding and footer.
 Result<void> ImageWriter::output_end()
 {
     if (auto ok = end_wide(); !ok)
@@ -150,7 +150,7 @@ Result<void> ImageWriter::append(Bytes bytes)
     return {};
 }
 
-// Page-aligned memory that begins on a page boundary of the image is written from where it lies.
+// Page-aligned memory that begins on a page boundary of the image is written without a copy.
 Result<void> ImageWriter::append_pages(MutableBytes aligned)
 {
     assert(offset_ % kPageSize == 0);

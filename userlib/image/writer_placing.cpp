@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pages that are placed in the image's file by others. Where everything stands is known from how
-// many pages and runs there are, so that heads of segments and parts of the index, which have the
-// checksums, are left out at first and written when those are known.
+// Pages that the caller has placed in the image's file directly. All positions follow from the
+// number of pages and runs, so heads of segments and parts of the index, which hold checksums,
+// are left out at first and written when the checksums are known.
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
@@ -14,7 +14,7 @@ namespace cryo::image {
 
 namespace {
 
-// Its tables stay as they are: how long they are must be known before their checksums.
+// The tables are not packed, as their length must be known before their checksums.
 SegmentToWrite placed_segment(Batch &segment, uint64_t start, uint64_t first_package)
 {
     return {.offset = start,
@@ -27,7 +27,7 @@ SegmentToWrite placed_segment(Batch &segment, uint64_t start, uint64_t first_pac
 
 } // namespace
 
-// The output stage has written all that came before, and its side is ours until check_placed().
+// Waits until the output stage is idle; the caller's thread owns its state until check_placed().
 Result<void> ImageWriter::begin_placing()
 {
     if (before_placing() != 0)
@@ -58,7 +58,7 @@ Result<uint64_t> ImageWriter::place_pages(uint32_t object, std::span<const PageR
     if (place() == nullptr || blocks == 0 || blocks > capacity() || runs.size() > placed_runs ||
         blocks % header_.package_blocks != 0)
         return Error(EINVAL, "these pages cannot be placed");
-    if (!layout_ || blocks_ != 0) { // what was taken comes first
+    if (!layout_ || blocks_ != 0) { // pages taken before come first
         if (auto ok = begin_placing(); !ok) {
             failed_ = ok.error();
             return ok.error();
@@ -126,7 +126,7 @@ Result<void> ImageWriter::check_placed()
         if (ok)
             ok = file.write_at(at + kPrefixSize, *payload);
     }
-    // What comes next begins in the middle of a page, perhaps.
+    // The next bytes may begin in the middle of a page.
     pending_size_ = offset_ % kPageSize;
     const uint64_t whole = offset_ - pending_size_;
     if (ok)
@@ -141,7 +141,7 @@ Result<void> ImageWriter::check_placed()
 Result<void> ImageWriter::check_segment(Batch &segment, uint64_t start, uint64_t first_package)
 {
     const PlaceableFile &file = *place();
-    const MutableBytes data = pending_->data().first(segment.stored); // it is empty meanwhile
+    const MutableBytes data = pending_->data().first(segment.stored); // pending_ is empty meanwhile
     const uint64_t at = segment.packages.front().offset;
     if (auto ok = file.read_at(at, data); !ok)
         return ok;
@@ -159,7 +159,7 @@ Result<void> ImageWriter::check_segment(Batch &segment, uint64_t start, uint64_t
     return {};
 }
 
-// Pages of zeros are part of packages here, and still need no room.
+// Zero pages are part of packages here; punches holes so that they need no space on the disk.
 void ImageWriter::make_holes(Bytes pages, uint64_t offset) const
 {
     const uint64_t least = place()->least_hole();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Wide segments. Much memory that is stored as it is lies in the file in one piece as far as it
-// can, so that a lazy restart needs few mappings for it: segments that follow each other become
-// one, whose head is written when all of its packages are known. A sink that cannot write anything
-// once more has none.
+// Wide segments. Memory that is stored raw should be contiguous in the file as far as possible, so
+// that a lazy restart needs few mappings for it: consecutive segments are joined into one, whose
+// head is written when all of its packages are known. A sink that cannot rewrite pages gets no
+// wide segments.
 #include <algorithm>
 #include <cassert>
 
@@ -15,7 +15,7 @@ namespace {
 
 // Room for the head: all packages, and as many extents as large runs of pages need.
 constexpr size_t wide_head = 12 * 1024;
-// Where it is made: behind what append() uses of the pending memory.
+// The head is built here, after what append() uses of the pending memory.
 constexpr size_t head_at = 1 << 20;
 
 bool fits(size_t packages, size_t extents)
@@ -26,7 +26,7 @@ bool fits(size_t packages, size_t extents)
 
 } // namespace
 
-// Whole packages, as they are.
+// True if the batch holds whole packages that are not packed.
 bool ImageWriter::is_raw(const Batch &batch) const
 {
     return !batch.packages.empty() &&

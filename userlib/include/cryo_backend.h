@@ -39,13 +39,13 @@ struct cryo_backend_ops {
      * is a temporary name beside the image's, which is renamed when do_ckpt() has succeeded.
      */
     int (*set_filename)(const char *file);
-    /* The process still runs: make ready what can be. */
+    /* The process still runs: prepare what can be prepared. */
     int (*before_ckpt)(int pid);
-    /* Save it. */
+    /* Save the process. */
     int (*do_ckpt)(int pid);
-    /* The process that restart() made lives. */
+    /* The process that restart() made is running. */
     int (*after_restart)(int pid);
-    /* Bring it back, as a child of the caller, and tell its pid. */
+    /* Restore the process as a child of the caller, and store its pid. */
     int (*restart)(int *pid);
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For MPI programs that say themselves when they are saved. Link with -lcryo_ckpt,
+ * For MPI programs that decide themselves when they are saved. Link with -lcryo_ckpt,
  * which needs nothing of Cryo to be installed where the program runs; the calls work
  * in a job that was started as `cr_run mpirun ...`, and do nothing in any other.
  *
@@ -32,25 +32,25 @@ enum {
 };
 
 /*
- * One version of the whole job. All ranks of MPI_COMM_WORLD call it, in the same order
+ * Saves one version of the whole job. All ranks of MPI_COMM_WORLD call it, in the same order
  * relative to their other calls, as they would MPI_Barrier(); it returns when all ranks'
  * images are taken (they are written while the program goes on), in the restored
- * processes, too. Messages that were sent before and are received after it are saved
- * with it. When a message or a collective goes the other way, so that a rank cannot come
- * to its call unless another goes beyond its own, that one returns CKPT_STRADDLED early
- * and is saved where it is when the others have come: nothing is lost and nobody waits
- * for ever, but that rank's part of the version is a little later than the program says.
+ * processes, too. Messages that are sent before and received after it are saved with
+ * it. If a message or a collective goes the other way, so that a rank cannot reach its call until
+ * another has passed its own, the latter's call returns CKPT_STRADDLED early, and that rank is
+ * saved wherever it is when the others have arrived: nothing is lost and no rank waits for
+ * ever, but that rank's part of the version is a little later than the program says.
  */
 int MPI_Ckpt(void);
 
 /*
- * Asks for a checkpoint and goes on: CKPT_SAVED means asked. Any rank may call it, one
- * is enough, at any moment; several that ask at once get one checkpoint. Every rank is
- * saved at its next MPI call, or where it stands.
+ * Requests a checkpoint and returns at once: CKPT_SAVED means requested. Any rank may call
+ * it at any moment, and one is enough; simultaneous requests get one checkpoint. Every rank
+ * is saved at its next MPI call, or wherever it is.
  */
 int global_ckpt(void);
 
-/* How many times this rank has been brought back; 0: it has not. */
+/* How many times this rank has been restored; 0: never. */
 int ckpt_restarts(void);
 
 #ifdef __cplusplus

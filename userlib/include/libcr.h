@@ -51,7 +51,7 @@ enum {
     CR_ETEMPFAIL = 2354,  /* a process asked to be checkpointed later; all go on */
     CR_EPERMFAIL = 2355,  /* a process cannot be checkpointed any more; all are killed */
     CR_ENOSUPPORT = 2356, /* a process runs without libcr */
-    CR_EVERSION = 2357,   /* library, commands and module do not speak the same version */
+    CR_EVERSION = 2357,   /* versions of library, commands and module do not match */
     CR_EOMITTED = 2358,   /* a callback left this process out of the checkpoint */
     CR_EBADARCH = 2359,   /* the image was taken on another architecture */
     CR_EPTRACED = 2360,   /* a process is being traced by a debugger */
@@ -91,8 +91,8 @@ const char *cr_version_string(void);
 #define LIBCR_VERSION "0.5.2"
 
 /*
- * The signal by which a process is called to a checkpoint, unless `cr_run --signal` has chosen
- * another one. Programs leave it alone.
+ * The signal that makes a process take part in a checkpoint, unless `cr_run --signal` has chosen
+ * another one. Programs must not use it.
  */
 #define CR_SIGNUM 64
 
@@ -113,25 +113,25 @@ typedef int cr_client_id_t;
 #define CR_ID_CALLBACK ((cr_client_id_t)(-1))
 
 /*
- * Makes the calling thread known to the library. Each thread calls it once, before any other
- * function of this header but requests and what belongs to them, cr_strerror(), the spinlocks and
+ * Registers the calling thread with the library. Each thread calls it once, before any other
+ * function of this header except requests and their handles, cr_strerror(), the spinlocks and
  * cr_version_string(). A second call returns the same id. Inside a THREAD-context callback it is
- * not needed. What belongs to the thread is given up when the thread ends.
+ * not needed. The library releases the thread's data when the thread ends.
  *
- * Nothing of that is there in the child after a fork: no callbacks of either context, no critical
- * sections; it calls cr_init() itself. Hooks stay, and what cr_hold_ctrl() says of other threads.
+ * A child made by fork inherits none of that: no callbacks of either context, no critical
+ * sections; it calls cr_init() itself. It keeps hooks and cr_hold_ctrl()'s flags for other threads.
  *
  * Errors: ENOMEM; whatever kept the library from opening its control socket; CR_ENOSUPPORT, the
- * program has more rights than who has started it (setuid, setgid, file capabilities): there is
- * nothing of Cryo in such a process, and it reads none of Cryo's environment variables.
+ * program has more rights than the user who started it (setuid, setgid, file capabilities): Cryo
+ * is disabled in such a process, which reads none of Cryo's environment variables either.
  */
 cr_client_id_t cr_init(void);
 
 /*
- * The library gives up what belongs to a thread in a destructor of thread-specific data. A program
+ * The library releases a thread's data in a destructor of thread-specific data. A program
  * whose own such destructors call the library (and so may run later) counts them here: it calls
  * cr_inc_persist() once for each key, and cr_dec_persist() in the destructor; while the count is
- * not zero, cr_init() holds.
+ * not zero, cr_init() stays in effect.
  *
  * Both return the count as it was. Errors: CR_ENOINIT; ERANGE, the count would become negative or
  * too large.
@@ -157,10 +157,10 @@ typedef int cr_callback_id_t;
  *
  * CR_THREAD_CONTEXT: it runs in a thread of the library's own, which is created when the first one
  * is registered, with all signals blocked. The program runs on meanwhile, so the callback may do
- * what any thread may. Its id is good in all threads.
+ * what any thread may. Its id is valid in all threads.
  *
  * CR_SIGNAL_CONTEXT: it runs in the thread that registered it, inside a signal handler with all
- * signals blocked, and may do only what is async-signal-safe. Its id is good in that thread.
+ * signals blocked, and may do only what is async-signal-safe. Its id is valid in that thread.
  *
  * The order: all THREAD-context callbacks reach cr_checkpoint() before the first SIGNAL-context one
  * begins. Those of the process (of a thread) are called last registered first, each inside the
@@ -168,20 +168,20 @@ typedef int cr_callback_id_t;
  * different threads run at the same time. After cr_checkpoint() there is no order between contexts
  * and threads.
  *
- * When a callback returns without having called cr_checkpoint(), that is done for it. It returns 0;
- * anything else means that it could not do its work:
+ * When a callback returns without having called cr_checkpoint(), the library does so. It returns 0;
+ * any other value means that it failed:
  *   - before cr_checkpoint(), or after it when it returned 0, the checkpoint is given up and the
  *     process killed (CR_EPERMFAIL); where the image was committed already, because the program is
  *     to be sent a signal, the image stays;
  *   - in the restored copy, the copy is killed and cr_restart fails with CR_ERSTRTABRT.
  * A nonzero return after a checkpoint that failed is ignored.
  *
- * A callback that ends or replaces the process (exit, exec, a crash) before the image is taken: the
- * requester gets ESRCH. Later: the image is good. The program executed by a SIGNAL-context callback
- * starts with all signals blocked. One that ends its thread: CR_ETEMPFAIL, and the library's own
- * thread is made again. A child made by fork in a callback is in no checkpoint: cr_checkpoint()
- * returns -CR_ENOTCB there, no further callback is called, and it goes on after the callback as the
- * parent does; if it was made in the library's thread, that is its only one, and it ends with it.
+ * If a callback ends or replaces the process (exit, exec, a crash) before the image is taken, the
+ * requester gets ESRCH; if later, the image is good. A program executed by a SIGNAL-context
+ * callback starts with all signals blocked. If a callback ends its thread: CR_ETEMPFAIL, and the
+ * library makes its own thread again. A child made by fork in a callback is in no checkpoint: there
+ * cr_checkpoint() returns -CR_ENOTCB, no further callback is called, and it goes on after the
+ * callback as the parent does; made in the library's thread, it has only that one and ends with it.
  * Until then it cannot be saved (ENOMEM).
  *
  * Errors: CR_ENOINIT; EINVAL, wrong flags; EBUSY, called from a callback; ENOSPC, there are
@@ -190,7 +190,7 @@ typedef int cr_callback_id_t;
 cr_callback_id_t cr_register_callback(cr_callback_t func, void *arg, int flags);
 
 /*
- * Puts another function and argument in the place of a registered callback, between checkpoints.
+ * Replaces the function and argument of a registered callback, between checkpoints.
  * NULL turns the callback off. `flags` are those it was registered with.
  *
  * Returns 0. Errors: CR_ENOINIT; EINVAL, no such id, or other flags; EBUSY, called from a callback.
@@ -198,14 +198,14 @@ cr_callback_id_t cr_register_callback(cr_callback_t func, void *arg, int flags);
 int cr_replace_callback(cr_callback_id_t id, cr_callback_t func, void *arg, int flags);
 
 /*
- * The same for the callback that calls it, from the next checkpoint on. Called before
- * cr_checkpoint() it holds in the restored copy, too; called after it, only where it was called: in
+ * Replaces the callback that calls it, from the next checkpoint on. A call before
+ * cr_checkpoint() takes effect in the restored copy, too; a call after it only where it is made: in
  * the program that goes on, or in the copy. Errors: CR_ENOTCB, not called from a callback; EINVAL,
  * wrong flags.
  */
 int cr_replace_self(cr_callback_t func, void *arg, int flags);
 
-/* What a callback says of its process to cr_checkpoint(). */
+/* What a callback tells cr_checkpoint() about its process. */
 enum {
     CR_CHECKPOINT_READY = 0,
     CR_CHECKPOINT_TEMP_FAILURE = 1, /* no checkpoint now; all go on */
@@ -226,8 +226,8 @@ enum {
  *                  only the requester learns whether it was completed)
  *   > 0            this is the restored copy
  *   < 0            there is no image; the error code, negated. errno is not set.
- *     -CR_ETEMPFAIL or -code   a callback said so
- *     -CR_EPERMFAIL or -code   the same; not normally seen, for the process is killed
+ *     -CR_ETEMPFAIL or -code   a callback asked for it
+ *     -CR_EPERMFAIL or -code   likewise; not normally seen, as the process is killed
  *     -CR_EOMITTED   a callback left this process out
  *     -CR_ENOTCB     not called from a callback, or for the second time in it
  *     -ECANCELED     the requester went away
@@ -246,7 +246,7 @@ typedef enum {
 struct cr_checkpoint_info {
     int signal;       /* sent when the checkpoint is done, or 0 */
     const char *dest; /* absolute path of the image; "" where it goes to no file */
-    pid_t requester;  /* who called cr_request_checkpoint(), or cr_checkpoint's pid */
+    pid_t requester;  /* the caller of cr_request_checkpoint(), or cr_checkpoint's pid */
     pid_t target;     /* the pid, process group or session that was named */
     cr_scope_t scope;
 };
@@ -263,22 +263,22 @@ const struct cr_checkpoint_info *cr_get_checkpoint_info(void);
 const struct cr_restart_info *cr_get_restart_info(void);
 
 /*
- * Called by a callback before cr_checkpoint(): takes further processes into this checkpoint, so
+ * Called by a callback before cr_checkpoint(): adds further processes to this checkpoint, so
  * that they are saved at the same moment, into the same image. A target of 0 is the caller, or its
- * process group or session. Those that are in the checkpoint already stay in it once, whoever
- * forwards it to whom. Their callbacks are called at once, so this one may wait for them; and where
- * one of them cannot be saved, there is no image. One that is in another checkpoint just then
- * brings all of that along, if its processes are not being stopped yet: both become one, and each
- * requester gets the image in its own file. Else, or where the two requests differ in what is to be
- * saved or done, it is asked when the other checkpoint is over.
+ * process group or session. A process that is in the checkpoint already is not added twice. The
+ * callbacks of added processes are called at once, so the calling one may wait for them; if one of
+ * them cannot be saved, there is no image. If an added process is in another checkpoint whose
+ * processes are not being stopped yet, the two checkpoints become one, and each requester gets the
+ * image in its own file. Otherwise, or if the two requests differ in what is to be saved or done,
+ * the process is asked when the other checkpoint is over.
  *
  * Returns 0. Errors: CR_ENOTCB; EINVAL, no such scope; ESRCH, no such process; EPERM, it is
- * somebody else's; EDEADLK, the requester would be in it and has set CR_CHKPT_PROHIBIT_SELF;
+ * another user's; EDEADLK, the requester would be in it and has set CR_CHKPT_PROHIBIT_SELF;
  * EOPNOTSUPP, the requester is of an older release.
  */
 int cr_forward_checkpoint(cr_scope_t scope, pid_t target);
 
-/* --- Hooks, and who is held ------------------------------------------------------------------ */
+/* --- Hooks, and held threads ----------------------------------------------------------------- */
 
 /* After a checkpoint (CONT) or a restart (RSTRT), in each thread before it goes on: */
 typedef enum {
@@ -296,9 +296,9 @@ typedef void (*cr_hook_fn_t)(cr_hook_event_t);
 
 /*
  * Sets the hook of an event; NULL is none. It is called after the thread's callbacks, in a signal
- * handler but for *_THREAD_CONTEXT, and not after a checkpoint that failed.
+ * handler except for *_THREAD_CONTEXT, and not after a checkpoint that failed.
  *
- * Returns the hook there was, or CR_HOOK_FN_ERROR. Errors: CR_ENOINIT; EINVAL, no such event, or
+ * Returns the previous hook, or CR_HOOK_FN_ERROR. Errors: CR_ENOINIT; EINVAL, no such event, or
  * CR_HOOK_FN_ERROR.
  */
 cr_hook_fn_t cr_register_hook(cr_hook_event_t event, cr_hook_fn_t hook);
@@ -314,16 +314,16 @@ enum { CR_HOLD_SCOPE_THREAD, CR_HOLD_SCOPE_INIT, CR_HOLD_SCOPE_UNINIT };
 
 /*
  * After a checkpoint (CR_HOLD_CONT) or a restart (CR_HOLD_RSTRT), a thread is held until the
- * callbacks of all threads have ended; CR_HOLD_NONE: it goes on when its own have. `scope` says for
+ * callbacks of all threads have ended; CR_HOLD_NONE: only until its own have. `scope` says for
  * which threads `flags` are set: the calling one (THREAD; CR_HOLD_DFLT: as INIT says), all that
  * have called cr_init() (INIT), all others (UNINIT). CR_HOLD_READ sets nothing. Everything is
  * CR_HOLD_BOTH and THREAD is CR_HOLD_DFLT, unless changed.
  *
- * A held thread stands wherever it was. A callback that needs, after cr_checkpoint(), a lock that
- * such a thread has would wait for ever: protect what takes the lock by a critical section, or do
+ * A held thread is stopped wherever it was. A callback that needs, after cr_checkpoint(), a lock
+ * that such a thread owns would wait for ever: take the lock inside a critical section, or do
  * not hold.
  *
- * Returns the flags there were. Signal-safe. Errors: CR_ENOINIT; EINVAL.
+ * Returns the previous flags. Signal-safe. Errors: CR_ENOINIT; EINVAL.
  */
 int cr_hold_ctrl(int scope, int flags);
 
@@ -337,8 +337,8 @@ int cr_hold_ctrl(int scope, int flags);
  *
  * cr_enter_cs() waits while a checkpoint is requested or under way, unless the thread is in a
  * critical section already. cr_tryenter_cs() returns 1 instead, and must then not be followed by
- * cr_leave_cs(). Leaving the last critical section of the process takes a checkpoint that waits,
- * before cr_leave_cs() returns (where the thread blocks all signals, as soon as it does not; a
+ * cr_leave_cs(). Leaving the last critical section of the process takes a waiting checkpoint
+ * before cr_leave_cs() returns (if the thread blocks all signals, as soon as it unblocks them; a
  * program under cr_run does not block the checkpoint signal).
  *
  * All return 0. Signal-safe. Errors: CR_ENOINIT; EINVAL, not the id, or not in a critical section.
@@ -354,13 +354,13 @@ enum {
 };
 
 /*
- * Which of these. Outside critical sections and callbacks it may change at any time. Signal-safe.
- * Errors: CR_ENOINIT.
+ * Returns one of these. Outside critical sections and callbacks it may change at any time.
+ * Signal-safe. Errors: CR_ENOINIT.
  */
 int cr_status(void);
 
 /*
- * Locks for the few instructions that handlers and threads share. A handler must not lock what the
+ * Locks for short sections that handlers and threads share. A handler must not lock what the
  * thread it interrupted may have locked. Signal-safe, and without cr_init().
  */
 typedef unsigned int cr_spinlock_t;
@@ -388,8 +388,8 @@ typedef int cr_version_t;
 #define CR_CHKPT_DUMP_PRIVATE 0x0400      /* of files that are mapped privately, */
 #define CR_CHKPT_DUMP_SHARED 0x0800       /* of files that are mapped shared */
 /*
- * The image leaves out what an earlier one of the process has, the newest in its directory
- * (cr_checkpoint --delta, which tells them apart). One of the three; for a file, or CR_DEST_CWD.
+ * The image leaves out what the newest earlier image of the process in its directory has
+ * (cr_checkpoint --delta describes the kinds). One of the three; for a file, or CR_DEST_CWD.
  */
 #define CR_CHKPT_DELTA_AUTO 0x00010000
 #define CR_CHKPT_DELTA_INCREMENTAL 0x00020000
@@ -410,7 +410,7 @@ typedef struct cr_checkpoint_args {
 typedef unsigned long cr_checkpoint_handle_t;
 
 /*
- * Sets the defaults, which are in the comments above. A request is never made without this call
+ * Sets the defaults, which are in the comments above. Every request needs this call
  * before it. Returns 0. Errors: EINVAL, the library is older than the header.
  */
 #define cr_initialize_checkpoint_args_t(args)                                                      \
@@ -419,45 +419,45 @@ int cri_init_checkpoint_args_t(cr_version_t version, cr_checkpoint_args_t *args)
 
 /*
  * Requests a checkpoint; the caller may be among the processes. Returns 0, and the request in
- * *handle, which has to be reaped. The caller may go on, also into a critical section. Needs no
+ * *handle, which has to be reaped. The caller may continue, even into a critical section. Needs no
  * cr_init().
  *
- * Of the calling process alone (CR_SCOPE_PROC), it is taken before the call returns, with what the
- * process is then, if no other checkpoint of the process was under way; though the image is
+ * A checkpoint of the calling process alone (CR_SCOPE_PROC) is taken before the call returns, with
+ * the state of that moment, if no other checkpoint of the process was under way; the image is
  * complete only when the handle is ready. In a critical section it is CR_STATE_PENDING when the
- * call returns, and is taken by leaving that. Where there are callbacks of THREAD context, which
- * run beside the program, the call returns at once; as it does for other processes. Made in a
- * callback, a request does not wait for another one that saves the same processes.
+ * call returns, and is taken when the section is left. If there are THREAD-context callbacks, which
+ * run beside the program, the call returns at once, as it does for other processes. A request made
+ * in a callback does not wait for another one that saves the same processes.
  *
- * A regular file in cr_fd is replaced by name when the image is complete; what is open is not
- * written to. In the restored copy the handle is there too, ready, and is reaped with
+ * A regular file in cr_fd is replaced by name when the image is complete; the open file is not
+ * written to. In the restored copy the handle exists too, is ready, and is reaped with
  * CR_ERESTARTED. A descriptor in cr_fd leads to /dev/null there, until it is closed: the image is
  * not part of itself.
  *
  * Errors: EINVAL, an argument; EBADF, cr_fd is not open for writing; ESRCH, there is no such
- * process; EPERM, it is somebody else's; EDEADLK, see above; EBUSY, a callback asks for its own
- * process; ENOENT, Cryo's commands are not where the library is; EAGAIN, there may be no further
- * process (RLIMIT_NPROC); EMFILE, ENOMEM; CR_ENOSUPPORT as of cr_init(). With CR_CHKPT_ASYNC_ERR
+ * process; EPERM, it is another user's; EDEADLK, see above; EBUSY, a callback asks for its own
+ * process; ENOENT, Cryo's commands are not where the library is; EAGAIN, no further process is
+ * allowed (RLIMIT_NPROC); EMFILE, ENOMEM; CR_ENOSUPPORT as of cr_init(). With CR_CHKPT_ASYNC_ERR
  * those that concern the target and cr_fd come later.
  */
 int cr_request_checkpoint(cr_checkpoint_args_t *args, cr_checkpoint_handle_t *handle);
 
 /*
  * Waits until the request is complete, at most for *timeout (NULL: for ever), in which the time
- * left is stored. Returns > 0 when it is, 0 when it is not. This says nothing of the checkpoint
- * itself. Errors: EINVAL, no such request; EINTR.
+ * left is stored. Returns > 0 when it is, 0 when it is not. This tells nothing about the result.
+ * Errors: EINVAL, no such request; EINTR.
  */
 int cr_wait_checkpoint(cr_checkpoint_handle_t *handle, struct timeval *timeout);
 
 /*
- * What the checkpointer has said about this request, a text of lines. Copies at most `len` bytes, a
+ * The checkpointer's messages about this request, as lines of text. Copies at most `len` bytes, a
  * NUL at the end among them; may be called any number of times. Returns how many bytes it would
  * take to have all of it, or 0 when there is nothing. Errors: EINVAL, no such request; EFAULT.
  */
 int cr_log_checkpoint(cr_checkpoint_handle_t *handle, unsigned int len, char *msg);
 
 /*
- * The result of a request, which ends with it, unless errno is EAGAIN: it is not complete. Returns
+ * Returns the result of a request and ends it, unless errno is EAGAIN: it is not complete. Returns
  * > 0 for success. Errors:
  *   CR_ERESTARTED           it succeeded, and this is the restored copy
  *   CR_ETEMPFAIL, CR_EPERMFAIL, or a program's own code: see cr_checkpoint()
@@ -469,21 +469,21 @@ int cr_reap_checkpoint(cr_checkpoint_handle_t *handle);
 
 /*
  * All three: waits; unless `msg` is NULL, stores the log there, to be freed by the caller; reaps.
- * Returns > 0 for success and 0 when the time is over. Errors, which say where errno comes from: */
+ * Returns > 0 for success and 0 on a timeout. Errors, which say where errno comes from: */
 #define CR_POLL_CHKPT_ERR_PRE (-1)  /* cr_wait_checkpoint() */
 #define CR_POLL_CHKPT_ERR_POST (-2) /* cr_reap_checkpoint() */
 #define CR_POLL_CHKPT_ERR_LOG (-3)  /* cr_log_checkpoint(); the request is still there */
 int cr_poll_checkpoint_msg(cr_checkpoint_handle_t *handle, struct timeval *timeout, char **msg);
 
-/* The same without the log. */
+/* cr_poll_checkpoint_msg() without the log. */
 int cr_poll_checkpoint(cr_checkpoint_handle_t *handle, struct timeval *timeout);
 
 /* --- Requests for a restart ------------------------------------------------------------------ */
 
 #define CR_RSTRT_ASYNC_ERR 0x00000001    /* report every error by cr_reap_restart() */
 #define CR_RSTRT_RESTORE_PID 0x00000002  /* process and thread ids are the saved ones */
-#define CR_RSTRT_RESTORE_PGID 0x00000004 /* process groups are; without RESTORE_PID: of new ids */
-#define CR_RSTRT_RESTORE_SID 0x00000008  /* sessions are; who leads one leads his group, too */
+#define CR_RSTRT_RESTORE_PGID 0x00000004 /* process groups are; without RESTORE_PID: with new ids */
+#define CR_RSTRT_RESTORE_SID 0x00000008  /* sessions are; a session leader leads its group, too */
 
 #define CR_MAX_RSTRT_RELOC 16 /* pairs */
 
@@ -494,7 +494,7 @@ struct cr_rstrt_relocate_pair {
 
 struct cr_rstrt_relocate {
     unsigned int count;
-    CRYO_EXTENSION struct cr_rstrt_relocate_pair path[]; /* as many */
+    CRYO_EXTENSION struct cr_rstrt_relocate_pair path[]; /* `count` of them */
 };
 
 #define CR_RSTRT_RELOCATE_SIZE(count)                                                              \
@@ -505,7 +505,7 @@ typedef struct cr_restart_args {
     int cr_fd;                             /* the image, open for reading */
     int cr_signal;                         /* sent to the processes before they go on; 0: none */
     unsigned int cr_flags;                 /* CR_RSTRT_*; CR_RSTRT_RESTORE_PID */
-    struct cr_rstrt_relocate *cr_relocate; /* files are elsewhere now; NULL */
+    struct cr_rstrt_relocate *cr_relocate; /* where files are now, if elsewhere; NULL */
 } cr_restart_args_t;
 
 typedef unsigned long cr_restart_handle_t; /* as that of a checkpoint */
@@ -520,7 +520,7 @@ int cri_init_restart_args_t(cr_version_t version, cr_restart_args_t *args);
  * may find.
  *
  * Errors: EINVAL, an argument; EBADF, cr_fd is not open for reading; ENOENT, Cryo's commands are
- * not where the library is; EAGAIN, there may be no further process (RLIMIT_NPROC); EMFILE,
+ * not where the library is; EAGAIN, no further process is allowed (RLIMIT_NPROC); EMFILE,
  * ENOMEM; CR_ENOSUPPORT as of cr_init(). With CR_RSTRT_ASYNC_ERR, EBADF comes later.
  */
 int cr_request_restart(cr_restart_args_t *args, cr_restart_handle_t *handle);
@@ -542,9 +542,9 @@ int cr_poll_restart(cr_restart_handle_t *handle, struct timeval *timeout);
 /* --- Programs that save themselves (not of BLCR) ---------------------------------------------- */
 
 /*
- * For a program that can write down what it needs and go on from that: images are small, and can be
+ * For a program that can save its own state and continue from it: images are small, and can be
  * restarted by another build of it, on another kind of machine. `cr_checkpoint --backend=self PID`
- * has the program write, and makes an image of it; `cr_restart` starts the program as it was
+ * makes the program save, and makes an image of that; `cr_restart` starts the program as it was
  * started (program file, arguments, environment, working directory, umask) and hands it what it
  * wrote. Neither needs cr_run. Everything else, open files and children too, is the program's own
  * business.
@@ -558,27 +558,27 @@ int cr_poll_restart(cr_restart_handle_t *handle, struct timeval *timeout);
  */
 
 /*
- * Registers the functions, instead of those that were; with a NULL `save`, none. In a program that
+ * Registers the functions in place of earlier ones; a NULL `save` removes them. In a program that
  * cr_restart has started it calls restore() first. Returns 1 if that has been done, else 0.
  *
  * save() writes to `fd`, an empty regular file, and restore() reads from `fd` what save() wrote,
  * from the beginning; both may seek. The descriptor is closed when they return. They return 0, or
  * an errno: then there is no image, and the program goes on, or the restart fails, and the program
- * is killed. Whatever signals and threads do meanwhile is up to the program.
+ * is killed. What signal handlers and other threads do meanwhile is up to the program.
  *
- * Errors: EINVAL, there is no `restore`; EBUSY, another thread is at a point; CR_ENOSUPPORT as of
- * cr_init(); what restore() said.
+ * Errors: EINVAL, there is no `restore`; EBUSY, another thread is in cr_self_point(); CR_ENOSUPPORT
+ * as of cr_init(); what restore() returned.
  */
 typedef int (*cr_self_function_t)(int fd, void *arg);
 int cr_self_register(cr_self_function_t save, cr_self_function_t restore, void *arg);
 
 /*
  * A point at which the program can be saved. To be called often, as once in every step: it costs
- * some nanoseconds, and looks every 10 ms at the most whether a checkpoint is wanted. Then it calls
- * save(), and where a signal is to follow waits until the image is complete. Several threads may
+ * some nanoseconds, and checks at most every 10 ms whether a checkpoint is wanted. Then it calls
+ * save(), and if a signal is to follow, waits until the image is complete. Several threads may
  * call it: one at a time calls save(), the others go on at once.
  *
- * Returns 1 if save() has been called and has succeeded, else 0. Errors: what save() said.
+ * Returns 1 if save() has been called and has succeeded, else 0. Errors: what save() returned.
  */
 int cr_self_point(void);
 
@@ -592,7 +592,7 @@ void cr_request(void) CRYO_DEPRECATED;
 void cr_request_file(const char *filename) CRYO_DEPRECATED;
 void cr_request_fd(int fd) CRYO_DEPRECATED;
 
-/* For a program that makes sure of being linked with this library: -Wl,-u,cr_link_me. */
+/* For a program that ensures that it is linked with this library: -Wl,-u,cr_link_me. */
 extern int cr_link_me;
 
 #ifdef __cplusplus

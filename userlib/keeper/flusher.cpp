@@ -19,7 +19,7 @@ namespace {
 constexpr size_t piece_bytes = 4 << 20;
 constexpr int lowest_priority = 19;
 
-// Waits as long as `bytes` may take at this rate, since `begun`.
+// Waits until the rate of `bytes` since `begun` is down to `rate`.
 void keep_to(uint64_t rate, uint64_t bytes, double begun)
 {
     if (rate == 0)
@@ -100,7 +100,7 @@ Result<void> Flusher::copy(const std::string &name) const
     return synchronize(directory.get(), to_.directory());
 }
 
-// A file of the same name that is another one is not replaced.
+// EEXIST: another file has the name; it is not replaced.
 Result<bool> Flusher::has_copy(const std::string &name) const
 {
     const Result<std::string> there = to_.id_of(name);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Copies images from the first directory to the second while the program and its keeper go on. Each
-// appears there when it is complete and on the disk, and in an order in which none is without what
+// Copies images from the first directory to the second while the program and its keeper run on.
+// Each image appears there when it is complete and on the disk, and only after all images that
 // it needs.
 //
 //     Flusher flusher(Series(first), Series(second), bytes_a_second);
-//     flusher.begin(keep);
+//     flusher.begin(keep, images, locks);
 //     poll({flusher.fd(), POLLIN});
 //     Result<double> took = flusher.end();
 #pragma once
@@ -25,12 +25,12 @@ class Flusher
     {}
 
     bool active() const { return child_ > 0; }
-    // Readable when it has ended.
+    // Readable when copying has ended.
     int fd() const { return ended_.get(); }
-    // Copies the newest image with all that it needs and is not there, then prunes. `locks` are
-    // descriptors that this work shall not hold. `images` were made by this series, here or there.
+    // Copies the newest image and all that it needs, as far as they are missing, then prunes. The
+    // copying process closes `locks`. `images` were made by this series, here or there.
     Result<void> begin(unsigned keep, const Images &images, const std::vector<int> &locks);
-    // Seconds that it took.
+    // Waits for the end of copying. Returns the seconds that it took.
     Result<double> end();
 
   private:
@@ -41,7 +41,7 @@ class Flusher
     Series from_, to_;
     uint64_t bandwidth_;
     pid_t child_ = 0;
-    Fd ended_; // the end of a pipe on which the child tells what went wrong
+    Fd ended_; // read end of a pipe on which the child reports its error
     double begun_ = 0;
 };
 

@@ -28,7 +28,7 @@ using nlohmann::json;
 
 namespace fs = std::filesystem;
 
-constexpr double again_s = 1;                     // after a failure before the deadline
+constexpr double again_s = 1;                     // retry of a failed checkpoint near the deadline
 constexpr const char *reference = "context.ckpt"; // of snapshots of MPI jobs
 
 double realtime_now()
@@ -43,7 +43,7 @@ double seconds(const json &object, const char *name)
     return static_cast<double>(object.value(name, uint64_t{0})) / 1e9;
 }
 
-// The last line of what a command said: its result, or its error.
+// Parses the last line of a command's output: its result, or its error.
 json last_object(const std::string &output)
 {
     const size_t end = output.find_last_not_of('\n');
@@ -126,8 +126,8 @@ Result<void> Keeper::prepare()
     return {};
 }
 
-// Images of something else than what runs now are not to be removed as old ones. So a run that
-// begins anew, instead of being restarted, needs a directory of its own.
+// Images of another run must not be pruned as old ones of this run. So a new run, as opposed to a
+// restart, needs a directory of its own.
 Result<void> Keeper::check_images() const
 {
     const std::string from = fs::path(settings_.image).parent_path();
@@ -159,7 +159,7 @@ Result<void> Keeper::check_images() const
     return newest ? check(settings_.second, *newest) : newest.error();
 }
 
-// Directories of an older Cryo have no list of what it made, but nothing else either.
+// An older Cryo kept no list of its images: in its directories, all images are taken as made by it.
 Result<void> Keeper::learn_images()
 {
     for (State *state : {&*state_, second_state_ ? &*second_state_ : nullptr}) {
@@ -179,7 +179,7 @@ void Keeper::note_image(const std::string &name)
 {
     const Result<std::string> id = series_.id_of(name);
     if (!id || id->empty())
-        return; // it stays for ever
+        return; // not noted, so it is never pruned
     Images images = state_->images();
     images[name] = *id;
     state_->set_images(images);
@@ -195,19 +195,19 @@ void Keeper::note_copies()
         second_state_->set_images(*there);
         noted = second_state_->save();
     }
-    if (!noted) // they stay for ever
+    if (!noted) // the list that flush() saved remains in use
         note(noted.error().text());
 }
 
-// For comparing and telling; "": that is not known.
+// For comparisons and messages; "": unknown.
 std::string Keeper::newest_in(const Series &series) const
 {
     const Result<std::string> name = series.newest();
     return name ? *name : std::string();
 }
 
-// A directory of another program's images is not to be mixed up with ours. One whose first
-// directory was lost, with its node, is taken over.
+// Refuses a second directory that has images of another series. If the first directory is empty, as
+// when it was lost with its node, the second one's series is continued.
 Result<void> Keeper::check_second()
 {
     const auto theirs = second_state_->get("series", std::string());
@@ -237,11 +237,11 @@ void Keeper::note(const std::string &sentence) const
     log << fmt::format("{:%Y-%m-%dT%H:%M:%SZ} {}\n", fmt::gmtime(now), printable_message(sentence));
 }
 
-// Where the program's errors go; but the same only once.
+// Reports on the program's standard error as well, but the same warning only once.
 void Keeper::warn(const std::string &sentence)
 {
     note(sentence);
-    // How often it was tried, and for how long, is another thing each time.
+    // The number and duration of attempts differ each time, and are not compared.
     const std::string what = sentence.substr(0, sentence.find("\n  (tried "));
     if (what == warned_)
         return;
@@ -327,7 +327,7 @@ Result<Cost> Keeper::take(const std::string &name)
         note_image(name);
     const double stopped = seconds(said, settings_.mpi ? "longest_stop_ns" : "stopped_ns");
     const double share = 1.0 / static_cast<double>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
-    // The program stands still, and later shares the processors with who writes.
+    // The program is stopped, and later shares the processors with the process that writes.
     const Cost cost = {.lost = stopped + done.cpu_s * share, .total = done.elapsed_s};
     note(fmt::format("{}: {}, stood still for {:.1f} ms, on the disk after {:.2f} s",
                      settings_.mpi
@@ -357,8 +357,8 @@ void Keeper::flush()
         return;
     Images images = second_state_->images();
     images.merge(state_->images());
-    second_state_->set_images(images);        // before they are there
-    static_cast<void>(second_state_->save()); // where that fails, copying says why
+    second_state_->set_images(images);        // before they are copied
+    static_cast<void>(second_state_->save()); // if that fails, copying reports why
     if (Result<void> begun =
             flusher_->begin(settings_.keep, images, {state_->lock(), second_state_->lock()});
         !begun)
@@ -369,7 +369,7 @@ void Keeper::flushed()
 {
     const Result<double> took = flusher_->end();
     if (!took) {
-        // The checkpoints themselves go on, and what is wrong names another file each time.
+        // Checkpoints continue, and the error names another file each time: report it only once.
         const std::string text = took.error().within("copying to " + settings_.second).text();
         note(text);
         if (!copying_fails_)
@@ -383,18 +383,18 @@ void Keeper::flushed()
     note(fmt::format("{}: {} is complete after {:.2f} s", settings_.second, newest_in(*second_),
                      *took));
     if (newest_in(*second_) != newest_in(series_))
-        flush(); // there was a new one meanwhile
+        flush(); // a new image was made meanwhile
 }
 
 bool Keeper::save(Reason reason)
 {
     const Result<std::string> first = series_.next();
-    // The second directory may be gone for a while.
+    // The second directory may be unavailable for a while.
     const Result<std::string> after = second_ ? second_->next() : first;
     const Result<Cost> cost =
         first ? take(after ? std::max(*first, *after) : *first) : Result<Cost>(first.error());
     if (!cost) {
-        // The program may have ended just now; then there is nothing to say.
+        // If the program has just ended, there is nothing to report.
         pollfd ended = {program_.get(), POLLIN, 0};
         if (poll(&ended, 1, 0) == 0)
             warn(cost.error().text());
@@ -416,7 +416,7 @@ double Keeper::next_due(double begun, double ended) const
     if (settings_.deadline == 0)
         return due;
     const double last = monotonic_now() + settings_.deadline - realtime_now() - schedule_.reserve();
-    // One that would end after the last one should begin is not begun.
+    // A checkpoint that would still run when the last one must begin is skipped.
     return due + schedule_.reserve() / 2 > last ? std::max(last, ended) : due;
 }
 
@@ -438,15 +438,15 @@ void Keeper::work()
             last_made_ = true;
         due = late && !saved ? ended + again_s : next_due(begun, ended);
     }
-    if (state_->get("pid", 0) == pid_) // it has been saved
+    if (state_->get("pid", 0) == pid_) // it has been saved at least once
         remember();
     state_->give_back(settings_.made_directory);
     if (second_state_)
         second_state_->give_back(settings_.made_second);
     if (!flusher_ || !flusher_->active())
         return;
-    // What is being copied becomes complete. Nobody has to wait for that: neither who reads the
-    // program's errors, nor who restarts it.
+    // Let the copying end. Neither a reader of the program's errors nor a restart waits for it, as
+    // standard error is closed and the locks are released.
     if (freopen("/dev/null", "w", stderr) == nullptr)
         return;
     if (const Result<double> took = flusher_->end(); took)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes the automatic checkpoints of one program until that ends. It is no child of the program and
-// no parent: it sleeps beside it, and what becomes of it never touches the program.
+// Makes the automatic checkpoints of one program until the program ends. The keeper is neither its
+// child nor its parent, so that a failure of the keeper never affects the program.
 //
 //     Keeper keeper(settings, pid, pidfd);
 //     Result<void> ready = keeper.prepare();
@@ -25,7 +25,7 @@ class Keeper
   public:
     Keeper(Settings settings, pid_t pid, Fd program);
 
-    // What is to be known before the program starts: that the directories may be used.
+    // To be called before the program starts: checks that the directories may be used.
     Result<void> prepare();
     void work();
 
@@ -63,11 +63,11 @@ class Keeper
     std::optional<State> state_;
     std::optional<State> second_state_;
     std::string warned_;
-    bool copying_fails_ = false; // and that was told
+    bool copying_fails_ = false; // and this has been reported
     std::string base_;           // the image that the program came from, or the last one made
     double born_;
     double ran_before_ = 0;
-    bool last_made_ = false; // the one before the deadline
+    bool last_made_ = false; // the last checkpoint before the deadline
     bool ending_ = false;
 };
 

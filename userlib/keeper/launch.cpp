@@ -32,7 +32,7 @@ std::string own_directory()
 [[noreturn]] void become_keeper(const std::string &path, const std::string &pid, const Fd &settings,
                                 const Fd &answer, const Fd &program)
 {
-    // Out of the way of the numbers that are given next.
+    // Move them above the numbers that are assigned next, so that none is overwritten.
     const int from[] = {fcntl(settings.get(), F_DUPFD, program_fd + 1),
                         fcntl(answer.get(), F_DUPFD, program_fd + 1), -1,
                         fcntl(program.get(), F_DUPFD, program_fd + 1)};

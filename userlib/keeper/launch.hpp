@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Starts the keeper of a program, as a process that has nothing to do with it: another session, no
-// child of anybody here, none of the descriptors but standard error.
+// Starts the keeper of a program as an unrelated process: in another session, not a child of any
+// process here, with no inherited descriptor but standard error.
 //
 //     Result<void> started = launch(settings, getpid());
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace cryo::keeper {
 
-// The directory of the running command is where cr_checkpoint is looked for.
+// The keeper runs cr_checkpoint from the directory of the running command.
 Result<void> launch(Settings settings, pid_t pid);
 
 } // namespace cryo::keeper

@@ -26,7 +26,7 @@ int main(int argc, char **argv)
         fmt::print("{}", ready.error().text());
         return 1;
     }
-    // Nothing is held that the program might wait for to be closed, or unmounted.
+    // Hold nothing that the program may wait for: pipes to be closed, or a mount to be removed.
     if (chdir("/") != 0 || freopen("/dev/null", "r", stdin) == nullptr ||
         freopen("/dev/null", "w", stdout) == nullptr)
         return 1;

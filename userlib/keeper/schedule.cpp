@@ -8,10 +8,10 @@ namespace cryo::keeper {
 
 namespace {
 
-constexpr double first_s = 30;   // where nothing is known: a first one, to know what it costs
-constexpr double shortest_s = 1; // an interval that we choose
-constexpr double margin_s = 2;   // before the deadline, beside twice what it took so far
-constexpr double unknown_s = 30; // the same, when nothing is known
+constexpr double first_s = 30;   // before the first checkpoint, whose cost is not known
+constexpr double shortest_s = 1; // the least interval that is chosen automatically
+constexpr double margin_s = 2;   // before the deadline, on top of twice the longest time so far
+constexpr double unknown_s = 30; // before the deadline, when nothing was measured
 constexpr double weight = 0.5;   // of the newest measurement
 
 } // namespace
@@ -56,7 +56,7 @@ double Schedule::interval() const
 
 double Schedule::pause(double took) const
 {
-    // One that takes longer than the interval leaves the program as long alone as it took.
+    // After one that takes longer than the interval, pause for as long as it took.
     const double left = interval() - took;
     return left > 0 ? left : took;
 }

@@ -3,7 +3,7 @@
 // When the next checkpoint is due. Times are seconds.
 //
 //     Schedule schedule(settings);
-//     double pause = schedule.pause();             // before the first
+//     double pause = schedule.pause(0);            // before the first
 //     schedule.measured({.lost = 0.02, .total = 1.4});
 #pragma once
 
@@ -17,7 +17,7 @@ struct Cost {
     double total = 0; // until the image was on the disk
 };
 
-// The interval at which saving and doing again what was lost take the least, when a checkpoint
+// The interval that minimizes the time for saving and for redoing lost work, when a checkpoint
 // costs `cost` and there is a failure every `failure_interval` on average (Daly's estimate of
 // higher order, of the time between the end of one and the beginning of the next).
 double best_interval(double cost, double failure_interval);
@@ -31,7 +31,7 @@ class Schedule
     void flushed(double seconds);
     void set_failure_interval(double seconds) { failure_interval_ = seconds; }
 
-    // From the beginning of one to that of the next.
+    // From the beginning of one checkpoint to that of the next.
     double interval() const;
     // From the end of the last one, which took `took`, to the beginning of the next.
     double pause(double took) const;
@@ -42,8 +42,8 @@ class Schedule
     const Settings &settings_;
     double failure_interval_ = 0;
     bool known_ = false;
-    Cost cost_;        // of late
-    Cost most_;        // ever
+    Cost cost_;        // weighted towards the newest
+    Cost most_;        // the largest so far
     double flush_ = 0; // the longest
 };
 

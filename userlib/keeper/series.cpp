@@ -23,9 +23,9 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view prefix = "context.";
 constexpr size_t digits = 6;
-constexpr uint64_t most_number = 1'000'000'000'000; // the next one is a number still
+constexpr uint64_t most_number = 1'000'000'000'000; // leaves room for the next number
 
-// 0: that is none of our names.
+// The number in an image's name; 0: it is no such name.
 uint64_t number_of(const std::string &name)
 {
     if (!name.starts_with(prefix) || name.size() < prefix.size() + digits)
@@ -36,7 +36,7 @@ uint64_t number_of(const std::string &name)
     return error == std::errc() && stop == end && number <= most_number ? number : 0;
 }
 
-// Whose file this is, by the name that temporary() gives; 0: it is none of those.
+// The pid in a name that temporary() has made; 0: it is no such name.
 pid_t maker_of(const std::string &name)
 {
     const size_t dot = name.rfind('.');
@@ -50,7 +50,7 @@ pid_t maker_of(const std::string &name)
     return ours && error == std::errc() && stop == end ? pid : 0;
 }
 
-// It may be that nobody collects what has ended: a zombie has a number still.
+// A zombie counts as ended, as its parent may never reap it.
 bool has_ended(pid_t pid)
 {
     std::ifstream file(fmt::format("/proc/{}/stat", pid));
@@ -113,8 +113,8 @@ Result<std::string> Series::id_of(const std::string &name) const
     return id->has_value() ? (*id)->hex() : std::string();
 }
 
-// A second name and no symbolic link, which cr_restart does not follow. rename() leaves both names
-// where they are the same file already.
+// Makes a hard link, as cr_restart follows no symbolic one. rename() leaves both names in place if
+// they are the same file already.
 Result<void> Series::point_latest() const
 {
     const Result<std::string> last = newest();
@@ -180,7 +180,7 @@ Result<std::vector<std::string>> Series::needed(const std::string &name) const
 Result<Images> Series::still_there(const Images &images) const
 {
     const Result<Directory> directory = Directory::open(directory_);
-    if (!directory) // it is not there: that says nothing of what is in it
+    if (!directory) // a missing directory says nothing about its images
         return directory.error();
     Images there;
     for (const auto &[name, id] : images) {

@@ -17,7 +17,7 @@ namespace cryo::keeper {
 
 namespace {
 
-constexpr double default_overhead = 1; // percent, where the interval is ours to choose
+constexpr double default_overhead = 1; // percent, with --interval=auto
 
 CLI::AsNumberWithUnit as_seconds()
 {
@@ -26,7 +26,7 @@ CLI::AsNumberWithUnit as_seconds()
     return CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::CASE_SENSITIVE, "TIME");
 }
 
-// A time from now on, a moment as @SECONDS since 1970, or the one that the batch system tells.
+// A time from now on, a moment as @SECONDS since 1970, or "auto": the end that Slurm announces.
 Result<double> moment(const std::string &text)
 {
     if (text == "auto") {
@@ -75,7 +75,7 @@ Result<double> duration(const std::string &text)
     std::string number = text;
     double value = 0;
     try {
-        // "s" alone would be one of them
+        // CLI11 would accept "s" alone
         if (number.find_first_of("0123456789") == 0 && as_seconds()(number).empty())
             std::from_chars(number.data(), number.data() + number.size(), value);
     } catch (const CLI::ValidationError &) {

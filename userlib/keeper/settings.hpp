@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the user wants of automatic checkpoints: options of cr_run and cr_restart.
+// The user's settings for automatic checkpoints: options of cr_run and cr_restart.
 //
 //     Settings settings;
 //     add_options(app, settings);
@@ -27,17 +27,17 @@ struct Settings {
     std::string directory = {}; // where images go; whole path
     unsigned keep = 2;          // images that stay, besides those that they need
     std::string delta = "auto"; // as cr_checkpoint --delta
-    std::string compress = {};  // as cr_checkpoint --compress; "": as it does it
+    std::string compress = {};  // as cr_checkpoint --compress; "": its default
     std::string backend = "auto";
     double max_overhead = 0;     // percent of the program's time; 0: no limit
     std::string second = {};     // a second directory, to which images are copied
     uint64_t bandwidth = 0;      // bytes a second of that copying; 0: no limit
     bool mpi = false;            // the program is the launcher of an MPI job
     std::string image = {};      // that the program comes from, whole path; "": it is a new run
-    double interval_s = 0;       // 0: chosen by what checkpoints cost
+    double interval_s = 0;       // 0: chosen by the cost of checkpoints
     double deadline = 0;         // seconds of CLOCK_REALTIME; 0: there is none
     std::string commands = {};   // where cr_checkpoint is
-    bool made_directory = false; // by us: it goes if nothing comes into it
+    bool made_directory = false; // by complete(): removed if it stays empty
     bool made_second = false;
 
     bool wanted() const { return !interval.empty(); }
@@ -49,7 +49,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Settings, interval, before, failure_interval,
 
 void add_options(CLI::App &app, Settings &settings);
 
-// Works out what the words mean, and makes the directories. `directory` is the default.
+// Evaluates the options, and makes the directories. `directory` is the default.
 Result<void> complete(Settings &settings, const std::string &directory);
 
 // 90, 90s, 1.5m, 2h, 1d in seconds.

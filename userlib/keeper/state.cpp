@@ -39,7 +39,7 @@ Result<Fd> take_lock(const Directory &directory)
             return Error::from_errno(path, errno);
         if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0) {
             if (is_named(lock.get(), directory))
-                return lock; // else who had it has removed it meanwhile
+                return lock; // else the previous owner has removed it meanwhile
         } else if (errno != EWOULDBLOCK) {
             return Error::from_errno(path, errno);
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // keeper.json in the directory of the images: how long programs have run there and how often they
-// had to be restarted, for people and for the choice of the interval. One keeper at a time has it.
+// had to be restarted, for people and for the choice of the interval. One keeper at a time owns it.
 //
 //     Result<State> state = State::take("/scratch/context.412.d");
 //     state->set("interval_s", 60);
@@ -22,8 +22,8 @@ namespace cryo::keeper {
 class State
 {
   public:
-    // Waits a little for a keeper that is about to end. A state that cannot be read is no empty
-    // one.
+    // Waits a little for a keeper that is about to end. An unreadable state is an error, not an
+    // empty one.
     static Result<State> take(const std::string &directory);
 
     template <class T>
@@ -36,7 +36,7 @@ class State
                    : otherwise;
     }
     bool has(const char *name) const { return values_.contains(name); }
-    // What was made here.
+    // The images that were made here.
     Images images() const;
     void set_images(const Images &images) { values_["images"] = images; }
     template <class T>
@@ -46,13 +46,13 @@ class State
     }
     Result<void> save() const;
 
-    // The mean time between failures, when `setting` was said and what has been seen counts as
-    // well.
+    // The mean time between failures, estimated from `setting` and from the failures seen so
+    // far.
     double failure_interval(double setting) const;
 
     int lock() const { return lock_.get(); }
-    // Another keeper may have it from now on. A directory in which nothing is goes away, if
-    // `was_made` for this.
+    // Releases the lock, so that another keeper may take it. An empty directory is removed if
+    // it `was_made` for this.
     void give_back(bool was_made);
 
   private:

@@ -17,7 +17,7 @@ namespace cryo::keeper {
 
 namespace {
 
-constexpr size_t most_text = 1 << 20; // of what a command says is kept
+constexpr size_t most_text = 1 << 20; // bytes kept of each output of a command
 
 double seconds(const timeval &time)
 {

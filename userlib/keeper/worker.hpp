@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs one command and tells how it went.
+// Runs one command and returns its result.
 //
 //     Done done = run({"/usr/bin/cr_checkpoint", "--json", "-f", "context.000001", "412"});
 #pragma once

@@ -25,8 +25,8 @@ int fail(int error)
 
 namespace {
 
-// The library may be loaded late, by dlopen; then it begins late. Nobody can be told of a failure
-// here: cr_init() tells it.
+// A library that is loaded late, by dlopen, starts late. A failure cannot be reported here:
+// cr_init() reports it.
 [[gnu::constructor]] void begin()
 {
     static const char inside = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls of BLCR's first releases: a checkpoint of this process, waited for.
+// The calls of BLCR's first releases: they checkpoint this process, and wait for the result.
 #include "libcr/edge.hpp"
 
 #include <cerrno>

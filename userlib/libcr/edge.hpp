@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where libcr.h's functions meet the agent.
+// The connection between libcr.h's functions and the agent.
 #pragma once
 
 #include "agent/interface.hpp"
 
 namespace cryo::libcr {
 
-inline const agent::Interface &agent() // the one of this process
+inline const agent::Interface &agent() // this process's agent
 {
     return &agent::cryo_agent_interface != nullptr ? *agent::cryo_agent_interface
                                                    : agent::own_interface;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the CR_E* codes say to a person.
+// Descriptions of the CR_E* codes, for users.
 
 #include "libcr.h"
 
@@ -32,7 +32,7 @@ const char *cr_strerror(int errnum)
     if (errnum >= FIRST && errnum < CR_MAX_ERRCODE)
         return descriptions[errnum - FIRST];
 
-    // strerror() may set errno, for a number it does not know or when memory is short.
+    // strerror() may set errno, for an unknown number or when memory is short.
     int saved = errno;
     const char *text = strerror(errnum);
     errno = saved;

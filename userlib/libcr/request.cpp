@@ -22,11 +22,11 @@ namespace cryo::libcr {
 
 namespace {
 
-constexpr int log_floor = 900; // out of the way of numbers that programs use
+constexpr int log_floor = 900; // above the numbers that programs use
 
 struct Request {
     int handle, log, file;
-    ino_t pipe; // another one there: we are the restored copy
+    ino_t pipe; // if the handle's inode differs, this is the restored copy
     pid_t command;
     bool restart;
     Request *next;
@@ -85,7 +85,7 @@ struct Pipe {
     int read, write;
 };
 
-// No checkpoint falls in between, where the thread is a client and not in a callback.
+// Keeps checkpoints out during the scope, if the thread is a client and not in a callback.
 class Undivided
 {
   public:
@@ -142,7 +142,7 @@ int begin(const Start &start, Pipe report, Request &request)
     return command < 0 ? command : 0;
 }
 
-// Time left, in the timeval that select(2) would have changed.
+// Subtracts the time spent from the timeval, as select(2) would.
 void take_off(timeval *timeout, const timespec &since)
 {
     timespec now;
@@ -155,7 +155,7 @@ void take_off(timeval *timeout, const timespec &since)
     timeout->tv_usec = left % 1'000'000;
 }
 
-// The command and, if the restart failed late, what it left, are our children and of no interest.
+// Reaps the command and, if the restart failed late, the process it left: both are our children.
 void reap_children(const Request &request, const cli::RequestReport &report)
 {
     while (request.command > 0 && waitpid(request.command, nullptr, 0) < 0 && errno == EINTR)
@@ -184,7 +184,7 @@ bool name_of(int fd, char (&name)[PATH_MAX])
 int start_request(const Start &start, unsigned long *handle)
 {
     if (sys::has_gained_rights())
-        return -CR_ENOSUPPORT; // the command would do with these rights what the caller says
+        return -CR_ENOSUPPORT; // with its rights the command would obey the caller
     const Undivided here;
     auto *request = static_cast<Request *>(calloc(1, sizeof(Request)));
     if (request == nullptr)
@@ -198,7 +198,7 @@ int start_request(const Start &start, unsigned long *handle)
     request->pipe = inode_of(report.read);
     request->restart = start.restart;
     request->file = start.restart ? -1 : start.file;
-    // Before the command runs: it may be this process that is saved.
+    // Before the command runs, since it may save this very process.
     pthread_mutex_lock(&lock);
     request->next = requests;
     requests = request;
@@ -268,7 +268,7 @@ int reap_request(unsigned long handle)
         close_request(request);
         return -CR_ERESTARTED;
     }
-    // A command that died has reported nothing.
+    // Reported for a command that died without a report.
     cli::RequestReport report = {EIO, 0};
     const ssize_t n = read(request->handle, &report, sizeof(report));
     if (n < 0)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions of libcr.h that ask for a checkpoint or a restart: what the caller wants becomes a
-// command line.
+// The functions of libcr.h that request a checkpoint or a restart: they translate the arguments
+// into a command line.
 #include "libcr/edge.hpp"
 #include "libcr/request.hpp"
 #include "libcr/spawn.hpp"
@@ -23,7 +23,7 @@ using cryo::libcr::start_request;
 
 namespace {
 
-// A command line: words that lie in here.
+// A command line; owns the text of its numbers only.
 class Words
 {
   public:
@@ -128,7 +128,7 @@ bool is_valid(const cr_checkpoint_args_t &args)
            (delta & (delta - 1)) == 0;
 }
 
-// As kill(2) would say it of all processes of a session, whose leader may have ended.
+// The error that kill(2) would give for a session, whose leader may have ended.
 int error_of_session(pid_t session)
 {
     DIR *all = opendir("/proc");
@@ -153,7 +153,7 @@ bool is_in_callback()
     return cr_tryenter_cs(any) == 0;
 }
 
-// What can be said before anybody is asked.
+// Errors that can be found before a command is started.
 int error_of(const cr_checkpoint_args_t &args, pid_t target)
 {
     if (args.cr_fd != CR_DEST_CWD && !is_open_for(args.cr_fd, O_WRONLY))
@@ -166,13 +166,13 @@ int error_of(const cr_checkpoint_args_t &args, pid_t target)
     }
     if ((args.cr_flags & CR_CHKPT_PROHIBIT_SELF) != 0 && has_self(args.cr_scope, target))
         return EDEADLK;
-    // It would wait for the checkpoint whose callback this is, and that for the callback.
+    // The request would wait for the checkpoint that runs this callback, and that for the callback.
     if (has_self(args.cr_scope, target) && is_in_callback())
         return EBUSY;
     return 0;
 }
 
-// Of an older release, where such a one is preloaded.
+// False if a preloaded agent is of an older release.
 bool agent_can_wait()
 {
     return agent().size >= offsetof(cryo::agent::Interface, await_round) + sizeof(void *);
@@ -245,14 +245,14 @@ int cr_request_checkpoint(cr_checkpoint_args_t *args, cr_checkpoint_handle_t *ha
     const int error = error_of(*args, target);
     if (error != 0 && (args->cr_flags & CR_CHKPT_ASYNC_ERR) == 0)
         return edge(-error);
-    // A file is replaced by name, when the image is complete; anything else is written to.
+    // A regular file is replaced by name, when the image is complete; others are written to.
     char name[PATH_MAX];
     Words words;
     add_options(words, *args);
     if (args->cr_fd != CR_DEST_CWD && cryo::libcr::name_of(args->cr_fd, name))
         words << "-f" << static_cast<const char *>(name);
     else if (args->cr_fd != CR_DEST_CWD && (args->cr_flags & any_delta) != 0)
-        return edge(-EINVAL); // nothing is beside it
+        return edge(-EINVAL); // no other images are beside it
     else if (args->cr_fd != CR_DEST_CWD)
         words << "--fd" << cryo::libcr::image_fd;
     words << target;

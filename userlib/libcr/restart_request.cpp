@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cr_request_restart(): the command line of a cr_restart that makes a child of the caller's.
+// cr_request_restart(): the command line of a cr_restart that makes a child of the caller.
 #include "libcr/edge.hpp"
 #include "libcr/request.hpp"
 
@@ -28,7 +28,7 @@ bool is_valid(const cr_restart_args_t &args)
            (args.cr_relocate == nullptr || args.cr_relocate->count <= CR_MAX_RSTRT_RELOC);
 }
 
-// OLD=NEW, with \ before each = and \ of the paths.
+// OLD=NEW, with \ before each = and \ in the paths.
 char *relocation(const struct cr_rstrt_relocate_pair &pair)
 {
     auto *text = static_cast<char *>(malloc(2 * (strlen(pair.oldpath) + strlen(pair.newpath)) + 2));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs that save themselves. Between two points nothing of this exists, no descriptor and no
-// thread, so that a fork, an exec or a checkpoint by another backend has nothing to mind.
+// Programs that save themselves. Between two points the library holds no descriptor and no thread
+// for this, so that a fork, an exec or a checkpoint by another backend meets nothing special.
 
 #include "libcr/self.h"
 #include "libcr.h"
@@ -30,10 +30,10 @@ static struct {
     void *arg;
 } own;
 static atomic_bool registered;
-static atomic_flag busy = ATOMIC_FLAG_INIT; // whoever has it may use `own` and `begun`
-static atomic_llong looked_at;              // when; nanoseconds
+static atomic_flag busy = ATOMIC_FLAG_INIT; // its holder may use `own` and `begun`
+static atomic_llong looked_at;              // the time of the last look; nanoseconds
 
-// A restart: what we were started with.
+// After a restart: the numbers that the command passed in CRYO_SELF.
 static struct {
     int pid, data, command;
 } begun = {0, -1, -1};
@@ -64,7 +64,7 @@ static bool tell(int to, uint32_t what, int result)
 }
 
 // Receives a message, and the descriptor that comes with it or -1. False at the end of the
-// connection, or for what nobody should have said.
+// connection, after a timeout, or for an invalid message.
 static bool receive(int from, int milliseconds, struct cryo_self_message *message, int *fd)
 {
     union {
@@ -96,7 +96,7 @@ static bool await_go(int command)
     return receive(command, FOR_EVER, &message, &none) && message.what == CRYO_SELF_GO;
 }
 
-// Whoever may trace us may have us saved: root, and ourselves where all of our ids are the same.
+// Allowed are root, and this process's user if all of the process's user ids are the same.
 static bool may_ask(int connection)
 {
     struct ucred peer = {0};
@@ -108,7 +108,7 @@ static bool may_ask(int connection)
     return peer.uid == 0 || (peer.uid == real && peer.uid == effective && peer.uid == saved);
 }
 
-// A connection to the command that wants us to be saved; -1: there is none.
+// Connects to the command that wants to save this process; -1: there is none.
 static int requester(void)
 {
     char space[64];
@@ -143,7 +143,7 @@ static bool is_time_to_look(void)
     return true;
 }
 
-// 1: saved, 0: nobody wants it any more, or -errno.
+// 1: saved, 0: the command no longer wants it, or -errno.
 static int serve(int command)
 {
     struct cryo_self_message message;
@@ -178,8 +178,8 @@ int cr_self_point(void)
     return result < 0 ? -1 : result;
 }
 
-// The program is back when cr_restart knows of it: one that could not be told has given up, and
-// would be in the way of the next.
+// The restore is complete once cr_restart confirms it: a program whose command has given up would
+// be in the way of the next restart, and is killed.
 static int come_back(cr_self_function_t restore, void *arg)
 {
     const int data = begun.data;
@@ -196,7 +196,7 @@ static int come_back(cr_self_function_t restore, void *arg)
 
 int cr_self_register(cr_self_function_t save, cr_self_function_t restore, void *arg)
 {
-    // Whoever asks for the state has fewer rights than the program.
+    // The requester may have fewer rights than the program.
     if (save != NULL && getauxval(AT_SECURE) != 0) {
         errno = CR_ENOSUPPORT;
         return -1;
@@ -223,10 +223,10 @@ int cr_self_register(cr_self_function_t save, cr_self_function_t restore, void *
     return result;
 }
 
-// Before the program sees its environment, and starts others.
+// Runs before the program sees its environment, or passes it on to other programs.
 __attribute__((constructor)) static void begin(void)
 {
-    const char *text = secure_getenv(CRYO_SELF_VARIABLE); // not where rights are gained
+    const char *text = secure_getenv(CRYO_SELF_VARIABLE); // ignored after a gain of rights
     int pid, data, command;
     if (text == NULL || sscanf(text, "%d:%d:%d", &pid, &data, &command) != 3 || pid != getpid())
         return;
@@ -236,5 +236,5 @@ __attribute__((constructor)) static void begin(void)
     begun.command = command;
     fcntl(data, F_SETFD, FD_CLOEXEC);
     fcntl(command, F_SETFD, FD_CLOEXEC);
-    prctl(PR_SET_PDEATHSIG, 0); // from here on the end of the connection tells
+    prctl(PR_SET_PDEATHSIG, 0); // from here on the end of the connection tells it
 }

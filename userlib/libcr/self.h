@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a program that saves itself (cr_self_register) and the backend `self` of the commands say to
- * each other, over sockets that keep messages apart.
+ * The protocol between a program that saves itself (cr_self_register) and the commands' backend
+ * `self`, over sockets that preserve message boundaries.
  *
- * Save: the command listens at CRYO_SELF_ADDRESS, in the abstract namespace; the program looks for
- * it at its points, and connects. SAVE, with a descriptor of an empty file → SAVED → where the
- * program is to wait for the image: GO, or the end of the connection.
+ * Save: the command listens at CRYO_SELF_ADDRESS, in the abstract namespace; at its points the
+ * program tries to connect to it. SAVE, with a descriptor of an empty file → SAVED → if the program
+ * is to wait for the image: GO, or the end of the connection.
  *
  * Restart: the command starts the program with CRYO_SELF_VARIABLE=PID:FILE:SOCKET in its
- * environment, numbers of the process and of descriptors. BACK → GO.
+ * environment: the program's pid and two descriptor numbers. BACK → GO.
  */
 #ifndef CRYO_SELF_H
 #define CRYO_SELF_H
@@ -26,7 +26,7 @@ struct cryo_self_message {
     uint32_t magic;
     uint32_t what;
     int32_t result; /* of save() or restore(): 0, or an errno */
-    uint32_t waits; /* with SAVE: for GO */
+    uint32_t waits; /* with SAVE: nonzero if the program is to wait for GO */
 };
 
 #endif

@@ -23,8 +23,8 @@ namespace cryo::libcr {
 
 namespace {
 
-// The commands are where they are seen from this library: an installed tree may be moved, and a
-// build tree looks the same.
+// Finds the commands relative to this library: an installed tree may be moved, and a build tree has
+// the same layout.
 bool find_command(char (&path)[PATH_MAX], const char *name)
 {
     const char *directory = sys::own_variable("CRYO_BINDIR");
@@ -49,7 +49,7 @@ bool is_called(const char *variable, const char *name)
     return strncmp(variable, name, length) == 0 && variable[length] == '=';
 }
 
-// The program's environment, without what would load libraries into the command.
+// The program's environment, without variables that load libraries into the command.
 const char **command_environment()
 {
     size_t count = 0;
@@ -63,7 +63,7 @@ const char **command_environment()
         if (!is_called(environ[i], "LD_PRELOAD") && !is_called(environ[i], "CRYO_REPORT_FD"))
             copy[kept++] = environ[i];
     }
-    copy[kept] = "CRYO_REPORT_FD=3"; // and the log behind the image
+    copy[kept] = "CRYO_REPORT_FD=3"; // the log's descriptor follows the image's
     return copy;
 }
 
@@ -79,7 +79,7 @@ struct Work {
 
 constexpr size_t stack_size = 16384;
 
-// The new process, in our memory until it executes the command: system calls only.
+// Runs in the new process, in our memory until it executes the command: system calls only.
 void execute(void *of)
 {
     auto &work = *static_cast<Work *>(of);
@@ -89,7 +89,7 @@ void execute(void *of)
     long result;
     do {
         result = sys::call(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR);
-    } while (result >= 0 && result < first); // a standard descriptor that is not there
+    } while (result >= 0 && result < first); // fills standard descriptors that are closed
     const int sources[] = {what.report, what.file < 0 ? static_cast<int>(result) : what.file,
                            what.log};
     long moved[3];
@@ -109,7 +109,7 @@ void execute(void *of)
 
 extern "C" long cryo_clone(unsigned long flags, void *stack_top, void (*fn)(void *), void *arg);
 
-// A process in between, which ends at once: what it made has no parent that would have to wait.
+// Runs in an intermediate process that ends at once, so that no parent has to wait for the command.
 void make_orphan(void *of)
 {
     auto &work = *static_cast<Work *>(of);

@@ -15,7 +15,7 @@ namespace cryo::restore {
 
 bool may_choose_ids(bool with_module)
 {
-    // Our own id is taken, so nothing is made; but the kernel looks at the right to ask first.
+    // Our own id is in use, so no process is made; but the kernel checks the privilege first.
     const pid_t own = getpid();
     clone_args args = {};
     args.exit_signal = SIGCHLD;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a process that was brought back, and has not run yet, is what its image says: looked at
-// from outside, through /proc and ptrace, so that what is seen is the kernel's account of it and
-// not what the restart believes to have done.
+// Checks that a restored process that has not run yet matches its image. It is
+// examined from outside, through /proc and ptrace, so that the result is the
+// kernel's account of the process and not what the restart believes it has done.
 //
 //     Comparison one{*process.image, *first.image, *process.saved, *process.plan, pid};
 //     if (Result<void> same = compare(one); !same)
@@ -22,28 +22,28 @@ namespace cryo::restore {
 
 struct Comparison {
     image::Image &image;
-    image::Image &first; // of the whole tree, which has what several share
+    image::Image &first; // the tree's first image, which has the shared objects
     const Saved &saved;
     const RestartPlan &plan;
     pid_t pid;
     const Newborn &kin;
-    std::function<void(uint64_t bytes)> moved = {}; // of memory that has been compared
+    std::function<void(uint64_t bytes)> moved = {}; // reports bytes of memory compared
 
     capture::Proc proc() const { return capture::Proc(pid); }
 };
 
 Result<void> compare(const Comparison &c);
 
-// Where memory is short already, a rehearsal of so many bytes is not begun.
+// Refuses a rehearsal that needs more memory than is available.
 Result<void> check_room(uint64_t bytes);
 
-// compare_memory.cpp: the mappings, and what is in them as far as the image has it.
+// compare_memory.cpp: the mappings, and their contents as far as the image has them.
 Result<void> compare_memory(const Comparison &c);
 // compare_process.cpp: ids, names, privileges, limits, signals, timers.
 Result<void> compare_process(const Comparison &c);
-// The same of what waits for one thread; 0: for the process.
+// Compares the signals pending for thread `tid`; 0: those pending for the process.
 Result<void> compare_pending(const Comparison &c, uint32_t tid, std::string_view status);
-// compare_threads.cpp: what each thread has for itself.
+// compare_threads.cpp: the state that each thread has of its own.
 Result<void> compare_threads(const Comparison &c);
 // compare_descriptors.cpp
 Result<void> compare_descriptors(const Comparison &c);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptors: which there are, what each leads to, and with what position and flags.
+// Descriptors: which exist, what each refers to, and with what position and flags.
 #include "restore/compare.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ using image::FileKind;
 
 namespace {
 
-// What a rehearsal has something else for: terminals and pipes to others.
+// Files that a rehearsal replaces: terminals, and pipes to processes outside the image.
 bool is_replaced(const Comparison &c, const image::OpenFile &open_file, const image::File &file)
 {
     if (c.plan.redirected.count(open_file.id) != 0 || file.kind == FileKind::terminal)
@@ -69,7 +69,7 @@ Result<void> compare_target(const std::string &what, const std::string &now,
         fmt::format("{} is {}, and a {} in the image", what, now, image::name_of(file.kind)));
 }
 
-// What one line of fdinfo says.
+// Compares one line of fdinfo.
 Result<void> compare_line(const std::string &what, std::string_view info, const char *line,
                           int base, uint64_t saved)
 {
@@ -118,7 +118,7 @@ Result<void> compare_info(const Comparison &c, const std::string &what, std::str
     std::string_view text = field(info, "flags");
     const uint64_t flags = take_number(text, 8);
     const bool closes = (flags & O_CLOEXEC) != 0;
-    // An open file that TIOCGPTPEER gave shows what it was opened with, too.
+    // A file opened by TIOCGPTPEER shows the flags that it was opened with, too.
     const bool may_show = file.kind == FileKind::terminal || file.kind == FileKind::pty_master;
     if (closes != saved.close_on_exec && !(closes && may_show))
         return difference(fmt::format("{} is {} by exec", what, closes ? "closed" : "not closed"));
@@ -136,7 +136,7 @@ Result<void> compare_info(const Comparison &c, const std::string &what, std::str
     return compare_own(c, what, info, open_file);
 }
 
-// Those that shared a position share it; where kcmp(2) may not be used, it is taken for right.
+// Descriptors that shared an open file still do; assumed where kcmp(2) is not permitted.
 Result<void> compare_sharing(const Comparison &c)
 {
     std::map<uint32_t, uint32_t> first; // OPEN_FILE → descriptor
@@ -179,7 +179,7 @@ Result<void> compare_descriptors(const Comparison &c)
         return open.error();
     std::vector<int> now, saved;
     for (const int fd : *open) {
-        if (fd < c.plan.floor) // what lies above is the restart's own
+        if (fd < c.plan.floor) // those above are the restart's own
             now.push_back(fd);
     }
     for (const image::Descriptor &one : c.saved.descriptors)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory: what is mapped, how, from where; and byte by byte what the image has of it.
+// Memory: what is mapped, how, from where; and byte by byte the contents that the image has.
 #include "capture/regions.hpp"
 #include "restore/compare.hpp"
 #include "restore/plan_parts.hpp"
@@ -39,7 +39,7 @@ std::string name_of(const Comparison &c, const Region &region)
                                                             : "(anonymous)");
 }
 
-// Pages that must not be touched may be mappings of their own.
+// Guard pages may show up as mappings of their own.
 bool is_guarded(const Comparison &c, uint64_t start, uint64_t end)
 {
     return std::ranges::any_of(c.saved.guards, [&](const image::Guard &guard) {
@@ -81,7 +81,7 @@ Result<void> compare_part(const Comparison &c, const Region &region, const Mappi
                : same_hex(what + ": its place in the file", part.offset, begin);
 }
 
-// Everything that is saved is mapped, as it was.
+// Checks that the whole region is mapped, as it was.
 Result<void> compare_region(const Comparison &c, const Region &region,
                             const std::vector<Mapping> &now)
 {
@@ -97,8 +97,8 @@ Result<void> compare_region(const Comparison &c, const Region &region,
                                                      name_of(c, region), at));
 }
 
-// What is mapped besides: the kernel's own pages, and in one piece the area that the restart itself
-// works in, which goes away when the program goes on.
+// Besides the regions there are the kernel's own pages, and in one piece
+// the restart's working area, which is unmapped when the program resumes.
 Result<void> compare_rest(const Comparison &c, const std::vector<Mapping> &now)
 {
     uint64_t area_end = 0;
@@ -117,7 +117,7 @@ Result<void> compare_rest(const Comparison &c, const std::vector<Mapping> &now)
     return {};
 }
 
-// Reads the memory of both, and compares.
+// Reads memory from the process and from the image, and compares them.
 class Contents
 {
   public:
@@ -143,7 +143,7 @@ class Contents
     std::vector<uint8_t> now_ = std::vector<uint8_t>(piece * page_size);
 };
 
-// The kernel writes there on which processor a thread runs.
+// Ignores rseq areas, where the kernel writes the processor that a thread runs on.
 void Contents::leave_out(uint64_t address, uint64_t size)
 {
     for (const image::Thread &thread : c_.saved.threads) {
@@ -193,7 +193,7 @@ Result<void> Contents::compare_pages(const Region &region, uint64_t first, uint6
     return {};
 }
 
-// Pages that nobody has written to must still be such, or zeros. To read them would make them.
+// Pages never written to must still be so, or zeros. Reading them would allocate them.
 Result<void> Contents::compare_untouched(const Region &region, uint64_t first, uint64_t count)
 {
     constexpr uint64_t most = (1 << 30) / page_size; // a reservation may be larger than any memory
@@ -234,7 +234,7 @@ Result<void> Contents::compare(const Region &region)
         const bool zero = !run->hole && run->kind == image::ExtentKind::zero;
         Result<void> same;
         if (run->hole && (!private_zeros || is_guarded(c_, start, start + count * page_size))) {
-            // As the file has it, or the memory that is shared.
+            // The file has the contents, or the shared memory; or the pages are guarded.
         } else if (run->hole || (zero && private_zeros)) {
             same = compare_untouched(region, at, count);
         } else {
@@ -265,7 +265,7 @@ Result<void> compare_memory(const Comparison &c)
             continue;
         if (Result<void> same = compare_region(c, region, now); !same)
             return same;
-        // What is shared with others through a file is theirs, too, and was not written back.
+        // A named file's shared contents belong to others, too, and were not written back.
         if (region.kind == RegionKind::device || region.object == 0 ||
             (region.kind == RegionKind::shared_file && named_file(c, region) != nullptr))
             continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process around its memory, by what /proc tells of it.
+// Process state other than memory, as /proc shows it.
 #include "restore/compare.hpp"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ Result<void> compare_ids(const Comparison &c, std::string_view status)
     if (same)
         same = all_same("a group id", field(status, "Gid"),
                         {saved.gid, saved.egid, saved.sgid, saved.fsgid});
-    // Where the leader is not one of the tree, they are whoever restarts it.
+    // Without a leader in the tree, session and group are the restarting process's.
     if (same && c.kin.session != nobody)
         same = same_number("its session", getsid(c.pid), saved.sid);
     if (same && c.kin.group != nobody)
@@ -51,7 +51,7 @@ Result<void> compare_ids(const Comparison &c, std::string_view status)
     return same;
 }
 
-// More than the program had is what must not be; less is said when the restart is planned.
+// More privileges than saved are an error; fewer are reported when the restart is planned.
 Result<void> compare_privileges(const Comparison &c, std::string_view status)
 {
     const image::Process &saved = c.saved.process;
@@ -88,7 +88,7 @@ Result<void> compare_actions(const Comparison &c, std::string_view status)
     return same ? same_hex("the set of ignored signals", take_number(text, 16), ignores) : same;
 }
 
-// Signals that may have come since: of timers, children that are over, files.
+// Signals that may have arrived since: from timers, ended children, files.
 uint64_t may_come(const Saved &saved)
 {
     uint64_t set = bit(SIGCHLD) | bit(SIGXCPU);
@@ -122,7 +122,7 @@ Result<void> compare_pending(const Comparison &c, uint32_t tid, std::string_view
 
 namespace {
 
-// What it may not have here is said when the restart is planned.
+// Limits that are not permitted here are reported when the restart is planned.
 Result<void> compare_limits(const Comparison &c)
 {
     for (const image::Rlimit &saved : c.saved.limits) {

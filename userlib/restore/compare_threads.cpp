@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads: which there are, and what each has for itself. Their registers lie in their signal
-// frames, in memory, but for those that only the kernel has: these are asked for by ptrace.
+// Threads: which exist, and the state of each. Their registers are in their signal
+// frames, in memory, except those that only the kernel has: these are read with ptrace.
 #include "restore/compare.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace cryo::restore {
 
 namespace {
 
-// A thread that waits in the restorer, for as long as it is looked at.
+// Stops a thread that waits in the restorer, for as long as it is examined.
 class Held
 {
   public:
@@ -50,7 +50,7 @@ class Held
     bool held_;
 };
 
-// Where ptrace is forbidden, in some containers, they are taken for right.
+// Where ptrace is forbidden, as in some containers, these registers are assumed to match.
 Result<void> compare_registers(const image::Thread &saved)
 {
     user_regs_struct now = {};
@@ -62,7 +62,7 @@ Result<void> compare_registers(const image::Thread &saved)
     return same_hex("GS", now.gs_base, saved.gs_base);
 }
 
-// Of processors that this machine has not, none can be given.
+// Processors that are not available here are left out.
 Result<void> compare_affinity(const image::Thread &saved)
 {
     cpu_set_t now, all, wanted;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signals that end a command (of a terminal, a shell, a batch system) end a restart, too, as long
-// as there is no program yet; from the moment that it may live they are meant for it. Nobody knows
-// that moment in time: the program may run, and be seen to run, before we hear of it. So they are
-// blocked from the time that there are processes, and let through only where nothing has been
-// heard.
+// Signals that end a command (from a terminal, a shell, a batch system) also end
+// a restart as long as there is no program yet; once the program may run, they
+// are meant for it. That moment cannot be known in time: the program may run, and
+// be seen to run, before this process learns of it. So the signals are blocked
+// while there are processes, and let through only where no report has arrived.
 //
 //     EndingSignals ending;
-//     ending.await(status);      // either it can be read, or we may be ended
-//     ending.let_through();      // it cannot live yet
-//     ending.release();          // it will not live; else they are left blocked, for the caller
+//     ending.await(status);      // until it is readable; meanwhile a signal may end us
+//     ending.let_through();      // the program cannot be running yet
+//     ending.release();          // it will not run; else signals stay blocked, for the caller
 #pragma once
 
 #include <cerrno>
@@ -30,8 +30,8 @@ class EndingSignals
             sigaddset(&ending, signal);
         sigprocmask(SIG_BLOCK, &ending, &before_);
         asked_ = 0;
-        // A signal that no handler waits for would end us at the moment that it is sent, while we
-        // wait, also when there is something to be read already.
+        // Without a handler, a signal sent during the wait would end this
+        // process at once, even if the descriptor is readable already.
         for (size_t i = 0; i < count; i++) {
             sigaction(signals[i], nullptr, &old_[i]);
             struct sigaction action = old_[i];
@@ -40,7 +40,7 @@ class EndingSignals
                 sigaction(signals[i], &action, nullptr);
         }
     }
-    // Leaves them blocked.
+    // Leaves the signals blocked.
     ~EndingSignals()
     {
         for (size_t i = 0; i < count; i++)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Becoming the old process: called by the preloaded library's constructor in a process that
-// cr_restart has made, before anything of the program ran.
+// Turns a fresh process into the saved one: called by the preloaded library's constructor
+// in a process that cr_restart has made, before any code of the program runs.
 //
 //     if (const char *fd = sys::own_variable(restore::plan_variable))
-//         restore::enter(atoi(fd)); // does not come back
+//         restore::enter(atoi(fd)); // does not return
 #pragma once
 
 namespace cryo::restore {

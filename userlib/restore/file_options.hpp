@@ -19,7 +19,7 @@ namespace cryo::restore {
 
 constexpr size_t most_relocations = 16;
 
-// Whole leading components of a path that are replaced.
+// Replaces whole leading components of a path.
 struct Relocation {
     std::string from, to;
 

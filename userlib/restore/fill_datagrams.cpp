@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Datagrams that waited in a socket without a partner: sent again under the names of those who had
-// sent them, most of whom are gone.
+// Datagrams queued in an unconnected socket: sent again under
+// their senders' names, most of whose sockets are gone.
 #include "base/passing.hpp"
 #include "restore/open_parts.hpp"
 #include "restore/socket_name.hpp"
@@ -16,21 +16,21 @@ namespace cryo::restore {
 
 namespace {
 
-// A sender that is there for as long as it takes.
+// A temporary socket to send from.
 Result<Fd> new_sender()
 {
     Fd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     if (!fd)
         return Error::from_errno("making a socket", errno);
-    // The old one may have had room for more than a fresh one. Only root may have it beyond the
-    // system's limit; where that is in the way, sending says so.
+    // The old sender may have had more buffer space than a new one. Only root may
+    // exceed the system's limit; if that matters, sending fails with an error.
     const int room = 16 << 20;
     if (setsockopt(fd.get(), SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room)) != 0)
         setsockopt(fd.get(), SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
     return fd;
 }
 
-// A closed one, or an end of a pair, may have come back without.
+// A closed socket, or an end of a pair, may have been restored without its name.
 bool has_name(int fd, image::Bytes name)
 {
     sockaddr_storage now = {};
@@ -53,7 +53,7 @@ class FormerSenders
     FormerSenders(const FormerSenders &) = delete;
     FormerSenders &operator=(const FormerSenders &) = delete;
 
-    // One with this name, to send from.
+    // A socket with this name, to send from.
     Result<int> find(image::Bytes name);
 
   private:
@@ -83,8 +83,8 @@ int FormerSenders::restored(image::Bytes name) const
     return -1;
 }
 
-// The file that a dead socket has left keeps its place: afterwards this one's stands there, with
-// the same mode, as dead as the other.
+// A file left by a dead socket is replaced by this socket's file,
+// with the same mode, which stays behind as dead as the other.
 Result<FormerSenders::Named> FormerSenders::make(image::Bytes bytes) const
 {
     Result<Fd> fd = new_sender();
@@ -107,7 +107,7 @@ Result<FormerSenders::Named> FormerSenders::make(image::Bytes bytes) const
 Result<int> FormerSenders::find(image::Bytes name)
 {
     if (name.empty()) {
-        // Each its own: none has more on its way than one datagram.
+        // One for each datagram, so that none has more than one in flight.
         Result<Fd> fresh = new_sender();
         if (!fresh)
             return fresh.error();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What waited in sockets is sent again by their peers: bytes, packets, and descriptors on their way
-// (SCM_RIGHTS). That comes last of all: any open file may be among them.
+// Data queued in sockets is sent again by their peers: bytes, packets, and descriptors in
+// flight (SCM_RIGHTS). This comes last, because any open file may be among the descriptors.
 #include "base/passing.hpp"
 #include "restore/open_parts.hpp"
 
@@ -48,7 +48,7 @@ Result<std::vector<int>> descriptors_of(const Planning &p, const image::Passed &
     return descriptors;
 }
 
-// In the order of the messages.
+// What was passed over the socket, in the order of the messages.
 std::vector<const image::Passed *> passed_in(const Planning &p, uint32_t socket)
 {
     std::vector<const image::Passed *> all;
@@ -115,7 +115,7 @@ Result<void> fill(Planning &p, const image::Socket &to, int from)
                                   : fill_packets(p, to, *bytes, from);
 }
 
-// The kernel does it for a UDP socket that is not connected, and says that it is not.
+// An unconnected UDP socket is shut down, too, although the kernel reports ENOTCONN.
 Result<void> shut_down(int fd, const image::Socket &socket)
 {
     const bool internet = socket.domain != AF_UNIX;
@@ -143,7 +143,7 @@ Result<void> fill_sockets(Planning &p)
         if (Result<void> done = shut_down(p.open_fds.at(one.socket), socket); !done)
             return done;
     }
-    // Of those without a partner, too: until now they may have been needed to send.
+    // Unconnected sockets, too: until now they may have been needed to send.
     for (const auto &[id, socket] : p.saved.sockets) {
         const bool lone =
             socket.kind == SOCK_DGRAM && (socket.state == image::SocketState::bound ||
@@ -156,7 +156,7 @@ Result<void> fill_sockets(Planning &p)
     }
     if (Result<void> done = finish_connections(p); !done)
         return done;
-    p.unfilled.clear(); // with the ends that nobody has
+    p.unfilled.clear(); // closes the ends that no process has
     return {};
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// UDP packets that waited: sent again within this machine, from the addresses that they had come
-// from. Most senders are the program's own sockets; of others the address is taken for a moment.
+// Queued UDP packets: sent again within this machine, from their original addresses. Most
+// senders are the program's own sockets; for others the address is bound for a moment.
 #include "capture/internet_address.hpp"
 #include "capture/socket_look.hpp"
 #include "restore/open_parts.hpp"
@@ -23,7 +23,7 @@ using capture::InternetAddress;
 
 namespace {
 
-constexpr auto patience = std::chrono::seconds(10); // for what happens within this machine
+constexpr auto patience = std::chrono::seconds(10); // for a delivery within this machine
 
 std::string_view text_of(image::Bytes bytes)
 {
@@ -37,8 +37,8 @@ std::string printable(const InternetAddress &address)
     return capture::printable_address(std::string(reinterpret_cast<const char *>(&storage), size));
 }
 
-// What the kernel counts of the packets that wait in a socket, and of those it had no room for.
-// Looking at them would leave marks (of empty ones).
+// The kernel's counts of the packets queued in a socket, and of those it had
+// no room for. Peeking at the packets would leave marks (on empty ones).
 struct Count {
     uint32_t memory = 0, dropped = 0;
 };
@@ -56,7 +56,7 @@ class UdpSenders
 {
   public:
     explicit UdpSenders(const Planning &p) : p_(p) {}
-    // One with this address, to send from.
+    // A socket with this address, to send from.
     Result<int> find(const InternetAddress &address);
 
   private:
@@ -70,7 +70,7 @@ class UdpSenders
     std::list<Named> named_;
 };
 
-// The program's own socket that has this address, or all of them; or −1.
+// The program's own socket with this address, or one that takes all addresses; or −1.
 int UdpSenders::restored(const InternetAddress &address) const
 {
     int usual = -1;
@@ -115,7 +115,7 @@ Result<int> UdpSenders::find(const InternetAddress &address)
     return named_.emplace_back(Named{address, std::move(fd)}).fd.get();
 }
 
-// In their order: each is there before the next is sent.
+// Keeps the order: each packet has arrived before the next is sent.
 Result<void> send_one(int from, const InternetAddress &to, std::string_view bytes, int receiver)
 {
     Result<Count> before = count_in(receiver);
@@ -158,7 +158,7 @@ Result<void> send_udp(Planning &p, const image::Socket &to, const image::Senders
     if (to.kind != SOCK_DGRAM || senders.sizes.size() != to.packets.size())
         return Error(EINVAL, "senders that do not belong to datagrams");
     const int receiver = p.open_fds.at(to.open_file);
-    // It may have been made smaller since they came.
+    // The buffer may have been made smaller since the packets arrived.
     const int room = 16 << 20;
     if (setsockopt(receiver, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room)) != 0)
         setsockopt(receiver, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));

@@ -16,7 +16,7 @@ namespace {
 
 struct Holder {
     bool there = false;
-    bool ending = false; // it has ended, or can do nothing else
+    bool ending = false; // it has ended, or is bound to end
     pid_t parent = 0;
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ids of a program that was killed a moment ago are taken until its processes are gone, and
-// then until somebody has waited for them: a parent, or the first process of the system.
+// The ids of a program that was just killed stay taken until its processes
+// have ended, and then until they are reaped by a parent or by init.
 //
-//     if (Result<void> free = await_free(pids); !free) ...   // names one that is not waited for
+//     if (Result<void> free = await_free(pids); !free) ...   // names a pid that is still taken
 #pragma once
 
 #include "base/result.hpp"
@@ -13,17 +13,17 @@
 
 namespace cryo::restore {
 
-// Waits, for a limited time, until none of the ids belongs to a process that has ended, or
-// that must end because it was killed. One that has taken its SIGKILL and begun to end looks alive
-// for a moment: the living are given `grace_ms` in all.
+// Waits, for a limited time, while an id belongs to a process that has ended, or that
+// must end because it was killed. A process that has taken its SIGKILL and begun to
+// end looks alive for a moment: living processes are given `grace_ms` in all.
 Result<void> await_free(const std::vector<pid_t> &pids, int patience_ms = 5000, int grace_ms = 100);
 
-// A living process has it.
+// The error for a pid that a living process has.
 Error in_use(pid_t pid);
 
-// It has ended, or can do nothing else.
+// Whether the process has ended, or is bound to end.
 bool is_ending(pid_t pid);
-// It will use nothing soon: so, or gone, or a frozen copy that an image is written from.
+// Whether it will soon use nothing: ending, gone, or a frozen copy that an image is written from.
 bool is_passing(pid_t pid);
 
 } // namespace cryo::restore

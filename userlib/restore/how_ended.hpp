@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For messages: how a process came to its end that was to do something else. It is not waited for:
-// whoever does that still finds its status.
+// For messages: how a process ended that was expected to do something
+// else. It is not reaped, so its parent can still collect its status.
 //
 //     how_ended(pid);      // "it was killed by signal 9 (Killed)", "it exited with status 3"
-//     status_of_end(pid);  // as wait() would tell it
+//     status_of_end(pid);  // as wait() would report it
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace cryo::restore {
 
-// A process that has begun to end, of any parent. Empty where that is not to be known.
+// For a process that has begun to end, not only a child. Empty if the status cannot be determined.
 std::optional<int> status_of_end(pid_t pid);
 std::string how_ended(pid_t pid);
 

@@ -71,7 +71,7 @@ Error failed(const Ipc &ipc, const char *what)
     return Error::from_errno(fmt::format("{}: {}", name_of(ipc), what), errno);
 }
 
-// Makes the id that the next new object gets, or −1: any. False: we may not.
+// Sets the id that the next new object gets; −1: any. False: not permitted.
 bool choose_id(IpcKind kind, int id)
 {
     const char *name = kind == IpcKind::segment      ? "/proc/sys/kernel/shm_next_id"
@@ -82,7 +82,7 @@ bool choose_id(IpcKind kind, int id)
     return file && write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
 
-// While it exists we are who has made the object: root may be that.
+// While it exists, root acts as the object's creator, whom the kernel records.
 class Creator
 {
   public:
@@ -123,8 +123,8 @@ int get(const Ipc &ipc, int flags)
     return -1;
 }
 
-// Its owner, its mode, and how much a queue may hold. As long as we fill it, it is open to us, and
-// holds what it holds now at least: the limit may have been lowered when there was more in it.
+// Sets owner, mode, and a queue's limit. An object to be filled stays accessible to us,
+// and its limit is not lowered: the program may have lowered it when the queue held more.
 Result<void> set_permissions(const Ipc &ipc, int id, bool to_be_filled)
 {
     Status status = {};
@@ -146,8 +146,8 @@ Result<void> set_permissions(const Ipc &ipc, int id, bool to_be_filled)
     }
     int result = same ? 0 : control(ipc.kind, id, IPC_SET, &status);
     if (result != 0 && errno == EINVAL && (ipc.uid != uid || ipc.gid != gid)) {
-        // A user namespace (--pidns) does not have that user, so that there is nobody who would use
-        // it as its owner; who has made it may as well.
+        // A user namespace (--pidns) does not have that user, so nobody could
+        // use the object as its owner; it may as well stay with its creator.
         now.uid = uid;
         now.gid = gid;
         result = control(ipc.kind, id, IPC_SET, &status);
@@ -157,12 +157,12 @@ Result<void> set_permissions(const Ipc &ipc, int id, bool to_be_filled)
 
 } // namespace
 
-// A new object with the saved id, as far as we may choose it; one.made says whether there is one.
+// Makes an object with the saved id, if that may be chosen; one.made says whether there is one.
 Result<void> IpcObjects::create(One &one)
 {
     const Ipc &ipc = one.saved;
     const bool removed = (ipc.flags & image::kIpcRemoved) != 0;
-    constexpr int turns = 20; // another restart may choose at the same time
+    constexpr int turns = 20; // attempts: another restart may choose at the same time
     for (int turn = 0; turn < turns; turn++) {
         const bool chosen = choose_id(ipc.kind, ipc.id);
         if (!chosen && !removed)
@@ -211,7 +211,7 @@ Result<void> IpcObjects::make_again(One &one, std::vector<std::string> &notices)
         return set;
     if ((ipc.flags & image::kIpcRemoved) == 0)
         return {};
-    // It lives by us until the processes have it.
+    // Our attachment keeps it alive until the processes have attached it.
     void *at = shmat(one.id, nullptr, 0);
     if (at == nowhere)
         return failed(ipc, "attaching it");
@@ -355,7 +355,7 @@ Result<void> IpcObjects::fill_semaphores(One &one)
         return failed(one.saved, "setting its values");
     if ((one.saved.flags & image::kIpcOperated) == 0)
         return {};
-    // Programs take a set without an operation (sem_otime) for one that is not ready.
+    // Programs take a set without any operation (sem_otime 0) for one that is not initialised.
     const short change = one.values[0] < highest ? 1 : -1;
     sembuf there_and_back[] = {{0, change, IPC_NOWAIT},
                                {0, static_cast<short>(-change), IPC_NOWAIT}};

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// System V objects of an image, for the processes that come back: those that are still there are
-// taken again, if nobody else uses them; the others are made, with their keys and their ids, which
-// the programs keep as numbers. A restart that cannot have an id is refused.
+// System V objects of an image, for restored processes. An object that still exists is
+// reused, if nobody else uses it; the others are made, with their keys and their ids,
+// which the programs keep as numbers. A restart that cannot have an id is refused.
 //
 //     Result<std::unique_ptr<IpcObjects>> ipc = IpcObjects::make(records, image, notices);
-//     (*ipc)->id_of(region.object);    // for who attaches a segment
-//     (*ipc)->fill();                  // when nothing can fail any more: contents, values,
-//     messages
-//     (*ipc)->finish();                // permissions; from now on they stay
+//     (*ipc)->segment(region.object).id;   // for attaching a segment
+//     (*ipc)->fill();                  // contents, values, messages:
+//                                      // only when nothing else can fail any more
+//     (*ipc)->finish();                // permissions; from now on the objects stay
 //
-// What was made goes away with this object, unless finish() was reached.
+// Objects that were made are removed with this instance, unless finish() was reached.
 #pragma once
 
 #include "base/result.hpp"
@@ -38,7 +38,7 @@ class IpcObjects
         int id = 0;
         uint64_t size = 0;
     };
-    // By the object that has its contents; id −1: there is none.
+    // The segment whose contents are in `object`; id −1: there is none.
     Segment segment(uint32_t object) const;
     Result<void> fill();
     Result<void> finish();

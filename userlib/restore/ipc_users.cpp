@@ -29,7 +29,7 @@ using image::IpcKind;
 namespace {
 
 struct User {
-    pid_t pid = 0; // 0: it cannot be seen who
+    pid_t pid = 0; // 0: unknown
     std::string how;
 };
 
@@ -40,7 +40,7 @@ pid_t number(const std::string &name)
     return error == std::errc() && end == name.data() + name.size() ? found : 0;
 }
 
-// Ids are those of an IPC namespace; in another one they are other objects.
+// Ids belong to an IPC namespace; in another one they name other objects.
 bool is_in_our_namespace(pid_t pid)
 {
     std::error_code error;
@@ -49,7 +49,7 @@ bool is_in_our_namespace(pid_t pid)
     return !error && ours == theirs;
 }
 
-// The first other process of which `f` says so.
+// The first other process in our namespace for which `f` is true; 0: none.
 pid_t find_process(const std::function<bool(pid_t)> &f)
 {
     std::error_code error;
@@ -77,7 +77,7 @@ bool has_attached(pid_t pid, int id)
     return false;
 }
 
-// In a system call that takes this id.
+// Whether a thread of the process is in a system call on this object.
 bool waits_for(pid_t pid, const Ipc &ipc)
 {
     std::error_code error;
@@ -96,8 +96,8 @@ bool waits_for(pid_t pid, const Ipc &ipc)
     return false;
 }
 
-// The process with this id is the one that had it then. Both moments are known to a second only;
-// an id is not given again as soon as that.
+// Whether the process with this id is the one that had it then. Both
+// times are known to the second only; an id is not reused that soon.
 bool lives_since(pid_t pid, time_t then)
 {
     const Result<std::string> stat = contents(fmt::format("/proc/{}/stat", pid));

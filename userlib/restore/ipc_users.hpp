@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who uses a System V object that is still there when its processes come back. Of processes that
-// only wait or have waited the kernel says little; what it says is gathered here.
+// Finds users of a System V object that still exists at a restart. The kernel says
+// little about processes that only wait or have waited; what it says is gathered here.
 #pragma once
 
 #include "base/result.hpp"
@@ -9,8 +9,8 @@
 
 namespace cryo::restore {
 
-// Until nobody uses the object any more: those who are ending are waited for. EBUSY, naming who
-// does otherwise.
+// Waits until the object has no users any more, if they
+// are ending. EBUSY, naming the user, if one stays.
 Result<void> await_unused(const image::Ipc &ipc, int patience_ms = 5000);
 
 std::string name_of(const image::Ipc &ipc);

@@ -26,7 +26,7 @@ Error refusal(const image::File &file, std::string_view why)
                                      file.path, why));
 }
 
-// Code and constants, which the program relies on.
+// Private mappings: code and constants, which the program relies on.
 Result<void> check_private(const Planning &p, const image::File &file, MappedFile &found)
 {
     if (!found.identity) {
@@ -50,7 +50,7 @@ Result<void> check_private(const Planning &p, const image::File &file, MappedFil
     return {};
 }
 
-// Its contents may have changed, but what is mapped must be there.
+// A shared file's contents may have changed, but the mapped size must be there.
 Result<void> check_shared(const image::File &file, const MappedFile &found)
 {
     if (found.size < file.size)
@@ -71,7 +71,7 @@ Error not_found(const image::File &file, RegionKind kind, const Error &why)
                                          strerror(why.code())));
 }
 
-// A shared mapping that may be written needs a descriptor that may.
+// A writable shared mapping needs a writable descriptor.
 bool is_written(const Planning &p, uint32_t file)
 {
     return std::ranges::any_of(p.saved.regions, [&](const image::Region &region) {
@@ -80,7 +80,7 @@ bool is_written(const Planning &p, uint32_t file)
     });
 }
 
-// The image has it, so it is made again where it is gone.
+// Whether the image has its contents, so that it is made again where it is gone.
 bool is_made_again(const image::File &file, RegionKind kind)
 {
     constexpr uint32_t both = image::kFileUnlinked | image::kFileContentsSaved;

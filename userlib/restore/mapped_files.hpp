@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The files that memory is mapped from, of all processes of a restart. Each is looked up once
-// (trusted_path.hpp) and opened; what is looked at, mapped and executed afterwards is that
-// descriptor, which all processes inherit. So nobody can exchange a file between the check and its
-// use, and a library of a hundred processes is recognised once. Nothing here may open by a name
-// what has been found before.
+// The files that memory is mapped from, of all processes of a restart. Each is
+// looked up once (trusted_path.hpp) and opened; checks, mappings and executions
+// use that descriptor, which all processes inherit. So a file cannot be
+// exchanged between the check and its use, and a library of a hundred processes
+// is identified once. Nothing here may open by name what was found before.
 //
 //     Result<MappedFile *> found = mapped.find(planning, file, false);
 #pragma once
@@ -23,7 +23,7 @@ namespace cryo::restore {
 struct MappedFile {
     int fd = -1; // inherited; it stays open as long as the plan
     uint64_t size = 0;
-    std::optional<capture::Identity> identity; // once somebody has asked for it
+    std::optional<capture::Identity> identity; // computed when first needed
 };
 
 class MappedFiles
@@ -31,7 +31,7 @@ class MappedFiles
   public:
     // EPERM: another user's file stands there. Otherwise as open(2).
     Result<MappedFile *> find(Planning &p, const image::File &file, bool writes);
-    // A descriptor of a directory that belongs to one of these, or to whom everything may belong.
+    // A descriptor of a directory owned by one of `owners`, or by an always trusted user.
     Result<int> directory(Planning &p, const std::string &path, const std::set<uint32_t> &owners);
 
   private:

@@ -30,7 +30,7 @@ namespace cryo::restore {
 
 namespace {
 
-constexpr int patience_s = 30; // for one process to come into being
+constexpr int patience_s = 30; // for one process to be made
 
 void wake(std::atomic<int> &word)
 {
@@ -99,7 +99,7 @@ long make_process(pid_t wished, const Ids &, pid_t *lost)
 
 struct Nursery::Prepared {
     std::vector<char *> argv, envp;
-    std::vector<int> moved; // room for the descriptors on their way
+    std::vector<int> moved; // room for the descriptors while they are moved
 };
 
 Nursery::Nursery() = default;
@@ -134,7 +134,7 @@ bool Nursery::prepare()
     return true;
 }
 
-// A child that is in the session its parent was in before the parent made its own.
+// Whether a child belongs to the session that its parent was in before making its own.
 bool Nursery::goes_first(const Newborn &child, int parent) const
 {
     return parent != nobody && list_[parent].session == parent && child.session != parent &&
@@ -146,7 +146,7 @@ bool Nursery::is_wished(pid_t pid) const
     return std::ranges::any_of(list_, [pid](const Newborn &one) { return one.pid == pid; });
 }
 
-// Its pid, 0 in itself, or −errno. One that may have any id has none that another one is to have.
+// Its pid, 0 in the child, or −errno. A process that may have any id gets none that another needs.
 long Nursery::make_one(size_t number)
 {
     const Newborn &own = list_[number];
@@ -176,11 +176,11 @@ void Nursery::make_children(int parent, bool before_session)
             live(i);
         tell(births_[i].pid, pid);
         if (pid < 0)
-            tell(births_[i].grouped, pid); // nobody waits for it in vain
+            tell(births_[i].grouped, pid); // so that no process waits for it in vain
     }
 }
 
-// A process that was left to be waited for has ended already; and its parent has heard of it.
+// Waits until all zombie children have ended, so that their SIGCHLD has been delivered.
 void Nursery::await_zombies(int parent)
 {
     for (size_t i = 0; i < list_.size(); i++) {
@@ -193,7 +193,7 @@ void Nursery::await_zombies(int parent)
     }
 }
 
-// When everybody has joined their group, and their children are made. 0, or −errno.
+// Ends stand-ins, once their groups are joined and their children are made. 0, or −errno.
 int Nursery::dismiss_stand_ins(int parent)
 {
     for (size_t i = 0; i < list_.size(); i++) {
@@ -234,7 +234,7 @@ void Nursery::die_as(int wait_status)
         sys::call(SYS_exit_group, 128 + signal);
 }
 
-// When the processes are there. 0, or −errno.
+// Waits until the target processes exist. 0, or −errno.
 long Nursery::open_pidfds(const Newborn &own)
 {
     for (const Newborn::Pidfd &one : own.pidfds) {
@@ -250,7 +250,7 @@ long Nursery::open_pidfds(const Newborn &own)
     return 0;
 }
 
-// The life of a process from its birth to execve.
+// Runs in a new process, from its creation to execve.
 void Nursery::live(size_t number)
 {
     const auto self = static_cast<int>(number);
@@ -261,7 +261,7 @@ void Nursery::live(size_t number)
             sys::call(SYS_exit_group, 127);
     };
     tell(births_[number].pid, sys::call(SYS_getpid)); // our parent may be gone before it can say so
-    // The end of a zombie must not be waiting as a signal for the program that is to come.
+    // A zombie's SIGCHLD must not stay pending for the restored program.
     const struct {
         uint64_t handler, flags, restorer, mask;
     } standard = {};
@@ -314,8 +314,8 @@ void Nursery::live(size_t number)
     if (const int dismissed = dismiss_stand_ins(self); dismissed < 0)
         give_up(dismissed);
 
-    // The numbers were chosen so that they collide with nothing that the program had; ours may lie
-    // anywhere, so they are first moved beyond the targets.
+    // The target numbers collide with none of the program's; the caller's
+    // descriptors may have any number, so they are first moved beyond the targets.
     allow_descriptors(own.floor);
     std::vector<int> &moved = prepared_[number].moved;
     const int count = static_cast<int>(moved.size());
@@ -446,7 +446,7 @@ Result<void> Nursery::leave_orphans()
     return {};
 }
 
-// Another parent waits for them; we, until they have ended.
+// Another parent reaps them; this only waits until they have ended.
 void Nursery::end_left()
 {
     for (const Fd &one : left_)
@@ -464,9 +464,9 @@ void Nursery::end_all()
     end_left();
     if (births_ == nullptr)
         return; // none was made
-    // A process whose parent is gone becomes our child, and stays in the table until we wait for
-    // it: no number can mean another process meanwhile. One that failed keeps no children back: who
-    // is made while we look is found in the next round.
+    // A process whose parent is gone becomes our child, and keeps its pid until we
+    // reap it: no pid can mean another process meanwhile. A failed process leaves
+    // its children to us: one that is made during this pass is found in the next.
     bool found = true;
     while (found) {
         found = false;
@@ -475,7 +475,7 @@ void Nursery::end_all()
             if (pid <= 0)
                 continue;
             if (list_[i].parent == nobody && lost_ != nullptr) {
-                kill(pid, SIGKILL); // our own parent waits for it
+                kill(pid, SIGKILL); // our own parent reaps it
                 *lost_ = pid;
                 births_[i].pid.store(0);
                 continue;

@@ -10,8 +10,8 @@
 //     nursery.add({.parent = shell, .pid = 414, .zombie = true, .wait_status = 0x100});
 //     Result<std::vector<pid_t>> born = nursery.make();    // all of them, or none
 //
-// What a child does between its birth and execve uses system calls only: the caller may have
-// threads.
+// Between its creation and execve a child makes system
+// calls only, because the caller may have threads.
 #pragma once
 
 #include "base/fd.hpp"
@@ -29,21 +29,21 @@ constexpr int nobody = -1; // as parent, session or group: the caller's own
 
 struct Newborn {
     int parent = nobody; // number of the process whose child it is
-    pid_t pid = 0;       // wished for; 0: any
-    // Numbers of the processes that lead them; its own number: it leads one itself.
+    pid_t pid = 0;       // requested; 0: any
+    // Numbers of the leading processes; its own number if it leads one itself.
     int session = nobody;
     int group = nobody;
-    // Of the leader of a session: its terminal, a descriptor of the caller, and the number of the
-    // process that leads the foreground group.
+    // For a session leader: its terminal, a descriptor of the caller,
+    // and the number of the process that leads the foreground group.
     int terminal = -1;
     int foreground = nobody;
 
     bool zombie = false; // it ends at once, and its parent has not waited for it
     int wait_status = 0;
-    // It only lends its id to a group whose leader is gone, or is the parent of one whose parent is
-    // gone, and is gone itself before its own parent's execve.
+    // It only provides the id of a group whose leader is gone, or the parent of
+    // a process whose parent is gone, and ends before its own parent's execve.
     bool stand_in = false;
-    // Its children are nobody's but init's. It lives until leave_orphans().
+    // Parent of processes that init is to adopt. It lives until leave_orphans().
     bool foster = false;
 
     // Its pidfds: each takes the place of a descriptor that the caller keeps for it (keep()).
@@ -55,20 +55,20 @@ struct Newborn {
     std::vector<Pidfd> pidfds;
 
     std::string exe;
-    int exe_fd = -1; // which is open already; −1: by its name
+    int exe_fd = -1; // the open program file; −1: executed by its name
     std::vector<std::string> arguments, environment;
     unsigned personality = 0;
-    // These descriptors of the caller become floor, floor + 1, …; −1: none. All others from floor
-    // on end with the execve, but for those that are kept for all. The one at `report` is told of a
-    // failure to start: a Failure (plan.hpp).
+    // These descriptors of the caller become floor, floor + 1, …; −1: none. All
+    // others from floor on are closed by the execve, except those passed to keep().
+    // A failure to start is written to the one at `report`: a Failure (plan.hpp).
     std::vector<int> descriptors;
     int floor = 0;
     int report = 0;
 };
 
-// Makes a process with this id, as fork does: its pid in the parent, 0 in the child, or −errno.
-// With `lost` it is a sibling of the caller's, as whoever asked for it wants to have it: one that
-// was made in vain is left there. May only use system calls.
+// Makes a process with this id, as fork does: returns its pid in the parent, 0 in the child,
+// or −errno. With `lost` it becomes a sibling of the caller, as the requester wants it to be
+// its child; the pid of a process made in vain is left there. May only use system calls.
 using MakeProcess = long (*)(pid_t wished, const Ids &ids, pid_t *lost);
 long make_process(pid_t wished, const Ids &ids, pid_t *lost); // by clone3
 
@@ -80,7 +80,7 @@ class Nursery
     Nursery &operator=(const Nursery &) = delete;
     ~Nursery();
 
-    // `ids`: passed on to it.
+    // `ids` is passed on to the maker.
     void set_maker(MakeProcess maker, const Ids &ids)
     {
         make_ = maker;
@@ -89,18 +89,18 @@ class Nursery
     // The caller's children become its siblings; `lost`: the pid of one that was made in vain.
     void make_siblings(pid_t *lost) { lost_ = lost; }
     size_t add(Newborn child);
-    // A descriptor that all processes inherit, with its number.
+    // A descriptor that all processes inherit under the same number.
     void keep(int fd) { kept_.push_back(fd); }
     // The ids, by number. On failure none of the processes is left.
     Result<std::vector<pid_t>> make();
-    // The children of fosters become init's, or those of whoever is the caller's subreaper. The
-    // caller is their subreaper until then.
+    // The children of fosters are adopted by init, or by the caller's
+    // own subreaper. Until then the caller is their subreaper.
     Result<void> leave_orphans();
     // Ends all that were made, and waits for them. The caller must be their subreaper.
     void end_all();
 
   private:
-    // What the processes tell each other while they come into being: in memory they share.
+    // Progress that the processes report to each other while they are made, in shared memory.
     struct Birth {
         std::atomic<int> pid;     // futex; −errno: it could not be made
         std::atomic<int> grouped; // futex; 1: its session and group are set; −errno
@@ -130,7 +130,7 @@ class Nursery
     MakeProcess make_ = make_process;
     Ids ids_;
     pid_t *lost_ = nullptr;
-    std::vector<Fd> left_; // pidfds of those that are no descendants of ours any more
+    std::vector<Fd> left_; // pidfds of processes that are no longer our descendants
 };
 
 } // namespace cryo::restore

@@ -57,8 +57,8 @@ Result<void> open_eventfd(Planning &p, const image::Eventfd &saved)
     return keep(p, made.release(), open_file.id, "making an eventfd");
 }
 
-// The numbers of watches go up, by one each time: what is between is used up. The masks that the
-// program wants are set at the very end, by the process, so that no event of the restart is seen.
+// Watch numbers go up by one each time: those in between are used up. The program's own
+// masks are set at the very end, by the process, so that it sees no event of the restart.
 Result<void> open_inotify(Planning &p, const image::OpenFile &open_file)
 {
     Fd made(inotify_init1(IN_CLOEXEC | nonblock(open_file)));
@@ -87,7 +87,7 @@ Result<void> open_inotify(Planning &p, const image::OpenFile &open_file)
                              fmt::format("watching {}: its number {} is taken", path, watch.watch));
         }
     }
-    int waiting = 0; // the removed ones are reported
+    int waiting = 0; // removed watches are reported
     while (ioctl(made.get(), FIONREAD, &waiting) == 0 && waiting > 0) {
         char events[16384];
         if (read(made.get(), events, sizeof(events)) <= 0)
@@ -140,8 +140,8 @@ Result<void> open_events(Planning &p)
     return {};
 }
 
-// epoll remembers the number by which something was registered, and what that number stood for.
-// So each gets its number for a moment, before the program's table is laid out.
+// epoll remembers the descriptor number of a registration, and the open file behind it.
+// So each file gets that number for a moment, before the program's table is laid out.
 Result<void> plan_epoll(Planning &p)
 {
     Program &program = p.plan.program;
@@ -163,8 +163,8 @@ Result<void> plan_epoll(Planning &p)
     return {};
 }
 
-// At the very end: the time that was left begins now. A timer set to a point of the wall clock is
-// due at that point still.
+// At the very end, because the remaining time starts now. A timer
+// set to a time of the wall clock still expires at that time.
 void plan_timer_descriptors(Planning &p)
 {
     Program &program = p.plan.program;

@@ -37,7 +37,7 @@ class Mapped
     void *at_;
 };
 
-// What the program has mapped so takes its pages when it touches them, if there are some then.
+// A mapping without reservation takes its pages when touched, if there are any then.
 int reservation(const Planning &p, const image::File &file)
 {
     const bool none = std::ranges::any_of(p.saved.regions, [&](const image::Region &region) {
@@ -70,9 +70,9 @@ bool has_huge_pages(int fd)
     return page_size_of(fd) != 0;
 }
 
-// The pages are taken before they are written to: a write that finds none ends the writer. What was
-// mapped once stays reserved for the file, so that nobody else gets them before the program is
-// back.
+// Pages are allocated before they are written to: a write that finds none
+// kills the writer. Pages that were mapped once stay reserved for the
+// file, so that no other process gets them before the program is back.
 Result<void> fill_huge(Planning &p, const image::File &file, int fd)
 {
     const uint64_t page_size = page_size_of(fd);
@@ -107,7 +107,7 @@ Result<void> fill_huge(Planning &p, const image::File &file, int fd)
     return {};
 }
 
-// Where nobody has a descriptor of it, only its size tells of what pages memory consists.
+// If the program has no descriptor of it, ordinary pages will do where too few are free.
 Result<Fd> huge_memory_file(Planning &p, const image::File &file, unsigned flags)
 {
     const std::string name(file.link);

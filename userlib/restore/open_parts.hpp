@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opening the program's files. cr_restart does it itself, in ordinary C++, above all numbers that
-// the program uses, and the fresh process inherits what was opened; so several processes can share
-// an open file, contents can be large, and whatever fails fails before there is a process.
+// Opens the program's files. cr_restart does it itself, in ordinary C++, at numbers above all
+// that the program uses, and the fresh process inherits the descriptors. So several processes
+// can share an open file, contents can be large, and errors occur before there is a process.
 //
 //     Fd file(open(path, flags | O_CLOEXEC));
 //     Result<int> number = keep_open(p, std::move(file), open_file.id);
 //
-// What belongs to a process (locks, owners, epoll's watches by number) the process does itself, by
-// operations of the plan.
+// Per-process state (locks, owners, epoll's watches by number)
+// is set up by the process itself, with operations of the plan.
 #pragma once
 
 #include "base/fd.hpp"
@@ -22,24 +22,24 @@ namespace cryo::restore {
 constexpr uint32_t creation_flags =
     O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | (O_TMPFILE & ~O_DIRECTORY) | O_ASYNC;
 
-// Gives the descriptor a number that the process inherits it by. Of an open file, or of something
-// that is only needed meanwhile (0).
+// Gives the descriptor a number under which the process inherits it. `open_file`: the
+// open file that it is, or 0 for a descriptor that is only needed during the restart.
 Result<int> keep_open(Planning &p, Fd fd, uint32_t open_file);
 // The descriptor of an open file in the fresh process.
 Operand opened(const Planning &p, uint32_t open_file);
 bool is_opened(const Planning &p, uint32_t open_file);
 
-// Another open file of what `fd` leads to.
+// Opens the file behind `fd` again, as an open file of its own.
 Result<Fd> open_again(int fd, uint32_t flags, std::string_view what);
-// Flags that open(2) was not asked for, or did not take.
+// Sets flags that open(2) was not given, or does not accept.
 Result<void> set_flags(int fd, uint32_t flags, std::string_view what);
-// The bytes of an object that is small: of a pipe, of a queue.
+// The bytes of a small object, such as a pipe or a queue.
 Result<std::string> small_contents(Planning &p, uint32_t object, uint64_t size);
 
 // open_regular.cpp: files, directories, devices; what has a name, or contents in the image.
 Result<void> open_contents(Planning &p);
 Result<void> open_by_name(Planning &p, const image::File &file, const image::OpenFile &open_file);
-// open_huge.cpp: the same for what consists of hugetlb's pages; memfd_create's flags.
+// open_huge.cpp: the same for files of hugetlb pages; `flags` are those of memfd_create.
 bool has_huge_pages(int fd);
 Result<void> fill_huge(Planning &p, const image::File &file, int fd);
 Result<Fd> huge_memory_file(Planning &p, const image::File &file, unsigned flags);
@@ -57,35 +57,35 @@ void plan_watches(Planning &p);
 Result<void> open_pidfds(Planning &p);
 // open_terminal.cpp
 Result<void> open_terminals(Planning &p);
-// The other end of the master `fd`, for as long as processes are made.
+// Opens the slave end of the master `fd`, which stays open until the processes are made.
 Result<int> open_other_end(Planning &p, int fd, const image::Terminal &saved);
 // open_socket.cpp
 Result<void> open_sockets(Planning &p);
 Result<void> set_socket_options(int fd, const image::Socket &saved);
 Result<void> keep_socket(Planning &p, Fd fd, const image::Socket &saved);
 Result<void> connect_datagram(Planning &p, int fd, const image::Socket &saved);
-// open_tcp.cpp: TCP connections whose both ends are in the image. Before anything is bound: ended
-// ones that still have their addresses.
+// open_tcp.cpp: TCP connections whose ends are both in the image. free_addresses()
+// ends lingering ones that still have the addresses, before anything is bound.
 void free_addresses(const Planning &p);
 Result<void> open_connections(Planning &p);
-// When they are filled: their options, which would be in the way before.
+// Sets their options once they are filled; set before, they would be in the way.
 Result<void> finish_connections(Planning &p);
 void plan_listeners(Planning &p);
-// fill_socket.cpp: what waited in sockets, when everything is open that may be on its way there.
+// fill_socket.cpp: refills sockets, when every open file is open that may be in flight there.
 Result<void> fill_sockets(Planning &p);
 // fill_udp.cpp
 Result<void> send_udp(Planning &p, const image::Socket &to, const image::Senders &senders,
                       std::string_view bytes);
-// fill_datagrams.cpp: under their names, with the descriptors that each brings.
+// fill_datagrams.cpp: under their senders' names, each with the descriptors that it carries.
 Result<void> send_datagrams(Planning &p, const image::Socket &to, const image::Senders &senders,
                             std::string_view bytes,
                             const std::vector<std::vector<int>> &descriptors);
 // plan_locks.cpp
 void plan_locks(Planning &p);
 
-// A descriptor that the program has of it, for what is done at the end; −1: none.
+// A descriptor that the program has of it, for the plan's last operations; −1: none.
 int descriptor_of(const Planning &p, uint32_t open_file);
-// What leads outside the image becomes cr_restart's own input, output, or error output.
+// A file that leads outside the image becomes cr_restart's own input, output, or error output.
 int standard_for(const Planning &p, const image::OpenFile &open_file);
 Result<int> open_standard(Planning &p, int which, uint32_t open_file);
 

@@ -28,8 +28,8 @@ Result<Ends> anonymous()
     return Ends{Fd(fds[0]), Fd(fds[1])};
 }
 
-// Both ends of a FIFO; one that has lost its name gets one for a moment. One that was removed since
-// is made again, for all that was in it is in the image.
+// Both ends of a FIFO; an unlinked one gets a name for a moment. One that was removed
+// since the checkpoint is made again, because the image has all its contents.
 Result<Ends> fifo(const Planning &p, const image::File &file)
 {
     std::string path(file.path);
@@ -49,7 +49,7 @@ Result<Ends> fifo(const Planning &p, const image::File &file)
             !found && found.error().code() == EPERM)
             return found.error();
     }
-    // Opened for both, it waits for nobody.
+    // Opened for reading and writing, it waits for no peer.
     Ends ends{Fd(open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC)), Fd()};
     const int why = errno;
     struct stat now;
@@ -93,7 +93,7 @@ Result<void> fill(Planning &p, const image::Pipe &pipe, int writer)
 Result<void> open_inside(Planning &p, const image::Pipe &pipe, const image::File &file)
 {
     const bool named = file.kind == FileKind::fifo;
-    // Who has the FIFO open would find the end of a rehearsal's there, and what is in it.
+    // In a rehearsal, other users of the real FIFO would notice its ends and its data.
     Result<Ends> ends = named && !p.options.rehearse ? fifo(p, file) : anonymous();
     if (!ends)
         return ends.error();

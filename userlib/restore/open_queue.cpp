@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// POSIX message queues, with what was in them. One that is still there is put back to what it was,
-// if nobody else has it open.
+// POSIX message queues, with their messages. A queue that still exists
+// is put back to its saved state, if no other process has it open.
 #include "restore/open_parts.hpp"
 
 #include "capture/queue_holders.hpp"
@@ -24,7 +24,7 @@ std::string what(const image::File &file)
     return fmt::format("the POSIX message queue {}", file.path);
 }
 
-// Who is ending is waited for.
+// Waits for holders that are ending.
 Result<void> await_unused(int queue, const image::File &file)
 {
     constexpr int turn_ms = 5;
@@ -46,7 +46,7 @@ Result<void> await_unused(int queue, const image::File &file)
     }
 }
 
-// The queue that is still there, emptied; a false Fd: there is none.
+// The existing queue, emptied; an empty Fd: there is none.
 Result<Fd> empty_old(const image::PosixQueue &saved, const image::File &file,
                      const std::string &name)
 {
@@ -126,7 +126,7 @@ Result<void> open_queue(Planning &p, const image::PosixQueue &saved, const image
         else if (Result<int> kept = keep_open(p, std::move(own), id); !kept)
             done = kept.error();
     }
-    // Last: the permissions may forbid to open it what has it open.
+    // Last: the saved mode may forbid an open that the program has already done.
     struct stat now;
     if (done && fstat(queue->get(), &now) == 0 && now.st_mode != file.mode &&
         fchmod(queue->get(), file.mode & 07777) != 0)

@@ -30,8 +30,8 @@ std::string_view way_out(std::string_view path, int error)
                            : "put it back, or use --relocate";
 }
 
-// The file that stands where the saved one was, not opened yet: so nothing is opened in its place,
-// and a FIFO keeps nobody waiting.
+// The file at the saved path, found but not opened yet: so no other
+// kind of file is opened in its place, and a FIFO does not block.
 Result<Fd> find(const Planning &p, const image::File &file)
 {
     Result<Fd> found = find_trusted(p.options, file);
@@ -116,7 +116,7 @@ Result<Fd> nameless(const Planning &p, const image::File &file)
 Result<Fd> memory_file(Planning &p, const image::File &file)
 {
     const std::string name(file.link);
-    // The seals come after the contents; one that forbids all sealing is there from the beginning.
+    // Seals are added after the contents; one that forbids all sealing exists from the beginning.
     const bool sealing = file.seals != F_SEAL_SEAL;
     unsigned flags = MFD_CLOEXEC | (sealing ? MFD_ALLOW_SEALING : 0);
     constexpr unsigned no_execution = 8; // MFD_NOEXEC_SEAL, and its seal, since Linux 6.3
@@ -182,24 +182,24 @@ Result<void> fill(Planning &p, const image::File &file, int fd)
     return {};
 }
 
-// What makes the file what it was; its contents can be written no more then, perhaps.
+// Restores owner, mode, times and seals; the contents may not be writable afterwards.
 Result<void> finish(const image::File &file, int fd)
 {
     struct stat now;
     if (fstat(fd, &now) != 0)
         return Error::from_errno(fmt::format("looking at {}", file.path), errno);
     if (now.st_uid != file.uid || now.st_gid != file.gid) {
-        // Only root may, and in a user namespace only for who is mapped there; the program cannot
-        // tell by its permissions, for the descriptors are open.
+        // Only root may, and in a user namespace only for mapped users. The
+        // program does not depend on it, because its descriptors are open already.
         if (fchown(fd, file.uid, file.gid) != 0 && errno != EPERM && errno != EINVAL)
             return Error::from_errno(fmt::format("giving {} its owner", file.path), errno);
     }
-    // A seal from the beginning may forbid to set even what is there.
+    // A seal from the beginning may forbid setting even the present mode.
     if (((now.st_mode ^ file.mode) & 07777) != 0 && fchmod(fd, file.mode & 07777) != 0)
         return Error::from_errno(fmt::format("giving {} its mode", file.path), errno);
     constexpr int64_t second = 1'000'000'000;
     const timespec times[2] = {{0, UTIME_OMIT}, {file.modified / second, file.modified % second}};
-    futimens(fd, times); // others' files: left as it is
+    futimens(fd, times); // fails for others' files, which are left as they are
     if (file.kind == FileKind::memfd && file.seals != 0 && file.seals != F_SEAL_SEAL &&
         fcntl(fd, F_ADD_SEALS, file.seals) != 0)
         return Error::from_errno(fmt::format("sealing memory file {}", file.link), errno);
@@ -222,8 +222,8 @@ Result<void> open_all(Planning &p, const image::File &file, int fd)
     return {};
 }
 
-// The open file that memfd_create(2) gave, or one like it; 0: none is left. To execve it does not
-// count as being open for writing, as one that was opened later would (ETXTBSY).
+// The open file that memfd_create(2) returned, or one like it; 0: none is left. Unlike
+// one that is opened later, it does not count as open for writing in execve (ETXTBSY).
 uint32_t maker_of(const Planning &p, const image::File &file)
 {
     for (const auto &[id, open_file] : p.saved.open_files) {
@@ -272,7 +272,7 @@ Result<void> open_removed_directory(Planning &p, const image::File &file)
     return finish(file, *kept);
 }
 
-// Whether the file that is there has just the contents that were saved.
+// Whether the file that is there has exactly the saved contents.
 Result<bool> is_as_saved(Planning &p, const image::File &file)
 {
     // O_NONBLOCK: it may be a FIFO by now.
@@ -304,8 +304,8 @@ Result<bool> is_as_saved(Planning &p, const image::File &file)
     return true;
 }
 
-// The same file is there, and may be written to. A program may know it by its inode number, as
-// SQLite does. Memory that has a name (/dev/shm, hugetlbfs) is others' too, who go on with the old.
+// Whether the same file is there and writable: a program may know it by its inode, as SQLite
+// does. Not for named memory (/dev/shm, hugetlbfs), whose other users keep the old file.
 bool is_still_there(const Planning &p, const image::File &file, int made)
 {
     constexpr uint64_t most = 1 << 30;
@@ -313,7 +313,7 @@ bool is_still_there(const Planning &p, const image::File &file, int made)
         return limit.resource == RLIMIT_AS && limit.soft != RLIM_INFINITY;
     });
     if (file.size > most || little_room || p.saved.memory.mlockall != 0)
-        return false; // it could not be mapped for a moment
+        return false; // it could not be mapped temporarily
     struct stat now;
     const std::string path(file.path);
     return !has_huge_pages(made) && path.rfind("/dev/shm/", 0) != 0 &&
@@ -321,9 +321,9 @@ bool is_still_there(const Planning &p, const image::File &file, int made)
            now.st_dev == file.device && access(path.c_str(), R_OK | W_OK) == 0;
 }
 
-// A file with a name whose contents were saved (--save-files) and that is not as it was: made
-// beside it, and renamed, or copied to where it is, by the restored process at the very end; so a
-// restart that fails leaves all as it was.
+// A named file whose contents were saved (--save-files) and have changed since: the
+// saved ones are written beside it, and renamed, or copied to its place, by the restored
+// process at the very end; so a restart that fails leaves everything as it was.
 Result<void> open_replacement(Planning &p, const image::File &file)
 {
     const std::string path(file.path);
@@ -351,7 +351,7 @@ Result<void> open_replacement(Planning &p, const image::File &file)
     return {};
 }
 
-// Opening in the fresh process, where the path means that process itself.
+// Such a file is opened in the fresh process, because the path means that process itself.
 bool is_about_itself(const Planning &p, std::string_view path)
 {
     const std::string own = fmt::format("/proc/{}/", p.saved.process.pid);
@@ -388,7 +388,7 @@ Result<void> open_contents(Planning &p)
         }
         if ((file.flags & image::kFileContentsSaved) == 0)
             continue;
-        // A rehearsal has a copy of its own: the file may be written to.
+        // A rehearsal has a copy of its own, because the file may be written to.
         const bool nowhere = (file.flags & image::kFileUnlinked) != 0 ||
                              file.kind == FileKind::memfd || p.options.rehearse;
         if (!nowhere) {
@@ -441,7 +441,7 @@ Result<void> open_by_name(Planning &p, const image::File &file, const image::Ope
         flags |= O_DIRECTORY;
     if (path_only && file.kind == FileKind::symlink)
         flags |= O_NOFOLLOW;
-    // By the way of the descriptor, which is a link itself.
+    // It is opened through its descriptor's /proc/self/fd entry, which is a link itself.
     if (found)
         flags &= ~uint32_t(O_NOFOLLOW);
     Fd fd(open(found ? fmt::format("/proc/self/fd/{}", found.get()).c_str() : path.c_str(),
@@ -450,7 +450,7 @@ Result<void> open_by_name(Planning &p, const image::File &file, const image::Ope
         return Error(
             errno, fmt::format("opening {}: {}; {}", path, strerror(errno), way_out(path, errno)));
     if (!path_only && file.kind == FileKind::directory) {
-        // ext4 keeps a directory position well only in a directory that was read before.
+        // ext4 restores a directory position well only after the directory was read once.
         char entries[4096];
         if (syscall(SYS_getdents64, fd.get(), entries, sizeof(entries)) < 0)
             return Error::from_errno("reading " + path, errno);

@@ -24,7 +24,7 @@ Result<void> set_socket_options(int fd, const image::Socket &saved)
         const auto level = static_cast<int>(saved.options[i]);
         const auto name = static_cast<int>(saved.options[i + 1]);
         uint64_t now = 0;
-        // Settled by its addresses, and not to be changed, when a socket has them.
+        // Fixed by the addresses of a socket, and unchangeable once it has them.
         if (level == IPPROTO_IPV6 && name == IPV6_V6ONLY && saved.state == SocketState::pair)
             continue;
         if (!image::read_socket_option(fd, level, name, now) || now == saved.options[i + 2])
@@ -57,7 +57,7 @@ bool is_internet(const image::Socket &socket)
     return socket.domain == AF_INET || socket.domain == AF_INET6;
 }
 
-// 0: none, or of a connection, which has that of its listener.
+// 0: none, or the socket of a connection, which has its listener's port.
 uint16_t own_port(const image::Socket &socket)
 {
     uint16_t port = 0;
@@ -67,8 +67,8 @@ uint16_t own_port(const image::Socket &socket)
     return port;
 }
 
-// Sockets that share a port may have said so (SO_REUSEPORT) only until they had it. It must be said
-// again until all of them have it: settle_options() puts it right.
+// Sockets that share a port may have had SO_REUSEPORT set only until they were bound. It
+// is set again until all of them are bound: settle_options() restores the saved value.
 bool shares_its_port(const Planning &p, const image::Socket &saved)
 {
     const uint16_t port = own_port(saved);
@@ -96,7 +96,7 @@ Result<void> name_it(Planning &p, int fd, const image::Socket &saved)
     const InDirectory inside{std::string(p.saved.process.cwd)};
     if (Result<void> removed = remove_stale(address, static_cast<int>(saved.kind)); !removed)
         return removed;
-    // Old connections of this port linger; they are no reason not to listen.
+    // Old connections of this port linger (TIME_WAIT); they must not prevent listening.
     const int yes = 1;
     int reuse = 0;
     socklen_t size = sizeof(reuse);
@@ -167,8 +167,8 @@ int listener_at(const Planning &p, const image::Socket &accepted)
     return -1;
 }
 
-// Connects to the listener. Somebody else may come first, as to any server that has just begun, and
-// finds that it does not serve yet.
+// Connects to the listener. Another client may come first, as with
+// any server that has just started; its connection is closed.
 Result<Pair> connect_to(int listener, const Address &address, const image::Socket &caller)
 {
     Pair pair;
@@ -189,14 +189,14 @@ Result<Pair> connect_to(int listener, const Address &address, const image::Socke
     }
 }
 
-// A connection by name: who has accepted it has the name of the listener, which is restored
-// already, or is there for a moment.
+// A connection by name: the accepted end has the name of the
+// listener, which is restored already, or exists for a moment.
 Result<Pair> connection(Planning &p, const image::Socket &accepted, const image::Socket &caller)
 {
     const Address address(accepted.local);
     const InDirectory inside{std::string(p.saved.process.cwd)};
     if (const int listener = listener_at(p, accepted); listener >= 0) {
-        // One that does not block would not wait for the connection to be there: it is.
+        // Even a nonblocking listener will do: the connection is there when accept is called.
         return connect_to(listener, address, caller);
     }
     struct stat now;
@@ -237,7 +237,7 @@ Result<Pair> named_datagrams(Planning &p, const image::Socket &saved, const imag
     return pair;
 }
 
-// Without its name where that cannot be had, as is said.
+// Falls back to an unnamed pair, with a notice, where the name cannot be had.
 Result<Pair> make_pair_of(Planning &p, const image::Socket &saved, const image::Socket *other)
 {
     if (other == nullptr || (!is_named(saved.local) && !is_named(other->local)))
@@ -298,14 +298,14 @@ Result<void> open_one(Planning &p, const image::Socket &saved)
         if (Result<void> named = name_it(p, made->get(), saved); !named)
             return named;
     }
-    // One whose connection had ended already reads as such; the kernel says ENOTCONN, and does it.
+    // Reading reports the end of a connection that was over; shutdown works despite ENOTCONN.
     if (saved.state == SocketState::closed && saved.shutdown == 3)
         shutdown(made->get(), SHUT_RDWR);
     if (saved.state == SocketState::listening) {
         if (listen(made->get(), static_cast<int>(saved.backlog)) != 0)
             return Error::from_errno("listening again", errno);
     } else if (saved.state == SocketState::connected_datagram) {
-        // Once connected, it would take nothing of others than its peer.
+        // Once connected, it would accept datagrams from its peer only.
         if (p.saved.senders.count(saved.open_file) == 0) {
             if (Result<void> done = connect_datagram(p, made->get(), saved); !done)
                 return done;
@@ -316,18 +316,18 @@ Result<void> open_one(Planning &p, const image::Socket &saved)
     return keep_socket(p, std::move(*made), saved);
 }
 
-// Nobody has accepted these; in their order they go where they were going.
+// Connects the sockets that no process has accepted yet to their listeners, in order.
 Result<void> connect_waiting(Planning &p)
 {
     const InDirectory inside{std::string(p.saved.process.cwd)};
     for (const image::Waiting &queue : p.saved.waiting) {
         const auto listener = p.saved.sockets.find(queue.listener);
         if (p.redirected.count(queue.listener) != 0)
-            continue; // nobody listens there now
+            continue; // no process listens there now
         if (listener == p.saved.sockets.end() || !is_opened(p, queue.listener))
             return Error(EINVAL, "connections wait at what is no socket");
         const Address address(listener->second.local);
-        // Its backlog may have been made smaller since they came.
+        // The backlog may have been made smaller since the connections came.
         const int room = std::max(static_cast<int>(listener->second.backlog),
                                   static_cast<int>(queue.callers.size()));
         if (listen(p.open_fds.at(queue.listener), room) != 0)
@@ -364,10 +364,10 @@ Result<void> connect_datagram(Planning &p, int fd, const image::Socket &saved)
 {
     const Address peer(saved.peer);
     const InDirectory inside{std::string(p.saved.process.cwd)};
-    // As when its receiver went away while the program ran: it finds out when it sends.
+    // A missing receiver is as one that went away while the program ran: sending reports it.
     if (connect(fd, peer.get(), peer.size) == 0)
         return {};
-    if (saved.domain != AF_UNIX) // needs nobody to be there
+    if (saved.domain != AF_UNIX) // needs no peer to be there
         return Error::from_errno("connecting to " + peer.text(), errno);
     p.plan.notices.push_back(
         fmt::format("descriptor {}: nobody is there at {} ({}); it is not connected",
@@ -377,7 +377,7 @@ Result<void> connect_datagram(Planning &p, int fd, const image::Socket &saved)
 
 Result<void> open_sockets(Planning &p)
 {
-    // Those that have a name before those that are connected to it, or send to it.
+    // Named sockets come before those that are connected to them, or send to them.
     const auto turn_of = [](const image::Socket &socket) {
         return socket.state == SocketState::connected_datagram ? 2
                : socket.state == SocketState::pair             ? 1
@@ -404,7 +404,7 @@ Result<void> open_sockets(Planning &p)
     return connect_waiting(p);
 }
 
-// Who connects is told the process that listens: not cr_restart.
+// A peer sees the credentials of the process that listens: that must not be cr_restart.
 void plan_listeners(Planning &p)
 {
     for (const auto &[id, socket] : p.saved.sockets) {

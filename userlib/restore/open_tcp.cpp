@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TCP connections between members are made again, between the same addresses, by connecting and
-// accepting: at the program's own listening socket, or at one that is there for a moment.
+// TCP connections between members are made again, between the same addresses, by
+// connecting and accepting: at the program's own listening socket, or at a temporary one.
 #include "restore/open_parts.hpp"
 #include "restore/tcp_lingering.hpp"
 
@@ -29,7 +29,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int local_port_range = 51; // IP_LOCAL_PORT_RANGE, since Linux 6.3
 // The kernel keeps the addresses of an ended connection for a minute (TIME_WAIT).
 constexpr auto lingering = std::chrono::seconds(65);
-constexpr auto patience = std::chrono::seconds(10); // for what happens within this machine
+constexpr auto patience = std::chrono::seconds(10); // for steps within this machine
 
 void set_number(int fd, int level, int name, uint32_t value)
 {
@@ -46,7 +46,7 @@ Error taken(const Address &address, int why)
                              : ""));
 }
 
-// Tries until it works, or until what is in the way is no ended connection of this port.
+// Tries until it works, or until the obstacle is not an ended connection of this port.
 template <class F>
 Result<Fd> when_free(const Address &address, const F &attempt)
 {
@@ -74,7 +74,7 @@ Fd tcp_socket(uint32_t domain)
 {
     Fd fd(
         socket(static_cast<int>(domain), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
-    if (domain == AF_INET6) // its addresses may be IPv4 ones, and the system's default another
+    if (domain == AF_INET6) // its addresses may be IPv4 ones, and the system's default V6ONLY
         set_number(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
     return fd;
 }
@@ -95,14 +95,14 @@ class Connections
     static Result<Fd> answer(const std::vector<int> &listeners, int caller, const Address &from);
 
     Planning &p_;
-    struct Moment { // a listening socket that is there while connections are made
+    struct Moment { // a listening socket that exists while connections are made
         Address at;
         Fd fd;
     };
     std::vector<Moment> moments_;
 };
 
-// All of the program's own that may get the call, or one of ours.
+// All of the program's listeners that may get the call, or else a temporary one.
 void Connections::find_listeners(const Address &address, uint32_t domain,
                                  std::vector<int> &listeners) const
 {
@@ -133,8 +133,8 @@ Fd Connections::listen_at(const Address &address, uint32_t domain)
     return fd;
 }
 
-// Where nobody listens any more, either end can be the one that is called, and an address that an
-// ended connection keeps is better had by the one that calls.
+// Without a listener, either end can be the accepting one, and an address
+// that an ended connection keeps is easier to get for the connecting one.
 Result<void> Connections::await_listener(const image::Socket *&accepted,
                                          const image::Socket *&caller, std::vector<int> &listeners)
 {
@@ -161,7 +161,7 @@ Result<void> Connections::await_listener(const image::Socket *&accepted,
     return {};
 }
 
-// Ports that the system gives to who calls.
+// Whether the system gives this port to connecting sockets (ephemeral ports).
 bool is_for_callers(uint16_t port)
 {
     std::ifstream file("/proc/sys/net/ipv4/ip_local_port_range");
@@ -169,9 +169,9 @@ bool is_for_callers(uint16_t port)
     return bool(file >> low >> high) && port >= low && port <= high;
 }
 
-// First as the kernel itself gives a calling socket its port, here from a range of one: other
-// connections of the port, ended ones too, are no obstacle then. Not before Linux 6.3, and not for
-// a port outside the range of the system; there the port is taken as by any server.
+// First as the kernel itself assigns a port to a connecting socket, here from a range of
+// one: other connections of the port, even ended ones, are no obstacle then. Before Linux
+// 6.3, and for a port outside the system's range, the port is bound as by any server.
 Fd Connections::begin_call(const Address &from, const Address &to, uint32_t domain)
 {
     Fd fd = tcp_socket(domain);
@@ -201,8 +201,8 @@ Fd Connections::begin_call(const Address &from, const Address &to, uint32_t doma
     return fd;
 }
 
-// Somebody else may come first, as to any server that has just begun, and finds that it does not
-// serve yet.
+// Another client may come first, as with any server
+// that has just started; its connection is closed.
 Result<Fd> Connections::answer(const std::vector<int> &listeners, int caller, const Address &from)
 {
     const Clock::time_point end = Clock::now() + patience;
@@ -235,9 +235,9 @@ uint32_t number(int fd, int level, int name)
     return getsockopt(fd, level, name, &value, &size) == 0 ? value : 0;
 }
 
-// Room for what waited there, which a fresh connection would leave with its sender, as it would
-// a last small piece. What the program has set itself is set last; what it has not the kernel may
-// choose again then.
+// Makes room for the queued data, which a new connection would leave with
+// its sender, as it would a last small piece. Sizes that the program has
+// set are restored last; the kernel may choose the others again then.
 void make_room(int fd, uint64_t size)
 {
     if (number(fd, SOL_SOCKET, SO_RCVBUF) < size * 4)
@@ -246,8 +246,8 @@ void make_room(int fd, uint64_t size)
     set_number(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 }
 
-// What was sent again, and the end behind it, is there: usually at once. Where it does not go in as
-// a whole, the rest comes when the program reads.
+// Waits until the data sent again, and the end of the stream behind it, has arrived:
+// usually at once. If it does not fit, the rest comes when the program reads.
 void await_arrival(int fd, const image::Socket &saved, bool ended)
 {
     uint64_t before = 0;
@@ -280,8 +280,8 @@ Result<void> Connections::open(const image::Socket *accepted, const image::Socke
     if (Result<void> done = await_listener(accepted, caller, listeners); !done)
         return done;
     const Address from(caller->local), calls(caller->peer), hears(accepted->peer);
-    // One of the program's own may block, and somebody who has come may be gone again.
-    // Nor may it wait for what the caller says first.
+    // The program's listeners may block, and a client that has come may
+    // be gone again. Nor may accepting wait for the caller's first data.
     struct Before {
         int fd, flags;
         uint32_t defer;
@@ -311,7 +311,7 @@ Result<void> Connections::open(const image::Socket *accepted, const image::Socke
     return keep(std::move(*two), *caller);
 }
 
-// An end that something else stands for, by request, is closed when it has said its last.
+// An end that the user has redirected is closed when its queued data has been sent.
 Result<void> Connections::keep(Fd fd, const image::Socket &end)
 {
     if (p_.redirected.count(end.open_file) != 0) {
@@ -323,7 +323,7 @@ Result<void> Connections::keep(Fd fd, const image::Socket &end)
     return keep_socket(p_, std::move(fd), end);
 }
 
-// SO_BUF_LOCK: 1 the size of what is sent, 2 of what is received. An image has the others not.
+// SO_BUF_LOCK: 1 send size, 2 receive size. An image has only sizes that the program has set.
 uint32_t sizes_of_program(const image::Socket &saved)
 {
     uint32_t all = 0;

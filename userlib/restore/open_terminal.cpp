@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// The kernel's termios2 and libc's <sys/ioctl.h> cannot be had in one source.
+// The kernel's termios2 and libc's <sys/ioctl.h> cannot be included in one source.
 extern "C" int ioctl(int fd, unsigned long request, ...) noexcept;
 
 namespace cryo::restore {
@@ -24,7 +24,7 @@ struct Size {
     unsigned short rows, columns, pixel_width, pixel_height;
 };
 
-// The kernel gives the lowest free number. Those below the wished one are taken until it comes.
+// The kernel gives the lowest free number: those below the wanted one are held until it comes.
 Result<Fd> make_master(uint32_t wished, unsigned &number)
 {
     constexpr size_t most = 64;
@@ -54,8 +54,8 @@ termios2 modes_of(const image::Terminal &saved)
     return modes;
 }
 
-// As grantpt(3) or the program set them. Only root may give it away, and who may not could not have
-// before.
+// Owner and mode as grantpt(3) or the program set them. Only root may
+// change the owner; a program that may not could not have done so before.
 void give_owner(const image::File &saved, int slave)
 {
     struct stat now;

@@ -13,11 +13,11 @@ namespace {
 
 constexpr uint64_t page_size = 4096;
 constexpr uint64_t piece_size = 1 << 20;
-constexpr uint64_t pipe_size = 1 << 20;     // fewer turns; not every user may have so much
-constexpr uint64_t ahead = 32 << 20;        // so far the kernel reads before us
+constexpr uint64_t pipe_size = 1 << 20;     // fewer calls; not every user may have so much
+constexpr uint64_t ahead = 32 << 20;        // how far the kernel reads ahead
 constexpr uint64_t ahead_step = 128 * 1024; // the kernel may take no more of one request
 
-// What of the image is needed soon. It is a courtesy: nothing depends on it.
+// Tells the kernel what is needed of the image soon. Nothing depends on it.
 class ReadAhead
 {
   public:
@@ -44,10 +44,10 @@ class ReadAhead
 
 } // namespace
 
-// A page in the pipe is referred to until it has been read, and must not change before. A pipe has
-// a place for so many pages; with so many others sent since, it has been read. Hence the size of
-// the ring: what fits into the pipe, and a piece each for what is being written, for what is left
-// unused at the ring's end, and to be sure.
+// A page in the pipe is referred to until it has been read, and must not change before. A
+// pipe holds a limited number of pages: once as many others have been sent, the page has
+// been read. Hence the size of the ring: what fits into the pipe, and a piece each for
+// the part being written, for the part left unused at the ring's end, and as a reserve.
 Result<PageSender> PageSender::create(Fd pipe)
 {
     fcntl(pipe.get(), F_SETPIPE_SZ, pipe_size);
@@ -58,7 +58,7 @@ Result<PageSender> PageSender::create(Fd pipe)
     void *ring = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (ring == MAP_FAILED)
         return Error::from_errno("memory to send memory from", errno);
-    // After a fork a page that is written to would be another one; a child needs none of it.
+    // After a fork, a page that is written to would be a copy; a child needs none of them.
     madvise(ring, size, MADV_DONTFORK);
     return PageSender(std::move(pipe), static_cast<uint8_t *>(ring), size);
 }
@@ -84,7 +84,7 @@ Result<void> PageSender::pass_on(image::Bytes bytes)
                                        : write(pipe_.get(), bytes.data(), bytes.size());
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0 && errno != EPIPE && by_reference) { // where it is forbidden
+        if (n < 0 && errno != EPIPE && by_reference) { // not permitted
             by_reference = false;
             continue;
         }
@@ -112,7 +112,7 @@ Result<void> PageSender::send(image::Image &image, const Fill &fill,
             soon.begin(*stretch);
         }
         uint64_t count = std::min(fill.count - done, piece_size / page_size);
-        // A piece that ends where a package does leaves nothing of it to be unpacked twice.
+        // Pieces end where packages do, so that no package is unpacked twice.
         const uint64_t over = (run->source + count) % image.header().package_blocks;
         if (stored && count < fill.count - done && over < count)
             count -= over;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory on its way from an image into a process that is being restored: read and verified here,
-// read by the restorer from a pipe.
+// Sends memory from an image to a process that is being restored:
+// read and verified here, and read by the restorer from a pipe.
 //
 //     Result<PageSender> sender = PageSender::create(pipe);
 //     sender->send(image, fill, moved);
 //
-// What is verified is what is sent, and it is still in the processor's cache then: the pipe gets
-// references to the pages that were read into, no copies. While they are sent, the kernel already
-// reads what comes next in the image.
+// The verified bytes are the ones sent, while they are still in the processor's
+// cache: the pipe gets references to the pages that were read into, no copies.
+// While they are sent, the kernel already reads ahead in the image.
 #pragma once
 
 #include "base/fd.hpp"

@@ -2,7 +2,7 @@
 //
 // The restart plan: what cr_restart hands to the fresh process that is to become the old one.
 //
-// A plan is a list of fixed-size operations, nearly all of them plain system calls, worked off by
+// A plan is a list of fixed-size operations, nearly all of them plain system calls, executed by
 // the restorer (restorer/restorer.cpp), which knows nothing of images. All policy is in the
 // planner; a new kind of kernel object usually needs planner code only.
 //
@@ -28,7 +28,7 @@ enum class Do : uint16_t {
     syscall = 0,   // number `nr` with `arg`
     unmap_all = 1, // everything but the restorer's own area
     fill = 2,      // read arg[2] bytes from descriptor arg[0] to address arg[1]
-    threads = 3,   // create all but the main thread; each works off its own operations
+    threads = 3,   // create all but the main thread; each executes its own operations
     // *(u64 *)arg[0] = arg[1], of arg[2] bytes where that is 4: for structures in the plan
     store = 4,
     copy = 7,  // arg[2] bytes from arg[1] to arg[0]
@@ -45,7 +45,7 @@ struct Piece {
 };
 
 enum class Arg : uint8_t {
-    value = 0, // as it stands
+    value = 0, // used as it is
     data = 1,  // offset in the plan: its address
     slot = 2,  // result of an earlier operation
     load = 3,  // 32-bit number at this offset in the plan, where an earlier operation left it
@@ -54,7 +54,7 @@ enum class Arg : uint8_t {
 enum class Expect : uint8_t {
     success = 0,  // not an error
     exact = 1,    // the result is `want`
-    anything = 2, // may fail: best effort, for what has no meaning on every machine
+    anything = 2, // may fail: best effort, for state that not every machine supports
 };
 
 struct Op {
@@ -69,7 +69,7 @@ struct Op {
 };
 
 struct Thread {
-    int32_t tid;       // wished for; 0: any
+    int32_t tid;       // requested; 0: any
     uint32_t first_op; // what the thread does for itself
     uint32_t op_count;
     uint32_t reserved;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether this CPU has what the program found where it was started: its libraries have chosen code
-// by it, and its registers lie in the signal frames.
+// Whether this CPU has the features of the one that the program was started on: its
+// libraries have chosen code by them, and its registers lie in the signal frames.
 #include "capture/cpu.hpp"
 #include "libcr.h"
 #include "restore/plan_parts.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the process may do, and how much the kernel cares for it: never more than we have ourselves.
+// Privileges and priorities of the process: never more than cr_restart has itself.
 #include "restore/plan_parts.hpp"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct Capabilities {
     bool operator==(const Capabilities &) const = default;
 };
 
-// The first thread's are the process's.
+// A thread without credentials of its own has those of the process.
 Capabilities saved_capabilities(const image::Process &process, const image::Thread &thread)
 {
     const auto copy = [](const auto &from) {
@@ -92,7 +92,7 @@ void plan_groups(Planning &p, const Capabilities &ours)
                           now.size(), saved.size()));
 }
 
-// What every thread lets go for good, and what it cannot where cr_restart has not the privilege.
+// Checks what threads must drop or set for good, which may need a privilege that we lack.
 Result<void> check_credentials(Planning &p, const Capabilities &ours)
 {
     if ((ours.effective & bit(CAP_SETPCAP)) != 0)
@@ -116,7 +116,7 @@ Result<void> check_credentials(Planning &p, const Capabilities &ours)
     return {};
 }
 
-// A number in a file of the process's own in /proc.
+// Writes a number to one of the process's own files in /proc.
 void plan_number(Planning &p, const char *name, const std::string &text)
 {
     Program &program = p.plan.program;
@@ -132,7 +132,7 @@ void plan_number(Planning &p, const char *name, const std::string &text)
 void plan_oom_score(Planning &p, const Capabilities &ours)
 {
     if (p.options.rehearse)
-        return; // it goes before anything else does
+        return; // it is set to be killed first when memory runs out
     int now = 0;
     std::ifstream("/proc/self/oom_score_adj") >> now;
     const int saved = p.saved.process.oom_score_adj;
@@ -148,7 +148,7 @@ void plan_coredump_filter(Planning &p)
 {
     uint32_t now = 0;
     std::ifstream("/proc/self/coredump_filter") >> std::hex >> now;
-    // Images that do not tell have 0.
+    // Images without this value have 0.
     if (const uint32_t saved = p.saved.process.coredump_filter; saved != now && saved != 0)
         plan_number(p, "coredump_filter", fmt::format("{:#x}", saved));
 }
@@ -164,8 +164,8 @@ Result<void> plan_credentials(Planning &p)
     return check_credentials(p, ours);
 }
 
-// As many capabilities as the thread had, of those that we have. What may be given up needs
-// capabilities itself, so those go last.
+// The capabilities that the thread had, as far as we have them.
+// Dropping privileges needs capabilities itself, so those go last.
 void plan_capabilities(Planning &p, const image::Thread &thread, const std::string &who)
 {
     const Capabilities saved = saved_capabilities(p.saved.process, thread);

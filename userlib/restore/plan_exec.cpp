@@ -37,7 +37,7 @@ bool is_environment(const std::vector<std::string> &variables)
     });
 }
 
-// Where the libraries lie that were mapped, but for the places in which they are looked for anyway.
+// Directories of the mapped libraries, except those that are searched anyway.
 std::vector<std::string> library_directories(const Saved &saved)
 {
     std::vector<std::string> found;
@@ -56,8 +56,8 @@ std::vector<std::string> library_directories(const Saved &saved)
     return found;
 }
 
-// LD_LIBRARY_PATH as the program had it, or as good as that: what is left of it may have been
-// written over, and a relative directory in it was one of the place where the program was started.
+// LD_LIBRARY_PATH as the program had it, or a substitute: it may have been overwritten, and
+// a relative directory in it referred to the directory that the program was started in.
 std::string library_path(const Saved &saved, const std::vector<std::string> &variables)
 {
     constexpr std::string_view name = "LD_LIBRARY_PATH=";
@@ -67,7 +67,7 @@ std::string library_path(const Saved &saved, const std::vector<std::string> &var
             path = variable.substr(name.size());
     }
     bool is_absolute =
-        path.find('$') == std::string::npos; // the dynamic linker has names for places
+        path.find('$') == std::string::npos; // the dynamic linker expands $ORIGIN and others
     for (size_t at = 0; at < path.size(); at = path.find_first_of(":;", at) + 1) {
         is_absolute = is_absolute && path[at] == '/';
         if (path.find_first_of(":;", at) == std::string::npos)
@@ -80,10 +80,10 @@ std::string library_path(const Saved &saved, const std::vector<std::string> &var
     return path;
 }
 
-// An owner that nobody is: only the caller, root, and users who were named are trusted.
+// Equals no owner: only the caller, root, and users named with --owner are trusted.
 constexpr uint32_t nobody_in_particular = ~0U;
 
-// The files of which there was code in the program.
+// The files whose code was mapped in the program.
 std::vector<const image::File *> files_with_code(const Saved &saved)
 {
     std::vector<const image::File *> found;
@@ -96,10 +96,10 @@ std::vector<const image::File *> files_with_code(const Saved &saved)
     return found;
 }
 
-// Libraries are looked for in these directories before anything can be said about them. Where the
-// program's were, somebody else may have made a directory since: it is left out. Whoever owned code
-// that the program had mapped may own them, and links to them. The dynamic linker gets descriptors,
-// so that none is exchanged meanwhile.
+// The dynamic linker searches these directories before anything in them can be
+// checked. Another user may have made such a directory since the checkpoint: it is
+// left out. Owners of code that the program had mapped may own them, and links to
+// them. The dynamic linker gets descriptors, so that none is exchanged meanwhile.
 Result<std::string> trusted_part(Planning &p, const std::string &path)
 {
     if (path.empty())
@@ -113,7 +113,7 @@ Result<std::string> trusted_part(Planning &p, const std::string &path)
         const std::string name = path.substr(at, end - at);
         at = end + 1;
         if (!name.starts_with('/'))
-            continue; // of a place that nobody knows any more
+            continue; // relative to a directory that is not known any more
         const Result<int> found = p.mapped->directory(p, name, owners);
         if (found)
             good += fmt::format("{}/proc/self/fd/{}", good.empty() ? "" : ":", *found);
@@ -136,9 +136,9 @@ const image::File *mapped_file(const Saved &saved, std::string_view path)
     return nullptr;
 }
 
-// The program, by a descriptor of it that the process inherits. ENOEXEC: something else is there by
-// now, a script perhaps. Where the image has every page, nobody has looked at its libraries, which
-// the dynamic linker takes from wherever the program says: each must be there, and no stranger's.
+// The program, as a descriptor that the process inherits. ENOEXEC: another file is there now,
+// perhaps a script. If the image has every page, its libraries are not checked yet, which the
+// dynamic linker takes from where the program says: each must exist, with a trusted owner.
 Result<int> open_program(Planning &p)
 {
     const std::string &own = p.plan.exe;
@@ -163,8 +163,8 @@ Result<int> open_program(Planning &p)
     return (*found)->fd;
 }
 
-// What the fresh process begins with: its own program, so that /proc/PID/exe is that. One of which
-// the image has every page need not be there any more.
+// What the fresh process executes: its own program, so that /proc/PID/exe is
+// that. A program of which the image has every page need not exist any more.
 Result<void> choose_program(Planning &p)
 {
     constexpr int gone[] = {EPERM, ENOENT, ENOTDIR, EACCES, ELOOP, ENOEXEC};

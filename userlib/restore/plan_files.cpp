@@ -19,7 +19,7 @@ using image::FileKind;
 
 namespace {
 
-// What a restart has open at the most: all open files above the program's own numbers, and Cryo's.
+// The most that a restart has open: all open files above the program's numbers, and Cryo's own.
 size_t numbers_needed(const Planning &p)
 {
     constexpr size_t own = 32;
@@ -132,11 +132,11 @@ Result<int> open_standard(Planning &p, int which, uint32_t open_file)
 
 namespace {
 
-// What stands for the program's standard descriptors by request: all of the open file's numbers.
+// Opens the user's redirections of standard descriptors: for all of the open file's numbers.
 Result<void> redirect(Planning &p)
 {
     for (const auto &[fd, name] : p.options.files.redirected) {
-        const std::string path = p.options.rehearse ? "/dev/null" : name; // nothing is made
+        const std::string path = p.options.rehearse ? "/dev/null" : name; // no file is created
         const auto &all = p.saved.descriptors;
         const auto one = std::find_if(
             all.begin(), all.end(),
@@ -212,7 +212,7 @@ Result<void> plan_files(Planning &p)
 
 namespace {
 
-// Signals of an open file. Its owner is the process itself, whatever its id is now.
+// Signals of open files. If the process owned one, it does again, whatever its id is now.
 void plan_owners(Planning &p)
 {
     Program &program = p.plan.program;
@@ -252,8 +252,8 @@ void plan_owners(Planning &p)
     }
 }
 
-// A file that is written back in its place: mapped, for its descriptor may not outlast the moment
-// before locks are taken.
+// Maps a file that is written back in its place, because its
+// descriptor must be closed again before locks are taken.
 void reach(Program &program, Replacement &one)
 {
     if (!one.in_place || one.size == 0)
@@ -284,7 +284,7 @@ void plan_last_descriptor_work(Planning &p)
 
 namespace {
 
-// Cutting is a change to the kernel, also where there is nothing to be cut off.
+// Truncating changes the time of the file, even if its size stays the same.
 void keep_time(Planning &p, const image::File &file, int fd)
 {
     struct stat now;
@@ -297,7 +297,7 @@ void keep_time(Planning &p, const image::File &file, int fd)
         {value(fd), value(0), p.plan.program.data(times, sizeof(times)), value(0)});
 }
 
-// The copy that lies beside it is complete: what can fail has been done.
+// The copy beside it is complete: everything that can fail has been done.
 void put_back(Program &program, const Replacement &one)
 {
     const std::string what = fmt::format("putting {} back", one.path);
@@ -344,7 +344,7 @@ void plan_cuts(Planning &p)
                             {value(fd), value(file.size)});
         keep_time(p, file, fd);
     }
-    // What only a message brings, no process has a descriptor for.
+    // Files that are open in messages only: no process has a descriptor of them.
     for (const uint32_t id : p.saved.only_passed) {
         const image::OpenFile &open_file = p.saved.open_files.at(id);
         const image::File &file = p.saved.files.at(open_file.file);

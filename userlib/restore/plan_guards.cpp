@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Guard pages: they are in the page tables only, so no mapping tells of them.
+// Guard pages: they are in the page tables only, so no mapping shows them.
 #include "restore/plan_parts.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int guard_install = 102; // MADV_GUARD_INSTALL, for headers that are older
 
-// Of what length nothing is said: the kernel looks whether it knows the advice.
+// With length 0 nothing is changed: the kernel only checks whether it knows the advice.
 bool knows_guards()
 {
     return madvise(nullptr, 0, guard_install) == 0;
@@ -53,7 +53,7 @@ void plan_guards(Planning &p, const image::Region &region)
                         guards.front().start));
 }
 
-// Guards are not there to be locked, and mlock complains of them after its work.
+// Guard pages cannot be locked: mlock fails because of them, after it has done its work.
 void plan_lock(Planning &p, const image::Region &region)
 {
     const bool on_fault = (region.flags & image::kRegionLockOnFault) != 0;

@@ -63,9 +63,9 @@ Result<int> image_descriptor(Planning &p)
     return p.plan.lazy.fd;
 }
 
-// Pieces that lie one behind the other. What was mapped there goes first, at once: into a gap the
-// kernel maps in half the time that it needs to cut a piece out of a mapping, and 4 GiB are a
-// thousand pieces.
+// Maps consecutive pieces. The old mapping is removed first, as a
+// whole: the kernel maps into a gap in half the time that it needs
+// to cut a piece out of a mapping, and 4 GiB are a thousand pieces.
 void map_row(Planning &p, const image::Region &region, std::vector<Piece> &row, int fd)
 {
     if (row.empty())

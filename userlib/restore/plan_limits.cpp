@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resource limits. A program may have lowered one below what it has, and may have more than the
-// soft limit that cr_restart was started with: so the soft limits of memory are raised before
-// memory is made, as far as anybody may, and all become the program's when it is there: when
-// nothing is opened, created, queued or written any more.
+// Resource limits. A program may have lowered a limit below its usage, and may use more
+// than the soft limit that cr_restart was started with. So the soft limits of memory are
+// raised to the hard ones before memory is made, and all limits are set to the program's
+// when it is complete: when nothing is opened, created, queued or written any more.
 #include "restore/plan_parts.hpp"
 
 #include <algorithm>
@@ -47,7 +47,7 @@ void plan_limits(Planning &p)
     for (const image::Rlimit &saved : p.saved.limits) {
         rlimit now;
         if (p.options.rehearse && saved.resource == RLIMIT_CORE)
-            continue; // no core of it is wanted
+            continue; // it must not dump core
         if (!look_at(saved.resource, now))
             continue; // a limit this kernel does not know
         rlimit wanted = {saved.soft, saved.hard};

@@ -11,7 +11,7 @@ namespace cryo::restore {
 
 namespace {
 
-// Of a file, a descriptor that is open for what the lock needs.
+// A descriptor of the locked file, open with the access that the lock needs; −1: none.
 int descriptor_for(const Planning &p, const image::Lock &lock)
 {
     if (lock.open_file != 0)
@@ -32,11 +32,11 @@ void plan_locks(Planning &p)
 {
     Program &program = p.plan.program;
     if (p.options.rehearse)
-        return; // the program may hold them, and nobody else is to find them taken
+        return; // the program may hold them, and no other process must find them taken
     for (const image::Lock &lock : p.saved.locks) {
         const int fd = descriptor_for(p, lock);
         if (fd < 0)
-            continue; // another file stands there by request
+            continue; // the user has redirected it
         const std::string_view path = p.saved.files.at(lock.file).path;
         const std::string what =
             fmt::format("taking the lock on {} again: another process may hold one there "

@@ -32,7 +32,7 @@ bool knows_droppable()
     return page != MAP_FAILED && munmap(page, 4096) == 0;
 }
 
-// As it is in the image, where it has contents there.
+// Address ranges of the region that have contents in the image.
 Result<std::vector<Range>> contents_of(const Planning &p, const image::Region &region)
 {
     std::vector<Range> parts;
@@ -59,7 +59,7 @@ Result<void> map_region(Planning &p, const image::Region &region)
     Program &program = p.plan.program;
     const bool shared = (region.flags & image::kRegionShared) != 0;
     int flags = MAP_FIXED_NOREPLACE | (shared ? MAP_SHARED : MAP_PRIVATE);
-    // Where the kernel does not know such memory, it is not dropped, as it need not be.
+    // A kernel that does not know such memory does not drop it, which is permitted.
     if ((region.flags & image::kRegionDroppable) != 0 && knows_droppable())
         flags = MAP_FIXED_NOREPLACE | map_droppable;
     if ((region.flags & image::kRegionNoReserve) != 0)
@@ -207,7 +207,7 @@ Result<std::vector<Stretch>> stretches_of(const Planning &p, const image::Region
     Result<std::vector<Range>> parts = contents_of(p, region);
     if (!parts)
         return parts.error();
-    // The kernel goes on telling what was open from what was not, so small ones stay in one piece.
+    // Stretches mapped differently stay separate in the kernel, so small regions are kept whole.
     constexpr uint64_t worth_it = uint64_t(1) << 26;
     if (!parts->empty() && region.end - region.start < worth_it)
         return stretches;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NUMA policies of threads and of memory. They are about speed: where a node that one names does
-// not exist, that is said, and memory lies where it falls.
+// NUMA policies of threads and of memory. They only affect speed: if a policy
+// cannot be set, there is a notice, and the kernel chooses where memory lies.
 #include "restore/plan_parts.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The planner's parts, each in a file of its own: what they share while a plan is made.
+// State that the planner's parts, each in a file of its own, share while a plan is made.
 #pragma once
 
 #include "restore/planner.hpp"
@@ -10,12 +10,12 @@
 
 namespace cryo::restore {
 
-// A socket that is open, and is to be filled with what waited in it when all that may be on its way
-// there is open, too.
+// An open socket whose queued data is sent again once every
+// open file that may be in flight there is open, too.
 struct Unfilled {
     uint32_t socket;
-    uint32_t peer; // which sends it all again; 0: `lone`
-    Fd lone;       // that nobody has any more
+    uint32_t peer; // the socket that sends the data again; 0: `lone`
+    Fd lone;       // the sender, an end that no process has any more
 };
 
 class MappedFiles;
@@ -25,65 +25,65 @@ struct Planning {
     const Saved &saved;
     const RestartOptions &options;
     RestartPlan &plan;
-    std::set<uint32_t> redirected = {};          // OPEN_FILE ids that something else stands for
+    std::set<uint32_t> redirected = {};          // OPEN_FILE ids replaced by something else
     std::map<uint32_t, int> open_fds;            // OPEN_FILE id → descriptor that is inherited
-    std::map<uint32_t, uint16_t> open_slots;     // those that the process opens: slot with it
+    std::map<uint32_t, uint16_t> open_slots;     // opened by the process itself: slot of its number
     std::map<uint32_t, int> file_fds;            // FILE id → inherited descriptor, to map from
-    std::map<uint32_t, int> mapped_fds = {};     // the same, of files that are only mapped
+    std::map<uint32_t, int> mapped_fds = {};     // the same, for files that are only mapped
     std::map<uint32_t, uint16_t> tid_slots = {}; // saved tid → slot with the present one
-    const IpcObjects *ipc = nullptr;             // where there are any
-    MappedFiles *mapped = nullptr;               // of the whole tree
+    const IpcObjects *ipc = nullptr;             // null: there are none
+    MappedFiles *mapped = nullptr;               // shared by the whole tree
     std::vector<Unfilled> unfilled = {};
 };
 
-// planner.cpp: everything of one process whose files are open. `alone`: it need not wait for
-// others.
+// planner.cpp: all of one process whose files are
+// open. `alone`: it need not wait for other processes.
 Result<void> plan_process_whole(Planning &p, bool alone);
 
-// plan_files.cpp: opening, positions, descriptor numbers; then, with the table complete, locks; and
-// the end, when nothing can fail any more: cutting files back to their size.
+// plan_files.cpp: opening, positions, descriptor numbers; then, with the table complete,
+// locks; and at the end, when nothing can fail any more, cutting files back to their size.
 Result<void> open_files(Planning &p);
 Result<void> plan_files(Planning &p);
 void plan_last_descriptor_work(Planning &p);
 void plan_truncation(Planning &p);
 
-// plan_exec.cpp: after the mapped files, of which the program is one.
+// plan_exec.cpp: runs after the mapped files are opened, of which the program is one.
 Result<void> plan_exec(Planning &p);
 
-// mapped_files.cpp: opens them.
+// mapped_files.cpp: opens and checks them.
 Result<void> check_mapped_files(Planning &p);
 int fd_to_map(const Planning &p, const image::Region &region);
 
 // plan_memory.cpp
 Result<void> plan_memory(Planning &p);
-// What plan_memory_module.cpp shares with it.
+// Shared with plan_memory_module.cpp:
 bool needs_file(const image::Region &region);
-// Runs of a region that have contents in the image, as addresses.
+// Address ranges of a region that have contents in the image.
 Result<std::vector<Range>> filled_parts(Planning &p, const image::Region &region);
-// How a region is mapped at first. Private memory is filled before it gets its protection, so it
-// may be written where it has contents. Only there: the kernel reserves memory for what may be
-// written, and there may be more addresses that a program keeps without any rights than the machine
-// has memory.
+// How a region is mapped at first. Private memory is filled before it gets
+// its protection, so it is mapped writable where it has contents. Only
+// there: the kernel reserves memory for writable mappings, and a program may
+// keep more address space without any access than the machine has memory.
 struct Stretch {
     uint64_t start, end;
     uint32_t prot;
 };
 Result<std::vector<Stretch>> stretches_of(const Planning &p, const image::Region &region);
 
-// plan_memory_module.cpp: the same by one operation of the kernel module, for the regions that it
-// can make. False: this one is left to others.
+// plan_memory_module.cpp: the same by one operation of the kernel module,
+// for the regions that it can make. False: plan_memory() maps this one.
 bool module_makes(const Planning &p, const image::Region &region);
 Result<void> plan_module_memory(Planning &p);
-// At the end, as plan_truncation: files whose contents go back to what they were, through memory.
+// Writes saved contents back to mapped shared files, through memory.
 Result<void> plan_shared_files(Planning &p);
 
-// plan_guards.cpp: pages that must not be touched, and locking a region that has some.
+// plan_guards.cpp: guard pages, and locking a region that has some.
 void plan_guards(Planning &p, const image::Region &region);
 void plan_lock(Planning &p, const image::Region &region);
 
-// plan_huge.cpp: what mmap is told of a region of hugetlb; 0 where no pages are free, as is said.
+// plan_huge.cpp: mmap's flags for a hugetlb region; 0, with a notice, if too few pages are free.
 int huge_page_flags(Planning &p, const image::Region &region);
-// Free and not promised to anybody, or allowed beyond those that are set aside.
+// Pages that are free and not reserved, and those that may still be added as surplus.
 int64_t free_huge_pages(uint64_t page_size);
 
 // plan_lazy.cpp: memory that is mapped from the image instead of filled.
@@ -95,21 +95,21 @@ void note_lazy(Planning &p);
 bool is_segment(const image::Region &region);
 Result<void> plan_segments(Planning &p);
 
-// plan_semaphores.cpp: what System V semaphores know of the process.
+// plan_semaphores.cpp: what System V semaphores record of the process (SEM_UNDO, GETPID).
 Result<void> plan_semaphore_undo(Planning &p);
 void plan_semaphore_pids(Planning &p);
 
-// plan_vdso.cpp: the kernel's own pages.
+// plan_vdso.cpp: the kernel's own pages (vDSO).
 Result<void> plan_vdso(Planning &p);
 
-// plan_numa.cpp: where memory is to lie.
+// plan_numa.cpp: the NUMA policies of threads and regions.
 void plan_thread_policy(Planning &p, const image::Thread &thread);
 void plan_region_policy(Planning &p, const image::Region &region);
 
-// plan_cpu.cpp: whether this CPU has what the program uses.
+// plan_cpu.cpp: whether this CPU has the features that the program uses.
 Result<void> check_cpu(Planning &p);
 
-// plan_limits.cpp: before memory is made, and last, when the process is whole.
+// plan_limits.cpp: resource limits, before memory is made, and last, when the process is complete.
 Result<void> plan_room(Planning &p);
 void plan_limits(Planning &p);
 
@@ -117,13 +117,13 @@ void plan_limits(Planning &p);
 Result<void> plan_process(Planning &p);
 Result<void> plan_threads(Planning &p);
 
-// plan_credentials.cpp: what the process may do, before it has threads; and of each thread.
+// plan_credentials.cpp: privileges of the process, before it has threads, and of each thread.
 Result<void> plan_credentials(Planning &p);
 void plan_capabilities(Planning &p, const image::Thread &thread, const std::string &who);
 void plan_io_priority(Planning &p, const image::Thread &thread, const std::string &who);
 
-// plan_signals.cpp: actions; what waits for a thread, planned as that thread's own operations; and
-// at the end what waits for the process, and the timers.
+// plan_signals.cpp: actions; signals pending for a thread, planned as that thread's
+// own operations; and at the end signals pending for the process, and the timers.
 void plan_actions(Planning &p);
 void plan_thread_signals(Planning &p, const image::Thread &thread);
 Result<void> plan_process_signals(Planning &p);

@@ -20,7 +20,7 @@ namespace cryo::restore {
 
 namespace {
 
-// Setting it to what it is here shows whether the kernel has it.
+// Setting it to its present value shows whether the kernel supports it.
 void plan_memory_merge(Planning &p)
 {
     constexpr int set_memory_merge = 67; // PR_SET_MEMORY_MERGE, for headers that are older
@@ -35,9 +35,9 @@ void plan_memory_merge(Planning &p)
                         strerror(errno)));
 }
 
-// What the kernel writes when the thread ends. A rehearsal ends without it: memory that is shared
-// with the program through a file may have a mutex whose owner, by the number of its thread, is
-// said to be dead then.
+// What the kernel writes when the thread ends. A rehearsal does without: memory
+// shared with the program through a file may have a mutex whose owner, identified
+// by its thread's id, would be marked as dead when the rehearsal ends.
 void plan_last_words(Program &program, const image::Thread &thread, const std::string &who)
 {
     program.call(who + "setting its tid address", SYS_set_tid_address,
@@ -47,7 +47,7 @@ void plan_last_words(Program &program, const image::Thread &thread, const std::s
                      {value(thread.robust_list), value(thread.robust_list_size)});
 }
 
-// Written to, it would change a file.
+// Whether the address is in a shared file's mapping, where writing would change the file.
 bool is_others_too(const Planning &p, uint64_t address)
 {
     return std::ranges::any_of(p.saved.regions, [&](const image::Region &region) {
@@ -56,7 +56,7 @@ bool is_others_too(const Planning &p, uint64_t address)
     });
 }
 
-// What a thread sets for itself; the program's TLS is not needed for it.
+// State that a thread sets for itself; the program's TLS is not needed for it.
 void plan_thread_state(Planning &p, const image::Thread &thread)
 {
     Program &program = p.plan.program;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attached segments of System V shared memory. One attachment may have become several regions, by
-// mprotect(2), and have lost some of its pages, by munmap(2): it is attached whole, and then loses
-// what it had not. So this comes before anything else is mapped.
+// Attached segments of System V shared memory. One attachment may have become several
+// regions, by mprotect(2), and have lost some of its pages, by munmap(2): it is attached
+// whole, and missing parts are detached again. So this comes before anything else is mapped.
 #include "restore/ipc_objects.hpp"
 #include "restore/plan_parts.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What System V semaphores know of a process: what its end will do to them (SEM_UNDO), and that it
-// was the last to change one. Both come of operations, and of nothing else; so the process operates
-// on them again, twice at once, and back to the value that is there already.
+// What System V semaphores record of a process: what its end will do to them (SEM_UNDO), and
+// that it was the last to change one. Both result from operations only, so the process
+// operates on them again: two opposite operations in one call, which leave the value as it is.
 #include "restore/plan_parts.hpp"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct Pair {
     sembuf first, second;
 };
 
-// The first one and its opposite, in the order that the value allows: it stays from 0 to 32767.
+// A change and its opposite, ordered so that the value stays from 0 to 32767.
 Pair there_and_back(size_t number, sembuf change, int value)
 {
     change.sem_num = static_cast<unsigned short>(number);
@@ -57,7 +57,7 @@ void leave_to_be_added(Program &program, const image::Ipc &ipc, uint32_t number,
 
 } // namespace
 
-// The values are there already: setting one would clear what everybody has to be undone.
+// The values are set already: setting one now would clear the undo values of all processes.
 Result<void> plan_semaphore_undo(Planning &p)
 {
     for (const image::SemaphoreUndo &undo : p.saved.undo) {
@@ -78,8 +78,8 @@ Result<void> plan_semaphore_undo(Planning &p)
     return {};
 }
 
-// Who has changed a semaphore last is seen by semctl(GETPID), as far as that are we. Where there
-// was no operation there must be none (sem_otime): programs take it for a set that is not ready.
+// Makes semctl(GETPID) name this process where it was the last to change a semaphore. A set without
+// any operation (sem_otime 0) gets none: programs take that for a set that is not initialised.
 void plan_semaphore_pids(Planning &p)
 {
     if (!p.options.restore_pid)

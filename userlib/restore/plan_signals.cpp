@@ -71,8 +71,8 @@ siginfo_t siginfo_of(const image::PendingSignal &record)
     return info;
 }
 
-// Only to itself may a thread send what claims to come from the kernel or from kill(2). So each
-// queues its own; the process's are queued by the main thread.
+// A thread may only send itself a signal that claims to come from the kernel or from
+// kill(2). So each queues its own; the process's are queued by the main thread.
 void queue_signal(Planning &p, const image::PendingSignal &record, uint16_t pid, uint16_t tid)
 {
     Program &program = p.plan.program;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan of all processes: their relations; what is open, once for all of them; then each by
-// itself.
+// The plan of all processes: their relations; the open
+// files, once for all of them; then each process by itself.
 #include "restore/mapped_files.hpp"
 #include "restore/open_parts.hpp"
 #include "restore/socket_name.hpp"
@@ -18,8 +18,8 @@ namespace {
 
 using image::SnapshotMember;
 
-// The files that UNIX sockets have for names are the program's, which may still use them. A
-// rehearsal has abstract names instead, in the network namespace that is its own.
+// The files that name UNIX sockets belong to the program, which may still use
+// them. A rehearsal has abstract names instead, in a network namespace of its own.
 void keep_names_apart(Saved &saved)
 {
     std::set<std::vector<uint8_t>> taken;
@@ -51,7 +51,7 @@ void keep_names_apart(Saved &saved)
 
 struct One {
     const SnapshotMember *member = nullptr;
-    std::unique_ptr<image::Image> image; // none of a zombie
+    std::unique_ptr<image::Image> image; // null for a zombie
     Saved saved;
 };
 
@@ -82,7 +82,7 @@ class Planner
     const image::Snapshot &snapshot_;
     const RestartOptions &options_;
     std::vector<std::unique_ptr<One>> all_;
-    std::vector<Newborn> kin_;          // as many, and then the stand-ins
+    std::vector<Newborn> kin_;          // one for each of all_, and then further ones
     std::map<uint32_t, int> stand_ins_; // group → number
     std::unique_ptr<TreePlan> tree_ = std::make_unique<TreePlan>();
 };
@@ -135,8 +135,8 @@ bool Planner::has_own_terminal(const One &leader) const
            });
 }
 
-// A session that the root was in, and not of its making, is cr_restart's now; and one that it has
-// made, too, unless it has a terminal there, which it would lose.
+// A session that the root was in, but did not make, is cr_restart's now; so is one
+// that the root has made, unless it has a terminal there, which it would lose.
 Result<int> Planner::session_of(const One &one) const
 {
     const uint32_t sid = one.member->sid;
@@ -172,7 +172,7 @@ int Planner::group_of(const One &one)
     }
     if (leader != nobody)
         return leader;
-    // Its leader has ended, and the group lives on: somebody has to make it.
+    // Its leader has ended, and the group lives on: a stand-in has to make it.
     const auto [place, fresh] =
         stand_ins_.emplace(pgid, static_cast<int>(all_.size() + stand_ins_.size()));
     return place->second;
@@ -215,11 +215,11 @@ Result<void> Planner::relate()
     return {};
 }
 
-// Whose parent is not in the image. A member of a session that is made again has to come from
-// there: its parent is one who is gone before the session's leader becomes itself, and then
-// cr_restart. One that was init's child is that again: it is left by a foster parent when all are
-// complete. For that the first one is too precious: cr_restart tells how it ends. One that gets a
-// signal when its parent ends would get it then.
+// Gives parents to processes whose parent is not in the image. A member of a restored
+// session has to be made in it: its parent is a stand-in that ends before the session
+// leader's execve, and then cr_restart. A child of init becomes one again: a foster
+// parent leaves it when all are complete. Not so the first process, as cr_restart reports
+// how it ends, nor one that gets a signal when its parent ends, as it would get it then.
 void Planner::give_parents()
 {
     std::map<int, int> late, foster; // session → number
@@ -250,8 +250,8 @@ void Planner::give_parents()
     }
 }
 
-// The first image has what is open in all processes: once as a whole, for opening it; and each
-// process gets the table, with what has to be done by one that holds the open file.
+// The first image has the open files of all processes. They are returned as a whole, for
+// opening; and each process gets the tables, with what a holder of the open file has to do.
 Saved Planner::distribute()
 {
     Saved &first = all_.front()->saved;
@@ -359,8 +359,8 @@ int Planner::floor() const
     return floor;
 }
 
-// A session of the tree's own has its terminal again, if that is one of the tree's. It may be that
-// nobody has it open, and only whoever has its other end could tell.
+// A session of the tree's own gets its terminal again, if the tree has an end
+// of it. If no process has the terminal open, it is opened through its master.
 Result<void> Planner::give_terminal(Newborn &kin, int number, Planning &opening) const
 {
     const image::Process &process = all_[static_cast<size_t>(number)]->saved.process;
@@ -422,7 +422,7 @@ Result<std::unique_ptr<TreePlan>> Planner::plan()
         process.stopped = all_[i]->saved.process.stopped;
         tree_->planned++;
     }
-    // One that is to get a signal first does not go on by itself either.
+    // Processes that are to get a signal first do not resume by themselves either.
     TreePlan::Process &root = tree_->processes.front();
     const Saved &first = all_.front()->saved;
     tree_->rehearse = options_.rehearse;

@@ -20,7 +20,7 @@ namespace cryo::restore {
 
 namespace {
 
-// Reading stops where our own vdso does.
+// A read stops where our own vdso ends.
 bool is_ours(const std::vector<uint8_t> &saved)
 {
     std::vector<uint8_t> ours(saved.size());
@@ -36,7 +36,7 @@ void map_own(Planning &p)
     Program &program = p.plan.program;
     program.call("mapping the vdso", SYS_arch_prctl,
                  {value(ARCH_MAP_VDSO_64), value(m.vvar_size != 0 ? m.vvar_start : m.vdso_start)});
-    // The address was a wish. Changing what is there to what it is fails unless it was granted.
+    // The address is a hint only: setting the present protection again fails if it was not used.
     program.call("mapping the vdso at its place", SYS_mprotect,
                  {value(m.vdso_start), value(m.vdso_size), value(PROT_READ | PROT_EXEC)});
 }
@@ -140,8 +140,8 @@ Result<void> check_threads(Planning &p)
     return {};
 }
 
-// Pages of the program's own in the same place: the old image, so that whoever reads it finds what
-// it found, but each function makes a system call.
+// Private pages in the same place: the old image, so that code that reads
+// it finds the same symbols, but each function makes a system call.
 Result<void> map_substitute(Planning &p, std::vector<uint8_t> image)
 {
     const image::Memory &m = p.saved.memory;
@@ -157,7 +157,7 @@ Result<void> map_substitute(Planning &p, std::vector<uint8_t> image)
             {value(start), value(size), value(prot),
              value(MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE), value(-1), value(0)});
     };
-    // Zeros where the kernel's data was mean to the old code: ask the kernel.
+    // Zeros in the place of the kernel's data make the old code ask the kernel.
     if (m.vvar_size != 0)
         map(m.vvar_start, m.vvar_size, PROT_READ);
     map(m.vdso_start, m.vdso_size, PROT_READ | PROT_WRITE);

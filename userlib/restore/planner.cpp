@@ -37,8 +37,8 @@ void tell_source(Planning &p)
     }
 }
 
-// What lives in the process without being saved with it begins anew, in the surroundings that it
-// finds here.
+// State that lives in the process without being saved
+// starts anew, with the environment of cr_restart.
 void tell_environment(Planning &p)
 {
     constexpr uint32_t first_with_environment = 3;
@@ -52,7 +52,7 @@ void tell_environment(Planning &p)
         p.plan.program.call("closing", SYS_close, {value(fd)});
 }
 
-// All processes tell that they have come so far, and wait until cr_restart has heard it of all.
+// Each process reports that it has come so far, and waits until cr_restart has all reports.
 void plan_rendezvous(Planning &p, uint32_t word)
 {
     Program &program = p.plan.program;
@@ -99,7 +99,7 @@ Result<void> plan_process_whole(Planning &p, bool alone)
             return done.error().within(p.image.name());
     }
     plan_limits(p);
-    if (!p.options.rehearse) { // else its memory is to be what was saved
+    if (!p.options.rehearse) { // a rehearsal's memory must stay as it was saved
         tell_source(p);
         tell_environment(p);
     }

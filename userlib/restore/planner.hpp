@@ -27,22 +27,22 @@ namespace cryo::restore {
 
 struct RestartOptions {
     bool restore_pid = true;
-    bool own_pid_namespace = false; // the caller is the first process of one that was made for it
+    bool own_pid_namespace = false; // the caller is the first process of a new pid namespace
     bool force = false;             // changed mapped files are accepted
     // The process group and the session of the root are the saved ones, not cr_restart's.
     bool restore_pgid = false;
     bool restore_sid = false;
-    int then_signal = 0; // sent to all before they go on
+    int then_signal = 0; // sent to all before they resume
     bool lazy = false;   // memory is mapped from the image where that can be done
-    // Brought back to be looked at (compare.hpp), beside a program that may still run: nothing
-    // outside is changed, and it never runs. Needs namespaces of its own.
+    // The processes are only restored to be compared (compare.hpp), beside a program that may
+    // still run: nothing outside is changed, and they never run. Needs namespaces of its own.
     bool rehearse = false;
     int device = -1; // /dev/cryo: the kernel module makes the memory; −1: without it
-    // For a program that asked through libcr: the process becomes the child of our parent. When the
-    // restart fails and leaves one that only our parent can wait for, it is told in *lost.
+    // For a restart requested through libcr: the process becomes the child of our parent. If the
+    // restart fails and leaves a process that only our parent can reap, its pid is stored in *lost.
     bool for_requester = false;
     pid_t *lost = nullptr;
-    // Whose files may stand where others were.
+    // Owners whose files are accepted in place of the saved ones.
     std::shared_ptr<const Trust> trust = std::make_shared<Trust>();
     FileOptions files;
 };
@@ -61,8 +61,8 @@ struct Replacement {
     uint16_t mapped = 0; // where the process has mapped that file
 };
 
-// Files that stand beside what they replace, until the restored process renames or copies them.
-// What it did not take goes away.
+// Files placed beside those that they replace, until the restored
+// process renames or copies them. Those that it did not use are removed.
 class Replacements
 {
   public:
@@ -99,30 +99,30 @@ struct RestartPlan {
         int fd = -1; // of the image, in the process
         uint64_t mappings = 0, pages = 0;
     } lazy;
-    std::set<uint32_t> redirected; // open files that something else stands for by request
+    std::set<uint32_t> redirected; // open files replaced at the user's request
     std::vector<Fd> inherited; // open files, at their numbers; to be closed once there is a process
 };
 
-// One process or several: the first is the root. A process that needs no plan (a zombie, one that
-// only lends its id to a group) has none.
+// One process or several: the first is the root. A process that needs
+// no plan (a zombie, one that only provides a group's id) has none.
 struct TreePlan {
     struct Process {
         std::unique_ptr<image::Image> image;
         std::unique_ptr<RestartPlan> plan;
         Newborn kin;                  // its relations
-        bool stopped = false;         // it was, by a signal
-        std::unique_ptr<Saved> saved; // of a rehearsal
+        bool stopped = false;         // it was stopped, by a signal
+        std::unique_ptr<Saved> saved; // for a rehearsal
     };
     std::vector<Process> processes;
-    std::unique_ptr<IpcObjects> ipc; // where there are any
+    std::unique_ptr<IpcObjects> ipc; // null: there are none
     std::string name;                // of the image, for messages
     int64_t cut_realtime = 0;
     size_t planned = 0;         // processes with a plan
     bool for_requester = false; // see RestartOptions
     int then_signal = 0;
     bool rehearse = false;
-    bool meets = false; // the processes wait for each other and for us before they go on
-    bool undo = false;  // ... also when what their ends do to semaphores is as it was
+    bool meets = false; // the processes wait for each other and for us before they resume
+    bool undo = false;  // ... and once more when their semaphore undo values are restored
     pid_t *lost = nullptr;
     std::vector<std::string> notices;
 };
@@ -130,21 +130,21 @@ struct TreePlan {
 // The descriptors that cr_restart gives to the fresh process.
 constexpr int plan_fd_offset = 0;
 constexpr int go_fd_offset = 1; // where each of several processes waits for the others
-// The environment of cr_restart: the program's agent has it until the program goes on.
+// The environment of cr_restart: the program's agent has it until the program resumes.
 constexpr int environment_fd_offset = 2;
-constexpr int status_fd_offset = 3; // what lies above is closed first
+constexpr int status_fd_offset = 3; // descriptors above this are closed first
 constexpr int pages_fd_offset = 4;
 constexpr int device_fd_offset = 5;
 constexpr int first_free_offset = 6;
 
-// What a process says on its status descriptor, as it comes along.
-constexpr uint32_t says_alive = 1; // the last thing it says
-constexpr uint32_t says_ready = 2; // nothing can fail any more but what the others do
-// Where there is any: what its end will do to semaphores is as it was.
+// What a process reports on its status descriptor, as it progresses.
+constexpr uint32_t says_alive = 1; // its last report
+constexpr uint32_t says_ready = 2; // nothing can fail any more but the other processes
+// Sent only if the tree has semaphore undo values (SEM_UNDO): its own are restored.
 constexpr uint32_t says_undo = 4;
-constexpr uint32_t says_complete = 3; // files are cut back; only the others keep it from going on
+constexpr uint32_t says_complete = 3; // files are cut back; it only waits for the other processes
 
-// CR_EBADARCH: no program of this machine's.
+// CR_EBADARCH: the image is from another machine architecture.
 Result<void> check_machine(const image::Header &header);
 
 Result<std::unique_ptr<TreePlan>> plan_restart(const image::Snapshot &snapshot,

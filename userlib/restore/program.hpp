@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writing a restart plan (plan.hpp): operations, the data they point to, and who runs them.
+// Writes a restart plan (plan.hpp): operations, their data, and the threads that run them.
 //
 //     Program p;
 //     uint16_t file = p.slot();
-//     p.call("opening /etc/motd", SYS_openat, {value(AT_FDCWD), p.text("/etc/motd"), value(0)},
-//     file); p.call("going to its position", SYS_lseek, {result(file), value(10),
-//     value(SEEK_SET)}); std::string bytes = p.finish(...);
+//     p.call("opening", SYS_openat, {value(AT_FDCWD), p.text("/etc/motd"), value(0)}, file);
+//     p.call("seeking", SYS_lseek, {result(file), value(10), value(SEEK_SET)});
+//     std::string bytes = p.finish(...);
 #pragma once
 
 #include "restore/plan.hpp"
@@ -46,7 +46,7 @@ class Program
     uint16_t slot() { return next_slot_++; }
     bool too_many_slots() const { return next_slot_ > max_slots; }
 
-    // An operation whose failure is told as `message`.
+    // An operation whose failure is reported as `message`.
     Op &add(Do what, std::string_view message, std::initializer_list<Operand> arguments);
     Op &call(std::string_view message, long number, std::initializer_list<Operand> arguments,
              uint16_t to_slot = 0);
@@ -64,7 +64,7 @@ class Program
 
     // The finished plan. The header's place and counts are filled in.
     std::string finish(Header header);
-    // What a failed operation was about.
+    // The message of a failed operation.
     std::string_view message(uint32_t op) const;
 
   private:

@@ -59,8 +59,8 @@ Result<Fd> environment_file()
     return memory_file("cryo environment", block);
 }
 
-// Where the kernel gives no `wished` id, the module does. Without the module, or the right to
-// choose, as make_process does.
+// Gets the `wished` id from the module, if clone3() may not choose it.
+// Without the module, or the right to choose, like make_process().
 long make_process_by_module(pid_t wished, const Ids &ids, pid_t *lost)
 {
     const long result = make_process(wished, ids, lost);
@@ -89,7 +89,7 @@ long make_process_by_module(pid_t wished, const Ids &ids, pid_t *lost)
     return -EBUSY; // the id of a process group or session, or others are always faster
 }
 
-// All threads of it.
+// Whether all threads of the process are stopped, or zombies.
 bool stands_still(pid_t pid)
 {
     const std::string tasks = fmt::format("/proc/{}/task", pid);
@@ -106,8 +106,8 @@ bool stands_still(pid_t pid)
     return true;
 }
 
-// The stop that it was sent has been and gone, by somebody who has sent SIGCONT. Where a stop is
-// just coming to its threads it looks so, too; then they stop before they run any of the program.
+// Whether the stop that it was sent was ended by another process's SIGCONT. It looks the same
+// while the stop is just reaching its threads; then they stop before they run any of the program.
 bool was_continued(pid_t pid)
 {
     std::ifstream file(fmt::format("/proc/{}/status", pid));
@@ -122,8 +122,8 @@ bool was_continued(pid_t pid)
     return !pending && !traced;
 }
 
-// By another of the tree, which runs already. That one has seen it live; or it has been waited for,
-// and whoever did that knows how it ended.
+// Whether another process of the tree, which runs already, has killed it and so has seen
+// it alive. Also true if it has been reaped, because its parent knows how it ended.
 bool was_killed(pid_t pid)
 {
     const std::optional<int> status = status_of_end(pid);
@@ -140,11 +140,11 @@ class Restart
     Result<Restarted> run(const std::string &library);
 
   private:
-    // What we hold of a process that has a plan.
+    // Our side of a process that has a plan.
     struct Link {
         TreePlan::Process *process;
         Fd plan, status, pages, go;             // our ends
-        Fd their_status, their_pages, their_go; // until they are born
+        Fd their_status, their_pages, their_go; // until the processes are made
     };
 
     Result<void> prepare(const std::string &library);
@@ -156,7 +156,7 @@ class Restart
     Result<void> stop_again();
     Result<void> look();
     void tell_progress(uint64_t bytes);
-    // One that is stopped or dead does not say that it lives.
+    // A stopped or dead process does not report that it is alive.
     bool is_silent() const { return tree_.then_signal == SIGSTOP || tree_.then_signal == SIGKILL; }
     pid_t pid_of(const Link &link) const
     {
@@ -166,14 +166,14 @@ class Restart
     TreePlan &tree_;
     int device_;
     const RestartWatch &watch_;
-    std::optional<EndingSignals> ending_; // since there are processes
+    std::optional<EndingSignals> ending_; // set while there are processes
     uint64_t to_send_ = 0;
     Fd environment_;
     std::vector<Link> links_;
     Nursery nursery_;
     std::vector<pid_t> pids_;
     uint64_t sent_ = 0;
-    uint64_t moved_ = 0; // and compared
+    uint64_t moved_ = 0; // sent, and compared
     int failed_callback_ = 0;
 };
 
@@ -198,7 +198,7 @@ Result<void> Restart::prepare(const std::string &library)
             Result<Fd> plan = memory_file("cryo plan", own.program.finish(own.header));
             Result<PipeEnds> status = make_pipe();
             Result<PipeEnds> pages = make_pipe();
-            Result<PipeEnds> go = make_pipe(); // one each: none can take another one's leave
+            Result<PipeEnds> go = make_pipe(); // one each, so that no process takes another's byte
             if (!plan)
                 return plan.error();
             for (const Result<PipeEnds> *pipe : {&status, &pages, &go}) {
@@ -258,7 +258,7 @@ Result<void> Restart::hear(Link &link, uint32_t word)
 {
     Failure said = {};
     ssize_t n;
-    // The others of a tree live by now.
+    // In a tree, other processes may run by the time this one reports that it is alive.
     if (!tree_.meets || word != says_alive)
         ending_->await(link.status.get());
     do {
@@ -268,7 +268,7 @@ Result<void> Restart::hear(Link &link, uint32_t word)
     memcpy(&heard, &said, sizeof(heard));
     if (n == sizeof(word) && heard == word)
         return {};
-    // It lives; and, being quick, it says what has become of its callbacks.
+    // It is alive, and its callbacks are over already: their result comes with the report.
     if (n == 2 * sizeof(word) && heard == word && word == says_alive) {
         if (&link == &links_.front())
             failed_callback_ = said.error;
@@ -285,7 +285,7 @@ Result<void> Restart::hear(Link &link, uint32_t word)
                                      link.process->image->name(), how.empty() ? "" : ": ", how));
 }
 
-// Hears it of all, and lets all go on.
+// Waits for the report of all processes, and lets all go on.
 Result<void> Restart::meet(uint32_t word)
 {
     for (Link &link : links_) {
@@ -294,7 +294,7 @@ Result<void> Restart::meet(uint32_t word)
         if (Result<void> heard = hear(link, word); !heard)
             return heard;
     }
-    // Contents that processes outside of the image could see, too: as late as they can come.
+    // Processes outside the image may see these contents, too: set as late as possible.
     if (tree_.ipc) {
         Result<void> done = word == says_ready      ? tree_.ipc->fill()
                             : word == says_complete ? tree_.ipc->finish()
@@ -327,7 +327,7 @@ Result<void> Restart::meet(uint32_t word)
     return {};
 }
 
-// All are complete, and would run now.
+// Compares the processes, which are complete and would run now.
 Result<void> Restart::look()
 {
     for (const Link &link : links_) {
@@ -345,7 +345,7 @@ Result<void> Restart::look()
     return {};
 }
 
-// Those that were saved as stopped. What lets them go on waits for them until they are continued.
+// Stops those that were saved as stopped. Their byte to go on waits until they are continued.
 Result<void> Restart::stop_again()
 {
     constexpr int turns = 25'000; // of 200 µs
@@ -366,14 +366,14 @@ Result<void> Restart::stop_again()
     return {};
 }
 
-// Nobody runs the program's code yet. What can be blocked is, until then.
+// No process runs the program's code yet; until then, signals that can be blocked are blocked.
 void Restart::send_signal()
 {
     for (const Link &link : links_) {
         const pid_t pid = pid_of(link);
         kill(pid, tree_.then_signal);
         siginfo_t info = {};
-        // A stop reaches a process that is just running a little later.
+        // A process that is just running stops a little later.
         const bool ours = tree_.then_signal == SIGSTOP && !tree_.for_requester;
         while (ours &&
                waitid(P_PID, static_cast<id_t>(pid), &info, WSTOPPED | WNOWAIT | WEXITED) == -1 &&
@@ -396,7 +396,7 @@ Result<void> Restart::bring_up()
     pids_ = std::move(*born);
     for (Link &link : links_) {
         Result<void> sent = send_pages(link);
-        // Where sending failed because the process gave up, its own words say more.
+        // If sending failed because the process gave up, its own report says more.
         if (!sent && sent.error().code() == EPIPE) {
             Result<void> heard = hear(link, says_alive);
             return heard ? std::move(sent) : std::move(heard);
@@ -427,7 +427,7 @@ Result<Restarted> Restart::run(const std::string &library)
     }
     if (Result<void> free = await_free(wished); !free)
         return free.error().within(tree_.name);
-    // Until all are alive, their descendants are ours to end.
+    // As a subreaper we can end all descendants until all are alive.
     int subreaper = 0;
     prctl(PR_GET_CHILD_SUBREAPER, &subreaper);
     prctl(PR_SET_CHILD_SUBREAPER, 1);

@@ -18,28 +18,28 @@ struct Restarted {
     pid_t pid = 0; // of the root, our child
     size_t processes = 0;
     uint64_t bytes = 0; // of memory that was sent
-    Fd status;          // the root's callbacks say here if they fail
+    Fd status;          // the root's callbacks report failures here
     int failed_callback = 0;
-    bool silent = false; // it was stopped or killed before it could say that it lives
+    bool silent = false; // it was stopped or killed before it could report that it runs
 
-    // To be asked when the root has ended: the error code of a failed callback, or 0.
+    // Valid once the root has ended: the error code of a failed callback, or 0.
     int failure() const;
-    // The same, waited for.
+    // The same, but waits until the callbacks have finished.
     int await_callbacks() const;
 };
 
 struct RestartWatch {
-    // Bytes of memory that were sent; of a rehearsal, and then compared.
+    // Bytes of memory that were sent, and in a rehearsal those then compared.
     std::function<void(uint64_t done, uint64_t total)> progress;
-    std::function<void()> begins; // there may be a process that lives from here on
+    std::function<void()> begins; // called before processes are made
 };
 
-// Of a rehearsal (RestartOptions::rehearse), nothing is left on success either: what was brought
-// back is compared with the image and ended.
+// In a rehearsal (RestartOptions::rehearse) no process is left on success
+// either: the restored processes are compared with the image and ended.
 //
-// `library`: path of libcr_run.so, preloaded into the fresh processes. `device`: the same /dev/cryo
-// that the plan was made for. On failure none is left. On success SIGHUP, SIGINT, SIGQUIT and
-// SIGTERM are blocked (ending_signals.hpp), until somebody is there to pass them on.
+// `library`: path of libcr_run.so, preloaded into the fresh processes. `device`: the same
+// /dev/cryo that the plan was made for. On failure none is left. On success SIGHUP, SIGINT,
+// SIGQUIT and SIGTERM are blocked (ending_signals.hpp), until the caller can forward them.
 Result<Restarted> restart(TreePlan &tree, const std::string &library, int device = -1,
                           const RestartWatch &watch = {});
 

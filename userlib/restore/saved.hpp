@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An image's metadata in memory: every record, decoded and kept. The strings live as long as this.
+// An image's metadata in memory: every record, decoded and kept. Strings live as long as the Saved.
 #pragma once
 
 #include "image/reader.hpp"
@@ -41,7 +41,7 @@ struct Saved {
     std::vector<image::Waiting> waiting;
     std::set<uint32_t> only_passed; // open files that no process has
     std::set<uint32_t>
-        listeners; // of these, those that this process is the one to listen on     // by OPEN_FILE
+        listeners; // of only_passed, those that this process listens on; by OPEN_FILE
     std::vector<image::Ipc> ipc;
     std::vector<image::SemaphoreUndo> undo; // of all processes
     std::vector<image::Sigaction> actions;

@@ -35,7 +35,7 @@ const char *SocketName::path() const
     return local.sun_path;
 }
 
-// The NUL at its end goes to the front. The longest possible names have none and lose their end.
+// The NUL at its end goes to the front. A name of maximal length has none and loses its end.
 std::vector<uint8_t> without_file(image::Bytes name)
 {
     constexpr size_t path = offsetof(sockaddr_un, sun_path);

@@ -3,7 +3,7 @@
 // The name of a socket, as an image has it.
 //
 //     const SocketName name(saved.local);
-//     const InDirectory inside(cwd); // a name may count from there
+//     const InDirectory inside(cwd); // a name may be relative to it
 //     Result<void> free = remove_stale(name, SOCK_DGRAM);
 //     bind(fd, name.get(), name.size);
 #pragma once
@@ -29,10 +29,10 @@ struct SocketName {
     const char *path() const;
 };
 
-// Instead of a UNIX name that is a file: an abstract name of the same size, another one for each.
+// For a UNIX name that is a file: an abstract name of the same size, a different one for each.
 std::vector<uint8_t> without_file(image::Bytes name);
 
-// UNIX names may count from the program's working directory.
+// UNIX names may be relative to the program's working directory.
 class InDirectory
 {
   public:
@@ -46,7 +46,7 @@ class InDirectory
     bool there_;
 };
 
-// A socket file whose socket is gone is in the way.
+// Removes a socket file whose socket is gone: bind(2) would fail because of it.
 Result<void> remove_stale(const SocketName &name, int kind);
 
 } // namespace cryo::restore

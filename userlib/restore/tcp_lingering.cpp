@@ -14,9 +14,9 @@ namespace cryo::restore {
 
 namespace {
 
-using Ports = std::set<std::pair<uint16_t, uint16_t>>; // its own, that of its peer
+using Ports = std::set<std::pair<uint16_t, uint16_t>>; // own port, peer's port
 
-// Of connections that no process has any more.
+// Ports of ended connections that no process has any more.
 Ports lingering_ports()
 {
     Ports ports;
@@ -44,9 +44,9 @@ Ports lingering_ports()
     return ports;
 }
 
-// What has ended answers a call from its old peer by telling what it expects, and is over with the
-// reset that it gets for that, as after a crash of the peer. Nobody listens there, so that nothing
-// else comes of it.
+// An ended connection answers a SYN from its old peer with an ACK that says
+// what it expects, and is removed by the RST that it gets for that, as after
+// a crash of the peer. No process listens there, so nothing else happens.
 void call(const TcpEnd &end)
 {
     const sa_family_t family = end.local.get()->sa_family;
@@ -75,7 +75,7 @@ bool port_lingers(uint16_t port)
 
 void end_lingering(const std::vector<TcpEnd> &ends)
 {
-    // One that keeps an address may be in the way of calling another.
+    // An ended connection that keeps an address may be in the way of calling another.
     for (int turn = 0; turn < 3 && !ends.empty(); turn++) {
         const Ports all = lingering_ports();
         bool found = false;

@@ -3,7 +3,7 @@
 // Addresses of TCP sockets, and ended connections that keep theirs for a minute (TIME_WAIT).
 //
 //     end_lingering({{one.local, one.peer}, {other.local, other.peer}});
-//     if (!bound && port_lingers(address.port())) // not for long
+//     if (!bound && port_lingers(address.port())) // the port is free again soon
 #pragma once
 
 #include "capture/socket_look.hpp"
@@ -65,7 +65,7 @@ class TcpAddress
             return reinterpret_cast<const sockaddr_in &>(storage_).sin_addr.s_addr == INADDR_ANY;
         return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6 &>(storage_).sin6_addr);
     }
-    // The same host, and where a port is given the same port; flow labels do not count.
+    // The same host, whatever the ports; flow labels do not count.
     bool same_host(const TcpAddress &other) const
     {
         if (storage_.ss_family != other.storage_.ss_family)
@@ -98,7 +98,7 @@ struct TcpEnd {
     TcpAddress local, peer;
 };
 
-// Ends what lingers of connections that had these ends, as far as that can be done.
+// Ends lingering connections that had these ends, as far as that can be done.
 void end_lingering(const std::vector<TcpEnd> &ends);
 
 } // namespace cryo::restore

@@ -15,7 +15,7 @@ namespace cryo::restore {
 namespace {
 
 constexpr int most_links = 40; // as the kernel's own limit
-// Where the program was saved in a user namespace all owners but its own and root are called so.
+// In an image from a user namespace, all owners but the namespace's own and root are this one.
 constexpr uid_t nobody = 65534;
 
 class Search
@@ -35,7 +35,7 @@ class Search
             rest.erase(0, slash + 1);
             if (name.empty())
                 continue;
-            // A directory is opened as one, so that what is to be mounted there is.
+            // Opened as a directory, so that an automounter mounts what belongs there.
             Fd next = rest.empty() ? Fd() : open_at(at.get(), name, O_DIRECTORY);
             if (!next)
                 next = open_at(at.get(), name);

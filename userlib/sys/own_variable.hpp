@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cryo's own environment variables (CRYO_...). They say what a process becomes, whom it listens to,
-// which programs and libraries it starts: they are orders of whoever has started the process. One
-// that has more rights than that user (a setuid program, one with file capabilities) obeys none.
+// Cryo's own environment variables (CRYO_...). They decide what a process becomes, where it
+// listens, and which programs and libraries it starts, so they are orders of the user who started
+// the process. A process with more rights than that user (setuid, file capabilities) ignores them.
 //
 //     if (const char *directory = sys::own_variable("CRYO_LIBDIR"))
 //         return std::string(directory) + "/" + name;
 //
-// All of Cryo reads its variables by this function; `scripts/lint variables` sees to it. It may be
-// called in signal handlers, and before the C library has been initialised.
+// All of Cryo reads its variables through this function; `scripts/lint variables` checks that. It
+// may be called in signal handlers, and before the C library has been initialised.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +18,13 @@
 
 namespace cryo::sys {
 
-// The kernel says so (AT_SECURE), of programs that the dynamic loader preloads nothing into either.
+// The kernel reports it (AT_SECURE), for programs that the loader preloads nothing into as well.
 inline bool has_gained_rights()
 {
     return getauxval(AT_SECURE) != 0;
 }
 
-// The value, or null where there is none or nobody may give one. `environment` ends with a null.
+// The value, or null if there is none or it must be ignored. `environment` ends with a null.
 inline const char *own_variable(const char *const *environment, const char *name)
 {
     if (environment == nullptr || has_gained_rights())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Raw system calls: no errno, no libc, no thread-local storage. What runs inside a stopped program
-// or in the restorer uses these and nothing else; a result below zero is −errno.
+// Raw system calls: no errno, no libc, no thread-local storage. Code that runs inside a stopped
+// program or in the restorer uses nothing else; a negative result is −errno.
 //
 //     long fd = sys::call(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
 //     if (sys::failed(fd))

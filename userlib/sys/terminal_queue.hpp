@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What waits to be read at both ends of a pseudo-terminal. The kernel has no way to look at it: it
-// is read, and written again. Raw system calls only: the agent does this inside the program, where
-// nobody can die between the two, and cr_restart fills a new pseudo-terminal in the same way.
+// Data queued for reading at both ends of a pseudo-terminal. The kernel cannot show it: it is read,
+// and written again. Raw system calls only: the agent does this inside the program, where no other
+// process's death can interrupt it, and cr_restart fills a new pseudo-terminal likewise.
 //
 //     sys::TerminalQueues q = {to_slave, 0, to_master, 0, size};
-//     long result = sys::take_queues(master, slave, q); // the modes are raw afterwards
-//     result = sys::put_queues(master, slave, q, modes);  // and as in `modes` after this
+//     long result = sys::take_queues(master, slave, q); // sets raw modes
+//     result = sys::put_queues(master, slave, q, modes);  // sets `modes`
 #pragma once
 
 #include "sys/raw.hpp"
@@ -24,17 +24,17 @@ struct TerminalQueues {
     uint32_t to_slave_size;
     char *to_master;
     uint32_t to_master_size;
-    uint32_t most; // room in each
+    uint32_t most; // size of each buffer
 };
 
 inline bool terminal_readable(int fd, int timeout_ms)
 {
-    // poll(2) waits for what is still on its way between the two ends.
+    // poll(2) waits for data that is still in transit between the two ends.
     pollfd look = {fd, POLLIN, 0};
     return call(SYS_poll, &look, 1, timeout_ms) == 1 && (look.revents & POLLIN) != 0;
 }
 
-// Reads all that there is.
+// Reads everything that is available.
 inline long drain_terminal(int fd, char *to, uint32_t &size, uint32_t most)
 {
     while (terminal_readable(fd, 0)) {
@@ -89,11 +89,11 @@ inline long write_terminal(int fd, const char *from, uint32_t size)
     return 0;
 }
 
-// What was typed goes through the line discipline again, which runs some time after the write. It
-// echoes each character as it takes it: when all echoes have come, all characters are in.
+// Input goes through the line discipline again, which runs some time after the write. It echoes
+// each character as it accepts it: once all echoes have arrived, all characters are queued.
 inline long type_again(int master, const char *text, uint32_t size, const termios2 &modes)
 {
-    constexpr char literally = 0x16; // the next character has no meaning, and is not echoed
+    constexpr char literally = 0x16; // makes the next character literal, and is not echoed
     termios2 typing = raw_modes(modes);
     typing.c_lflag = (modes.c_lflag & ICANON) | ECHO;
     const bool lines = (modes.c_lflag & ICANON) != 0;
@@ -107,8 +107,8 @@ inline long type_again(int master, const char *text, uint32_t size, const termio
     long result = call(SYS_ioctl, master, TCSETS2, &typing);
     uint32_t written = 0;
     for (uint32_t i = 0; i < size && lines && !failed(result); i++) {
-        // The end-of-file character stands as NUL in the queue, and is not echoed. As itself it
-        // stands there when it was typed before there were lines.
+        // The end-of-file character is queued as NUL, and is not echoed. It is queued as itself if
+        // it was typed before canonical mode was set.
         const bool ends = text[i] == 0 && end != 0;
         if (!ends && text[i] != end && text[i] != literally)
             continue;
@@ -138,12 +138,12 @@ inline long put_queues(int master, int slave, const TerminalQueues &q, const ter
     long result = 0;
     if (q.to_slave_size > 0)
         result = type_again(master, q.to_slave, q.to_slave_size, modes);
-    // Leaving line mode, even for a moment, would make one line of all that was typed.
+    // Leaving canonical mode, even briefly, would join all queued input into one line.
     termios2 silent = raw_modes(modes);
     silent.c_lflag = modes.c_lflag & ICANON;
     if (!failed(result))
         result = call(SYS_ioctl, master, TCSETS2, &silent);
-    // Only now: the echoes would have come behind this.
+    // Only now: echoes would have been queued behind this data.
     if (!failed(result))
         result = write_terminal(slave, q.to_master, q.to_master_size);
     const long back = call(SYS_ioctl, master, TCSETS2, &modes);

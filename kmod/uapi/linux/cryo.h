@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
 /*
- * The interface of /dev/cryo: what a program may ask the module to tell it
- * about itself. Every command works on the caller alone, in its own context.
+ * The interface of /dev/cryo: commands by which a program inspects, dumps and
+ * restores itself. Every command works on the caller alone, in its own context.
  *
  * Every command takes a pointer to a structure whose first member is its size
  * as the caller knows it. A structure may grow: an older caller's is padded
@@ -41,7 +41,7 @@ enum {
 #define CRYO_FEATURE_SCAN _BITULL(0)
 #define CRYO_FEATURE_SOFT_DIRTY _BITULL(1) /* SCAN reports soft-dirty pages */
 #define CRYO_FEATURE_EVENTS _BITULL(2)
-/* Any user may join the event group, and is told of its own processes only. */
+/* Any user may join the event group and receives events of its own processes only. */
 #define CRYO_FEATURE_EVENTS_PER_USER _BITULL(3)
 #define CRYO_FEATURE_THREADS _BITULL(4)
 #define CRYO_FEATURE_FILES _BITULL(5)
@@ -141,9 +141,9 @@ struct cryo_run {
  * @nr_runs: out: how many runs were filled in
  * @reserved: must be 0
  *
- * The runs follow each other without a gap from @start to @next. A call does
- * a bounded amount of work and returns early when a signal is pending; it
- * always gets ahead, unless it fails. EFAULT may leave @runs partly written.
+ * The runs follow each other without a gap from @start to @next. A call does a
+ * bounded amount of work and returns early when a signal is pending; it always
+ * makes progress, unless it fails. EFAULT may leave @runs partly written.
  */
 struct cryo_scan {
 	__u32 size;
@@ -180,17 +180,17 @@ enum cryo_phase {
  * @phase: enum cryo_phase
  * @error: with CRYO_PHASE_FAILED a positive errno, 0 otherwise
  * @reserved: must be 0
- * @bytes_done: how far it is
- * @bytes_total: out of how much, or 0 if that is not known; else at least
- *	@bytes_done
+ * @bytes_done: bytes processed so far
+ * @bytes_total: bytes in all, or 0 if unknown; otherwise at least
+ *	 @bytes_done
  * @target: the process that the caller saves or restores, as the caller's pid
  *	namespace numbers it, or 0: the caller itself
  * @reserved2: must be 0
  *
- * Announces what the calling process does to those who listen to the group
- * CRYO_GENL_EVENTS in its network namespace. EAGAIN: more than event_rate in
- * the second that began with the first one; the event is lost. The rate is a
- * user's: with all the ids in user namespaces of its making.
+ * Announces what the calling process does to the listeners of the group
+ * CRYO_GENL_EVENTS in its network namespace. EAGAIN: the user has announced more
+ * than event_rate events in the second that began with its first one; this event
+ * is lost. The rate is shared by all ids in user namespaces that the user created.
  */
 struct cryo_event {
 	__u32 size;
@@ -317,10 +317,10 @@ struct cryo_files {
  * @previous: must be 0; out: what the next new task would have got, or 0 from a
  *	module that does not say so
  *
- * A hint, not a promise: a task that somebody else starts in between takes the
- * pid, and a pid in use is passed over. Make the child, look at its pid, and
- * try again. Then make @previous the next one: otherwise whoever starts a task
- * gets @pid + 1, an id that a thread of the same program may be about to need.
+ * A hint, not a promise: a task started in between takes the pid, and a pid in
+ * use is passed over. Make the child, check its pid, and try again if it
+ * differs. Then make @previous the next pid: otherwise the next new task gets
+ * @pid + 1, an id that a thread of the same program may be about to need.
  *
  * EPERM: the descriptor is not open for writing, and the administrator has not
  * set the module's parameter nextpid_for_all. EXDEV: children of the caller are
@@ -359,9 +359,9 @@ struct cryo_range {
  *	out: how much is written now
  * @reserved: must be 0
  *
- * Writes memory that the caller may read, as write(2) would: no permission, no
- * limit and no quota is passed over. Returns early when a signal is pending or
- * something fails behind the first byte: call again with @done as it is then,
+ * Writes memory that the caller may read, as write(2) would: no permission,
+ * limit or quota is bypassed. Returns early when a signal is pending or
+ * something fails after the first byte: call again with @done as returned,
  * until it is the length of the sequence. An error is returned only by a call
  * that wrote nothing.
  */
@@ -421,13 +421,13 @@ struct cryo_region {
  * @done: in: 0; out: how much of the sequence is filled in
  * @reserved: must be 0
  *
- * Makes the caller's address space: gives up everything but the memory that is
- * kept, maps the regions, and fills the ranges. A set that is malformed is
- * refused before anything is given up. Returns early when a signal is pending
- * or something fails later: call again with @mapped and @done as they are then,
- * until they have reached @nr_regions and the length of the sequence; what was
- * there before is given up by the first call alone. An error is returned only by a call that got no
- * further; @mapped then says which region it was about.
+ * Makes the caller's address space: unmaps everything but the kept memory, maps
+ * the regions, and fills the ranges. A malformed set is refused before anything
+ * is unmapped. Returns early when a signal is pending or something fails later:
+ * call again with @mapped and @done as returned, until they have reached
+ * @nr_regions and the length of the sequence; only a call with both at 0
+ * unmaps. An error is returned only by a call that made no progress; if mapping
+ * a region failed, @mapped is its index.
  */
 struct cryo_restore {
 	__u32 size;
@@ -468,8 +468,8 @@ enum {
  * @CRYO_EVENT_A_ERROR: u32: errno of a failure
  * @CRYO_EVENT_A_BYTES_DONE: u64
  * @CRYO_EVENT_A_BYTES_TOTAL: u64
- * @CRYO_EVENT_A_TARGET: u32: the process that the one of CRYO_EVENT_A_PID says
- *	it saves or restores; 0: itself
+ * @CRYO_EVENT_A_TARGET: u32: the process that CRYO_EVENT_A_PID claims to save
+ *	 or restore; 0: itself
  * @__CRYO_EVENT_A_MAX: one more than the last
  */
 enum cryo_event_attr {

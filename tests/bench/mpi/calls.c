@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What MPI calls cost between two ranks: prints "name nanoseconds", the least of ten rounds. */
+/* Costs of MPI calls between two ranks: prints "name nanoseconds", the minimum of ten rounds. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static void tested_ping_pong(void)
     }
 }
 
-/* As long as nothing comes. */
+/* Tests while no message arrives. */
 static void tests_in_vain(void)
 {
     MPI_Request request;

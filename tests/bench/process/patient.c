@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The program whose checkpoints are measured. It holds so many MiB, tells how long it did not run,
- * what a fork of it costs, and whether its memory is as it was. Commands come by standard input, a
- * letter each, and are answered by a line with a number:
+ * The program whose checkpoints are measured. It holds MIB of memory and reports how long it did
+ * not run, what a fork of it costs, and whether its memory is intact. Commands are read from
+ * standard input, one letter each, and are answered by a line with a number:
  *
  *     patient MIB small|huge [CHILDREN [MIB-OF-CHILDREN [at-once]]]
  *
- *     p  0: it is there
+ *     p  0: it is running
  *     f  nanoseconds that fork() took
- *     a  nanoseconds until it and all its children, at once, had made a fork each; with "at-once"
- *     s  0: a thread of it spins from now on
- *     g  the longest time in nanoseconds that it did not spin; it spins no more
- *     e  0: a word of each page, or of each Nth one, is another one now; N follows, and a newline
- *     m  nanoseconds that a copy of its memory takes, to memory that is there
- *     c  how many words of its memory are wrong, and of its children's
+ *     a  nanoseconds until it and all its children, at once, have forked; with "at-once"
+ *     s  0: one of its threads spins from now on
+ *     g  the longest time in nanoseconds that it did not spin; it stops spinning
+ *     e  0: has changed a word of each page, or of each Nth one; N follows, and a newline
+ *     m  nanoseconds to copy its memory, to memory that is already mapped
+ *     c  the number of wrong words in its memory, and in its children's
  *     q  ends
  *
- * Children stand in a row, each reading the pipe from the one before it; c goes through all.
+ * Children form a chain, each reading the pipe from the one before it; c passes through all.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -32,7 +32,7 @@
 
 static uint64_t *memory;
 static size_t words;
-static unsigned char *changes; /* of each page, its first word */
+static unsigned char *changes; /* the first word of each page */
 static atomic_bool spins, stands = 1;
 static atomic_ulong longest;
 
@@ -55,7 +55,7 @@ static uint64_t expected(size_t i)
     return word(i) + (i % of_page == 0 ? changes[i / of_page] : 0);
 }
 
-/* Other ones each time, and all of them in the end. */
+/* Different pages each time, and all of them in the end. */
 static void change(size_t every)
 {
     static size_t first;
@@ -122,7 +122,7 @@ static uint64_t time_fork(void)
     return took;
 }
 
-/* What the program feels of a checkpoint: for so long this thread saw no time pass. */
+/* The effect of a checkpoint on the program: the longest time this thread saw no time pass. */
 static void *spin(void *unused)
 {
     for (;;) {
@@ -155,7 +155,7 @@ static void set_spinning(int on)
         usleep(100);
 }
 
-/* Each adds what is wrong with it to what the one before it says. */
+/* Each adds its wrong words to the number from the one before it. */
 static void be_member(int in, int out)
 {
     uint64_t sum;
@@ -167,11 +167,11 @@ static void be_member(int in, int out)
     _exit(0);
 }
 
-/* The ends of the chain that the first process has. */
+/* The first process's ends of the chain. */
 static int first_out = -1, last_in = -1;
 
-/* Of "a": the children, where each tells that it has made its fork, and that it is back; and what
- * the forks wait for. */
+/* For "a": the children; the pipe on which each reports that it has forked, and that it is back;
+ * and the gate that the forks wait for. */
 static pid_t *members;
 static int member_count, told[2], gate[2];
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and selects Open MPI's framework crs with Open MPI's own code, and uses what was selected:
+/* Opens and selects Open MPI's framework crs with Open MPI's own code, and uses the component:
  *
  *     crs_driver selected                 the name of the component
- *     crs_driver self DIRECTORY           counts, saves itself, and counts on
- *     crs_driver disabled IMAGE           disables checkpoints until one has been asked for
+ *     crs_driver self DIRECTORY           counts, saves itself, and continues counting
+ *     crs_driver disabled IMAGE           disables checkpoints until one has been requested
  *     crs_driver save PID DIRECTORY [term|stop]
- *     crs_driver restart DIRECTORY        waits for the restored process, ends as it did
- *     crs_driver become DIRECTORY         is the restored process
- *     crs_driver launch PROGRAM ...       prepared for it by the component
+ *     crs_driver restart DIRECTORY        waits for the restored process, ends as it does
+ *     crs_driver become DIRECTORY         turns into the restored process
+ *     crs_driver launch PROGRAM ...       started with the component's preparation
  */
 #include <opal_config.h>
 
@@ -64,8 +64,8 @@ static int self(const char *directory)
     return state == OPAL_CRS_RESTART ? 7 : state == OPAL_CRS_CONTINUE ? 0 : 1;
 }
 
-/* The request of another process waits until checkpoints are enabled; that it has come, libcr
- * says, which the component has loaded. */
+/* Another process's request waits until checkpoints are enabled; libcr, which the component has
+ * loaded, reports its arrival. */
 static int disabled(const char *image)
 {
     char byte = 0;
@@ -81,7 +81,7 @@ static int disabled(const char *image)
     printf("enabled\n");
     fflush(stdout);
     CHECK(opal_crs.crs_enable_checkpoint() == OPAL_SUCCESS);
-    CHECK(read(STDIN_FILENO, &byte, 1) == 1); /* to be there until the image is */
+    CHECK(read(STDIN_FILENO, &byte, 1) == 1); /* stay alive until the image is written */
     return 0;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes by the C++ bindings of MPI-2, whose callbacks are called by the library for C++.
+// Attributes by the C++ bindings of MPI-2, whose callbacks the C++ library calls.
 #include "check.h"
 
 namespace {
@@ -8,7 +8,7 @@ int copied;
 int deleted;
 int state = 7;
 
-// The copy has the next number.
+// The copy's value points to the next number.
 int copy(const MPI::Comm &, int, void *extra, void *value, void *made, bool &flag)
 {
     CHECK(extra == &state);

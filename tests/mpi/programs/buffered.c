@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages that nobody waits for at their sender: buffered ones, and those whose requests are
- * freed, or cancelled in vain. The program computes while they are under way, on both sides, and
- * the library can send the larger ones only with the sender's help: at a cut too, where only the
+/* Messages that their sender does not wait for: buffered ones, and those whose requests are freed,
+ * or cancelled too late. The program computes while they are in flight, on both sides, and the
+ * library can send the larger ones only with the sender's help: also at a cut, where only the
  * receiver knows of them.
  *
  *     buffered ROUNDS [one_way]
  *
- * One way: only the first rank sends, and so has nothing to wait for at a cut.
+ * One way: only the first rank sends, so it has nothing to wait for at a cut.
  */
 #include "check.h"
 
@@ -19,7 +19,7 @@
 
 static int sizes[] = {1, 5000, 70000, 1 << 20};
 static char out[LARGEST], in[LARGEST];
-static MPI_Request late = MPI_REQUEST_NULL; /* to be cancelled when it is too late for that */
+static MPI_Request late = MPI_REQUEST_NULL; /* to be cancelled once it is too late */
 
 static void compute(int round, int rank)
 {
@@ -85,17 +85,17 @@ int main(int argc, char **argv)
                 CHECK(in[k] == (char)(what + 1));
             sum = mix(sum, in, (size_t)size);
         }
-        if (late != MPI_REQUEST_NULL) { /* the neighbour needs it to go on */
+        if (late != MPI_REQUEST_NULL) { /* the neighbour needs its reply to continue */
             int cancelled = 1;
             OK(MPI_Cancel(&late));
             OK(MPI_Wait(&late, &status));
             OK(MPI_Test_cancelled(&status, &cancelled));
             CHECK(!cancelled);
         }
-        /* From here on `out` may be written to again. */
+        /* From here on `out` may be written again. */
         OK(MPI_Sendrecv(NULL, 0, MPI_CHAR, left, rounds, NULL, 0, MPI_CHAR, right, rounds,
                         MPI_COMM_WORLD, MPI_STATUS_IGNORE));
-        if (i % 16 == 7) { /* all that was in it is sent */
+        if (i % 16 == 7) { /* all buffered messages have been sent */
             OK(MPI_Buffer_detach(&given, &size));
             CHECK(given == buffer && size == room);
             OK(MPI_Buffer_attach(buffer, room));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of the program's that the C++ bindings of MPI-2 call: operations, two of them with
+// Functions of the program that the C++ bindings of MPI-2 call: operations, two of them with
 // different functions, one of which does not commute, and error handlers of communicators, windows
-// and files. In rounds, as many as the first argument says.
+// and files. Runs as many rounds as the first argument says.
 #include "check.h"
 
 #include <string>
@@ -14,8 +14,8 @@ int told[3]; // errors of communicators, windows, files
 int copied;
 int removed;
 
-// The argument on the left comes first: pairs are functions x -> a x + b, and this is one after the
-// other.
+// The left argument comes first: pairs are functions x -> a x + b, and this composes
+// them.
 void chain(const void *in, void *inout, int count, const MPI::Datatype &type)
 {
     CHECK(type == MPI::TWOINT);
@@ -48,7 +48,7 @@ void on_error(Object & /*object*/, int *code, ...)
 int copy(const MPI::Comm &comm, int, void *extra, void *value, void *made, bool &flag)
 {
     CHECK(extra == told);
-#ifdef OPEN_MPI // MPICH tells of no other kind than this one
+#ifdef OPEN_MPI // MPICH reports no other kind than this one
     CHECK(dynamic_cast<const MPI::Cartcomm *>(&comm) != nullptr);
 #endif
     CHECK(comm.Get_topology() == MPI::CART);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the test programs share. CHECK ends the whole job with the place and the reason.
+ * Shared by the test programs. CHECK ends the whole job with the place and the reason.
  *
  *     CHECK(MPI_Send(...) == MPI_SUCCESS);
  *     printf("%d: %016llx\n", rank, mix(sum, data, bytes));
@@ -32,7 +32,7 @@ static inline unsigned long long mix(unsigned long long sum, const void *data, s
     return sum;
 }
 
-/* A job that is to be saved does not end before: not while the file exists that CRYO_HOLD names. */
+/* Keeps a job from ending before it is saved: waits while the file named by CRYO_HOLD exists. */
 static inline void wait_to_end(void)
 {
     const char *hold = getenv("CRYO_HOLD");

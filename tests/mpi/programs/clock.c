@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks at MPI_Wtime all the time while it is saved and brought back: it never runs backwards, nor
+/* Reads MPI_Wtime continuously while it is saved and restored: it never runs backwards and never
  * leaps. */
 #include "check.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All collectives: blocking and non-blocking, v and w, neighbours, in place, operations of our own.
+/* All collectives: blocking and non-blocking, v and w, neighbours, in place, user operations.
  */
 #include "check.h"
 
@@ -21,7 +21,7 @@ static void wait_for(MPI_Request *request)
     CHECK(*request == MPI_REQUEST_NULL);
 }
 
-/* out[i] = 2 * in[i] + inout[i] and so not commutative; counts that it saw the right type. */
+/* out[i] = 2 * in[i] + inout[i], so not commutative; checks that it gets the right type. */
 static MPI_Datatype expected_type;
 static void twice_and_once(void *in, void *inout, int *count, MPI_Datatype *type)
 {

@@ -51,7 +51,7 @@ int main(int argc, char **argv)
                      MPI_COMM_WORLD));
     OK(MPI_Op_free(&product));
     CHECK(product == MPI_OP_NULL);
-    for (const std::string &what : called) // which ranks compute is the library's choice
+    for (const std::string &what : called) // the library chooses which ranks compute
         CHECK(what == "multiply");
     called.clear();
 

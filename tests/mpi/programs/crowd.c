@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MPI_THREAD_MULTIPLE: while some threads complete many receives at once, others wait for messages
- * that come late, and one is inside a collective that the other rank has not entered. So a
- * checkpoint that is wanted finds threads that say what they wait for, while others are between the
- * library's word that a receive is complete and their own note of it. */
+/* MPI_THREAD_MULTIPLE: while some threads complete many receives at once, others wait for late
+ * messages, and one is inside a collective that the other rank has not entered. So a requested
+ * checkpoint finds threads that report what they wait for, while others have learnt from the
+ * library that a receive is complete but have not recorded it yet. */
 #include "check.h"
 
 #include <pthread.h>
@@ -19,7 +19,7 @@ struct job {
     long result;
 };
 
-/* Many at once, by Waitall, Waitsome and Waitany in turn. */
+/* Many at once, alternating between Waitall, Waitsome and Waitany. */
 static void *many(void *data)
 {
     struct job *job = data;
@@ -59,7 +59,7 @@ static void *many(void *data)
     return NULL;
 }
 
-/* Waits for messages that the other rank takes its time to send. */
+/* Waits for messages that the other rank sends late. */
 static void *late(void *data)
 {
     struct job *job = data;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a rank ends: by MPI_Abort, by exit() without MPI_Finalize, by a crash in a callback, well. */
+/* Ways a rank can end: MPI_Abort, exit() without MPI_Finalize, a crash in a callback, normally. */
 #include "check.h"
 
 #include <signal.h>

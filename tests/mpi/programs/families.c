@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In each round something of: datatypes with gaps, communicators of all shapes, messages between
- * two groups, persistent requests, and a file with a view and a shared position. Much is under way
- * while the program sleeps. As many rounds as the first argument says. */
+/* Each round uses some of: datatypes with gaps, communicators of all shapes, messages between two
+ * groups, persistent requests, and a file with a view and a shared position. Much is in flight
+ * while the program sleeps. Runs as many rounds as the first argument says. */
 #include "check.h"
 
 #include <stddef.h>
@@ -86,7 +86,7 @@ static void types(int round)
         matrix[i / COLUMNS][i % COLUMNS] = rank * 1000 + round + i;
     for (int i = 0; i < 2; i++)
         out[i] = (struct item){(char)('a' + round % 20), rank + 0.5 * i, {1, 2, (short)round}};
-    /* Two columns, that arrive as columns elsewhere; the rest stays as it is. */
+    /* Two columns that arrive as columns in another place; the rest stays unchanged. */
     OK(MPI_Irecv(&received[0][3], 2, column, left, 1, MPI_COMM_WORLD, &requests[0]));
     OK(MPI_Isend(&matrix[0][1], 2, column, right, 1, MPI_COMM_WORLD, &requests[1]));
     OK(MPI_Send(out, 2, item, right, 2, MPI_COMM_WORLD));
@@ -117,7 +117,7 @@ static void communicators(int round)
     numbers[2] = source * 10 + target;
     OK(MPI_Neighbor_allgather(&rank, 1, MPI_INT, around, 1, MPI_INT, ring));
     OK(MPI_Neighbor_allgather(&round, 1, MPI_INT, around + 4, 1, MPI_INT, star));
-    /* From each to the leader over there, who answers nobody; and a collective of both. */
+    /* From each rank to the remote leader, which never replies; and a collective of both. */
     OK(MPI_Isend(&rank, 1, MPI_INT, 0, 4, bridge, &requests[0]));
     numbers[3] = total(bridge, rank + 1);
     int place, expected;
@@ -144,7 +144,7 @@ static void persistent_requests(int round)
     sum = mix(sum, got_number, sizeof(got_number));
 }
 
-/* What one has written by another's hands (two-phase I/O, ordered access), all can read. */
+/* Two-phase I/O and ordered access write through other ranks: sync makes it readable by all. */
 static void written(MPI_File one)
 {
     OK(MPI_File_sync(one));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that are open while the program is saved: views, positions, and what came later is gone. */
+/* Files that are open while the program is saved: views, positions; later writes are undone. */
 #include "check.h"
 #include "pause.h"
 
@@ -35,7 +35,7 @@ int main(int argc, char **argv)
     OK(MPI_File_open(MPI_COMM_SELF, beside, MPI_MODE_CREATE | MPI_MODE_WRONLY, MPI_INFO_NULL,
                      &text));
     OK(MPI_File_write(text, "before ", 7, MPI_CHAR, MPI_STATUS_IGNORE));
-    /* What has been written is read again in order: a header, and a number of each rank's. */
+    /* The written data is read back in order: a header, and one number per rank. */
     snprintf(ordered, sizeof(ordered), "%s/ordered", getenv("CRYO_SCRATCH"));
     OK(MPI_File_open(MPI_COMM_WORLD, ordered, MPI_MODE_CREATE | MPI_MODE_WRONLY, MPI_INFO_NULL,
                      &sequence));

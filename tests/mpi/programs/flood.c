@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* So many buffered messages, small ones, that the library keeps most of them until there is room on
- * the way; it can send those only with the sender's help, also where that one stands at a cut.
+/* So many small buffered messages that the library keeps most of them until the network has room;
+ * it sends those only with the sender's help, even while the sender holds at a cut.
  *
  *     flood ROUNDS
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Holds shared locks of a window, and has operations under way there, while it computes: they are
- * to be flushed for a checkpoint, which the other ranks must have a part in.
+/* Holds shared locks of a window, with operations in flight, while it computes: a checkpoint must
+ * flush them, which needs the participation of the other ranks.
  *
  *     flushes ROUNDS
  */

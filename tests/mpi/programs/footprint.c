@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program's own world stays as it would be without MPI: descriptor numbers, break, heap, signal
- * mask; closing everything does not close what is the library's; children can be made. */
+/* The process stays as it would be without MPI: descriptor numbers, break, heap, signal mask;
+ * closing all descriptors does not close the library's; fork works. */
 #define _GNU_SOURCE
 #include "check.h"
 
@@ -56,12 +56,12 @@ int main(int argc, char **argv)
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 5);
     const pid_t child = fork();
     if (child == 0) {
-        closefrom(3); /* a child may: its copies are its own */
+        closefrom(3); /* allowed in a child: it closes copies */
         _exit(fcntl(0, F_GETFD) >= 0 ? 6 : 1);
     }
     int how;
     CHECK(waitpid(child, &how, 0) == child && WIFEXITED(how) && WEXITSTATUS(how) == 6);
-    CHECK(waitpid(-1, &how, 0) == -1); /* the library left no child of ours */
+    CHECK(waitpid(-1, &how, 0) == -1); /* the library has left no child of this process */
     still_works();
     printf("%d: as before\n", rank);
     OK(MPI_Finalize());

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Errors of which the program's error handlers make a success, at one rank, while the others do
- * nothing of the kind. With MPICH the functions return a success then; still nothing was sent, and
- * no collective has begun. Which handler hears of what is the library's business, and the same with
- * and without checkpoints.
+/* The program's error handlers turn errors into success at one rank, while the others make no
+ * mistake. With MPICH the functions then return success; still nothing was sent, and no collective
+ * has begun. Which handler is called is up to the library, and must be the same with and without
+ * checkpoints.
  *
  *     forgiven ROUNDS
  */
@@ -43,7 +43,7 @@ static void of_window(MPI_Win *win, int *code, ...)
     *code = MPI_SUCCESS;
 }
 
-/* Exactly one handler hears of it, once. */
+/* Exactly one handler is called, once. */
 #define FORGIVEN(call)                                                                             \
     do {                                                                                           \
         const int before = heard;                                                                  \
@@ -117,7 +117,7 @@ static void receive_wrongly(int which, MPI_Comm comm)
     }
 }
 
-/* Messages to itself that are longer than what they are received into. */
+/* Messages to itself that are longer than their receive buffers. */
 static void cut_off(int which, MPI_Comm comm)
 {
     int out[4] = {1, 2, 3, 4}, in[2] = {0, 0}, index = -1, count = 0, flag = 0;
@@ -180,7 +180,7 @@ static void misuse_window(int which)
     }
 }
 
-/* At the rank whose turn it is. */
+/* Run at one rank, a different one each time. */
 static void mistake(int which, MPI_Comm comm)
 {
     which %= 23;

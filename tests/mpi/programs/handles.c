@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handles of every kind, made before the program is saved and used after it was restarted. */
+/* Handles of every kind, made before the program is saved and used after it is restarted. */
 #include "check.h"
 #include "pause.h"
 
 #include <string.h>
 
 static int rank, size;
-static int is_last; /* what is printed before would be lost with the job */
+static int is_last; /* set for the final phase: earlier output would be lost with the job */
 
 #define SAY(...) (is_last ? printf(__VA_ARGS__) : 0)
 
-/* Communicators: of all shapes, whose parents may be gone. */
+/* Communicators: of all shapes, with parents that may have been freed. */
 
 static MPI_Comm copy, half, grid, row, ring, star, bridge, merged, alone, few;
 
@@ -38,7 +38,7 @@ static void make_communicators(void)
                                       MPI_INFO_NULL, 0, &star));
     OK(MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, rank % 2 ? size - 2 : size - 1, 7, &bridge));
     OK(MPI_Intercomm_merge(bridge, rank % 2, &merged));
-    /* Its parent is gone, and so are its relatives on other ranks. */
+    /* Its parent is freed, and so are its siblings on other ranks. */
     OK(MPI_Comm_dup(merged, &parent));
     OK(MPI_Comm_split(parent, rank < 2 ? 0 : 1, rank, &few));
     OK(MPI_Comm_free(&parent));
@@ -121,7 +121,7 @@ static void use_groups(void)
     OK(MPI_Group_free(&odd));
 }
 
-/* Datatypes, made of others that are gone. */
+/* Datatypes, derived from others that have been freed. */
 
 enum { KINDS = 10 };
 static MPI_Datatype types[KINDS];
@@ -251,7 +251,7 @@ static void use_small_things(void)
     OK(MPI_Op_free(&largest));
 }
 
-/* Attributes and what is called for them. */
+/* Attributes and their callbacks. */
 
 static int first, second, third, copied, deleted;
 

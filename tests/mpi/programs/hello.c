@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The smallest program: who am I, one reduction. */
+/* The smallest program: rank, size, one reduction. */
 #include "check.h"
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that wait by testing, as fast as they can; and what a test says at once after a request is
- * over, however often it was tested in vain before. */
+/* Ranks that wait by testing, as fast as they can. A test must report at once that a request is
+ * complete, however often it was tested in vain before. */
 #include "check.h"
 
 #include <string.h>
@@ -68,7 +68,7 @@ static void any(int round)
     CHECK(here && index == MPI_UNDEFINED);
 }
 
-/* The first of two is over long before the second. */
+/* The first of two completes long before the second. */
 static void all(int round)
 {
     int data[2][LENGTH], here = 0;
@@ -91,7 +91,7 @@ static void all(int round)
     }
 }
 
-/* A persistent request keeps its handle. Whoever has waited for it tests one that is not active. */
+/* A persistent request keeps its handle. After a wait, the request that is tested is inactive. */
 static void again(int round, MPI_Request *request, const int *data)
 {
     int here = 0;
@@ -112,7 +112,7 @@ static void again(int round, MPI_Request *request, const int *data)
     take(data, round, 7);
 }
 
-/* One tag after the other: what is there of one says nothing of the others. */
+/* One tag after the other: the arrival of one tag's message says nothing about the others. */
 static void probe(int round)
 {
     int data[LENGTH], here = 0;

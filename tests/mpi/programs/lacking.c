@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A function of MPI-4 that wrappers do not cover: the program ends when it calls it, and is told.
+/* A function of MPI-4 that the wrappers lack: the program ends on calling it, with a message.
  */
 #include "check.h"
 

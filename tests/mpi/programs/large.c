@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions with large counts (MPI 4): messages, collectives, windows, files, and datatypes that
- * were made by them long before, for as many rounds as the first argument says. Prints a checksum.
+/* Functions with large counts (MPI 4): messages, collectives, windows, files, and datatypes made by
+ * them long before, for as many rounds as the first argument says. Prints a checksum.
  */
 #include "check.h"
 
@@ -59,7 +59,7 @@ static void make(void)
     OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file));
 }
 
-/* What a datatype is told by how it packs. */
+/* Checks a datatype by how it packs. */
 static void look(int round)
 {
     int numbers[2 * MANY];
@@ -126,7 +126,7 @@ static void messages(int round)
     OK(MPI_Request_free(&requests[1]));
     add(in, sizeof(in));
     add(also, sizeof(also));
-    /* More than an int can tell, of nothing. */
+    /* A count beyond int, of an empty type. */
     MPI_Datatype nothing;
     OK(MPI_Type_contiguous(0, MPI_INT, &nothing));
     OK(MPI_Type_commit(&nothing));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that is nearly always inside of MPI_Alloc_mem or MPI_Free_mem, whose memory is in so
- * many pieces that each call searches for long; whoever interrupts it there needs memory too.
+/* A program that is nearly always inside MPI_Alloc_mem or MPI_Free_mem, with memory in so many
+ * pieces that each call searches long; a signal handler that interrupts it there needs memory too.
  *
  *     lent ROUNDS
  */
@@ -19,7 +19,7 @@ int main(int argc, char **argv)
     OK(MPI_Init(&argc, &argv));
     OK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
     OK(MPI_Comm_size(MPI_COMM_WORLD, &ranks));
-    /* What has to be noted down for a restart. */
+    /* Objects that a restart has to recreate. */
     MPI_Comm copy;
     OK(MPI_Comm_dup(MPI_COMM_WORLD, &copy));
     OK(MPI_Comm_set_name(copy, "a copy"));

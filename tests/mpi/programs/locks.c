@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between its calls of MPI this program is nearly always inside a function of the C library that
- * holds a lock. Saved there, it comes back holding that lock: nobody may want it before the program
- * goes on, and the program must be able to give it back.
+/* Between its MPI calls this program is nearly always inside a C library function that holds a
+ * lock. Saved there, it resumes holding the lock: no code may need it before the program continues,
+ * and the program must be able to release it.
  *
  *     locks KIND ROUNDS
  *
@@ -30,7 +30,7 @@ static double now(void)
     return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
 }
 
-/* The constructor of what is loaded takes its time, within the loader's lock. */
+/* The constructor of the loaded library takes some time, under the loader's lock. */
 static void load(void)
 {
     void *part = dlopen(PART, RTLD_NOW | RTLD_LOCAL);
@@ -50,7 +50,7 @@ static void print(void)
     CHECK(fclose(file) == 0);
 }
 
-/* After a restart of a job the child has another number than fork() told. */
+/* After a job's restart the child may have another pid than fork() returned. */
 static void fork_once(void)
 {
     int status = -1;
@@ -88,7 +88,7 @@ static void all(void)
 static const struct kind {
     const char *name;
     void (*work)(void);
-    int threads; /* that allocate: with messages of their own, or beside the work */
+    int threads; /* allocating threads: with own messages, or beside the work */
 } kinds[] = {{"load", load, 0},
              {"print", print, 0},
              {"fork", fork_once, 0},
@@ -101,8 +101,8 @@ static void spend(void (*work)(void), double milliseconds)
         work();
 }
 
-/* Some work, some communication. When the rounds are done it goes on without being counted, until
- * the job may end. */
+/* Some work, some communication. After the last round it continues uncounted until the job may
+ * end. */
 static unsigned long long communicate(void (*work)(void), MPI_Comm comm)
 {
     const int right = (rank + 1) % size, left = (rank + size - 1) % size;
@@ -124,7 +124,7 @@ static unsigned long long communicate(void (*work)(void), MPI_Comm comm)
 }
 
 struct job {
-    MPI_Comm comm; /* null: works, and calls no MPI */
+    MPI_Comm comm; /* null: works without calling MPI */
     unsigned long long sum;
 };
 

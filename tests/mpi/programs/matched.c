@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Large messages that a matched probe holds while their receiver computes: so long the sender is in
- * its MPI_Send, and cannot come to a cut before somebody takes the message.
+/* Large messages that a matched probe holds while their receiver computes: until the message is
+ * received, the sender stays in its MPI_Send and cannot come to a cut.
  *
  *     matched ROUNDS
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communicators that are made by messages which no clock tells of, and others that are freed by one
- * rank long before the rest, with messages on them still under way.
+/* Communicators that are made by messages which no clock counts, and others that one rank frees
+ * long before the rest, with messages on them still in flight.
  *
  *     meetings ROUNDS
  */
@@ -25,7 +25,7 @@ static void dawdle(int how_long)
         sched_yield();
 }
 
-/* Two halves whose leaders come at different times. */
+/* Two halves whose leaders arrive at different times. */
 static void across(int round)
 {
     MPI_Comm half, both, all;
@@ -44,7 +44,7 @@ static void across(int round)
     OK(MPI_Comm_free(&all));
 }
 
-/* All but one; its own errors are returned. */
+/* All ranks but one; the copy returns errors. */
 static void without_one(int round)
 {
     const int absent = round % size;
@@ -71,8 +71,8 @@ static void without_one(int round)
     OK(MPI_Comm_free(&copy));
 }
 
-/* Rank 0 frees a communicator, and only afterwards sends what rank 1 waits for before it does the
- * same. What they have sent each other on it comes in the end. */
+/* Rank 0 frees a communicator, and only then sends the message that rank 1 awaits before it frees
+ * its own. Their messages on it are completed last. */
 static void freed_early(int round)
 {
     static int to[2][BIG], from[2][BIG];

@@ -56,7 +56,7 @@ static void blocking_modes(void)
     OK(MPI_Send(&token, 1, MPI_INT, MPI_PROC_NULL, 5, MPI_COMM_WORLD));
 }
 
-/* MPICH takes the null type for no elements. */
+/* MPICH accepts the null datatype for zero elements. */
 static void nothing(void)
 {
 #ifdef MPICH_VERSION
@@ -301,7 +301,7 @@ int main(int argc, char **argv)
         large();
         derived_types();
         any_source();
-        OK(MPI_Barrier(MPI_COMM_WORLD)); /* MPI_ANY_TAG also matches what the next round sends */
+        OK(MPI_Barrier(MPI_COMM_WORLD)); /* MPI_ANY_TAG also matches the next round's messages */
     }
     wait_to_end();
     printf("%d: %016llx\n", rank, sum);

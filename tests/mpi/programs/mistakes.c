@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mistakes of which the library returns an error: arguments of collective functions that are wrong
- * at one rank, where the others do not call them, and, where handles are numbers, those of nothing.
- * Then all goes on as if nothing had been.
+/* Mistakes for which the library returns an error: wrong arguments of collective functions at one
+ * rank, while the others do not call them, and, where handles are numbers, invalid ones. After that
+ * the program continues as if nothing had happened.
  *
  *     mistakes ROUNDS
  */
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static int rank, size;
-static MPI_Comm plain; /* without an error handler of its own: MPICH asks MPI_COMM_WORLD's */
+static MPI_Comm plain; /* has no error handler: MPICH uses MPI_COMM_WORLD's */
 
 static int class_of(int error)
 {
@@ -23,7 +23,7 @@ static int class_of(int error)
 
 #define REFUSED(call, class) CHECK(class_of(call) == (class))
 
-/* At the rank whose turn it is. */
+/* Run at one rank, a different one each time. */
 static void mistake(int which, MPI_Comm comm)
 {
     int in[4] = {1, 2, 3, 4}, out[4];
@@ -54,7 +54,7 @@ static void mistake(int which, MPI_Comm comm)
     }
 }
 
-/* What cannot be sent keeps the call from receiving: the message is there afterwards. */
+/* A refused send keeps the call from receiving: the message is still there afterwards. */
 static void not_received(MPI_Comm comm)
 {
     int in = 5, out = 0, is_there = 0, *largest_tag;
@@ -104,7 +104,7 @@ static void all_go_on(int round, MPI_Comm comm)
 }
 
 #ifdef MPICH
-/* Each rank is refused: one array is not to be sent from and received into. */
+/* Each rank is refused: one array must not be both send and receive buffer. */
 static void aliased(MPI_Comm comm)
 {
     static int counts[16], places[16], buffer[16];
@@ -162,7 +162,7 @@ static void make_it_a_success(MPI_File *file, int *code, ...)
     *code = MPI_SUCCESS;
 }
 
-/* A file that is not there. What a handler makes of the error is the library's business. */
+/* A missing file. What a handler makes of the error is up to the library. */
 static void no_file(void)
 {
     MPI_File file;

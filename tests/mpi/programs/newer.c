@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What Open MPI has since 5.0, found by name because what it is built with may be older. With
- * an argument it then sends messages until the file of that name is there. */
+/* Features of Open MPI since 5.0, looked up by name because the headers may be older. With an
+ * argument it then sends messages until the file of that name exists. */
 #include "check.h"
 
 #include <dlfcn.h>
@@ -97,7 +97,7 @@ static void information(void)
     CHECK(MPI_Comm_free(&copy) == 0 && MPI_Info_free(&info) == 0);
 }
 
-/* Whose other end never comes. */
+/* The other end is never started. */
 static void partitions(void)
 {
     static int value;
@@ -106,7 +106,7 @@ static void partitions(void)
                          &request) == 0);
 }
 
-/* Cannot be made again after a restart. */
+/* A restart could not recreate it. */
 static void freed(void)
 {
     static int value, sum;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A signal that nobody expects (SIGURG, by which Cryo's threads call the one that knows MPI) comes
- * again and again, wherever the rank is: most often it is inside the library. */
+/* An unexpected signal (SIGURG, with which Cryo's threads wake the thread that uses MPI) keeps
+ * coming, wherever the rank is: most often it is inside the library. */
 #define _GNU_SOURCE
 #include "check.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communicators, groups, attributes, error handlers, info, names, windows, files, Fortran numbers,
- * generalized requests: what objects tell and that they are gone when freed. */
+/* Communicators, groups, attributes, error handlers, info, names, windows, files, Fortran handles,
+ * generalized requests: what objects report, and that they are gone once freed. */
 #include "check.h"
 
 #include <string.h>

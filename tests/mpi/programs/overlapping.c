@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several collective functions at once that take steps in which the ranks meet: of one file, and
- * copies of one communicator among other collectives on it. Between two of them a rank computes,
- * and is not in MPI: an MPI library that were to go on there would take these steps in another
- * order than the others, and all would wait for ever.
+/* Several collective functions at once that take steps in which the ranks meet: on one file, and
+ * copies of one communicator among other collectives on it. Between two of them a rank computes
+ * outside MPI: an MPI library that made progress there would take these steps in another order than
+ * the other ranks, and all would wait for ever.
  *
  *     overlapping ROUNDS [threads]      // with MPI_THREAD_MULTIPLE
  */
@@ -26,14 +26,14 @@ static unsigned char byte_of(int round, int rank, int which, int place)
     return (unsigned char)(31 * round + 17 * rank + 7 * which + place);
 }
 
-/* Not MPI_Waitall: MPICH's asks for all of them in turn, and so takes the steps in any order. */
+/* Not MPI_Waitall: MPICH's polls all of them in turn, and so takes the steps in any order. */
 static void wait_in_order(MPI_Request *requests)
 {
     for (int i = 0; i < AT_ONCE; i++)
         OK(MPI_Wait(&requests[i], MPI_STATUS_IGNORE));
 }
 
-/* Parts of the ranks lie between each other, so that they are gathered first, in steps. */
+/* The ranks' parts interleave, so they are gathered first, in steps. */
 static void files(MPI_File file, int round, int rank, int size)
 {
     static unsigned char out[AT_ONCE][BYTES], in[AT_ONCE][BYTES];

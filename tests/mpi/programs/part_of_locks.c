@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What locks.c loads. Its constructor and destructor run within the loader's lock. */
+/* A library that locks.c loads. Its constructor and destructor run under the loader's lock. */
 #include <time.h>
 
 int part_of_locks(void);

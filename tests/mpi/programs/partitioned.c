@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Partitioned messages, found by name because what it is built with may be older than MPI-4:
- * between neighbours in a ring, made ready in any order, beside ordinary messages with the same
- * tags. Where they are Cryo's own, because messages are counted, also what Open MPI 5.0.7 fails in:
- * other numbers of partitions at the two ends, a sender that waits for the word that one partition
- * has come, several with the same tag, and none to nobody.
+/* Partitioned messages, looked up by name because the headers may be older than MPI-4: between
+ * neighbours in a ring, made ready in any order, beside ordinary messages with the same tags. If
+ * Cryo implements them, because messages are counted, also cases in which Open MPI 5.0.7 fails:
+ * other numbers of partitions at the two ends, a sender that waits for word that one partition has
+ * arrived, several with the same tag, and none to MPI_PROC_NULL.
  *
  *     partitioned ROUNDS
  */
@@ -54,7 +54,7 @@ static void find_all(void)
     New_Parrived = find("MPI_Parrived");
 }
 
-/* Two with the same tag on one communicator meet in their order. */
+/* Two with the same tag on one communicator match in order. */
 static void make(void)
 {
     const int parts = counted ? PARTS / 3 : PARTS;
@@ -108,7 +108,7 @@ static void by_one(int round)
     dawdle(round % 5);
     OK(New_Pready(2, requests[SEND]));
     OK(New_Pready_range(4, 6, requests[SEND]));
-    /* The receiver says that its first quarter is there, before the rest is made ready. */
+    /* The receiver reports that its first quarter has arrived before the rest is made ready. */
     int flag = 0, word = -1;
     while (!flag)
         OK(New_Parrived(requests[RECEIVE], 0, &flag));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The places where a program stands while somebody does something to it: outside MPI.
+ * Points at which a program pauses, outside MPI, while a test acts on it.
  *
  *     wait_here(rank);
  *
- * says so in $CRYO_SCRATCH/here.PLACE.RANK, and waits for $CRYO_SCRATCH/go.PLACE; places are
+ * announces it in $CRYO_SCRATCH/here.PLACE.RANK, and waits for $CRYO_SCRATCH/go.PLACE; places are
  * counted from 0.
  */
 #ifndef CRYO_TESTS_MPI_PAUSE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Persistent collectives: inactive and active ones, started in another order at each rank, whose
- * types and operations are freed (not natively: Open MPI 4.1 does not hold them), which are freed
- * themselves early here and late there.
+/* Persistent collectives: inactive and active ones, started in a different order at each rank, with
+ * types and operations that are freed (not natively: Open MPI 4.1 does not retain them), and
+ * themselves freed early at some ranks and late at others.
  *
  *     persistent ROUNDS
  */
@@ -30,8 +30,8 @@ static MPI_Request requests[SEVERAL];
 #define IS_RIGHT 1
 #else
 #define TYPE(name) __typeof__(&MPI_##name)
-/* MPICH 4.0.2 copies what the root of a gather has itself when the request is made, and
- * MPI_Waitany finds inactive requests of this kind. */
+/* MPICH 4.0.2 copies the root's own part of a gather when the request is made, and MPI_Waitany
+ * returns inactive requests of this kind. */
 #define IS_RIGHT 0
 #endif
 static TYPE(Allreduce_init) allreduce_init;
@@ -132,7 +132,7 @@ static void compare(int round)
     sum = mix(sum, &out[0], sizeof(out[0]));
 }
 
-/* Others beside it, and messages, while they are under way. */
+/* Other collectives and messages while the persistent ones are active. */
 static void between(int round)
 {
     const int right = (rank + 1) % size, left = (rank + size - 1) % size;
@@ -164,7 +164,7 @@ static void finish(int round)
     }
 }
 
-/* One that lives for a round at some ranks, and for two at others. */
+/* A request that lives for one round at some ranks, and for two at others. */
 static void short_lived(int round)
 {
     static MPI_Request old = MPI_REQUEST_NULL;

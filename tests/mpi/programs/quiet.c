@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program with a malloc of its own, which computes between its calls of MPI and takes no memory
- * then: nobody else may either. It may be saved, and brought back, at a moment at which it is
- * inside of malloc.
+/* A program with its own malloc that computes between its MPI calls and allocates nothing then:
+ * nor may any other code in it. It may be saved and restored at a moment when it is inside
+ * malloc.
  *
  *     quiet ROUNDS [plain]
  *
@@ -24,7 +24,7 @@ extern void *__libc_realloc(void *, size_t);
 extern void *__libc_memalign(size_t, size_t);
 extern void __libc_free(void *);
 
-static volatile int computes; /* whoever comes here from now on has interrupted the program */
+static volatile int computes; /* while it is set, no code in the process may allocate */
 
 static void look(const char *function)
 {
@@ -118,12 +118,12 @@ int main(int argc, char **argv)
     int rank, ranks, key, coordinates[1], periodic[1] = {1};
     unsigned long long sum = 14695981039346656037ULL;
     void *frames[4];
-    backtrace(frames, 4); /* opens a library the first time */
+    backtrace(frames, 4); /* loads a library the first time */
     OK(MPI_Init(&argc, &argv));
     OK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
     OK(MPI_Comm_size(MPI_COMM_WORLD, &ranks));
 
-    /* Some of everything that is made again in a restart. */
+    /* Some of every kind of object that a restart recreates. */
     MPI_Comm ring, half;
     MPI_Datatype column;
     MPI_Op own_sum;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of MPI in all their ways of reading and writing, for as many rounds as the first argument
- * says: views, positions of one's own and of all, one call and two, waited for at once and later.
- * Prints a checksum of what each rank has read. */
+/* MPI files with all ways of reading and writing, for as many rounds as the first argument says:
+ * views, individual and shared positions, one call and two, waited for at once and later. Prints a
+ * checksum of what each rank has read. */
 #include "check.h"
 
 #include <string.h>
@@ -37,7 +37,7 @@ static void make(void)
     open_file(MPI_COMM_WORLD, "common", 0, MPI_MODE_RDWR, &common);
     open_file(MPI_COMM_SELF, "own", rank, MPI_MODE_RDWR | MPI_MODE_UNIQUE_OPEN, &own);
     open_file(MPI_COMM_SELF, "doomed", rank, MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, &doomed);
-    /* Every size-th block of integers is a rank's; a hole is at the end of each row. */
+    /* Every size-th block of integers belongs to one rank; each row ends with a hole. */
     OK(MPI_Type_vector(2, BLOCK / 2, size * BLOCK / 2, MPI_INT, &stripes));
     OK(MPI_Type_create_resized(stripes, 0, (MPI_Aint)sizeof(int) * size * BLOCK + 8, &stripes));
     OK(MPI_Type_commit(&stripes));
@@ -57,7 +57,7 @@ static void add(const void *data, size_t bytes)
     sum = mix(sum, data, bytes);
 }
 
-/* What the library is to know, whichever it is by now. */
+/* Checks the file's state, which must survive a change of the library. */
 static void look(int round)
 {
     MPI_Offset at, displacement;
@@ -82,7 +82,7 @@ static void look(int round)
     CHECK(errors == before + 1);
 }
 
-/* From now on all see what all have written. */
+/* From here on all ranks see what all have written. */
 static void settle(MPI_File file)
 {
     OK(MPI_File_sync(file));
@@ -99,7 +99,7 @@ static void by_view(int round)
     int count;
     OK(MPI_File_write_all(striped, numbers, BLOCK, MPI_INT, &status));
     OK(MPI_File_write_all_begin(striped, numbers + BLOCK, BLOCK, MPI_INT));
-    usleep(500); /* the library that began it may not be the one that ends it */
+    usleep(500); /* a different instance of the library may complete it */
     OK(MPI_Barrier(MPI_COMM_WORLD));
     usleep(500);
     OK(MPI_File_write_all_end(striped, numbers + BLOCK, &status));
@@ -130,7 +130,7 @@ static void by_common_position(int round)
     for (int i = 0; i < size; i++)
         CHECK(back[i] == round * 100 + i);
     add(back, sizeof(int) * (size_t)size);
-    /* In whatever order. */
+    /* In any order. */
     OK(MPI_File_write_shared(common, &number, sizeof(number), MPI_BYTE, MPI_STATUS_IGNORE));
     OK(MPI_Barrier(MPI_COMM_WORLD));
     if (round % ROUNDS_KEPT == ROUNDS_KEPT - 1)
@@ -169,7 +169,7 @@ static void later(int round)
 }
 
 /* Several requests of a file in one call, and a message, which comes last at rank 0. (Not in
- * MPI_Testall, which MPICH ends with an assertion then, natively too.) */
+ * MPI_Testall: MPICH then aborts with an assertion, natively too.) */
 static int wait_for_several(int way, int count, MPI_Request *requests)
 {
     int done = 0, some, flag, indices[REQUESTS + 1];
@@ -228,7 +228,7 @@ static void several(int round)
     }
 }
 
-/* Several of all ranks in one wait: what the library does for each must come in one order. */
+/* Several collective requests in one wait: all ranks' libraries must process them in one order. */
 static void together(int round)
 {
     int numbers[REQUESTS][BLOCK], back[REQUESTS][BLOCK] = {{0}};

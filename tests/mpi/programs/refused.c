@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What keeps a rank from being saved alone: a receive that waits. It goes on as if nothing was. */
+/* A pending receive keeps a rank from being saved alone. The program continues undisturbed. */
 #include "check.h"
 #include "pause.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MPI sessions, found by name because what it is built with may be older than Open MPI 5.0.
+/* MPI sessions, looked up by name because the headers may be older than Open MPI 5.0.
  *
  *     sessions alone|before|beside ROUNDS    MPI_Init is not called, or later, or first
  */
@@ -73,7 +73,7 @@ static void find_all(void)
 
 static void hear(Session *which, int *code, ...)
 {
-    if (*code == MPI_SUCCESS) /* Open MPI 5.0.7 tells of successes, too */
+    if (*code == MPI_SUCCESS) /* Open MPI 5.0.7 calls it on success, too */
         return;
     CHECK(*which == expected && *code == MPI_ERR_OTHER);
     heard++;
@@ -92,7 +92,7 @@ static void begin(void)
     MPI_Info info;
     OK(MPI_Info_create(&info));
     OK(MPI_Info_set(info, "colour", "green"));
-#ifdef MPICH /* 4.0 makes none before there is a session */
+#ifdef MPICH /* 4.0 cannot make any before there is a session */
     OK(New_Session_init(info, MPI_ERRORS_RETURN, &session));
     OK(New_Session_create_errhandler(hear, &ours));
     OK(New_Session_set_errhandler(session, ours));
@@ -116,7 +116,7 @@ static void begin(void)
                                         MPI_ERRORS_RETURN, &across));
 }
 
-/* What a session says of itself and of its sets. */
+/* Queries a session and its process sets. */
 static void ask(void)
 {
     char name[200], number[20];
@@ -135,7 +135,7 @@ static void ask(void)
     has(info, "mpi_size", number);
     OK(MPI_Info_free(&info));
     OK(New_Session_get_info(session, &info));
-#ifdef MPICH /* 4.0 says nothing else */
+#ifdef MPICH /* 4.0 has no other key */
     has(info, "thread_level", "MPI_THREAD_MULTIPLE");
 #else
     has(info, "colour", "green");
@@ -173,7 +173,7 @@ static void talk(int round)
     sum = mix(sum, &there, sizeof(there));
 }
 
-/* Communicators and sessions that are there for a moment. */
+/* Short-lived communicators and sessions. */
 static void come_and_go(int round)
 {
     MPI_Comm comm;
@@ -236,7 +236,7 @@ int main(int argc, char **argv)
         if (round % 25 == 0)
             come_and_go(round);
         if (round == rounds / 2) {
-            Session meanwhile; /* MPICH 4.0 crashes in a session that comes after all have ended */
+            Session meanwhile; /* MPICH 4.0 crashes in a session made after all have ended */
             OK(New_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &meanwhile));
             finish();
             begin();
@@ -247,7 +247,7 @@ int main(int argc, char **argv)
     finish();
     if (has_world) {
         OK(MPI_Query_thread(&flag));
-#ifdef MPICH /* it has one level for all, the first one's */
+#ifdef MPICH /* MPICH has one level for all, the first one's */
         CHECK(flag >= MPI_THREAD_SINGLE);
 #else
         CHECK(flag == (strcmp(how, "before") == 0 ? MPI_THREAD_FUNNELED : MPI_THREAD_SINGLE));

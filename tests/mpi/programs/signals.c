@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A timer interrupts MPI calls all the time; its handler must find the program's own thread-local
- * storage, the program's dispositions must be what the program set, and system calls of the library
- * must go on. */
+ * storage, dispositions must stay as the program set them, and interrupted system calls of the
+ * library must continue. */
 #define _GNU_SOURCE
 #include "check.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sleeps outside MPI in every way that a signal could end, while it is saved: none of them ends
- * early, or with an error. A second thread, which never calls MPI, sleeps beside. The argument is
- * how long each sleep is, in milliseconds. */
+/* Sleeps outside MPI in every way that a signal could end, while it is saved: no sleep ends early,
+ * or with an error. A second thread, which never calls MPI, sleeps as well. The argument is the
+ * length of each sleep, in milliseconds. */
 #include "check.h"
 
 #include <poll.h>
@@ -68,7 +68,7 @@ static void *sleep_in_all_ways(void *rounds)
     for (int i = 0; i < *(int *)rounds * WAYS; i++) {
         const double begun = now();
         CHECK(ways[i % WAYS]() == 0);
-        /* The clock of another boot, or of a coarse timer, may differ a little. */
+        /* A clock of another boot, or a coarse timer, may differ a little. */
         CHECK(now() - begun > milliseconds - 2);
     }
     return NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MPI_THREAD_MULTIPLE: threads with messages, probes, collectives and sleeps of their own, all at
+/* MPI_THREAD_MULTIPLE: threads with their own messages, probes, collectives and sleeps, all at
  * once, for as many rounds as the first argument says. */
 #include "check.h"
 

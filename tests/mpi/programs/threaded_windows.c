@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MPI_THREAD_MULTIPLE and windows whose memory the library allocates: of all ranks, of one, and
- * shared ones of one. Threads use them at once for as many rounds as the first argument says; with
- * 0 the program stands twice between rounds (pause.h). Prints a checksum of what each rank got. */
+/* MPI_THREAD_MULTIPLE and windows whose memory the library allocates: over all ranks, over one, and
+ * shared ones over one. Threads use them concurrently for as many rounds as the first argument
+ * says; with 0 the program pauses twice between rounds (pause.h). Prints a checksum per rank. */
 #include "check.h"
 #include "pause.h"
 
@@ -56,7 +56,7 @@ static int *base(MPI_Win win, MPI_Aint bytes)
     return value;
 }
 
-/* Sizes of which none is a multiple of a page, or of another one's. */
+/* Sizes that are no multiple of a page, or of each other. */
 static MPI_Aint bytes(int who)
 {
     return (MPI_Aint)sizeof(int) * (1024 * who + 37);

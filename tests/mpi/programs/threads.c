@@ -11,7 +11,7 @@
 #define MESSAGES 200
 
 static int rank, size;
-static __thread int own; /* must survive every crossing */
+static __thread int own; /* must survive every switch between program and library */
 
 static void multiply(void *in, void *inout, int *count, MPI_Datatype *type)
 {

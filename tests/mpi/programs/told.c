@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program tells the library and does not get a handle for: error classes, codes and strings,
- * the buffer for buffered sends, generalized requests; and communicators that are made by some of
- * the members, or in the background. In rounds, as many as the first argument says. */
+/* State that a program gives the library without getting a handle: error classes, codes and
+ * strings, the buffer for buffered sends, generalized requests; and communicators that are made by
+ * some of the members, or in the background. Runs as many rounds as the first argument says. */
 #include "check.h"
 
 #include <string.h>
@@ -81,7 +81,7 @@ static void generalized(int round)
     CHECK(released == round + 1 && queried >= released);
 }
 
-/* Ranks 0 and 1 make one of their own, again and again; a copy is made meanwhile. */
+/* Ranks 0 and 1 repeatedly make a communicator of their own while the world is duplicated. */
 static void communicators(int round)
 {
     const int members[] = {1, 0};

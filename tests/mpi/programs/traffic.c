@@ -42,8 +42,8 @@ static void large(int round)
     sum = mix(sum, in, sizeof(in));
 }
 
-/* Messages that nobody asks for yet, and a receive for which there is no message yet, while the
- * program computes: long enough that some of the checkpoints find them. */
+/* Messages that are not yet received, and a receive that has no message yet, while the program
+ * computes: long enough that some of the checkpoints find them. */
 static void in_flight(int round)
 {
     int value = rank * 7 + round, late, in[8];

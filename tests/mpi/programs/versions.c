@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that says itself when it is saved, with messages on both sides of the calls.
+/* A program that decides itself when it is saved, with messages on both sides of the calls.
  *
  *     versions STEPS EVERY [ask]
  *
- * Every so many steps MPI_Ckpt() is called, or, with `ask`, one rank calls global_ckpt(). With
- * VERSIONS_MUST in the environment each call must do what it says.
+ * Every EVERY steps MPI_Ckpt() is called, or, with `ask`, one rank calls global_ckpt(). With
+ * VERSIONS_MUST in the environment each call must do what it promises.
  */
 #include "check.h"
 
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WORDS 20000 /* more than goes without a rendezvous */
+#define WORDS 20000 /* large enough to need a rendezvous */
 
 static int rank, size, must;
 static unsigned long long sum;
@@ -42,7 +42,7 @@ static void around(int step, int saves)
     sum = mix(sum, in, sizeof(in));
 }
 
-/* Rank 0 waits before its call for what rank 1 sends after its own. */
+/* Before its call, rank 0 waits for a message that rank 1 sends after its own call. */
 static void backward(int step)
 {
     long value = step;
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
     OK(MPI_Init(&argc, &argv));
     OK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
     OK(MPI_Comm_size(MPI_COMM_WORLD, &size));
-    if (!asks) /* at once: the daemons may not know all ranks yet */
+    if (!asks) /* immediately: the daemons may not know all ranks yet */
         expect("MPI_Ckpt after MPI_Init", MPI_Ckpt(), CKPT_SAVED);
     for (int step = 1; step <= steps; step++) {
         const int now = step % every == 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One-sided communication over windows of all kinds, with every way to synchronize, for as many
- * rounds as the first argument says; with 0 it stands twice between rounds (pause.h). Prints a
- * checksum of what each rank got. With `apart` as the second argument nobody shares memory with
- * another one: then ranks may go to other nodes than each other. */
+ * rounds as the first argument says; with 0 it pauses twice between rounds (pause.h). Prints a
+ * checksum per rank. With `apart` as the second argument no ranks share memory, so that they may
+ * move to different nodes. */
 #include "check.h"
 #include "pause.h"
 
@@ -12,7 +12,7 @@
 #define CELLS 64
 
 static int rank, size, left, right, keyval, errors;
-static int near, near_size; /* among those that share memory */
+static int near, near_size; /* among the ranks that share memory */
 static unsigned long long sum = 14695981039346656037ULL;
 static int created_cells[CELLS], dynamic_cells[CELLS], *allocated_cells, *shared_cells;
 static MPI_Win created, allocated, shared, dynamic;
@@ -42,7 +42,7 @@ static void make(int apart)
     OK(MPI_Win_allocate(CELLS * sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD,
                         &allocated_cells, &allocated));
     memset(allocated_cells, 0, CELLS * sizeof(int));
-    /* Over a communicator that is gone when it is used. */
+    /* Over a communicator that is freed before the window is used. */
     OK(MPI_Comm_split_type(apart ? MPI_COMM_SELF : MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0,
                            MPI_INFO_NULL, &half));
     OK(MPI_Comm_rank(half, &near));
@@ -146,8 +146,8 @@ static void by_lock(int round)
     in = in * 3 + one;
     OK(MPI_Put(&in, 1, MPI_INT, right, 5, 1, MPI_INT, allocated));
     OK(MPI_Win_unlock(right, allocated));
-    /* Who waits for an exclusive lock while another one stands with a shared one keeps a checkpoint
-     * from its cut (docs/rank-engine.md, Windows): that is not tried here. */
+    /* A rank that waits for an exclusive lock while another holds a shared one keeps a checkpoint
+     * from its cut (docs/rank-engine.md, Windows): that is not tested here. */
     OK(MPI_Barrier(MPI_COMM_WORLD));
     OK(MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, allocated));
     OK(MPI_Fetch_and_op(&one, &old, MPI_INT, 0, 6, MPI_SUM, allocated));
@@ -161,7 +161,7 @@ static void by_lock(int round)
     sum = mix(mix(sum, &in, sizeof(in)), &old, sizeof(old));
 }
 
-/* All the time under one lock of all, and not always flushed. */
+/* Always under one lock_all epoch, and not always flushed. */
 static void under_lock_all(int round)
 {
     int out = rank + round, in, compare, swap = round + 1, old;

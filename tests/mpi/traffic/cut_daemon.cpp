@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The root of a tree of one daemon: waits for the ranks of a job, and asks for checkpoints at
-// random times as long as they run. Nothing is saved. Prints what came of it.
+// The root of a one-daemon tree: waits for the ranks of a job, and requests checkpoints at random
+// times as long as they run. Nothing is saved. Prints the results.
 //
 //     cut_daemon SOCKET RANKS SEED MICROSECONDS
 //
-// Between two checkpoints it waits up to so many microseconds. Exits with 1 when a checkpoint
-// was abandoned for any other reason than the end of a rank.
+// Between two checkpoints it waits up to MICROSECONDS. Exits with 1 if a checkpoint was abandoned
+// for any other reason than the end of a rank.
 #include "mpi/bookmark/node.hpp"
 
 #include <charconv>
@@ -176,7 +176,7 @@ class Daemon
     unsigned pause_;
     Clock::time_point next_, asked_;
     bool working_ = false;
-    bool gone_ = false; // a rank has ended; so will the others
+    bool gone_ = false; // a rank has ended; the others will follow
     unsigned cuts_ = 0;
     unsigned abandoned_ = 0;
     unsigned faults_ = 0;
@@ -193,8 +193,8 @@ uint64_t number(const char *text)
 
 int main(int argc, char **argv)
 {
-    // The ranks keep every core busy while they wait; on a loaded machine the daemon would not get
-    // to ask for anything before they are through. Where that is not permitted, it goes without.
+    // The ranks keep every core busy while they wait; on a loaded machine the daemon might request
+    // nothing before they finish. Without permission it runs at normal priority.
     const sched_param first = {.sched_priority = 1};
     sched_setscheduler(0, SCHED_RR, &first);
     sockaddr_un address = {};

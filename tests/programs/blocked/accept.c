@@ -31,7 +31,7 @@ int main(int argc, char **argv)
     } address = {.any.sa_family = FAMILY};
     socklen_t size = sizeof address;
     if (FAMILY == AF_UNIX) {
-        // Short, whatever the directory: it is the working directory of a run.
+        // Relative, since sun_path is short and the run's directory may have a long path.
         snprintf(address.local.sun_path, sizeof address.local.sun_path, "listening");
         PROBE_TRY(chdir(probe_path(".")));
         size = sizeof address.local;

@@ -10,7 +10,7 @@ static int fifo;
 
 enum way { READ, POLL, SELECT, EPOLL };
 
-// The read that follows sleeps.
+// The read in the main loop sleeps.
 static int by_read(void)
 {
     return 1;

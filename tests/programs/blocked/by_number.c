@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waits by syscall(2), with a time and without: they go on, with the time that was left.
+// Waits by syscall(2), with and without a timeout: they continue with the remaining time.
 #include "wait_table.h"
 
 #include <linux/futex.h>

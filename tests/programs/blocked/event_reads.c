@@ -50,7 +50,7 @@ int main(int argc, char **argv)
         }
         PROBE_TRY(eventfd_write(fds[0], 1));
         PROBE_TRY(timerfd_settime(fds[1], 0, &now, NULL));
-        // To the thread: what is sent to the process might be waiting for its main thread only.
+        // To the thread, since a signal to the process might wait for its main thread only.
         PROBE_ZERO(pthread_kill(sleepers[2].thread, SIGUSR1));
         PROBE_TRY(write(file, "x", 1));
         PROBE_TRY(write(master, "line\n", 5));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// open(2) of a FIFO that nobody has opened at the other end.
+// open(2) of a FIFO whose other end is not open.
 #include "probe.h"
 
 static long call(void *path)

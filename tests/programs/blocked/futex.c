@@ -41,7 +41,7 @@ int main(int argc, char **argv)
         for (int i = 0; i < 3; i++) {
             probe_still_asleep(names[i], &sleepers[i]);
         }
-        // One that is still on its way back to sleep cannot be woken yet: the count tells.
+        // A waiter on its way back to sleep cannot be woken yet: repeat until three are woken.
         for (long woken = 0; woken < 3;) {
             woken += PROBE_TRY(
                 syscall(SYS_futex, &word, FUTEX_WAKE_BITSET_PRIVATE, 3 - woken, NULL, NULL, 0x10));

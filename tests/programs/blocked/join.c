@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// pthread_join of a thread that goes on: the kernel's word about the end of a thread.
+// pthread_join of a thread that keeps running: the kernel announces the end of a thread.
 #include "probe.h"
 
 static volatile int stop;

@@ -16,7 +16,7 @@ static inline void limit_socket(int fd, int option, struct timespec time)
     PROBE_TRY(setsockopt(fd, SOL_SOCKET, option, &limit, sizeof limit));
 }
 
-// One that nothing comes to.
+// A socket that receives nothing.
 static inline int silent_socket(struct timespec time)
 {
     int ends[2];
@@ -25,7 +25,7 @@ static inline int silent_socket(struct timespec time)
     return ends[0];
 }
 
-// One that takes nothing more.
+// A socket whose send buffer is full.
 static inline int full_socket(struct timespec time)
 {
     static const char some[4096];
@@ -37,7 +37,7 @@ static inline int full_socket(struct timespec time)
     return ends[0];
 }
 
-// One that nobody calls.
+// A listener that no client connects to.
 static inline int lonely_listener(struct timespec time)
 {
     const struct sockaddr_un any = {.sun_family = AF_UNIX};
@@ -48,7 +48,7 @@ static inline int lonely_listener(struct timespec time)
     return fd;
 }
 
-// One whose calls nobody answers, for the others that wait fill the queue at TO.
+// A socket whose connect blocks, because another connection fills the queue of the listener TO.
 static inline int caller_in_vain(struct timespec time, struct sockaddr_un *to, socklen_t *size)
 {
     const struct sockaddr_un any = {.sun_family = AF_UNIX};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The main thread sleeps in read(2) while another one waits to be told to check.
+// The main thread sleeps in read(2) while another waits for the order to check.
 #include "probe.h"
 
 static int ends[2];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ppoll, pselect and epoll_pwait with a signal mask of their own: the signal that is blocked
-// outside interrupts them, and is blocked again after.
+// ppoll, pselect and epoll_pwait with their own signal mask: the signal that is blocked outside
+// interrupts them, and is blocked again afterwards.
 #include "probe.h"
 
 #include <poll.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// nanosleep and clock_nanosleep, relative and absolute, with and without a place for the time that
-// is left, and usleep: they sleep on.
+// nanosleep and clock_nanosleep, relative and absolute, with and without room for the remaining
+// time, and usleep: they keep sleeping.
 #include "probe.h"
 
 enum { HOURS = 100 * 3600 };

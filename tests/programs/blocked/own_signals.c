@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A system call interrupted by the program's own signals after: restarted with SA_RESTART, EINTR
-// without, also when the checkpoint came first.
+// A system call that is later interrupted by the program's own signals: restarted with SA_RESTART,
+// EINTR without, even if a checkpoint came first.
 #include "probe.h"
 
 static int ends[2];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// pause(2) and sigsuspend(2) return when the program's own signal comes, not before.
+// pause(2) and sigsuspend(2) return on the program's own signal, not before.
 #include "probe.h"
 
 static volatile sig_atomic_t handled;

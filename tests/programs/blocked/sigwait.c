@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// sigwaitinfo and sigtimedwait take the signal sent after, with its value.
+// sigwaitinfo and sigtimedwait take a signal that is sent afterwards, with its value.
 #include "probe.h"
 
 static long call_wait(void *set)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls on sockets with a time limit (SO_RCVTIMEO, SO_SNDTIMEO), by the functions of the C library:
-// they go on with the time that was left, and the limits hold for calls made later.
+// they continue with the remaining time, and the limits hold for later calls.
 #include "limited_sockets.h"
 
 #include <stdio.h>
@@ -103,7 +103,7 @@ static long by_connect(long number, struct timespec time)
     return connect(fd, (const struct sockaddr *)&to, size);
 }
 
-// The C library reads by itself there.
+// The C library makes the read itself here.
 static long by_fgetc(long number, struct timespec time)
 {
     (void)number;
@@ -130,7 +130,7 @@ static const struct timed_wait waits[] = {
 
 enum { WAITS = sizeof waits / sizeof waits[0] };
 
-// Another one, which gets what it waits for.
+// One more wait, which gets what it waits for.
 static int answered[2];
 
 static long receive_answer(void *unused)

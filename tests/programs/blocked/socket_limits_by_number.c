@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls on sockets with a time limit, by syscall(2): they go on with the time that was left.
+// Calls on sockets with a time limit, by syscall(2): they continue with the remaining time.
 #include "limited_sockets.h"
 
 static char byte;

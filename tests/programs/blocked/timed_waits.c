@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waits with a time, by the functions of the C library: they go on with the time that was left, so
-// they neither end early nor with EINTR.
+// Waits with a timeout, by the functions of the C library: they continue with the remaining time,
+// so they end neither early nor with EINTR.
 #include "wait_table.h"
 
 #include <poll.h>
@@ -86,7 +86,7 @@ static long by_thrd_sleep(long number, struct timespec time)
 {
     (void)number;
     const int result = thrd_sleep(&time, NULL);
-    errno = result == -1 ? EINTR : 0; // as it says
+    errno = result == -1 ? EINTR : 0; // -1 means interrupted
     return result;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A table of waits with a time, each tried twice: for a day, which only a signal of the program's
-// own ends, and for a moment, after which it is over.
+// A table of timed waits, each tried twice: for a day, which only a signal of the program itself
+// ends, and for a moment, which is left to expire.
 //
 //     static const struct timed_wait waits[] = {{"poll", SYS_poll, by_poll, 0, 0}, …};
 //     begin_table(waits, sizeof waits / sizeof waits[0]);
@@ -18,8 +18,8 @@ struct timed_wait {
     const char *name;
     long number; // of the system call
     long (*wait)(long number, struct timespec time);
-    long over; // what it returns when the time is over
-    int error; // and errno then
+    long over; // its result when the time has expired
+    int error; // and errno in that case
 };
 
 struct begun_wait {
@@ -30,7 +30,7 @@ struct begun_wait {
 
 static struct begun_wait days[MOST_WAITS], moments[MOST_WAITS];
 
-// The clocks go on while the program is away, and these waits do not.
+// The clocks advance while the program is saved, and these waits do not.
 static inline long now_ms(void)
 {
     struct timespec now;
@@ -61,7 +61,7 @@ static inline void end_by_signal(const char *name, struct probe_sleeper *sleeper
     probe_woken(name, sleeper, -1, EINTR);
 }
 
-// The moments last, so that the program is saved while they are not over.
+// The short waits start last, so that they are still pending when the program is saved.
 static inline void begin_table(const struct timed_wait *waits, size_t count)
 {
     const struct sigaction action = {.sa_handler = handle_nothing};
@@ -76,7 +76,7 @@ static inline void begin_table(const struct timed_wait *waits, size_t count)
     }
 }
 
-// What check_table shall notice.
+// A defect that check_table must notice.
 static inline void end_a_day_early(void)
 {
     pthread_kill(days[0].sleeper.thread, SIGUSR1);

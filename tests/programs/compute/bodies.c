@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies under gravity, two threads in step by a barrier, doubles: every bit of the digest is as in
-// an undisturbed run, which the program makes itself afterwards.
+// Bodies under gravity, two threads kept in step by a barrier, doubles: every bit of the digest is
+// as in an undisturbed run, which the program makes itself afterwards.
 #include "probe.h"
 
 enum { BODIES = 64, USUAL_STEPS = 300, THREADS = 2 };

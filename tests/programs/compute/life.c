@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conway's life on a torus, whole numbers only: the same digest whatever happens on the way. Every
-// hundred steps a line goes to DIR/log; --steps makes it as long as a test needs.
+// Conway's life on a torus, integers only: the digest is the same whatever happens on the way.
+// Every hundred steps a line goes to DIR/log; --steps makes it as long as a test needs.
 #include "probe.h"
 
 enum { SIDE = 128, USUAL_STEPS = 1500 };

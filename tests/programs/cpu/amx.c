@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AMX: the tiles of a thread that has asked for them.
+// AMX: the tiles of a thread that has requested them.
 #include "probe.h"
 
 #include <asm/prctl.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rounding mode, flush-to-zero and sticky exception flags (MXCSR and the x87 control word), of main
-// and, set otherwise, of a thread.
+// and, set differently, of a thread.
 #include "probe.h"
 
 #include <fenv.h>

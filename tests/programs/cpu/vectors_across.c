@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// xmm0 to xmm15 of a thread that sleeps in the C library's syscall(): nothing in there touches
-// them, and hand-written code counts on that.
+// xmm0 to xmm15 of a thread that sleeps in the C library's syscall(), which does not touch them;
+// hand-written code relies on that.
 #include "probe.h"
 #include "registers_each.h"
 
@@ -13,8 +13,8 @@ static long sleep_in_futex(void *unused)
 {
     (void)unused;
     long result;
-    long (*const call)(long, ...) = syscall; // the program's, whoever stands in front of it
-    // The call's arguments are in rdi to r9, and the seventh, none, would be on the stack.
+    long (*const call)(long, ...) = syscall; // as the program resolves it, even if interposed
+    // The arguments are in rdi to r9; a seventh, which this call lacks, would be on the stack.
     register long limit __asm__("r8") = 0;
     register const void *second __asm__("r9") = NULL;
     long number = SYS_futex;
@@ -22,7 +22,7 @@ static long sleep_in_futex(void *unused)
     long operation = FUTEX_WAIT;
     long value = 0;
     __asm__ volatile(EACH(LOAD_XMM) "movq %%rsp, %%rbp\n"
-                                    "subq $128, %%rsp\n" // what a leaf may use below it
+                                    "subq $128, %%rsp\n" // skips the red zone of a leaf function
                                     "andq $-16, %%rsp\n"
                                     "call *%[call]\n"
                                     "movq %%rbp, %%rsp\n" EACH(STORE_XMM)

@@ -29,7 +29,7 @@ static void *hold(void *unused)
 int main(int argc, char **argv)
 {
     probe_start(argc, argv);
-    // What the constants are in memory, top of the stack first.
+    // The constants' bytes in memory, top of the stack first.
     const unsigned char pi_down[10] = {0x34, 0xc2, 0x68, 0x21, 0xa2, 0xda, 0x0f, 0xc9, 0x00, 0x40};
     const unsigned char one[10] = {0, 0, 0, 0, 0, 0, 0, 0x80, 0xff, 0x3f};
     do {

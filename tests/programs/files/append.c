@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A log opened with O_APPEND: lines follow each other, and what was written after a checkpoint is
-// gone after its restart (the file is truncated back).
+// A log opened with O_APPEND: lines follow each other, and output written after a checkpoint is
+// gone after its restart (the file is truncated).
 #include "probe.h"
 
 int main(int argc, char **argv)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that closes all descriptors that it finds in /proc/self/fd, and whatever else there may
-// be, by the numbers of the system calls; and takes their numbers.
+// A program that closes all descriptors it finds in /proc/self/fd, and any others, by raw system
+// calls; and reuses their numbers.
 #include "probe.h"
 
 #include <dirent.h>
 
-enum { FIRST = 950, LAST = 975 }; // where a checkpointer may have its own
+enum { FIRST = 950, LAST = 975 }; // where a checkpointer may keep its own
 
 static void close_listed(void)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both ends of a TCP connection that has come to its end: reads find the end, writes EPIPE.
+// Both ends of a TCP connection that has ended: reads give end of file, writes EPIPE.
 #include "probe.h"
 
 #include <netinet/in.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Datagrams that wait in UNIX sockets: of senders that are closed, with and without a name, with
-// and without the file of that name, and of one that is still there; with descriptors; what is left
-// of a pair; and in a socket that has been connected since.
+// Datagrams that wait in UNIX sockets: from closed senders, with and without a name, with and
+// without the file of that name, and from one that is still open; with descriptors; in the
+// remaining end of a pair; and in a socket that has been connected since.
 #include "passing.h"
 
 #include <stddef.h>
@@ -121,7 +121,7 @@ int main(int argc, char **argv)
         PROBE_TRY(send(pair[0], "three", 5, 0));
         PROBE_TRY(close(pair[0]));
 
-        // What came before it was connected stays; others may not send to it now.
+        // Datagrams from before the connect stay; other senders are refused now.
         const int connected = named(&later), other = named(&peer);
         send_one(&nobody, &later, "before");
         PROBE_TRY(connect(connected, (const struct sockaddr *)&peer.address, peer.size));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The position in an open directory: the entries go on where they stopped, none twice, none lost.
+// The position in an open directory: reading continues where it stopped, no entry twice, none lost.
 #include "probe.h"
 
 #include <dirent.h>

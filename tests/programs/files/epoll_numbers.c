@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// epoll remembers numbers that lead elsewhere now: one that was closed while a copy lives, one that
-// was used again, and one number registered twice.
+// epoll remembers numbers that now refer to other files: one that was closed while a copy lives,
+// one that was reused, and one number registered twice.
 #include "probe.h"
 
 #include <sys/epoll.h>
@@ -13,8 +13,8 @@ int main(int argc, char **argv)
     int first = PROBE_TRY(eventfd(0, EFD_NONBLOCK)), second = PROBE_TRY(eventfd(0, EFD_NONBLOCK));
     int high = PROBE_TRY(fcntl(first, F_DUPFD, 200)), kept;
     struct epoll_event event = {.events = EPOLLIN, .data.u32 = 1};
-    PROBE_TRY(epoll_ctl(set, EPOLL_CTL_ADD, high, &event)); // of the first one, and then
-    PROBE_TRY(dup2(second, high));                          // the number is the second one's
+    PROBE_TRY(epoll_ctl(set, EPOLL_CTL_ADD, high, &event)); // registers the first file
+    PROBE_TRY(dup2(second, high));                          // the number now refers to the second
     event.data.u32 = 2;
     PROBE_TRY(epoll_ctl(set, EPOLL_CTL_ADD, high, &event));
     PROBE_TRY(close(high));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that closes all descriptors by the C library's functions, and then wants every number.
+// A program that closes all descriptors by the C library's functions, and then uses every number.
 #include "probe.h"
 
 #include <sys/resource.h>
@@ -28,7 +28,7 @@ int main(int argc, char **argv)
         for (int fd = file + 1; fd < most - 1; fd++) {
             char what[40];
             snprintf(what, sizeof what, "descriptor %d open", fd);
-            // The checkpointer's own is somewhere, but is none of ours.
+            // The checkpointer's own descriptor must not be visible to the program.
             const bool open = fcntl(fd, F_GETFD) >= 0 && close(fd) == 0;
             probe_equal(what, fd == 777, open);
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One end of a FIFO that nobody has opened at the other: it can still be opened there.
+// One end of a FIFO whose other end is not open: it can still be opened.
 #include "probe.h"
 
 int main(int argc, char **argv)

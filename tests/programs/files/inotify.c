@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// inotify: watches keep their numbers, also high ones, and report what happens after.
+// inotify: watches keep their numbers, even high ones, and report later events.
 #include "probe.h"
 
 #include <sys/inotify.h>

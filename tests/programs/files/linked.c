@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that was opened by a name it has lost, and has another one; and one reached by O_TMPFILE.
+// A file that was opened by a name since removed, and has another; and one opened by O_TMPFILE.
 #include "probe.h"
 
 int main(int argc, char **argv)

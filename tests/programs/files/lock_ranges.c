@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several ranges of POSIX locks, read and write, on a file that is open twice: closing a descriptor
-// in the course of a restart must not give them up.
+// in the course of a restart must not release them.
 #include "probe.h"
 
 static int lock(int fd, int command, short type, off_t start, off_t length)
@@ -12,7 +12,7 @@ static int lock(int fd, int command, short type, off_t start, off_t length)
     return range.l_type;
 }
 
-// What stands in the way of a write lock there, asked by another process.
+// The lock that would block a write lock there, as another process sees it.
 static int seen_by_another(off_t start)
 {
     const pid_t child = PROBE_TRY(fork());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// POSIX, OFD and flock locks are still held: another process cannot take them.
+// POSIX, OFD and flock locks are still held: another process cannot acquire them.
 #include "probe.h"
 
 #include <sys/file.h>

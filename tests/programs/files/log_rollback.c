@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Three logs, by write, by stdio with an unflushed buffer, and grown by ftruncate: all are what
-// they were at the checkpoint, whatever was written after it.
+// Three logs, by write, by stdio with an unflushed buffer, and grown by ftruncate: all are as at
+// the checkpoint, whatever was written after it.
 #include "probe.h"
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// 0 and 2 closed, 1 something else: nothing may come back in their place.
+// 0 and 2 are closed, 1 is another file: a restart must not put anything in their place.
 #include "probe.h"
 
 int main(int argc, char **argv)

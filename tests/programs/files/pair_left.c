@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is left of pairs of datagram and packet sockets: the other end is closed, and what it has
-// sent waits, with descriptors among it.
+// The remaining end of datagram and packet socket pairs: the other end is closed, and the messages
+// it sent wait, with descriptors among them.
 #include "passing.h"
 
 static void expect(const char *what, int fd, const char *text)

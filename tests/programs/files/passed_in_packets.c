@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptors on their way through sockets that keep packets apart: of several kinds, that nothing
-// but a packet holds.
+// Descriptors in flight through sockets that keep packet boundaries: of several kinds, held only by
+// a packet.
 #include "passing.h"
 
 #include <sys/eventfd.h>

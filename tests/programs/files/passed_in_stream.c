@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptors on their way through a stream (SCM_RIGHTS), between bytes that come without any: a
-// file that only the message holds, one that the program has open, one that was sent twice, and one
-// whose sender is gone.
+// Descriptors in flight through a stream (SCM_RIGHTS), between bytes that carry none: a file that
+// only the message holds, one that the program has open, one that was sent twice, and one whose
+// sender is closed.
 #include "passing.h"
 
 int main(int argc, char **argv)

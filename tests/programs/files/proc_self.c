@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of /proc about the process itself lead to the restarted process.
+// Files of /proc about the process itself refer to the restarted process.
 #include "probe.h"
 
 int main(int argc, char **argv)

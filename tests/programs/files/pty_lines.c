@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pseudo-terminal in line mode: lines, an end of file, a line that is not complete, unread
-// output, packet mode.
+// A pseudo-terminal in line mode: lines, an end of file, an incomplete line, unread output, packet
+// mode.
 #include "probe.h"
 
 #include <poll.h>
@@ -23,7 +23,7 @@ int main(int argc, char **argv)
     PROBE_TRY(ioctl(master, TIOCPKT, &(int){1}));
     struct pollfd ready = {.fd = slave, .events = POLLIN};
     do {
-        // ^V makes the ^D a character; the other ^D is the end of a file.
+        // ^V makes the ^D a character; the other ^D is an end of file.
         PROBE_TRY(write(master, "one line\nano\026\004ther\n\004and a pa", 28));
         PROBE_TRY(write(slave, "output", 6));
         probe_ready();

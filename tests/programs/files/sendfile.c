@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A copy in progress by sendfile: both positions go on.
+// A copy in progress by sendfile: both positions continue.
 #include "probe.h"
 
 #include <sys/sendfile.h>

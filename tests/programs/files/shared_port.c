@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sockets that share a port by SO_REUSEPORT, some of which have taken it back since; and one at an
-// address that the machine does not have (IP_FREEBIND).
+// Sockets that share a port by SO_REUSEPORT, some of which have reset the option since; and one at
+// an address that the machine does not have (IP_FREEBIND).
 #include "probe.h"
 
 #include <arpa/inet.h>

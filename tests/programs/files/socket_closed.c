@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A connection that was saved with --sockets=close: it works on, or after a restart it is closed.
+// A connection that was saved with --sockets=close: it still works, or is closed after a restart.
 #include "probe.h"
 
 #include <netinet/in.h>
@@ -19,7 +19,7 @@ int main(int argc, char **argv)
     int client = PROBE_TRY(socket(AF_INET, SOCK_STREAM, 0));
     PROBE_TRY(connect(client, (struct sockaddr *)&address, size));
     do {
-        // Its other end is in no process: nobody could bring it back.
+        // No process has its other end, so no restart could bring it back.
         probe_ready();
         PROBE_SABOTAGE("connection", dup2(PROBE_TRY(open("/dev/null", O_RDWR)), client));
         char byte;
@@ -27,7 +27,7 @@ int main(int argc, char **argv)
             probe_equal("connection: errno of writing", EPIPE, errno);
             probe_equal("connection: reading", -1, read(client, &byte, 1));
             probe_equal("connection: errno of reading", ENOTCONN, errno);
-            // The listener is there, so the program can connect again.
+            // The listener is restored, so the program can connect again.
             PROBE_TRY(close(client));
             client = PROBE_TRY(socket(AF_INET, SOCK_STREAM, 0));
             PROBE_TRY(connect(client, (struct sockaddr *)&address, size));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pairs of sockets within the process: what waits in them, packets apart, ends shut down or closed.
+// Socket pairs within the process: waiting data, packet boundaries, ends shut down or closed.
 #include "probe.h"
 
 #include <sys/socket.h>

@@ -26,7 +26,7 @@ int main(int argc, char **argv)
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     PROBE_TRY(bind(udp, (struct sockaddr *)&any, sizeof any));
     int port = port_of(udp);
-    // Short, whatever the directory: it is the working directory of the run.
+    // Relative, since sun_path is short and the run's directory may have a long path.
     struct sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = "log"};
     PROBE_TRY(chdir(probe_path(".")));
     int log = PROBE_TRY(socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that is open for writing, and that nobody writes to, has the time of its last change.
+// A file that is open for writing, but not written to, keeps its modification time.
 #include "probe.h"
 
 int main(int argc, char **argv)

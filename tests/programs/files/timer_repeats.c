@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A timerfd that repeats and whose expirations nobody reads: it counts on.
+// A repeating timerfd whose expirations are not read: it keeps counting.
 #include "probe.h"
 
 #include <poll.h>

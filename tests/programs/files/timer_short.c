@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Timers that repeat so quickly that they expire while they are asked how much is left.
+// Timers with so short an interval that they expire while the remaining time is queried.
 #include "probe.h"
 
 #include <poll.h>

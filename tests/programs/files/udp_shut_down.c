@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // UDP sockets that were shut down for reading, writing and both: bound, connected, and neither.
-// What had come before is still read.
+// Datagrams that had arrived before can still be read.
 #include "probe.h"
 
 #include <netinet/in.h>
@@ -24,11 +24,11 @@ static int bound(struct sockaddr_in *address)
 
 static void shut(int fd, int how)
 {
-    if (shutdown(fd, how) != 0 && errno != ENOTCONN) // done all the same
+    if (shutdown(fd, how) != 0 && errno != ENOTCONN) // ENOTCONN, but it takes effect
         probe_fail("shutdown: %s", strerror(errno));
 }
 
-// The kernel shows of sockets without a port whether reading has ended, and no more.
+// For sockets without a port the kernel shows only whether reading has been shut down.
 static int is_shown(enum kind kind, int how)
 {
     return kind != fresh || how != SHUT_WR;
@@ -82,7 +82,7 @@ int main(int argc, char **argv)
                 PROBE_TRY(close(fd));
             }
         }
-        for (int i = 0; i < kinds; i++) { // what was sent has come, and nothing else
+        for (int i = 0; i < kinds; i++) { // each datagram has arrived, and nothing else
             char byte;
             probe_equal("bytes that came", 1, recv(peer, &byte, 1, 0));
             probe_equal("what came", 'y', byte);

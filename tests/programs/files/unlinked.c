@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file without a name lives on in its descriptor.
+// An unlinked file lives on in its descriptor.
 #include "probe.h"
 
 enum { SIZE = 3 * 4096 + 17 };

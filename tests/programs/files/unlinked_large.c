@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A large file without a name, shared by two open files, one of them append only.
+// A large unlinked file, shared by two open files, one of them append only.
 #include "probe.h"
 
 enum { PART = 1 << 20, PARTS = 48 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much the kernel cares for the process: oom_score_adj, coredump_filter, I/O priorities of
-// threads; and as root supplementary groups, the bounding set and ambient capabilities.
+// Per-process treatment by the kernel: oom_score_adj, coredump_filter, I/O priorities of threads;
+// and as root supplementary groups, the bounding set and ambient capabilities.
 #include "probe.h"
 
 #include <grp.h>
@@ -14,7 +14,7 @@ enum {
     idle = IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0)
 };
 
-// The other thread says its priority when it is asked.
+// The other thread reports its priority on request.
 static _Atomic int asked, answer;
 
 static void *other(void *unused)

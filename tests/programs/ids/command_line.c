@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ps shows: the name of the executable, and arguments that the program has overwritten.
+// The name and arguments that ps shows; the program has overwritten the arguments.
 #include "probe.h"
 
 int main(int argc, char **argv)

@@ -25,7 +25,7 @@ int main(int argc, char **argv)
     if ((now[0].effective & 1u << CAP_SETPCAP) != 0) {
         PROBE_TRY(prctl(PR_SET_SECUREBITS,
                         SECBIT_KEEP_CAPS | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED));
-        now[0].effective &= ~(1u << CAP_SETPCAP); // what would be needed to set them again
+        now[0].effective &= ~(1u << CAP_SETPCAP); // the capability needed to set them again
     }
     const int securebits = (int)PROBE_TRY(prctl(PR_GET_SECUREBITS));
     PROBE_TRY(syscall(SYS_capset, &header, now));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The environment, also as the program changed it.
+// The environment, including the program's changes to it.
 #include "probe.h"
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What membarrier(2) was told this process will use; unregistered commands are refused.
+// Registrations with membarrier(2); unregistered commands are refused.
 #include "probe.h"
 
 #include <linux/membarrier.h>

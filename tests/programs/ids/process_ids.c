@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// getpid, gettid and the ids of threads: the same as before, or, if the restart was allowed to
-// give new ones, at least one story everywhere.
+// getpid, gettid and the ids of threads: the same as before, or, if the restart was allowed to give
+// new ones, at least consistent everywhere.
 #include "probe.h"
 
 enum { COUNT = 3 };

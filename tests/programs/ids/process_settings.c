@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What prctl set: death signal, child subreaper, no new privileges, timer slack, keep-caps, THP.
+// Settings of prctl: death signal, child subreaper, no new privileges, timer slack, keep-caps, THP.
 #include "probe.h"
 
 #include <sys/prctl.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Privileges that only one thread has given up: capabilities, the bounding set, new privileges,
-// securebits. The other thread keeps what it had.
+// securebits. The other thread keeps its own.
 #include "probe.h"
 
 #include <linux/capability.h>

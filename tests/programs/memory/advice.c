@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What madvise said about mappings is still in force: the flags that /proc/self/smaps shows, and
-// what a fork does with them.
+// Advice given by madvise is still in force: the flags that /proc/self/smaps shows, and their
+// effect on a fork.
 #include "probe.h"
 
 enum { PAGE = 4096 };

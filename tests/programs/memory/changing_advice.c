@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a copy made by fork would lack changes all the time, also while a checkpoint begins:
-// whatever was seen of it before the stop, contents are saved.
+// Advice that makes a forked copy incomplete changes all the time, even while a checkpoint begins:
+// whatever was read of it before the stop, contents are saved.
 #include "probe.h"
 
 enum { SIZE = 24 * 1024 * 1024 };
@@ -22,7 +22,7 @@ static void *change(void *unused)
     return unused;
 }
 
-// Between others that no access is allowed to, so that no advice changes where it begins and ends.
+// Between inaccessible pages, so that no advice changes where the mapping begins and ends.
 static unsigned char *alone(size_t size)
 {
     unsigned char *room =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that the kernel may drop (MAP_DROPPABLE): contents, as long as there is no lack of memory,
-// and that it is such memory still.
+// Memory that the kernel may drop (MAP_DROPPABLE): it keeps its contents, as long as memory is not
+// short, and stays droppable.
 #include "probe.h"
 
 enum { PAGE = 4096, COUNT = 16, DROPPABLE = 8 };
@@ -24,7 +24,7 @@ int main(int argc, char **argv)
                 probe_equal_bytes("page", expected + i * PAGE, memory + i * PAGE, PAGE);
             }
         }
-        // Such memory cannot be kept over a fork.
+        // Only droppable memory refuses to be kept over a fork.
         probe_equal("result of keeping droppable memory on fork", -1,
                     madvise(memory, COUNT * PAGE, MADV_KEEPONFORK));
     } while (probe_more());

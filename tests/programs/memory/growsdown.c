@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A mapping with MAP_GROWSDOWN (what a stack is) still grows when touched below.
+// A mapping with MAP_GROWSDOWN (like a stack) still grows when touched below.
 #include "probe.h"
 
 enum { PAGE = 4096, ROOM = 512 * PAGE };
@@ -19,7 +19,7 @@ int main(int argc, char **argv)
         PROBE_SABOTAGE("contents", low[0] = 'x');
         probe_equal("contents of the lowest page", 'l', low[0]);
         low -= PAGE;
-        low[0] = 'l'; // a fault here ends the program, as it should
+        low[0] = 'l'; // a fault here ends the program, which fails the test
     } while (probe_more());
     return probe_pass();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Guard pages (MADV_GUARD_INSTALL): they are in the page tables, not in the mapping. Touching one
-// is a fault, until it is removed; what lies between them keeps its contents.
+// faults until it is removed; the pages between them keep their contents.
 #include "probe.h"
 #include <setjmp.h>
 
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
     unsigned char *memory = make(0);
     unsigned char *locked = make(0);
     unsigned char *read_only = make(MAP_NORESERVE);
-    mlock(locked, COUNT * PAGE); // complains of the guards, and has locked all the same
+    mlock(locked, COUNT * PAGE); // reports an error because of the guards, but locks
     PROBE_TRY(mprotect(read_only, COUNT * PAGE, PROT_READ));
     do {
         const unsigned removed = probe_cycle() > 1 ? 3 : COUNT;

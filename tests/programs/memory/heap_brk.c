@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The heap made by brk: contents, and it grows and shrinks on from where it was.
+// The heap made by brk: contents, and it continues to grow and shrink from where it was.
 #include "probe.h"
 
 enum { STEP = 256 * 1024 };

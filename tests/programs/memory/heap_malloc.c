@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// malloc: ten thousand blocks of all sizes, freed and made in between; the allocator goes on.
+// malloc: ten thousand blocks of all sizes, freed and made in between; the allocator still works.
 #include "probe.h"
 
 enum { COUNT = 10000, LARGEST = 300000 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pages of hugetlb: contents, and they are huge still.
+// Pages of hugetlb: contents, and they are still huge.
 #include "probe.h"
 
 enum { SIZE = 2 * 2 * 1024 * 1024 };
@@ -17,7 +17,7 @@ int main(int argc, char **argv)
         probe_ready();
         PROBE_SABOTAGE("contents", memory[SIZE - 1] ^= 1);
         probe_filled("contents of huge pages", memory, SIZE, 1);
-        // Only a huge mapping refuses to be cut inside a huge page.
+        // Only a huge mapping refuses to be split inside a huge page.
         probe_equal("cutting inside a huge page", -1, munmap(memory + 4096, 4096));
     } while (probe_more());
     return probe_pass();

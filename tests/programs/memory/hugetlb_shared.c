@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared pages of hugetlb: anonymous ones, a memory file with its descriptor, and one that has only
-// a mapping, and a private one; all of them are huge still.
+// Shared pages of hugetlb: anonymous ones, a memory file with its descriptor, one that is only
+// mapped, and a private mapping of it; all of them are still huge.
 #include "probe.h"
 
 #include <linux/memfd.h>
@@ -30,7 +30,7 @@ int main(int argc, char **argv)
     probe_start(argc, argv);
     unsigned char *anonymous = map(MAP_SHARED | MAP_HUGETLB, -1, 0);
     const int fd = memory_file("huge", 2 * HUGE);
-    unsigned char *second = map(MAP_SHARED, fd, HUGE); // the first one is a hole
+    unsigned char *second = map(MAP_SHARED, fd, HUGE); // the first page is a hole
     PROBE_TRY(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW));
     const int closed = memory_file("closed", HUGE);
     unsigned char *mapped = map(MAP_SHARED, closed, 0);
@@ -54,7 +54,7 @@ int main(int argc, char **argv)
         unsigned char found[2] = {1, 1};
         probe_equal("reading across the hole's end", 2, pread(fd, found, 2, HUGE - 1));
         probe_equal("byte of the hole", 0, found[0]);
-        second[0] ^= 0x80; // file and mapping are one
+        second[0] ^= 0x80; // file and mapping share the page
         const unsigned char written = second[0];
         PROBE_TRY(pread(fd, found, 1, HUGE));
         second[0] ^= 0x80;
@@ -63,7 +63,7 @@ int main(int argc, char **argv)
         struct statfs system;
         PROBE_TRY(fstatfs(fd, &system));
         probe_equal("size of the file's pages", HUGE, system.f_bsize);
-        // Only a huge mapping refuses to be cut inside a huge page.
+        // Only a huge mapping refuses to be split inside a huge page.
         probe_equal("cutting anonymous memory inside a page", -1, munmap(anonymous + 4096, 4096));
         probe_equal("cutting the file inside a page", -1, munmap(second + 4096, 4096));
         probe_equal("cutting a private page", -1, munmap(private + 4096, 4096));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file of hugetlbfs: with a name its contents go back to what they were, as those of POSIX shared
-// memory do, and so do those of one that has lost it.
+// A file of hugetlbfs: the contents of a named one revert to the checkpoint's, like those of POSIX
+// shared memory, and so do those of an unlinked one.
 #include "probe.h"
 
 enum { HUGE = 2 * 1024 * 1024 };

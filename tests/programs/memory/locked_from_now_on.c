@@ -6,7 +6,7 @@ enum { SIZE = 16 * 4096 };
 
 static long locked_kib(void)
 {
-    static char text[8192]; // nothing may be mapped for it
+    static char text[8192]; // static, so that reading maps no memory
     const int fd = PROBE_TRY(open("/proc/self/status", O_RDONLY | O_CLOEXEC));
     PROBE_TRY(read(fd, text, sizeof text - 1));
     close(fd);

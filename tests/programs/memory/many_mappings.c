@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Twenty thousand mappings, each alone because its neighbours have other rights.
+// Twenty thousand mappings, none merged because neighbours have different protections.
 #include "probe.h"
 
 enum { PAGE = 4096, COUNT = 20000 };

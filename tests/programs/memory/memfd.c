@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// memfd: contents, offset, mapping, and seals that still forbid.
+// memfd: contents, offset, mapping, and seals that are still enforced.
 #include "probe.h"
 
 enum { SIZE = 5 * 4096 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A memory file with a mode of its own that is executed while its descriptor can write: to execve
-// it does not count as being open for writing.
+// A memory file with a non-default mode that is executed while its descriptor is writable: for
+// execve it does not count as open for writing.
 #include "probe.h"
 
 static int run(int fd)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// prctl(PR_SET_MEMORY_MERGE): all memory, and what is mapped later, may be merged with equal pages.
+// prctl(PR_SET_MEMORY_MERGE): all memory, even if mapped later, may be merged with equal pages.
 #include "probe.h"
 #include <sys/prctl.h>
 

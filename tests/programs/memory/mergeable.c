@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pages that may be merged with equal ones (MADV_MERGEABLE): contents, also of equal pages.
+// Pages that may be merged with equal ones (MADV_MERGEABLE): contents, including equal pages.
 #include "probe.h"
 
 enum { PAGE = 4096, COUNT = 64 };

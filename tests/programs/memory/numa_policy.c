@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NUMA policies: of the thread, of another thread, of a mapping. One node is enough to have them.
+// NUMA policies: of the thread, of another thread, of a mapping. One node is enough to set them.
 #include "probe.h"
 
 #include <linux/mempolicy.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A private file mapping: modified pages keep the modification, untouched ones show the file, and
-// the file itself never sees either.
+// the file itself is never changed.
 #include "probe.h"
 
 enum { PAGE = 4096, SIZE = 32 * PAGE };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Private mappings of files without a name: pages that the program has not changed go on to show
-// what is written to the file.
+// Private mappings of unlinked files: pages that the program has not changed continue to show what
+// is written to the file.
 #include "probe.h"
 
 enum { PAGE = 4096, PAGES = 8, CHANGED = 3, WRITTEN = 5, COUNT = 3 };
@@ -25,7 +25,7 @@ static void make(int i, const unsigned char *contents)
     files[i].memory = PROBE_MAP(
         mmap(NULL, (size_t)PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, files[i].fd, 0));
     files[i].memory[CHANGED * PAGE] = 'c';
-    // Looking at a page does not make it the program's own.
+    // Reading a page does not make it the program's own.
     probe_equal_bytes("page that was read", contents + WRITTEN * PAGE,
                       files[i].memory + WRITTEN * PAGE, PAGE);
 }

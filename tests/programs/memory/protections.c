@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every page protection, among them PROT_NONE guards with contents below and code made at run time.
+// Every page protection, including PROT_NONE guards with contents below and code made at run time.
 #include "probe.h"
 
 #include <setjmp.h>

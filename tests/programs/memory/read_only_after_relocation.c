@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the loader made read-only after relocation (RELRO), string constants and code stay so.
+// Memory that the loader made read-only (RELRO), string constants and code stay read-only.
 #include "probe.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared memory whose pages are mapped in another order than they have in it (remap_file_pages), as
-// one mapping for each: the order, and what is in them.
+// Shared memory whose pages are mapped in a different order than in the object (remap_file_pages),
+// one mapping for each: their order and contents.
 #include "probe.h"
 
 enum { PAGES = 200, SIZE = 4096 };

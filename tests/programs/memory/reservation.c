@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// More addresses than the machine has memory, reserved without rights and used in a few places; and
-// a large mapping that was written in part and may only be read now.
+// More address space than the machine has memory, reserved without access and used in a few places;
+// and a large mapping that was partly written and is now read-only.
 #include "probe.h"
 
 enum { PAGE = 4096 };
 static const size_t reserved = (size_t)8 << 40;
 static const size_t large = (size_t)256 << 20;
 
-// What /proc tells of the mapping at this address: its rights, or an empty string.
+// The rights that /proc shows for the mapping at this address, or an empty string.
 static void rights_at(const void *address, char rights[5])
 {
     FILE *maps = fopen("/proc/self/maps", "r");

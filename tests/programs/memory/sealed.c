@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory sealed by mseal(2) can be neither unmapped nor given other rights.
+// Memory sealed by mseal(2) can be neither unmapped nor given another protection.
 #include "probe.h"
 
 enum { SIZE = 4 * 4096, MSEAL = 462 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared anonymous memory: contents, and that it is still shared with a child made after.
+// Shared anonymous memory: contents, and that a child made later still shares it.
 #include "probe.h"
 
 enum { SIZE = 64 * 4096 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shared file mapping: contents as they were, and writing goes to the file.
+// A shared file mapping: contents as they were, and writes go to the file.
 #include "probe.h"
 
 enum { SIZE = 16 * 4096 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One piece of shared memory mapped at two addresses, one of them read-only, stays one.
+// Shared memory mapped at two addresses, one of them read-only, stays one object.
 #include "probe.h"
 
 enum { SIZE = 16 * 4096 };

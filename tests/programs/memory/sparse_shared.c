@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared anonymous memory with few touched pages, some of them by a child that is gone: what was
-// never touched is neither saved nor comes into being, in the program and in the restored one.
+// Shared anonymous memory with few touched pages, some of them by a child that has ended: untouched
+// pages are neither saved nor allocated, in the program and in the restored one.
 #include "probe.h"
 
 #define SIZE (1UL << 28)

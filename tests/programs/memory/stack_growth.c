@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deep recursion with its frames intact, and a stack that still grows afterwards.
+// Deep recursion whose frames stay intact, and a stack that still grows afterwards.
 #include "probe.h"
 
 static volatile unsigned sum;

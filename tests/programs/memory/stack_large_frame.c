@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A frame of 1 MiB by alloca, in main and in a thread with a stack of its own size.
+// A frame of 1 MiB by alloca, in main and in a thread with a custom stack size.
 #include "probe.h"
 
 #include <alloca.h>

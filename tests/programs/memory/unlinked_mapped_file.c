@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shared mapping of a file that has no name any more, with its descriptor closed.
+// A shared mapping of an unlinked file whose descriptor is closed.
 #include "probe.h"
 
 enum { SIZE = 8 * 4096 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that was never written, written with zeros, or given back: all reads as zero and is
-// writable; a page of shared memory punched out too.
+// Memory that was never written, written with zeros, or discarded: all of it reads as zero and is
+// writable; also a page punched out of shared memory.
 #include "probe.h"
 
 enum { PAGE = 4096, COUNT = 256 };

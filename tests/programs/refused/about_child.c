@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file of /proc that is about a child: there is none when files are opened again.
+// A /proc file about a child: the child does not exist yet when a restart reopens files.
 #include "probe.h"
 
 static void wait_on(void)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that closes every descriptor it has, and whatever a library had opened for itself.
+// A program that closes all its descriptors, including those that a library had opened.
 #include "probe.h"
 
 int main(int argc, char **argv)

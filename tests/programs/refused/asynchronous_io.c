@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A context of asynchronous I/O: the kernel's end of it has no descriptor.
+// A context of asynchronous I/O: its kernel side has no descriptor.
 #include "probe.h"
 
 #include <linux/aio_abi.h>

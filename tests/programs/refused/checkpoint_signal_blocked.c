@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread that blocks every signal by the bare system call, the checkpointer's too.
+// A thread that blocks every signal by the raw system call, including the checkpointer's.
 #include "probe.h"
 
 static volatile int blocked, check;

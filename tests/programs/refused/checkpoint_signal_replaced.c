@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that takes the last real-time signal for itself by the bare system call.
+// A program that installs its own handler for the last real-time signal by the raw system call.
 #include "probe.h"
 
 struct kernel_action {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A datagram that waits, and of which its receiver is told which process has sent it.
+// A waiting datagram whose receiver has asked for the sender's process id.
 #include "probe.h"
 
 #include <stddef.h>

@@ -2,7 +2,7 @@
 // A thread that is scheduled by deadlines (SCHED_DEADLINE).
 #include "probe.h"
 
-struct attributes { // the kernel's struct sched_attr, of which older headers know nothing
+struct attributes { // the kernel's struct sched_attr, which older headers lack
     uint32_t size, policy;
     uint64_t flags;
     int32_t nice;

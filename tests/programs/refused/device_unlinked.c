@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device whose node is gone.
+// A device whose node has been removed.
 #include "probe.h"
 
 #include <sys/sysmacros.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared memory of which, since remap_file_pages, one page is mapped at all its places: what the
-// others have is in the kernel, mapped nowhere, and comes back by another such call.
+// Shared memory in which remap_file_pages has mapped one page everywhere: the contents of the
+// others are in the kernel, mapped nowhere, and reappear by another such call.
 #include "probe.h"
 
 enum { PAGES = 50, SIZE = 4096 };

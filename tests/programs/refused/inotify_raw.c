@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An inotify watch made by the bare system call, so that nobody saw its path.
+// An inotify watch made by the raw system call, so that Cryo has not seen its path.
 #include "probe.h"
 
 #include <sys/inotify.h>

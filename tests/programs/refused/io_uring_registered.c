@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An io_uring instance that is registered with its thread, and has neither descriptor nor memory.
+// An io_uring instance registered with its thread, with neither descriptor nor memory.
 #include "ring.h"
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An io_uring instance that has a worker, which the kernel lists as one of the program's threads.
+// An io_uring instance with a worker, which the kernel lists as one of the program's threads.
 #include "ring.h"
 
 int main(int argc, char **argv)

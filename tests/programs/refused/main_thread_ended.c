@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The main thread has ended, and three others go on, each counting.
+// The main thread has ended, and two other threads continue to count.
 #include "probe.h"
 
 static volatile long counts[2];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A netlink socket that is bound: it is called by its name, not by bytes of its address.
+// A bound netlink socket: the refusal must name it, not print bytes of its address.
 #include "probe.h"
 
 #include <linux/netlink.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process that forbids others to look into it.
+// A process that forbids inspection by others.
 #include "probe.h"
 
 #include <sys/prctl.h>

@@ -32,7 +32,7 @@ int main(int argc, char **argv)
         _exit(0);
     }
     PROBE_TRY(close(ends[1]));
-    ask(ends[0]); // it has its new root now
+    ask(ends[0]); // its answer means that it has its new root
     do {
         probe_ready();
         PROBE_SABOTAGE("child", (kill(pid, SIGKILL), waitpid(pid, NULL, 0)));

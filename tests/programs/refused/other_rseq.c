@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A restartable-sequence area that is not the C library's: nobody can tell where it is. Started
+// A restartable-sequence area that is not the C library's: its address cannot be found out. Started
 // with the library's own switched off.
 #include "probe.h"
 

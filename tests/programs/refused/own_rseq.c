@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that has given up the C library's restartable-sequence area for one of its own.
+// A program that has replaced the C library's restartable-sequence area by its own.
 #include "probe.h"
 
 #include <stddef.h>

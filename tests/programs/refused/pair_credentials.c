@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A datagram that waits in what is left of a pair, and of which it is told which process sent it.
+// A datagram in the remaining end of a pair whose receiver has asked for the sender's id.
 #include "probe.h"
 
 #include <sys/socket.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A socket whose other end was closed with something unread: the next call is told so, once. A look
-// at what waits in it would take that away.
+// A socket whose other end was closed with unread data: the next call reports that, once. Peeking
+// at the waiting data would consume the report.
 #include "probe.h"
 
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A socket that is on its way in a message (SCM_RIGHTS), and in which a descriptor waits itself.
+// A socket in flight in a message (SCM_RIGHTS) with a descriptor waiting in itself.
 #include "passing.h"
 
 int main(int argc, char **argv)

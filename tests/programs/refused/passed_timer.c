@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A timer that only a message holds which was not received yet (SCM_RIGHTS).
+// A timer that only an unreceived message holds (SCM_RIGHTS).
 #include "passing.h"
 
 #include <sys/timerfd.h>

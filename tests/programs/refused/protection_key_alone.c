@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A protection key that no memory has yet is not in /proc, and would be given out a second time.
+// A protection key without memory is not in /proc, and would be allocated a second time.
 #include "probe.h"
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A child, and a thread, in seccomp's strict mode, which are killed by any system call but read,
+// A child and a thread in seccomp's strict mode, which are killed by any system call but read,
 // write and exit: a checkpoint leaves them alone.
 #include "probe.h"
 
@@ -7,7 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
-// Answers every byte by the next one, until there is no more.
+// Answers every byte with its successor, until end of file.
 static void answer(int socket)
 {
     PROBE_TRY(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT, 0, 0, 0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A child that has its parent's descriptors, not copies of them (CLONE_FILES).
+// A child that shares its parent's descriptor table (CLONE_FILES).
 #include "probe.h"
 
 #include <sched.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program without a dynamic loader: no library can be put into it.
+// A program without a dynamic loader: no library can be loaded into it.
 #include "probe.h"
 
 int main(int argc, char **argv)

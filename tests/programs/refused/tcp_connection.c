@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A TCP connection that nobody has accepted yet: its other end is in no process.
+// A TCP connection that is not accepted yet: its other end is in no process.
 #include "probe.h"
 
 #include <arpa/inet.h>

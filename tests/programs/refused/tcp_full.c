@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A TCP connection that is full: what its reader has no room for, nobody can look at.
+// A full TCP connection: data beyond the receive buffer cannot be read by peeking.
 #include "tcp_pair.h"
 
 int main(int argc, char **argv)
@@ -19,7 +19,7 @@ int main(int argc, char **argv)
             if (n < 0 && errno == EAGAIN && probe_sabotaged("connection"))
                 break;
             if (n < 0 && errno == EAGAIN)
-                n = 0; // it is on its way
+                n = 0; // still in flight
             PROBE_TRY(n);
         }
         probe_equal("connection: bytes through it", sent, got);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread that runs as another user than the rest, by the bare system call.
+// A thread that runs as another user than the rest, by the raw system call.
 #include "probe.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A UDP datagram that waits, and of which its receiver is told where it was sent to.
+// A waiting UDP datagram whose receiver has asked for its destination address.
 #include "probe.h"
 
 #include <arpa/inet.h>
@@ -17,7 +17,7 @@ int main(int argc, char **argv)
         PROBE_TRY(setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &(int){1}, sizeof(int)));
         to.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 6);
         PROBE_TRY(sendto(fd, "mine", 4, 0, (struct sockaddr *)&to, sizeof to));
-        PROBE_TRY(recv(fd, (char[4]){0}, 4, MSG_PEEK)); // it has come
+        PROBE_TRY(recv(fd, (char[4]){0}, 4, MSG_PEEK)); // waits for its arrival
         probe_ready();
         PROBE_SABOTAGE("datagram", recv(fd, (char[4]){0}, 4, 0));
         char text[8] = "";

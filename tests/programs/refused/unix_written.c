@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A UNIX connection that nobody has accepted yet, with something in it already: only who accepts it
-// could look.
+// A UNIX connection that is not accepted yet, with data in it already: only the accepted socket
+// could be peeked at.
 #include "probe.h"
 
 #include <sys/socket.h>

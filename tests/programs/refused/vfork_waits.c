@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A child that waits in vfork() for a long time: its own child has its memory.
+// A child that waits in vfork() for a long time: its own child uses its memory.
 #include "probe.h"
 
 static int ends[2];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library with a constructor that leaves traces outside: see constructors.c.
+// A library with a constructor that leaves external traces: see constructors.c.
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

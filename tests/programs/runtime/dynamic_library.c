@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library loaded by dlopen: its code, data, and constructor; dlsym, dlclose and dlopen go on.
+// A library loaded by dlopen: its code, data, and constructor; dlsym, dlclose, dlopen still work.
 #include "probe.h"
 
 #include <dlfcn.h>

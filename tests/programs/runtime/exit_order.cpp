@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What exit does: atexit functions and static destructors in reverse order, buffers flushed.
+// The order of exit: atexit functions and static destructors in reverse order, buffers flushed.
 #include "probe.h"
 
 #include <string>
@@ -41,5 +41,5 @@ int main(int argc, char **argv)
     do {
         probe_ready();
     } while (probe_more());
-    return 3; // what the process exits with if the judge does not run
+    return 3; // the exit status if the judge does not run
 }

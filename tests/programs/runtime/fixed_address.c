@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that is not position-independent: code and data lie where they were linked to.
+// A program that is not position-independent: code and data lie at their link addresses.
 #include "probe.h"
 
 static int data = 42;

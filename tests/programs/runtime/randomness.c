@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers: rand's sequence goes on, and getrandom gives fresh bytes in every copy.
+// Random numbers: rand's sequence continues, and getrandom gives fresh bytes in every copy.
 #include "probe.h"
 
 #include <sys/random.h>

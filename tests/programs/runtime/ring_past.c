@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A ring of io_uring that was used and closed: the kernel's worker thread stays, which nobody
-// stops.
+// An io_uring ring that was used and closed: the kernel's worker thread stays, and nothing stops
+// it.
 #include "ring.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions that the loader chose for this CPU (memcpy, strlen …) work on, of every length.
+// The functions that the loader chose for this CPU (memcpy, strlen …) still work, for every length.
 #include "probe.h"
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that resets, blocks and waits for every signal there is, by the C library's functions.
+// A program that resets, blocks and waits for every signal, by the C library's functions.
 #include "probe.h"
 
 #include <sys/signalfd.h>
@@ -47,7 +47,7 @@ int main(int argc, char **argv)
     PROBE_TRY(sigaction(SIGUSR2, &action, NULL));
     PROBE_ZERO(pthread_sigmask(SIG_SETMASK, &all, NULL));
     const int queue = PROBE_TRY(signalfd(-1, &all, SFD_NONBLOCK));
-    close(queue); // a checkpointer may refuse one that is open
+    close(queue); // a checkpointer may refuse an open one
     do {
         pthread_t thread, other;
         int taken = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SS_AUTODISARM: inside the handler no alternate stack is set, after it the old one is.
+// SS_AUTODISARM: inside the handler no alternate stack is set, afterwards the old one is.
 #include "probe.h"
 
 #ifndef SS_AUTODISARM

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread that blocks every signal by the bare system call but those of the C library, as Go's
-// runtime has one in every program that asks for signals.
+// A thread that blocks every signal except the C library's by the raw system call, as Go's runtime
+// does in every program that asks for signals.
 #include "probe.h"
 
 static const uint64_t usual;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that has a handler for every signal there is, and gets each of them.
+// A program that has a handler for every signal, and gets each of them.
 #include "probe.h"
 
 static volatile sig_atomic_t seen[_NSIG], values[_NSIG];
@@ -13,7 +13,7 @@ static void handler(int number, siginfo_t *info, void *context)
 
 static bool is_usable(int number)
 {
-    // The C library has the first two real-time ones for itself.
+    // The C library reserves the first two real-time signals.
     return number != SIGKILL && number != SIGSTOP && (number < 32 || number >= SIGRTMIN);
 }
 

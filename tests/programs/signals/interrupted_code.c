@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Code interrupted in the middle by a handler in which the program is ready: its registers, flags
-// and vector state are as they were when it goes on.
+// and vector state are unchanged when it continues.
 #include "probe.h"
 
 static volatile int handled;

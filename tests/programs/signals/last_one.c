@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that uses the last real-time signal, in each way that there is: with a handler, waiting
-// for it, by a descriptor, from a timer; and after another one was executed.
+// A program that uses the last real-time signal in every way: with a handler, waiting for it, by a
+// descriptor, from a timer; and after executing another program.
 #include "probe.h"
 
 #include <sys/signalfd.h>
@@ -73,7 +73,7 @@ int main(int argc, char **argv)
 {
     probe_start(argc, argv);
     if (getenv("LAST_ONE_EXECUTED") == NULL) {
-        // What executes another program has used the signal, too.
+        // The executing program has used the signal, too.
         PROBE_TRY(setenv("LAST_ONE_EXECUTED", "1", 1));
         const struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO};
         PROBE_TRY(sigaction(SIGRTMAX, &action, NULL));

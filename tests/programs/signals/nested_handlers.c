@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A handler interrupted by another handler while the program is ready: masks inside, and both ways
-// back, one by return and one by siglongjmp.
+// A handler interrupted by another handler while the program is ready: masks inside, and both
+// returns, one by return and one by siglongjmp.
 #include "probe.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A handler runs on the alternate stack while the program is ready: frame, SS_ONSTACK, and the way
-// back to the interrupted code.
+// A handler runs on the alternate stack while the program is ready: frame, SS_ONSTACK, and the
+// return to the interrupted code.
 #include "probe.h"
 
 static unsigned char stack[262144];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Signals pending for the whole process, with what came along with them.
+// Signals pending for the whole process, with their siginfo.
 #include "probe.h"
 
 int main(int argc, char **argv)
@@ -7,7 +7,7 @@ int main(int argc, char **argv)
     probe_start(argc, argv);
     sigset_t mask;
     sigfillset(&mask);
-    sigdelset(&mask, SIGRTMAX); // may be the checkpointer's
+    sigdelset(&mask, SIGRTMAX); // may be used by the checkpointer
     PROBE_ZERO(pthread_sigmask(SIG_SETMASK, &mask, NULL));
     const struct timespec now = {0};
     do {

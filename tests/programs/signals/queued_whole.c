@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything that a process has queued for itself along with a signal: of each code, also what does
-// not belong to it.
+// All siginfo bytes that a process has queued for itself with a signal: for each code, also bytes
+// that have no meaning for it.
 #include "probe.h"
 
 enum { KEPT = 48, FIRST = 34 }; // bytes of siginfo_t that the kernel keeps; SIGRTMIN
@@ -36,7 +36,7 @@ static void make(siginfo_t *info, unsigned salt, int i)
     probe_fill(info, KEPT, salt + (unsigned)i);
     info->si_signo = kinds[i].signal;
     info->si_code = kinds[i].code;
-    memset((char *)info + 12, 0, 4); // a hole
+    memset((char *)info + 12, 0, 4); // padding
 }
 
 static void queue(unsigned salt, pid_t tid)
@@ -61,7 +61,7 @@ static void take(unsigned salt)
         snprintf(what, sizeof what, "signal %d with code %d", kinds[i].signal, kinds[i].code);
         sigemptyset(&one);
         sigaddset(&one, kinds[i].signal);
-        const uint64_t mask = 1ul << (kinds[i].signal - 1); // the C library changes codes
+        const uint64_t mask = 1ul << (kinds[i].signal - 1); // the C library alters some codes
         probe_equal(what, kinds[i].signal,
                     syscall(SYS_rt_sigtimedwait, &mask, &found, &now, sizeof mask));
         probe_equal_bytes(what, &expected, &found, KEPT);
@@ -81,7 +81,7 @@ int main(int argc, char **argv)
 {
     probe_start(argc, argv);
     sigfillset(&all);
-    sigdelset(&all, SIGRTMAX); // may be the checkpointer's
+    sigdelset(&all, SIGRTMAX); // may be used by the checkpointer
     PROBE_ZERO(pthread_sigmask(SIG_SETMASK, &all, NULL));
     do {
         pthread_t thread;

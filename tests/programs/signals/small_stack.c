@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Code on a stack without room for a signal's frame, as coroutines have: its handlers are
-// installed, for every signal up to LAST, to run on the alternate stack, and nothing else may use
-// the small one.
+// Code on a stack without room for a signal frame, like a coroutine's: its handlers are installed,
+// for every signal up to LAST, to run on the alternate stack, and nothing else may use the small
+// one.
 #include "probe.h"
 
 #include <ucontext.h>
@@ -18,7 +18,7 @@ static void on_signal(int number)
     (void)number;
 }
 
-// No function is called here: there is no room.
+// Calls no function: there is no room for a frame.
 static void on_small_stack(void)
 {
     running = 1;

@@ -27,7 +27,7 @@ static void *sender(void *argument)
             sent[me]++;
         }
     }
-    // What is pending for a thread ends with it, so stay until nothing can be.
+    // A thread's pending signals are lost when it ends, so stay until none can be pending.
     __atomic_sub_fetch(&running, 1, __ATOMIC_ACQ_REL);
     while (__atomic_load_n(&running, __ATOMIC_ACQUIRE) != 0 || received[0] < sent[0] ||
            received[1] < sent[1]) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A barrier of four with three waiting: it opens when the last comes, and again the next time.
+// A barrier of four with three waiting: it opens when the last arrives, and again the next time.
 #include "probe.h"
 
 static pthread_barrier_t barrier;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Condition variables: two waiters woken by one broadcast, one by a signal, none by itself.
+// Condition variables: two waiters woken by one broadcast, one by a signal, none spuriously.
 #include "probe.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

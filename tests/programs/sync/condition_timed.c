@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// pthread_cond_timedwait with a deadline far off is woken by a signal; with one in the past it
+// pthread_cond_timedwait with a distant deadline is woken by a signal; with one in the past it
 // times out.
 #include "probe.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Robust mutexes: one held by a thread that dies after the check (the next owner is told), and one
-// whose owner had died before (and is made consistent after).
+// Robust mutexes: one held by a thread that dies after the check (the next owner is notified), and
+// one whose owner had died before (and is made consistent afterwards).
 #include "probe.h"
 
 static pthread_mutex_t dies_later, died_before;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process-shared mutex in shared memory, held: a child made after waits for it.
+// A process-shared mutex in shared memory, held: a child made later waits for it.
 #include "probe.h"
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C++ ones: mutex with condition_variable, shared_mutex, latch, semaphore, atomic wait, future.
+// C++: mutex with condition_variable, shared_mutex, latch, semaphore, atomic wait, future.
 #include "probe.h"
 
 #include <atomic>

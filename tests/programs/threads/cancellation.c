@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread asleep at a cancellation point is cancelled after, with its clean-up handlers; one that
-// disabled cancellation is not.
+// A thread asleep at a cancellation point is cancelled after the check, with its clean-up handlers;
+// one that disabled cancellation is not.
 #include "probe.h"
 
 static volatile int cleaned;

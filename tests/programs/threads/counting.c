@@ -18,8 +18,8 @@ static void *work(void *argument)
         own++;
         workers[i].count++;
         workers[i].mismatches += own != workers[i].count;
-        // 10,000 times a second in all: a hundred times as many, as timer interrupts of a virtual
-        // machine, can leave nothing of it to anybody else.
+        // 10,000 times a second in all: a hundred times as many would, as timer interrupts of a
+        // virtual machine, leave no time for anything else.
         nanosleep(&(struct timespec){.tv_nsec = 100000L * THREADS}, NULL);
     }
     return NULL;
@@ -36,7 +36,7 @@ int main(int argc, char **argv)
         probe_ready();
         for (size_t i = 0; i < THREADS; i++) {
             const unsigned long at = workers[i].count;
-            while (workers[i].count == at) { // each of them goes on
+            while (workers[i].count == at) { // each of them keeps running
                 sched_yield();
             }
         }

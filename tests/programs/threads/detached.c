@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Detached threads: they go on, end by themselves, and leave nothing behind.
+// Detached threads: they keep running, end by themselves, and leave nothing behind.
 #include "probe.h"
 
 enum { COUNT = 8 };

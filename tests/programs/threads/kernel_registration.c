@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each thread has registered with the kernel: robust list, clear-child-tid (join works), rseq
-// (its cpu number is kept up to date), and thread ids that agree everywhere.
+// Each thread's registrations with the kernel: robust list, clear-child-tid (join works), rseq (its
+// cpu number is kept up to date), and thread ids that agree everywhere.
 #include "probe.h"
 
 #include <sched.h>
@@ -64,7 +64,7 @@ int main(int argc, char **argv)
         probe_ready();
         registered("main");
         check = 1;
-        PROBE_ZERO(pthread_join(thread, NULL)); // by its clear-child-tid
+        PROBE_ZERO(pthread_join(thread, NULL)); // relies on its clear-child-tid
     } while (probe_more());
     return probe_pass();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// pthread_key values, first and second level, and their destructors at the end of a thread.
+// pthread_key values, first and second level, and their destructors at thread exit.
 #include "probe.h"
 
 enum { KEYS = 100, THREADS = 3 };

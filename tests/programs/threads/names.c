@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of threads, of the main one too.
+// Names of threads, including the main one.
 #include "probe.h"
 
 #include <sys/prctl.h>

@@ -22,7 +22,7 @@ int main(int argc, char **argv)
             }
             const int me = omp_get_thread_num();
 #pragma omp master
-            probe_ready(); // the others wait at the barrier
+            probe_ready(); // the other threads wait at the barrier
 #pragma omp barrier
             probe_equal("number of a thread", me, omp_get_thread_num());
 #pragma omp for

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads are made and end all the time, joined and detached, while the checkpoint arrives.
+// Threads start and end all the time, joined and detached, while the checkpoint arrives.
 #include "probe.h"
 
 static volatile int stop;
@@ -34,7 +34,7 @@ int main(int argc, char **argv)
     do {
         probe_ready();
         const unsigned long before = made;
-        while (made < before + 20) { // both makers go on, none hangs in create or join
+        while (made < before + 20) { // both makers continue; neither hangs in create or join
             sched_yield();
         }
     } while (probe_more());

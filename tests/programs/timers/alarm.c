@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// alarm: the seconds left go on, and one that is due comes.
+// alarm: the remaining seconds continue, and an alarm that is due arrives.
 #include "probe.h"
 
 enum { LONG = 100000, SLACK = 3600 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// setitimer(ITIMER_REAL): the time left of a long one goes on, and a short period keeps ticking.
+// setitimer(ITIMER_REAL): a long timer keeps its remaining time, and a short one keeps ticking.
 #include "probe.h"
 
 #include <sys/time.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// setitimer(ITIMER_REAL) that ticks while the program is ready goes on ticking.
+// setitimer(ITIMER_REAL) that ticks while the program is ready keeps ticking.
 #include "probe.h"
 
 #include <sys/time.h>

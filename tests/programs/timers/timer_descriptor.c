@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// timerfd: clock, time left, interval, and expirations that nobody has read yet.
+// timerfd: clock, time left, interval, and unread expirations.
 #include "probe.h"
 
 #include <poll.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many timerfds with short intervals, which a thread reads as fast as it can, and thereby sets
-// again: at any moment some of them are about to expire, some do, and some have just done so. None
-// of them stops.
+// Many timerfds with short intervals, which a thread reads as fast as it can, and thereby rearms:
+// at any moment some of them are about to expire, some do, and some have just done so. None of them
+// stops.
 #include "probe.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 enum { NUMBER = 300, INTERVAL = 10000000, TRIES = 100000 };
 
-// One that just expires has nothing left for a moment, as one that is not set.
+// A timer that has just expired reads as zero for a moment, like a disarmed one.
 static int is_set(int fd)
 {
     struct itimerspec found;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A child made by clone(), which runs nothing of what pthread_atfork(3) was given, and one that it
-// has made by fork().
+// A child made by clone(), which runs no pthread_atfork(3) handlers, and a grandchild that it makes
+// by fork().
 #include "probe.h"
 
 #include <sched.h>
@@ -8,7 +8,7 @@
 
 static int ends[2];
 
-// Answers every byte by the next one, until there is no more.
+// Answers every byte with its successor, until end of file.
 static int answer(void *unused)
 {
     (void)unused;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two children that lead sessions with a terminal each: one has it open as /dev/tty only, the other
-// has it not open at all, but can open it.
+// Two children that each lead a session with a terminal: one has it open as /dev/tty only, the
+// other does not have it open, but can open it.
 #include "probe.h"
 
 #include <pty.h>
@@ -13,13 +13,13 @@ static void serve(int socket, int terminal)
     for (char byte; read(socket, &byte, 1) == 1;) {
         const int fd = terminal >= 0 ? terminal : open("/dev/tty", O_RDWR);
         char line[16] = "";
-        if (write(socket, &byte, 1) != 1) { // what comes while nobody has it open is lost
+        if (write(socket, &byte, 1) != 1) { // input that arrives while it is not open is lost
             break;
         }
         if (fd < 0 || read(fd, line, sizeof line) != 5 || strcmp(line, "word\n") != 0) {
             byte = 0;
         }
-        // It is closed when the other end has read the echo, which would be lost then.
+        // Closed only after the other end has read the echo, which would otherwise be lost.
         if (write(socket, &byte, 1) != 1 || read(socket, &byte, 1) != 1) {
             break;
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A child that executed another program: it goes on, answers through its pipes, and is killed.
+// A child that executed another program: it continues, answers through its pipes, and is killed.
 #include "probe.h"
 
 int main(int argc, char **argv)

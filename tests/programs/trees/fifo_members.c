@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A FIFO between a process and its child, each with one end that it opened by name: with contents,
-// and its end when the writer has closed it.
+// and end of file once the writer has closed it.
 #include "probe.h"
 
 enum { SIZE = 20000 };

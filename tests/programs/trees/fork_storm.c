@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes are forked, spawned and end all the time while the checkpoint arrives: each one is in
-// or out, none is lost or killed by it.
+// Processes are forked, spawned and end all the time while the checkpoint arrives: each one is
+// included or not, none is lost or killed by it.
 #include "probe.h"
 
 #include <spawn.h>

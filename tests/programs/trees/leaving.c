@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Children that leave while the checkpointer asks them to prepare: one ends, and takes its time
-// with that; one executes another program, which is to be saved like any other. A third one ends
-// when it is told to stop.
+// Children that leave while the checkpointer asks them to prepare: one ends, which takes some time;
+// one executes another program, which must be saved like any other. A third ends when it is told to
+// stop.
 #include "probe.h"
 
 #include <poll.h>
@@ -10,7 +10,7 @@ static const size_t burden = 256 << 20;
 static uint64_t mask;
 static volatile int blocked;
 
-// Waits for the checkpointer's signal, which is not let in, or for the parent's word.
+// Waits until the checkpointer's signal, which is blocked, is pending, or for the parent's word.
 static void await_leave(int words)
 {
     uint64_t pending = 0;
@@ -20,8 +20,8 @@ static void await_leave(int words)
     }
 }
 
-// Ends the process when the checkpointer's signal waits for this very thread, or at the parent's
-// word.
+// Ends the process when the checkpointer's signal is pending for this very thread, or at the
+// parent's word.
 static void *end_at_stop(void *words)
 {
     uint64_t pending = 0;
@@ -57,7 +57,7 @@ static pid_t make(int words[2], const char *role)
     }
     PROBE_TRY(syscall(SYS_rt_sigprocmask, SIG_BLOCK, &mask, NULL, sizeof mask));
     if (strcmp(role, "ends") == 0) {
-        // Its memory is given back long after its other descriptors are closed.
+        // Freeing its memory takes long after its other descriptors are closed.
         const int file = PROBE_TRY(memfd_create("burden", 0));
         PROBE_TRY(fallocate(file, 0, 0, (off_t)burden));
     }
@@ -71,7 +71,7 @@ static pid_t make(int words[2], const char *role)
     _exit(127);
 }
 
-// The program that was executed: until the parent closes its end.
+// The executed program: runs until the parent closes its end.
 static int executed(int words)
 {
     char byte;
@@ -91,7 +91,7 @@ int main(int argc, char **argv)
     probe_start(argc, argv);
     do {
         int words[3][2];
-        // In this order: those that end first may have the pipes of the others.
+        // In this order: a later child inherits the earlier ones' pipes; the first to end is last.
         const pid_t executes = make(words[1], "executes");
         const pid_t stops = make(words[2], "stops");
         const pid_t ends = make(words[0], "ends");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server that only a child listens on: whoever connects is served, and told the child's pid.
+// A server that only a child listens on: each client is served, and told the child's pid.
 #include "probe.h"
 
 #include <sys/socket.h>

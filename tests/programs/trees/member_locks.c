@@ -14,7 +14,7 @@ static void child(void)
     struct flock none = lock;
     none.l_type = F_UNLCK;
     PROBE_SABOTAGE("lock", fcntl(posix, F_SETLK, &none));
-    probe_await_blocked(getppid(), SYS_fcntl); // until the parent wants it
+    probe_await_blocked(getppid(), SYS_fcntl); // until the parent waits for the lock
 }
 
 int main(int argc, char **argv)

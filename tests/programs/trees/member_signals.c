@@ -39,7 +39,7 @@ int main(int argc, char **argv)
     do {
         int status;
         const pid_t member = probe_fork(child);
-        // Blocked before it is sent: the child waits to be told to check by then.
+        // The child is waiting for its check by now, so the signal is already blocked.
         PROBE_TRY(sigqueue(member, SIGUSR1, (union sigval){.sival_int = 5}));
         const pid_t stopped = PROBE_TRY(fork());
         if (stopped == 0) {

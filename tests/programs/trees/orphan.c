@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process whose parent has ended belongs to the nearest subreaper, which can wait for it.
+// A process whose parent has ended is reparented to the nearest subreaper, which can wait for it.
 #include "probe.h"
 
 #include <sys/prctl.h>

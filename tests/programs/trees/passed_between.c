@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptors on their way (SCM_RIGHTS) between two processes that are connected by a name: a file
-// that the sender has open still, and one that nobody has.
+// Descriptors in flight (SCM_RIGHTS) between two processes that are connected by a name: a file
+// that the sender still has open, and one that no process has.
 #include "passing.h"
 
 #include <sys/un.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptors on their way through a UNIX socket (SCM_RIGHTS): one that only the message holds.
+// Descriptors in flight through a UNIX socket (SCM_RIGHTS): one that only the message holds.
 #include "probe.h"
 
 #include <sys/socket.h>

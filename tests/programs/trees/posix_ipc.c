@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // POSIX shared memory, a message queue and a named semaphore between two processes, their names
-// removed already.
+// already removed.
 #include "probe.h"
 
 #include <mqueue.h>

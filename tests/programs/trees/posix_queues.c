@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything a POSIX message queue can be: with a name and without one, opened for one direction or
+// Every state of a POSIX message queue: with a name and without one, opened for one direction or
 // both, with priorities, empty messages and many bytes, full; and members that wait in each.
 #include "probe.h"
 
@@ -17,7 +17,7 @@ struct message {
     const char *text;
     unsigned priority;
 };
-// As they are sent, and as they come.
+// In sending order, and in receiving order.
 static const struct message sent[] = {{"first", 1}, {"urgent", 9}, {"second", 1}, {"", 0}};
 static const struct message expected[] = {{"urgent", 9}, {"first", 1}, {"second", 1}, {"", 0}};
 
@@ -42,7 +42,7 @@ static void make_queues(void)
 {
     snprintf(name, sizeof name, "/probe.%d.%u", getpid(), probe_cycle());
     snprintf(fullname, sizeof fullname, "/probe.full.%d", getpid());
-    mq_unlink(name); // when a cycle comes back, that of a later one may still be there
+    mq_unlink(name); // after a restart to an earlier cycle, a later cycle's may still exist
     mq_unlink(fullname);
     queue = make(name, 8, SHORT);
     PROBE_TRY(fchmod(queue, 0640));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations on System V semaphores that are undone when a process ends (SEM_UNDO): of several
-// processes on one semaphore, of a thread, over the whole range, cleared by SETVAL, and before
-// another program is executed. A member that waits is woken by the end of the one that it waits
-// for.
+// Operations on System V semaphores that are undone when a process ends (SEM_UNDO): by several
+// processes on one semaphore, by a thread, over the whole range, cleared by SETVAL, and before
+// another program is executed. The end of one member wakes another that waits for its
+// semaphore.
 #include "probe.h"
 
 #include <sys/ipc.h>
@@ -30,7 +30,7 @@ static void wait_for_the_end(void)
         pause();
 }
 
-// Has the lock, twice 5 to be taken back, and 30000 to be given back.
+// Holds the lock, has 5 to be undone twice, and 30000 to be given back.
 static void first(void)
 {
     pthread_t thread;
@@ -43,7 +43,7 @@ static void first(void)
     wait_for_the_end();
 }
 
-// Takes some of what the first one brought, and brings more than there is room for below.
+// Takes some of what the first one added; undoing its additions to LOW would go below zero.
 static void second(void)
 {
     operate(COUNT, -4, SEM_UNDO);
@@ -63,7 +63,7 @@ static void third(void)
     wait_for_the_end();
 }
 
-// The program that it becomes knows nothing of the set.
+// The executed program knows nothing of the set.
 static void fourth(void)
 {
     operate(EXECUTED, 7, SEM_UNDO);
@@ -110,7 +110,7 @@ int main(int argc, char **argv)
         const int changed_high = semctl(set, HIGH, GETPID);
         PROBE_TRY(semctl(set, 0, IPC_STAT, &status));
         kill_member(one);
-        operate(READY, -1, 0); // the third has the lock
+        operate(READY, -1, 0); // the third one has the lock
         const struct values without_first = look();
         kill_member(two);
         const struct values without_second = look();

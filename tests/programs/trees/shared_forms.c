@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that processes other than the first of their tree share: mapped in parts that overlap, by
-// one only, by a name in /dev/shm, by a name that is gone; each is one memory for all who have it.
+// Memory shared by processes other than the first of their tree: mapped in overlapping parts, by
+// one only, by a name in /dev/shm, by a removed name; each is one memory for all that map it.
 #include "probe.h"
 
 enum { PAGE = 4096, ALL = 16 * PAGE, HALF = 8 * PAGE };
 
 static char named[64];
 static unsigned char *inherited; // anonymous, mapped whole by both
-static unsigned char *parts;     // a memory file: pages 0 to 11 by the one, 4 to 15 by the other
-static unsigned char *file;      // a file in /dev/shm without a name
-static unsigned char *object;    // and one with a name
+static unsigned char *parts;     // a memory file: one maps pages 0 to 11, the other 4 to 15
+static unsigned char *file;      // an unlinked file in /dev/shm
+static unsigned char *object;    // a named file in /dev/shm
 static unsigned char *alone;     // anonymous, of one process
 static int memory;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory shared by a fork, anonymous and of a memfd, is one for both, with a lock in it.
+// Memory shared by a fork, anonymous and of a memfd, is the same for both, with a lock in it.
 #include "probe.h"
 
 struct shared {

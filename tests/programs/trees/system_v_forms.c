@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything a System V object can be: segments with and without a key, attached several times and
-// in parts, attached by nobody, removed; semaphores with values, waits and who changed them;
-// messages of all types and lengths, limits; and members that wait in each of them.
+// Every state of a System V object: segments with and without a key, attached several times and in
+// parts, not attached, removed; semaphores with values, waits and last changers; messages of all
+// types and lengths, limits; and members that wait in each of them.
 #include "probe.h"
 
 #include <sys/ipc.h>
@@ -51,7 +51,7 @@ static void wait_for_room(void)
 
 static void make_objects(void)
 {
-    // When a cycle comes back, those of a later one may still be there, and then be in the way.
+    // After a restart to an earlier cycle, objects of a later one may exist and be in the way.
     key = (key_t)((probe_cycle() % 64 + 1) << 24 | ((unsigned)getpid() & 0xffffff));
     shmctl(shmget(key, 0, 0), IPC_RMID, NULL);
     semctl(semget(key, 0, 0), 0, IPC_RMID);
@@ -113,7 +113,7 @@ static void remove_objects(void)
     munmap(partly + 3 * PAGE, 2 * PAGE);
 }
 
-// What is found, so that everything can be removed before a check ends the program.
+// The findings, so that everything can be removed before a failed check ends the program.
 struct found {
     int kept, set, queue, error_of_removed;
     unsigned short values[4];

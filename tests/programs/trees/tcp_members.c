@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // TCP connections within a tree: between processes and within one, IPv4, IPv6 and both, with and
-// without a listener that is still there, from a port of the caller's own, half closed, with much
-// and with something on its way in both directions, their addresses and options.
+// without an open listener, from a port chosen by the caller, half closed, with much and with some
+// data in flight in both directions, their addresses and options.
 #include "passing.h"
 
 #include <arpa/inet.h>
@@ -18,7 +18,7 @@ union address {
 
 struct ends {
     int accepted, caller;
-    union address name[2], peer[2]; // of these two
+    union address name[2], peer[2]; // addresses of both ends
 };
 
 enum { much = 150000 };
@@ -27,7 +27,7 @@ static int listener;
 static union address at;
 static unsigned char bytes[much];
 
-// Nobody else's: 127.0.0.0/8 is all loopback.
+// An address that no other test uses: 127.0.0.0/8 is all loopback.
 static in_addr_t host;
 
 static union address loopback(int family)
@@ -40,14 +40,14 @@ static union address loopback(int family)
     return address;
 }
 
-// To a port that the system gives nobody by itself, so that it is free at a restart, too.
+// Binds a port outside the ephemeral range, so that it is free at a restart, too.
 static int bound(union address *address)
 {
     static unsigned next;
     const int fd = PROBE_TRY(socket(address->any.sa_family, SOCK_STREAM, 0));
     PROBE_TRY(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)));
     do {
-        // At the same place in both families.
+        // sin_port and sin6_port are at the same offset.
         address->four.sin_port = htons((uint16_t)(10000 + (getpid() * 31u + next++) % 20000));
         if (bind(fd, &address->any, sizeof *address) == 0)
             return fd;
@@ -55,7 +55,7 @@ static int bound(union address *address)
     probe_fail("a port: %s", strerror(errno));
 }
 
-// Its port is one that the system gives it when it calls.
+// Its port is an ephemeral one, chosen at connect.
 static int calling(int family)
 {
     const int fd = PROBE_TRY(socket(family, SOCK_STREAM, 0));
@@ -166,7 +166,7 @@ int main(int argc, char **argv)
     const unsigned id = (unsigned)getpid();
     host = htonl(127u << 24 | (1 + id / 62500 % 250) << 16 | (1 + id / 250 % 250) << 8 |
                  (1 + id % 250));
-    // A machine may be without IPv6.
+    // The machine may lack IPv6.
     union address six = loopback(AF_INET6);
     const int trial = socket(AF_INET6, SOCK_STREAM, 0);
     const bool has_six = trial >= 0 && bind(trial, &six.any, sizeof six) == 0;
@@ -208,18 +208,18 @@ int main(int argc, char **argv)
         four.four.sin_port = has_six ? target.six.sin6_port : target.four.sin_port;
         struct ends mixed = connected(calling(AF_INET), both, &four);
         probe_fill(bytes, sizeof bytes, probe_cycle());
-        // As it comes, not all in packets of the same size.
+        // In packets of different sizes.
         set(mixed.accepted, SOL_SOCKET, SO_RCVBUF, 1 << 20);
         for (size_t done = 0, part = 1; done < sizeof bytes; done += part, part = part * 3 + 1) {
             part = part < sizeof bytes - done ? part : sizeof bytes - done;
             PROBE_TRY(send(mixed.caller, bytes + done, part, 0));
         }
 
-        // A restart must not wait until the caller speaks.
+        // A restart must not wait until the caller sends.
         set(both, IPPROTO_TCP, TCP_DEFER_ACCEPT, 3);
         const int deferred = option(both, IPPROTO_TCP, TCP_DEFER_ACCEPT);
 
-        // Only a message has the one end.
+        // Only a message holds this end.
         struct ends carried = connected(calling(AF_INET), listener, &at);
         PROBE_TRY(send(carried.caller, "carried", 7, 0));
         int way[2], files[most_files];
@@ -269,9 +269,9 @@ int main(int argc, char **argv)
         close(server);
         probe_reap("client", member);
         close(again);
-        // Its address is kept for a while: a restart has to get it nevertheless.
+        // Its address lingers in TIME_WAIT: a restart has to get it nevertheless.
         close(alone.caller);
-        // And this one's is not, for there is only one such address for everybody.
+        // This one must not linger: there is only one IPv6 loopback address for all runs.
         PROBE_TRY(setsockopt(half.caller, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0},
                              sizeof(struct linger)));
         close(half.caller);

@@ -8,7 +8,7 @@
 
 static int master;
 
-// What the terminal shows up to TEXT, or what it showed when nothing more came for a minute.
+// The terminal's output up to TEXT, or all of it if nothing more comes for a minute.
 static const char *shown_until(const char *text)
 {
     static char shown[65536];
@@ -56,8 +56,8 @@ int main(int argc, char **argv)
         while (tcgetpgrp(master) == shell) {
             sched_yield();
         }
-        // Only an answer shows that cat runs: bash's child has the terminal, and sleeps in a read
-        // of a pipe, before it resets the signals' handlers; an interrupt at that moment would be
+        // Only an echo proves that cat runs: bash's child has the terminal, and sleeps in a read
+        // of a pipe, before it resets the signal handlers; an interrupt at that moment would be
         // lost.
         type("listens\n");
         probe_true("cat that listens", strstr(shown_until("listens"), "listens") != NULL);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // UDP within a tree: sockets that are connected, to each other or one to the other, between
-// processes and within one, IPv4, IPv6 and both; and what waits in sockets, in order and with its
-// senders, whether they are still there or not.
+// processes and within one, IPv4, IPv6 and both; and waiting datagrams, in order and with their
+// senders' addresses, whether the senders still exist or not.
 #include "probe.h"
 
 #include <arpa/inet.h>
@@ -25,7 +25,7 @@ struct end {
     union address at;
 };
 
-// Nobody else's: 127.0.0.0/8 is all loopback.
+// An address that no other test uses: 127.0.0.0/8 is all loopback.
 static in_addr_t host;
 static struct end server;
 
@@ -39,13 +39,13 @@ static union address loopback(int family)
     return address;
 }
 
-// To a port that the system gives nobody by itself, so that it is free at a restart, too.
+// Binds a port outside the ephemeral range, so that it is free at a restart, too.
 static struct end bound(union address at)
 {
     static unsigned next;
     struct end end = {.fd = PROBE_TRY(socket(at.any.sa_family, SOCK_DGRAM, 0)), .at = at};
     do {
-        // At the same place in both families.
+        // sin_port and sin6_port are at the same offset.
         end.at.four.sin_port = htons((uint16_t)(10000 + (getpid() * 31u + next++) % 20000));
         if (bind(end.fd, &end.at.any, sizeof end.at) == 0)
             return end;
@@ -60,7 +60,7 @@ static struct end bound_to(in_addr_t to)
     return bound(at);
 }
 
-// As those see it that send to it from here.
+// The address that senders here use to reach it.
 static union address seen_as(const struct end *end, in_addr_t as)
 {
     union address at = end->at;
@@ -84,7 +84,7 @@ static unsigned waits_in(int fd)
     return numbers[SK_MEMINFO_RMEM_ALLOC];
 }
 
-// Until it is there: a checkpoint takes what has come.
+// Returns once it has arrived: a checkpoint saves only what has arrived.
 static void send_to(int from, const union address *to, int receiver, const char *text)
 {
     const unsigned before = waits_in(receiver);
@@ -131,7 +131,7 @@ static void connect_to(const struct end *end, const union address *peer)
 static void client(void)
 {
     const struct end end = bound_to(host);
-    const union address to = seen_as(&server, htonl(INADDR_LOOPBACK)); // as it answers
+    const union address to = seen_as(&server, htonl(INADDR_LOOPBACK)); // its answering address
     connect_to(&end, &to);
     send_to(end.fd, &to, server.fd, "question");
     PROBE_TRY(close(server.fd));
@@ -178,7 +178,7 @@ int main(int argc, char **argv)
     const unsigned id = (unsigned)getpid();
     host = htonl(127u << 24 | (1 + id / 62500 % 250) << 16 | (1 + id / 250 % 250) << 8 |
                  (1 + id % 250));
-    // A machine may be without IPv6.
+    // The machine may lack IPv6.
     const union address six = loopback(AF_INET6);
     const int trial = socket(AF_INET6, SOCK_DGRAM, 0);
     const bool has_six = trial >= 0 && bind(trial, &six.any, sizeof six) == 0;
@@ -206,7 +206,7 @@ int main(int argc, char **argv)
             poll(NULL, 0, 1);
 
         const struct pair four = pair_of(AF_INET);
-        // What came before it was connected stays; others may not send to it now.
+        // Datagrams from before the connect stay; other senders are refused now.
         const struct end later = bound_to(host);
         send_to(living.fd, &later.at, later.fd, "before");
         connect_to(&later, &at);

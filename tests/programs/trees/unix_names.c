@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections by name within a tree: abstract and as files, with and without a listener that is
-// still there, of callers with a name of their own, as packets and as datagrams, half closed, and
-// with something on its way in both directions.
+// Connections by name within a tree: abstract and as files, with and without an open listener, from
+// callers with a name of their own, as packets and as datagrams, half closed, and with data in
+// flight in both directions.
 #include "probe.h"
 
 #include <stddef.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// UNIX connections that nobody has accepted yet: of members and of the process itself, streams and
-// packets, with a name and without, half closed; they come in their order.
+// UNIX connections that are not accepted yet: of members and of the process itself, streams and
+// packets, with a name and without, half closed; accept returns them in order.
 #include "probe.h"
 
 #include <poll.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A parent that sleeps in waitpid(2) while its child goes on.
+// A parent that sleeps in waitpid(2) while its child continues.
 #include "probe.h"
 
 static pid_t member;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Children that have ended and were not waited for: exit status, or the signal that killed.
+// Children that have ended but were not reaped: exit status, or the signal that killed them.
 #include "probe.h"
 
 int main(int argc, char **argv)

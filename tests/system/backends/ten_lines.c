@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A whole backend: it "saves" a process by writing its pid, and "restarts" it as a new one.
+// A complete backend: it "saves" a process by writing its pid, and "restarts" it as a new one.
 #include "cryo_backend.h"
 
 #include <stdio.h>

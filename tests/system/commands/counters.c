@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes whose every thread counts, in a file that others can look at.
+// Processes whose every thread counts, in a file that others can read.
 //
-//     counters FILE THREADS PROCESSES     a process and its children, each with so many threads
+//     counters FILE THREADS PROCESSES     a process and its children, each with that many threads
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>

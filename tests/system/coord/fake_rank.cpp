@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank of a job without MPI: it has the rank's side of the coordinator and the bookmark exchange
-// over a library in which nothing is ever under way. Collectives are clocks without a barrier:
+// over a library in which nothing is ever in flight. Collectives are clocks without a barrier:
 // ranks run at their own speed, and a cut must bring all of them to the same step.
 //
 //     fake_rank STEPS DIRECTORY    prints "rank R: STEPS steps, sum" and, after a restart, where
@@ -48,7 +48,7 @@ volatile bool busy = true;
 volatile bool missed;
 uint32_t self;
 uint32_t size_of_job;
-std::atomic<long> step; // collectives that this rank has been in
+std::atomic<long> step; // collectives that this rank has entered
 std::vector<char> parent_environment;
 std::vector<const char *> parent_variables;
 
@@ -57,7 +57,7 @@ void deliver(void *, bookmark::Bytes message)
     rank_part->handle(message);
 }
 
-// The new job's environment is that of cr_restart, the parent.
+// The new job's environment is that of the parent, cr_restart.
 void read_parent_environment()
 {
     char path[64];
@@ -93,14 +93,14 @@ void stand_still()
                 after_restart();
             else
                 rank_part->saved(took == coord::TookImage::saved);
-        } else if (rank_part->pending()) { // else that was the end of it
+        } else if (rank_part->pending()) { // unless serve() ended the checkpoint
             link_side.wait(1000);
         }
         link_side.receive(deliver, nullptr);
     }
 }
 
-// In the handler, when the program computes outside of "MPI".
+// Called in the handler, while the program computes outside of "MPI".
 void arrived(void *)
 {
     if (busy) {
@@ -151,17 +151,17 @@ int main(int argc, char **argv)
     const std::string mark = std::string(argv[2]) + "/started." + std::to_string(self);
     close(open(mark.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
 
-    // More memory than a page or two, where a test wants images that take their time.
+    // More memory than a few pages, for tests that need images to take some time.
     const size_t ballast = size_t(number("FAKE_MEGABYTES")) << 20;
     std::vector<char> memory(ballast, static_cast<char>(self + 1));
-    // Else the fast ones wait, at a cut, for as long as the slow ones are behind.
+    // Otherwise fast ranks wait at a cut until the slow ones catch up.
     const bool even = number("FAKE_EVEN") != 0;
     unsigned long sum = self;
     while (step < steps) {
         stand_still();
         rank.enter(world);
-        // In here, as it is what a cut is about: one who stands still before the next has done as
-        // much as one who still computes after this one.
+        // Inside the collective, because a cut is about collectives: a rank held before the next
+        // one has done as much as a rank that still computes after this one.
         sum = sum * 6364136223846793005UL + static_cast<unsigned long>(step++);
         rank.leave();
         stand_still();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A member of a job that says what a test tells it to. It knows the secret (CRYO_JOB), proves it,
-// and then sends each line of its standard input as a message; what it hears it prints, line by
+// A member of a job that sends what a test tells it to. It knows the secret (CRYO_JOB), proves it,
+// and then sends each line of its standard input as a message; it prints what it receives, line by
 // line.
 //
 //     false_member [WHO [OF]]     calls itself WHO (join/elsewhere), with the key of OF (of WHO)

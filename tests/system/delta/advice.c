@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gives the kernel advice about its memory now and then, and looks whether the kernel still knows
+/* Gives the kernel advice about its memory now and then, and checks that the kernel still has
  * it.
  *
  *     advice libc | number
  *
- * By madvise(), or by syscall(). Each line of standard input is answered with how often it has
- * looked; the end of it ends the program, with 1 as soon as the kernel knows anything else.
+ * By madvise(), or by syscall(). Each line of standard input is answered with the number of checks
+ * so far; end of file ends the program, with 1 as soon as the kernel has other advice.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -32,7 +32,7 @@ static void need(int good, const char *what)
     exit(1);
 }
 
-/* Whether the mapping is one that is left out of core files. */
+/* Whether the mapping is left out of core files. */
 static int left_out(void)
 {
     static char line[65536];
@@ -50,8 +50,8 @@ static int left_out(void)
     return found;
 }
 
-/* Who is saved while it reads smaps, in many calls, and brought back as another process goes on at
- * the same byte of that one's, which is another line: one look may be in vain, but not two. */
+/* A program saved while it reads smaps in several calls continues at the same byte of the restored
+ * process's smaps, which is another line: one check may therefore fail, but not two. */
 static void check(int expected)
 {
     if (left_out() != expected && left_out() != expected) {
@@ -83,7 +83,7 @@ int main(int argc, char **argv)
     if (argc != 2)
         return 2;
     by_number = strcmp(argv[1], "number") == 0;
-    /* Between others that no access is allowed to: advice does not change where it begins and ends.
+    /* Between inaccessible pages: advice does not change where the mapping begins and ends.
      */
     unsigned char *room =
         mmap(NULL, size + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that changes in all the ways there are, and says what is in it.
+/* Memory that changes in every possible way, with a checksum of its contents.
  *
  *     changes
  *
  * Reads lines "WAY SEED" from standard input, changes some pages in that way, and answers each with
  * a checksum of all memory; "where" with the address of the part that most ways change; "later WAY
- * SEED" changes much at once, and does the other in a callback of the next checkpoint, so that its
- * answer is of no use. The last line is "end"; one that is not understood ends it with 2.
+ * SEED" changes much at once, and does WAY in a callback of the next checkpoint, so that its own
+ * answer is useless. The last line is "end"; an unknown way ends the program with 2.
  */
 #include "changes.h"
 
@@ -38,15 +38,15 @@ enum { pages = 256, half = pages / 2, huge_pages = 1024 };
 #define MADV_GUARD_REMOVE 103
 #endif
 
-static unsigned char *area;    /* pages, the one that most ways change */
-static unsigned char *huge;    /* huge_pages, aligned, transparent huge pages where there are any */
+static unsigned char *area;    /* pages, the area that most ways change */
+static unsigned char *huge;    /* huge_pages, aligned, transparent huge pages if there are any */
 static unsigned char *tables;  /* huge_pages, aligned, no huge pages */
 static unsigned char *heap;    /* by sbrk */
 static unsigned char *shared;  /* written by children */
-static unsigned char *private; /* of a file */
+static unsigned char *private; /* private mapping of a file */
 static unsigned char *stack;   /* of main */
 static unsigned char *grown;   /* by mremap */
-static unsigned char *guarded; /* half, some of them not to be touched */
+static unsigned char *guarded; /* half, some of them guard pages */
 static size_t heap_pages, grown_pages;
 
 void need(int good, const char *what)
@@ -91,7 +91,7 @@ static uint64_t add(uint64_t sum, const unsigned char *from, size_t count)
     return sum;
 }
 
-/* Those that cannot be read count, too. */
+/* Unreadable pages count, too. */
 static uint64_t add_guarded(uint64_t sum)
 {
     static unsigned char text[page];
@@ -118,7 +118,7 @@ static uint64_t sum_of_all(void)
     return add(sum, grown, grown_pages);
 }
 
-/* A file without a name that has `count` pages of other contents. */
+/* An unnamed file of `count` pages whose contents follow from the seed. */
 static int file_with(size_t count, uint64_t seed, int flags)
 {
     char name[] = "/tmp/cryo-changes.XXXXXX";
@@ -130,7 +130,7 @@ static int file_with(size_t count, uint64_t seed, int flags)
     need(write(fd, text, count * page) == (ssize_t)(count * page), "write");
     free(text);
     int again = open(name, O_RDONLY | flags);
-    if (again < 0) /* no O_DIRECT there */
+    if (again < 0) /* O_DIRECT is unsupported there */
         again = open(name, O_RDONLY);
     need(again >= 0, "open");
     unlink(name);
@@ -145,7 +145,7 @@ static void by_read(unsigned char *to, uint64_t seed, int flags)
     close(fd);
 }
 
-/* The kernel reads into memory while nobody is in a system call that names it. 0: no such thing. */
+/* The kernel reads into memory outside any system call that names it. 0: no io_uring here. */
 static int by_ring(unsigned char *to, uint64_t seed)
 {
     struct io_uring_params about = {0};
@@ -160,14 +160,14 @@ static int by_ring(unsigned char *to, uint64_t seed)
     struct io_uring_sqe *entry = mmap(NULL, about.sq_entries * sizeof(*entry),
                                       PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQES);
     need(rings != MAP_FAILED && entry != MAP_FAILED, "mmap of a ring");
-    /* A buffer that is pinned, and written to without a look at the page tables. */
+    /* The buffer is pinned, and written to without going through the page tables. */
     struct iovec buffer = {to, few * (size_t)page};
     need(syscall(SYS_io_uring_register, ring, IORING_REGISTER_BUFFERS, &buffer, 1) == 0,
          "registering a buffer");
     int fd = file_with(few, seed, 0);
     memset(entry, 0, sizeof(*entry));
     entry->opcode = IORING_OP_READ_FIXED;
-    entry->flags = IOSQE_ASYNC; /* by a thread of the kernel's, which stays */
+    entry->flags = IOSQE_ASYNC; /* by a kernel worker thread, which stays */
     entry->fd = fd;
     entry->addr = (uintptr_t)to;
     entry->len = few * page;
@@ -203,7 +203,7 @@ static void *by_thread(void *seed)
     return NULL;
 }
 
-/* Where whole tables of pages begin. */
+/* Aligned to whole page tables. */
 static unsigned char *map_aligned(size_t count)
 {
     const size_t to = 512 * (size_t)page;
@@ -211,7 +211,7 @@ static unsigned char *map_aligned(size_t count)
     return memory + (to - (uintptr_t)memory % to);
 }
 
-/* What was at one address is at another now. */
+/* Swaps the contents of two areas by moving their pages. */
 static void exchange(unsigned char *a, unsigned char *b, size_t count)
 {
     const size_t size = count * page;
@@ -224,7 +224,7 @@ static void exchange(unsigned char *a, unsigned char *b, size_t count)
 
 static int obey(const char *way, uint64_t seed)
 {
-    /* Somewhere else each time. */
+    /* A different place each time. */
     unsigned char *at = area + mix(seed) % (half - few) * page;
     if (strcmp(way, "none") == 0) {
     } else if (strcmp(way, "store") == 0) {
@@ -261,7 +261,7 @@ static int obey(const char *way, uint64_t seed)
         exchange(tables, tables + huge_pages / 2 * (size_t)page, huge_pages / 2);
     } else if (strcmp(way, "exchange_huge") == 0) {
         exchange(huge, huge + huge_pages / 2 * (size_t)page, huge_pages / 2);
-    } else if (strcmp(way, "page_out") == 0) { /* where there is swap */
+    } else if (strcmp(way, "page_out") == 0) { /* if there is swap */
         madvise(area, pages * (size_t)page, MADV_PAGEOUT);
         at[17] ^= 1;
     } else if (strcmp(way, "grow") == 0) {
@@ -290,11 +290,11 @@ static int obey(const char *way, uint64_t seed)
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at,
              "mmap");
         fill(at, few, seed);
-    } else if (strcmp(way, "guard") == 0) { /* where there are such pages */
+    } else if (strcmp(way, "guard") == 0) { /* if guard pages are supported */
         if (madvise(at, few * (size_t)page, MADV_GUARD_INSTALL) == 0)
             need(madvise(at, few * (size_t)page, MADV_GUARD_REMOVE) == 0, "madvise");
         fill(at, few, seed);
-    } else if (strcmp(way, "guard_stays") == 0) { /* two more, and what was there is gone */
+    } else if (strcmp(way, "guard_stays") == 0) { /* two more guard pages; contents are lost */
         madvise(guarded + mix(seed) % (half - 2) * page, 2 * (size_t)page, MADV_GUARD_INSTALL);
     } else if (strcmp(way, "protect") == 0) {
         need(mprotect(at, few * (size_t)page, PROT_NONE) == 0, "mprotect");
@@ -315,7 +315,7 @@ static int obey(const char *way, uint64_t seed)
         fill(huge, huge_pages, seed);
     } else if (strcmp(way, "collapse") == 0) {
         huge[mix(seed) % huge_pages * page] ^= 1;
-        madvise(huge, huge_pages * (size_t)page, MADV_COLLAPSE); /* where that is possible */
+        madvise(huge, huge_pages * (size_t)page, MADV_COLLAPSE); /* if that is possible */
         huge[mix(seed + 1) % huge_pages * page] ^= 1;
     } else if (strcmp(way, "brk") == 0) {
         unsigned char *more = sbrk(30 * page);
@@ -325,7 +325,7 @@ static int obey(const char *way, uint64_t seed)
         heap_pages += 30;
         fill(heap + (heap_pages - 30) * page, 30, seed);
     } else if (strcmp(way, "apart") == 0 || strcmp(way, "apart_dropped") == 0) {
-        /* Near each other and far apart, so that they are looked at together and one by one. */
+        /* Near each other and far apart, so that they are examined together and one by one. */
         static const size_t which[] = {0, 2, 300, 556, 557, 900, 1023};
         for (size_t i = 0; i < sizeof(which) / sizeof(*which); i++) {
             if (strcmp(way, "apart_dropped") == 0 && i % 2 == 0)
@@ -352,7 +352,7 @@ static int obey(const char *way, uint64_t seed)
         fill(area, 1, seed);
         need(madvise(area, few * (size_t)page, MADV_DOFORK) == 0, "madvise");
     } else if (strcmp(way, "split") == 0 || strcmp(way, "join") == 0) {
-        /* A mapping that becomes three, or one again; much of it has changed just before. */
+        /* A mapping that is split in three, or joined again; much of it has changed just before. */
         for (size_t i = 0; i < half; i += 3)
             fill(area + i * page, 1, seed + i);
         need(madvise(area + half * (size_t)page, few * (size_t)page,
@@ -371,7 +371,7 @@ static int before_checkpoint(void *unused)
 {
     (void)unused;
     char byte;
-    if (strcmp(later_way, "await") == 0) { /* until something is told, which is of no use */
+    if (strcmp(later_way, "await") == 0) { /* until any line arrives; its text does not matter */
         need(write(STDOUT_FILENO, "awaits\n", 7) == 7, "write");
         while (read(STDIN_FILENO, &byte, 1) == 1 && byte != '\n')
             continue;
@@ -382,12 +382,12 @@ static int before_checkpoint(void *unused)
     return cr_checkpoint(CR_CHECKPOINT_READY) < 0;
 }
 
-/* Half of the pages that most ways change some of, and what the others do. */
+/* Half of the pages that most ways change, and some of the other areas. */
 static void change_much(uint64_t seed)
 {
     for (size_t i = seed % 2; i < pages; i += 2)
         fill(area + i * page, 1, seed);
-    for (size_t i = seed % 8; i < half; i += 8) { /* which does nothing to guards */
+    for (size_t i = seed % 8; i < half; i += 8) { /* fails on guard pages, which stay as they are */
         struct iovec from = {&seed, sizeof(seed)};
         struct iovec to = {guarded + i * page, sizeof(seed)};
         process_vm_writev(getpid(), &from, 1, &to, 1, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the parts of `changes` share: its memory, and a thread that has some of its own.
+// Shared by the parts of `changes`: its memory, and a thread with memory of its own.
 #pragma once
 
 #include <stddef.h>
@@ -8,13 +8,13 @@
 
 enum { page = 4096, few = 3 };
 
-/* Ends the program where that is not so. */
+/* Ends the program unless `good`. */
 void need(int good, const char *what);
-/* So many pages. */
+/* Maps `count` pages. */
 void *map(size_t count, int flags);
-/* Contents that follow from the seed. */
+/* Fills pages with contents that follow from the seed. */
 void fill(unsigned char *to, size_t count, uint64_t seed);
 
-/* On the stack of a thread, in the midst of other memory; nothing before it is changed first. */
+/* Changes a thread's stack, inside a larger mapping whose other memory stays as it is. */
 extern unsigned char *aside;
 void by_thread_aside(uint64_t seed);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread whose stacks lie in a large mapping that has other memory before and behind them. */
+/* A thread whose stacks lie within a large mapping, with other memory before and behind them. */
 #include "changes.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@ unsigned char *aside;
 
 static int to_aside[2], from_aside[2];
 
-/* Its stack changes with each order, and so does its stack for signals, which nobody uses. */
+/* Each order changes the stack; the signal stack is registered, but no handler here uses it. */
 static void *stand_aside(void *stack_for_signals)
 {
     unsigned char on_stack[few * page];

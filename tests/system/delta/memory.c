@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that changes when it is told to, and says what is in it.
+/* Memory that changes on command, with a checksum of its contents.
  *
  *     memory DIRECTORY PAGES [CHILDREN]
  *
@@ -62,7 +62,7 @@ static int obey(uint64_t *memory, const char *line)
     return 1;
 }
 
-/* The file appears whole: it is renamed. */
+/* The file appears complete, since the test renames it into place. */
 static void await(const char *directory, int number, char line[128])
 {
     char path[512];

@@ -3,12 +3,12 @@
 // Runs a command whose Nth system call fails, counted over all processes that it starts:
 //
 //     fail_nth N ERROR COMMAND...          N = 0: none fails
-//     fail_nth CALL:N ERROR COMMAND...     counted are calls with this number alone
-//     fail_nth N ERROR --below PREFIX COMMAND...    those of programs alone whose path begins so
+//     fail_nth CALL:N ERROR COMMAND...     only calls with this number count
+//     fail_nth N ERROR --below PREFIX COMMAND...    only for programs with this path prefix
 //
-// The last line on descriptor 3, where it is open, says what was counted and which call failed:
-// "calls 512 failed 257". A seccomp filter tells this program of each call before it is made.
-// Calls that cannot fail in this way are not counted: those that end a process or return from a
+// The last line on descriptor 3, if it is open, gives the count and the call that failed: "calls
+// 512 failed 257". A seccomp filter notifies this program before each call is made. Not counted are
+// calls that end a process, return from a signal, or do not fail in this way, and execve.
 // signal, execve, and with EINTR all that never wait.
 #include <cerrno>
 #include <climits>
@@ -40,7 +40,7 @@ struct Errors {
 constexpr Errors errors[] = {
     {"ENOMEM", ENOMEM}, {"EIO", EIO}, {"EMFILE", EMFILE}, {"EINTR", EINTR}, {"ENOSPC", ENOSPC}};
 
-// What never fails, and what nobody can answer a failure of.
+// Calls that never fail, and those whose failure no program can handle.
 constexpr uint32_t exempt[] = {SYS_exit,
                                SYS_exit_group,
                                SYS_rt_sigreturn,
@@ -87,7 +87,7 @@ int install(uint32_t errors_number)
         code.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1));
         code.push_back(BPF_STMT(BPF_RET | BPF_K, action));
     };
-    // The first of them waits for our parent, who fetches the listener meanwhile.
+    // The first execve waits for the parent, which fetches the listener meanwhile.
     answer(SYS_execve, SECCOMP_RET_USER_NOTIF);
     if (errors_number == EINTR) {
         for (uint32_t call : waiting)
@@ -106,7 +106,7 @@ int install(uint32_t errors_number)
 
 [[noreturn]] void become(char **command, int number, Shared *shared)
 {
-    // Nothing but writing to memory: each system call from here on waits for our parent.
+    // Only a write to memory may follow: each system call from here on waits for the parent.
     shared->listener = install(static_cast<uint32_t>(number));
     execvp(command[0], command);
     _exit(127);
@@ -123,7 +123,7 @@ class Supervisor
         nth_ = strtol(colon != nullptr ? colon + 1 : which, nullptr, 10);
     }
 
-    // Until nobody is left who has the filter.
+    // Runs until no process with the filter is left.
     void go()
     {
         for (;;) {
@@ -140,7 +140,7 @@ class Supervisor
     int failed() const { return failed_; }
 
   private:
-    // The dynamic loader's own calls are not Cryo's to answer for: it crashes where some of them
+    // The dynamic loader's own calls are outside Cryo's control: it crashes if some of them
     // fail.
     static bool is_loaders(const seccomp_notif &asked)
     {
@@ -173,7 +173,7 @@ class Supervisor
     {
         seccomp_notif asked = {};
         if (ioctl(listener_, SECCOMP_IOCTL_NOTIF_RECV, &asked) != 0)
-            return; // it was interrupted meanwhile, and asks again
+            return; // the call was interrupted meanwhile, and will be made again
         seccomp_notif_resp said = {};
         said.id = asked.id;
         const bool counts = only_ >= 0 ? asked.data.nr == only_ : asked.data.nr != SYS_execve;
@@ -233,7 +233,7 @@ int main(int argc, char **argv)
     }
     const pid_t reporter = fork();
     if (reporter == 0) {
-        // Apart, so that a program that the command leaves running is answered, too.
+        // A process of its own, to serve programs that the command leaves running.
         setsid();
         Supervisor supervisor(listener, argv[1], number, below);
         supervisor.go();

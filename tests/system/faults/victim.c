@@ -15,7 +15,7 @@ static void count(const char *path)
     for (unsigned long n = 1;; n++) {
         int length = snprintf(text, sizeof(text), "%20lu\n", n);
 
-        /* Where a test has made it fail, the next count is written. */
+        /* If a test has made this write fail, the next one writes a newer count. */
         ssize_t written = pwrite(file, text, (size_t)length, 0);
         (void)written;
         if (n % 256 == 0 && access(path, F_OK) != 0)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes and reaps processes in every way there is, from several threads: forks COUNT. Each way has
-// a status of its own that must come back. Says how many were made, and ends with 0; any process
-// that is lost, or killed by what is done to this program meanwhile, ends it with 1.
+// Makes and reaps processes in every possible way, from several threads: forks COUNT. Each way has
+// its own status that must come back. Prints how many were made, and ends with 0; any process that
+// is lost, or killed by whatever is done to this program meanwhile, ends it with 1.
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -38,7 +38,7 @@ static void reap(const char *what, pid_t pid, int expected)
         fail(what, status);
 }
 
-/* A child has what its parent has, and nothing of what Cryo has open there for a moment. */
+/* A child inherits its parent's descriptors, but none that Cryo has open there for a moment. */
 static int has_more(void)
 {
     enum { HIGHEST = 64 };
@@ -85,7 +85,7 @@ static pid_t spawns(void)
     return errno == 0 ? pid : -1;
 }
 
-// The child's own child outlives it, in a session of its own.
+// The child's own child outlives it, in its own session.
 static pid_t daemonises(void)
 {
     const pid_t pid = fork();

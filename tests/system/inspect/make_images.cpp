@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// make_images DIRECTORY: images made by hand, of which the test knows every byte.
+// make_images DIRECTORY: hand-made images of which the test knows every byte.
 //
 //   first, second   two checkpoints of one process, with some changes in between
 //   delta           the second as a delta of the first
@@ -43,7 +43,7 @@ void check(const Result<void> &result)
     }
 }
 
-// Pages that tell which they are.
+// Pages whose contents identify them.
 std::vector<uint8_t> pages(uint8_t seed, size_t count)
 {
     std::vector<uint8_t> out(count * kPageSize);

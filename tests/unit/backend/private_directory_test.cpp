@@ -54,7 +54,7 @@ TEST_F(PrivateDirectoryTest, IsForItsUserAloneAndGoesWithWhatIsInIt)
     EXPECT_TRUE(is_empty());
 }
 
-// All that our process has started ends as its child, so that it can be waited for.
+// Descendants that outlive the child become children of this process, so that it can wait for them.
 pid_t started_by_a_child(const std::function<void()> &what)
 {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -83,7 +83,7 @@ TEST_F(PrivateDirectoryTest, GoesWhenItsUserIsKilled)
     EXPECT_TRUE(is_empty());
 }
 
-// A command that still works in it, and may stand still for ever.
+// A command still works in the directory, and may be stopped indefinitely.
 TEST_F(PrivateDirectoryTest, StaysWhileSomebodyElseUsesItAndKeepsNobodyWaiting)
 {
     Result<PipeEnds> leave = make_pipe();
@@ -111,7 +111,7 @@ TEST_F(PrivateDirectoryTest, StaysWhileSomebodyElseUsesItAndKeepsNobodyWaiting)
     EXPECT_TRUE(is_empty());
 }
 
-// Where others may write the directory above.
+// An attacker may write to the parent directory.
 TEST_F(PrivateDirectoryTest, WhatSomebodyHasPutInItsPlaceStays)
 {
     const fs::path moved = top_ / "moved";

@@ -69,7 +69,7 @@ TEST_F(DirectoryTest, WhatOneWhoDiedLeftIsUsedAgainAndWhatIsNotIsNot)
     fs::create_symlink("file", top_ / ".file.tmp");
     EXPECT_FALSE(directory.write("file", "other"));
     fs::remove(top_ / ".file.tmp");
-    fs::create_hard_link(top_ / "file", top_ / ".file.tmp"); // writing it would change the other
+    fs::create_hard_link(top_ / "file", top_ / ".file.tmp"); // writing would change the original
     EXPECT_FALSE(directory.write("file", "other"));
     EXPECT_EQ(*directory.read("file"), "whole");
 }
@@ -105,7 +105,7 @@ TEST_F(DirectoryTest, RenamingReplacesNothing)
 {
     const Directory directory = open();
     fs::create_directory(top_ / "a");
-    fs::create_directory(top_ / "b"); // an empty directory would be replaced
+    fs::create_directory(top_ / "b"); // rename(2) would replace an empty directory
     EXPECT_EQ(directory.rename("a", "b").error().code(), EEXIST);
     EXPECT_TRUE(directory.rename("a", "c"));
 }
@@ -138,7 +138,7 @@ TEST_F(DirectoryTest, TrustIsInOwnersAndModes)
     EXPECT_FALSE(told.add("no such user"));
 }
 
-// In a user namespace: nothing is known of other users' files but what is said outside.
+// In a user namespace, the owners of other users' files are known only from outside.
 TEST_F(DirectoryTest, TrustAsksForOwners)
 {
     const Fd fd(::open("/", O_PATH | O_CLOEXEC));
@@ -156,7 +156,7 @@ TEST_F(DirectoryTest, TrustAsksForOwners)
     EXPECT_EQ(asked, fd.get());
     trust.ask([](int) { return std::optional<uid_t>(); });
     EXPECT_EQ(trust.owner_of(fd.get(), status), std::nullopt);
-    // Whoever is nobody, as all others are called there, is asked about as well.
+    // Files of the overflow uid are asked about as well, even if the caller has that uid.
     status.st_uid = geteuid();
     EXPECT_EQ(trust.owner_of(fd.get(), status), std::nullopt);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Packets whose sender hangs up: none is lost.
+// Packets whose sender closes the socket right after: none is lost.
 #include "base/passing.hpp"
 
 #include <array>
@@ -17,7 +17,7 @@ using cryo::Fd;
 
 namespace {
 
-// What happens between the kernel's look for a packet and its look for the end: the latter is said.
+// Runs after the kernel has found no packet and before it reports end of file, which recv returns.
 std::function<void()> between;
 
 bool is_between()
@@ -30,7 +30,7 @@ bool is_between()
 
 } // namespace
 
-// In the place of the C library's.
+// Replaces the C library's.
 extern "C" ssize_t recv(int from, void *to, size_t size, int flags)
 {
     return is_between() ? 0 : syscall(SYS_recvfrom, from, to, size, flags, nullptr, nullptr);
@@ -119,7 +119,7 @@ TEST_F(Passing, DescriptorsSentAndHungUpWhileTheyAreLookedFor)
     }
 }
 
-// Who hangs up and has not read everything resets the connection, which the kernel says first.
+// A peer that closes with unread data resets the connection; the kernel reports the reset first.
 TEST_F(Passing, WhatCameBeforeAReset)
 {
     for (const int flags : {0, int(MSG_DONTWAIT)}) {

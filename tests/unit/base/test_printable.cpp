@@ -19,7 +19,7 @@ TEST(Printable, EscapesWhatTerminalsObey)
     EXPECT_EQ("a\\nb\\tc\\x0d\\x7f", printable("a\nb\tc\r\177"));
     EXPECT_EQ("\\x00", printable(std::string_view("\0", 1)));
     EXPECT_EQ("\\u009b31m", printable("\xc2\x9b"
-                                      "31m")); // CSI, of the controls above ASCII
+                                      "31m")); // CSI, one of the control characters above ASCII
     EXPECT_EQ("\\u202egpj.exe", printable("\u202egpj.exe"));
     EXPECT_EQ("\\u2028", printable("\u2028"));
 }
@@ -27,7 +27,7 @@ TEST(Printable, EscapesWhatTerminalsObey)
 TEST(Printable, EscapesWhatIsNoUtf8)
 {
     EXPECT_EQ("\\x9b31m", printable("\x9b"
-                                    "31m")); // CSI of eight bits
+                                    "31m")); // CSI as a single byte
     EXPECT_EQ("\\xc0\\x9b", printable("\xc0\x9b"));
     EXPECT_EQ("\\xe2\\x82", printable("\xe2\x82"));
     EXPECT_EQ("\\xed\\xa0\\x80", printable("\xed\xa0\x80"));

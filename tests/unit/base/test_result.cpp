@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Result and Error: what went in comes out, and the text grows from the inside to the outside.
+// Result and Error: values come out unchanged, and texts gain context from the inside out.
 #include "base/result.hpp"
 
 #include <cerrno>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How much a test does: CRYO_SOAK asks for a hundred times as much; sanitizers make everything
-// slower and get a quarter.
+// How much work a test does: CRYO_SOAK asks for a hundred times as much; sanitizers slow everything
+// down and get a quarter.
 //
 //     for (uint64_t seed = 1; seed <= amount(300); seed++) ...
 #pragma once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Small programs for corners that random ones seldom reach, each under many schedules.
+// Small programs for corner cases that random ones seldom reach, each under many schedules.
 #include <gtest/gtest.h>
 
 #include "amount.hpp"
@@ -20,7 +20,7 @@ void run_often(const Program &program)
     }
 }
 
-// Ranks 1 and 2 meet in a collective of communicator 1, for which rank 2 is early.
+// Ranks 1 and 2 meet in a collective of communicator 1, which rank 2 enters early.
 Program one_is_late()
 {
     Program p;
@@ -51,7 +51,7 @@ TEST(Corners, ASenderThatStandsStillIsSetGoing)
 
 TEST(Corners, AMatchedProbeDoesNotCountAsUnderWay)
 {
-    // Rank 0 has sent one message more than rank 1 has received: that one is only probed.
+    // Rank 0 has sent one message more than rank 1 has received; rank 1 has only probed it.
     Program p = one_is_late();
     p.ranks[0].push_back({.kind = Do::send, .peer = 1, .tag = 1});
     p.ranks[0].push_back({.kind = Do::compute, .steps = 30});
@@ -79,7 +79,7 @@ TEST(Corners, AMemberThatIsStillMakingTheCommunicatorHearsWhoWaits)
 
 TEST(Corners, AChainOfNeedsReachesItsEnd)
 {
-    // Rank 1 waits for 0, who waits for 3, who waits for 4; all but 1 could stand still.
+    // Rank 1 waits for 0, 0 for 3, and 3 for 4; all but 1 could hold.
     Program p = one_is_late();
     p.comms[0].group = {0, 1, 2, 3, 4};
     p.ranks.resize(5);
@@ -100,13 +100,13 @@ TEST(Corners, AChainOfNeedsReachesItsEnd)
 TEST(Corners, ARankBehindMayHaveToEnterOtherCollectivesFirst)
 {
     // Rank 1 is behind in communicator 1, but must first meet rank 0 in communicator 2, and rank 0
-    // must first meet rank 3 in communicator 3: clocks are raised, and raised again.
+    // must first meet rank 3 in communicator 3: clocks are raised more than once.
     Program p = one_is_late();
     p.comms[0].group = {0, 1, 2, 3};
     p.comms.push_back({.group = {0, 1}, .remote = {}});
     p.comms.push_back({.group = {0, 3}, .remote = {}});
     p.ranks.resize(4);
-    // The three overlap, so each is made by a collective of its own.
+    // The three overlap, so each is made by its own collective.
     for (WorldRank r = 0; r < 4; r++) {
         p.ranks[r] = {{.kind = Do::make_comms, .made = {1}},
                       {.kind = Do::make_comms, .made = {2}},
@@ -126,7 +126,7 @@ TEST(Corners, ARankBehindMayHaveToEnterOtherCollectivesFirst)
 
 TEST(Corners, ACollectiveThatOneRankIsRefusedIsNone)
 {
-    // The others never call it, or call it rightly later than this one does.
+    // The other ranks never call it, or call it correctly after the refused call.
     Program p = one_is_late();
     p.ranks[2].pop_back();
     for (int i = 0; i < 4; i++) {

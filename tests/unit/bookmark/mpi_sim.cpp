@@ -46,8 +46,8 @@ bool SimMpi::test(Receive &r, Arrival &arrival)
 Withdrawal SimMpi::withdraw(Receive &r, Arrival &arrival)
 {
     if (shared_.sabotage == Sabotage::oldest_withdrawn_first) {
-        // The library is asked for the youngest and takes back the oldest; more messages come
-        // before the others are taken back.
+        // Asked to cancel the youngest receive, the library cancels the oldest; more messages
+        // arrive before the others are cancelled.
         for (Receive *other : posted_) {
             if (other->comm == r.comm && other != &r &&
                 shared_.net.cancel(other->native) == Net::Cancel::cancelled) {
@@ -58,7 +58,7 @@ Withdrawal SimMpi::withdraw(Receive &r, Arrival &arrival)
             }
         }
     }
-    // The network does not wait for us.
+    // The network may deliver messages before the cancellation.
     while (shared_.net.channels() && shared_.random() % 2)
         shared_.net.deliver(shared_.random() % shared_.net.channels());
     switch (shared_.net.cancel(r.native)) {

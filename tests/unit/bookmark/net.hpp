@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An MPI library that exists only as far as the bookmark exchange can see it: messages that take
-// their time, keep their order for each pair of ranks and communicator and no other, match posted
-// receives as MPI says, eagerly or by rendezvous; and collectives that are complete at a rank when
-// MPI would allow it. The caller decides what happens next.
+// An MPI library reduced to what the bookmark exchange can see of it: messages that take time, keep
+// their order per pair of ranks and communicator only, and match posted receives by MPI's rules,
+// eagerly or by rendezvous; and collectives that complete at a rank when MPI allows it. The caller
+// decides what happens next.
 //
 //     Net net;
 //     uint64_t send = net.send({...});
 //     net.deliver(i);                  // one of net.channels() hands over its first message
 //     net.transfer(i);                 // one rendezvous completes for its receiver or its sender
 //
-// Beside it runs a Reference: plain matching lists, fed with the same arrivals and the same calls
-// of the program but with no checkpoints. What a receive gets must be what it got there.
+// A Reference runs beside it: plain matching lists, fed with the same arrivals and the same calls
+// of the program but without checkpoints. Each receive must get the same message as there.
 #pragma once
 
 #include <deque>
@@ -26,7 +26,7 @@
 namespace cryo::bookmark::sim {
 
 struct Packet {
-    uint64_t id = 0; // sender and the number of its send: the payload
+    uint64_t id = 0; // sender and its send's ordinal: the payload
     WorldRank from = 0;
     WorldRank to = 0;
     CommId comm = 0;
@@ -47,7 +47,7 @@ class Reference
   public:
     void arrive(const Packet &packet);
     void post(uint64_t receive, WorldRank at, CommId comm, int source, int tag);
-    bool cancel(uint64_t receive, WorldRank at, CommId comm);      // true: had not matched
+    bool cancel(uint64_t receive, WorldRank at, CommId comm);      // true: it had not matched
     uint64_t take(WorldRank at, CommId comm, int source, int tag); // mprobe: packet, or 0
     uint64_t got(uint64_t receive) const;                          // packet, or 0
 
@@ -82,23 +82,23 @@ class Net
     // The library's side of class Mpi, for the rank `at`.
     uint64_t post(WorldRank at, CommId comm, int source, int tag);
     const Packet &packet(uint64_t receive); // of a receive that has matched
-    const Packet *test(uint64_t receive);   // complete? Then the receive is gone at the next call
+    const Packet *test(uint64_t receive);   // null unless complete; gone at the next call
     enum class Cancel : uint8_t { cancelled, done, arriving };
     Cancel cancel(uint64_t receive);
     const Packet *probe(WorldRank at, CommId comm, int source, int tag) const;
-    uint64_t take(WorldRank at, CommId comm, int source, int tag); // a receive that has matched
+    uint64_t take(WorldRank at, CommId comm, int source, int tag); // receive that has matched
 
-    uint64_t take_newest(WorldRank at, CommId comm); // as no library would
+    uint64_t take_newest(WorldRank at, CommId comm); // which no real library does
 
     // Collectives are numbered by the clock with which they are entered.
     void enter(WorldRank rank, CommId comm, uint64_t number, Collective kind, WorldRank root,
                uint32_t members);
-    bool complete(WorldRank rank, CommId comm, uint64_t number); // true: has left
+    bool complete(WorldRank rank, CommId comm, uint64_t number); // true: the rank has left
     bool settled(WorldRank rank);
 
-    // Is anything under way to this rank, or unfinished at it? Then its image would be wrong.
+    // Whether anything is in flight to this rank, or unfinished at it: its image would be wrong.
     bool busy_with(WorldRank rank) const;
-    // What a restart would lose, in words; empty when nothing.
+    // Describes what a restart would lose; empty when nothing.
     std::string lost_at_restart() const;
     void restart(); // a fresh library
 

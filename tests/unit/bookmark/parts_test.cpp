@@ -214,7 +214,7 @@ TEST(Node, WishesOfThoseWhoWillBeInTheCheckpointUnderWayAreNoOthers)
 {
     Told told;
     Node node({.routes = Topology({{0, 1}}, 2).routes(0), .root = true}, told);
-    const auto wish = [&](uint32_t through) { // of a rank that has come through that checkpoint
+    const auto wish = [&](uint32_t through) { // from a rank that has completed that checkpoint
         ASSERT_TRUE(node.from_child(
             0, pack(Message(MessageType::want, through), std::pmr::get_default_resource())));
     };
@@ -237,7 +237,7 @@ TEST(Node, WhatItDeclinesComesToAnEndAtTheRanks)
     EXPECT_EQ(node.outcome(), Node::Outcome::abandoned);
     ASSERT_TRUE(node.request());
     told.types.clear();
-    node.decline(); // not while another is under way
+    node.decline(); // ignored while another checkpoint is under way
     EXPECT_TRUE(told.types.empty());
 }
 

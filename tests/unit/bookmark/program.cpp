@@ -103,14 +103,14 @@ class Drawer
     }
     void free(int comm)
     {
-        // What is under way on it is received first, as MPI wants it.
+        // Messages in flight on it are received first, as MPI requires.
         flush(now_ + kFar);
         for (WorldRank r : program_.comms[size_t(comm)].all())
             add(r, {.kind = Do::free_comm, .comm = comm});
         std::erase(alive_, comm);
     }
 
-    // Each program has its own mixture.
+    // Each program has its own mixture of events.
     void event()
     {
         static constexpr void (Drawer::*kinds[])() = {
@@ -137,7 +137,7 @@ class Drawer
              .peer = p.from,
              .tag = tag};
         if (chance(10))
-            r.capacity = 8; // perhaps too little
+            r.capacity = 8; // perhaps too small
         if (chance(25)) {
             int slot = slot_++;
             int when = soon();
@@ -190,7 +190,7 @@ class Drawer
         if (chance(40)) {
             add(p.from,
                 {.kind = Do::send, .comm = p.comm, .peer = p.to, .tag = tag, .rendezvous = true});
-            // A blocking send to oneself would wait for ever.
+            // A blocking send to the same rank would wait for ever.
             if (p.from == p.to)
                 program_.ranks[p.from].pop_back();
             else
@@ -293,7 +293,7 @@ class Drawer
 
     void ckpt()
     {
-        // Without straddling, all that was sent before the call is received before it.
+        // Without straddling, everything sent before the call is received before it.
         if (!straddles_)
             flush(now_ + kFar);
         for (WorldRank r : program_.comms[0].group)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random MPI programs that cannot deadlock: one sequence of events is drawn, in which every
-// message is sent before it is waited for and all members of a collective enter it together; the
-// program of a rank is what of the sequence concerns it. Any order in which the ranks then really
-// run leads to the same digests.
+// Random MPI programs that cannot deadlock: one sequence of events is drawn, in which every message
+// is sent before it is waited for and all members of a collective enter it together; a rank's
+// program is the part of the sequence that concerns it. Every order in which the ranks then run
+// leads to the same digests.
 #pragma once
 
 #include <string>
@@ -19,14 +19,14 @@ enum class Do : uint8_t {
     wait_send,   // slot
     recv,        // blocking
     irecv,       // into slot
-    wait_recv,   // slot; `polls`: by MPI_Test, with the program running in between
-    probe_recv,  // probe, then receive just that
+    wait_recv,   // slot; `polls`: by MPI_Test, with other work in between
+    probe_recv,  // probe, then receive exactly that message
     mprobe,      // into slot
     mrecv,       // slot
     cancel,      // slot: nothing can have matched
     cancel_recv, // slot: if it could be cancelled, receive again
     collective,  // blocking
-    refused,     // a blocking one that the library refuses here, for its arguments
+    refused,     // a blocking collective that the library refuses here, for its arguments
     icollective, // into slot
     wait_collective,
     make_comms, // collective on `comm`; `made` are the new ones
@@ -72,7 +72,7 @@ struct Program {
     std::vector<CommPlan> comms; // 0 is the world
 };
 
-// `asks`: with calls of MPI_Ckpt; `straddles`: also where messages and collectives cross them.
+// `asks`: with calls of MPI_Ckpt; `straddles`: messages and collectives may cross them.
 Program draw_program(uint64_t seed, uint32_t ranks, int events, bool asks = false,
                      bool straddles = false);
 

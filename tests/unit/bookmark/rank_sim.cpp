@@ -123,7 +123,7 @@ void SimRank::begin_receive(const Op &op, Request &request)
     progress_++;
 }
 
-// A loop in a wrapper: true when it is over.
+// The body of a wrapper's wait loop: true when the wait is over.
 bool SimRank::wait_for(const Op &op, bool done)
 {
     if (!done && rank_.pending())
@@ -286,7 +286,7 @@ bool SimRank::execute(const Op &op)
         return true;
     case Do::wait_recv:
         if (op.polls && shared_.random() % 2)
-            return false; // the program does something else between two tests
+            return false; // the program works between two tests
         return end_receive(op, slot(op));
     case Do::probe_recv:
         return probe_and_receive(op);
@@ -341,7 +341,7 @@ bool SimRank::execute(const Op &op)
         rank_.refused(comm(op));
         rank_.leave();
         return true;
-    case Do::free_comm: // nobody waits for the others
+    case Do::free_comm: // local: does not wait for the other members
         rank_.freed(comm(op));
         comms_[size_t(op.comm)] = nullptr;
         return true;

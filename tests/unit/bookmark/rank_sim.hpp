@@ -10,16 +10,16 @@
 
 namespace cryo::bookmark::sim {
 
-// What all ranks of a run share.
+// State shared by all ranks of a run.
 struct Shared {
     const Program &program;
     Net net;
     std::mt19937_64 random;
     Sabotage sabotage = Sabotage::none;
     bool obeys = false;
-    bool abandoned = false; // the checkpoint: what is saved now will not be used
+    bool abandoned = false; // the checkpoint: the images saved now are not used
     Report report;
-    uint64_t next_receive = 1; // numbers of the program's receives, for the reference
+    uint64_t next_receive = 1; // ordinals of the program's receives, for the reference
 
     explicit Shared(const Options &options)
         : program(*options.program), random(options.seed), sabotage(options.sabotage),
@@ -30,15 +30,15 @@ struct Shared {
         if (report.fault.empty())
             report.fault = what;
     }
-    // A sabotage strikes now and then, so that the run gets somewhere.
+    // A sabotage strikes only sometimes, so that the run makes progress.
     bool strikes(Sabotage which) { return sabotage == which && random() % 4 == 0; }
 };
 
-struct Request : Receive { // what a wrapper's request object would hold
+struct Request : Receive { // the contents of a wrapper's request object
     uint64_t number = 0;   // for the reference
     uint64_t payload = 0;
     uint64_t send = 0;
-    uint64_t collective = 0; // its number
+    uint64_t collective = 0; // its ordinal
     Matched matched;
 };
 
@@ -61,7 +61,7 @@ class SimMpi : public Mpi
   private:
     Shared &shared_;
     WorldRank self_;
-    std::vector<Receive *> posted_; // for the sabotage of the order
+    std::vector<Receive *> posted_; // for the sabotages of the order
 };
 
 class SimRank
@@ -79,7 +79,7 @@ class SimRank
     uint64_t digest() const { return digest_ ^ sum_; }
     uint64_t progress() const { return progress_; } // changes whenever something happens
     Rank &rank() { return rank_; }
-    std::string position() const; // for people: which operation, of what kind
+    std::string position() const; // for diagnostics: which operation, of what kind
     uint64_t waiting_messages() const;
     int open_epochs() const { return epochs_; }
     const std::vector<Comm *> &comms() const { return comms_; }
@@ -107,9 +107,9 @@ class SimRank
     SimMpi mpi_;
     Rank rank_;
     std::vector<Comm *> comms_;           // by the program's index; null before and after its life
-    std::map<int, uint64_t> collectives_; // entered, by the program's index of the communicator
+    std::map<int, uint64_t> collectives_; // ordinals, by the program's index of the communicator
     std::map<int, Request> slots_;
-    Request here_; // of the blocking call
+    Request here_; // the request of the blocking call
     std::vector<std::vector<uint8_t>> unheard_;
     size_t at_ = 0;
     int phase_ = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The receiving side of one rank, held against plain matching lists: whatever is posted, probed,
-// cancelled, drained, withdrawn and posted again, each receive gets the message it would have got.
+// The receiving side of one rank, compared with plain matching lists: whatever is posted, probed,
+// cancelled, drained, withdrawn and posted again, each receive gets the message it should.
 #include <gtest/gtest.h>
 
 #include "amount.hpp"
@@ -52,7 +52,7 @@ struct Bench {
         receives.post(r);
         return r;
     }
-    // All that a cut does, with messages coming in between; then perhaps a new library.
+    // Everything a cut does, with messages arriving in between; then perhaps a new library.
     void cut(bool restart)
     {
         receives.sweep();
@@ -115,7 +115,7 @@ TEST(Receives, AnyPatternsInAnyOrder)
                 b.post(source, tag);
                 break;
             }
-            case 8: { // a probe sees what a receive would get
+            case 8: { // a probe reports the message that a receive would get
                 auto [source, tag] = pattern();
                 Arrival seen;
                 bool is_there = b.receives.probe(b.comm, source, tag, seen);
@@ -160,7 +160,7 @@ TEST(Receives, AnyPatternsInAnyOrder)
             bool done = b.receives.test(*r) && r->state == Receive::State::done;
             ASSERT_EQ(done ? r->payload : 0, b.expected(*r)) << "seed " << seed;
             if (!done && r->state != Receive::State::cancelled)
-                b.receives.cancel(*r); // it would be used when it is gone
+                b.receives.cancel(*r); // a later step would use the destroyed request
         }
     }
 }
@@ -177,7 +177,7 @@ TEST(Receives, TruncationIsAsFromTheLibrary)
         ASSERT_TRUE(b.receives.test(r));
         EXPECT_TRUE(r.arrival.truncated);
         EXPECT_EQ(r.arrival.bytes, 16U);
-        // Only the library hides how long the message was.
+        // The library alone does not report how long the message was.
         EXPECT_EQ(b.receives.bytes_known(), drained);
     }
 }
@@ -191,7 +191,7 @@ TEST(Receives, AMessageThatIsStillArrivingKeepsItsPlace)
     b.receives.drain(b.comm);
     Request &first = b.post(1, 5);
     Request &second = b.post(1, 5);
-    EXPECT_FALSE(b.receives.test(first)); // the sender has not handed it over
+    EXPECT_FALSE(b.receives.test(first)); // the sender has not delivered its data yet
     EXPECT_TRUE(b.receives.test(second));
     b.shared.net.transfer(0);
     EXPECT_TRUE(b.receives.test(first));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a checkpoint of a large job costs in messages: the longest chain of hops, the rounds of the
+// Costs of a checkpoint of a large job in messages: the longest chain of hops, the rounds of the
 // whole tree, the bytes that each rank and each node handle. CRYO_SOAK takes 100,000 ranks.
 #include <cmath>
 #include <gtest/gtest.h>
@@ -12,11 +12,11 @@
 namespace cryo::bookmark::sim {
 namespace {
 
-// A library in which messages wait to be taken, and nothing else happens.
+// A library in which messages wait to be received and nothing else happens.
 class StillMpi : public Mpi
 {
   public:
-    std::deque<int> waiting; // their sources, in the first communicator
+    std::deque<int> waiting; // sources of the waiting messages, in the first communicator
     void post(Receive &) override {}
     bool test(Receive &, Arrival &) override { return false; }
     Withdrawal withdraw(Receive &, Arrival &) override { return Withdrawal::withdrawn; }
@@ -74,7 +74,7 @@ class Job
             world(to).received(int(from), 8);
     }
 
-    // From now on this rank hears nothing; -1: it hears all that was missed.
+    // From now on this rank gets no messages; -1: it gets all that it missed.
     void silence(int rank)
     {
         for (const auto &bytes : std::exchange(unheard_, {}))
@@ -88,8 +88,8 @@ class Job
                 one->rank.serve();
     }
 
-    // A whole checkpoint; `run` is what a rank does that may not stop. Returns the number of hops
-    // one after the other.
+    // Runs a whole checkpoint; `run` is the action of a rank that may not hold. Returns the number
+    // of consecutive hops.
     template <class Run>
     unsigned checkpoint(const Run &run)
     {
@@ -151,7 +151,7 @@ uint32_t many()
     return uint32_t(std::min<uint64_t>(amount(10'000), 100'000));
 }
 
-// Four neighbours on a ring; one message in ten is under way.
+// Four neighbours on a ring; one message in ten is in flight.
 void halo(Job &job)
 {
     for (WorldRank r = 0; r < job.size(); r++)
@@ -205,7 +205,7 @@ TEST(Scale, SevenHopsALevelWhenSomeAreBehind)
         job.rank(r).start(job.world(r));
     unsigned hops = job.checkpoint([&](WorldRank r) { job.rank(r).start(job.world(r)); });
     EXPECT_LE(job.tree().root().rounds(), 3U);
-    // The same, and targets down, ready up.
+    // As above, plus targets down and ready up.
     EXPECT_LE(hops, 7 * job.depth() + 1);
     uint64_t connections = job.size() + (job.size() / 16 - 1);
     EXPECT_LE(job.tree().messages, 8 * connections + 8);
@@ -224,8 +224,8 @@ TEST(Scale, OneDaemonARank)
 
 TEST(Scale, SubCommunicatorsAreSettledWhereTheyLive)
 {
-    // Each node has a communicator of its own, in which half of its ranks are behind: nobody above
-    // needs to hear of it.
+    // Each node has a communicator of its own, in which half of its ranks are behind: no node above
+    // needs to be involved.
     constexpr uint32_t kPerNode = 8;
     Job job(2048, kPerNode, 8);
     std::vector<Comm *> own;
@@ -244,7 +244,7 @@ TEST(Scale, SubCommunicatorsAreSettledWhereTheyLive)
 
 TEST(Scale, NoNodeHoldsAMatrix)
 {
-    // Everybody has sent to everybody: the largest message names each rank once.
+    // Every rank has sent to every rank: the largest message names each rank once.
     Job job(400, 4, 4);
     for (WorldRank from = 0; from < job.size(); from++)
         for (WorldRank to = 0; to < job.size(); to++)
@@ -256,7 +256,7 @@ TEST(Scale, NoNodeHoldsAMatrix)
 TEST(Scale, WhoIsNotThereIsNamed)
 {
     Job job(20, 4, 2);
-    job.world(3).clock++; // it has entered a collective that the others have not
+    job.world(3).clock++; // this rank has entered a collective that the others have not
     job.rank(7).open_epoch();
     ASSERT_TRUE(job.tree().root().request());
     job.silence(5);
@@ -274,7 +274,7 @@ TEST(Scale, WhoIsNotThereIsNamed)
               (std::set<std::string>{"rank 5: computes and has not called MPI since the request",
                                      "rank 7: has an open one-sided epoch"}));
 
-    // It is heard at last; now those are behind that have not entered what rank 3 has.
+    // Its messages arrive; now the ranks that have not entered rank 3's collective are behind.
     job.silence(-1);
     while (job.tree().busy()) {
         job.tree().deliver_wave();

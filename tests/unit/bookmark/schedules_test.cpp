@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Thousands of random programs under random schedules: each is run once undisturbed and once with
-// checkpoints and restarts, and must come to the same end. CRYO_SOAK runs a hundred times as many;
-// CRYO_SEED starts elsewhere.
+// Thousands of random programs under random schedules: each runs once undisturbed and once with
+// checkpoints and restarts, and must end with the same result. CRYO_SOAK runs a hundred times as
+// many; CRYO_SEED sets the first seed.
 #include <cstdlib>
 #include <gtest/gtest.h>
 
@@ -57,7 +57,7 @@ TEST(Schedules, StateIsThatOfAnUndisturbedRun)
         ASSERT_EQ(saved.digests, plain.digests) << "seed " << seed;
         add(sum, saved);
     }
-    // The schedules are worth something: they met what the protocol is for.
+    // The schedules must have exercised every part of the protocol.
     EXPECT_GT(uint64_t(sum.done), amount(500));
     EXPECT_GT(uint64_t(sum.restarts), amount(200));
     EXPECT_GT(sum.drained, amount(500));
@@ -136,7 +136,7 @@ class Sabotages : public testing::TestWithParam<Sabotage>
 
 TEST_P(Sabotages, AreNoticed)
 {
-    // One run may not come across what was broken; within a few hundred one must.
+    // One run may not reach the broken step; one of a few hundred must.
     for (uint64_t seed = 1; seed <= 500; seed++) {
         Program program = program_of(seed);
         Options options = options_of(seed, program);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tree of nodes beside a simulated job: every connection is two queues, and whoever drives it
-// decides which queue moves next.
+// The tree of nodes beside a simulated job: every connection is two queues, and the caller decides
+// which queue moves next.
 //
 //     TreeSim tree(topology, [&](WorldRank r, const auto &bytes) { ... });
 //     tree.root().request();
@@ -31,17 +31,17 @@ class TreeSim
     Node &root();
     size_t busy() const { return busy_.size(); } // queues that are not empty
     void deliver(size_t which);
-    void deliver_wave(); // all that is under way now: one hop
+    void deliver_wave(); // everything in flight now: one hop
     void from_rank(WorldRank rank, Bytes bytes);
     void lose(WorldRank rank);
 
-    // What the nodes put into a queue, or a rank does; may change, drop or add. For sabotage.
+    // Applied to messages that nodes or ranks queue; may change, drop or add some. For sabotage.
     struct Filter {
         std::function<bool(Packed &, bool down, bool is_rank, WorldRank)> pass = {};
         std::function<size_t(size_t)> pick = {}; // which of a queue's messages goes first
     };
     Filter filter;
-    void inject_up(WorldRank rank, const Packed &bytes); // past the filter
+    void inject_up(WorldRank rank, const Packed &bytes); // bypasses the filter
 
     std::vector<StateEntry> states; // answers that came to the root
     bool wanted = false;            // the program asks for a checkpoint
@@ -67,7 +67,7 @@ class TreeSim
     std::vector<std::unique_ptr<Node>> nodes_;
     std::vector<Queue> queues_;                   // two for each connection: down, up
     std::vector<std::vector<size_t>> connection_; // [node][child]: index of its first queue
-    std::vector<std::vector<uint32_t>> who_;      // [node][child]: daemon or rank
+    std::vector<std::vector<uint32_t>> who_;      // [node][child]: daemon or rank index
     std::vector<Routes> routes_;
     std::vector<size_t> up_of_node_; // queue from a node to its parent
     std::vector<size_t> up_of_rank_;

@@ -73,7 +73,7 @@ class World
                           shared_.net.transfers();
             still = moving ? 0 : still + 1;
             last_progress = now;
-            // Only ranks can do anything: each gets turns, and if none uses them, none ever will.
+            // Only ranks can make progress now: each is stepped, and if none advances, none will.
             if (still > 100)
                 ranks_[still % ranks_.size()]->step();
             if (still > 100 + 60 * ranks_.size() || steps > 4'000'000) {
@@ -114,7 +114,7 @@ class World
         std::vector<std::vector<WorldRank>> ranks_of(daemons);
         for (WorldRank r = 0; r < n; r++)
             ranks_of[size_t(upto(int(daemons)))].push_back(r);
-        // A daemon without ranks or daemons below it would have nobody to speak for.
+        // A daemon without ranks or child daemons would have no rank to report for.
         std::erase_if(ranks_of, [](const auto &ranks) { return ranks.empty(); });
         tree_ = std::make_unique<TreeSim>(Topology(ranks_of, 2 + uint32_t(upto(3))),
                                           [this](WorldRank r, const Packed &bytes) {
@@ -129,7 +129,7 @@ class World
             tree_->filter.pick = [this](size_t waiting) { return shared_.random() % waiting; };
     }
 
-    // The sabotages of the tree.
+    // Sabotages of the tree.
     bool pass(Packed &bytes, bool down, bool is_rank, WorldRank who)
     {
         Message m(MessageType::state, 0);
@@ -231,7 +231,7 @@ class World
             ranks_[size_t(upto(int(ranks_.size())))]->save_fails = true;
         judged_ = shared_.abandoned = false;
         if (!tree_->root().request())
-            judged_ = true; // somebody is dead already
+            judged_ = true; // a rank is dead already
     }
 
     void maybe_kill()
@@ -262,7 +262,7 @@ class World
         report.done++;
         check_cut();
         if (chance(50) && !killed_) {
-            // The job is killed and restarted: nothing of the library or the tree is left.
+            // The job is killed and restarted: the library and the tree start afresh.
             report.restarts++;
             shared_.net.restart();
             plant_tree();
@@ -300,8 +300,8 @@ class World
             shared_.fault("at the cut the library still held " + lost);
     }
 
-    // What a coordinator does in the end: a program whose MPI_Ckpt is crossed by a message from
-    // anybody goes on without that version.
+    // As a coordinator does in the end: a program whose MPI_Ckpt is crossed by a message to a
+    // wildcard receive continues without that version.
     bool lose_patience()
     {
         if (!options_.impatient || tree_->root().outcome() != Node::Outcome::working)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A job in one thread: ranks that execute a Program through the bookmark library as the wrappers
-// would, a simulated MPI library under them, a tree of nodes beside them. A seeded scheduler
-// decides which message, step or delay is next, asks for checkpoints at random moments, and at
-// each cut either lets all go on or takes their library away (a restart).
+// would, on a simulated MPI library, beside a tree of nodes. A seeded scheduler decides which
+// message, step or delay is next, requests checkpoints at random moments, and at each cut either
+// lets all ranks continue or replaces their library (a restart).
 //
 //     Report r = run({.seed = 7, .program = &program});
 //     EXPECT_EQ(r.fault, "");
@@ -16,15 +16,15 @@
 
 namespace cryo::bookmark::sim {
 
-// Each breaks the protocol, or the way it is used, in one place. All must be noticed.
+// Each value breaks the protocol, or its use, in one place. Every one must be noticed.
 enum class Sabotage : uint8_t {
     none,
     send_not_counted,
     receive_counted_twice,
-    send_counted_late,     // not before the library's send, but after it
+    send_counted_late,     // after the library's send instead of before it
     collective_not_ticked, // a rank forgets to count
     nonblocking_collective_not_ticked,
-    drained_ignored,      // new receives do not look at drained messages
+    drained_ignored,      // new receives ignore drained messages
     drained_newest_first, // drains in the wrong order
     oldest_withdrawn_first,
     match_taken_for_withdrawn, // "not cancelled" means received
@@ -32,10 +32,10 @@ enum class Sabotage : uint8_t {
     targets_lost,
     raise_lost,
     need_lost,
-    ready_not_renewed, // a ready that is out of date is taken for good
+    ready_not_renewed, // a ready that is out of date is taken as final
     expected_too_small,
-    expected_early, // all are taken for ready
-    go_early,       // all are taken for drained
+    expected_early, // all ranks are taken for ready
+    go_early,       // all ranks are taken for drained
     links_overtake, // the tree does not keep the order
     last
 };
@@ -48,7 +48,7 @@ struct Options {
     bool deaths = false;    // a rank dies at some moment
     bool failures = false;  // some saves fail
     bool obeys = false;     // gives the program the checkpoints it asks for
-    bool impatient = false; // gives a checkpoint up that nobody can help
+    bool impatient = false; // abandons a checkpoint that cannot complete
     Sabotage sabotage = Sabotage::none;
 };
 
@@ -65,7 +65,7 @@ struct Report {
     int versions = 0;  // calls of MPI_Ckpt that returned with the version saved
     int straddled = 0; // calls that a message or collective crossed
     unsigned most_rounds = 0;
-    std::vector<std::string> waiting; // who waits for whom, when it does not end
+    std::vector<std::string> waiting; // which rank waits for which, if it does not end
 };
 
 Report run(const Options &options);

@@ -15,8 +15,8 @@ namespace {
 constexpr size_t page = 4096;
 constexpr size_t size = 64 << 20; // enough for an early look to pay
 
-// A process that is looked at: it does one thing to its memory, and makes a copy of itself, when it
-// is told to.
+// A process under observation: it makes one change to its memory, and forks a copy of itself, each
+// on request.
 class Program
 {
   public:
@@ -29,7 +29,7 @@ class Program
         pid_ = fork();
         if (pid_ == 0)
             live(before, then);
-        EXPECT_EQ(0, answer()); // it has its memory
+        EXPECT_EQ(0, answer()); // its memory is set up
     }
     Program(const Program &) = delete;
     Program &operator=(const Program &) = delete;
@@ -42,7 +42,7 @@ class Program
 
     Proc proc() const { return Proc(pid_); }
     void change() { order(); }
-    Proc copy() { return Proc(order()); } // after change()
+    Proc copy() { return Proc(order()); } // only after change()
 
   private:
     pid_t order()
@@ -58,9 +58,9 @@ class Program
     }
     [[noreturn]] void live(Change before, Change then)
     {
-        close(orders_[1]); // its end tells that all is over
+        close(orders_[1]); // end of file tells the child that the test is over
         close(answers_[0]);
-        // A mapping that has no neighbours: what is changed about all of it changes no addresses.
+        // A mapping without neighbours: changing all of it changes no addresses.
         auto *room = static_cast<char *>(
             mmap(nullptr, size + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
         char *memory = room + page;
@@ -75,7 +75,7 @@ class Program
         listen();
         const pid_t copy = fork();
         if (copy == 0) {
-            listen(); // which ends when the test does
+            listen(); // returns when the test closes its end
             _exit(0);
         }
         say(copy);
@@ -113,8 +113,8 @@ Result<std::string> smaps_of(EarlyLook &look, const Proc &proc)
 }
 
 struct Seen {
-    bool again; // in the stop
-    bool held;  // as far as the copy tells
+    bool again; // read again during the stop
+    bool held;  // as far as comparison with the copy shows
 };
 
 Seen look(Program::Change before, Program::Change then)
@@ -126,7 +126,7 @@ Seen look(Program::Change before, Program::Change then)
     const Result<std::string> smaps = smaps_of(look, proc);
     const Result<bool> held = look.held(proc, program.copy());
     EXPECT_TRUE(smaps && held);
-    // What is read anew is told whole.
+    // A full read of smaps contains Rss.
     return {smaps->find("Rss:") != std::string::npos, *held};
 }
 
@@ -193,17 +193,17 @@ TEST(EarlyLook, NoticesAdviceThatHasNoOtherTrace)
     expect_noticed([](char *memory) { madvise(memory, size, MADV_NOHUGEPAGE); });
 }
 
-// More than a page may be more than an ordinary user may lock.
+// An ordinary user may not be able to lock more than a page.
 TEST(EarlyLook, NoticesLockedMemory)
 {
     expect_noticed([](char *memory) {
-        mprotect(memory - page, page, PROT_READ | PROT_WRITE); // changes the mappings, too
+        mprotect(memory - page, page, PROT_READ | PROT_WRITE); // changes the mappings as well
         if (lock(memory - page) != 0)
             _exit(2);
     });
     const Seen seen = look(
         [](char *memory) {
-            munmap(memory + page, page); // leaves the first page alone
+            munmap(memory + page, page); // leaves the first page mapped
         },
         [](char *memory) {
             if (lock(memory) != 0)
@@ -214,7 +214,7 @@ TEST(EarlyLook, NoticesLockedMemory)
 
 namespace {
 
-// Of a program that changes its memory after the early look, and says that it has not.
+// For a program that changes its memory after the early look, and says that it has not.
 bool held_afterwards(Program::Change change)
 {
     Program program(nothing, change);
@@ -237,12 +237,12 @@ TEST(EarlyLook, CanWaitIfThereWasNoAdviceSince)
     Program program(nothing, nothing);
     EarlyLook look = EarlyLook::at(program.proc());
     look.hear(3600 * second);
-    EXPECT_FALSE(look.can_wait()); // it is not used yet
+    EXPECT_FALSE(look.can_wait()); // the look has not been used yet
     ASSERT_TRUE(smaps_of(look, program.proc()));
     EXPECT_TRUE(look.can_wait());
     look.hear(0);
     EXPECT_FALSE(look.can_wait());
-    look.hear(1000); // much was read since
+    look.hear(1000); // the look began more than 1000 ns ago
     EXPECT_FALSE(look.can_wait());
     EarlyLook none;
     none.hear(3600 * second);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is told of processes that have ended, or of which a part has.
+// How processes look that have ended, or whose first thread has.
 #include "capture/members.hpp"
 
 #include <csignal>
@@ -26,12 +26,12 @@ TEST(HasEnded, TellsWhoDoesNothingAnyMore)
     kill(child, SIGKILL);
     siginfo_t info = {};
     ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
-    EXPECT_TRUE(has_ended(child)); // nobody has waited for it
+    EXPECT_TRUE(has_ended(child)); // it is a zombie
     ASSERT_EQ(waitpid(child, nullptr, 0), child);
-    EXPECT_TRUE(has_ended(child)); // it is no more
+    EXPECT_TRUE(has_ended(child)); // it has been reaped
 }
 
-// Then /proc/PID itself looks as that of one that has ended.
+// /proc/PID itself then looks like that of a process that has ended.
 TEST(HasEnded, NotBeforeItsLastThread)
 {
     const pid_t child = fork();

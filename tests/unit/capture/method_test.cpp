@@ -18,7 +18,7 @@ std::vector<Run> scattered(uint64_t pages)
     return runs;
 }
 
-// With room for all that has changed.
+// With room for all changed pages.
 Costs with_changes(uint64_t pages, uint64_t huge, uint64_t changed)
 {
     return estimate(
@@ -50,7 +50,7 @@ TEST(Method, HugePagesAreForkedSooner)
     EXPECT_LT(some.fork, small.fork);
     EXPECT_EQ(huge.best(), Method::fork);
     EXPECT_EQ(with_changes(pages_512_mib, pages_512_mib, 131).best(), Method::staged);
-    // What smaps says of huge pages may be more than what is there by then.
+    // By the time of the copy fewer huge pages may be left than smaps has reported.
     EXPECT_GT(estimate({.pages = 10, .huge = 512}).fork, 0U);
 }
 

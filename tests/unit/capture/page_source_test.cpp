@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pages that go from who serves them into a file, whether the file takes them by reference or not;
-// and those who serve them and end.
+// Pages that go from a server into a file, whether the file takes them by reference or not; and
+// servers that end.
 #include "base/passing.hpp"
 #include "capture/session.hpp"
 
@@ -27,7 +27,7 @@ namespace {
 
 constexpr uint64_t page = 4096;
 
-// Serves our own memory, as the agent does; after so many bytes it ends, and says why if it is to.
+// Serves this process's memory, as the agent does; ends after `bytes`, with error `why` if set.
 class Server
 {
   public:
@@ -40,7 +40,7 @@ class Server
         EXPECT_EQ(0, pipe2(ends, O_CLOEXEC));
         commands_.reset(pair[1]);
         pipe_.reset(ends[1]);
-        signal(SIGPIPE, SIG_IGN); // where nobody reads any more
+        signal(SIGPIPE, SIG_IGN); // raised when the reader has gone
         source_.emplace(Fd(pair[0]), Fd(ends[0]), getpid());
         thread_ = std::thread([this] { serve(); });
     }
@@ -90,7 +90,7 @@ class Server
     std::thread thread_;
 };
 
-// Pages in parts of 1 to 7, of which some are asked for otherwise than others.
+// Pages in parts of 1 to 7, some of which are requested differently.
 class Memory
 {
   public:
@@ -146,7 +146,7 @@ TEST_P(Put, AllOfItStandsWhereItBelongs)
     ASSERT_TRUE(file);
     const std::string head(3 * page, 'h');
     ASSERT_EQ(ssize_t(head.size()), pwrite(file.get(), head.data(), head.size(), 0));
-    const Memory memory(3000); // more than the pipe holds, in more parts than are asked for at once
+    const Memory memory(3000); // more than the pipe holds, in more parts than are requested at once
     Server server;
     const Result<void> done = put(server, memory, head.size());
     ASSERT_TRUE(done) << done.error().text();
@@ -178,13 +178,13 @@ TEST_P(Put, TheDeadlineIsOver)
     EXPECT_EQ(ETIME, done.error().code());
 }
 
-// What is only appended to takes nothing by reference (splice(2)); it stands where it belongs, for
-// that is the end.
+// An append-only file accepts no splice(2), so pages are copied; they end up in the right place,
+// since that is the end of the file.
 INSTANTIATE_TEST_SUITE_P(File, Put, testing::Values(0, O_APPEND), [](const auto &tried) {
     return tried.param == 0 ? "ByReference" : "ByCopy";
 });
 
-// Who serves them sends a byte now and then, or none.
+// The server sends a byte now and then, or none.
 class Miser : public testing::TestWithParam<bool>
 {
   protected:

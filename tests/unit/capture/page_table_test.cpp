@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the pages of an image are is put together along its chain: holes, zeros, pages that a base
-// has, also elsewhere and more than once, in images with digests and without; and so is what the
-// next image leaves to it.
+// The table of an image's pages is assembled along its chain: holes, zeros, pages that a base has,
+// also elsewhere and more than once, in images with and without digests; and so is the part that
+// the next image leaves to its base.
 #include "capture/page_table.hpp"
 
 #include <cstdlib>
@@ -26,7 +26,7 @@ using namespace cryo::image;
 namespace {
 
 constexpr uint64_t most_pages = 400;
-// Contents of pages that are there, by page; 0: zeros.
+// Contents of the pages that exist, by page; 0: zeros.
 using Contents = std::map<uint64_t, uint64_t>;
 
 std::vector<uint8_t> page_of(uint64_t contents)
@@ -59,7 +59,7 @@ class PageTables : public testing::Test
         return std::move(*image);
     }
 
-    // The next one of the chain.
+    // Adds the next image of the chain.
     void add(bool digests)
     {
         auto sink = FileSink::create(path(chain_.size()), {.sync = false});
@@ -77,14 +77,14 @@ class PageTables : public testing::Test
         ASSERT_TRUE((*writer)->add(memory));
         for (uint64_t page = 0; page < most_pages; page++) {
             const uint64_t what = random_() % 10;
-            if (what == 0) // not there
+            if (what == 0) // no such page
                 continue;
             if (what == 1) {
                 ASSERT_TRUE((*writer)->add_zero(memory_object, page, 1));
                 now[page] = 0;
                 continue;
             }
-            // Often of the same page, sometimes of any.
+            // Mostly the same page, sometimes any.
             const uint64_t source = what == 2 ? random_() % most_pages : page;
             if (what < 9 && !chain_.empty() && chain_.back().contains(source)) {
                 ASSERT_TRUE((*writer)->add_base(memory_object, page, 1, source));
@@ -130,7 +130,7 @@ class PageTables : public testing::Test
             const auto expected = chain_[number].find(page);
             const Digest *found = table->find(page);
             if (expected == chain_[number].end() || expected->second == 0) {
-                // Zeros that a base has as such are asked for no more than any others.
+                // Zero pages have no entry, even if a base stores them explicitly.
                 EXPECT_EQ(found, nullptr) << number << " " << page;
                 continue;
             }
@@ -158,7 +158,7 @@ TEST_F(PageTables, AlongAChain)
     }
 }
 
-// By rows what page by page would be: which pages need not be read, and what is counted of them.
+// Comparing runs must give what comparing pages gives: which need no read, and the counts.
 TEST_F(PageTables, WhatIsKnownToBeInTheBase)
 {
     for (size_t number = 0; number < 4; number++)
@@ -198,7 +198,7 @@ TEST_F(PageTables, WhatIsKnownToBeInTheBase)
         }
         PageDelta delta(&base);
         delta.use(unchanged);
-        for (int i = 0; i < 3000; i++) { // also backwards
+        for (int i = 0; i < 3000; i++) { // also going backwards
             const uint64_t page = random_() % most_pages, most = 1 + random_() % 20;
             uint64_t is = 0, is_not = 0;
             while (is < most && page + is < most_pages && known[page + is])

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An agent that answers and hangs up while the answer is looked for; one that never comes to an end
-// with its answer; and one that has waited for us in vain.
+// An agent that answers and closes the socket while the session waits; one that never finishes its
+// answer; and one that has given up waiting for the session.
 #include "base/passing.hpp"
 #include "capture/session.hpp"
 
@@ -20,13 +20,13 @@
 
 namespace {
 
-// What the agent does between the kernel's look for a packet and its look for the end, which is
-// what the kernel then says.
+// Runs the agent's part after the kernel has found no packet and before it reports end of file,
+// which recv then returns.
 std::function<void()> between;
 
 } // namespace
 
-// In the place of the C library's.
+// Replaces the C library's.
 extern "C" ssize_t recv(int from, void *to, size_t size, int flags)
 {
     if (!between)
@@ -45,7 +45,7 @@ struct Agent {
     {
         EXPECT_EQ(ssize_t(sizeof(reply)), send_with(end.get(), bytes_of(reply), {}));
     }
-    // The last that it does where there are no callbacks.
+    // The agent's last action if there are no callbacks.
     void go_on()
     {
         agent::Command command = {};
@@ -148,7 +148,7 @@ TEST(Session, TellsWithoutEnd)
         while (!enough.stop_requested())
             send_with(end.end.get(), bytes_of(nothing), {}, MSG_DONTWAIT);
     });
-    EXPECT_TRUE(session.await_resumed()); // it was given up before
+    EXPECT_TRUE(session.await_resumed()); // the session was given up before
 }
 
 TEST(Session, ChattersInsteadOfGoingOn)
@@ -164,11 +164,11 @@ TEST(Session, ChattersInsteadOfGoingOn)
     expect_error(session.await_resumed(), "does not answer");
 }
 
-// The agent waits for the rest of a request, and would take what comes next for it.
+// The agent waits for the rest of a request, and would take the next command for it.
 TEST(Session, HangsUpAfterHalfOfARequest)
 {
     auto [session, agent] = begin();
-    const int room = 1; // the kernel makes it the least that there may be: less than a packet
+    const int room = 1; // the kernel rounds it up to its minimum: less than a packet
     ASSERT_EQ(0, setsockopt(session.fd(), SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)));
     const std::vector<capture::Run> runs(agent::staged_at_once, {0, 4096});
     expect_error(session.stage(agent.end.get(), 0, runs), "asking process");
@@ -180,7 +180,7 @@ TEST(Session, HangsUpAfterHalfOfARequest)
     EXPECT_EQ(0, receive_packet(agent.end.get(), room_in(command)));
 }
 
-// Whatever is done next, it is told why nothing came of it.
+// The next action, whichever it is, reports why the checkpoint failed.
 TEST(Session, HasWaitedForUsInVain)
 {
     for (const bool asks : {true, false}) {

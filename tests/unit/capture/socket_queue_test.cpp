@@ -51,7 +51,7 @@ ino_t inode(int fd)
 
 TEST(SocketQueue, DescriptorsAreFoundWithTheirBytes)
 {
-    constexpr int most = 253; // that one message may bring
+    constexpr int most = 253; // descriptors that one message can carry
     std::mt19937 random(4);
     const auto upto = [&random](unsigned last) {
         return static_cast<unsigned>(random() % (last + 1));
@@ -79,7 +79,7 @@ TEST(SocketQueue, DescriptorsAreFoundWithTheirBytes)
             pair.send(some, std::vector<int>(count, file.get()));
             bytes += some;
         }
-        for (int again = 0; again < 2; again++) { // it is all left there
+        for (int again = 0; again < 2; again++) { // peeking leaves everything in the queue
             Result<SocketQueue> queue = pair.peek();
             ASSERT_TRUE(queue) << queue.error().text();
             EXPECT_EQ(bytes, queue->bytes);
@@ -97,7 +97,7 @@ TEST(SocketQueue, DescriptorsAreFoundWithTheirBytes)
     }
 }
 
-// What was read of a message is no part of it any more, and its descriptors are gone.
+// The part of a message that was read is no longer in the queue, nor are its descriptors.
 TEST(SocketQueue, AMessageThatWasBegunHasNone)
 {
     const Pair pair(SOCK_STREAM);
@@ -114,7 +114,7 @@ TEST(SocketQueue, AMessageThatWasBegunHasNone)
     EXPECT_EQ(2U, queue->passed[0].size);
 }
 
-// Nor is an empty packet the end of them.
+// Nor does an empty packet end the queue.
 TEST(SocketQueue, EmptyPacketsOfWhoIsGoneAreThere)
 {
     for (const int kind : {SOCK_SEQPACKET, SOCK_DGRAM}) {
@@ -132,7 +132,7 @@ TEST(SocketQueue, EmptyPacketsOfWhoIsGoneAreThere)
     }
 }
 
-// The kernel shows an empty packet once to who looks at an offset.
+// The kernel shows an empty packet only once to a reader that peeks at an offset.
 TEST(SocketQueue, AnEmptyPacketIsNotTakenForNoneLater)
 {
     int ends[2];
@@ -164,7 +164,7 @@ TEST(SocketQueue, AnEmptyPacketIsNotTakenForNoneLater)
     }
 }
 
-// Also when they are gone.
+// Even if the senders have gone.
 TEST(SocketQueue, SendersAreToldByTheirNames)
 {
     const auto named = [](const char *name, sockaddr_un &address, socklen_t &size) {

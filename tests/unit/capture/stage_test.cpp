@@ -45,7 +45,7 @@ TEST(Stage, OfWhatWasPutOnlyWhatIsKeptIsThere)
     EXPECT_TRUE(put({{40 * page, 41 * page}, {41 * page, 60 * page}}));
     EXPECT_FALSE(put({{70 * page, 100 * page}})); // no room
     EXPECT_EQ(stage->used(), 48 * page);
-    EXPECT_TRUE(stage->provide(1000 * page)); // no more than there is room
+    EXPECT_TRUE(stage->provide(1000 * page)); // no more than there is room for
     EXPECT_EQ(stage->room(), 16 * page);
     stage->keep({{1 * page, 4 * page}, {6 * page, 7 * page}, {29 * page, 45 * page}});
     std::vector<uint64_t> there;
@@ -57,7 +57,7 @@ TEST(Stage, OfWhatWasPutOnlyWhatIsKeptIsThere)
         there.push_back(number);
     }
     EXPECT_EQ(there, (std::vector<uint64_t>{2, 3, 6, 29, 40, 41, 42, 43, 44}));
-    // In a row, as it lies there, with its digests; what was put run by run is no row.
+    // A view needs pages stored in a row, with their digests; separate runs do not form one.
     const auto last_of = [&](uint64_t number, uint64_t pages) -> std::pair<char, uint64_t> {
         const auto view = stage->view(number * page, pages * page);
         if (view.bytes.size() != pages * page || view.digests.size() != pages)
@@ -69,7 +69,7 @@ TEST(Stage, OfWhatWasPutOnlyWhatIsKeptIsThere)
     EXPECT_EQ(last_of(6, 1), Last(6, 6 * page));
     EXPECT_EQ(last_of(41, 4), Last(44, 44 * page));
     EXPECT_EQ(last_of(40, 2), Last()); // two runs
-    EXPECT_EQ(last_of(2, 3), Last());  // the fourth was not kept
+    EXPECT_EQ(last_of(2, 3), Last());  // page 4 was not kept
     EXPECT_EQ(last_of(5, 1), Last());
 }
 

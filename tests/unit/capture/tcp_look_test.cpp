@@ -19,7 +19,7 @@ union Address {
 struct Connection {
     Fd listener, accepted, caller;
 
-    // An IPv4 caller at a listener of this family.
+    // An IPv4 client of a listener of this family.
     explicit Connection(int family)
         : listener(socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0)),
           caller(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))
@@ -78,7 +78,7 @@ TEST(TcpLook, EndsOfConnectionsFindEachOther)
             looks.push_back(&look);
         const std::vector<std::pair<size_t, size_t>> expected = {{3, 0}, {1, 4}};
         EXPECT_EQ(expected, tcp_pairs(looks));
-        looks.erase(looks.begin() + 3); // its other end is somebody else's
+        looks.erase(looks.begin() + 3); // its peer is not among the sockets
         EXPECT_EQ(1U, tcp_pairs(looks).size());
     }
 }
@@ -99,7 +99,7 @@ TEST(TcpLook, WhatWaitsIsSeenAndStays)
     }
     char byte = 0;
     EXPECT_EQ(1, recv(one.accepted.get(), &byte, 1, 0));
-    const int offset = 7; // the program's own: looking is not disturbed by it, and leaves it
+    const int offset = 7; // the program's own: peeking neither uses nor changes it
     const bool has_offset =
         setsockopt(one.accepted.get(), SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof(offset)) == 0;
     const Result<std::string> rest = peek_tcp(one.accepted.get());
@@ -133,7 +133,7 @@ TEST(TcpLook, OneThatWasShutDownHasEnded)
 {
     const Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     EXPECT_FALSE(look_at(fd).ended);
-    EXPECT_EQ(-1, shutdown(fd.get(), SHUT_RDWR)); // ENOTCONN, and it is done
+    EXPECT_EQ(-1, shutdown(fd.get(), SHUT_RDWR)); // ENOTCONN, but it takes effect
     EXPECT_TRUE(look_at(fd).ended);
     EXPECT_FALSE(look_at(fd).unread);
 }
@@ -156,7 +156,7 @@ TEST(TcpLook, WhatCannotBeSeenIsSaid)
     const Result<std::string> seen = peek_tcp(urgent.accepted.get());
     ASSERT_FALSE(seen);
     EXPECT_EQ(ENOTSUP, seen.error().code());
-    // Taken, its place still hides what is behind it.
+    // Even once read, urgent data hides what follows it.
     char byte = 0;
     EXPECT_EQ(1, recv(urgent.accepted.get(), &byte, 1, MSG_OOB));
     urgent.send("behind");
@@ -164,7 +164,7 @@ TEST(TcpLook, WhatCannotBeSeenIsSaid)
     EXPECT_FALSE(peek_tcp(urgent.accepted.get()));
     char before[6];
     EXPECT_EQ(6, recv(urgent.accepted.get(), before, sizeof(before), 0));
-    EXPECT_FALSE(peek_tcp(urgent.accepted.get())); // it stands at the place
+    EXPECT_FALSE(peek_tcp(urgent.accepted.get())); // the read position is at the mark
     char behind[6];
     EXPECT_EQ(6, recv(urgent.accepted.get(), behind, sizeof(behind), 0));
     EXPECT_TRUE(peek_tcp(urgent.accepted.get()));

@@ -28,7 +28,7 @@ std::vector<std::pair<uint64_t, uint64_t>> pairs(const std::vector<Run> &runs)
 }
 
 using Pairs = std::vector<std::pair<uint64_t, uint64_t>>;
-using RunList = std::vector<Run>; // a test has another Run
+using RunList = std::vector<Run>; // a test also has a type Run
 
 } // namespace
 
@@ -70,8 +70,8 @@ TEST(Tracker, FindsWhatIsWatched)
     EXPECT_TRUE(watched_mappings("").empty());
 }
 
-// What the soft-dirty tracker relies on between the copy and the clearing of the bits; also where
-// the kernel has no such bits.
+// The soft-dirty tracker relies on this between the copy and the clearing of the bits; it must hold
+// even if the kernel has no such bits.
 TEST(PageMap, TellsWhatWasWrittenSinceAFork)
 {
     constexpr uint64_t page = 4096;
@@ -138,7 +138,6 @@ TEST(Userfaultfd, KernelVersions)
     EXPECT_FALSE(kernel_is_at_least(1000, 0));
 }
 
-// Two threads look at it: pages at the ends of the halves, and one row that is in both.
 // A program may protect pages by a userfaultfd of its own: to be asked about takes nothing away.
 TEST(Userfaultfd, AskingLeavesTheProtectionOfOthers)
 {
@@ -168,6 +167,7 @@ TEST(Userfaultfd, AskingLeavesTheProtectionOfOthers)
     munmap(memory, 4096);
 }
 
+// Two threads scan it: pages at the ends of the halves, and one run that is in both.
 TEST(PageMap, FindsWhatWasWrittenInALargeMapping)
 {
     constexpr uint64_t page = 4096;
@@ -198,7 +198,7 @@ TEST(PageMap, FindsWhatWasWrittenInALargeMapping)
         for (uint64_t address = run.start; address < run.end; address += page)
             *reinterpret_cast<volatile char *>(address) = 1;
     }
-    for (uint64_t one = 3; one < 10'000; one += 2) { // more than a list has room for at first
+    for (uint64_t one = 3; one < 10'000; one += 2) { // more than the list initially has room for
         const uint64_t address = at + size / 4 * 3 + one * page;
         *reinterpret_cast<volatile char *>(address) = 1;
         expected.insert(expected.end() - 1, {address, address + page});

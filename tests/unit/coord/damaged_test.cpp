@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Directories of snapshots that were damaged at random, and checkpoints into them: whatever is not
-// Cryo's is there afterwards, and so is every finished snapshot that nobody asked to remove.
+// Snapshot directories damaged at random, and checkpoints into them: foreign files remain, and so
+// does every finished snapshot that was not to be removed.
 //
-// CRYO_SEED chooses the first of a row; with CRYO_SOAK there are 10,000.
+// CRYO_SEED sets the first seed; with CRYO_SOAK there are 10,000.
 #include "store.hpp"
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using Files = std::map<std::string, std::string>; // below the base, and what is in them
+using Files = std::map<std::string, std::string>; // paths below the base, with contents
 
 uint64_t from_environment(const char *name, uint64_t otherwise)
 {
@@ -25,7 +25,7 @@ uint64_t from_environment(const char *name, uint64_t otherwise)
     return text != nullptr ? strtoull(text, nullptr, 10) : otherwise;
 }
 
-// In memory, where there is such a place: nothing is to survive this.
+// In memory if possible: nothing has to survive this test.
 std::string fast_place()
 {
     return access("/dev/shm", W_OK) == 0 ? "/dev/shm" : fs::temp_directory_path().string();
@@ -45,7 +45,7 @@ class Damaged
             leave_a_death();
         for (size_t i = pick(5); i > 0; i--)
             put_foreign();
-        // Before the damage, which may hit what is finished as well; then that is not ours to keep.
+        // First, because damage may hit finished snapshots as well; those need not be kept.
         for (size_t i = pick(3); i > 0; i--)
             damage();
         const Files finished = files_of_finished();
@@ -97,7 +97,7 @@ class Damaged
         story_ += "a death at " + made.filename().string() + "\n";
     }
 
-    // Somebody else's, by names like ours.
+    // Foreign files, with names like Cryo's.
     void put_foreign()
     {
         std::vector<std::string> places = {"",     "0/",      "1/",
@@ -151,12 +151,12 @@ class Damaged
         case 5:
             fs::remove(store_.top() / seq / ".cryo-snapshot", ignored);
             break;
-        case 6: // another snapshot's
+        case 6: // the mark of another snapshot
             fs::copy_file(store_.top() / "0" / ".cryo-snapshot",
                           store_.top() / seq / ".cryo-snapshot",
                           fs::copy_options::overwrite_existing, ignored);
             break;
-        case 7: // somebody keeps a copy
+        case 7: // a user keeps a copy
             if (!fs::exists(store_.top() / "50") && fs::is_directory(store_.top() / "0")) {
                 fs::copy(store_.top() / "0", store_.top() / "50", fs::copy_options::recursive);
                 const std::string image = std::string(reference) + "/50/opal_snapshot_0.ckpt/"
@@ -165,7 +165,7 @@ class Damaged
                     foreign_[image] = store_.read(image);
             }
             break;
-        case 8: // and another one moves it away, and leaves a link
+        case 8: // a user moves it away, and leaves a link
             if (!fs::exists(store_.at("moved")) && fs::is_directory(store_.top() / seq) &&
                 !has_foreign(seq)) {
                 fs::rename(store_.top() / seq, store_.at("moved"));
@@ -176,7 +176,7 @@ class Damaged
             }
             break;
         default:
-            if (!fs::is_symlink(store_.top() / seq)) // what was moved away is somebody's
+            if (!fs::is_symlink(store_.top() / seq)) // a moved directory belongs to the user
                 fs::remove(store_.top() / seq / rank_directory(0) / image_name(500), ignored);
             break;
         }
@@ -189,7 +189,7 @@ class Damaged
                                    [&](const auto &one) { return one.first.starts_with(before); });
     }
 
-    // Those in the directory, whatever the metadata say now.
+    // The finished snapshots in the directory, whatever the metadata say.
     Files files_of_finished() const
     {
         Files files;
@@ -212,7 +212,7 @@ class Damaged
             if (store_.read(name) != text)
                 lost++;
         }
-        // Only --keep removes any, and only by metadata that it could read.
+        // Only --keep removes snapshots, and only by metadata that it could read.
         const bool may_remove = asked_to_remove_ && readable;
         ASSERT_TRUE(may_remove || lost == 0) << lost;
         // The last one is never removed.
@@ -239,7 +239,7 @@ TEST(DamagedSnapshots, NothingIsLost)
         ASSERT_FALSE(testing::Test::HasFatalFailure()) << "CRYO_SEED=" << seed + i << "\n"
                                                        << directory.story();
     }
-    // Most of them can still be used.
+    // Most of the directories can still be used.
     EXPECT_GT(made, count / 2);
     EXPECT_LT(made, count * 3);
 }

@@ -27,13 +27,13 @@ TEST(Messages, AreWhatTheTableSays)
              R"({"type":"nothing"})",
              R"({"type":"cut"})",                                  // fields are missing
              R"({"type":"cut","checkpoint":1,"rank":7,"more":0})", // or too many
-             R"({"type":"cut","checkpoint":1,"rank":-1})",         // of another kind
+             R"({"type":"cut","checkpoint":1,"rank":-1})",         // wrong type
              R"({"type":"cut","checkpoint":1,"rank":1.5})",        //
              R"({"type":"cut","checkpoint":1,"rank":"7"})",        //
              R"({"type":"cut","checkpoint":1,"rank":4294967296})", // or size
              R"({"type":"cut","checkpoint":18446744073709551616,"rank":7})",
              R"({"type":"unplaced","error":"a\u0000b"})",
-             R"({"type":"prepare","checkpoint":1})", // of another speaker
+             R"({"type":"prepare","checkpoint":1})", // from another speaker
          })
         EXPECT_FALSE(taken(Speaker::member, body)) << body;
 }
@@ -55,7 +55,7 @@ TEST(Messages, AreNotDeep)
     const Result<Message> refused = unpack(Speaker::member, deep);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().text(), "no message");
-    // Brackets in a text are a text.
+    // Brackets inside a string do not nest.
     EXPECT_TRUE(taken(Speaker::member, R"({"type":"unplaced","error":"[[[[[[[[[[\"[[[[["})"));
 }
 
@@ -66,6 +66,6 @@ TEST(Messages, ComeBackAsTheyWere)
     ASSERT_TRUE(heard);
     EXPECT_EQ(heard->type, Type::end);
     EXPECT_EQ(heard->fields.at("notices").size(), 2U);
-    // What is no UTF-8, as a path or an error may be, is told as well as it can be.
+    // Invalid UTF-8, as in a path or an error, is sent as well as possible.
     EXPECT_TRUE(unpack(Speaker::member, Message(Type::unplaced, {{"error", "\xff/x"}}).pack()));
 }

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 using Seqs = std::vector<int>;
 
-// What was there is there, and a checkpoint is refused with what to do.
+// Nothing changes, and the error says what to do.
 void expect_refused(const Store &store, const std::string &name = reference)
 {
     const auto before = store.everything();
@@ -52,7 +52,7 @@ TEST(Snapshots, WhatIsNotCommittedGoes)
     EXPECT_EQ(store.finished(), (Seqs{0, 1}));
 }
 
-// The directory of one who was killed, at whatever point: as it was then.
+// The directory of a writer that was killed, at any point, is restored as it was then.
 TEST(Snapshots, WhatSomebodyDiedOverGoes)
 {
     const Store store;
@@ -64,10 +64,10 @@ TEST(Snapshots, WhatSomebodyDiedOverGoes)
         const fs::path made = writer->directory();
         const std::string seq = std::to_string(writer->seq());
         Store::put_images(*writer);
-        if (point == 1) // before it had its mark
+        if (point == 1) // before the mark was written
             for (const auto &one : fs::directory_iterator(made))
                 fs::remove_all(one);
-        if (point == 2) // while the mark was written
+        if (point == 2) // while the mark was being written
             for (const auto &one : fs::directory_iterator(made))
                 fs::remove_all(one);
         if (point == 2)
@@ -108,7 +108,7 @@ TEST(Snapshots, MetadataThatCannotBeReadAreNotEmpty)
         ASSERT_FALSE(HasFailure()) << "changed at " << at;
     }
     fs::remove(file);
-    expect_refused(store); // snapshots without metadata are somebody's
+    expect_refused(store); // snapshots without metadata may belong to a user
     fs::create_directory(file);
     expect_refused(store);
     fs::remove(file);
@@ -138,7 +138,7 @@ TEST(Snapshots, MetadataOfModeZeroAreNotEmpty)
     EXPECT_TRUE(geteuid() != 65534 || getuid() != 0 || seteuid(0) == 0);
 }
 
-// A case of OpenFOAM has folders that are called like snapshots.
+// An OpenFOAM case has folders with names like snapshots.
 TEST(Snapshots, AForeignDirectoryIsNotTouched)
 {
     const Store store;
@@ -146,7 +146,7 @@ TEST(Snapshots, AForeignDirectoryIsNotTouched)
          {"case/0/U", "case/100/U", "case/200/U", "case/.3.tmp/x", "case/system/y"})
         store.write(file, "mine");
     expect_refused(store, "case");
-    // Nor what stands in a directory of snapshots, by whatever name.
+    // Nor are foreign files in a directory of snapshots, by whatever name.
     ASSERT_TRUE(store.save());
     const std::string top(reference);
     for (const char *file : {"/100/U", "/.7.tmp/U", "/notes", "/.notes.tmp"})
@@ -166,7 +166,7 @@ TEST(Snapshots, AForeignFileInASnapshotStays)
     store.write(top + "/0/notes", "mine");
     ASSERT_TRUE(store.save());
     store.write(top + "/1/opal_snapshot_0.ckpt/notes", "mine");
-    EXPECT_FALSE(store.save(1)); // which is told
+    EXPECT_FALSE(store.save(1)); // the error is reported
     EXPECT_EQ(store.finished(), (Seqs{2}));
     ASSERT_TRUE(store.save());
     EXPECT_EQ(store.finished(), (Seqs{2, 3}));
@@ -176,7 +176,7 @@ TEST(Snapshots, AForeignFileInASnapshotStays)
     EXPECT_EQ(notes, 2U);
 }
 
-// Its mark is another one: it was copied there, or made by hand.
+// A different mark: the directory was copied there, or made by hand.
 TEST(Snapshots, AnotherMarkIsNotOurs)
 {
     const Store store;
@@ -207,7 +207,7 @@ TEST(Snapshots, NoLinkIsFollowed)
     EXPECT_NE(writer.error().text().find("symbolic link"), std::string::npos);
 }
 
-// As the release before this wrote them.
+// As the previous release wrote them.
 TEST(Snapshots, OlderMetadataAreReadAndTheirSnapshotsStay)
 {
     const Store store;

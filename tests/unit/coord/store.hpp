@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A directory of global snapshots for tests, with images that are no images.
+// A directory of global snapshots for tests, with dummy images.
 //
 //     Store store;
 //     store.save();                            // a finished snapshot, of two ranks
-//     store.write("mine/0/U", "a case");       // somebody else's file
+//     store.write("mine/0/U", "a case");       // a foreign file
 #pragma once
 
 #include "coord/snapshot.hpp"
@@ -68,7 +68,7 @@ class Store
         return SnapshotWriter::begin(base_, name,
                                      {.job = "412-0", .launcher = 412, .command = {"mpirun", "x"}});
     }
-    // What daemons do.
+    // Writes the images, as the daemons do.
     static std::vector<SnapshotImage> put_images(const SnapshotWriter &writer)
     {
         std::vector<SnapshotImage> images;
@@ -91,7 +91,7 @@ class Store
             return done;
         return keep > 0 ? writer->keep(keep) : Result<void>();
     }
-    // The numbers of the finished ones, each of which is whole.
+    // The numbers of the finished snapshots, each of which must be complete.
     std::vector<int> finished() const
     {
         const Result<SnapshotStore> store = SnapshotStore::open(top());

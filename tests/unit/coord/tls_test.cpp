@@ -22,7 +22,7 @@ Tls::Find keys(const std::map<std::string, Key> &all)
     };
 }
 
-// Takes what one has to say to the other, until both are silent. False: one would hear no more.
+// Passes each side's output to the other until both are silent. False: one rejected its input.
 bool talk(Tls &a, Tls &b, std::string *said_by_a = nullptr)
 {
     for (;;) {
@@ -130,7 +130,7 @@ TEST(Connections, DoNotSurviveAChangedBit)
     }
 }
 
-// Who stands between, and has a certificate instead of the key.
+// A man in the middle has a certificate instead of the key.
 TEST(Connections, AreNotMadeByCertificates)
 {
     const std::unique_ptr<EVP_PKEY, void (*)(EVP_PKEY *)> key(EVP_EC_gen("P-256"), EVP_PKEY_free);
@@ -154,7 +154,7 @@ TEST(Connections, AreNotMadeByCertificates)
     SSL_do_handshake(server.get());
     char *bytes = nullptr;
     const long size = BIO_get_mem_data(SSL_get_wbio(server.get()), &bytes);
-    ASSERT_GT(size, 100); // it would have taken us
+    ASSERT_GT(size, 100); // the server would have accepted the client
     EXPECT_FALSE(client.received({bytes, static_cast<size_t>(size)}));
     EXPECT_FALSE(client.established());
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rule that chooses bases, by its arithmetic alone.
+// The rule that chooses bases, tested by its arithmetic alone.
 #include <gtest/gtest.h>
 
 #include "delta/adaptive.hpp"
@@ -12,7 +12,7 @@ using image::DeltaMode;
 
 constexpr uint32_t kBlock = 4096;
 
-// Large counts, so that what every image costs does not blur the ratio.
+// Large counts, so that the fixed cost of each image does not blur the ratio.
 Situation situation(uint64_t to_base, uint64_t to_previous)
 {
     return {.blocks = 1'000'000,

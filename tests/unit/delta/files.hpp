@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the delta tests share: files whose blocks are known by a number.
+// Shared by the delta tests: files whose blocks are identified by a number.
 //
 //     Blocks file(12, 4096);          // 12 blocks
 //     file.change(3);
@@ -43,7 +43,7 @@ class Blocks
     std::vector<uint8_t> bytes_;
 };
 
-// Bytes as a source, for what does not need a file.
+// Bytes in memory as a source, for tests that need no file.
 class Memory : public ByteSource
 {
   public:
@@ -69,7 +69,7 @@ std::string error_of(const Result<T> &result)
     return result ? "" : result.error().text();
 }
 
-// Writes nothing that a disk would have to keep.
+// A sink for output that need not reach the disk.
 inline std::unique_ptr<image::Sink> scratch_sink(const std::string &path)
 {
     auto sink = image::FileSink::create(
@@ -78,7 +78,7 @@ inline std::unique_ptr<image::Sink> scratch_sink(const std::string &path)
     return std::move(*sink);
 }
 
-// A sink that keeps what it was given, if it was committed.
+// A sink that keeps the bytes written to it, if they are committed.
 class Kept : public image::Sink
 {
   public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Service directories: the pattern of bases, merging, pruning, and being cut off at any step.
+// Service directories: the pattern of bases, merging, pruning, and interruption at any step.
 #include <filesystem>
 
 #include "delta/service.hpp"
@@ -22,7 +22,7 @@ class ServiceTest : public testing::Test
     }
     std::string path(uint32_t number) const { return dir_ / ("d" + std::to_string(number)); }
 
-    // The next version, with these bytes.
+    // Adds the next version, with these bytes.
     Entry add(const std::vector<uint8_t> &bytes, std::optional<Policy> policy = {})
     {
         spew(dir_ / "file", bytes);
@@ -61,7 +61,7 @@ class ServiceTest : public testing::Test
         ASSERT_TRUE(ok) << error_of(ok);
         EXPECT_EQ(out.bytes, contents_[number - 1]) << "version " << number;
     }
-    // Puts the service directory back to what it was, as if the last steps had never happened.
+    // Restores an earlier copy of the service directory, as if the last steps had not happened.
     void copy_service(const std::string &from, const std::string &to)
     {
         std::filesystem::remove_all(dir_ / to);
@@ -74,8 +74,8 @@ class ServiceTest : public testing::Test
 
 using Numbers = std::vector<uint32_t>;
 
-// A program that fills its memory in the beginning and then works on the same part of it: versions
-// up to the 7th are based on the first, all others on the 7th.
+// A program that first fills its memory and then works on the same part of it: versions up to the
+// 7th are based on the first, all others on the 7th.
 TEST_F(ServiceTest, ThePatternOfTwentyFiveVersions)
 {
     constexpr size_t kHot = 100;
@@ -93,7 +93,7 @@ TEST_F(ServiceTest, ThePatternOfTwentyFiveVersions)
         EXPECT_EQ(needs(t), t <= 7 ? Numbers({1, t}) : Numbers({1, 7, t})) << t;
         expect_restored(t);
     }
-    // Beside an incremental series: hardly more is written.
+    // Compared with an incremental series, hardly more is written.
     uint64_t written = 0;
     auto service = open(Service::Use::read);
     for (const Entry &e : service->state().entries)
@@ -180,7 +180,7 @@ TEST_F(ServiceTest, NothingIsPrunedWhenWhatStaysIsDamaged)
     EXPECT_TRUE(std::filesystem::exists(path(2)));
 }
 
-// Only the image that the service knows is removed, not what took its name.
+// Only the image that the service made is removed, not another file under its name.
 TEST_F(ServiceTest, WhatIsNotOursStays)
 {
     Blocks file(20, 4096);
@@ -195,7 +195,7 @@ TEST_F(ServiceTest, WhatIsNotOursStays)
     expect_restored(2);
 }
 
-// Where it cannot be looked, an image has neither gone nor never been there.
+// If the place cannot be read, an image counts neither as gone nor as never made.
 TEST_F(ServiceTest, WhatCannotBeSeenIsNotForgotten)
 {
     Blocks file(20, 4096);
@@ -223,7 +223,7 @@ TEST_F(ServiceTest, WhatCannotBeSeenIsNotForgotten)
     std::filesystem::remove(dir_ / "place");
     std::filesystem::rename(dir_ / "away", dir_ / "place");
     EXPECT_EQ(open(Service::Use::write)->state().entries.size(), 2u);
-    // What is to be removed stays on the list until it is seen.
+    // An image to be removed stays on the list until it can be seen.
     ASSERT_TRUE(open(Service::Use::write)->merge({.number = 2}));
     {
         auto state = State::load(dir_ / "service");
@@ -261,7 +261,7 @@ TEST_F(ServiceTest, ABaseThatIsGoneIsNamed)
     expect_restored(2);
 }
 
-// A copy beside what needs it will do.
+// A copy of the base beside the image that needs it is enough.
 TEST_F(ServiceTest, ABaseMayMove)
 {
     Blocks file(20, 4096);
@@ -272,12 +272,12 @@ TEST_F(ServiceTest, ABaseMayMove)
     expect_restored(2);
 }
 
-// Cut off between any two steps: as the next command finds the directory, so it is told here.
+// Interrupted between any two steps: the next command finds the directory as set up here.
 TEST_F(ServiceTest, WhatWasInterruptedIsFinishedOrForgotten)
 {
     Blocks file(40, 4096);
     for (size_t t = 0; t < 4; t++) {
-        for (size_t i = 0; i < 4; i++) // enough for a rebase now and then
+        for (size_t i = 0; i < 4; i++) // enough to rebase now and then
             file.change(4 * t + i);
         if (t)
             copy_service("service", "before");
@@ -285,7 +285,7 @@ TEST_F(ServiceTest, WhatWasInterruptedIsFinishedOrForgotten)
         if (t == 0)
             continue;
         copy_service("service", "after");
-        // Killed after the image got its name: the state of before, with the note.
+        // Killed after the image got its name: the old state, with the pending note.
         copy_service("before", "service");
         ASSERT_TRUE(save_pending(dir_ / "service", added));
         EXPECT_EQ(open(Service::Use::read)->state().next, added.number + 1);
@@ -302,7 +302,7 @@ TEST_F(ServiceTest, WhatWasInterruptedIsFinishedOrForgotten)
         EXPECT_EQ(found->state().entries.back().checksum, added.checksum);
         found.reset();
         expect_restored(added.number);
-        // Killed before: there is no image with that id.
+        // Killed before that: there is no image with that id.
         Entry ghost = added;
         ghost.id.low ^= 1;
         ghost.number++;
@@ -345,7 +345,7 @@ TEST_F(ServiceTest, ItsOwnFilesAreCheckedToo)
         std::filesystem::remove(state_path(dir_ / "service"));
         spew(state_path(dir_ / "service"), bad);
         auto service = Service::open(dir_ / "service", Service::Use::read);
-        if (service) { // tables that stand twice
+        if (service) { // tables that are stored twice
             EXPECT_EQ((*service)->state().base.signature.content(),
                       (*service)->finder().open(path(1)).operator->()->get()->about().content)
                 << at;

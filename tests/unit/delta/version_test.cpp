@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Versions: what goes in comes out, through chains and plain bases; bad input is told and never
-// gives other contents; one block costs one package.
+// Versions: contents survive a round trip, through chains and plain bases; bad input gives an error
+// and never other contents; one block costs one package.
 #include <fcntl.h>
 #include <filesystem>
 
@@ -19,7 +19,7 @@ struct Shape {
     uint32_t package_blocks = 4;
 };
 
-// One series in a directory, kept by hand.
+// One series in a directory, without a service.
 class Series
 {
   public:
@@ -140,7 +140,7 @@ TEST(Version, ADeltaHoldsWhatChangedAndNoMore)
     EXPECT_EQ((*version)->partial_signature()->size(), 3u);
 }
 
-// One block out of a compressed image is one package unpacked, and nothing else is.
+// Reading one block of a compressed image unpacks one package and no other.
 TEST(Version, OneBlockIsOnePackage)
 {
     Series series({.packing = Packing::shuffle_lz4, .package_blocks = 16});
@@ -228,7 +228,7 @@ TEST(Version, AFileThatChangesWhileItIsReadIsRefused)
     EXPECT_FALSE(std::filesystem::exists(dir / "version"));
 }
 
-// What a reader makes of an image: its contents, or an error.
+// The result of reading an image: "" for its contents, or an error.
 std::string outcome(const std::string &path, const std::string &expected)
 {
     auto version = Finder{}.open_whole(path);
@@ -276,8 +276,8 @@ TEST_F(BadInput, TruncatedAtEveryByte)
     }
 }
 
-// Every bit: an error, or the right contents all the same (some tables stand twice in an image);
-// the verification of the image finds each.
+// Every bit: an error, or still the right contents (some tables are stored twice in an image);
+// verifying the image finds each flip.
 TEST_F(BadInput, EveryBitFlipped)
 {
     spew(path_, image_);
@@ -285,7 +285,7 @@ TEST_F(BadInput, EveryBitFlipped)
     ASSERT_TRUE(fd);
     for (size_t bit = 0; bit < image_.size() * 8; bit++) {
         size_t at = bit / 8;
-        // The long zero tails of header and footer pages are all alike: one bit of each byte.
+        // The long zero tails of header and footer pages are alike: one bit of each byte is enough.
         if (image_[at] == 0 && bit % 8 != at % 8)
             continue;
         auto flipped = uint8_t(image_[at] ^ (1u << bit % 8));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checksums are XXH3 as its own library defines it, whatever instructions they are computed with.
+// Checksums are XXH3 as its own library defines it, on every instruction set.
 #include <gtest/gtest.h>
 #include <random>
 #include <vector>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bad input: an image cut at every byte, every bit turned over, numbers forged with correct
-// checksums. Each gives a clear error through every reader; none crashes, hangs or takes memory.
+// Bad input: an image cut at every byte, every bit flipped, numbers forged with correct checksums.
+// Each gives a clear error through every reader; none crashes, hangs or exhausts memory.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -10,7 +10,7 @@
 namespace cryo::image {
 namespace {
 
-// A small image with something of everything.
+// A small image with some of every kind of content.
 std::vector<uint8_t> small_image(const Scratch &dir, Packing packing)
 {
     std::mt19937_64 r(99);
@@ -27,7 +27,7 @@ std::vector<uint8_t> small_image(const Scratch &dir, Packing packing)
 class Damage : public testing::TestWithParam<Packing>
 {};
 
-// Streaming only as far as the first image ends: what comes before the footer is all there is.
+// A stream reader reports every truncation as such, since at least the footer is incomplete.
 TEST_P(Damage, TruncatedAtEveryByte)
 {
     Scratch dir;
@@ -114,7 +114,7 @@ TEST(Forged, NumbersAreRefused)
     spew(dir / "again", bytes);
     ASSERT_EQ(error_of_stream(dir / "again"), "") << "the forger signs wrongly";
 
-    // Each field of the tables and totals, with each of the awkward numbers.
+    // Each field of the tables and totals, with each of the awkward values.
     struct Place {
         const char *what;
         RecordType type;
@@ -204,7 +204,7 @@ TEST(Forged, ExtentsAreRefused)
                 }
                 one.sign_record(place == extent ? at : part);
                 one.sign_above();
-                // A stream does not look at the index.
+                // A stream reader does not use the index.
                 std::string path = dir / "forged";
                 one.save(path);
                 auto image = Image::open(path);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Images that lie:
+// Images with forged contents:
 //
 //     Forger f(slurp(path));
 //     f.put(f.find(RecordType::segment) + 40, uint32_t(7));
@@ -13,7 +13,7 @@
 
 namespace cryo::image {
 
-// Forging: numbers changed, and every checksum above them made right again.
+// Changes numbers, and makes every checksum above them right again.
 class Forger
 {
   public:
@@ -46,7 +46,7 @@ class Forger
         return load_le<T>(bytes_.data() + at);
     }
 
-    // The checksum of one record's prefix; of a segment, over its head.
+    // The checksum in a record's prefix; for a segment, it covers the head.
     void sign_record(size_t at)
     {
         RecordPrefix p = prefix(at);
@@ -62,7 +62,7 @@ class Forger
         Digest d = checksum128(Bytes(bytes_).first(kHeaderSize - 16));
         std::ranges::copy(d.bytes(), bytes_.begin() + kHeaderSize - 16);
     }
-    // Directory entry of an index part, directory, footer.
+    // Signs the directory entry of each index part, the directory, and the footer.
     void sign_above()
     {
         size_t directory = find(RecordType::directory);
@@ -112,7 +112,7 @@ class Forger
     }
 
   private:
-    // Whatever comes of it: reading must stay within bounds.
+    // Whatever the result, reading must stay within bounds.
     static void to_nothing(Image &image)
     {
         std::vector<uint8_t> pages(8 * kPageSize);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory stays within its bounds, whatever the size of the image and whatever a file claims. All
-// allocations by new and malloc of this program are counted, and its segments.
+// Memory use is bounded, whatever the size of the image and whatever a file claims. All allocations
+// by new and malloc of this program are counted, and its segments.
 #include <atomic>
 #include <cstdlib>
 #include <fcntl.h>
@@ -49,7 +49,7 @@ void operator delete(void *p, size_t) noexcept
 namespace cryo::image {
 namespace {
 
-// Peak of what `f` allocated.
+// Peak of the bytes that `f` allocates.
 template <class F>
 size_t peak_of(F &&f)
 {
@@ -60,10 +60,10 @@ size_t peak_of(F &&f)
 }
 
 constexpr size_t MiB = 1 << 20;
-// Segments are mapped, not allocated: three, and the pending output, of which 1 MiB is used.
+// Segments are mapped, not allocated: three, and 1 MiB used of the pending output.
 constexpr size_t kSegmentsOfAWriter = 3 * kSegmentData + MiB;
 
-// The worst for the index: each page an extent of its own; with ever new records in between.
+// The worst case for the index: each page is its own extent, interleaved with new records.
 void write_scattered(const std::string &path, uint64_t pages, const WriterOptions &options)
 {
     auto sink = FileSink::create(path, {.existing = Existing::replace, .sync = false});
@@ -87,7 +87,7 @@ TEST(Memory, OfAWriterIsBounded)
         for (Packing packing : {Packing::raw, Packing::shuffle_lz4}) {
             WriterOptions options{.packing = packing, .threads = threads};
             size_t used = peak_of([&] { write_scattered(dir / "image", 60000, options); });
-            // A worker holds a package packed and one shuffled.
+            // A worker holds one package packed and one shuffled.
             size_t workers = threads * 2 * kMaxPackageBlocks * kPageSize;
             EXPECT_LE(used + kSegmentsOfAWriter, 16 * MiB + workers) << threads;
         }
@@ -115,7 +115,7 @@ TEST(Memory, OfAReaderIsBounded)
     EXPECT_LE(used, 3 * MiB);
 }
 
-// A stream that claims the largest record and ends costs next to nothing.
+// A stream that claims the largest record and then ends takes almost no memory.
 TEST(Memory, ClaimsAreNotBelieved)
 {
     Scratch dir;

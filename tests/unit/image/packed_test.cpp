@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pages that lie apart: the tables that tell of them are packed, so that a page costs little more
-// than its bytes; and are read, checked and refused as others are.
+// Scattered pages: the tables that describe them are packed, so that a page costs little more than
+// its bytes; they are read, checked and refused like other tables.
 #include <cstring>
 
 #include "forger.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t object = 7;
 
-// As a delta has it: pages that have changed, and between them those that have not.
+// Like a delta: changed pages with unchanged ones in between.
 Model apart(size_t pages, bool with_base, uint64_t seed = 1)
 {
     std::mt19937_64 random(seed);
@@ -27,7 +27,7 @@ Model apart(size_t pages, bool with_base, uint64_t seed = 1)
     return model;
 }
 
-// Written as a delta is: in the order of pages.
+// Writes as a delta does: in the order of pages.
 Committed write_apart(const std::string &path, const Model &model, const WriterOptions &options)
 {
     auto sink = FileSink::create(path, {.existing = Existing::replace, .sync = false});
@@ -62,7 +62,7 @@ std::map<RecordType, std::vector<RecordPrefix>> records_of(const std::vector<uin
     return found;
 }
 
-// The base is not looked at here.
+// The base is not opened here.
 const BaseImage some_base = {.id = {1, 2}, .checksum = {3, 4}};
 
 TEST(Packed, APageThatLiesApartCostsLittleMoreThanItsBytes)
@@ -76,7 +76,7 @@ TEST(Packed, APageThatLiesApartCostsLittleMoreThanItsBytes)
             options.base = some_base;
         const Committed done = write_apart(dir / "image", model, options);
         expect_sound(dir / "image", model);
-        // 24 more are what a delta's digest of a page costs.
+        // A delta's digest of a page adds 24 bytes.
         EXPECT_LT(double(done.size - 2 * kPageSize) / (12'000 * kPageSize) + 24.0 / kPageSize,
                   1.02);
         auto records = records_of(slurp(dir / "image"));
@@ -92,7 +92,7 @@ TEST(Packed, APageThatLiesApartCostsLittleMoreThanItsBytes)
     }
 }
 
-// A reader of before can read what needs no more.
+// An older reader can still read an image that needs no packed tables.
 TEST(Packed, ShortTablesStayAsTheyAre)
 {
     Scratch dir;
@@ -104,7 +104,7 @@ TEST(Packed, ShortTablesStayAsTheyAre)
             EXPECT_EQ(record.version, 1) << describe(type);
 }
 
-// More parts than stay in memory, asked for here and there.
+// More parts than the cache holds, in random order.
 TEST(Packed, PagesAreFoundInAnyOrder)
 {
     Scratch dir;
@@ -130,7 +130,7 @@ TEST(Packed, PagesAreFoundInAnyOrder)
     }
 }
 
-// Small, and both of its tables are packed.
+// Small, with both tables packed.
 std::vector<uint8_t> packed_image(const Scratch &dir)
 {
     write_apart(dir / "packed", apart(140, true),
@@ -149,7 +149,7 @@ TEST(Packed, EveryFlippedBitIsFound)
     Forger places(bytes);
     for (RecordType type : {RecordType::segment, RecordType::index_part}) {
         const size_t at = places.find(type);
-        // Of a segment what stands before the data.
+        // Of a segment, only the part before the data.
         const size_t size = type == RecordType::segment
                                 ? places.get<uint32_t>(at + kPrefixSize + 24)
                                 : places.prefix(at).length;
@@ -164,7 +164,7 @@ TEST(Packed, EveryFlippedBitIsFound)
     }
 }
 
-// Frames that unpack to something else, or to nothing, under good checksums.
+// Frames that unpack to something else, or not at all, under correct checksums.
 TEST(Packed, ForgedFramesAreRefused)
 {
     Scratch dir;
@@ -184,7 +184,7 @@ TEST(Packed, ForgedFramesAreRefused)
             f.sign_record(at);
             f.sign_above();
             f.save(dir / "forged");
-            // What a frame's spare bits say does not matter.
+            // The value of a frame's spare bits does not matter.
             auto image = Image::open(dir / "forged");
             if (image && (*image)->verify().empty()) {
                 EXPECT_EQ(to_model(**image), apart(140, true)) << byte - at;
@@ -198,7 +198,7 @@ TEST(Packed, ForgedFramesAreRefused)
             f.sign_above();
             f.expect_refused(dir, describe(type) + " with a frame of " + std::to_string(number));
         }
-        // Of the number of entries depends how long the tables are.
+        // The length of the tables depends on the number of entries.
         for (size_t count_at : {size_t(segment ? 16 : 8), size_t(segment ? 20 : 16)})
             for (uint32_t number : {0u, 9u, 100u, 0xffffffu, 0xffffffffu}) {
                 Forger f(bytes);
@@ -208,7 +208,7 @@ TEST(Packed, ForgedFramesAreRefused)
                 f.sign_above();
                 f.expect_refused(dir, describe(type) + " with entries " + std::to_string(number));
             }
-        // Who wrote the version of before packed nothing.
+        // An image of the previous version has nothing packed.
         Forger f(bytes);
         const size_t at = f.find(type);
         f.put(at + 4, uint16_t(segment ? kWideSegmentVersion : 1));

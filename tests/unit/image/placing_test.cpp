@@ -15,7 +15,7 @@ namespace {
 
 using PageRun = ImageWriter::PageRun;
 
-constexpr uint32_t object = 1000; // of no random model
+constexpr uint32_t object = 1000; // in no random model
 
 Result<std::unique_ptr<ImageWriter>> writer_of(const std::string &path, uint64_t placed,
                                                const WriterOptions &options = {})
@@ -38,7 +38,7 @@ Model pages_of(uint64_t seed, size_t runs)
     return model;
 }
 
-// Takes what has to be taken, and places the rest, segment by segment.
+// Adds pages until the writer can place, and places the rest, segment by segment.
 void place(ImageWriter &writer, const Model &model)
 {
     auto at = model.pages.begin();
@@ -80,7 +80,7 @@ TEST(Placing, IsReadAsWhatIsWritten)
         for (uint32_t q : {4U, 64U}) {
             SCOPED_TRACE(q);
             Model model = pages_of(seed, seed == 8 ? 600 : 20 * seed);
-            // A small part of the index stands between the segments.
+            // With a small index part, parts of the index lie between the segments.
             auto writer = writer_of(
                 dir / "image", 1, {.package_blocks = q, .index_part = seed % 2 ? 8192U : 262144U});
             ASSERT_TRUE(writer) << writer.error().text();
@@ -104,7 +104,7 @@ TEST(Placing, IsReadAsWhatIsWritten)
     }
 }
 
-// What was taken in between stands between.
+// Pages that were added in between lie between the placed ones.
 TEST(Placing, TakesAndPlacesByTurns)
 {
     Scratch dir;
@@ -133,13 +133,13 @@ TEST(Placing, PagesOfZerosNeedNoRoom)
     for (uint64_t i = 0; i < 2048; i++)
         model.pages[{object, i}] = {};
     model.pages[{object, 100}][7] = 1;
-    // More than is needed is taken, and given back.
+    // More space than needed is reserved, and given back.
     auto writer = writer_of(path, 64 << 20);
     ASSERT_TRUE(writer) << writer.error().text();
     ASSERT_NE((*writer)->place(), nullptr);
     place(**writer, model);
     ASSERT_TRUE((*writer)->commit());
-    struct stat st; // before the holes are mapped, which fills them
+    struct stat st; // stat comes first, since mapping fills the holes
     ASSERT_EQ(stat(path.c_str(), &st), 0);
     expect_sound(path, model);
     EXPECT_EQ(unlink(path.c_str()), 0);
@@ -177,8 +177,8 @@ TEST(Placing, OnlyWholePackagesBehindWholeOnes)
     EXPECT_FALSE((*writer)->place_pages(object, {&run, 1}));
 }
 
-// The page cache is used when pages are placed, and not before: an image of several processes is
-// written as ever.
+// Placing pages uses the page cache, everything before bypasses it: an image of several processes
+// is written as usual.
 TEST(Placing, ThePageCacheIsBypassedUntilThen)
 {
     Scratch dir;
@@ -219,7 +219,7 @@ TEST(Placing, NotEverywhere)
     struct statfs system;
     ASSERT_EQ(statfs(dir.path().c_str(), &system), 0);
     EXPECT_EQ((*sink)->placeable() != nullptr, system.f_type == TMPFS_MAGIC);
-    // Where there is not so much room, or may not be, pages of zeros are found first.
+    // If space is short or may be limited, zero pages are found first instead.
     const std::string path = "/dev/shm/cryo-placing." + std::to_string(getpid());
     auto large = writer_of(path, uint64_t(1) << 50);
     ASSERT_TRUE(large);

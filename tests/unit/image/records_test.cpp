@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Typed records: every one keeps every field, older and newer ones are understood, and the
+// Typed records: each keeps all its fields, older and newer ones are understood, and the
 // specification lists the same fields as the code.
 #include <fstream>
 #include <sstream>
@@ -10,7 +10,7 @@
 namespace cryo::image {
 namespace {
 
-// Fills all fields with something that is not the default, each with something else.
+// Sets each field to a different value, none of them the default.
 class Filler
 {
   public:
@@ -41,7 +41,7 @@ class Filler
     uint32_t n_ = 0;
 };
 
-// Everything in a record as text.
+// Prints all fields of a record as text.
 class Printer
 {
   public:
@@ -97,8 +97,8 @@ TEST(Records, DoNotEncodeIntoTooLittle)
     });
 }
 
-// A payload cut anywhere is either one of an older version, which ends between two fields, or
-// refused; it never reads beyond its end (the sanitizers watch).
+// A payload cut anywhere is either that of an older version, which ends between two fields, or is
+// refused; reading never goes beyond its end (the sanitizers check).
 TEST(Records, CutAnywhere)
 {
     AllRecords::each([]<class R>() {
@@ -147,7 +147,7 @@ TEST(Records, CountsBeyondThePayloadAreRefused)
 {
     std::vector<uint8_t> bytes(8);
     store_le(bytes.data(), uint32_t(0xffffffff));
-    Auxv auxv; // a list of u64: the count times 8 must not wrap either
+    Auxv auxv; // a list of u64: the count times 8 must not wrap around
     EXPECT_FALSE(decode(bytes, auxv));
     Environ env;
     bytes.assign(12, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What makes room for a new image, and what is not removed for it: all that is none of ours.
+// What is removed to make room for a new image, and what is not: all that is not Cryo's.
 #include <algorithm>
 #include <filesystem>
 #include <sys/stat.h>
@@ -62,7 +62,7 @@ ino_t number_of(const fs::path &path)
     return status.st_ino;
 }
 
-// The name belongs to what was saved last and is whole.
+// The name stays with the last complete save.
 TEST(Backups, ADirectoryThatCannotBeKeptAsideKeepsItsName)
 {
     Scratch dir;
@@ -99,7 +99,7 @@ TEST(Publication, OfADirectory)
             if (!was_there)
                 continue;
             ASSERT_TRUE(save_tree(dir / "tree", options));
-            // What is not Cryo's is not removed with it, neither to keep nor to take back.
+            // Foreign files are never removed along, neither by a backup nor by a take-back.
             spew(dir / "tree/notes", kMine);
             EXPECT_FALSE(publication.take_back());
             EXPECT_EQ(before, number_of(dir / "tree"));
@@ -150,7 +150,7 @@ TEST(Backups, ANamedOneReplacesAnImageOnly)
     EXPECT_EQ(id_of_file(dir / "image"), id);
     fs::remove(dir / "before");
     ASSERT_TRUE(save(dir / "image", options));
-    ASSERT_TRUE(save(dir / "image", options)); // which replaces an image
+    ASSERT_TRUE(save(dir / "image", options)); // the second one replaces an image
     EXPECT_EQ(names(dir.path()), (std::vector<std::string>{"before", "image"}));
 }
 
@@ -181,7 +181,7 @@ TEST(Trees, WhatIsNoneOfItsImagesStays)
     expect_refused();
     fs::remove(dir / "tree/context.9");
     fs::remove(dir / "tree/context.8");
-    spew(dir / "tree/context.8", kMine); // another file with the name of one
+    spew(dir / "tree/context.8", kMine); // another file under a member's name
     expect_refused();
     fs::remove(dir / "tree/context.8");
     const auto tree = slurp(dir / "tree/tree.cryo");

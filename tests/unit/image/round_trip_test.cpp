@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is written is what is read: whatever the contents, the packing, the sink and the reader.
+// Reading returns what was written, for all contents, packings, sinks and readers.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <thread>

@@ -27,11 +27,11 @@ PageBytes random_page(std::mt19937_64 &random)
     switch (random() % 5) {
     case 0: // zeros
         break;
-    case 1: // nothing to compress
+    case 1: // incompressible
         for (size_t i = 0; i < kPageSize; i += 8)
             store_le(page.data() + i, uint64_t(random()));
         break;
-    case 2: // all alike
+    case 2: // all bytes equal
         page.fill(uint8_t(random() | 1));
         break;
     case 3: // numbers
@@ -50,7 +50,7 @@ Model Model::random(uint64_t seed, size_t most_pages, bool with_base)
     Model m;
     size_t records = r() % 20;
     for (size_t i = 0; i < records; i++) {
-        // Types far from ours, skippable: what matters here is that they arrive.
+        // Types outside the real ones, skippable: only their arrival matters here.
         RawRecord record{.type = RecordType(1000 + r() % 5), .version = uint16_t(1 + r() % 9)};
         record.payload.resize(r() % (i == 0 ? 100000 : 300));
         for (uint8_t &b : record.payload)
@@ -77,7 +77,7 @@ Model Model::random(uint64_t seed, size_t most_pages, bool with_base)
     return m;
 }
 
-// Pages in random order of their runs, in pieces of random length, records in between.
+// Writes runs of pages in random order, in pieces of random length, with records in between.
 void feed_model(ImageWriter &writer, const Model &model, uint64_t seed)
 {
     std::mt19937_64 r(seed);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the image tests share: a scratch directory, a model of an image's contents in plain maps, a
-// writer that makes an image of a model, and readers that turn an image into a model again.
+// Shared by the image tests: a scratch directory, a model of an image's contents in plain maps, a
+// writer that makes an image of a model, and readers that turn an image back into a model.
 //
 //     Scratch dir;
 //     Model m = Model::random(seed);
@@ -48,10 +48,10 @@ struct RawRecord {
     bool operator==(const RawRecord &) const = default;
 };
 
-// What an image says, in the simplest possible form.
+// The contents of an image, in the simplest possible form.
 struct Model {
     std::vector<RawRecord> records = {};
-    std::map<PageKey, PageBytes> pages = {};  // with contents, zero ones included
+    std::map<PageKey, PageBytes> pages = {};  // with contents, including zeros
     std::map<PageKey, uint64_t> in_base = {}; // page in the base
 
     static Model random(uint64_t seed, size_t most_pages = 400, bool with_base = false);
@@ -66,16 +66,16 @@ Committed write_image(const std::string &path, const Model &model,
                       const FileOptions &file = {.existing = Existing::replace, .sync = false});
 void feed_model(ImageWriter &writer, const Model &model, uint64_t seed = 1);
 
-// Pages of kind data and zero by find() and read_pages(); the rest of the model by the index.
+// Data and zero pages by find() and read_pages(); the rest of the model by the index.
 Model read_by_index(const std::string &path, Access access);
 Model read_as_stream(const std::string &path);
 Model read_stream(int fd);
 Model to_model(Image &image);
 std::string name_of_access(Access access);
-// The image of a model is read as that in every way, and verify() finds nothing.
+// Checks that every reader gives the model back, and that verify() finds nothing.
 void expect_sound(const std::string &path, const Model &model);
 
-// "" when every way of reading accepts the file, else the first error.
+// "" if every way of reading accepts the file, else the first error.
 std::string error_of_open(const std::string &path, Access access);
 std::string error_of_stream(const std::string &path);
 

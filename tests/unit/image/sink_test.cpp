@@ -82,7 +82,7 @@ TEST(FileSink, ExistingFileIsRefusedOrReplaced)
     EXPECT_EQ(names_in(dir).size(), 1u);
 }
 
-// A file that comes into being while the image is written is not overwritten either.
+// A file that is created while the image is written is not overwritten either.
 TEST(FileSink, FileThatAppearsMeanwhileIsRefused)
 {
     Scratch dir;
@@ -150,8 +150,8 @@ TEST(StreamSink, FullDeviceIsReported)
     EXPECT_FALSE((*writer)->add_zero(0, 0, 1));
 }
 
-// Killed at any moment, a writer leaves either no image or a whole one, and no rubbish where the
-// file system has files without names.
+// A writer killed at any moment leaves either no image or a complete one, and no leftovers if the
+// file system has unnamed files.
 TEST(FileSink, KilledAtAnyMoment)
 {
     Scratch dir;
@@ -175,7 +175,7 @@ TEST(FileSink, KilledAtAnyMoment)
             (void)!write(ready[1], "x", 1);
             pause();
         }
-        // Kill it after so many of its steps.
+        // Kill it after this many of its steps.
         for (int steps = round % 18; steps > 0; steps--) {
             char c;
             ASSERT_EQ(read(ready[0], &c, 1), 1);
@@ -197,7 +197,7 @@ TEST(FileSink, KilledAtAnyMoment)
     }
 }
 
-// The same with the page cache and without, on a disk and on tmpfs.
+// The image is the same with and without the page cache, on a disk and on tmpfs.
 TEST(FileSink, DirectAndBufferedAreTheSame)
 {
     Scratch dir;
@@ -225,7 +225,7 @@ TEST(StreamSink, SlowPipe)
     fcntl(ends[0], F_SETPIPE_SZ, 4096);
     Fd in(ends[0]);
     std::vector<uint8_t> bytes;
-    std::thread reader([&] { // little by little, in odd pieces
+    std::thread reader([&] { // in small pieces of odd length
         uint8_t piece[3001];
         ssize_t n;
         while ((n = read(in.get(), piece, sizeof piece)) > 0)
@@ -245,7 +245,7 @@ TEST(StreamSink, SlowPipe)
     EXPECT_EQ(read_as_stream(dir / "image"), model);
 }
 
-// A stream that is read as it is written, through a socket.
+// A stream is read while it is written, through a socket.
 TEST(StreamSink, Socket)
 {
     Model model = Model::random(79, 3000);
@@ -262,7 +262,7 @@ TEST(StreamSink, Socket)
     EXPECT_EQ(got, model);
 }
 
-// An image that should not have got its name after all.
+// An image whose publication may be refused after it was written.
 struct Published {
     Scratch dir;
     bool may_be = true;
@@ -334,7 +334,7 @@ TEST(Publication, Kept)
     EXPECT_EQ(names_in(one.dir), std::vector<std::string>{"image"});
 }
 
-// Somebody else has put another file in its place.
+// Another process has put a file in its place.
 TEST(Publication, AnothersIsNotTakenBack)
 {
     Published one;

@@ -131,7 +131,7 @@ TEST(Archive, IsReadableAsAStream)
     EXPECT_EQ(reader.header().role, Role::tree);
 }
 
-// Mappable pages of a member are where the archive has them.
+// Mappable pages of a member are at their offsets in the archive.
 TEST(Archive, PagesOfMembersCanBeMapped)
 {
     constexpr uint64_t pages = 100;
@@ -176,7 +176,7 @@ TEST(Archive, TruncatedAtEveryPageIsRefused)
     std::vector<uint8_t> whole = slurp(dir / "archive");
     for (size_t size = 0; size < whole.size(); size += 512) {
         spew(dir / "cut", Bytes(whole).first(size));
-        // What is left may end with whole members, and even begin with one.
+        // The rest may end with whole members, and even begin with one.
         EXPECT_FALSE(Snapshot::open(dir / "cut")) << size;
         EXPECT_NE(error_of_stream(dir / "cut"), "") << size;
     }
@@ -238,7 +238,7 @@ TEST(Directory, ImagesAreFilesOfTheirOwn)
     }
 }
 
-// Three images, each based on the one before: reading the last gives everything.
+// Three images, each based on the one before: reading the last gives all pages.
 class Deltas : public testing::Test
 {
   protected:
@@ -267,7 +267,7 @@ class Deltas : public testing::Test
         }
     }
 
-    // Some pages changed, some cleared, some moved; the rest as before.
+    // Some pages change, some are cleared, some move; the rest stay as before.
     void change(ImageWriter &writer, std::mt19937_64 &r)
     {
         std::map<uint64_t, PageBytes> next;
@@ -325,7 +325,7 @@ TEST_F(Deltas, ChainOfThree)
         ASSERT_TRUE(ok) << ok.error().text();
         EXPECT_EQ(got, bytes) << page;
     }
-    // All at once, with what lies between.
+    // All at once, including the gaps between.
     std::vector<uint8_t> all(4000 * kPageSize);
     ASSERT_TRUE((*image)->read_pages(0, 0, all));
     for (uint64_t page = 0; page < 4000; page++) {
@@ -341,7 +341,7 @@ TEST_F(Deltas, ChainOfThree)
 TEST_F(Deltas, MissingBaseIsNamed)
 {
     auto image = Image::open(path(2));
-    ASSERT_TRUE(image); // its own records can be read without
+    ASSERT_TRUE(image); // its own records can be read without the base
     std::string base = (*image)->header().base_id.hex();
     std::vector<uint8_t> all(4000 * kPageSize);
     auto ok = (*image)->read_pages(0, 0, all);
@@ -356,7 +356,7 @@ TEST_F(Deltas, MissingBaseIsNamed)
     EXPECT_NE(ok.error().text().find(first.hex()), std::string::npos) << ok.error().text();
 }
 
-// The same id with other contents: only the checksum tells.
+// The same id with other contents: only the checksum differs.
 TEST_F(Deltas, WrongBaseIsRefused)
 {
     auto image =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Packing::spare: packages are packed when the output is what is waited for, and left as they are
-// when it waits.
+// Packing::spare: packages are packed while the output is the bottleneck, and left raw while the
+// output is idle.
 #include "image/pipeline.hpp"
 
 #include <algorithm>
@@ -58,7 +58,7 @@ TEST(Spare, PacksWhenTheOutputIsWaitedFor)
     }
     ASSERT_TRUE(pipeline.drain());
     ASSERT_EQ(written.size(), batches);
-    // Those that were there before anybody had to wait; then some more.
+    // The first batches, submitted before any wait, are raw; some later one is packed.
     for (size_t i = 0; i < Pipeline::kSegments; i++)
         EXPECT_EQ(written[i], std::vector(packages, Codec::raw)) << i;
     EXPECT_TRUE(std::ranges::any_of(written, [&](const std::vector<Codec> &codecs) {

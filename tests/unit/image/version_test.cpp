@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Images of the future: what may be skipped is skipped, what must be understood is refused with
-// the way out. And what a header or a caller may not ask for.
+// Images of the future: optional parts are skipped, required ones are refused with advice. Also the
+// limits on what a header or a caller may ask for.
 #include <fcntl.h>
 
 #include "sample.hpp"
@@ -9,8 +9,8 @@
 namespace cryo::image {
 namespace {
 
-// The header page changed and signed again; the footer's checksum is wrong then, but the header is
-// looked at first.
+// Changes the header page and signs it again; the footer's checksum is then wrong, but the header
+// is checked first.
 std::string error_with_header(const Scratch &dir, const std::function<void(Header &)> &change)
 {
     write_image(dir / "image", {});
@@ -37,7 +37,7 @@ size_t count(const std::string &text, const std::string &word)
 TEST(Versions, NewerFormatIsReadIfItsWriterSaysSo)
 {
     Scratch dir;
-    // A higher version alone is no obstacle: only the footer's checksum does not fit here.
+    // A higher version alone is no obstacle: the only error is the footer's checksum.
     std::string error = error_with_header(dir, [](Header &h) { h.version = 2; });
     EXPECT_EQ(count(error, "metadata is damaged"), 2u) << error;
     error = error_with_header(dir, [](Header &h) {
@@ -81,7 +81,7 @@ TEST(Versions, UnknownRecordsAreSkippedOrRefusedByTheirFlags)
         {RecordType(4711), 1, 0, true},
         {RecordType(4711), 1, kRequiredVersion, true},
         {RecordType(4711), 1, kRequired, false},
-        {RecordType(12), 1, 0, true}, // a future part of the structure
+        {RecordType(12), 1, 0, true}, // a future structural record
         {RecordType(12), 1, kRequired, false},
         {RecordType::rlimit, 2, kRequired, true}, // known, in a newer version
         {RecordType::rlimit, 2, kRequired | kRequiredVersion, false},
@@ -97,7 +97,7 @@ TEST(Versions, UnknownRecordsAreSkippedOrRefusedByTheirFlags)
         auto writer = ImageWriter::create(std::move(*sink));
         ASSERT_TRUE((*writer)->add_record(c.type, c.version, c.flags, payload));
         ASSERT_TRUE((*writer)->add(Rlimit{.resource = 8}));
-        // Structure is not counted as a typed record, whoever writes it.
+        // Structural records are not counted as typed records, whoever writes them.
         auto done = (*writer)->commit();
         ASSERT_TRUE(done);
         std::string text = describe(c.type) + " v" + std::to_string(c.version) + " flags " +
@@ -156,7 +156,7 @@ TEST(Misuse, IsRefused)
         EXPECT_FALSE((*writer)->add_zero(0, ~uint64_t(0), 2));
         EXPECT_TRUE((*writer)->add_zero(0, kMaxPage - 1, 1));
         EXPECT_TRUE((*writer)->add_record(RecordType(1000), 1, 0, Bytes(huge).first(kMaxRecord)));
-        // None of that has spoilt the image.
+        // None of these calls has spoilt the image.
         EXPECT_TRUE((*writer)->commit());
         EXPECT_EQ(error_of_open(dir / "image", Access::map), "");
         EXPECT_FALSE((*writer)->add_pages(0, 0, page)); // too late

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Much memory that is stored as it is lies in few pieces of the file (wide segments), wherever
-// what was written can be written once more; and is read by index, by verify() and as a stream as
-// any other.
+// Large memory that is stored unpacked lies in few pieces of the file (wide segments), if
+// written output can be rewritten; by index, by verify() and as a stream it reads like any
+// other.
 #include <cstring>
 #include <fcntl.h>
 #include <functional>
@@ -13,7 +13,7 @@
 namespace cryo::image {
 namespace {
 
-constexpr uint32_t object = 1000; // of no random model
+constexpr uint32_t object = 1000; // in no random model
 constexpr uint64_t first = 77;
 constexpr uint64_t MiB = (1 << 20) / kPageSize; // in pages
 
@@ -25,7 +25,7 @@ Model dense(uint64_t pages)
     for (uint64_t i = 0; i < pages; i++) {
         PageBytes page = some;
         std::memcpy(page.data(), &i, sizeof i);
-        page[kPageSize - 1] = 1; // never of zeros
+        page[kPageSize - 1] = 1; // so that no page is zero
         model.pages[{object, first + i}] = page;
     }
     return model;
@@ -44,7 +44,7 @@ void add_dense(ImageWriter &writer, const Model &model, const std::function<bool
     }
 }
 
-// Mappings that the dense pages need.
+// The number of mappings that the dense pages need.
 size_t pieces(Image &image, uint64_t pages)
 {
     size_t count = 0;
@@ -82,13 +82,13 @@ TEST(Wide, MuchMemoryIsInFewPieces)
         ASSERT_TRUE(writer->commit());
         expect_sound(dir / "image", model);
         auto image = Image::open(dir / "image");
-        // 64, 64, 8 and what is left, which is not enough for one.
+        // 64, 64, 8 and a rest that is too small for one.
         EXPECT_LE(pieces(**image, 138 * MiB), 4U) << index_part;
     }
 }
 
-// Records, pages of zeros, runs that are too small, an incomplete package at the end: each ends a
-// segment, or has one of its own.
+// Records, zero pages, runs that are too small, an incomplete package at the end: each ends a
+// segment, or has its own.
 TEST(Wide, WhatComesBetween)
 {
     Scratch dir;
@@ -145,7 +145,7 @@ TEST(Wide, MembersOfAnArchive)
     }
 }
 
-// A stream cannot be written once more: as many pieces as segments, and no other difference.
+// A stream cannot be rewritten: one piece per segment, and no other difference.
 TEST(Wide, NotInAStream)
 {
     Scratch dir;
@@ -160,7 +160,7 @@ TEST(Wide, NotInAStream)
     EXPECT_EQ(pieces(**image, 20 * MiB), 5U);
 }
 
-// The head is written last: what is wrong there is found.
+// The head is written last: damage to it is found.
 TEST(Wide, DamagedHead)
 {
     Scratch dir;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When automatic checkpoints are due, by arithmetic alone.
+// When automatic checkpoints are due, tested by arithmetic alone.
 #include <cmath>
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 namespace cryo::keeper {
 namespace {
 
-// What a run of that many hours loses on average: saving, and doing again half an interval and the
-// checkpoint at each failure. The estimate must be near the least that any interval gives.
+// The share of a run that is lost on average: saving, and at each failure redoing half an interval
+// and the checkpoint. The estimate must be near the minimum over all intervals.
 double lost_share(double interval, double cost, double failures)
 {
     const double cycle = interval + cost;
@@ -42,7 +42,7 @@ TEST(Schedule, AFixedIntervalIsFromBeginningToBeginning)
     Schedule schedule(settings);
     EXPECT_EQ(schedule.pause(0), 60);
     EXPECT_EQ(schedule.pause(20), 40);
-    EXPECT_EQ(schedule.pause(90), 90); // the program is left alone as long as it took
+    EXPECT_EQ(schedule.pause(90), 90); // the pause is as long as the checkpoint took
 }
 
 TEST(Schedule, OverheadLengthensTheInterval)
@@ -52,7 +52,7 @@ TEST(Schedule, OverheadLengthensTheInterval)
     EXPECT_EQ(schedule.interval(), 1);
     schedule.measured({.lost = 0.5, .total = 2});
     EXPECT_DOUBLE_EQ(schedule.interval(), 50);
-    schedule.measured({.lost = 0.1, .total = 2}); // of late it costs less
+    schedule.measured({.lost = 0.1, .total = 2}); // recent checkpoints cost less
     EXPECT_LT(schedule.interval(), 50);
     EXPECT_GT(schedule.interval(), 10);
 }
@@ -62,7 +62,7 @@ TEST(Schedule, AutomaticLearnsCostAndFailures)
     const Settings settings = {
         .interval = "auto", .failure_interval = 86400, .max_overhead = 1, .interval_s = 0};
     Schedule schedule(settings);
-    EXPECT_EQ(schedule.interval(), 30); // to learn what one costs
+    EXPECT_EQ(schedule.interval(), 30); // to learn what a checkpoint costs
     schedule.measured({.lost = 0.1, .total = 1});
     const double calm = schedule.interval();
     EXPECT_NEAR(calm, std::sqrt(2 * 0.1 * 86400), 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which files in a directory of automatic checkpoints are removed, and that what cannot be read is
-// not taken for nothing.
+// Which files in a directory of automatic checkpoints are removed; and that a file that cannot be
+// read is not taken for missing.
 #include "keeper/series.hpp"
 #include "keeper/state.hpp"
 
@@ -50,7 +50,7 @@ TEST_F(SeriesTest, OnlyWhatWasMadeHereIsRemoved)
     image::write_image(dir_ / "context.000002", image::Model::random(2, 4)); // not of this series
     for (int i = 0; i < 4; i++)
         add(images);
-    fs::remove(dir_ / "context.000003"); // in its place another one
+    fs::remove(dir_ / "context.000003"); // replaced by another image
     image::write_image(dir_ / "context.000003", image::Model::random(3, 4));
     ASSERT_TRUE(series_.prune(1, images));
     EXPECT_EQ(*series_.names(),
@@ -118,7 +118,7 @@ TEST_F(SeriesTest, AStateThatCannotBeReadIsNotEmpty)
     expect_refused();
     fs::remove(dir_ / "keeper.json");
     put("keeper.json", R"({"series": 3, "ran_s": "long", "failures": null, "images": [1]})");
-    const Result<State> state = State::take(dir_.path()); // whoever wrote that
+    const Result<State> state = State::take(dir_.path()); // hand-written contents are tolerated
     ASSERT_TRUE(state);
     EXPECT_EQ(state->get("series", std::string()), "");
     EXPECT_EQ(state->get("ran_s", 1.5), 1.5);

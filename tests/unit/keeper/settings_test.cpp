@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What options of automatic checkpoints mean.
+// The meaning of the options of automatic checkpoints.
 #include <gtest/gtest.h>
 
 #include "keeper/settings.hpp"
@@ -74,7 +74,7 @@ TEST_F(Options, All)
                "--bandwidth=100M", "--keep=5", "--failure-interval=12h", "--before-deadline=1h"});
     ASSERT_TRUE(settings) << settings.error().text();
     EXPECT_EQ(settings->interval_s, 0);
-    EXPECT_EQ(settings->max_overhead, 1); // with auto
+    EXPECT_EQ(settings->max_overhead, 1); // the default with auto
     EXPECT_EQ(settings->bandwidth, 100u << 20);
     EXPECT_EQ(settings->keep, 5u);
     EXPECT_EQ(settings->failure_interval, 43200);

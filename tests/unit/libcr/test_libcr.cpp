@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libcr.h: the numbers are BLCR's, every error has a text of its own.
+// libcr.h: the numbers are BLCR's, every error has its own text.
 #include "libcr.h"
 
 #include <cerrno>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which tests in vain are told without asking the library, and which never.
+// Which fruitless tests are answered without asking the library, and which never.
 #include "mpi/rank/fruitless.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ Fruitless<long> fruitless_probes;
 
 namespace {
 
-// A program that tests.
+// A program that tests requests.
 class FruitlessTest : public testing::Test
 {
   protected:
@@ -27,7 +27,7 @@ class FruitlessTest : public testing::Test
         fruitless_probes = {};
     }
 
-    // An MPI_Testall in vain, of the first `count` requests. Whether the library was asked.
+    // A fruitless MPI_Testall of the first `count` requests. Whether the library was asked.
     bool asks(int count = 1)
     {
         int flag = 1;
@@ -35,12 +35,12 @@ class FruitlessTest : public testing::Test
             EXPECT_EQ(flag, 0);
             return false;
         }
-        calls++; // it is inside
+        calls++; // the test enters the library
         fruitless_tests.were(count, requests_);
         return true;
     }
 
-    // Tests until one was told without asking. False: none ever is.
+    // Tests until one is answered without the library. False: none ever is.
     bool gets_impatient()
     {
         for (int i = 0; i < 10'000'000; i++) {
@@ -86,7 +86,7 @@ TEST_F(FruitlessTest, AnswersOfTheOthers)
     ASSERT_TRUE(gets_impatient());
     int flag = 1;
     int index = 5;
-    // Of one request, MPI_Test and MPI_Testany are the same question.
+    // For one request, MPI_Test and MPI_Testany ask the same question.
     while (!in_vain_again(1, requests_, &index, &flag, MPI_STATUS_IGNORE))
         ASSERT_TRUE(gets_impatient());
     EXPECT_EQ(flag, 0);
@@ -144,12 +144,12 @@ TEST_F(FruitlessTest, WhoComputesBetweenAlwaysAsks)
     }
 }
 
-// A message in pieces needs to be asked for each of them, and is by few tests between much work.
+// A message in pieces needs a library call for each; few tests between much work must suffice.
 TEST_F(FruitlessTest, ShortBurstsBetweenWorkAsk)
 {
     ASSERT_TRUE(gets_impatient());
     compute(1000000);
-    for (int i = 0; i < 8; i++) // what is left of a look at the clock
+    for (int i = 0; i < 8; i++) // the rest of the tests until the clock is read again
         asks();
     for (int burst = 0; burst < 100; burst++) {
         compute(1000000);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Windows of a rank with several threads in MPI: what one of them flushes for a checkpoint while
-// another one is in the middle of a call. The library is played here, and its functions are where
-// the other thread comes in.
+// Windows of a rank with several threads in MPI: what one thread flushes for a checkpoint while
+// another is in the middle of a call. The test plays the library, and its functions let the other
+// thread in.
 #include "functions.gen.hpp"
 #include "mpi/rank/engine.hpp"
 #include "mpi/rank/memory.hpp"
@@ -69,9 +69,9 @@ namespace {
 constexpr int ranks = 3;
 constexpr int target = 1;
 
-// What the library has been told, and what it does in between.
+// What the library has been asked to do, and hooks that run in between.
 struct Library {
-    int put;     // operations that it has
+    int put;     // operations that it has received
     int flushed; // of these
     int flushes;
     bool unlocking;
@@ -146,7 +146,7 @@ class WindowsTest : public testing::Test
     int number = 0;
 };
 
-// The library gets the operation after a flush that was to complete it.
+// The library gets the operation after a flush that was meant to complete it.
 TEST_F(WindowsTest, AnOperationThatComesAfterAFlushIsFlushed)
 {
     for (const bool all : {true, false}) {
@@ -165,7 +165,7 @@ TEST_F(WindowsTest, AnOperationThatComesAfterAFlushIsFlushed)
     }
 }
 
-// The same by the program's own flush.
+// As above, with the program's own flush.
 TEST_F(WindowsTest, AnOperationThatComesAfterTheProgramsFlushIsFlushed)
 {
     static MPI_Win the_win;
@@ -181,7 +181,7 @@ TEST_F(WindowsTest, AnOperationThatComesAfterTheProgramsFlushIsFlushed)
     EXPECT_EQ(library.flushed, 1);
 }
 
-// One thread is enough: no flush comes in between, and none too many.
+// With one thread, no flush comes in between, and none is superfluous.
 TEST_F(WindowsTest, WhatHasBeenFlushedIsNotFlushedAgain)
 {
     ASSERT_EQ(PMPI_Win_lock_all(0, win), MPI_SUCCESS);
@@ -202,7 +202,7 @@ TEST_F(WindowsTest, NoFlushBeginsUnderALockThatIsGivenBack)
                   MPI_SUCCESS);
         ASSERT_EQ(put_something(), MPI_SUCCESS);
         library.within_unlock = [] {
-            rank::touch(*the_window, target); // as it was when that thread looked
+            rank::touch(*the_window, target); // as that thread found it
             rank::flush_windows();
             rank::finished(*the_window, target);
         };
@@ -234,7 +234,7 @@ TEST_F(WindowsTest, ALockIsGivenBackAfterAFlushThatHasBegun)
     EXPECT_EQ(library.flushes, 1);
 }
 
-// The library calls the program's error handler, which makes a success of the error.
+// The library calls the program's error handler, which turns the error into success.
 int forgiven()
 {
     last_error = {.depth = rank::depth, .code = MPI_ERR_RMA_SYNC, .left = MPI_SUCCESS};

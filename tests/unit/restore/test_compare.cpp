@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A child stands for a process that was brought back, and an image says what it should be.
+// A child plays a restored process, and an image describes its expected contents.
 #include "restore/compare.hpp"
 
 #include "image/sink.hpp"
@@ -18,7 +18,7 @@ namespace cryo::restore {
 namespace {
 
 constexpr uint64_t page = 4096;
-constexpr uint64_t pages = 3; // what was written, zeros, and untouched
+constexpr uint64_t pages = 3; // written, zero, and untouched
 constexpr uint32_t object = 1;
 
 class CompareMemory : public testing::Test
@@ -47,7 +47,7 @@ class CompareMemory : public testing::Test
         std::filesystem::remove(path_);
     }
 
-    // What is said of a child that does this and then waits.
+    // The error for a child that does this and then waits.
     template <class F>
     std::string said(F change)
     {

@@ -28,7 +28,7 @@ TEST(FormerHolders, OneThatIsReapedLaterIsWaitedFor)
 {
     const pid_t child = ended_child();
     std::thread reaper([child] {
-        usleep(20'000); // most likely it is being waited for then; it is right in any order
+        usleep(20'000); // most likely the id is being waited for by then; any order is right
         waitpid(child, nullptr, 0);
     });
     EXPECT_TRUE(await_free({child}));

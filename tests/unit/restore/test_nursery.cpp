@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processes of a restart: their parents, sessions, groups, their zombies; and none of them
-// left when one cannot be made.
+// The processes of a restart: their parents, sessions, groups and zombies; and none of them left if
+// one cannot be made.
 #include "restore/nursery.hpp"
 
 #include "base/fd.hpp"
@@ -41,7 +41,7 @@ Stat stat_of(pid_t pid)
     return stat;
 }
 
-// Waits until a sleeper is a shell that reads from its descriptor 5.
+// Waits until a sleeper has become a shell that reads from its descriptor 5.
 void await_sleeping(pid_t pid)
 {
     const cryo::capture::Proc proc(pid);
@@ -55,7 +55,7 @@ void await_sleeping(pid_t pid)
     }
 }
 
-// Waits until it sleeps for a while; or has ended.
+// Waits until the process is in nanosleep or has ended.
 void await_pause(pid_t pid)
 {
     const cryo::capture::Proc proc(pid);
@@ -106,7 +106,7 @@ class NurseryTest : public testing::Test
     Fd live_, end_, failures_, report_;
 };
 
-// What shares memory with the processes could not be had: the restart ends what it has made.
+// Memory shared with the processes may be unavailable: the restart then ends before making any.
 TEST(Nursery, HasNothingToEndBeforeItHasMadeAnything)
 {
     Nursery nursery;
@@ -148,7 +148,7 @@ TEST_F(NurseryTest, RelationsAreAsAsked)
         EXPECT_EQ(kill(one, 0), -1);
 }
 
-// In a session that only its leader can give them, and children of ours or of nobody's.
+// In a session that only its leader can pass on; children of this process, or orphans.
 TEST_F(NurseryTest, OrphansAreLeft)
 {
     Nursery nursery;
@@ -190,7 +190,7 @@ TEST_F(NurseryTest, ZombiesWaitForTheirParent)
 {
     Nursery nursery;
     const auto parent = static_cast<int>(nursery.add(sleeper(nobody, nobody, nobody)));
-    // Also one that joins the group of a process made after it.
+    // One also joins the group of a process made after it.
     for (const int status : {3 << 8, int(SIGTERM), int(SIGKILL)}) {
         Newborn child;
         child.parent = parent;
@@ -203,13 +203,13 @@ TEST_F(NurseryTest, ZombiesWaitForTheirParent)
     const auto born = nursery.make();
     ASSERT_TRUE(born) << born.error().text();
     await_sleeping((*born)[0]);
-    // A shell asks for its children's ends only when it runs something: they are zombies still.
+    // A shell reaps its children only when it runs something: they are still zombies.
     for (size_t i = 1; i <= 3; i++) {
         EXPECT_EQ(stat_of((*born)[i]).state, 'Z');
         EXPECT_EQ(stat_of((*born)[i]).ppid, (*born)[0]);
     }
     EXPECT_EQ(stat_of((*born)[3]).pgid, (*born)[4]);
-    // Their statuses, as the new parent of orphans sees them.
+    // Their statuses, as seen by this process, which inherits them.
     kill((*born)[0], SIGKILL);
     waitpid((*born)[0], nullptr, 0);
     int status = 0;
@@ -230,7 +230,7 @@ TEST_F(NurseryTest, AnIdInUseLeavesNobodyBehind)
     nursery.add(third);
     const auto born = nursery.make();
     ASSERT_FALSE(born);
-    // Who may not choose ids hears that instead.
+    // A user who may not choose ids gets that error instead.
     EXPECT_TRUE(born.error().code() == EBUSY || born.error().code() == EPERM);
     EXPECT_NE(born.error().text().find(std::to_string(getpid())), std::string::npos);
 }
@@ -264,7 +264,7 @@ TEST_F(NurseryTest, DescriptorsLieFromTheFloorOn)
     ASSERT_TRUE(numbers);
     std::vector<int> high;
     for (const int fd : *numbers) {
-        if (fd >= 5 && fd < 10) // the shell keeps one of its own at 10
+        if (fd >= 5 && fd < 10) // the shell keeps a descriptor of its own at 10
             high.push_back(fd);
     }
     EXPECT_EQ(high, (std::vector<int>{5, 6, 8}));
@@ -272,8 +272,8 @@ TEST_F(NurseryTest, DescriptorsLieFromTheFloorOn)
     nursery.end_all();
 }
 
-// The process has been waited for, and the id is taken still: here by its group, in newer kernels
-// for a moment by nobody. It is waited for; what clone3 said at first was the failure.
+// The leader has been reaped, but its id is still taken: here by its group, in newer kernels also
+// briefly by nothing visible. The restart must wait for it instead of failing as clone3 does.
 TEST_F(NurseryTest, AnIdThatNobodyIsSeenToHaveIsWaitedFor)
 {
     const pid_t leader = fork();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A static program that knows nothing of Cryo: counter FILE. It writes a rising number into FILE
-// with every line that it reads from FILE.go, a FIFO, and ends with status 7 at the line "end".
+// A static program without any knowledge of Cryo: counter FILE. It writes a rising number into FILE
+// for every line that it reads from FILE.go, a FIFO, and ends with status 7 at the line "end".
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ int main(int argc, char **argv)
         return 2;
     FILE *out = fopen(argv[1], "a");
     snprintf(name, sizeof(name), "%s.go", argv[1]);
-    FILE *in = fopen(name, "r+"); // both ends are ours: it never ends
+    FILE *in = fopen(name, "r+"); // this process holds both ends: no end of file
     if (out == NULL || in == NULL)
         return 2;
     for (int i = 0; fprintf(out, "%d\n", i) > 0 && fflush(out) == 0; i++) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Callers by the dozen: processes in which eight threads call every command, rightly and wrongly,
-// while descriptors, mappings, threads and children come and go, and which end by execve, by exit
-// and by signals in the midst of it. The kernel stays quiet (scripts/vm looks after that), and each
-// process ends when it is to. CRYO_CALLERS: how many processes; CRYO_SEED: repeats a run.
+// Many concurrent callers: processes in which eight threads call every command, correctly and
+// incorrectly, while descriptors, mappings, threads and children come and go, and which end by
+// execve, by exit and by signals in between. The kernel must log nothing (scripts/vm checks), and
+// each process must end on time. CRYO_CALLERS: how many processes; CRYO_SEED: repeats a run.
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -30,7 +30,7 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t threads_at_once = 8;
-constexpr auto at_work = 150ms; // and until there were so many calls:
+constexpr auto at_work = 150ms; // and until this many calls were made:
 constexpr uint64_t enough = 8 * threads_at_once;
 constexpr int patience_s = 10;
 
@@ -38,7 +38,7 @@ enum class End { exec, exit, main_thread_first, memory, kill };
 constexpr std::array all_ends = {End::exec, End::exit, End::main_thread_first, End::memory,
                                  End::kill};
 
-// What the threads of a process share.
+// Shared by the threads of a process.
 struct Crowd {
     int device;
     Clock::time_point until;
@@ -88,7 +88,7 @@ class Caller
             argument.set(command.buffer, &buffer, sizeof(buffer));
             argument.set(command.room, &room, sizeof(room));
         }
-        // A wrong one may take away what the others stand on, and that ends them all too soon.
+        // A wrong one may unmap memory that the other threads need, which ends them all too soon.
         const bool dangerous = command.number == CRYO_IOC_RESTORE;
         if (random_() % (dangerous ? 64 : 4) == 0) {
             const uint64_t value = random_() % 2 != 0 ? random_() : some_address();
@@ -98,7 +98,7 @@ class Caller
         crowd_.calls++;
     }
 
-    // What goes on beside the calls.
+    // Activity beside the calls.
     void disturb()
     {
         switch (random_() % 6) {
@@ -143,7 +143,7 @@ class Caller
             waitpid(child, nullptr, 0);
     }
 
-    // Of the whole process, while the others are still in their last calls.
+    // Ends the whole process, while the other threads are still in their last calls.
     void end() const
     {
         switch (crowd_.end) {
@@ -176,13 +176,13 @@ class Caller
     for (size_t i = 0; i < threads_at_once; i++)
         threads.emplace_back([&crowd, seed, i] { Caller(crowd, seed + i).run(); });
     if (end == End::main_thread_first)
-        syscall(SYS_exit, 0); // this thread alone
+        syscall(SYS_exit, 0); // ends this thread only
     for (;;)
         pause();
 }
 
-// Whether it does in time. A machine that stands still for some seconds takes one of these from the
-// process, not all of its time.
+// Whether the process ends in time. A stall of the machine uses up one of the one-second waits, not
+// the whole patience.
 bool ends(const Fd &process)
 {
     pollfd ended = {process.get(), POLLIN, 0};
@@ -193,7 +193,7 @@ bool ends(const Fd &process)
     return false;
 }
 
-// Whether those whose parent has ended do so, too, in time: they hold the device.
+// Whether orphans of the processes end in time, too: they hold the device open.
 bool nobody_is_left()
 {
     const auto until = Clock::now() + std::chrono::seconds(patience_s);
@@ -207,7 +207,7 @@ bool nobody_is_left()
     return false;
 }
 
-// Where its threads are, for a message.
+// Where the process's threads are, for a message.
 std::string whereabouts(pid_t process)
 {
     std::string text;
@@ -236,7 +236,7 @@ TEST_F(Callers, StormThatEndsInEveryWay)
     auto writable = Device::open(Device::Access::ReadWrite);
     ASSERT_TRUE(writable) << writable.error().text();
     ASSERT_EQ(0, prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0));
-    scratch_file(); // is made once for all, not by threads in a race with forks
+    scratch_file(); // made once here, not by threads that race with forks
     std::map<End, int> came_to_it;
     for (long i = 0; i < rounds; i++) {
         const End end = all_ends[static_cast<size_t>(i) % all_ends.size()];
@@ -258,7 +258,7 @@ TEST_F(Callers, StormThatEndsInEveryWay)
         came_to_it[end] += as_meant;
         ASSERT_TRUE(nobody_is_left()) << "round " << i;
     }
-    // A wrong RESTORE may have come in between, but not each time.
+    // A wrong RESTORE may have ended a process early, but not each time.
     if (rounds >= static_cast<long>(3 * all_ends.size())) {
         for (End end : all_ends)
             EXPECT_GE(came_to_it[end], 1) << static_cast<int>(end);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tests of the module share: the device, opened once for each test.
+// Shared by the tests of the module: the device, opened anew for each test.
 //
 //     TEST_F(DeviceTest, Something) { EXPECT_EQ(0, call(CRYO_IOC_FEATURES, &features)); }
 #pragma once

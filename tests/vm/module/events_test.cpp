@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The event group: what is announced is heard, by those it is for and by nobody else. That
-// something is not heard is seen by what is heard next: events keep their order.
+// The event group: an event reaches the listeners it is meant for and no others. A test proves that
+// an event was withheld by the next one that arrives: events keep their order.
 #include <chrono>
 #include <csignal>
 #include <cstddef>
@@ -35,7 +35,7 @@ cryo_event event_of(cryo_phase phase, uint64_t done = 0, uint64_t total = 0)
 class Events : public DeviceTest
 {
   protected:
-    // Announces as soon as the rate allows.
+    // Retries until the rate limit admits the event.
     void announce(const cryo_event &event) const
     {
         int rc = 0;
@@ -44,7 +44,7 @@ class Events : public DeviceTest
         ASSERT_EQ(0, rc);
     }
 
-    // Plain users hear on kernels that can tell users apart; root hears everywhere.
+    // Plain users may listen on kernels that can filter by user; root may listen everywhere.
     bool may_join() const { return geteuid() == 0 || device().has(CRYO_FEATURE_EVENTS_PER_USER); }
 };
 
@@ -69,7 +69,7 @@ Event heard_by(EventListener &listener)
     return **next;
 }
 
-// Runs `body` in a child of which nothing is left afterwards; its value is the exit code.
+// Runs `body` in a child and reaps it; the body's value is the exit code.
 int in_child(const std::function<int()> &body)
 {
     pid_t child = fork();
@@ -110,13 +110,13 @@ TEST_F(Events, CarryWhatWasAnnounced)
     EXPECT_EQ(uint32_t{4711}, event.target);
 }
 
-// The structure as it was before it knew of a target.
+// The structure as it was before it had a target.
 TEST_F(Events, AnOlderCallerIsUnderstood)
 {
     JOIN_OR_RETURN(listener);
     cryo_event event = event_of(CRYO_PHASE_STARTED);
     event.size = offsetof(cryo_event, target);
-    event.target = 4711; // not the module's to read
+    event.target = 4711; // the module must not read it
     int rc = 0;
     while ((rc = call(CRYO_IOC_EVENT, &event)) == -EAGAIN)
         sched_yield();
@@ -124,7 +124,7 @@ TEST_F(Events, AnOlderCallerIsUnderstood)
     EXPECT_EQ(uint32_t{0}, heard_by(listener).target);
 }
 
-// A shell under cr_run, whose script says "begun" and waits for its standard input.
+// A shell under cr_run whose script prints "begun" and waits for its standard input.
 pid_t start_shell(const char *bin, const char *script, int (&in)[2], int (&out)[2])
 {
     EXPECT_EQ(0, pipe2(in, O_CLOEXEC));
@@ -143,7 +143,7 @@ pid_t start_shell(const char *bin, const char *script, int (&in)[2], int (&out)[
     return program;
 }
 
-// What comes between the beginning and the end, which is returned.
+// Checks the events between the first and the last, which is returned.
 Event last_after_progress(EventListener &listener, uint64_t &steps)
 {
     Event event = heard_by(listener);
@@ -157,7 +157,7 @@ Event last_after_progress(EventListener &listener, uint64_t &steps)
     return event;
 }
 
-// CRYO_BIN: where the commands are.
+// CRYO_BIN: the directory of the commands.
 TEST_F(Events, TheCommandsAnnounceWhatTheyDo)
 {
     JOIN_OR_RETURN(listener);
@@ -261,7 +261,7 @@ TEST_F(Events, TooManyAreRefusedAndTheRestIsHeard)
     EXPECT_GT(refused, 0U) << "a flood of " << 20 * rate << " events was let through";
 }
 
-// How many of `tries` events are let through, each announced by what `next` has made of us.
+// Counts how many of `tries` events are admitted; `next` sets the sender's identity for each.
 struct Flood {
     uint64_t sent = 0, seconds = 0;
 };
@@ -281,17 +281,17 @@ Flood flood(const Device &device, uint64_t tries, const Next &next)
     return result;
 }
 
-// With one more second at the end, as the first may have begun before the flood.
+// One more second is allowed, as the first one may have begun before the flood.
 TEST_F(Events, AUserHasNoMoreThanTheRate)
 {
     const uint64_t rate = device().features().event_rate;
-    announce(event_of(CRYO_PHASE_STARTED)); // in a second in which there is something left
+    announce(event_of(CRYO_PHASE_STARTED)); // so that the current second has budget left
     const Flood all = flood(device(), 100 * rate, [](uint64_t) {});
     EXPECT_LE(all.sent, rate * (all.seconds + 1));
     EXPECT_GE(all.sent, 1U);
 }
 
-// Were budgets shared by some, one of so many users would find the flood's.
+// If users shared budgets, one of so many would share the flood's.
 TEST_F(Events, RootSeesThatAFloodCostsOthersNothing)
 {
     constexpr uid_t flooding = 5000, others = 6000;
@@ -304,7 +304,7 @@ TEST_F(Events, RootSeesThatAFloodCostsOthersNothing)
     const uint64_t rate = device().features().event_rate;
     for (unsigned i = 0; i < count; i++) {
         as(flooding, [&] {
-            // Until there is nothing left of this second's.
+            // Until this second's budget is used up.
             for (uint64_t n = 0; n <= 10 * rate; n++) {
                 if (device().announce_raw(event_of(CRYO_PHASE_PROGRESS, n)) != 0)
                     return;
@@ -316,7 +316,7 @@ TEST_F(Events, RootSeesThatAFloodCostsOthersNothing)
     }
 }
 
-// A user's subordinate ids, and those of root in a user namespace of its own, are no more users.
+// Subordinate ids of a user, and of root in its own user namespace, share that user's budget.
 TEST_F(Events, RootSeesThatAUserNamespaceGivesNoBudget)
 {
     constexpr uid_t owner = 7000;
@@ -385,7 +385,7 @@ TEST_F(Events, RootSeesThatUsersDoNotHearEachOther)
                           _exit(3);
                       auto listener = EventListener::join();
                       if (!device().has(CRYO_FEATURE_EVENTS_PER_USER))
-                          _exit(listener ? 4 : 0); // may not listen at all
+                          _exit(listener ? 4 : 0); // must not listen at all
                       char byte = 0;
                       if (!listener || write(ready[1], "r", 1) != 1 || read(go[0], &byte, 1) != 1)
                           _exit(5);

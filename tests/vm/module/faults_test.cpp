@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Every allocation and every copy from and to user memory inside a command fails once: the first,
-// the second, and so on until a call gets through without. Each time the caller is told, its
-// structure and its descriptors are as they were, the call does its work when it is made again, and
-// no memory is left behind.
+// the second, and so on until a call succeeds without a fault. Each time the caller gets an error,
+// its structure and descriptors are unchanged, the call succeeds when repeated, and no memory is
+// leaked.
 // Needs a kernel with fault injection (scripts/vm's debug) and root.
 #include <chrono>
 #include <csignal>
@@ -33,7 +33,7 @@ void put(const std::string &file, const std::string &text)
     EXPECT_TRUE(out) << file;
 }
 
-// Lets the nth thing that can fail in this thread fail (Documentation/fault-injection).
+// Makes the nth fallible operation of this thread fail (Documentation/fault-injection).
 class Injector
 {
   public:
@@ -55,12 +55,12 @@ class Injector
         if (!set(n))
             abort();
     }
-    // Whether something has failed since.
+    // Whether an operation has failed since arm().
     bool disarm() const
     {
         char text[16] = {};
         const ssize_t n = pread(file_.get(), text, sizeof(text) - 1, 0);
-        // Reading may itself have been the nth, and so may the writing.
+        // The read itself may have been the nth operation, and so may the write.
         const bool struck = n > 0 && atoi(text) == 0;
         if (!struck && !set(0))
             arm(0);
@@ -88,10 +88,10 @@ std::vector<int> open_descriptors()
 
 // One use of one command.
 struct Use {
-    std::function<void()> prepare;   // what has to be there before each call
+    std::function<void()> prepare;   // set-up before each call
     std::function<int()> call;       // 0 or −errno
-    std::function<bool()> as_before; // what the caller sees of a call that has failed
-    std::function<void(int)> finish; // calls again until it is done, and looks at what there is
+    std::function<bool()> as_before; // state that a failed call must leave as it was
+    std::function<void(int)> finish; // repeats the call until it is done, and checks the result
 };
 
 class Faults : public DeviceTest
@@ -103,7 +103,7 @@ class Faults : public DeviceTest
         ASSERT_TRUE(injector_.usable()) << "this kernel has no fault injection";
     }
 
-    // The number of calls until one went through.
+    // The number of calls until one succeeded.
     unsigned exhaust(const Use &use) const
     {
         constexpr unsigned most = 5000;
@@ -130,7 +130,7 @@ class Faults : public DeviceTest
         return 0;
     }
 
-    // As long as it fails, or is not done, without faults.
+    // Repeats the call without faults until it is done.
     template <class Structure>
     void complete(unsigned long number, Structure &structure, uint64_t bytes) const
     {
@@ -146,7 +146,7 @@ TEST_F(Faults, RootQuestions)
 {
     std::vector<Fd> many;
     many.reserve(100);
-    for (int i = 0; i < 100; i++) // more than a page of answers
+    for (int i = 0; i < 100; i++) // more than a page of results
         many.emplace_back(fcntl(scratch_file(), F_DUPFD_CLOEXEC, 3));
     Mapping area(64, rw, anon);
     area.advise(MADV_NOHUGEPAGE);
@@ -206,7 +206,7 @@ TEST_F(Faults, RootEvents)
     event.operation = CRYO_OP_CHECKPOINT;
     event.phase = CRYO_PHASE_PROGRESS;
     const cryo_event before = event;
-    // A fault may hit the listener's copy: then that one is lost, and the next one is heard.
+    // A fault may hit the listener's copy: that event is lost, and the next one arrives.
     const auto heard = [&](uint64_t number) {
         cryo_event last = event;
         last.bytes_done = number;
@@ -214,7 +214,7 @@ TEST_F(Faults, RootEvents)
         for (int i = 0; i < 3; i++) {
             auto next = listener->next(10s);
             if (!next)
-                continue; // told that something was lost
+                continue; // the listener was notified of a loss
             ASSERT_TRUE(*next);
             if ((*next)->bytes_done == number)
                 return;
@@ -253,14 +253,14 @@ TEST_F(Faults, RootNextPid)
     EXPECT_GT(n, 2U) << "no fault was met";
 }
 
-// Pages with their own contents.
+// Pages with distinct contents.
 void fill_with_numbers(const Mapping &m)
 {
     for (size_t i = 0; i < m.pages() * page / 8; i++)
         reinterpret_cast<uint64_t *>(m.at(0))[i] = i * 0x9e3779b97f4a7c15;
 }
 
-// Where DUMP writes to and RESTORE reads from.
+// The file or pipe that DUMP writes to and RESTORE reads from.
 struct Stream {
     Fd in, out;
 };
@@ -313,7 +313,7 @@ TEST_F(Faults, RootDump)
             [&] { return memcmp(&before, &dump, sizeof(dump)) == 0; },
             [&](int rc) {
                 if (rc == -EFAULT)
-                    make(); // it may have been done, with no way to say so
+                    make(); // the call may have succeeded without being able to report it
                 complete(CRYO_IOC_DUMP, dump, 12 * page);
                 if (HasFatalFailure())
                     return;
@@ -324,7 +324,7 @@ TEST_F(Faults, RootDump)
                     at += static_cast<size_t>(got);
                 }
                 EXPECT_EQ(0, memcmp(found.data(), source.at(0), found.size()));
-                // Nobody but us holds the end that was written to.
+                // Only this process holds the write end.
                 stream.out.reset();
                 char more = 0;
                 EXPECT_EQ(0, read(stream.in.get(), &more, 1));
@@ -375,7 +375,7 @@ TEST_F(Faults, RootRestore)
             [&] { return memcmp(&before, &restore, sizeof(restore)) == 0; },
             [&](int rc) {
                 if (rc == -EFAULT)
-                    make(); // it may have been done, with no way to say so
+                    make(); // the call may have succeeded without being able to report it
                 complete(CRYO_IOC_RESTORE, restore, pages * page);
                 if (HasFatalFailure())
                     return;
@@ -397,7 +397,7 @@ TEST_F(Faults, RootRestore)
     munmap(reinterpret_cast<void *>(at), uint64_t{1} << 31);
 }
 
-// A group of processes whose memory, and what the kernel allocates on their account, is counted.
+// A cgroup of processes whose memory, including kernel allocations charged to it, is counted.
 class Account
 {
   public:
@@ -422,10 +422,10 @@ class Account
     static inline const std::string place = "/sys/fs/cgroup/cryo-faults";
 };
 
-// Fails over and over, in a process of which nothing is left then: what it had allocated is gone.
+// Fails repeatedly, in a process that then ends: all memory charged to it must be freed.
 TEST_F(Faults, RootLeaveNoMemoryBehind)
 {
-    constexpr uint64_t kept_ready = 640 << 10; // 64 pages by each processor's counter, and a little
+    constexpr uint64_t kept_ready = 640 << 10; // 64 pages in each processor's counter, and a little
     for (const Command &command : commands()) {
         if (command.number == CRYO_IOC_EVENT || command.number == CRYO_IOC_NEXTPID ||
             command.number == CRYO_IOC_FEATURES)
@@ -436,7 +436,7 @@ TEST_F(Faults, RootLeaveNoMemoryBehind)
         ASSERT_GE(child, 0);
         if (child == 0) {
             Account::join();
-            const Injector mine; // is a thread's own
+            const Injector mine; // an injector belongs to one thread
             std::vector<Fd> many;
             many.reserve(100);
             for (int i = 0; i < 100; i++)
@@ -458,7 +458,7 @@ TEST_F(Faults, RootLeaveNoMemoryBehind)
                 for (unsigned n = 1; n <= 12; n++) {
                     memcpy(argument.get(), asked.data(), asked.size());
                     (void)ftruncate(scratch_file(), 0); // so that writing allocates
-                    // What was referred to for good is not what is referred to next.
+                    // Fresh pages, so that a leaked reference pins more memory each time.
                     pages.advise(MADV_DONTNEED);
                     for (size_t i = 0; i < pages.pages(); i++)
                         pages.write(i);
@@ -472,7 +472,7 @@ TEST_F(Faults, RootLeaveNoMemoryBehind)
         int status = -1;
         ASSERT_EQ(child, waitpid(child, &status, 0));
         EXPECT_EQ(0, status);
-        // Some of it goes a moment later.
+        // Some of it is freed a moment later.
         const auto end = std::chrono::steady_clock::now() + 5s;
         while (Account::bytes() > kept_ready && std::chrono::steady_clock::now() < end)
             sched_yield();

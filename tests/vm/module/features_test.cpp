@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FEATURES, opening the device, and what Device says when it cannot.
+// FEATURES, opening the device, and Device's errors if it cannot be opened.
 #include <fcntl.h>
 #include <grp.h>
 #include <sys/stat.h>

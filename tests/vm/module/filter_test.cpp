@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a process may not do by a system call, it may not do by a command: under a seccomp filter
-// it may ask, not act; what mmap(2) and munmap(2) refuse, RESTORE refuses. CRYO_BIN: where the
-// commands are.
+// A process must gain nothing by a command that a system call would deny: under a seccomp filter it
+// may query, not act; what mmap(2) and munmap(2) refuse, RESTORE refuses. CRYO_BIN: the directory
+// of the commands.
 #include <csignal>
 #include <cstddef>
 #include <cstdlib>
@@ -38,8 +38,8 @@ bool deny_nothing()
     return filter_by(rules, std::size(rules), 0);
 }
 
-// As a sandbox's: no memory that is both writable and executable by mmap or mprotect, all else is
-// allowed. `flags`: as seccomp(2)'s.
+// Like a sandbox: no memory both writable and executable by mmap or mprotect, all else is allowed.
+// `flags`: as for seccomp(2).
 bool deny_writable_code(unsigned flags = 0)
 {
     constexpr unsigned protection = offsetof(seccomp_data, args) + 2 * sizeof(uint64_t);
@@ -56,7 +56,7 @@ bool deny_writable_code(unsigned flags = 0)
     return filter_by(rules, std::size(rules), flags);
 }
 
-// Runs `body` in a child, which returns 0, or the number of the line that is wrong.
+// Runs `body` in a child, which returns 0, or the number of the failed line.
 template <class Body>
 int in_child(const Body &body)
 {
@@ -68,7 +68,7 @@ int in_child(const Body &body)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
 }
 
-// A line that must hold in a child.
+// A condition that must hold in a child.
 #define MUST(condition)                                                                            \
     if (!(condition))                                                                              \
     return __LINE__ % 250 + 1
@@ -110,7 +110,7 @@ TEST_F(Filtered, GetsNoMemoryThatTheFilterDenies)
                   restore.keep_end = kept_to;
                   restore.regions = reinterpret_cast<uintptr_t>(&region);
                   restore.nr_regions = 1;
-                  // Memory that a restore gives up.
+                  // Memory that a restore would unmap.
                   void *const before = reinterpret_cast<void *>(free_area + 16 * page);
                   MUST(mmap(before, page, rw, anon | MAP_FIXED, -1, 0) == before);
                   MUST(deny_writable_code());
@@ -144,7 +144,7 @@ TEST_F(Filtered, MayAskButNotAct)
                           ioctl(writable->fd(), command.number, argument.get()) == 0 ? 0 : -errno;
                       MUST(rc == (acts(command) ? -EPERM : 0));
                       MUST(rc == 0 || argument.unchanged());
-                      // Before anything is read: a wrong structure learns no more.
+                      // Refused before anything is read: an invalid structure reveals nothing more.
                       MUST(!acts(command) ||
                            (ioctl(writable->fd(), command.number, nullptr) < 0 && errno == EPERM));
                   }
@@ -164,21 +164,21 @@ TEST_F(Filtered, IsEachThreadForItself)
                   MUST((inside & CRYO_FEATURE_FILTERED) != 0);
                   MUST((features() & CRYO_FEATURE_FILTERED) == 0);
                   MUST((features() & CRYO_FEATURE_RESTORE) != 0);
-                  // And a filter that another thread puts on all of them counts for all.
+                  // A filter that another thread puts on all threads counts as well.
                   std::thread([&] { deny_writable_code(SECCOMP_FILTER_FLAG_TSYNC); }).join();
                   MUST((features() & (acting | CRYO_FEATURE_FILTERED)) == CRYO_FEATURE_FILTERED);
                   return 0;
               }));
 }
 
-// One region of many, then a filter put on by another thread, then no more.
+// Some regions are mapped, then another thread installs a filter, then no more are mapped.
 TEST_F(Filtered, InTheMiddleOfARestoreGoesNoFurther)
 {
     constexpr uint32_t many = 30000;
     std::vector<cryo_region> regions(many);
     for (uint32_t i = 0; i < many; i++) {
         regions[i] = {};
-        regions[i].start = free_area + uint64_t{2} * i * page; // with gaps: none grows together
+        regions[i].start = free_area + uint64_t{2} * i * page; // with gaps, so that none are merged
         regions[i].end = regions[i].start + page;
         regions[i].fd = -1;
         regions[i].prot = rw;
@@ -211,7 +211,7 @@ TEST_F(Filtered, InTheMiddleOfARestoreGoesNoFurther)
     EXPECT_EQ(0, result);
 }
 
-// Other than by seccomp: the kernel's own denials, which hold inside of the module, too.
+// Denials other than seccomp: the kernel's own, which hold inside the module, too.
 TEST_F(Filtered, WhatTheKernelDeniesToMmapAndMunmap)
 {
     constexpr int pr_set_mdwe = 65; // from 6.3 on
@@ -248,7 +248,7 @@ TEST_F(Filtered, WhatTheKernelDeniesToMmapAndMunmap)
               }));
 }
 
-// Runs a command under a filter; its exit status, and what it says.
+// Runs a command under a filter; returns its exit status, and its output in `said`.
 int run_filtered(bool (*filter)(), const std::vector<std::string> &words, std::string &said)
 {
     const std::string log = "/tmp/filter." + std::to_string(getpid());
@@ -275,7 +275,7 @@ int run_filtered(bool (*filter)(), const std::vector<std::string> &words, std::s
     return status;
 }
 
-// The commands do without the module there, and say why when they may not.
+// Under a filter the commands do without the module, and give the reason if they may not.
 TEST_F(Filtered, CommandsFallBackOnTheUserBackend)
 {
     const char *bin = getenv("CRYO_BIN");
@@ -292,7 +292,7 @@ TEST_F(Filtered, CommandsFallBackOnTheUserBackend)
         execl(run.c_str(), "cr_run", "sh", "-c", "echo begun; read line; exit 7", nullptr);
         _exit(127);
     }
-    close(out[1]); // or what does not begin would be waited for
+    close(out[1]); // otherwise the read below would hang if the program fails to start
     char begun[6] = {};
     ASSERT_EQ(6, read(out[0], begun, sizeof(begun)));
     const std::string save = std::string(bin) + "/cr_checkpoint -q --kill --backend kmod -f " +
@@ -309,7 +309,7 @@ TEST_F(Filtered, CommandsFallBackOnTheUserBackend)
         << said;
     EXPECT_NE(said.find("backend user"), std::string::npos) << said;
     EXPECT_NE(said.find("under a seccomp filter"), std::string::npos) << said;
-    // What the filter itself denies is named.
+    // An error of the filter itself is named.
     const auto strict = [] { return deny_writable_code(); };
     EXPECT_NE(0, run_filtered(strict, {restart, "--no-restore-pid", image}, said));
     EXPECT_NE(said.find(strerror(EXDEV)), std::string::npos) << said;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mapping is a range of memory whose pages a test puts into known states, and classes_of tells
-// what the module makes of them.
+// Mapping is a range of memory whose pages a test puts into known states; classes_of returns how
+// the module classifies them.
 //
 //     Mapping m(16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
 //     m.write(3);
@@ -55,7 +55,7 @@ std::vector<Page> expand(const std::vector<cryo_run> &runs, uint64_t start, uint
 std::vector<Page> classes_of(const Device &device, const Mapping &mapping,
                              uint32_t want = CRYO_PAGE_FLAGS);
 
-// A temporary file of so many pages, each filled with its own letter; already unlinked.
+// A temporary file of `pages` pages, each filled with its own letter; already unlinked.
 Fd file_of_pages(size_t pages);
 
 } // namespace cryo::test

@@ -108,7 +108,7 @@ std::vector<Command> commands()
          CRYO_IOC_RESTORE,
          sizeof(cryo_restore),
          [](void *p) {
-             // All that this program has lies above, so nothing of it is given up.
+             // All of this program's memory lies above, so none of it is unmapped.
              one_region = {};
              one_region.start = free_area;
              one_region.end = free_area + 4 * page;

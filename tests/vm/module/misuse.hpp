@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tests of misuse share: every command with a structure that it accepts, and structures
-// in memory that shows every stray write.
+// Shared by the tests of misuse: every command with a structure that it accepts, and structures in
+// memory that reveals every stray write.
 //
 //     for (const Command &command : commands()) {
 //         Argument argument(command);
@@ -25,12 +25,12 @@ inline constexpr unsigned char poison = 0xa5;
 inline constexpr uint64_t kernel_address = 0xffff888000000000;
 inline constexpr uint64_t non_canonical = 0x0000900000000000;
 
-// Where the kernel puts programs, libraries and stacks, and an area far below.
+// The area where the kernel puts programs, libraries and stacks, and an area far below.
 inline constexpr uint64_t kept_from = 0x500000000000;
 inline constexpr uint64_t kept_to = 0x7ffffffff000;
 inline constexpr uint64_t free_area = 0x400000000000;
 
-// A file of 16 pages that commands may write to and read from.
+// A 16-page file that commands may write to and read from.
 int scratch_file();
 
 // A command with a structure that it accepts.
@@ -40,12 +40,12 @@ struct Command {
     size_t size;
     std::function<void(void *)> fill;
     std::vector<size_t> must_be_zero; // u32 members that are refused with EOPNOTSUPP if not 0
-    size_t buffer = 0, room = 0;      // where the address and length of an output array stand
-    size_t first_size = 0;            // of the structure when the command was new; 0: as now
-    size_t descriptor = 0;            // where a descriptor that is written to stands
+    size_t buffer = 0, room = 0;      // offsets of the address and length of an output array
+    size_t first_size = 0;            // size of the structure when the command was new; 0: as now
+    size_t descriptor = 0;            // offset of a descriptor that is written to
 };
 
-// Every command of the module. A new one is added here and meets every test of misuse.
+// Every command of the module. A new command is added here and then runs through every test.
 std::vector<Command> commands();
 
 // A structure in a page of its own, followed by poison and then by memory that faults.
@@ -77,7 +77,7 @@ class Argument
     void note() { before_.assign(pages_.at(0), pages_.at(0) + 2 * page); }
 
     bool unchanged() const { return memcmp(pages_.at(0), before_.data(), before_.size()) == 0; }
-    // What surrounds the structure is as it was.
+    // Whether the surroundings of the structure are unchanged.
     bool kept_inside(size_t size) const
     {
         size_t at = static_cast<size_t>(get() - pages_.at(0));

@@ -29,7 +29,7 @@ TEST_F(Fuzz, RandomStructures)
 
     Mapping playground(64, rw, anon), guard(2, rw, anon);
     mprotect(guard.at(1), page, PROT_NONE);
-    // Only these may be written: nothing random can point at our own memory by accident.
+    // Only these may be written: no random address may hit this program's memory by accident.
     auto pointer = [&]() -> uint64_t {
         switch (random() % 8) {
         case 0:
@@ -83,7 +83,7 @@ TEST_F(Fuzz, RandomStructures)
             const int fd = fds[random() % std::size(fds)];
             argument.set(command.descriptor, &fd, sizeof(fd));
         }
-        // A structure that happens to be right may take our memory away.
+        // A structure that happens to be valid may unmap this program's memory.
         const bool apart = command.number == CRYO_IOC_RESTORE;
         const pid_t child = apart ? fork() : 0;
         if (child == 0) {
@@ -101,9 +101,9 @@ TEST_F(Fuzz, RandomStructures)
     }
 }
 
-// Sets of descriptors for RESTORE, most of them nearly right: regions and ranges that overlap, lie
-// in what is kept, reach behind the address space, name wrong files. A set that is malformed must
-// be refused before anything is given up.
+// Sets of descriptors for RESTORE, most of them nearly valid: regions and ranges that overlap, lie
+// in the kept memory, exceed the address space, name wrong files. A malformed set must be refused
+// before anything is unmapped.
 class ForgedSet
 {
   public:
@@ -140,7 +140,7 @@ class ForgedSet
 
     cryo_restore *get() { return &restore_; }
 
-    // What the module must find before it gives anything up.
+    // The module must find this before it unmaps anything.
     bool malformed() const
     {
         uint64_t floor = 0;
@@ -186,7 +186,7 @@ class ForgedSet
 
     void spoil()
     {
-        // The members up to the reserved one of a structure, as words.
+        // The members up to a structure's reserved one, as words.
         if (random_() % 2) {
             auto *words = reinterpret_cast<uint64_t *>(&regions_[random_() % most]);
             words[random_() % (sizeof(cryo_region) / 8)] = odd_number();
@@ -220,13 +220,13 @@ TEST_F(Fuzz, ForgedDescriptorSets)
     SCOPED_TRACE("CRYO_SEED=" + std::to_string(seed));
     RecordProperty("seed", std::to_string(seed));
 
-    // A process for many sets: nothing of its own is in the way of a set that is right.
+    // One process runs many sets: none of its own memory is in the way of a valid set.
     constexpr long batch = 100;
     for (long first = 0; first < rounds; first += batch) {
         const pid_t child = fork();
         ASSERT_GE(child, 0);
         if (child == 0) {
-            // Memory that a right set gives up: it tells whether that has happened.
+            // Memory that a valid set unmaps: shows whether that has happened.
             char *const canary = reinterpret_cast<char *>(free_area - 16 * page);
             for (long i = first; i < first + batch; i++) {
                 if (mmap(canary, page, rw, anon | MAP_FIXED, -1, 0) != canary)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Wrong use of /dev/cryo: every command with wrong sizes, wrong pointers, unknown flags and wrong
-// files. Nothing may be written where an error is returned, nothing behind the structure ever, and
-// the kernel stays quiet (scripts/vm looks after that).
+// files. If an error is returned nothing may be written, never anything behind the structure, and
+// the kernel must log nothing (scripts/vm checks).
 #include <cstddef>
 #include <fcntl.h>
 #include <sys/eventfd.h>
@@ -101,7 +101,7 @@ TEST_F(Misuse, WrongPointers)
         memcpy(edge, good.get(), 8);
         EXPECT_EQ(-EFAULT, call(command.number, edge));
 
-        // A structure that cannot be answered into.
+        // A structure that is not writable.
         mprotect(read_only.at(0), page, rw);
         memcpy(read_only.at(0), good.get(), command.size);
         mprotect(read_only.at(0), page, PROT_READ);
@@ -109,7 +109,7 @@ TEST_F(Misuse, WrongPointers)
         EXPECT_TRUE(is(answers(command) ? -EFAULT : 0, rc, command)) << rc;
         EXPECT_EQ(0, memcmp(read_only.at(0), good.get(), command.size));
 
-        // Unaligned, and across two pages: no reason to fail.
+        // Unaligned, and across two pages: both are allowed.
         Mapping two(2, rw, anon);
         for (size_t before : {1, 3, 7, 8, 15}) {
             char *across = two.at(1) - before;
@@ -184,7 +184,7 @@ TEST_F(Misuse, TheDeviceIsNothingButIoctls)
 
 TEST_F(Misuse, ADescriptorFromAnotherProcessAsksAboutTheCaller)
 {
-    // The child's memory differs from ours at one page: it must see its own.
+    // The child's memory differs from the parent's in one page: the child must see its own.
     Mapping m(1, rw, anon);
     m.advise(MADV_NOHUGEPAGE);
     pid_t child = fork();
@@ -252,14 +252,14 @@ TEST_F(Misuse, ScanIntoWrongBuffers)
         EXPECT_EQ(-EFAULT, run(runs, 64)) << std::hex << runs;
     EXPECT_EQ(-EINVAL, run(reinterpret_cast<uintptr_t>(buffer.at(0)), 0));
 
-    // No run behind those there is room for.
+    // No run beyond the room.
     for (uint32_t room : {1U, 7U, 63U}) {
         memset(buffer.at(0), poison, page);
         ASSERT_EQ(0, run(reinterpret_cast<uintptr_t>(buffer.at(0)), room));
         for (size_t i = room * sizeof(cryo_run); i < page; i++)
             ASSERT_EQ(static_cast<char>(poison), buffer.at(0)[i]) << i;
     }
-    // A length far beyond the buffer is no harm as long as what is used fits.
+    // A length far beyond the buffer does no harm as long as the used part fits.
     EXPECT_EQ(0, run(reinterpret_cast<uintptr_t>(buffer.at(0)), UINT32_MAX));
 }
 
@@ -281,7 +281,7 @@ TEST_F(Misuse, ListsIntoWrongBuffers)
             EXPECT_EQ(-EFAULT, call(command.number, argument.get())) << std::hex << address;
             EXPECT_TRUE(argument.unchanged());
         }
-        // No room: only the number is told, wherever the address points.
+        // No room: only the number is returned, whatever the address.
         for (uint64_t address : {uint64_t{0}, kernel_address}) {
             Argument argument(command);
             const uint32_t none = 0;
@@ -289,7 +289,7 @@ TEST_F(Misuse, ListsIntoWrongBuffers)
             argument.set(command.room, &none, 4);
             EXPECT_EQ(0, call(command.number, argument.get()));
         }
-        // Room for one: nothing behind it.
+        // Room for one: nothing is written behind it.
         memset(buffer.at(0), poison, page);
         uint64_t address = reinterpret_cast<uint64_t>(buffer.at(0));
         const uint32_t one = 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DUMP and RESTORE as a program uses them: what is written is what was in memory, what is filled in
-// is what was in the file, and every way of stopping half-way can be gone on from.
+// DUMP and RESTORE as a program uses them: the file gets the memory's contents, memory gets the
+// file's contents, and every partial call can be continued.
 #include <csignal>
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -158,7 +158,7 @@ TEST_F(Move, OnlyFilesPipesAndSocketsThatAreOpenForIt)
     signal(SIGPIPE, SIG_DFL);
 }
 
-// A socket has no positions: nothing but the first byte could be written with one.
+// A socket has no positions: with a position only the first byte could be written.
 TEST_F(Move, DumpIntoASocketByAndBy)
 {
     Mapping m(600, rw, anon); // several batches
@@ -178,7 +178,7 @@ TEST_F(Move, DumpIntoASocketByAndBy)
     std::vector<cryo_range> ranges = {{m.start(), m.start() + page}, {m.start() + page, m.end()}};
     cryo_dump command = {};
     command.fd = write_end.get();
-    command.offset = 5; // of no meaning
+    command.offset = 5; // ignored
     int rc = 0;
     while ((rc = dump(command, ranges)) == 0 && command.done < found.size())
         ;
@@ -206,7 +206,7 @@ TEST_F(Move, ASignalEndsADumpThatWaits)
     command.fd = write_end.get();
     std::atomic<bool> over = false;
     const pthread_t self = pthread_self();
-    // It is sent until the call has ended: one that comes before the call waits is of no use.
+    // Repeated until the call has ended: a signal before the call blocks has no effect.
     std::thread other([&] {
         while (!over) {
             pthread_kill(self, SIGUSR1);
@@ -232,7 +232,7 @@ TEST_F(Move, ASignalEndsADumpThatWaits)
 class RestoreMemory : public DeviceTest
 {
   protected:
-    // A right set: nothing of this program is given up.
+    // A valid set that unmaps nothing of this program.
     cryo_restore command(std::vector<cryo_region> &regions, std::vector<cryo_range> &ranges,
                          int fd) const
     {
@@ -264,7 +264,7 @@ TEST_F(RestoreMemory, MapsAndFills)
                                       {free_area + 9 * page, free_area + 10 * page}};
     cryo_restore restore = command(regions, ranges, file.get());
     restore.offset = 5 * page;
-    // What was there before is given up.
+    // Previous memory is unmapped.
     auto *before = reinterpret_cast<char *>(free_area + 20 * page);
     ASSERT_EQ(before, mmap(before, page, rw, anon | MAP_FIXED, -1, 0));
     ASSERT_EQ(0, call(CRYO_IOC_RESTORE, &restore));
@@ -294,13 +294,13 @@ TEST_F(RestoreMemory, FillsFromASocketByAndBy)
     std::vector<cryo_range> ranges = {{free_area, free_area + 3 * page},
                                       {free_area + 4 * page, free_area + 8 * page}};
     cryo_restore restore = command(regions, ranges, read_end.get());
-    restore.offset = 5; // of no meaning
+    restore.offset = 5; // ignored
     // In two parts, cut inside a page.
     const size_t first = 5 * page + 7, all = 7 * page;
     ASSERT_EQ(static_cast<ssize_t>(first), write(write_end.get(), source.at(0), first));
     std::atomic<bool> over = false;
     std::thread later([&] {
-        // When the first part has been read.
+        // Once the first part has been read.
         for (int unread = 1; unread > 0 && !over;)
             ioctl(read_end.get(), FIONREAD, &unread);
         EXPECT_EQ(static_cast<ssize_t>(all - first),
@@ -334,7 +334,7 @@ TEST_F(RestoreMemory, WhoCouldNotGoOnIsRefused)
     std::vector<cryo_range> ranges;
     cryo_restore good = command(regions, ranges, -1);
     Mapping elsewhere(1, rw, anon);
-    // The code, the stack or the structure itself would be given up.
+    // The code, the stack or the structure itself would be unmapped.
     for (const auto &[start, end] :
          std::vector<std::pair<uint64_t, uint64_t>>{{elsewhere.start(), elsewhere.end()},
                                                     {kept_from, 0x600000000000},
@@ -350,8 +350,8 @@ TEST_F(RestoreMemory, WhoCouldNotGoOnIsRefused)
 
 TEST_F(RestoreMemory, GainsNothingOverMmap)
 {
-    // A writable shared mapping of a file that is open for reading; the page at 0; what is mapped
-    // in between by somebody else.
+    // A writable shared mapping of a file that is open for reading; the page at 0; a mapping that
+    // exceeds RLIMIT_AS.
     Fd exe(open("/proc/self/exe", O_RDONLY));
     std::vector<cryo_range> none;
     std::vector<cryo_region> shared = {

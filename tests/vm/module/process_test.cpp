@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// THREADS and FILES against what the test has just set up, NEXTPID against what fork() gives.
+// THREADS and FILES are compared with the test's own set-up, NEXTPID with the result of fork().
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -74,7 +74,7 @@ void expect_same(const Self &self, const cryo_thread &told)
 
 TEST_F(Threads, EveryThreadAsItSeesItself)
 {
-    constexpr int count = 100; // more than Device asks for at first
+    constexpr int count = 100; // more than Device initially asks for
     std::vector<Self> seen(count);
     std::atomic<int> ready = 0;
     std::atomic<bool> stop = false;
@@ -245,7 +245,7 @@ TEST_F(Files, WhileDescriptorsComeAndGo)
     churn.join();
 }
 
-// The longest time for which a thread that wants to run on a processor could not.
+// Measures the longest time for which a runnable thread did not get its processor.
 class Watcher
 {
   public:
@@ -283,7 +283,7 @@ class Watcher
     std::thread thread_;
 };
 
-// As many descriptors as the command takes. Somebody else wants the same processor meanwhile.
+// As many descriptors as the command takes. Another thread wants the same processor meanwhile.
 TEST_F(Files, VeryManyLeaveTheProcessorToOthers)
 {
     rlimit limit;
@@ -347,7 +347,7 @@ class NextPid : public DeviceTest
         return previous < 0 ? previous : 0;
     }
 
-    // The pid a child gets if `pid` is asked for, within some attempts: others fork too.
+    // Whether a child gets `pid` within some attempts: other processes fork too.
     static bool child_gets(const Device &device, uint32_t pid)
     {
         for (int attempt = 0; attempt < 50; attempt++) {
@@ -369,7 +369,7 @@ TEST_F(NextPid, NeedsADescriptorForWriting)
     EXPECT_EQ(-EPERM, choose(device(), 31000));
 }
 
-// The user of the virtual machine is a member of the device's group.
+// The virtual machine's user is a member of the device's group.
 TEST_F(NextPid, AChildGetsThePidThatWasChosen)
 {
     auto writable = Device::open(Device::Access::ReadWrite);
@@ -392,7 +392,7 @@ TEST_F(NextPid, ImpossiblePids)
     ASSERT_TRUE(writable) << writable.error().text();
     for (uint32_t pid : {0U, 1U, 4U << 20, 1U << 31, UINT32_MAX})
         EXPECT_EQ(-EINVAL, choose(*writable, pid)) << pid;
-    // Above the namespace's limit, below the kernel's: the next child gets some pid.
+    // Above the namespace's limit, below the kernel's: the next child gets an arbitrary pid.
     EXPECT_EQ(0, choose(*writable, (4U << 20) - 1));
     pid_t child = fork();
     ASSERT_GE(child, 0);
@@ -420,7 +420,7 @@ TEST_F(NextPid, WhatWasNextIsToldAndGoesBack)
     pid_t child = 0;
     ASSERT_EQ(0, choose(*writable, 25000));
     const restore::Ids ids = restore::ids_of(writable->fd(), static_cast<uint32_t>(getpid()));
-    EXPECT_GE(ids.home, 25000U); // others may have forked
+    EXPECT_GE(ids.home, 25000U); // other processes may have forked
     EXPECT_LT(ids.home, 25100U);
     restore::NextId wished(ids, 31000);
     ASSERT_EQ(0, wished.choose());
@@ -452,12 +452,12 @@ TEST_F(NextPid, RootStaysInsideItsPidNamespace)
     if (outer == 0) {
         if (unshare(CLONE_NEWPID))
             _exit(1);
-        // Children are made in another namespace than our own now.
+        // Children are now made in another namespace than the caller's own.
         if (choose(*writable, 5000) != -EXDEV)
             _exit(2);
         pid_t init = fork();
         if (init == 0) {
-            // Here the pids are small; the same number is used outside by somebody else.
+            // Pids are small here; another process outside uses the same number.
             if (choose(*writable, 77) != 0)
                 _exit(3);
             pid_t child = fork();
@@ -468,7 +468,7 @@ TEST_F(NextPid, RootStaysInsideItsPidNamespace)
         }
         int status = -1;
         waitpid(init, &status, 0);
-        // The namespace outside has gone on counting where it was.
+        // The outer namespace has continued counting from where it was.
         _exit(!WIFEXITED(status)    ? 5
               : WEXITSTATUS(status) ? WEXITSTATUS(status)
               : init < outer        ? 6

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SCAN against what the kernel says elsewhere (/proc/self/pagemap, and for root /proc/kpageflags),
+// SCAN is compared with other kernel sources (/proc/self/pagemap, and for root /proc/kpageflags),
 // over the whole address space, with swap and hugetlb pages, and while other threads change the
 // memory.
 #include <atomic>
@@ -53,7 +53,7 @@ std::vector<Area> areas()
     return found;
 }
 
-// What a page's entry in /proc/self/pagemap and /proc/kpageflags says.
+// A page's entries in /proc/self/pagemap and /proc/kpageflags.
 struct Truth {
     bool present, swapped, soft_dirty;
     bool anonymous, zero; // only for root
@@ -82,7 +82,7 @@ class Oracle
     Fd kpageflags_{open("/proc/kpageflags", O_RDONLY | O_CLOEXEC)};
 };
 
-// What is wrong with a page's class in the light of the truth, or "".
+// How a page's class contradicts the truth, or "".
 std::string contradiction(const Page &p, const Truth &truth, const Area &area)
 {
     if (p.page_class == CRYO_SPECIAL)
@@ -108,7 +108,7 @@ std::string contradiction(const Page &p, const Truth &truth, const Area &area)
 
 TEST_F(ScanKernel, TheWholeAddressSpaceAgreesWithProc)
 {
-    // Something of everything.
+    // Some memory of every kind.
     Fd file = file_of_pages(8);
     Mapping of_file(8, rw, MAP_PRIVATE, file.get()), shared(8, rw, MAP_SHARED | MAP_ANONYMOUS);
     Mapping small(64, rw, anon), huge(1024, rw, anon, -1, huge_bytes);
@@ -136,7 +136,7 @@ TEST_F(ScanKernel, TheWholeAddressSpaceAgreesWithProc)
             std::string wrong = contradiction(pages[i], truth, area);
             if (wrong.empty())
                 continue;
-            // Our own heap and stack go on changing: what is wrong must be so twice.
+            // This program's heap and stack keep changing: a contradiction must be found twice.
             auto again = device().scan(address, address + page, CRYO_PAGE_FLAGS);
             ASSERT_TRUE(again);
             Page second = expand(*again, address, address + page)[0];
@@ -152,7 +152,7 @@ TEST_F(ScanKernel, TheWholeAddressSpaceIsTiled)
     auto runs = device().scan(0, top, 0);
     ASSERT_TRUE(runs) << runs.error().text();
     uint64_t at = 0;
-    std::map<uint64_t, uint64_t> mapped; // without gaps, by start
+    std::map<uint64_t, uint64_t> mapped; // merged areas without gaps, by start
     for (const cryo_run &run : *runs) {
         ASSERT_EQ(at, run.start);
         at += run.npages * page;
@@ -272,8 +272,8 @@ TEST_F(ScanKernel, SignalsCutAScanShortButNotWrong)
     sigaction(SIGALRM, &old, nullptr);
 }
 
-// Other threads map, unmap, split, collapse and discard while one scans. There is no right answer
-// for what they touch; the page that nobody touches must stay right, and the kernel quiet.
+// Other threads map, unmap, split, collapse and discard during the scan. No answer is right for
+// what they touch; the untouched page must be reported correctly, and the kernel must log nothing.
 TEST_F(ScanKernel, WhileOtherThreadsChangeTheMemory)
 {
     const size_t small = huge_bytes / page;
@@ -302,7 +302,7 @@ TEST_F(ScanKernel, WhileOtherThreadsChangeTheMemory)
     };
     struct sigaction ignore_fault = {}, old = {};
     ignore_fault.sa_flags = SA_SIGINFO;
-    // A write may meet the moment in which its page is read-only: make it writable and go on.
+    // A write may hit its page while it is read-only: make the page writable and continue.
     ignore_fault.sa_sigaction = [](int, siginfo_t *info, void *) {
         auto address = reinterpret_cast<uintptr_t>(info->si_addr) & ~(page - 1);
         if (mprotect(reinterpret_cast<void *>(address), page, rw) != 0)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SCAN against what the test has just done to its own memory.
+// SCAN is compared with what the test has just done to its own memory.
 #include <fstream>
 #include <map>
 #include <random>
@@ -65,7 +65,7 @@ TEST_F(Scan, APrivateFileMappingTellsModifiedPages)
     m.read(3);
     m.write(3);
     m.write(4);
-    madvise(m.at(4), page, MADV_DONTNEED); // back to the file's
+    madvise(m.at(4), page, MADV_DONTNEED); // back to the file's page
 
     auto pages = classes_of(device(), m);
     EXPECT_CLASS(CRYO_FILE, pages, 0);
@@ -158,7 +158,7 @@ TEST_F(Scan, HugePagesAndTheHugeZeroPage)
         ASSERT_EQ((Page{CRYO_UNTOUCHED, 0}), pages[2 * small + i]) << i;
     }
 
-    // Split, with a hole: what stays keeps its contents. khugepaged must not fill it meanwhile.
+    // Split, with a hole: the rest keeps its contents. khugepaged must not fill the hole meanwhile.
     ASSERT_TRUE(m.advise(MADV_NOHUGEPAGE));
     ASSERT_EQ(0, madvise(m.at(small + 5), page, MADV_DONTNEED));
     pages = classes_of(device(), m, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loading and unloading, again and again, with open descriptors and listeners. CRYO_STORM: how
-// many times; CRYO_VM_MODULE: the module, as scripts/vm says it. Leaves it loaded.
+// Repeated loading and unloading, with open descriptors and listeners. CRYO_STORM: how many times;
+// CRYO_VM_MODULE: the module's path, as set by scripts/vm. Leaves it loaded.
 #include <atomic>
 #include <cstdlib>
 #include <fcntl.h>
@@ -35,7 +35,7 @@ bool loaded()
     return access("/sys/module/cryo/refcnt", F_OK) == 0;
 }
 
-// Of all rounds four fifths go in order, one fifth is a race.
+// Four fifths of all rounds run in order, one fifth is a race.
 int rounds(int fifths)
 {
     const char *text = getenv("CRYO_STORM");
@@ -80,7 +80,7 @@ TEST_F(Storm, RootUsedWhileLoadedAndGoneAfterwards)
             EXPECT_EQ(static_cast<uint32_t>(getpid()), (*event)->pid);
             ASSERT_EQ(-EWOULDBLOCK, unload()) << "an open descriptor holds the module";
 
-            // Listeners do not hold it, not even with events unread. Nor is a copy forgotten.
+            // Listeners do not hold the module, even with unread events; a duplicate does.
             {
                 Device gone = *std::move(device);
             }
@@ -89,7 +89,7 @@ TEST_F(Storm, RootUsedWhileLoadedAndGoneAfterwards)
             ASSERT_EQ(0, unload());
             ASSERT_FALSE(loaded());
 
-            // What is gone says so.
+            // An unloaded module is reported as such.
             auto closed = Device::open();
             ASSERT_FALSE(closed);
             EXPECT_NE(closed.error().text().find("modprobe cryo"), std::string::npos);
@@ -122,7 +122,7 @@ TEST_F(Storm, RootUnloadedWhileOthersKeepTrying)
     });
     for (int i = 0; i < rounds(1); i++) {
         ASSERT_EQ(0, load()) << "round " << i;
-        // Until both have come in this round, so that there is a race at all.
+        // Both threads must succeed once per round, so that there is a race at all.
         for (int before = opened; opened == before;)
             sched_yield();
         for (int before = joined; joined == before;)

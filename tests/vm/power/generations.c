@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program whose memory is of one generation. For each line that it reads it goes to the next and
-// says which; at the end of its input it says whether all its memory is of the same.
+// A program whose memory is all of one generation. For each line that it reads it writes the next
+// generation and prints it; at the end of its input it prints whether its memory is consistent.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

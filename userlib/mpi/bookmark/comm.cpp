@@ -7,7 +7,7 @@ namespace cryo::bookmark {
 
 namespace {
 
-// The finaliser of splitmix64: every bit of the input moves every bit of the output.
+// The finaliser of splitmix64: every input bit affects every output bit.
 uint64_t mix(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15;
@@ -74,8 +74,8 @@ void Comm::unsent(int peer, uint64_t bytes)
 
 Tally Comm::sum(Directory directory, WorldRank rank) const
 {
-    // One rank can be several peers only if the program made such a group, which MPI forbids; but a
-    // search is needed unless ranks are world ranks.
+    // MPI forbids groups in which a rank appears twice, so there is at most one match; a search is
+    // needed unless ranks are world ranks.
     Tally total;
     uint32_t first = peers_.empty() ? rank : 0;
     uint32_t end = peers_.empty() ? rank + 1 : peer_count_;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One rank's view of a communicator: how many messages and bytes went to and came from each peer
-// since the last cut, how many collectives this rank has entered, and the messages that a drain
-// took out of the MPI library and the program has not asked for yet.
+// One rank's view of a communicator: messages and bytes sent to and received from each peer since
+// the job began or was last restarted, the number of collectives this rank has entered, and the
+// messages a drain took out of the MPI library that the program has not asked for yet.
 //
 //     comm.sent(dest, bytes);            // in MPI_Send, before the library's own send
 //
-// sent(), received() are the hot path: two loads to find the peer's pair of counters, two adds. In
-// a program with one thread in MPI they are plain adds; with Threads::many they are atomic.
-// Counters are allocated for 64 peers at a time, when the first of them is used.
+// sent() and received() are the hot path: two loads find the peer's pair of counters, then two adds
+// follow. With one thread in MPI these are plain; with Threads::many they are atomic.
+// Counters are allocated for 64 peers at a time, when the first of those peers is used.
 #pragma once
 
 #include <atomic>
@@ -20,15 +20,15 @@
 
 namespace cryo::bookmark {
 
-using WorldRank = uint32_t; // a rank of the job, whatever communicator it is spoken of in
-using CommId = uint64_t;    // the same at all members, never used twice in a job
+using WorldRank = uint32_t; // a rank in the job (MPI_COMM_WORLD), whichever communicator names it
+using CommId = uint64_t;    // identical at all members, never reused within a job
 
 inline constexpr int kAnySource = -1;
 inline constexpr int kAnyTag = -1;
 
-// The id of a communicator that all members can work out alone. `ordinal` is the parent's clock at
-// the collective that made it; `discriminator` tells the communicators apart that one collective
-// made (MPI_Comm_split): the world rank of the new communicator's rank 0.
+// The id of a communicator, which every member can compute locally. `ordinal` is the parent's clock
+// at the collective that created it; `discriminator` separates communicators created by the same
+// collective (MPI_Comm_split): the world rank of the new communicator's rank 0.
 CommId derive_comm_id(CommId parent, uint64_t ordinal, uint64_t discriminator);
 
 enum class Threads : uint8_t { one, many };
@@ -45,23 +45,23 @@ struct Tally {
     bool operator==(const Tally &) const = default;
 };
 
-// A message that was taken out of the MPI library, packed. While it is still arriving, its place in
-// the order is already taken.
+// A message taken out of the MPI library, in packed form. Its place in the receive order is fixed
+// when it is taken, even if its data is still arriving.
 struct Drained {
     explicit Drained(std::pmr::memory_resource *memory) : data(memory) {}
     int source = 0; // rank in the communicator
     int tag = 0;
     bool complete = false;
-    uint64_t native = 0; // the library's request while it arrives; for Mpi alone
+    uint64_t native = 0; // the library's request while the data arrives; used only by Mpi
     std::pmr::vector<uint8_t> data;
 };
 
 class Comm
 {
   public:
-    // `peers` says which world rank each rank is that messages go to: the group of the
-    // communicator, or of an inter-communicator the remote group. Empty: rank i is world rank i.
-    // `members` counts all that take part in its collectives (both groups of an
+    // `peers` maps each rank that messages are addressed to onto its world rank: the communicator's
+    // group, or the remote group of an inter-communicator. Empty: rank i is world rank i.
+    // `members` is the number of participants in its collectives (both groups of an
     // inter-communicator).
     Comm(CommId id, uint32_t peer_count, std::span<const WorldRank> peers, uint32_t members,
          Threads threads, std::pmr::memory_resource *memory);
@@ -72,7 +72,7 @@ class Comm
     void sent(int peer, uint64_t bytes) { add(sent_, peer, bytes); }
     void received(int peer, uint64_t bytes) { add(received_, peer, bytes); }
 
-    // A send that was cancelled in time was never sent.
+    // Undoes sent() for a send that was cancelled successfully.
     void unsent(int peer, uint64_t bytes);
 
     CommId id() const { return id_; }
@@ -83,7 +83,7 @@ class Comm
         return peers_.empty() ? WorldRank(peer) : peers_[size_t(peer)];
     }
 
-    // Calls each(world rank, sent, received) for every peer that was used since the last cut.
+    // Calls each(world rank, sent, received) for every peer with a non-zero count.
     template <class Each>
     void for_used(const Each &each) const
     {
@@ -100,21 +100,21 @@ class Comm
     }
     Tally sent_to(WorldRank rank) const { return sum(sent_, rank); }
     Tally received_from(WorldRank rank) const { return sum(received_, rank); }
-    void forget_counts(); // both sides of a cut start again
+    void forget_counts(); // after a restart: every rank's counts begin again at zero
 
-    // Collectives entered; and, during a checkpoint, how many the job knows somebody has entered.
+    // Collectives entered so far; during a checkpoint, `target` is the highest clock of any member.
     std::atomic<uint64_t> clock{0};
     uint64_t target = 0;
 
     std::pmr::list<Drained> drained; // in the order of arrival
 
     void *user = nullptr; // for Mpi: the library's communicator
-    bool lasting = false; // files that were opened with it may outlive it, and use its clock
+    bool lasting = false; // files opened with it may outlive it and still use its clock
 
-    // The program has freed it, or is about to. What its requests still wait for comes, or was sent
-    // before; nobody can ask for another message.
+    // The program has freed it, or is about to. Messages for its pending requests are in flight or
+    // will still be sent; no new request can be made on it.
     bool freed = false;
-    // Requests and matched messages that refer to it.
+    // Number of requests and matched messages that refer to it.
     std::atomic<uint32_t> requests{0};
 
   private:

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the bookmark exchange asks of an MPI library: a handful of operations, all of which return
-// at once. The layer with the wrappers implements Mpi on top of the real library; a simulator does
-// so for the tests.
+// What the bookmark exchange needs from an MPI library: a few operations, none of which blocks.
+// The wrapper layer implements Mpi on top of the real library; the tests implement it with a
+// simulator.
 //
-// None of these is called from Rank::handle(), so none runs in a signal handler that interrupted
-// the library.
+// Rank::handle() calls none of these, so none runs in a signal handler that interrupted the
+// library.
 #pragma once
 
 #include "mpi/bookmark/comm.hpp"
@@ -19,44 +19,44 @@ struct Arrival {
     bool truncated = false; // MPI_ERR_TRUNCATE: the receive's buffer was too small
 };
 
-// A posted receive: the wrapper's request object holds one of these. `source` and `tag` are what
-// the program asked for, wildcards included; buffer and datatype are the wrapper's own affair.
+// A posted receive, embedded in the wrapper's request object. `source` and `tag` are what the
+// program asked for, wildcards included; buffer and datatype are known only to the wrapper.
 struct Receive {
     enum class State : uint8_t {
         idle,
-        posted,    // known to the library
-        withdrawn, // taken back for a checkpoint, will be posted again
-        bound,     // gets a drained message that is still arriving
-        done,      // `arrival` tells what came; the program has not asked yet, or has
+        posted,    // posted in the library
+        withdrawn, // cancelled in the library for a checkpoint; will be posted again
+        bound,     // matched with a drained message that is still arriving
+        done,      // complete: `arrival` is set, whether or not the program has tested it
         cancelled, // by the program
     };
 
     Comm *comm = nullptr;
     int source = kAnySource;
     int tag = kAnyTag;
-    uint64_t capacity = 0; // bytes the buffer takes
+    uint64_t capacity = 0; // size of the buffer in bytes
     uint64_t native = 0;   // for Mpi: the library's request
     void *user = nullptr;  // for Mpi: buffer, count, datatype
 
     State state = State::idle;
     Arrival arrival;
     Drained *drained = nullptr;
-    Receive *before = nullptr, *after = nullptr; // in the order of posting, while posted
+    Receive *before = nullptr, *after = nullptr; // neighbours in posting order, while posted
 };
 
-// What MPI_Mprobe gave: a message that no other receive can match any more.
+// Result of MPI_Mprobe: a message that no other receive can match any more.
 struct Matched {
     Comm *comm = nullptr;
     Arrival arrival;
-    uint64_t native = 0;        // for Mpi: the library's message, unless
-    Drained *drained = nullptr; // the message was drained, before or since
+    uint64_t native = 0;        // for Mpi: the library's message; unused if
+    Drained *drained = nullptr; // the message was drained, before or after the probe
     Matched *before = nullptr, *after = nullptr;
 };
 
 enum class Withdrawal : uint8_t {
-    withdrawn, // the library knows nothing of it any more
-    done,      // it had matched, and the message is there: `arrival` is set
-    arriving,  // it has matched, and the message is still coming: test() it
+    withdrawn, // the library no longer knows the receive
+    done,      // the receive had matched and is complete: `arrival` is set
+    arriving,  // the receive has matched and its data is still arriving: test() it
 };
 
 class Mpi
@@ -67,7 +67,7 @@ class Mpi
     Mpi &operator=(const Mpi &) = delete;
     virtual ~Mpi() = default;
 
-    // MPI_Irecv, MPI_Test, MPI_Cancel (and what follows it) of one receive.
+    // MPI_Irecv, MPI_Test, and MPI_Cancel (with its completion) of one receive.
     virtual void post(Receive &receive) = 0;
     virtual bool test(Receive &receive, Arrival &arrival) = 0;
     virtual Withdrawal withdraw(Receive &receive, Arrival &arrival) = 0;
@@ -76,23 +76,23 @@ class Mpi
     virtual bool probe(Comm &comm, int source, int tag, Arrival &arrival) = 0;
     virtual bool mprobe(Comm &comm, int source, int tag, Matched &matched) = 0;
 
-    // MPI_Imrecv of a matched message into a receive's buffer; test() then tells when it is there.
+    // MPI_Imrecv of a matched message into a receive's buffer; test() reports its completion.
     virtual void receive_matched(Matched &matched, Receive &receive) = 0;
 
-    // Takes the next message of any source and tag that no posted receive matches: MPI_Improbe and
-    // MPI_Imrecv as packed bytes. False when there is none now. Sets source and tag; the message
-    // is there when taken() says so.
+    // Takes the next message, from any source with any tag, that no posted receive matches:
+    // MPI_Improbe and MPI_Imrecv as packed bytes. Returns false if there is none now. Sets source
+    // and tag; the data is complete when taken() returns true.
     virtual bool take(Comm &comm, Drained &message) = 0;
     virtual void take_matched(Matched &matched, Drained &message) = 0;
     virtual bool taken(Drained &message) = 0;
 
-    // Unpacks a drained message into a receive's buffer, at most `receive.capacity` bytes of it.
+    // Unpacks a drained message into a receive's buffer, at most `receive.capacity` bytes.
     virtual void deliver(Receive &receive, const Drained &message) = 0;
 
-    // Makes progress; true when all sends and all non-blocking collectives that this rank has
-    // started are complete inside the library. (The program's requests for them stay valid.) Before
-    // the cut another rank may have started more than this one: what goes on in steps in which the
-    // ranks meet, and would take them in another order than there, is left alone.
+    // Makes progress; returns true when all sends and non-blocking collectives started by this rank
+    // are complete inside the library. (The program's requests for them stay valid.) Before the cut
+    // another rank may have started more than this one, so operations whose steps must run in the
+    // same order at all ranks are left alone until then.
     virtual bool settled(bool at_cut) = 0;
 };
 

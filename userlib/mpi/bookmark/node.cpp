@@ -19,7 +19,7 @@ Result<void> Node::from_child(uint32_t child, Bytes bytes)
                                          "exchange; is it of another version?",
                                          child, bytes.size()));
     if (m.type == MessageType::want) {
-        // Who has not come through the checkpoint that is under way will be in it.
+        // A rank that has not passed the checkpoint under way will be saved by it: no new one.
         const bool under_way = outcome_ == Outcome::working && m.epoch != epoch_;
         if (!config_.root)
             up(m);
@@ -28,7 +28,7 @@ Result<void> Node::from_child(uint32_t child, Bytes bytes)
         return {};
     }
     if (m.epoch != epoch_ || stage_ == Stage::idle || stage_ == Stage::over)
-        return {}; // of a checkpoint that is over
+        return {}; // belongs to a checkpoint that is over
     Child &c = children_[child];
     switch (m.type) {
     case MessageType::clocks:
@@ -201,7 +201,7 @@ void Node::clocks_complete()
     check_ready();
 }
 
-// Children below which somebody may be lower than the highest must hear of it.
+// Sends targets to each child that may have a member below the highest clock.
 void Node::raise_low(const Known &known, CommId id, std::map<uint32_t, Message> &targets) const
 {
     for (const Member &m : known.below) {
@@ -228,8 +228,8 @@ void Node::on_raise(uint32_t child, const Message &m)
         hear(child, e);
         const Known &known = known_[e.comm];
         if (stage_ == Stage::clocks)
-            continue; // our own clocks will say it
-        // A communicator of which nothing was heard below before is nobody's home below the root.
+            continue; // this node's own `clocks` message will include it
+        // A communicator first reported by a raise has its home at the root.
         if (known.home || config_.root) {
             raise_low(known, e.comm, targets);
             if (e.heard)
@@ -284,7 +284,7 @@ void Node::keep_need(Known &known, const Message &m) const
         known.wanted.erase(m.need.from);
 }
 
-// A member that has only now made the communicator may be the one that somebody waits for.
+// The member that has only now created the communicator may be the one a rank waits for.
 void Node::tell_wanted(uint32_t child, const Known &known)
 {
     for (const auto &[from, need] : known.wanted) {
@@ -316,7 +316,7 @@ void Node::pass_need_down(const Message &m, std::optional<uint32_t> child)
 
 void Node::check_ready()
 {
-    // A ready that does not answer everything we told that child is out of date.
+    // A `ready` that does not acknowledge everything sent to that child is out of date.
     if (stage_ != Stage::running || ready_for_ == acks_)
         return;
     for (const Child &c : children_)
@@ -403,7 +403,7 @@ void Node::inquire()
     if (stage_ == Stage::idle || stage_ == Stage::over)
         return;
     to_all(message(MessageType::inquire));
-    // A rank that has not answered the request is not going to answer this.
+    // A rank that has not answered the request will not answer this either: answer for it.
     for (const auto &run : config_.routes.runs) {
         const Child &c = children_[run.child];
         if (!config_.routes.is_rank[run.child] || c.clocks)
@@ -439,7 +439,7 @@ void Node::lost_child(uint32_t child)
 
 void Node::lost_parent()
 {
-    abandon({.rank = 0, .doing = Doing::gone}); // for those below: the job goes on without us
+    abandon({.rank = 0, .doing = Doing::gone}); // the ranks below continue without a checkpoint
 }
 
 void Node::tell(uint32_t child, const Message &m)

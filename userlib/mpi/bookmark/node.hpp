@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One node of the tree: a daemon with ranks and other daemons below it. It joins what its children
-// say before it says it to its parent, and passes on to each child only what concerns it. A state
-// machine without sockets, threads or clocks; docs/bookmark.md is its specification.
+// One node of the tree: a daemon with ranks and other daemons below it. It merges its children's
+// messages before it reports to its parent, and forwards to each child only what concerns it. A
+// state machine without sockets, threads or clocks; docs/bookmark.md is its specification.
 //
 //     Node node({.routes = topology.routes(d), .root = d == 0}, output);
 //     node.from_child(i, bytes);  node.from_parent(bytes);  node.lost_child(i);
 //
-// The root is the one that is asked for a checkpoint:
+// Checkpoints are requested at the root:
 //
 //     Result<uint32_t> epoch = node.request();
 //     ... until node.outcome(): done, or abandoned with a reason
-//     node.inquire();             // who is not there yet? Answers come to Output::state()
+//     node.inquire();             // who is not ready yet? Answers come to Output::state()
 #pragma once
 
 #include <map>
@@ -25,14 +25,14 @@
 
 namespace cryo::bookmark {
 
-// What a state says to a person: "rank 3: waits for a message from rank 5".
+// A state in human-readable form: "rank 3: waits for a message from rank 5".
 std::string describe(const StateEntry &state);
 
 class Node
 {
   public:
-    // Where messages go. Each channel keeps their order. What is sent is queued: none of these
-    // calls the node back.
+    // Where messages go. Each channel preserves their order. Messages are queued: none of these
+    // functions calls back into the node.
     class Output
     {
       public:
@@ -48,8 +48,8 @@ class Node
     struct Config {
         Routes routes;
         bool root = false;
-        // The root gives up when clocks had to be raised so often: some program that waits for
-        // anybody's message could otherwise be followed for ever.
+        // The root abandons a checkpoint after this many raises: ranks that wait for a message from
+        // any source could otherwise be made to run on for ever.
         uint64_t most_raises = 1'000'000;
     };
     enum class Outcome : uint8_t { none, working, done, abandoned };
@@ -64,23 +64,23 @@ class Node
     // For the root.
     Result<uint32_t> request();
     void abandon(const StateEntry &reason);
-    void decline(); // a checkpoint that the program has asked for cannot begin: ranks are told
+    void decline(); // the program requested a checkpoint that cannot begin: tells the ranks
     void inquire();
     uint32_t epoch() const { return epoch_; }
     Outcome outcome() const { return outcome_; }
     const StateEntry &reason() const { return reason_; } // of outcome abandoned
-    unsigned rounds() const { return rounds_; }          // up the tree and down again
+    unsigned rounds() const { return rounds_; }          // tree rounds of this checkpoint
 
   private:
     struct Child {
         bool lost = false;
         bool clocks = false;
         bool drained = false;
-        uint32_t told = 0;             // messages that its ready must answer
-        std::optional<uint32_t> ready; // what its last ready has answered
+        uint32_t told = 0;             // messages sent to it that its `ready` must acknowledge
+        std::optional<uint32_t> ready; // messages acknowledged by its last `ready`
         std::map<WorldRank, Tally> sent;
     };
-    struct Member { // a child below which a communicator has members
+    struct Member { // a child with members of a communicator below it
         uint32_t child;
         uint64_t low;
     };
@@ -88,9 +88,9 @@ class Node
         uint32_t members = 0;
         uint32_t heard = 0;
         uint64_t high = 0;
-        bool home = false; // decided here, not above
+        bool home = false; // this node, not an ancestor, computes its targets
         std::vector<Member> below;
-        std::map<WorldRank, Need> wanted; // who waits for any member; kept at its home
+        std::map<WorldRank, Need> wanted; // ranks that wait for any member; kept at its home
     };
     enum class Stage : uint8_t { idle, clocks, running, cut, over };
 
@@ -108,7 +108,7 @@ class Node
     void raise_low(const Known &known, CommId id, std::map<uint32_t, Message> &targets) const;
     void send_targets(std::map<uint32_t, Message> &targets);
     void pass_need_down(const Message &m, std::optional<uint32_t> child);
-    void tell(uint32_t child, const Message &m); // counted: its ready must answer it
+    void tell(uint32_t child, const Message &m); // counted: the child's `ready` must acknowledge it
     void check_ready();
     void check_drained();
     void send_expected();
@@ -121,13 +121,13 @@ class Node
     Output &output_;
     std::vector<Child> children_;
     std::unordered_map<CommId, Known> known_;
-    std::vector<Message> early_;     // needs that came before all clocks were in
-    std::map<WorldRank, Tally> due_; // to ranks below, from ranks below or (later) from anywhere
+    std::vector<Message> early_;     // needs received before all clocks were in
+    std::map<WorldRank, Tally> due_; // messages due to ranks below: from below, then from anywhere
     Stage stage_ = Stage::idle;
     Outcome outcome_ = Outcome::none;
     StateEntry reason_;
     uint32_t epoch_ = 0;
-    uint32_t acks_ = 0; // messages of the parent that our ready must answer
+    uint32_t acks_ = 0; // messages from the parent that this node's `ready` must acknowledge
     std::optional<uint32_t> ready_for_;
     bool drained_ = false;
     uint64_t raises_ = 0;

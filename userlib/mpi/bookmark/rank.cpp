@@ -23,7 +23,7 @@ Comm &Rank::made(CommId id, uint32_t peer_count, std::span<const WorldRank> peer
     auto [at, is_new] = comms_.try_emplace(id, id, peer_count, peers, members, threads_, memory_);
     assert(is_new);
     if (phase_ == Phase::asked)
-        announce(at->second, 1); // others may have entered collectives of it already
+        announce(at->second, 1); // other members may have entered collectives on it already
     return at->second;
 }
 
@@ -87,7 +87,7 @@ void Rank::tick(Comm &comm)
 
 void Rank::enter(Comm &comm)
 {
-    inside_++; // first: a handler between the two must not take this rank for one that can stop
+    inside_++; // before tick(): a handler between the two must not treat this rank as stoppable
     inside_comm_ = comm.id();
     tick(comm);
 }
@@ -102,7 +102,7 @@ void Rank::start(Comm &comm)
     tick(comm);
 }
 
-// Who heard of it in between runs on, as this rank does, to the next one, which is the same at all.
+// Ranks told of it in between run on, as this one does, to the next one, the same at all members.
 void Rank::refused(Comm &comm)
 {
     const uint64_t before = comm.clock--;
@@ -137,8 +137,8 @@ void Rank::waits_for(Comm &comm, int source)
 {
     if (phase_ != Phase::asked || must_hold())
         return;
-    // What has come already must be counted, also what a matched probe holds, or `have` would let
-    // the sender believe that the message is under way.
+    // Count what has arrived, including messages held by matched probes: a low `have` would make
+    // the sender believe that a message is still in flight.
     receives_.sweep();
     receives_.absorb();
     drain_all();
@@ -205,7 +205,7 @@ void Rank::handle(Bytes bytes)
             needed_, [&](const Needed &n) { return n.by == m.need.from && n.comm == m.need.comm; });
         break;
     case MessageType::expected:
-        if (!must_hold()) { // whoever said that all are ready was wrong: save nothing
+        if (!must_hold()) { // the `ready` was wrong: save nothing
             Message no = message(MessageType::abandon);
             no.state = {.rank = self_, .doing = Doing::corrupt};
             send(no);
@@ -268,12 +268,12 @@ void Rank::end(bool saved)
     needs_.clear();
     behind_ = 0;
     if (phase_ != Phase::asked)
-        gone_.clear(); // at a cut all members have freed them
+        gone_.clear(); // after a cut all members have freed them
     if (phase_ == Phase::asked) {
         phase_ = Phase::idle;
         pending_ = false;
     } else {
-        phase_ = Phase::resuming; // serve() does the rest: it may call the library
+        phase_ = Phase::resuming; // serve() does the rest, because it may call the library
     }
 }
 
@@ -282,7 +282,7 @@ void Rank::run_to_targets(const Message &m)
     for (const ClockEntry &e : m.clocks) {
         auto at = comms_.find(e.comm);
         if (at == comms_.end())
-            continue; // freed since: there is no later collective of it
+            continue; // freed since: no later collective on it exists
         Comm &comm = at->second;
         if (e.high <= comm.target)
             continue;
@@ -301,7 +301,7 @@ void Rank::needed(const Need &need)
     uint64_t sent = sent_to(need.from).messages;
     if (need.comm)
         needed_.push_back({need.from, need.comm, sent});
-    else if (sent <= need.have) // else one is under way
+    else if (sent <= need.have) // otherwise a message is in flight already
         needed_.push_back({need.from, 0, need.have});
 }
 
@@ -312,7 +312,7 @@ void Rank::serve()
         return;
     case Phase::asked:
         receives_.sweep();
-        // The sender of what a matched probe holds may be unable to stop before it is taken.
+        // The sender of a message held by a matched probe may be unable to stop until it is taken.
         receives_.absorb();
         drain_all();
         mpi_.settled(false);
@@ -349,7 +349,7 @@ void Rank::serve_cut()
     bool settled = mpi_.settled(true);
     Tally in = received();
     if (in.messages == expected_.messages)
-        receives_.withdraw_freed(); // nothing will come for them any more
+        receives_.withdraw_freed(); // nothing more will arrive for them
     bool wrong = in.messages > expected_.messages ||
                  (in.messages == expected_.messages && receives_.quiet() &&
                   receives_.bytes_known() && in.bytes != expected_.bytes);
@@ -427,7 +427,7 @@ void Rank::send_ready()
     send(m);
 }
 
-// Says which checkpoint this rank has come through last.
+// The message names the last checkpoint that this rank has passed.
 void Rank::ask()
 {
     Message m = message(MessageType::want);
@@ -448,8 +448,8 @@ Rank::Version Rank::version(uint64_t number)
         return Version::saved;
     if (failed_version_ >= number)
         return Version::failed;
-    // Somebody cannot come to the cut unless this rank goes beyond its call. Who takes a message
-    // from anybody asks everybody; that is no reason to believe that this rank will send it.
+    // Another rank cannot reach the cut unless this one leaves its call. A receive from any source
+    // asks every member, so such a need does not prove that this rank is to send the message.
     bool beyond = phase_ == Phase::asked && (behind_ > 0 || epochs_ > 0 || is_needed(true));
     return beyond ? Version::straddled : Version::open;
 }

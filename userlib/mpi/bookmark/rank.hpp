@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One rank's part in a checkpoint: when it must run on, when it stands still, what it drains, and
-// when its image may be taken. The protocol and why it is right: docs/bookmark.md.
+// One rank's part in a checkpoint: when it must run on, when it must stop, what it drains, and
+// when its image may be taken. docs/bookmark.md describes the protocol and why it is correct.
 //
-// The wrappers around the MPI library use it so:
+// The wrappers around the MPI library use it like this:
 //
 //     int MPI_Send(...)                           // anything that starts an operation
 //     {
@@ -40,11 +40,11 @@
 //         }
 //     }
 //
-// Without a checkpoint all of it costs the counters, one clock, and one load of a flag that is
-// false. Calls must not overlap: a signal handler that interrupted a call of this class leaves
+// Without a checkpoint the cost is the counters, one clock, and one load of a flag that is false.
+// Calls must not overlap: a signal handler that interrupted a call of this class must leave
 // handle() to the wrapper. With Threads::many only pending() and a communicator's sent() and
-// received() may be called by several threads at once; for all else the wrappers have a lock, of
-// which a thread that waits inside the library must let go.
+// received() may be called by several threads at once; the wrappers serialize everything else with
+// a lock, which a thread must release while it waits inside the library.
 #pragma once
 
 #include <map>
@@ -55,7 +55,7 @@
 
 namespace cryo::bookmark {
 
-// The way to the tree. send() never blocks (it queues) and may be called in a signal handler.
+// The connection to the tree. send() queues and never blocks; a signal handler may call it.
 class Link
 {
   public:
@@ -73,26 +73,26 @@ class Rank
         WorldRank self = 0;
         uint32_t ranks = 1; // of the job
         Threads threads = Threads::one;
-        // Where all memory comes from. It is used while the program stands still, perhaps inside
-        // malloc: not from the program's heap.
+        // Source of all memory. It is used while the program is stopped, perhaps inside malloc, so
+        // it must not be the program's heap.
         std::pmr::memory_resource *memory = std::pmr::get_default_resource();
     };
     enum class Phase : uint8_t {
         idle,     // no checkpoint
-        asked,    // one is wanted: runs on, or stands still and is ready
-        cut,      // all stand still: drains
-        drained,  // nothing is in flight to or from here: the image may be taken
-        saved,    // waits for the others
-        resuming, // posts its receives again
+        asked,    // a checkpoint is requested: the rank runs on, or has stopped and is ready
+        cut,      // all ranks have stopped: this one drains
+        drained,  // nothing is in flight to or from this rank: the image may be taken
+        saved,    // waits for the other ranks
+        resuming, // must repost its receives
     };
 
     Rank(const Config &config, Link &link, Mpi &mpi);
 
-    // Communicators. made() after the library's own call; freed() too: it counts as a collective
-    // that nobody waits in. The Comm goes when nothing refers to it any more.
+    // Communicators. Call made() after the library's own call, and freed() as well: freeing counts
+    // as a collective that does not wait. The Comm is deleted once nothing refers to it.
     Comm &made(CommId id, uint32_t peer_count, std::span<const WorldRank> peers, uint32_t members);
     void freed(Comm &comm);
-    // The same for what is no collective: other members may keep theirs.
+    // Like freed(), for a release that is not collective: other members may keep the communicator.
     void dropped(Comm &comm);
     Receives &receives() { return receives_; }
 
@@ -102,7 +102,7 @@ class Rank
 
     // Collectives: enter() before a blocking one and leave() after it; start() before a
     // non-blocking one. An epoch is open while it holds incomplete operations or a lock.
-    // refused(), before leave(): the library has said at once that it is none, for its arguments.
+    // refused(), before leave(): the library rejected the arguments, so no collective took place.
     void enter(Comm &comm);
     void leave();
     void start(Comm &comm);
@@ -110,40 +110,40 @@ class Rank
     void open_epoch() { epochs_++; }
     void close_epoch() { epochs_--; }
 
-    // A loop that waits for a message (or asked in vain: MPI_Test, MPI_Iprobe) says for whose.
+    // A loop that waits for a message, or an unsuccessful test or probe, names the awaited source.
     void waits_for(Comm &comm, int source);
     void waits_no_more();
 
-    // A program that asks for checkpoints. global_ckpt() is ask(). MPI_Ckpt() is
+    // Checkpoints requested by the program. global_ckpt() is ask(). MPI_Ckpt() is
     //
     //     uint64_t version = rank.begin_version();
     //     while (rank.version(version) == Version::open)
     //         stand_still(), wait_for_the_link();
     //
-    // All ranks are in the same call when a version is saved, unless a message or a collective
-    // straddles the call: then a rank is let out of it before (straddled), saved where it is then.
+    // All ranks are inside this call when a version is saved, unless a message or a collective
+    // straddles it: then a rank returns early (straddled) and is saved wherever it is by then.
     enum class Version : uint8_t { open, saved, straddled, failed };
     void ask();
     uint64_t begin_version();
     Version version(uint64_t number);
-    uint64_t cuts() const { return cuts_; }         // that this rank has come through
-    uint32_t restarts() const { return restarts_; } // "was I restarted?"
-    uint64_t drained_messages() const;              // sent before the cut, not received by it
+    uint64_t cuts() const { return cuts_; }         // cuts this rank has been through
+    uint32_t restarts() const { return restarts_; } // lets the program ask whether it was restarted
+    uint64_t drained_messages() const;              // drained, and not yet received by the program
     uint64_t versions() const { return versions_->clock; }
 
-    // True when the calling thread may not run on. Then serve(), again and again.
+    // True when the calling thread must stop. It then calls serve() repeatedly.
     bool must_hold() const;
     void serve();
     void saved(bool ok); // in phase drained
-    void decline();      // there will be nothing to save; the tree says when it is over
-    void restarted();    // in the restored copy, when the library and its communicators are anew
+    void decline();      // nothing can be saved here; the tree reports when the checkpoint is over
+    void restarted();    // in the restored copy, once the library and communicators are recreated
 
-    // A message from the tree. Never calls Mpi.
+    // Processes a message from the tree. Never calls Mpi.
     void handle(Bytes message);
-    StateEntry state() const; // what this rank is doing, for people
+    StateEntry state() const; // what this rank is doing, for status reports
 
   private:
-    struct Needed { // by another rank, until more than `sent` messages have gone to it
+    struct Needed { // another rank needs messages from this one until more than `sent` went to it
         WorldRank by;
         CommId comm;
         uint64_t sent;
@@ -175,33 +175,33 @@ class Rank
     struct Traffic {
         Tally sent, received;
     };
-    std::pmr::map<WorldRank, Traffic> retired_; // of communicators that are no more
+    std::pmr::map<WorldRank, Traffic> retired_; // traffic of communicators that no longer exist
     struct Gone {
         CommId id;
         uint64_t clock;
         uint32_t members;
     };
     std::pmr::vector<Gone>
-        gone_;               // freed here; at other members only when a cut has come to its end
-    uint32_t lingering_ = 0; // freed, and still referred to
+        gone_;               // freed here; only after a cut have all members freed them
+    uint32_t lingering_ = 0; // freed communicators that are still referred to
     Receives receives_;
 
     std::atomic<bool> pending_{false};
     Phase phase_ = Phase::idle;
     uint32_t epoch_ = 0;
-    std::optional<uint32_t> next_epoch_; // asked for while resuming
-    std::atomic<uint32_t> inside_{0};    // blocking collectives
+    std::optional<uint32_t> next_epoch_; // requested while resuming
+    std::atomic<uint32_t> inside_{0};    // blocking collectives being executed
     std::atomic<uint32_t> epochs_{0};
-    CommId inside_comm_ = 0;            // for people
+    CommId inside_comm_ = 0;            // for status reports
     uint32_t behind_ = 0;               // communicators whose clock is below its target
-    uint32_t acks_ = 0;                 // messages of the tree that ready must answer
-    std::optional<uint32_t> ready_for_; // the acks that the last ready had
+    uint32_t acks_ = 0;                 // tree messages that the next ready must acknowledge
+    std::optional<uint32_t> ready_for_; // value of acks_ in the last ready
     std::pmr::vector<Needed> needed_;
-    std::pmr::vector<Need> needs_; // told to the tree and not taken back
+    std::pmr::vector<Need> needs_; // announced to the tree and not withdrawn
     Tally expected_;
     bool withdrawn_ = false;
 
-    Comm *versions_; // a communicator of all that has no messages; its collective is MPI_Ckpt
+    Comm *versions_; // a communicator of all ranks without messages; its collective is MPI_Ckpt
     uint64_t saved_version_ = 0;
     uint64_t failed_version_ = 0;
     uint64_t cuts_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank has sent and had, and what it is doing.
+// This rank's message counts, and what it is doing.
 #include "mpi/bookmark/rank.hpp"
 
 namespace cryo::bookmark {

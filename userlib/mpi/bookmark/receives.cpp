@@ -54,7 +54,7 @@ bool Receives::test(Receive &receive)
 bool Receives::cancel(Receive &receive)
 {
     if (receive.state == Receive::State::withdrawn && receive.comm->freed) {
-        unlink(receive); // it was not posted again
+        unlink(receive); // not posted again, so the library does not know it
         receive.state = Receive::State::cancelled;
         return true;
     }
@@ -143,8 +143,8 @@ void Receives::sweep()
     }
 }
 
-// What a freed communicator's receives still wait for has been sent: they complete by themselves,
-// and could not be posted again.
+// Receives on a freed communicator stay posted: their messages have been sent, so they complete by
+// themselves, and they could not be posted again.
 void Receives::withdraw()
 {
     withdraw(false);
@@ -158,8 +158,8 @@ void Receives::withdraw_freed()
 
 void Receives::withdraw(bool freed)
 {
-    // The youngest first: a message that comes meanwhile and matches two of them finds the older
-    // one still posted, as it would have without a checkpoint.
+    // Youngest first: a message that arrives meanwhile and matches two of them finds the older one
+    // still posted, as it would without a checkpoint.
     for (Receive *r = last_, *next; r; r = next) {
         next = r->before;
         if (r->state != Receive::State::posted || r->comm->freed != freed)

@@ -17,7 +17,7 @@ uint32_t Routes::child_of(WorldRank rank) const
 Topology::Topology(std::vector<std::vector<WorldRank>> ranks_of, uint32_t fanout)
     : ranks_of_(std::move(ranks_of)), nodes_(ranks_of_.size())
 {
-    // Each subtree but its root is cut into `fanout` runs of nearly the same length.
+    // The descendants of each daemon are split into `fanout` runs of nearly equal length.
     std::vector<uint32_t> hops(nodes_.size(), 0);
     if (!nodes_.empty())
         nodes_[0].end = daemons();

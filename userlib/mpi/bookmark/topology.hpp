@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which node daemon is whose child, and which child leads to which rank. Daemons are numbered 0 to
-// n-1; each subtree is a run of numbers, and its first daemon is its root.
+// Each daemon's parent and children in the tree, and the child that leads to each rank. Daemons
+// are numbered 0 to n-1; a subtree is a contiguous run of numbers whose first daemon is its root.
 //
 //     Topology t(ranks_of, 16);            // ranks_of[d]: world ranks on daemon d's node
 //     t.parent(d), t.children(d)           // daemons
@@ -15,11 +15,11 @@
 
 namespace cryo::bookmark {
 
-// The children of one node: each leads to a set of ranks, given as runs.
+// The children of one node: each leads to a set of ranks, stored as runs.
 struct Routes {
     struct Run {
         WorldRank first;
-        WorldRank last; // included
+        WorldRank last; // inclusive
         uint32_t child;
     };
     uint32_t children = 0;
@@ -27,7 +27,7 @@ struct Routes {
     std::vector<Run> runs;     // ordered, not overlapping
 
     static constexpr uint32_t kElsewhere = uint32_t(-1);
-    uint32_t child_of(WorldRank rank) const; // kElsewhere: not below this node
+    uint32_t child_of(WorldRank rank) const; // kElsewhere: the rank is not below this node
 };
 
 class Topology

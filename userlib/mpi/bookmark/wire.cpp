@@ -40,7 +40,7 @@ Layout layout(MessageType type)
     return Layout::plain;
 }
 
-// Every message begins so, and the plain ones end so:
+// Every message begins with this header; plain messages consist of nothing else:
 //
 //     0       1         2        4        8
 //     | type  | version | zero   | epoch  |

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RULE for this file: a capsule is opened in a restored copy before the interrupted code goes on,
-// which may hold any lock of the C library's: none is taken here.
+// RULE for this file: a capsule is opened in a restored copy before the interrupted code resumes,
+// and that code may hold any lock of the C library, so nothing here may take one.
 #include "mpi/capsule/capsule.hpp"
 #include "mpi/capsule/arena.hpp"
 #include "mpi/capsule/boundary.h"
@@ -36,7 +36,7 @@ namespace {
 
 const cryo_guest *guest;
 
-// exit() inside the capsule: the program's exit(), with the program's storage.
+// exit() inside the capsule runs the program's exit(), with the program's thread-local storage.
 void exit_program(int status)
 {
     if (way_back(current_fs()) != nullptr)
@@ -50,14 +50,14 @@ cryo_host host = {
     .system_call = cryo_capsule_system_call,
 };
 
-// What must have been found in the second libc for it to be confined.
+// Checks that the second libc's system calls were found and hooked, so that it is confined.
 bool is_confined(unsigned long break_before, Refusal &why)
 {
     constexpr struct {
         long number;
         const char *name;
-        unsigned times;              // the dynamic linker has one of its own
-        bool is_cancellable = false; // where one can be cancelled: maybe by glibc's common function
+        unsigned times;              // sites expected; the dynamic linker has its own copy
+        bool is_cancellable = false; // a cancellation point: may use glibc's common function
     } needed[] = {
         {SYS_mmap, "mmap", 2},
         {SYS_munmap, "munmap", 2},
@@ -72,7 +72,7 @@ bool is_confined(unsigned long break_before, Refusal &why)
         {SYS_accept, "accept", 1, true},
         {SYS_epoll_create1, "epoll_create", 1},
     };
-    // glibc 2.41: one for threads that cannot be cancelled now, one for the others. Its dynamic
+    // glibc 2.41 has two: one for threads that cannot be cancelled, one for the others. Its dynamic
     // linker has none.
     constexpr unsigned common_sites = 2;
     const bool has_common = sites_found(any_call) >= common_sites;
@@ -125,7 +125,7 @@ bool wait_for_threads(Refusal &why)
     }
 }
 
-// The environment with what is said of a descriptor that has become the capsule's.
+// The environment, with the variable of the taken-over descriptor set to its new number.
 class Environment
 {
   public:
@@ -189,8 +189,8 @@ bool open(const Options &options, Refusal &why)
     const char *path = find_program(options.environment, why);
     if (path == nullptr || !descriptors::begin(why) || !arena::reserve(place, why))
         return false;
-    // Bit 1: the kernel lets programs use wrfsbase. The variable is for measuring and testing
-    // without.
+    // Bit 1: the kernel lets programs use wrfsbase. The variable disables it for measurements and
+    // tests.
     have_fsgsbase = (getauxval(AT_HWCAP2) & 2) != 0 &&
                     variable(options.environment, "CRYO_CAPSULE_NO_FSGSBASE") == nullptr;
 
@@ -254,7 +254,7 @@ bool range(unsigned number, Range &range)
     return true;
 }
 
-// The guest's function reads its table and nothing else, so there is no need to cross for it.
+// The guest's function only reads its table, so no crossing is needed.
 bool owns_thread(int tid)
 {
     if (guest == nullptr)

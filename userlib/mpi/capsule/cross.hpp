@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Crossing between the two worlds of a process: the program's and the capsule's. Each has its own
-// thread-local storage, which the FS base points to; a crossing is one change of the FS base there
-// and one back.
+// Crossings between the two worlds of a process, the program's and the capsule's. Each has its own
+// thread-local storage, which the FS base points to; a crossing switches the FS base and switches
+// it back.
 //
 //     int rc = capsule::call(send, buffer, count, ...);      // program -> capsule
 //     capsule::call_home(handler, &comm, &code);             // capsule -> program, in a callback
 //
-// Between the two changes stands one call and nothing else: all arguments have been evaluated
-// before, and nothing there may touch thread-local storage. The test mpi.gates reads the machine
-// code of every instance.
+// Between the two switches there is exactly one call: all arguments are evaluated before, and
+// nothing in between may access thread-local storage. The test mpi.gates checks the machine code
+// of every instance.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@
 
 namespace cryo::capsule {
 
-// What a thread of the program has of the capsule. Valid for one opening of it.
+// A program thread's link to the capsule. Valid for one opening of it.
 struct Binding {
     void *fs;        // the capsule's FS base for this thread
-    uint64_t opened; // number of the opening that it belongs to
+    uint64_t opened; // number of the opening it belongs to
 };
 
-// Hidden, initial-exec, and __thread because that never has to be initialized: one load from %fs.
+// Hidden, initial-exec and __thread (never initialized dynamically): access is one load from %fs.
 extern __thread Binding binding __attribute__((tls_model("initial-exec"), visibility("hidden")));
 extern uint64_t opening __attribute__((visibility("hidden"))); // 0: closed
 extern bool have_fsgsbase __attribute__((visibility("hidden")));
@@ -35,7 +35,7 @@ inline bool entered()
     return binding.opened == opening && binding.opened != 0;
 }
 
-// %fs:0x10 holds the thread control block's own address in every glibc of x86-64.
+// In every glibc for x86-64, %fs:0x10 holds the thread control block's own address.
 [[gnu::always_inline]] inline void *current_fs()
 {
     void *fs;
@@ -71,7 +71,7 @@ template <class R, class... Parameters, class... Arguments>
     }
 }
 
-// Not inlined, so that the arguments are values in registers and on the stack when it begins.
+// Not inlined, so that all arguments are already in registers or on the stack when it begins.
 template <class R, class... Parameters>
 [[gnu::noinline]] R gate(R (*function)(Parameters...), Parameters... parameters)
 {
@@ -85,7 +85,7 @@ template <class R, class... Parameters>
     return gate<R, Parameters...>(function, parameters...);
 }
 
-// Where a thread that is inside the capsule came from: null for a thread of the capsule's own.
+// The program's FS base of a thread inside the capsule; null for a thread of the capsule's own.
 [[gnu::always_inline]] inline void *way_back(void *capsule_fs)
 {
     return *reinterpret_cast<void **>(static_cast<char *>(capsule_fs) + way_back_offset);
@@ -98,7 +98,7 @@ template <class R, class... Parameters>
     return with_fs(way_back(inside), inside, function, parameters...);
 }
 
-// For code that the capsule calls. The function runs with the program's thread-local storage.
+// For code that the capsule calls: the function runs with the program's thread-local storage.
 template <class R, class... Parameters>
 [[gnu::always_inline]] inline R call_home(R (*function)(Parameters...),
                                           std::type_identity_t<Parameters>... parameters)

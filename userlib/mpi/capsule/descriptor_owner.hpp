@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which process the capsule's descriptors belong to: a child made by fork or vfork has copies and
-// may do with them as it likes.
+// The process that the capsule's descriptors belong to: a child made by fork or vfork has copies
+// and may close them.
 //
 //     if (owns_descriptor(fd) && descriptor_owner() == getpid()) ...
 #pragma once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The capsule's descriptors lie at the top of what RLIMIT_NOFILE allows, so that the program gets
-// the numbers it would get without Cryo. Each is moved there right after it was made.
+// the numbers it would get without Cryo. Each is moved there right after it is created.
 #include "mpi/capsule/capsule.hpp"
 #include "mpi/capsule/descriptor_owner.hpp"
 #include "mpi/capsule/hooks.hpp"
@@ -18,8 +18,8 @@ namespace cryo::capsule {
 
 namespace {
 
-// A descriptor of number n makes the kernel keep a table of n entries; beyond this the table would
-// cost more than it is worth.
+// The kernel's table has n entries for a descriptor of number n; beyond this limit the table costs
+// too much memory.
 constexpr int highest = 65536;
 constexpr int wished_room = 1024;
 
@@ -41,7 +41,7 @@ long raise(long fd, bool close_on_exec)
 {
     const long moved = sys::call(SYS_fcntl, fd, close_on_exec ? F_DUPFD_CLOEXEC : F_DUPFD, first);
     if (sys::failed(moved))
-        return fd; // full up there: it works where it is
+        return fd; // no free number up there: it stays where it is
     sys::call(SYS_close, fd);
     if (in_table(moved))
         set_ours(moved, true);
@@ -130,7 +130,7 @@ long made(long result, const long *a, long number)
         return result;
     case SYS_signalfd4:
         if (a[0] >= 0)
-            return result; // an old descriptor with a new mask
+            return result; // changes the mask of an existing descriptor
         break;
     case SYS_open:
     case SYS_openat:
@@ -148,7 +148,7 @@ long made(long result, const long *a, long number)
     case SYS_inotify_init1:
         break;
     default:
-        return result; // not a call that makes descriptors
+        return result; // does not create descriptors
     }
     return raise(result, close_on_exec);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The capsule never takes the program's signals: what its libraries set is remembered for them and
-// does not reach the kernel. Their crash handlers stay out of the program with that.
+// The capsule never takes the program's signals: dispositions set by its libraries are recorded
+// here and do not reach the kernel, so their crash handlers do not affect the program.
 #include "mpi/capsule/hooks.hpp"
 #include "mpi/capsule/lock.hpp"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where C++ cannot go: the start of the capsule on a stack of its own, and the entry of a hooked
+/* Parts that C++ cannot express: the capsule's start on a stack of its own, and entry of a hooked
  * system call. */
 
 	.text
@@ -23,7 +23,7 @@ cryo_capsule_start:
 	jmp	*%rdi
 	.size cryo_capsule_start, . - cryo_capsule_start
 
-/* void cryo_capsule_park(const cryo_guest *): the way back, on the stack of cryo_capsule_start. */
+/* void cryo_capsule_park(const cryo_guest *): returns from cryo_capsule_start, on its stack. */
 	.globl cryo_capsule_park
 	.hidden cryo_capsule_park
 	.type cryo_capsule_park, @function

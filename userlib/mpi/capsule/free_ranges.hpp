@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FreeRanges: which parts of an address range are free. First fit, neighbours merge.
+// FreeRanges: tracks the free parts of an address range. First fit; adjacent ranges are merged.
 //
 //     FreeRanges free;
 //     free.reset(from, to);
 //     uintptr_t place = free.take(bytes, alignment);   // 0: no room
 //     free.give(place, bytes);
 //
-// Fixed memory, a lock of its own, no thread-local storage: usable with either world's.
+// Fixed memory, its own lock, no thread-local storage: usable from either world.
 #pragma once
 
 #include "mpi/capsule/lock.hpp"
@@ -52,7 +52,7 @@ class FreeRanges
         return false;
     }
 
-    // A range, or part of one, may already be free: munmap says nothing either.
+    // The range may already be free, wholly or in part: munmap allows that too.
     void give(uintptr_t start, size_t bytes)
     {
         Hold hold(lock_);
@@ -68,7 +68,7 @@ class FreeRanges
             last++;
         }
         if (last == first && !make_room(first))
-            return; // more holes than can be remembered: these addresses are not used again
+            return; // table full: these addresses are never reused
         if (last > first + 1)
             remove(first + 1, last - first - 1);
         ranges_[first] = {from, to};

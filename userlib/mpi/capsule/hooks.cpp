@@ -29,7 +29,7 @@ extern "C" [[gnu::visibility("hidden")]] long cryo_capsule_system_call(long numb
     default:
         break;
     }
-    // Any other is possible, too: sites that make all kinds of calls.
+    // Any other number is possible, too: some sites make arbitrary system calls.
     const long result = cryo::sys::call6(number, a[0], a[1], a[2], a[3], a[4], a[5]);
     return cryo::sys::failed(result) ? result : descriptors::made(result, a, number);
 }

@@ -21,7 +21,7 @@ constexpr size_t stack_bytes = size_t{1} << 20;
 constexpr size_t most_headers = 32;
 
 struct Image {
-    char *bias; // what is added to addresses in the file
+    char *bias; // added to addresses in the file
     void *entry;
     void *headers;
     size_t header_count;
@@ -71,8 +71,8 @@ bool map_segment(const RawFd &file, const ElfW(Phdr) & segment, char *bias)
                               MAP_PRIVATE | MAP_FIXED, file.get(), page_start(segment.p_offset))))
         return false;
     if (end > file_end && (segment.p_flags & PF_W) != 0) {
-        // To the end of the page, as the kernel does: the linker allocates from what follows its
-        // data.
+        // Zero to the page's end, as the kernel does: the dynamic linker allocates from the space
+        // after its data.
         const uintptr_t mapped_end = arena::whole_pages(file_end);
         memset(bias + file_end, 0, mapped_end - file_end);
         if (end > mapped_end &&
@@ -126,7 +126,7 @@ bool map_image(const char *path, Image &image, Refusal &why)
     return true;
 }
 
-// The stack that the kernel would give a new process, written from its top downwards.
+// The initial stack that the kernel gives a new process, written from the top downwards.
 class Stack
 {
   public:
@@ -138,7 +138,7 @@ class Stack
         top_ -= bytes;
         return static_cast<char *>(memcpy(top_, string, bytes));
     }
-    // `words` will be the lowest thing on the stack, and the stack pointer a multiple of 16.
+    // `words` will be the lowest data on the stack, and the stack pointer a multiple of 16.
     uint64_t *words(size_t count)
     {
         top_ = reinterpret_cast<char *>(
@@ -155,7 +155,7 @@ uint64_t word(const void *pointer)
     return reinterpret_cast<uint64_t>(pointer);
 }
 
-// What the kernel said about this machine and process, which is as true for the capsule.
+// Facts from the kernel about this machine and process, which hold for the capsule as well.
 constexpr uint64_t inherited[] = {AT_SYSINFO_EHDR, AT_HWCAP,    AT_PAGESZ,     AT_CLKTCK, AT_UID,
                                   AT_EUID,         AT_GID,      AT_EGID,       AT_SECURE, AT_RANDOM,
                                   AT_HWCAP2,       AT_PLATFORM, AT_MINSIGSTKSZ};
@@ -165,8 +165,8 @@ bool starts_with(const char *string, const char *prefix)
     return strncmp(string, prefix, strlen(prefix)) == 0;
 }
 
-// No restartable sequences: the kernel knows one area for each thread, and it is the program's. No
-// memory hooks and no caches that would need them: they do not see the program's munmap.
+// No restartable sequences: the kernel registers one area per thread, and the program has it. No
+// memory hooks, and no caches that need them: they do not see the program's munmap.
 constexpr const char *settings[] = {
     "CRYO_CAPSULE_OPEN=1", // for mca_hook_cryo.so
     "OMPI_MCA_mpi_leave_pinned=0", "OMPI_MCA_mpi_leave_pinned_pipeline=0",
@@ -227,7 +227,7 @@ bool build_stack(const Image &program, const Image &linker, const char *path, co
         8 + count + 1 + setting_count + 2 * (sizeof(inherited) / sizeof(inherited[0]) + 6);
     char *texts_end = tunables_text(stack, environment);
     (void)texts_end;
-    // Texts lie above the vectors that point to them, so they are written first.
+    // Strings lie above the vectors that point to them, so they are written first.
     auto *list = static_cast<uint64_t *>(keep(most_words * sizeof(uint64_t)));
     if (list == nullptr)
         return refuse(why, "no memory to start the capsule with");

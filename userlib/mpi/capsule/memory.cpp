@@ -16,7 +16,7 @@ namespace cryo::capsule::memory {
 
 namespace {
 
-// Mappings outside the arena that the capsule asked for by address, and System V segments.
+// Mappings outside the arena at addresses the capsule asked for, and System V segments.
 struct Block {
     uintptr_t start;
     size_t bytes;
@@ -56,7 +56,7 @@ class Blocks
         }
         return {};
     }
-    // The n-th, without the lock: the caller may be in a signal handler.
+    // The n-th block. Takes no lock, because the caller may be in a signal handler.
     Block at(unsigned number) const
     {
         for (const Block &block : blocks_) {
@@ -99,7 +99,7 @@ arena::Zone zone_for(long flags, long fd)
     return private_file ? arena::Zone::Near : arena::Zone::Far;
 }
 
-// Code that appears is hooked before anybody can run it. What a file has no bytes for is not read.
+// Hooks new code before anyone can run it. Only the part backed by the file is scanned.
 void hook_new_code(long start, size_t bytes, long fd, long offset)
 {
     struct stat status;
@@ -185,7 +185,7 @@ long map(const long *a)
         if (!sys::failed(got))
             sys::call(SYS_munmap, got, bytes);
     }
-    // Of huge pages that are set aside, the kernel maps whole ones, whatever was asked for.
+    // The kernel maps explicit huge pages (MAP_HUGETLB) whole, whatever length was requested.
     const bool set_aside = (flags & MAP_HUGETLB) != 0;
     const size_t taken = set_aside ? whole_huge_pages(bytes) : bytes;
     const size_t alignment = taken >= huge_page ? huge_page : arena::page;
@@ -209,7 +209,7 @@ long unmap(const long *a)
     return sys::call(SYS_munmap, a[0], a[1]);
 }
 
-// A mapping never grows in place, because what follows is reserved: it moves.
+// A mapping never grows in place, because what follows it is reserved: it moves instead.
 long remap(const long *a)
 {
     char *old = address(a[0]);
@@ -243,7 +243,7 @@ long attach(const long *a)
     const long error = sys::call(SYS_shmctl, a[0], IPC_STAT, &segment);
     if (a[1] != 0 || sys::failed(error))
         return sys::call(SYS_shmat, a[0], a[1], a[2]);
-    // It may be of huge pages, which nobody tells of.
+    // The segment may use huge pages, which IPC_STAT does not report.
     const size_t bytes = whole_huge_pages(segment.shm_segsz);
     char *place = arena::take(bytes, arena::Zone::Far, huge_page);
     if (place == nullptr)

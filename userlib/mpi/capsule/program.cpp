@@ -13,7 +13,7 @@ namespace {
 
 constexpr char name[] = "/cryo/mpi-capsule";
 
-char beside_library[PATH_MAX]; // empty: not asked for yet
+char beside_library[PATH_MAX]; // empty: not looked up yet
 
 bool look(Refusal &why)
 {

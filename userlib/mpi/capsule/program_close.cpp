@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program cannot close what is the capsule's: a loop over all numbers, closefrom and
-// close_range pass over it. A child that the program forks can.
+// Keeps the program from closing the capsule's descriptors: close fails with EBADF, closefrom and
+// close_range skip them. A forked child of the program may close them.
 #include "mpi/capsule/capsule.hpp"
 #include "mpi/capsule/descriptor_owner.hpp"
 
@@ -22,7 +22,7 @@ bool is_protected(int fd)
 using Close = int (*)(int);
 using CloseRange = int (*)(unsigned, unsigned, int);
 
-// Calls close_range for the stretches between the capsule's descriptors.
+// Calls close_range for the ranges between the capsule's descriptors.
 int close_around(unsigned first, unsigned last, int flags)
 {
     static const auto close_stretch = reinterpret_cast<CloseRange>(dlsym(RTLD_NEXT, "close_range"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program's signal handlers, when they interrupt a thread that is inside the capsule: they run
-// with the program's thread-local storage. So the kernel is given a handler of ours, which calls
-// the program's; whoever asks for the disposition gets the program's own.
+// A signal handler of the program that interrupts a thread inside the capsule must run with the
+// program's thread-local storage. So the kernel is given a wrapper, which calls the program's
+// handler; queries of the disposition return the program's own.
 #include "mpi/capsule/capsule.hpp"
 
 #include <atomic>

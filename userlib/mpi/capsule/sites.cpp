@@ -14,7 +14,7 @@ namespace cryo::capsule {
 
 namespace {
 
-// What confines memory, what makes descriptors, and what would take the program's signals.
+// Calls that must be confined to the arena, create descriptors, or would take program signals.
 constexpr short hooked_calls[] = {
     SYS_mmap,          SYS_munmap,    SYS_brk,           SYS_mremap,       SYS_shmat,
     SYS_shmdt,         SYS_open,      SYS_openat,        SYS_creat,        SYS_close,
@@ -27,11 +27,11 @@ constexpr size_t most_numbers = any_call + 1;
 
 unsigned found[most_numbers];
 
-// An instruction that says the number; then ones that only set registers, usually none; then
+// An instruction that loads the number, then ones that only set registers (usually none), then
 // syscall. The first one is
 //     mov $number, %eax          of a call that is hooked
-//     mov 8(%rsp), %rax          whatever the number: glibc 2.41 makes all its system calls that
-//     mov %r11, 8(%rsp)          can be cancelled in two places, this being what stands before
+//     mov 8(%rsp), %rax          any number: glibc 2.41 makes all its system calls that
+//     mov %r11, 8(%rsp)          can be cancelled in two places, and one of these stands before
 struct Site {
     long number = -1; // of a hooked call, or any_call; -1: not a site
     size_t between = 0;
@@ -43,7 +43,7 @@ struct Site {
 };
 
 // The length of an instruction that sets a register other than %eax from a constant or another
-// register: it means the same anywhere. 0: it is something else.
+// register, and so can be moved to the springboard. 0: any other instruction.
 size_t movable_instruction(const unsigned char *code)
 {
     const bool has_rex = (code[0] & 0xf0) == 0x40;
@@ -96,8 +96,8 @@ Site site_at(const unsigned char *code, size_t room)
     return {};
 }
 
-// Looks for the syscall instructions, which are few, and whether one ends a site: a library has
-// megabytes of other code, and all of it is read when each process begins.
+// Searches for syscall instructions, which are rare, and checks whether one ends a site: a library
+// has megabytes of other code, and all of it is scanned at every process start.
 template <class Take>
 void for_each_site(unsigned char *code, size_t bytes, const Take &take)
 {
@@ -132,7 +132,7 @@ unsigned char *put_word(unsigned char *at, long value)
     return put(at, value, value >> 8, value >> 16, value >> 24);
 }
 
-// `hook` is a word near the springboard that holds the hook's address.
+// `hook` points to a word near the springboard that holds the hook's address.
 void write_springboard(unsigned char *at, unsigned char *hook, const unsigned char *code,
                        const Site &site)
 {
@@ -142,7 +142,7 @@ void write_springboard(unsigned char *at, unsigned char *hook, const unsigned ch
     at = put(at, 0xff, 0x15);                   // call *hook(%rip)
     at = put_word(at, hook - (at + 4));
     at = put(at, 0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0); // lea 128(%rsp), %rsp
-    at = put(at, 0xe9);                                  // jmp behind the site
+    at = put(at, 0xe9);                                  // jmp past the site
     put_word(at, code + site.bytes() - (at + 4));
 }
 
@@ -151,7 +151,7 @@ void write_jump(unsigned char *code, const Site &site, unsigned char *springboar
     unsigned char *at = put(code, 0xe9);
     at = put_word(at, springboard - (at + 4));
     while (at < code + site.bytes())
-        at = put(at, 0xcc); // who jumps to the old syscall instruction stops here
+        at = put(at, 0xcc); // int3: traps jumps to the old syscall
 }
 
 } // namespace
@@ -184,7 +184,7 @@ long hook_sites(char *start, size_t bytes)
     if (count == 0)
         return 0;
 
-    // One page run for each mapping: never written again once it can be executed.
+    // A separate run of pages for each mapping: it is not written again once it is executable.
     const size_t room = arena::whole_pages(sizeof(void *) + count * springboard_bytes);
     auto *boards = reinterpret_cast<unsigned char *>(arena::take(room, arena::Zone::Near));
     if (boards == nullptr)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ThreadState keeps what the kernel knows of the calling thread while a second libc starts on it.
-// The constructor saves and blocks all signals, the destructor gives everything back.
+// ThreadState preserves the kernel's per-thread state while a second libc starts on this thread.
+// The constructor saves it and blocks all signals; the destructor restores everything.
 //
 //     ThreadState state;
 //     if (!state.complete())
-//         ...                         // the kernel does not tell; nothing was changed
+//         ...                         // the kernel does not report it; nothing was changed
 //     guest = cryo_capsule_start(...);
 #pragma once
 
@@ -23,7 +23,7 @@ class ThreadState
     ThreadState &operator=(const ThreadState &) = delete;
 
     bool complete() const { return complete_; }
-    // Only the FS base: from here on the program's libc may be used again.
+    // Restores only the FS base, after which the program's libc may be used again.
     void return_home() const;
 
   private:

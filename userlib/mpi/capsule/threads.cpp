@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RULE for this file: it may run in a restored copy before the interrupted code goes on: no lock of
-// the C library's, and no memory of the program's (docs/rank-engine.md).
+// RULE for this file: it may run in a restored copy before the interrupted code resumes, and takes
+// no lock of the C library and no memory of the program (docs/rank-engine.md).
 #include "mpi/capsule/threads.hpp"
 #include "mpi/capsule/capsule.hpp"
 #include "mpi/capsule/lock.hpp"
@@ -10,8 +10,8 @@
 
 namespace cryo::capsule {
 
-// The model stands here again: the compiler forgets that of the declaration, and then asks
-// __tls_get_addr, which takes memory from malloc in a thread that comes there first after a dlopen.
+// The TLS model is repeated because the compiler drops the declaration's. Without it the code calls
+// __tls_get_addr, which may call malloc on a thread's first access after a dlopen.
 __thread Binding binding __attribute__((tls_model("initial-exec")));
 uint64_t opening;
 long way_back_offset;
@@ -21,7 +21,7 @@ namespace {
 constexpr int most = 1024;
 
 const cryo_guest *library;
-void *first; // FS base of what the capsule began with
+void *first; // FS base that the capsule started with
 Lock lock;
 void *spare[most];
 int spares;
@@ -34,7 +34,7 @@ void bind(void *fs)
     binding = {fs, opening};
 }
 
-// What the key holds may be of a capsule that is gone, from before a restart.
+// The key's value may belong to a capsule from before a restart.
 void give_back(void * /*fs*/)
 {
     if (!entered())
@@ -45,8 +45,8 @@ void give_back(void * /*fs*/)
     binding = {};
 }
 
-// Early, when few keys are taken: in a thread that has not used a key beyond the 32nd yet, to set
-// it takes memory from malloc.
+// Created early, to get a low key number: the first time a thread sets a key beyond the 32nd,
+// pthread_setspecific calls malloc.
 [[gnu::constructor]] void make_key()
 {
     have_key = pthread_key_create(&at_thread_end, give_back) == 0;

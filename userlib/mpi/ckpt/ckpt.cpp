@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What programs link with (-lcryo_ckpt). It knows neither MPI nor Cryo: the library that cr_run
-// puts in front of MPI has the functions, under names of its own; where that is not there, nothing
-// is saved.
+// The library that programs link with (-lcryo_ckpt). It knows neither MPI nor Cryo: the library
+// that cr_run loads in front of MPI exports the functions under names of its own; if it is absent,
+// nothing is saved.
 #include "cryo_ckpt.h"
 
 #include <dlfcn.h>

@@ -16,12 +16,12 @@ using capsule::refuse;
 
 namespace {
 
-constexpr uint64_t of_persistent = uint64_t{1} << 42; // no world rank
+constexpr uint64_t of_persistent = uint64_t{1} << 42; // not a world rank
 
-Maker *makers; // while an Engine::Busy lives
+Maker *makers; // guarded by Engine::Busy
 
-// The types in arrays that the library reads with each start: they lie behind its own handles
-// there.
+// The datatypes in the arrays that the library reads at each start: the program's handles follow
+// the library's there.
 template <class Each>
 void for_kept(Object *request, const Each &each)
 {
@@ -38,7 +38,7 @@ const bookmark::Comm &clock_of(const Maker &maker)
     return *record_in<Request>(maker.request)->comm;
 }
 
-// The same in all members.
+// Gives the same order at all members.
 bool comes_before(const Maker *a, const Maker *b)
 {
     return clock_of(*a).id() < clock_of(*b).id();
@@ -46,7 +46,7 @@ bool comes_before(const Maker *a, const Maker *b)
 
 using Ids = std::pmr::vector<unsigned long>;
 
-// Those of all ranks, sorted. One that a member has freed can never be started again.
+// The ids at all ranks, sorted. A collective that a member has freed can never be started again.
 Ids gather_ids(const std::pmr::vector<Maker *> &makers_here)
 {
     const auto world = static_cast<MPI_Comm>(object_of(MPI_COMM_WORLD)->real);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communicators come and go: their ids, their members, and the types that messages still need.
+// Creation and release of communicators: their ids, members, and types that messages still need.
 #include "mpi/rank/communicators.hpp"
 #include "functions.gen.hpp"
 #include "mpi/rank/memory.hpp"
@@ -44,8 +44,8 @@ bookmark::Comm &count(Object *object, bookmark::CommId id, const WorldRanks &pee
 
 namespace {
 
-// Both sides of an inter-communicator must come to the same id, though they come from different
-// communicators: each side tells the other what it would say.
+// Both sides of an inter-communicator must compute the same id from different communicators:
+// each side sends the other its own proposal.
 uint64_t agreed(MPI_Comm real, uint64_t mine)
 {
     unsigned long ours = mine;
@@ -56,7 +56,7 @@ uint64_t agreed(MPI_Comm real, uint64_t mine)
     return bookmark::derive_comm_id(std::min(ours, theirs), std::max(ours, theirs), 1);
 }
 
-constexpr uint64_t of_copies = uint64_t{1} << 40; // no world rank
+constexpr uint64_t of_copies = uint64_t{1} << 40; // not a world rank
 
 } // namespace
 
@@ -123,8 +123,8 @@ using namespace rank;
 
 namespace {
 
-// Nobody waits for the others here, as natively. While the library frees it (and the program's
-// functions for attributes run) no other thread takes messages of it.
+// Does not wait for the other members, as natively. While the library frees the communicator (and
+// runs the program's attribute callbacks) no other thread may drain messages from it.
 template <class Free>
 int free_communicator(Free free, MPI_Comm *comm)
 {
@@ -150,7 +150,7 @@ int free_communicator(Free free, MPI_Comm *comm)
     return done(result, changed);
 }
 
-// What a request needs is freed with the last one that needs it.
+// An object that requests still need is freed when the last of them completes.
 template <class Free, class Handle>
 int free_unless_pinned(Free free, Handle *handle)
 {
@@ -173,7 +173,7 @@ int Comm_free(MPI_Comm *comm)
 
 int Comm_disconnect(MPI_Comm *comm)
 {
-    const Collective turn(*comm); // the library waits for the others
+    const Collective turn(*comm); // the library waits for the other members
     return free_communicator(stock.Comm_disconnect, comm);
 }
 

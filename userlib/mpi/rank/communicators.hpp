@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicators as the rank engine counts them.
+// Registration of communicators with the rank engine.
 #pragma once
 
 #include "mpi/rank/engine.hpp"
@@ -12,15 +12,15 @@ namespace cryo::mpi::rank {
 
 using WorldRanks = std::pmr::vector<int>;
 
-// The world ranks of a group, which is given back.
+// The world ranks of a group's members. Frees the group.
 WorldRanks world_ranks(MPI_Group group);
 
-// Messages to these peers are counted from now on.
+// Starts to count messages to these peers.
 bookmark::Comm &count(Object *object, bookmark::CommId id, const WorldRanks &peers,
                       uint32_t members);
 
-// A communicator that has just been made, by all its members: of one parent, in a collective; or
-// with an id that these have agreed on, those of both sides of an inter-communicator by themselves.
+// Registers a new communicator; called by all of its members. Its id is derived from the parent's
+// collective, or agreed on by the members (for an inter-communicator, by each side separately).
 void count_made(Object *object, bookmark::CommId parent, uint64_t ordinal);
 void count_made(Object *object, bookmark::CommId id);
 

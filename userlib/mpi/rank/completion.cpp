@@ -34,9 +34,9 @@ void settle_receive(Request &r)
     r.untold = r.error != MPI_SUCCESS;
 }
 
-// A collective function of a file takes steps in which the ranks meet whenever the library is asked
-// for it: where there are several, all ranks must ask for them in the same order, as the library's
-// own MPI_Waitall does.
+// A collective file function advances in steps, each of which synchronizes the ranks, whenever its
+// request is tested. If there are several, all ranks must test them in the same order, as the
+// library's own MPI_Waitall does.
 bool poll_in_order(const Request &r)
 {
     const Engine::Busy busy(*engine);
@@ -49,8 +49,8 @@ bool poll_in_order(const Request &r)
     return r.complete;
 }
 
-// By the library, which has made no request: a handler of the program's may have made a success of
-// the error.
+// True if the library has created no request: an error handler of the program may have turned the
+// error into a success.
 bool is_refused(Request &r)
 {
     if (r.error == MPI_SUCCESS && *real_place(r) != nullptr &&
@@ -190,7 +190,7 @@ void pause_for(Request &r)
     else if (bookmark::Comm *members = r.queue != nullptr && r.active && !r.complete
                                            ? static_cast<bookmark::Comm *>(r.queue->traffic)
                                            : nullptr)
-        pause_for(*members, bookmark::kAnySource); // all of them must ask for it, too
+        pause_for(*members, bookmark::kAnySource); // all members must test it, too
     else if (attention)
         engine->stand_still();
 }
@@ -215,7 +215,7 @@ void set_empty(MPI_Status *status)
     abi::set_cancelled(*status, false);
 }
 
-// MPI_ERROR is the business of functions with several requests.
+// MPI_ERROR is set only by functions with several requests.
 void set_status(MPI_Status *status, const MPI_Status &from)
 {
     if (status == MPI_STATUS_IGNORE)

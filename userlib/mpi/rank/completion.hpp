@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How requests begin and end. A request is complete either in the library, which the quick way of
-// every wait and test sees first, or only here: a drained message was delivered, or the library's
-// own request was completed by a checkpoint. Then `complete` is set and the status kept.
+// How requests begin and end. A request completes either in the library, which the fast path of
+// waits and tests sees first, or only here: a drained message was delivered, or a checkpoint
+// completed the library's own request. Then `complete` is set and the status is kept.
 #pragma once
 
 #include "mpi/rank/engine.hpp"
 
 namespace cryo::mpi::rank {
 
-// The quick way may be gone: the library knows all of this request. (An inactive one is null to
-// it.) Requests of files are not for a library's loop over several: MPICH's, which are generalized
-// ones of its own, are polled by MPI_Testall and its like once more after they are complete, and an
-// assertion ends the program. Nor are persistent collectives, which MPICH's MPI_Testall takes for
+// True if the fast path may be taken: the library knows the request's whole state. (It gets null
+// for an inactive one.) File requests are excluded: in MPICH they are generalized requests, which
+// MPI_Testall and its like poll once more after completion, which fails an assertion and ends the
+// program. Persistent collectives are excluded because MPICH's MPI_Testall takes them for
 // errors.
 inline bool is_native(const Request &r)
 {
@@ -21,10 +21,10 @@ inline bool is_native(const Request &r)
                          (r.use != Use::receive || r.state == bookmark::Receive::State::posted));
 }
 
-// A request may be waited for in a loop of the library while nothing is wanted; with several
-// threads in MPI only while it is lent. Another thread that says what it waits for asks for every
-// receive of this rank, but leaves alone what is lent: between the library's word that it is
-// complete, and its handle gone, and our note of that, there is nobody to ask.
+// The library may wait for a request while no checkpoint is pending; with several threads in MPI,
+// only while the request is marked as lent. A thread that announces what it waits for tests every
+// receive of this rank but skips lent ones: once the library has completed a request and freed its
+// handle, the handle must not be tested, although the record here still says that it is active.
 //
 //     mark_lent(r);             // any number
 //     if (may_lend() && is_native(r))
@@ -38,8 +38,8 @@ inline void give_back(Request &request)
 {
     request.lent.store(false, std::memory_order_release);
 }
-// Who asks for all receives has raised `attention` before: either it is seen here, or who asks sees
-// the marks.
+// A thread that tests all receives raises `attention` first: either this thread sees that, or the
+// other one sees the marks.
 inline bool may_lend()
 {
     if (many)
@@ -47,34 +47,34 @@ inline bool may_lend()
     return !attention;
 }
 
-// A new request's record, and its handle.
+// Creates a request's record; returns the handle of a record.
 Request &make_request(Use use, bookmark::Comm *comm, int peer, int tag, const void *buffer,
                       int count, MPI_Datatype type);
 MPI_Request handle_of_request(Request &request);
 
-// Posts what a receive record asks for, looking at drained messages first. An error is the
-// library's; then nothing is posted.
+// Posts a receive, matching drained messages first. Returns the library's error, if any; then
+// nothing is posted.
 int post(Request &request);
 // Begins the send that the record describes.
 int begin_send(Request &request);
 
-// The library has completed the request, and its handle is gone (or inactive). `error`: what its
-// function has returned; `said`: what it has said before a handler of the program's (heard.hpp).
+// Records that the library has completed the request and freed (or deactivated) its handle. `error`
+// is the function's result; `said` the library's error before any program handler (heard.hpp).
 void completed_natively(Request &request, const MPI_Status &status, int error, int said);
-// Asks the library once, which tells the program's error handler.
+// Tests once in the library, which calls the program's error handler on an error.
 void test_natively(Request &request);
-// Asks once. True: complete (or inactive).
+// Tests once. True: complete (or inactive).
 bool poll(Request &request);
-// Between two polls in a loop that waits, or after one in vain: stands still, tells the tree.
+// Between two polls in a waiting loop, or after a failed test: stops if required, tells the tree.
 void pause_for(Request &request);
 void pause_for(bookmark::Comm &comm, int source);
 void pause_over();
 
-// Hands a complete request over to the program, and its handle back. The program's error handler
-// hears of an error, and the function returns what is left of it.
+// Hands a complete request's result to the program and releases its handle. On an error, calls the
+// program's error handler and returns what it leaves of the error.
 int hand_over(MPI_Request *place, MPI_Status *status);
 
-// Of several: the error of each is returned. MPICH's error handler hears of all at once.
+// For several requests: returns the error of each. MPICH calls the error handler once for all.
 //
 //     Untold untold;
 //     if (hand_over(&requests[i], status, untold) != MPI_SUCCESS)
@@ -92,7 +92,7 @@ void release(MPI_Request *place);
 void set_empty(MPI_Status *status);
 void set_status(MPI_Status *status, const MPI_Status &from);
 
-// What only a persistent request has, which is not active and will not be again.
+// Frees the extra state of a persistent request that will not be active again.
 void forget_persistent(Request &request);
 
 // Requests that the program has freed while they were active.

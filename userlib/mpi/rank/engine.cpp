@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RULE for this file: but for begin() and end(), it may run in a signal handler, in the middle of
-// whatever holds a lock of the program's.
+// RULE for this file: except begin() and end(), it may run in a signal handler, and the interrupted
+// code may hold any lock of the program.
 #include "mpi/rank/engine.hpp"
 #include "agent/interface.hpp"
 #include "functions.gen.hpp"
@@ -39,7 +39,7 @@ namespace {
 
 constexpr int nudge = SIGURG; // ignored by a program that does not expect it
 
-// The program's errno is none of our business.
+// Preserves the program's errno.
 class KeepErrno
 {
   public:
@@ -52,7 +52,7 @@ class KeepErrno
     int kept_;
 };
 
-// Who stands still lets the library make progress, here only where it does natively: in waits.
+// A stopped thread drives the library's progress; with idups under way only waits may do that.
 bool only_waits_stand()
 {
     return abi::copies_take_steps && copies_under_way > 0;
@@ -70,14 +70,14 @@ Engine::Engine(const Hooks &hooks, bookmark::WorldRank self, uint32_t ranks)
 {
     home_ = pthread_self();
     mpi_.begin();
-    // Of a request that is none, the library is asked, which refuses it.
+    // Marked active, so that an invalid request handle reaches the library, which rejects it.
     begin_record<Request>(no_object(Kind::Request))->active = true;
 }
 
 bool Engine::try_lock()
 {
     if (memory().busy() || capsule::is_keeping())
-        return false; // this may be a signal's handler, in the thread that is in there
+        return false; // this may be a signal handler that interrupted one of them
     if (many) {
         uint32_t expected = free;
         return busy_.compare_exchange_strong(expected, held, std::memory_order_acquire);
@@ -125,7 +125,7 @@ void Engine::attend()
     const KeepErrno kept;
     do {
         if (!try_lock()) {
-            mail_ = true; // whoever has the lock hears it; so does the wrapper that takes memory
+            mail_ = true; // the lock's holder processes it, or the wrapper that takes memory
             return;
         }
         hear();
@@ -138,12 +138,12 @@ void Engine::hear()
     mail_ = false;
     const bool heard = lost_ || hooks_.channel->receive(rank_);
     if (rank_.pending())
-        attention = true; // stand_still() may have found nothing just before, and said so
+        attention = true; // stand_still() may have found nothing just before and cleared it
     if (heard) {
         decline();
         return;
     }
-    // No tree, no checkpoint: as if it had been abandoned.
+    // Without a tree there is no checkpoint: act as if it had been abandoned.
     lost_ = true;
     const bookmark::Message gone(bookmark::MessageType::abandon, rank_.epoch(), &memory());
     const auto bytes = bookmark::pack(gone, &memory());
@@ -168,22 +168,22 @@ void Engine::signalled()
     attention = true;
     mail_ = true;
     if (busy_ != free)
-        return; // whoever is, hears it
+        return; // the lock's holder processes it
     if (!capsule::entered() && pthread_equal(pthread_self(), home_) == 0) {
-        // A thread that never calls MPI. The one that has initialized it does; nothing may wait
-        // until it calls the next time.
+        // This thread never calls MPI. Interrupt the one that initialized MPI, rather than wait for
+        // that thread's next call.
         pthread_kill(home_, nudge);
         return;
     }
     if (!capsule::entered() && depth > 0)
-        return; // on its way in: the wrapper looks when it is there
+        return; // it is entering: the wrapper checks once inside
     if (depth == 0 && !standing_ && !others_run()) {
-        // As in a function of MPI, which windows may have to be flushed in: what comes meanwhile is
-        // heard there, and nobody stands still within that.
+        // Act like an MPI function, because windows may have to be flushed in one: messages that
+        // arrive meanwhile are processed there, and this does not stop recursively.
         const Inside inside;
         return;
     }
-    ready(); // it may not have called since a restart
+    ready(); // this thread may not have entered since a restart
     attend();
 }
 
@@ -196,14 +196,14 @@ void Engine::stand_still()
         flush_windows();
     const bool serves = rank_.pending();
     if (serves && standing_.exchange(true)) {
-        // A signal's handler outside MPI came second: that thread is not counted as one that runs.
+        // A signal handler outside MPI came second: its thread is not counted as running.
         if (many && depth > 0)
             park();
         return;
     }
     for (unsigned rounds = 0; serves && rank_.pending() && rank_.must_hold(); rounds++) {
-        // Whoever comes into MPI now is counted first and looks at this afterwards: either it is
-        // seen here, or it stands still.
+        // A thread that enters MPI is counted first and checks this flag afterwards: either it is
+        // counted here, or it stops.
         attention = true;
         std::atomic_thread_fence(std::memory_order_seq_cst);
         if (!others_run())
@@ -214,7 +214,7 @@ void Engine::stand_still()
     if (serves)
         standing_ = false;
     {
-        // While this is held nobody can want a checkpoint, as another thread might have begun to.
+        // Under the lock no other thread can begin a checkpoint between the check and the reset.
         const Busy busy(*this);
         if (!rank_.pending() && !mail_)
             attention = false;
@@ -231,8 +231,8 @@ void Engine::serve_once()
         const Busy busy(*this);
         decline();
         rank_.serve();
-        // What the tree waits for may be under way still: a send whose request we hold, or one of
-        // which only the library knows, as a buffered one.
+        // The tree may still wait for a send of this rank: one whose request it holds, or one that
+        // only the library knows, such as a buffered send.
         if (rank_.phase() >= bookmark::Rank::Phase::drained) {
             mpi_.settled(true);
             mpi_.progress();
@@ -267,7 +267,7 @@ void Engine::take_image()
     }
 }
 
-// Waits a moment for the tree or for the library; more patiently as time goes by.
+// Waits briefly for the tree or for the library; longer as the rounds go on.
 void Engine::rest(unsigned rounds) const
 {
     if (rounds < 50 || lost_) {
@@ -285,7 +285,7 @@ void Engine::progress()
     mpi_.progress();
 }
 
-// One of several threads in MPI: another one serves.
+// For one of several threads in MPI, while another one serves.
 void Engine::park()
 {
     do {
@@ -296,11 +296,11 @@ void Engine::park()
             sys::call(SYS_futex, &released_, FUTEX_WAIT_PRIVATE, before, &moment, nullptr, 0);
         }
         running++;
-    } while (standing_); // the next one serves already, and may not have seen this thread run
-    ready();             // in a restored copy the library is another one
+    } while (standing_); // a new server may not have counted this thread as running
+    ready();             // in a restored copy the library is a new one
 }
 
-// Does not stand still itself.
+// Parks if another thread serves; does not stop by itself.
 void Engine::let_serve()
 {
     attend();
@@ -334,9 +334,9 @@ void on_arrival()
         hear_of_it();
 }
 
-// In the thread that has initialized MPI, perhaps inside the capsule: with the capsule's storage it
-// would not know itself, and nudge itself for ever. A call that this interrupts outside MPI goes on
-// as if nothing had been.
+// Runs in the thread that initialized MPI, perhaps inside the capsule: with the capsule's storage
+// it would not recognize itself and would signal itself for ever. A system call interrupted outside
+// MPI is resumed as if nothing had happened.
 void on_nudge(int /*signal*/, siginfo_t * /*info*/, void *frame)
 {
     on_arrival();
@@ -410,7 +410,7 @@ void end()
 void Inside::left_late()
 {
     while (rank::on && rank::engine->wants_to_stand())
-        const Inside again; // stands still
+        const Inside again; // stops here
 }
 
 } // namespace cryo::mpi

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The rank engine: one rank's part in checkpoints, between the wrappers and the bookmark exchange.
-// It counts what the wrappers send and receive, keeps the clocks of collectives, hears the tree's
-// messages by a signal, and lets the program stand still where the exchange wants it.
+// It counts what the wrappers send and receive, keeps the clocks of collectives, receives messages
+// from the tree on a signal, and stops the program where the exchange requires it.
 //
 //     begin(hooks);                 // after MPI_Init; from here on `on` is true
 //     ...
-//     {                             // a wrapper (inside.hpp lets it stand still before and after)
+//     {                             // a wrapper (inside.hpp may stop it before and after)
 //         Sent sent(comm, dest, count, type);
 //         return sent.done(call(stock.Send, ...));
 //     }
 //     end();                        // in MPI_Finalize, after the library's own
 //
-// The signal finds the program either outside MPI, where it stands still at once, or inside: then
-// the handler hears the messages, which needs no library, and the wrapper does the rest.
+// If the signal arrives outside MPI, the program stops at once. If it arrives inside, the handler
+// only processes the messages, which needs no library, and the wrapper does the rest.
 #pragma once
 
 #include "mpi/rank/hooks.hpp"
@@ -39,21 +39,21 @@ class Engine
 
     void listen() const;
     void close();
-    void attend(); // hears what the tree has sent, unless somebody is at it
+    void attend(); // processes the tree's messages, or leaves them to the lock's holder
     void signalled();
     void stand_still();
     bool wants_to_stand();
-    void let_serve(); // another thread that stands, in a wrapper of a thread that does not
+    void let_serve(); // parks while another thread serves; does not stop by itself
     void report() const;
-    void progress(); // of the library: what is under way goes on
-    // While an image is waited for: a rank that is not drained yet may need what only the library
-    // here knows of, as a buffered send.
+    void progress(); // drives the library's progress engine
+    // Called while an image is awaited: a rank that has not drained yet may need something that
+    // only this rank's library knows of, such as a buffered send.
     void help_others() { mpi_.progress(); }
-    void rest(unsigned rounds) const;      // a moment, in a loop that waits
-    bool is_lost() const { return lost_; } // the tree is gone
+    void rest(unsigned rounds) const;      // pauses briefly in a waiting loop
+    bool is_lost() const { return lost_; } // the connection to the tree has ended
 
-    // While this lives, nobody else calls bookmark::Rank or touches lists of requests. What comes
-    // meanwhile is heard at its end.
+    // While this lives, no other thread calls bookmark::Rank or touches the lists of requests.
+    // Messages that arrive meanwhile are processed when it ends.
     class Busy
     {
       public:
@@ -69,7 +69,7 @@ class Engine
   private:
     static constexpr uint32_t free = 0;
     static constexpr uint32_t held = 1;
-    static constexpr uint32_t wanted = 2; // held, and somebody sleeps until it is not
+    static constexpr uint32_t wanted = 2; // held, and a thread sleeps until it is free
 
     void lock();
     bool try_lock();
@@ -84,15 +84,15 @@ class Engine
 
     Hooks hooks_;
     bookmark::WorldRank self_;
-    pthread_t home_; // the thread that has initialized MPI
+    pthread_t home_; // the thread that initialized MPI
     StockMpi mpi_;
     bookmark::Rank rank_;
-    std::atomic<uint32_t> busy_{free};  // whose lists these are
-    std::atomic<bool> mail_{false};     // has come while busy
-    std::atomic<bool> standing_{false}; // some thread serves
-    std::atomic<uint32_t> released_{0}; // counts; parked threads wait for it to change
+    std::atomic<uint32_t> busy_{free};  // the lock behind Busy
+    std::atomic<bool> mail_{false};     // messages arrived and are unprocessed
+    std::atomic<bool> standing_{false}; // a thread serves a checkpoint
+    std::atomic<uint32_t> released_{0}; // a counter; parked threads wait for it to change
     bool lost_ = false;
-    uint32_t declined_ = 0; // the checkpoint that was declined last
+    uint32_t declined_ = 0; // epoch of the last checkpoint that was declined
     uint64_t drained_ = 0;
     uint64_t images_ = 0;
 };
@@ -102,8 +102,8 @@ extern Engine *engine __attribute__((visibility("hidden"))); // null: messages a
 void begin(const Hooks &hooks);
 void end();
 
-// With one thread in MPI the signal handler touches no lists while this thread is inside: then
-// nothing needs to be held.
+// With one thread in MPI the signal handler touches no lists while this thread is inside, so no
+// lock is needed.
 class Guard
 {
   public:
@@ -125,17 +125,17 @@ class Guard
     alignas(Engine::Busy) char place_[sizeof(Engine::Busy)];
 };
 
-// What the engine counts for a communicator, a file or a window; null: nothing.
+// The counters of a communicator, a file or a window; null: it is not counted.
 template <class Handle>
 bookmark::Comm *counted(Handle handle)
 {
     return handle == nullptr ? nullptr : static_cast<bookmark::Comm *>(object_of(handle)->traffic);
 }
 
-// Bytes of `count` elements, as they are in a message.
+// Size in bytes of `count` elements in a message.
 uint64_t bytes_of(int count, MPI_Datatype type);
 
-// A message that is about to be sent, counted; not counted when the library refuses it.
+// Counts a message that is about to be sent; takes that back if the library refuses it.
 class Sent
 {
   public:
@@ -160,8 +160,8 @@ class Sent
     uint64_t bytes_ = 0;
 };
 
-// A collective function of a communicator has failed. If its arguments were refused, nothing was
-// sent, and others may never have called it: it was none.
+// Called when a collective of a communicator has failed. If its arguments were rejected, it sent
+// nothing, and other ranks may never have called it, so it does not count.
 void failed(bookmark::Comm &comm, int error);
 
 // A blocking collective.
@@ -182,7 +182,7 @@ class Collective
     Collective(const Collective &) = delete;
     Collective &operator=(const Collective &) = delete;
 
-    // What the library says of it.
+    // Checks the library's result.
     int over(int result)
     {
         const int error = heard_.of(result);
@@ -191,9 +191,9 @@ class Collective
         return result;
     }
 
-    // The communicator that the collective has made.
+    // Registers the communicator that the collective has created.
     int made(int result, MPI_Comm *place);
-    // The file.
+    // Registers the file that it has opened.
     int opened(int result, MPI_File *place)
     {
         if (result == MPI_SUCCESS && comm_ != nullptr && *place != MPI_FILE_NULL) {
@@ -203,8 +203,8 @@ class Collective
         return result;
     }
 
-    // The persistent collective (collectives.hpp). `make` makes it again with a new library, from
-    // what its arguments have become; these are the types and operations among them.
+    // Registers the persistent collective (collectives.hpp). `make` recreates it in a new library,
+    // with the new handles of its arguments; `needed` are the types and operations among them.
     template <class Make, class... Needed>
     int described(int result, MPI_Request *place, MPI_Comm comm, const Make &make,
                   Needed... needed);
@@ -218,7 +218,7 @@ class Collective
     uint64_t ordinal_ = 0;
 };
 
-// What makes a persistent collective again; in memory of the engine's.
+// Recreates a persistent collective after a restart; lives in the engine's memory.
 class Maker
 {
   public:
@@ -269,7 +269,7 @@ int Collective::described(int result, MPI_Request *place, MPI_Comm comm, const M
     return result;
 }
 
-// A non-blocking collective begins: the how-manieth.
+// Counts the start of a non-blocking collective; returns the collective's ordinal.
 uint64_t start(bookmark::Comm *comm);
 template <class Handle>
 uint64_t started(Handle handle)
@@ -277,7 +277,7 @@ uint64_t started(Handle handle)
     const Heard from_here;
     return on ? start(counted(handle)) : 0;
 }
-// What the library says of it, in the first call since.
+// Checks the result of the library's call that follows started().
 inline int begun(int result, MPI_Comm comm)
 {
     const int error = Heard::since(result);
@@ -286,26 +286,26 @@ inline int begun(int result, MPI_Comm comm)
     return result;
 }
 
-// A request that the library has made for anything but a message; `queue`: the file of a collective
-// function. Returns `result`.
+// Tracks a request that the library has created for anything but a message; `queue`: the file of a
+// collective file function. Returns `result`.
 int track(int result, MPI_Request *place, Use use, const Object *queue);
 inline int tracked(int result, MPI_Request *place, Use use = Use::other, MPI_File queue = nullptr)
 {
     return on && place != nullptr ? track(result, place, use, object_of(queue)) : result;
 }
 
-// A communicator whose messages are not counted: from here on this rank cannot be saved.
+// Notes a communicator whose messages are not counted: this rank can no longer be saved.
 int uncounted(int result, const MPI_Comm *place, const char *function);
-// The same, because of anything.
+// Notes any other reason for that.
 void hinder(const char *what);
-// Null, or what keeps this rank from being saved now.
+// Null, or the reason why this rank cannot be saved.
 const char *hindrance();
 
-// MPI_Comm_idup has begun, as this collective of `comm`.
+// Registers the copy that MPI_Comm_idup has begun to make, as this collective of `comm`.
 int copied(int result, MPI_Comm comm, uint64_t ordinal, const MPI_Comm *place,
            MPI_Request *request);
 
-// Types and operations that a request needs, also when the program frees them.
+// Keep types and operations that a request needs, even if the program frees them.
 void pin(Object *object);
 void unpin(Object *object);
 void pin(Request &request, MPI_Datatype type);

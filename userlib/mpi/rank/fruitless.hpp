@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests and probes in vain, over and over: a program that computes between them, or that waits by
-// testing, asks some ten million times a second. Crossing into the library each time would cost
-// more than what is computed between. So a test that was in vain a moment ago, with no other MPI
-// call since, is in vain again without asking; which MPI allows, as it says nothing of when it is
-// seen that something has come. The moment is a sixteenth of the time that such testing has taken
-// already, and a microsecond or two at most, so that nothing takes long that would not have taken
-// long anyway. Whoever tests less often than that, or in short bursts, always asks: a message that
-// comes in pieces needs the library's attention for each.
+// Repeated unsuccessful tests and probes: a program that computes between them, or that waits by
+// testing, may test ten million times a second, and crossing into the library each time would cost
+// more than the computation between. So a test that failed a moment ago, with no other MPI call
+// since, fails again without asking the library; MPI allows this, as it does not say when arrivals
+// become visible. That moment is a sixteenth of the time spent on such testing so far, and at most
+// a microsecond or two, so that no wait becomes noticeably longer. A program that tests less often,
+// or in short bursts, always reaches the library: a message that arrives in pieces needs the
+// library's attention for each piece.
 //
 //     if (in_vain_again(...))       // before Inside: nothing is touched but this
 //         return MPI_SUCCESS;
 //     ...                           // asks
-//     if (in vain)
+//     if (unsuccessful)
 //         fruitless_tests.were(count, requests);
 #pragma once
 
@@ -24,7 +24,7 @@
 
 namespace cryo::mpi::rank {
 
-// Of what is asked for as a row of such words.
+// Tests of one set of requests, or probes with one set of arguments, given as an array of words.
 template <class Word>
 class Fruitless
 {
@@ -39,17 +39,17 @@ class Fruitless
         }
         if (patience_ == 0 || __rdtsc() - asked_ >= patience_)
             return false;
-        // To look at the clock takes half as long as the library's test itself.
+        // Reading the clock takes half as long as the library's test itself.
         unseen_ = static_cast<int>(patience_ / 512);
         return true;
     }
 
-    // These, which this call has asked for.
+    // Records that this call has asked the library for these in vain.
     void were(int count, const Word *words)
     {
         if (many || count < 1 || count > few)
             return;
-        call_++; // this one's number, if no other call was between
+        call_++; // this call's number, if no other call came between
         if (!are_these(count, words)) {
             times_ = 0;
             count_ = count;
@@ -58,7 +58,7 @@ class Fruitless
         call_ = calls;
         patience_ = 0;
         unseen_ = 0;
-        if (times_ < short_wait) { // which the clock would only make longer
+        if (times_ < short_wait) { // reading the clock would only lengthen it
             times_++;
             return;
         }
@@ -77,21 +77,21 @@ class Fruitless
     }
 
     static constexpr int few = 8;
-    static constexpr int short_wait = 16;               // times
-    static constexpr unsigned long long longest = 4096; // of the processor's clock
+    static constexpr int short_wait = 16;               // in tests
+    static constexpr unsigned long long longest = 4096; // in ticks of the TSC
     int count_ = 0;
     int times_ = 0;
     int unseen_ = 0;         // tests that need not look at the clock
-    unsigned long call_ = 0; // that asked last, of `calls`
+    unsigned long call_ = 0; // number (in `calls`) of the call that asked last
     unsigned long long since_ = 0, asked_ = 0, patience_ = 0;
     Word words_[few] = {};
 };
 
-// Nothing is kept of them where several threads are in MPI.
+// Not filled where several threads may be in MPI.
 extern Fruitless<MPI_Request> fruitless_tests __attribute__((visibility("hidden")));
 extern Fruitless<long> fruitless_probes __attribute__((visibility("hidden")));
 
-// Of MPI_Test, MPI_Testall, MPI_Testany and MPI_Iprobe. If so, what these have to say is said.
+// For MPI_Test, MPI_Testall, MPI_Testany and MPI_Iprobe. If true, their results are set.
 inline bool in_vain_again(MPI_Request *request, int *flag, MPI_Status *)
 {
     if (!fruitless_tests.are_so_again(1, request))
@@ -115,7 +115,7 @@ inline bool in_vain_again(int count, MPI_Request *requests, int *index, int *fla
     return true;
 }
 
-// What MPI_Iprobe asks for.
+// The arguments of MPI_Iprobe.
 struct Probed {
     Probed(int source, int tag, MPI_Comm comm)
         : words{source, tag, reinterpret_cast<long>(static_cast<void *>(comm))}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What keeps a rank from being saved, once it has done it.
+// Lasting reasons why a rank cannot be saved.
 #include "mpi/rank/engine.hpp"
 #include "mpi/wrap/fatal.hpp"
 
@@ -30,8 +30,8 @@ void hinder(const char *what)
         lasting = what;
 }
 
-// What keeps this rank from being saved is told at once: it may wait in the library, where nobody
-// knows of it, for one who would stand still.
+// Reports a hindrance as soon as a checkpoint is requested: this rank may wait in the library,
+// unknown to the tree, for a rank that would otherwise stop.
 void Engine::decline()
 {
     const char *what = hindrance();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the calling thread is: in the program, or in an MPI function. Every wrapper begins with
+// Whether the calling thread is in the program or in an MPI function. Every wrapper begins with
 //
 //     const Inside inside;
 //
-// which loads the stock library in the first call of the process, lets this thread into it, and,
-// while a checkpoint is wanted, makes it stand still before the function does anything and again
-// before the program goes on. Without a checkpoint that costs two counters and two loads of a flag.
+// which loads the stock library in the first call of the process, lets this thread enter it, and,
+// while a checkpoint is pending, stops the thread before the function does anything and again
+// before it returns. Without a checkpoint that costs two counters and two loads of a flag.
 #pragma once
 
 #include "mpi/capsule/capsule.hpp"
@@ -15,7 +15,7 @@
 
 namespace cryo::mpi {
 
-// Loads the stock library in the first call of the process, and lets this thread into it.
+// Loads the stock library in the first call of the process, and lets this thread enter it.
 void ready_slowly();
 inline void ready()
 {
@@ -28,21 +28,21 @@ namespace rank {
 // How many MPI functions this thread is inside (callbacks may call more).
 extern __thread int depth __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-// Something has come from the tree, or a checkpoint is under way. Loops inside the capsule end
-// when they see it.
+// Messages have come from the tree, or a checkpoint is under way. Loops inside the capsule end
+// when this is set.
 extern volatile bool attention __attribute__((visibility("hidden")));
 
-// An engine counts this job's messages; several of the program's threads may call MPI.
+// `on`: an engine counts this job's messages. `many`: several program threads may call MPI.
 extern bool on __attribute__((visibility("hidden")));
 extern bool many __attribute__((visibility("hidden")));
 
-// MPI functions that the program has called; a moment's number, with `many` not even that.
+// Number of MPI calls so far, to recognize consecutive calls; not exact with `many`.
 extern unsigned long calls __attribute__((visibility("hidden")));
 
-// With `many`: threads that are inside an MPI function and do not stand still.
+// With `many`: threads that are inside an MPI function and have not stopped.
 extern std::atomic<int> running __attribute__((visibility("hidden")));
 
-void stand_still(); // of an engine that is on; at depth 1
+void stand_still(); // only while an engine is on, and at depth 1
 
 } // namespace rank
 
@@ -51,7 +51,7 @@ class Inside
   public:
     Inside()
     {
-        // First: a thread that is not counted could be restored behind ready() and before the call.
+        // Count first: an uncounted thread could be restored after ready() and before the call.
         if (rank::depth++ == 0 && rank::many)
             rank::running++;
         std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -67,7 +67,7 @@ class Inside
         if (rank::depth == 1 && rank::many)
             rank::running--;
         rank::depth = rank::depth - 1;
-        // What came just now found this thread inside.
+        // A signal that arrived just now found this thread still inside.
         std::atomic_signal_fence(std::memory_order_seq_cst);
         if (__builtin_expect(rank::attention, 0) && rank::depth == 0)
             left_late();

@@ -24,7 +24,7 @@ using capsule::call;
 uint32_t self;
 uint32_t ranks;
 
-// Made in place and never destroyed: MPI may be called by the last of the exit functions.
+// Constructed in place and never destroyed: the last exit functions may still call MPI.
 TreeChannel &tree()
 {
     alignas(TreeChannel) static char place[sizeof(TreeChannel)];
@@ -57,7 +57,7 @@ TookImage take_image(void * /*data*/)
     return TookImage::failed;
 }
 
-// The first call into the library opens a new one and makes the handles again.
+// The first call into the library loads a new one and recreates the handles.
 bool bring_back(void * /*data*/, capsule::Refusal & /*why*/)
 {
     ready();
@@ -100,7 +100,7 @@ void join_job()
             begin({.channel = &tree(), .take_image = take_image, .revive = bring_back});
     }
     prepare_partitioned();
-    prepare_meetings(); // also where this rank could not join: the others do
+    prepare_meetings(); // even if this rank could not join: the others do
 }
 
 } // namespace cryo::mpi::rank

@@ -18,12 +18,12 @@ namespace rank {
 
 namespace {
 
-constexpr uint64_t of_meetings = uint64_t{1} << 41; // no world rank
+constexpr uint64_t of_meetings = uint64_t{1} << 41; // not a world rank
 
-// All are like MPI_COMM_WORLD.
+// All of these have the members of MPI_COMM_WORLD.
 MPI_Comm meeting_place;
-MPI_Comm bridge;       // the library's
-MPI_Comm plain_bridge; // the same, for what shall have no error handler
+MPI_Comm bridge;       // known to the library only
+MPI_Comm plain_bridge; // the same, for communicators without an error handler
 
 MPI_Comm like_world()
 {
@@ -44,12 +44,12 @@ void build_bridge()
     bridge = like_world();
     if constexpr (abi::world_answers)
         plain_bridge = like_world();
-    // The error handler of the program's communicator hears of errors.
+    // Errors are reported to the error handler of the program's communicator instead.
     call(stock.Comm_set_errhandler, bridge,
          static_cast<MPI_Errhandler>(object_of(MPI_ERRORS_RETURN)->real));
 }
 
-// Empty: they are not all in MPI_COMM_WORLD, or it is no group.
+// Empty: a member is outside MPI_COMM_WORLD, or the group is invalid.
 WorldRanks members_of(MPI_Group real)
 {
     int size = 0;
@@ -84,7 +84,7 @@ int own_world_rank()
     return self;
 }
 
-// All others tell the first, who tells them; also the id of what they are about to make.
+// All others report to the first, which answers with the id of the communicator to be created.
 bookmark::CommId meet(const WorldRanks &members, int tag)
 {
     static std::atomic<uint64_t> meetings{0};
@@ -113,7 +113,7 @@ bookmark::CommId meet(const WorldRanks &members, int tag)
 int create_group(const WorldRanks &members, MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *made)
 {
     Made created(made);
-    MPI_Errhandler handler = nullptr; // that it would have got
+    MPI_Errhandler handler = nullptr; // the one the new communicator would inherit
     call(stock.Comm_get_errhandler, mpi::real_of(comm), &handler);
     const bool is_plain = has_no_handler(object_of(comm), handler);
     open_epoch();
@@ -146,7 +146,7 @@ void meet_leader(const WorldRanks &members, int leader, int tag)
         meet_leader(members[static_cast<size_t>(leader)], tag);
 }
 
-// `other`: the world rank of the other leader, where this rank is one.
+// `other`: the world rank of the other leader, if this rank is a leader.
 int create_intercomm(MPI_Comm comm, int leader, MPI_Comm peer, int remote, int tag, int other,
                      MPI_Comm *made)
 {
@@ -200,7 +200,7 @@ EXPORTED int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI
     const Inside inside;
     const rank::WorldRanks members =
         rank::members_of(group != nullptr ? mpi::real_of(group) : nullptr);
-    if (!members.empty() && made != nullptr) // else the library complains
+    if (!members.empty() && made != nullptr) // otherwise the library reports the error
         return rank::create_group(members, comm, group, tag, made);
     Made created(made);
     const int result = done(call(stock.Comm_create_group, mpi::real_of(comm), mpi::real_of(group),
@@ -222,7 +222,7 @@ EXPORTED int PMPI_Intercomm_create(MPI_Comm comm, int leader, MPI_Comm peer, int
 }
 ALIAS(MPI_Intercomm_create, PMPI_Intercomm_create)
 
-// The same without a communicator that they come from, told apart by strings.
+// The same without a parent communicator, distinguished by strings.
 namespace {
 
 constexpr char create_name[] = "PMPI_Comm_create_from_group";

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two functions make a communicator by messages that no clock tells of, with a tag that the program
+// Two functions create a communicator by messages that no clock covers, with a tag that the program
 // chooses: MPI_Comm_create_group, a collective of its members only, and MPI_Intercomm_create, whose
-// two leaders are members of different communicators. A rank that stands still would not know that
-// it is waited for, and would take such a message for one of the program's.
+// two leaders are members of different communicators. A stopped rank would not know that others
+// wait for it, and would take such a message for one of the program's.
 //
-// So those who are concerned meet before, by messages that are counted, and run on until they have
-// left the function; and the library's own messages go by a communicator, *the bridge*, that the
-// engine does not look into.
+// So the participants first meet by exchanging counted messages, and run on until they have left
+// the function; and the library's own messages use a communicator, *the bridge*, that the engine
+// never drains.
 #pragma once
 
 #include "mpi/wrap/stock.hpp"

@@ -24,7 +24,7 @@ void *keep_or_die(size_t bytes)
     return memory;
 }
 
-// Says to signal handlers that a list is being changed.
+// Tells signal handlers that a list is being changed.
 class Changing
 {
   public:
@@ -81,7 +81,7 @@ void Memory::do_deallocate(void *memory, size_t bytes, size_t /*alignment*/)
     free_[order] = freed;
 }
 
-// Made once and never destroyed: MPI may be called by the last of the program's exit functions.
+// Constructed once and never destroyed: the program's last exit functions may still call MPI.
 Memory &memory()
 {
     alignas(Memory) static char place[sizeof(Memory)];

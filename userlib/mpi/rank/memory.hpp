@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory for the rank engine: from capsule::keep, so neither the program's heap, inside which the
-// program may stand, nor the library's, which is not saved.
+// Memory for the rank engine, from capsule::keep: not from the program's heap, inside which the
+// program may be stopped, nor from the library's, which is not saved.
 //
 //     bookmark::Rank::Config config{.memory = &memory()};
 //
-// Blocks are powers of two; what is given back is kept for the next block of its size.
+// Block sizes are powers of two; a freed block is kept for the next request of its size.
 #pragma once
 
 #include "mpi/capsule/lock.hpp"

@@ -21,7 +21,7 @@ int begin_send(IsendFunction begin, const void *buf, int count, MPI_Datatype typ
     Sent sent(comm, dest, count, type);
     const int result = sent.done(call(begin, buf, count, mpi::real_of(type), dest, tag,
                                       mpi::real_of(comm), request != nullptr ? &real : nullptr));
-    // Or refused, and a handler of the program's has made a success of that.
+    // Also if the send was refused and an error handler of the program turned that into a success.
     if (result != MPI_SUCCESS || real == nullptr || real == real_null_request())
         return result;
     Object *object = make_object(Kind::Request, real);
@@ -37,7 +37,7 @@ int begin_send(IsendFunction begin, const void *buf, int count, MPI_Datatype typ
     return result;
 }
 
-// Other threads may have to stand still while the library sends: then it does not block.
+// With several threads it does not block, as others may have to stop while the library sends.
 int send(SendFunction blocking, IsendFunction begin, const void *buf, int count, MPI_Datatype type,
          int dest, int tag, MPI_Comm comm)
 {
@@ -50,7 +50,7 @@ int send(SendFunction blocking, IsendFunction begin, const void *buf, int count,
     return sent.done(call(blocking, buf, count, mpi::real_of(type), dest, tag, mpi::real_of(comm)));
 }
 
-// Nothing is received, or the library refuses it.
+// Nothing is received, or the library will reject the arguments.
 bool is_for_library(MPI_Comm comm, int source, int count, MPI_Datatype type)
 {
     return counted(comm) == nullptr || source == MPI_PROC_NULL || count < 0 || type == nullptr;
@@ -166,7 +166,7 @@ int Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm 
     }
     if (quick.wait.error != MPI_SUCCESS || quick.request == nullptr)
         return quick.wait.error;
-    // A checkpoint is wanted: from here on it is a receive as any other.
+    // A checkpoint is pending: from here on this is an ordinary receive.
     Request &r = make_request(Use::receive, &counters, source, tag, buf, count, type);
     r.blocking = true;
     *real_place(r) = quick.request;
@@ -178,12 +178,12 @@ int Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm 
 
 namespace {
 
-// Whether the library will not send it: then nothing must have been received either. What it says
-// of that is `result`.
+// Whether the library will reject the send: then nothing may be received either. `result` is then
+// the library's answer.
 bool is_mistaken(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm,
                  int &result)
 {
-    constexpr int least_tag_limit = 32767; // that any MPI has
+    constexpr int least_tag_limit = 32767; // every MPI allows tags up to this
     const bookmark::Comm *counters = counted(comm);
     if (count < 0 || type == nullptr || (tag < 0 && dest != MPI_PROC_NULL) ||
         (counters != nullptr && dest != MPI_PROC_NULL &&
@@ -193,13 +193,13 @@ bool is_mistaken(const void *buf, int count, MPI_Datatype type, int dest, int ta
     }
     if (tag <= least_tag_limit && is_predefined(object_of(type)))
         return false;
-    // A tag that is too large, or a datatype without a commit? It looks at all when it is to send
-    // later, which it never is.
+    // The tag may be too large, or the datatype uncommitted: MPI_Send_init checks all arguments,
+    // and the request is never started.
     MPI_Request later = nullptr;
     result = call(stock.Send_init, buf, count, mpi::real_of(type), dest, tag, mpi::real_of(comm),
                   &later);
     if (result != MPI_SUCCESS || later == nullptr || later == real_null_request())
-        return true; // or a handler of the program's has made a success of it
+        return true; // or an error handler of the program turned the error into a success
     call(stock.Request_free, &later);
     return false;
 }
@@ -228,7 +228,7 @@ int Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest
     return received != MPI_SUCCESS ? received : sent;
 }
 
-// What is sent is packed first, so that the buffer is free for what comes.
+// The outgoing data is packed first, so that the buffer is free for the incoming data.
 int Sendrecv_replace(void *buf, int count, MPI_Datatype type, int dest, int sendtag, int source,
                      int recvtag, MPI_Comm comm, MPI_Status *status)
 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the library is asked about several requests at once.
+// Asks the library about several requests at once.
 //
 //     Natives natives(count, requests);
 //     if (natives.usable()) {
 //         call(spin::wait_any, &natives.wait);
-//         ...                                   // natives.wait says what it has said
+//         ...                                   // natives.wait holds the library's answer
 //         natives.complete(i, j, natives.said(), status);
 //     }
 #pragma once
@@ -22,8 +22,8 @@ inline bool is_active(MPI_Request request)
     return r != nullptr && r->active;
 }
 
-// The library's handles of an array of requests, and room for what it says. While this lives, the
-// requests that are not complete are lent.
+// The library's handles of an array of requests, and room for its answers. While this lives, the
+// incomplete requests are lent.
 class Natives
 {
   public:
@@ -64,7 +64,7 @@ class Natives
 
     bool usable() const { return usable_; }
 
-    // The library has completed the i-th, as status j says: the program's handle is given back.
+    // Request i is complete in the library, with status j: the program's handle is released.
     void complete(size_t i, size_t j, int error, MPI_Status *status)
     {
         Request *r = request_of(requests_[i]);
@@ -80,7 +80,7 @@ class Natives
         const Request *r = request_of(requests_[i]);
         return r != nullptr && r->active && statuses_[i].MPI_ERROR == MPI_ERR_PENDING;
     }
-    // What the library has said, of all and, if that is an error, of the i-th.
+    // The library's error for the call and, if that is an error, for request i.
     int said() const { return heard_.of(wait.error); }
     int said(size_t i) const
     {
@@ -105,7 +105,7 @@ class Natives
             give_all_back();
         return lent;
     }
-    // Those that are complete are null by now, or were given back (persistent ones).
+    // Handles of complete requests are null by now, or already given back (persistent ones).
     void give_all_back()
     {
         for (size_t i = 0; i < count_ && many; i++) {

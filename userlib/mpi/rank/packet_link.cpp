@@ -48,7 +48,7 @@ int PacketLink::connect(const char *path, uint32_t rank)
     return fd;
 }
 
-// The signal goes to the thread that has initialized MPI.
+// The signal goes to the thread that initialized MPI.
 void PacketLink::listen(Arrived arrived)
 {
     told = arrived;
@@ -59,7 +59,7 @@ void PacketLink::listen(Arrived arrived)
     const f_owner_ex owner = {.type = F_OWNER_TID, .pid = gettid()};
     fcntl(descriptor_, F_SETOWN_EX, &owner);
     fcntl(descriptor_, F_SETFL, fcntl(descriptor_, F_GETFL) | O_ASYNC | O_NONBLOCK);
-    arrived(); // what came before
+    arrived(); // messages may have arrived before
 }
 
 void PacketLink::close()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A channel that is a socket of packets (SOCK_SEQPACKET): a message each. What the kernel does not
-// take at once waits here. For tests, whose daemon is on the same node and saves nothing.
+// A channel over a SOCK_SEQPACKET socket, with one message per packet. What the kernel does not
+// accept at once is queued here. For tests, whose daemon is on the same node and saves nothing.
 //
 //     static PacketLink link(descriptor);
 //     hooks.channel = &link;
@@ -23,7 +23,7 @@ class PacketLink : public Channel
     void send(bookmark::Bytes message) override;
     bool receive(bookmark::Rank &rank) override;
 
-    // Connects with a daemon that listens at a path, as a rank of this number. -1: errno says why.
+    // Connects to a daemon that listens at a path, as the rank of this number. -1: see errno.
     static int connect(const char *path, uint32_t rank);
 
   private:

@@ -18,16 +18,16 @@ using capsule::call;
 
 namespace {
 
-MPI_Comm place; // like MPI_COMM_WORLD
+MPI_Comm place; // has the members of MPI_COMM_WORLD
 constexpr int of_appointments = 0;
 
 struct Appointment {
     uint64_t comm; // its id
     int tag;
-    int first; // of the partitions' tags
+    int first; // tag of the first partition
     int partitions;
     int reserved;
-    uint64_t bytes; // of each
+    uint64_t bytes; // of each partition
 };
 
 struct Came {
@@ -38,23 +38,23 @@ struct Came {
 
 } // namespace
 
-// A request's own. Partitions are the sender's, at the receiver, too, once there is an appointment.
+// State of a partitioned request. After the appointment both sides use the sender's partitions.
 struct Partitioned {
-    Partitioned *next; // receives that have no appointment yet, the oldest first
-    int peer;          // in MPI_COMM_WORLD; -1: nobody
+    Partitioned *next; // list of receives without an appointment, oldest first
+    int peer;          // in MPI_COMM_WORLD; -1: MPI_PROC_NULL
     bool sends;
     bool is_met;
-    bool is_refused; // more comes than there is room for
+    bool is_refused; // the sender's data exceeds the buffer
     Appointment appointment;
-    MPI_Request told; // the appointment, being sent
-    int own;          // partitions, of so many elements
+    MPI_Request told; // the send of the appointment
+    int own;          // number of partitions here, each of `count` elements
     int64_t count;
-    uint64_t bytes; // of all
+    uint64_t bytes; // of all partitions
     MPI_Request *parts;
     std::atomic<uint8_t> *marks;
     std::atomic<int> begun;
     std::atomic_flag polled;
-    char *stage; // where partitions are no whole elements here
+    char *stage; // staging buffer, where partitions are not whole elements here
 
     static constexpr uint8_t under_way = 1;
     static constexpr uint8_t complete = 2;
@@ -62,10 +62,10 @@ struct Partitioned {
 
 namespace {
 
-capsule::Lock lock; // of the lists
+capsule::Lock lock; // protects the lists
 Partitioned *waiting;
 Came *came;
-std::vector<int, std::pmr::polymorphic_allocator<int>> *tags; // the next, for each rank
+std::vector<int, std::pmr::polymorphic_allocator<int>> *tags; // next tag, by rank
 
 size_t parts_of(const Partitioned &p)
 {
@@ -98,7 +98,7 @@ uint64_t size_of(const Request &r)
     return bytes_of(1, handle_of<MPI_Datatype>(r.datatype));
 }
 
-// Where the n-th element is.
+// The address of the n-th element.
 char *element(const Request &r, uint64_t n)
 {
     MPI_Aint low = 0;
@@ -134,7 +134,7 @@ void meet(Partitioned &p, const Appointment &a)
     p.is_met = true;
 }
 
-// Reads what has come with tag 0 from a rank; one thread at a time, so that they stay in order.
+// Receives appointments (tag 0) from a rank; by one thread at a time, to preserve their order.
 void read_appointments(int peer)
 {
     static std::atomic_flag reading;
@@ -160,7 +160,7 @@ void read_appointments(int peer)
     reading.clear(std::memory_order_release);
 }
 
-// Gives all that have come to requests.
+// Assigns the received appointments to requests.
 void keep_appointments()
 {
     const capsule::Hold hold(lock);
@@ -252,7 +252,7 @@ bool part_is_complete(Request &r, size_t i)
     return true;
 }
 
-// By one thread at a time.
+// To be called by one thread at a time.
 bool look_at_parts(Request &r)
 {
     Partitioned &p = *r.partitioned;
@@ -275,13 +275,13 @@ bool look_at_parts(Request &r)
     return all;
 }
 
-// Whether the partition that the receiver counts so is there.
+// Whether the receiver's partition of this number has arrived.
 bool has_arrived(const Partitioned &p, uint64_t number, uint64_t size)
 {
     const uint64_t own = static_cast<uint64_t>(p.count) * size;
     const uint64_t theirs = p.appointment.bytes;
     if (p.stage != nullptr || !p.is_met || p.begun != p.appointment.partitions)
-        return false; // unpacked when all are there
+        return false; // unpacked only when all have arrived
     const uint64_t end = (number + 1) * own;
     for (uint64_t i = theirs == 0 ? parts_of(p) : number * own / theirs;
          i < parts_of(p) && i * theirs < end; i++) {

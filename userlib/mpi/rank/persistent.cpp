@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Persistent requests are only described here; each start is a message as any other. So there is
-// nothing of them in the library between two messages, and nothing to make again after a restart.
+// Persistent point-to-point requests are only described here; each start is an ordinary message. So
+// the library holds nothing of them between starts, and a restart need not recreate anything.
 #include "functions.gen.hpp"
 #include "mpi/rank/partitioned.hpp"
 
@@ -11,7 +11,7 @@ using capsule::call;
 
 namespace {
 
-// The library looks at the arguments, as it would natively.
+// The library checks the arguments, as it would natively.
 template <class Init, class Buffer>
 int describe(Init init, Use use, Mode mode, Buffer buf, int count, MPI_Datatype type, int peer,
              int tag, MPI_Comm comm, MPI_Request *request)
@@ -19,7 +19,7 @@ int describe(Init init, Use use, Mode mode, Buffer buf, int count, MPI_Datatype 
     MPI_Request real = nullptr;
     const int result = call(init, buf, count, mpi::real_of(type), peer, tag, mpi::real_of(comm),
                             request != nullptr ? &real : nullptr);
-    // Or refused, and a handler of the program's has made a success of that.
+    // Also if refused, and an error handler of the program turned that into a success.
     if (result != MPI_SUCCESS || real == nullptr || real == real_null_request())
         return result;
     call(stock.Request_free, &real);
@@ -30,7 +30,7 @@ int describe(Init init, Use use, Mode mode, Buffer buf, int count, MPI_Datatype 
     return MPI_SUCCESS;
 }
 
-// A receive from nobody.
+// A receive from MPI_PROC_NULL.
 int complete_at_once(Request &r)
 {
     r.status = {};

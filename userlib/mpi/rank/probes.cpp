@@ -34,7 +34,7 @@ bool look(bookmark::Comm &comm, int source, int tag, bookmark::Arrival &arrival)
     return engine->receives().probe(comm, abi::peer(source), tag, arrival);
 }
 
-// Waits inside the capsule, while that is the place to do it: nothing is wanted, nothing drained.
+// Waits inside the capsule while that is allowed: no checkpoint is pending and nothing is drained.
 spin::Probe wait_for_message(int source, int tag, MPI_Comm comm)
 {
     spin::Probe probe = {.source = source,
@@ -48,7 +48,7 @@ spin::Probe wait_for_message(int source, int tag, MPI_Comm comm)
     return probe;
 }
 
-// A message's handle, whose record the exchange fills in.
+// Creates a message's handle, whose record the exchange fills in.
 Message &make_message()
 {
     return *begin_record<Message>(make_object(Kind::Message, nullptr));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: what the engine has done, told in MPI_Finalize.
+// For tests: reports the engine's statistics in MPI_Finalize.
 #include "mpi/rank/engine.hpp"
 #include "sys/own_variable.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the rank engine knows of a request or of a matched message. It lies in the handle's object,
-// behind what every object has, so that a request needs no memory of its own.
+// The rank engine's record of a request or of a matched message. It is part of the handle's object,
+// after the members that every object has, so that a request needs no memory of its own.
 //
 //     Request *r = request_of(handle);   // null for MPI_REQUEST_NULL
 #pragma once
@@ -18,40 +18,40 @@ enum class Use : uint8_t {
     unknown, // generalized requests: the program completes them
     receive,
     send,
-    other,       // must complete before the cut: non-blocking collectives
-    file,        // so must this; the library is asked for each by itself (completion.hpp)
-    partitioned, // made of such messages (partitioned.hpp)
+    other,       // must complete before the cut: e.g. non-blocking collectives
+    file,        // so must these; tested in the library one by one (completion.hpp)
+    partitioned, // made of several messages (partitioned.hpp)
 };
 
 struct Partitioned;
 
 enum class Mode : uint8_t { standard, buffered, ready, synchronous };
 
-// What a receive asks for, as the exchange has it (abi::peer); a send's destination is `source`.
+// A receive's source is encoded as in the exchange (abi::peer); a send's receiver is `source`.
 struct Request : bookmark::Receive {
     Use use = Use::unknown;
     Mode mode = Mode::standard;
     bool persistent = false;
-    bool blocking = false; // of MPI_Recv or the like
+    bool blocking = false; // from MPI_Recv or a similar function
     bool active = false;
-    bool complete = false;          // `status` and `error` tell how; the program has not asked yet
-    bool untold = false;            // the program's error handler has not heard of the error
-    std::atomic<bool> lent = false; // a thread has it in the library's hands (completion.hpp)
+    bool complete = false;          // see `status` and `error`; the program has not tested it yet
+    bool untold = false;            // the program's error handler was not called for the error
+    std::atomic<bool> lent = false; // a thread waits for it in the library (completion.hpp)
     int error = MPI_SUCCESS;
     int count = 0;
     const void *buffer = nullptr;
     Object *datatype = nullptr; // pinned
     MPI_Status status = {};
-    Request *older = nullptr, *newer = nullptr; // while it is under way, and no receive
-    Object *copy = nullptr; // of MPI_Comm_idup: a communicator that is none before it completes
+    Request *older = nullptr, *newer = nullptr; // in StockMpi::under_way; not for receives
+    Object *copy = nullptr; // of MPI_Comm_idup: the new communicator, not usable before completion
     Partitioned *partitioned = nullptr;
     Request *next_orphan = nullptr; // freed by the program while it was active
-    const Object *queue = nullptr;  // a file: such requests end in the order of their beginning
+    const Object *queue = nullptr;  // a file: its requests complete in the order they began
 };
 
 struct Message : bookmark::Matched {};
 
-// A communicator stays as long as a request refers to it.
+// Makes a request refer to a communicator, which is kept as long as that.
 inline void refer(Request &request, bookmark::Comm *comm)
 {
     if (request.comm != nullptr)
@@ -61,10 +61,10 @@ inline void refer(Request &request, bookmark::Comm *comm)
         comm->requests++;
 }
 
-// Requests of MPI_Comm_idup that are not complete.
+// Number of incomplete MPI_Comm_idup requests.
 extern std::atomic<int> copies_under_way __attribute__((visibility("hidden")));
 
-// The library has completed it: what it made may be asked for messages.
+// The library has completed the request: messages may now be drained from its new communicator.
 inline void use_copy(Request &request)
 {
     if (request.copy == nullptr)
@@ -104,8 +104,8 @@ inline Request *request_of(MPI_Request request)
     return is_null(request) ? nullptr : record_in<Request>(object_of(request));
 }
 
-// A receive whose error is its communicator's affair, when it is waited for by itself, where others
-// are MPI_COMM_WORLD's (abi::world_answers). The library does not know that.
+// With abi::world_answers the library reports request errors to MPI_COMM_WORLD's handler. True for
+// a receive whose own communicator's handler is due when it is waited for alone.
 inline bool asks_communicator(const Request &request)
 {
     return abi::world_answers && request.use == Use::receive &&
@@ -113,7 +113,7 @@ inline bool asks_communicator(const Request &request)
            has_special_handler(static_cast<Object *>(request.comm->user));
 }
 
-// The library's own handle, which it writes to.
+// Where the library's own handle is stored; the library writes to it.
 inline MPI_Request *real_place(Request &request)
 {
     return reinterpret_cast<MPI_Request *>(&object_of_record(&request)->real);
@@ -124,7 +124,7 @@ inline MPI_Request real_null_request()
     return static_cast<MPI_Request>(null_object(Kind::Request)->real);
 }
 
-// A list of requests, in the order of their beginning.
+// A list of requests, oldest first.
 class Requests
 {
   public:
@@ -143,7 +143,7 @@ class Requests
         request.older = request.newer = nullptr;
     }
 
-    // The oldest of a queue.
+    // The oldest request of a queue.
     Request *first_of(const Object *queue) const
     {
         Request *r = first_;

@@ -13,8 +13,8 @@ bool ends(int flag, int error, bool once = false)
     return once || flag != 0 || error != MPI_SUCCESS || attention;
 }
 
-// Of several threads that wait in the library itself, one polls and the others sleep. Here each
-// polls, and must not take the processor from the one whose message would end all the waiting.
+// Of several threads waiting in the library itself, one polls and the others sleep. Here each one
+// polls, and must not keep the processor from the thread whose message would end the wait.
 class Polls
 {
   public:
@@ -29,7 +29,7 @@ class Polls
     unsigned fruitless_ = 0;
 };
 
-// Polls until it ends the waiting.
+// Calls poll() until it returns true.
 template <class Poll>
 void until(Poll poll)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loops that wait. They run inside the capsule, so that waiting costs one crossing, and end when
-// what they wait for has come, when there is an error, or when something has come from the tree:
+// Waiting loops. They run inside the capsule, so that a wait costs one crossing, and end when what
+// they wait for has happened, on an error, or when messages have come from the tree:
 //
 //     spin::One wait{.request = place};
 //     call(spin::wait_one, &wait);
@@ -29,21 +29,21 @@ struct Receive {
     int source;
     int tag;
     MPI_Comm comm;
-    MPI_Request request; // null: the library has refused it, whatever a handler made of that
-    One wait;            // flag is false, too, when the receive could not begin
+    MPI_Request request; // null: the library refused it, whatever an error handler returned
+    One wait;            // flag is also false when the receive could not begin
 };
 void receive(Receive *receive);
 
 struct Many {
     int count;
     MPI_Request *requests;
-    MPI_Status *statuses; // of any: one
-    int *indices;         // of some
-    int index;            // of any
-    int done;             // of some: how many, or MPI_UNDEFINED
+    MPI_Status *statuses; // wait_any: only one
+    int *indices;         // from wait_some
+    int index;            // from wait_any
+    int done;             // from wait_some: how many, or MPI_UNDEFINED
     int flag;
     int error;
-    bool once; // a test
+    bool once; // poll once: a test
 };
 void wait_all(Many *wait);
 void wait_any(Many *wait);

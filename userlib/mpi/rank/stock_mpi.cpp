@@ -26,7 +26,7 @@ Handle predefined(Handle ours)
     return static_cast<Handle>(object_of(ours)->real);
 }
 
-// Any number of bytes, although MPI counts with int: as some whole blocks and a rest.
+// Describes any number of bytes, although MPI counts with int: as whole blocks and a remainder.
 class ByteCount
 {
   public:
@@ -72,8 +72,8 @@ Request &request_in(Receive &receive)
     return static_cast<Request &>(receive);
 }
 
-// Open MPI's MPI_Request_get_status leaves MPI_ERROR alone, and counts what was sent, not what
-// fitted. MPICH's has the error as its result.
+// Open MPI's MPI_Request_get_status leaves MPI_ERROR alone, and counts the bytes that were sent,
+// not those that fitted. MPICH's returns the error as its result.
 int error_of(const Request &r, const MPI_Status &status, int result)
 {
     if (abi::bytes_in(status) > r.capacity)
@@ -110,7 +110,7 @@ void StockMpi::post(Receive &receive)
                    real_of(*r.comm), real_place(r));
 }
 
-// Asks without handing over: an error of a receive is the program's to hear of, when it asks.
+// Tests without the error handler: a receive's error is reported when the program tests it.
 bool StockMpi::test(Receive &receive, Arrival &arrival)
 {
     Request &r = request_in(receive);
@@ -135,7 +135,7 @@ Withdrawal StockMpi::withdraw(Receive &receive, Arrival &arrival)
     int cancelled = 0;
     MPI_Status status = {};
     call(stock.Cancel, real_place(r));
-    if (r.lent) // by another thread, which will see what came of it
+    if (r.lent) // by another thread, which will see the outcome
         return Withdrawal::arriving;
     const QuietWorld quiet;
     const int result = call(stock.Request_get_status, *real_place(r), &flag, &status);
@@ -172,7 +172,7 @@ bool StockMpi::mprobe(Comm &comm, int source, int tag, Matched &matched)
     if (flag != 0)
         matched.arrival = arrival_of(status, MPI_SUCCESS);
     else
-        *place = nullptr; // not the null message: the record is none that the library knows
+        *place = nullptr; // not the null message: the library has no message for this record
     return flag != 0;
 }
 
@@ -232,8 +232,8 @@ bool StockMpi::taken(Drained &message)
     return flag != 0;
 }
 
-// The library unpacks, from this process to itself: it knows types with gaps, parts of elements,
-// and messages that are shorter or longer than the buffer.
+// The library unpacks, by a message from this process to itself: it handles types with gaps,
+// partial elements, and messages that are shorter or longer than the buffer.
 void StockMpi::deliver(Receive &receive, const Drained &message)
 {
     Request &r = request_in(receive);
@@ -246,8 +246,8 @@ void StockMpi::deliver(Receive &receive, const Drained &message)
     r.error = message.data.size() > r.capacity ? MPI_ERR_TRUNCATE : error;
 }
 
-// MPICH does nothing of the kind where only this process could have sent something, nor where a
-// message is found.
+// MPICH makes no progress in a probe of a communicator where only this process could have sent
+// something, nor in one that finds a message.
 void StockMpi::progress()
 {
     int flag = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the bookmark exchange asks of an MPI library, asked of the stock library in the capsule.
+// Implements the bookmark exchange's view of an MPI library with the stock library in the capsule.
 // Receives are Requests, matched probes are Messages, and a Comm's `user` is the communicator's
-// object; so all of it goes on with a new library when these have been connected with it.
+// object; so everything works with a new library once these are bound to it.
 #pragma once
 
 #include "mpi/bookmark/mpi.hpp"
@@ -25,12 +25,12 @@ class StockMpi : public bookmark::Mpi
     void deliver(bookmark::Receive &receive, const bookmark::Drained &message) override;
     bool settled(bool at_cut) override;
 
-    // A communicator of this process alone, over which drained messages are unpacked.
+    // Creates and frees a communicator of this process alone, for unpacking drained messages.
     void begin();
     void end();
-    // Whether the library has completed one that is under way; then it is noted.
+    // Tests a request under way in the library, and records its completion.
     bool ask(Request &request);
-    void progress(); // of the library
+    void progress(); // lets the library make progress
 
     uint64_t withdrawn() const { return withdrawn_; }
     uint64_t drained() const { return drained_; }

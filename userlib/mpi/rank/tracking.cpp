@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the wrappers tell the engine of: collectives and requests, and what these need.
+// The wrappers' reports to the engine: collectives and requests, and the objects that these need.
 #include "functions.gen.hpp"
 #include "mpi/rank/engine.hpp"
 
@@ -11,14 +11,14 @@ using capsule::call;
 
 uint64_t bytes_of(int count, MPI_Datatype type)
 {
-    if (type == nullptr || count == 0) // MPICH takes any type for no elements, the null one too
+    if (type == nullptr || count == 0) // MPICH accepts any type for no elements, even null
         return 0;
     Object *object = object_of(type);
     auto known = reinterpret_cast<uint64_t>(object->traffic);
     if (__builtin_expect(known == 0, 0)) {
         MPI_Count size = 0;
         if (object != null_object(Kind::Datatype) &&
-            !is_no_object(object)) // no error but the call's
+            !is_no_object(object)) // an error is left to the call itself
             call(stock.Type_size_x, static_cast<MPI_Datatype>(object->real), &size);
         known = size > 0 ? static_cast<uint64_t>(size) + 1 : 1;
         object->traffic = reinterpret_cast<void *>(known);
@@ -29,7 +29,7 @@ uint64_t bytes_of(int count, MPI_Datatype type)
 void Collective::enter(bookmark::Comm *comm)
 {
     if (comm == nullptr)
-        return; // the library will say what is wrong with it
+        return; // the library will report the error
     comm_ = comm;
     const Engine::Busy busy(*engine);
     engine->rank().enter(*comm);
@@ -52,7 +52,7 @@ uint64_t start(bookmark::Comm *comm)
 
 namespace {
 
-// Other errors may be of what has begun: a message that was too long, a process that is gone.
+// Other errors may come from a collective that has begun: a truncated message, a dead process.
 bool is_of_arguments(int error)
 {
     int what = MPI_ERR_UNKNOWN;

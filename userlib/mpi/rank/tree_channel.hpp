@@ -25,7 +25,7 @@ class TreeChannel : public Channel
     {
         told_ = arrived;
         side_.on_arrival([](void *self) { static_cast<TreeChannel *>(self)->told_(); }, this);
-        arrived(); // what came before
+        arrived(); // messages may have arrived before
     }
     void close() override { side_.disconnect(); }
     int descriptor() const override { return side_.descriptor(); }

@@ -26,9 +26,9 @@ Rank::Version look_at(uint64_t number)
     return engine->rank().version(number);
 }
 
-// A daemon that does not know its place in the tree yet hears nobody, and one at work for another
-// checkpoint may end that without this version in it: so the wish is told again while nothing
-// comes of it. The tree takes those that are served already for what they are.
+// A daemon that does not know its place in the tree yet drops the request, and one that is busy
+// with another checkpoint may end that without this version in it: so the request is repeated until
+// it is answered. The tree recognizes requests that have been served already.
 class Asking
 {
   public:
@@ -65,7 +65,7 @@ Rank::Version save_version()
         const Rank::Version version = look_at(number);
         if (version != Rank::Version::open || engine->is_lost())
             return version == Rank::Version::open ? Rank::Version::failed : version;
-        // Others may need what only this library can do to come to their call.
+        // Other ranks may need this library's progress to reach their call.
         engine->progress();
         engine->rest(rounds);
         asking.again();

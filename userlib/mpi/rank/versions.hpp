@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints that the program asks for: what is behind MPI_Ckpt() and global_ckpt().
+// Checkpoints that the program requests: the implementation of MPI_Ckpt() and global_ckpt().
 #pragma once
 
 #include "mpi/bookmark/rank.hpp"
@@ -9,7 +9,7 @@ namespace cryo::mpi::rank {
 
 // MPI_Ckpt(), inside a wrapper: all ranks call it.
 bookmark::Rank::Version save_version();
-// global_ckpt(): one is enough.
+// global_ckpt(): a call by one rank is enough.
 void ask_for_checkpoint();
 uint32_t restarts();
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waits and tests. While nothing is wanted and the library knows all of the requests, the library
-// is asked, in a loop inside the capsule; otherwise each is asked for by itself.
+// Waits and tests. While no checkpoint is pending and the library knows all of the requests, a loop
+// inside the capsule asks the library for all of them; otherwise each is polled by itself.
 #include "functions.gen.hpp"
 #include "mpi/rank/completion.hpp"
 #include "mpi/rank/fruitless.hpp"
@@ -19,7 +19,7 @@ MPI_Status *at(MPI_Status *statuses, size_t i)
     return statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : statuses + i;
 }
 
-// Gives back all of them, which are complete.
+// Hands over all requests, which are complete.
 int hand_over_all(size_t count, MPI_Request *requests, MPI_Status *statuses)
 {
     int result = MPI_SUCCESS;
@@ -35,7 +35,7 @@ int hand_over_all(size_t count, MPI_Request *requests, MPI_Status *statuses)
     return result != MPI_SUCCESS ? in_status(untold) : result;
 }
 
-// What the library has said of all of them, at once.
+// Completes requests according to the library's answer for all of them.
 int natively_all(Natives &natives, size_t count, MPI_Status *statuses)
 {
     for (size_t i = 0; i < count; i++) {
@@ -116,7 +116,7 @@ size_t length(int count)
     return count > 0 ? static_cast<size_t>(count) : 0;
 }
 
-// All complete ones; how many requests are active comes out too.
+// Hands over all complete requests; also returns the number of active ones.
 int hand_over_some(size_t count, MPI_Request *requests, int *outcount, int indices[],
                    MPI_Status *statuses, size_t &active)
 {
@@ -380,7 +380,7 @@ int Cancel(MPI_Request *request)
     if (r == nullptr)
         return call(stock.Cancel, &none);
     const Engine::Busy busy(*engine);
-    if (r->complete) // at a cut, maybe: the library does not know it any more, and it is too late
+    if (r->complete) // perhaps completed at a cut: unknown to the library, and too late
         return MPI_SUCCESS;
     if (r->use != Use::receive)
         return call(stock.Cancel, real_place(*r));

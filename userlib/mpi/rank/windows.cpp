@@ -17,7 +17,7 @@ namespace {
 constexpr int post_tag = 1;
 constexpr int end_tag = 2;
 
-Window *windows; // the newest one
+Window *windows; // the newest; head of the list
 capsule::Lock windows_lock;
 
 template <class T>
@@ -40,7 +40,7 @@ void give(T *&place, size_t count)
     place = nullptr;
 }
 
-// The ranks that the members of a group have in the window.
+// The window ranks of a group's members.
 int *ranks_of(const Window &window, MPI_Group group, int &count)
 {
     MPI_Group all = nullptr;
@@ -231,7 +231,7 @@ void flush_windows()
         if (window->busy == 0)
             continue;
         window->flushed++;
-        if (window->ending == 0) // or that thread looks at it when it has
+        if (window->ending == 0) // otherwise the releasing thread flushes later
             flush(*window);
         window->flushed--;
     }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Windows of one-sided communication. The library keeps what an epoch has not finished where no
-// image can have it, so a rank runs on while it has an epoch open: while one of its operations may
-// be incomplete, while it holds an exclusive lock, between MPI_Win_post and _wait and between
-// _start and _complete. What only waits for a flush is flushed when a checkpoint comes.
+// Windows of one-sided communication. The library keeps the state of an open epoch where no image
+// includes it, so a rank runs on while it has an epoch open: while one of its operations may be
+// incomplete, while it holds an exclusive lock, between MPI_Win_post and _wait and between
+// _start and _complete. Operations that only need a flush are flushed when a checkpoint comes.
 //
-//     Operation operation(win, target);         // while the library is called for one
+//     Operation operation(win, target);         // around the library's call for one operation
 //     return operation.over(call(...));
-//     const Ending ending(window);              // while a lock is given back
-//     finished(*window_of(win), target);        // before what completes operations
+//     const Ending ending(window);              // around the release of a lock
+//     finished(*window_of(win), target);        // before the call that completes operations
 //
-// Closing comes before the library's call: a rank stands still at the end of a wrapper at the
-// earliest, and what begins meanwhile is open again. With several threads in MPI one may flush
-// while another one's operation is on its way to the library: so it is marked once more when the
-// library has it. And none may flush under a lock that another one gives back.
+// An epoch is closed before the library's call: a rank stops at the end of a wrapper at the
+// earliest, and an operation begun meanwhile opens it again. With several threads in MPI, one may
+// flush while another one's operation is on its way to the library: so the target is marked again
+// when the library has it. And no thread may flush under a lock that another one is releasing.
 //
 // A window has a communicator of its own: for its clock, for its members after a restart, and for
-// the messages by which post and start, complete and wait find each other. The library's own ways
-// for that could not be left when a checkpoint comes.
+// the messages that match post with start and complete with wait. The library's own calls for that
+// could not be left when a checkpoint comes.
 #pragma once
 
 #include "mpi/wrap/heard.hpp"
@@ -26,7 +26,7 @@
 
 namespace cryo::mpi::rank {
 
-struct Region { // of a dynamic window
+struct Region { // attached to a dynamic window
     Region *next;
     void *base;
     MPI_Aint size;
@@ -39,19 +39,19 @@ struct Window {
     Object *object;
     MPI_Comm comm; // its own
     int peers;
-    uint8_t *marks;             // of each target
-    std::atomic<uint32_t> busy; // targets that are dirty
+    uint8_t *marks;             // by target
+    std::atomic<uint32_t> busy; // number of dirty targets
     std::atomic<uint32_t> shared_locks;
     std::atomic<bool> all_locked;
-    std::atomic<uint32_t> ending;  // threads that give locks back
-    std::atomic<uint32_t> flushed; // by a thread that shall stand still
+    std::atomic<uint32_t> ending;  // threads that are releasing locks
+    std::atomic<uint32_t> flushed; // threads that are flushing before they stop
     int all_assert;
     bool fenced; // an epoch may follow the last fence
     bool started, exposed;
-    int *origins; // that the window is exposed to
+    int *origins; // ranks that the window is exposed to
     int origin_count;
-    MPI_Request *ends; // messages by which the origins say that they are done
-    int *targets;      // of a start
+    MPI_Request *ends; // receives of the origins' completion messages
+    int *targets;      // of MPI_Win_start
     int target_count;
 
     int flavor;
@@ -59,7 +59,7 @@ struct Window {
     MPI_Aint size;
     int unit;
     Region *regions;
-    // Of a shared one: the library's memory, and where the program has it.
+    // Of a shared window: the library's memory, and the address where the program sees it.
     uintptr_t segment;
     char *alias;
     size_t alias_bytes;
@@ -75,7 +75,7 @@ inline bool has_target(const Window &window, int target)
     return target >= 0 && target < window.peers;
 }
 
-// A communicator like `comm`, for a window.
+// Creates a communicator with the members of `comm`, for a window.
 int make_companion(MPI_Comm comm, MPI_Comm *companion);
 Window *begin_window(MPI_Win win, MPI_Comm companion);
 void end_window(Window &window);
@@ -102,12 +102,12 @@ class Operation
     ~Operation()
     {
         if (__builtin_expect(many, 0) && window_ != nullptr)
-            touch(*window_, target_); // who flushes sees the operation, or this is after it
+            touch(*window_, target_); // a concurrent flush sees the operation, or precedes this
     }
     Operation(const Operation &) = delete;
     Operation &operator=(const Operation &) = delete;
 
-    // What the library says of it. One that is refused leaves nothing to be flushed.
+    // Checks the library's result. A refused operation leaves nothing to be flushed.
     int over(int result)
     {
         if (__builtin_expect(heard_.of(result) != MPI_SUCCESS, 0) && is_first_ && !many)
@@ -146,15 +146,15 @@ class Ending
 
 void finished_all(Window &window);
 
-// Post, start, complete and wait, as messages.
+// Post, start, complete and wait, implemented with messages.
 void expose(Window &window, MPI_Group origins);
 void unexpose(Window &window);
-bool is_unexposed(Window &window); // asks
+bool is_unexposed(Window &window); // does not wait
 void meet_targets(Window &window, MPI_Group targets);
 void tell_targets(Window &window);
 void forget_targets(Window &window);
 
-// In a thread that shall stand still: flushes what may be flushed.
+// Called by a thread that is about to stop: flushes what may be flushed.
 void flush_windows();
 // Null, or why the window cannot be saved now.
 const char *unsettled(const Window &window);

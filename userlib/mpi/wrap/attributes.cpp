@@ -18,7 +18,7 @@ namespace {
 using capsule::call;
 using capsule::call_home;
 
-// What the stock library hands back as extra_state. Lives as long as the process: attributes with
+// What the stock library passes back as extra_state. Lives as long as the process: attributes with
 // this keyval may outlive the keyval.
 template <class Copy, class Delete>
 struct Keyval {
@@ -28,7 +28,7 @@ struct Keyval {
     KeyvalProxies proxies;
 };
 
-// Of a library whose handles are numbers.
+// The integer handle, for a library whose handles are integers.
 template <class Handle>
 int number_of(Handle handle)
 {
@@ -38,15 +38,15 @@ int number_of(Handle handle)
         return static_cast<int>(handle);
 }
 
-// What a function in Fortran gets for an attribute: the number itself.
+// A function in Fortran gets the number itself as the attribute.
 void *in_words(void *value)
 {
     const FortranValue *number = fortran_value(value);
     return number != nullptr ? reinterpret_cast<void *>(number->number) : value;
 }
 
-// What the copy of an attribute is, once the program has said so: of one that was set in Fortran a
-// number again, in a record of its own, unless a function in C has given something else.
+// Fixes up the copy that the program's function has made: for an attribute that was set in Fortran
+// it is a number again, in a record of its own, unless a function in C has returned something else.
 int keep_copied(FortranValue *from, bool in_fortran, void **copy)
 {
     if (from == nullptr || (!in_fortran && *copy != from))
@@ -57,7 +57,7 @@ int keep_copied(FortranValue *from, bool in_fortran, void **copy)
     return made != nullptr ? MPI_SUCCESS : MPI_ERR_NO_MEM;
 }
 
-// Open MPI's library for C++ looks into a communicator for its kind.
+// Open MPI's C++ library reads a communicator's kind from its object.
 template <class Handle>
 Handle to_show(Handle real)
 {
@@ -73,7 +73,7 @@ int copy_attribute(Handle from, int keyval, void *extra, void *value, void *copy
 {
     const auto *ours = static_cast<Keyval<Copy, Delete> *>(extra);
     auto **copied = static_cast<void **>(copy);
-    if (ours->copy == nullptr) { // one of MPICH's own
+    if (ours->copy == nullptr) { // one of MPICH's predefined functions
         *flag = 0;
         return MPI_SUCCESS;
     }
@@ -131,7 +131,7 @@ int set_attribute(Object *object, int keyval, void *value)
         return call(stock.Win_set_attr, real, keyval, value);
 }
 
-// After a restart.
+// Called after a restart.
 template <class Handle, class Copy, class Delete>
 int recreate_keyval(const KeyvalOrigin &origin, int *keyval)
 {
@@ -170,8 +170,8 @@ long communicator_values[most_predefined]; // the same for all communicators
 
 } // namespace
 
-// The value of a predefined attribute is the address of a number of the library's; what the program
-// may keep is the address of a copy.
+// A predefined attribute's value is the address of a number inside the library; the program gets
+// the address of a copy, which it may keep.
 void copy_out_of_capsule(Object *object, int keyval, void *place)
 {
     auto *value = static_cast<long **>(place);
@@ -263,7 +263,7 @@ ALIAS(MPI_Win_get_attr, PMPI_Win_get_attr)
 
 #ifdef OPEN_MPI
 
-// The functions that a program may name instead of its own. All kinds have the same shape.
+// Functions that a program may pass instead of its own. All kinds have the same shape.
 
 #define ATTRIBUTE_FUNCTIONS(KIND, Handle)                                                          \
     EXPORTED int OMPI_C_MPI_##KIND##NULL_COPY_FN(Handle, int, void *, void *, void *, int *flag)   \

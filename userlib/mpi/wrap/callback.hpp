@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions of the program that the stock library calls. What it is given is a function of ours
-// that translates handles and goes home before it calls the program's.
+// Functions of the program that the stock library calls. The library gets a function of ours that
+// translates handles and crosses to the program's world before it calls the program's function.
 //
-// Where MPI hands the function some data of its own (extra_state), that is a record of ours:
+// Where MPI passes user data to the function (extra_state), that is a record of ours:
 //
 //     auto *record = static_cast<Record *>(make_record(sizeof(Record)));
 //
-// Where it does not, as for operations and error handlers, there is a stock of functions that
-// differ only in the slot they look into:
+// Where it does not, as for operations and error handlers, there is a pool of functions that
+// differ only in the slot they use:
 //
 //     static Slots<256> slots;
 //     int slot = slots.find_or_add(program_function);
 //
-// RULE: what runs before it has gone home uses no thread-local storage.
+// RULE: code that runs before the crossing uses no thread-local storage.
 #pragma once
 
 #include "mpi/capsule/capsule.hpp"
@@ -24,7 +24,7 @@
 
 namespace cryo::mpi {
 
-// Memory that is never given back; from capsule::keep.
+// Memory that is never freed; from capsule::keep.
 void *make_record(size_t bytes);
 
 // Our handle for one that the library passes to a callback.
@@ -34,7 +34,7 @@ Handle known(Handle real)
     return handle_of<Handle>(find_object(kind_of<Handle>, real));
 }
 
-// A program has few functions for callbacks, however often it registers them.
+// A program has few distinct callback functions, however often it registers them.
 template <size_t most>
 class Slots
 {

@@ -11,8 +11,8 @@ namespace cryo::mpi {
 
 namespace {
 
-int64_t held;                         // nanoseconds, where the clock stood
-constinit std::atomic<int64_t> shift; // what the clock of this machine is behind
+int64_t held;                         // the clock's value at the checkpoint, in nanoseconds
+constinit std::atomic<int64_t> shift; // added to this machine's clock
 
 int64_t nanoseconds(const timespec &time)
 {

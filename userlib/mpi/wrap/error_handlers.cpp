@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Error handlers of the program's, for communicators, windows and files.
+// The program's error handlers, for communicators, windows and files.
 #include "mpi/wrap/callback.hpp"
 #include "mpi/wrap/fatal.hpp"
 #include "mpi/wrap/heard.hpp"
@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t most = 128;
 
-// The program's handlers are declared with `...`, and are given nothing there.
+// The program's handlers are declared with `...`, but get no arguments there.
 template <class Handle>
 using Handler = void(Handle *, int *, ...);
 
@@ -28,7 +28,7 @@ enum class Language : uint8_t { c, fortran, cxx };
 template <class Handle>
 Language languages[most]; // a function is written in one language
 
-// What the handler calls itself may be an error, too: this one is noted when it is over.
+// The handler may call MPI functions that fail themselves, so its error is recorded afterwards.
 template <class Function, class Object>
 void call_handler(Function *handler, Object *object, int *code)
 {
@@ -49,7 +49,7 @@ void handle_in_fortran(FortranHandler *handler, MPI_Fint *object, MPI_Fint *code
 }
 
 #ifdef OPEN_MPI
-// Functions of the library for C++, if the program has it, which call the program's.
+// Functions of the C++ library, if the program has loaded it; they call the program's functions.
 extern "C" {
 [[gnu::weak]] void ompi_mpi_cxx_comm_errhandler_invoke(MPI_Comm *, int *, const char *, void (*)());
 [[gnu::weak]] void ompi_mpi_cxx_win_errhandler_invoke(MPI_Win *, int *, const char *, void (*)());
@@ -73,7 +73,7 @@ void handle_in_cxx(Handle ours, int *code, void (*function)())
 }
 
 #else
-// Of MPICH's library for C++; calls the program's function.
+// Set by MPICH's C++ library; calls the program's function.
 void (*in_cxx)(int kind, void *object, int *code, void (*function)());
 
 template <class Handle>
@@ -94,8 +94,8 @@ void handle_in_cxx(Handle ours, int *code, void (*function)())
     capsule::call_home(cxx_at_home, cxx_kind<Handle>, static_cast<void *>(&ours), code, function);
 }
 
-// To the library: after an error it returns success from the function then, because that of C++ has
-// told of the error.
+// Registered with the library for C++ handlers: it then returns success after an error, because the
+// C++ handler has reported the error.
 void call_slot(int /*kind*/, int *object, int *code, void (*function)())
 {
     reinterpret_cast<Handler<int> *>(function)(object, code, nullptr);
@@ -142,9 +142,9 @@ Handler<Handle> *slot_function(size_t slot)
     return handler_of<Handle>(slot, std::make_index_sequence<most>());
 }
 
-// Which function stands behind each of the library's error handlers. A program may free one that
-// its communicators still have, and the library tells no more than its address; that of one that is
-// really gone is given to a new one.
+// The function behind each of the library's error handlers. A program may free one that its
+// communicators still use, and the library reports only its address; the address of one that no
+// longer exists may be reused for a new one.
 class Origins
 {
   public:
@@ -228,7 +228,7 @@ bool recreate(Create make, HandlerNote &note, Why &why)
     return true;
 }
 
-// Open MPI has them since 5.0.
+// Open MPI has these since 5.0.
 auto create_for_sessions()
 {
     constexpr char name[] = "PMPI_Session_create_errhandler";
@@ -238,7 +238,7 @@ auto create_for_sessions()
 }
 
 #ifndef OPEN_MPI
-// An error handler that has just been created.
+// Marks an error handler that has just been created.
 void mark_cxx(MPI_Errhandler real)
 {
     const Origins::Origin *origin = origins.find(static_cast<void *>(real));
@@ -335,7 +335,7 @@ EXPORTED MPI_Errhandler ompi_errhandler_create(int type, void *function, int lan
     enum { communicator = 1, window, file, session };
     enum { cxx = 1, fortran };
     const Inside inside;
-    if (fortran_is_newer()) // C and Fortran are all the languages there
+    if (fortran_is_newer()) // 5.0 distinguishes only C and Fortran
         language = language != 0 ? fortran : 0;
     const Language of = language == cxx       ? Language::cxx
                         : language == fortran ? Language::fortran

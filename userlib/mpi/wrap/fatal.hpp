@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// say() writes a line to standard error. fatal() says why Cryo cannot go on and ends the process,
-// as an MPI library does that is not usable.
+// say() writes a line to standard error. fatal() reports why Cryo cannot go on and ends the
+// process, as an unusable MPI library does.
 //
 //     say("rank %u cannot be saved", rank);
 //     fatal("%s is missing", name);
 //
-// Both may be called in a signal handler: what is written is text and numbers without widths, which
-// the C library puts together without a lock and without memory.
+// Both may be called in a signal handler: they write only text and plain numbers, which the C
+// library formats without a lock and without memory.
 #pragma once
 
 namespace cryo::mpi {

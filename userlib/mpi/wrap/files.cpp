@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of MPI-IO across a restart: opened again without being made or found in the way, where they
-// were, with the view that they had. Of a file, only its name is not to be had from the library.
+// MPI-IO files across a restart: they are reopened without being created, with their old positions
+// and views. A file's name is the only property that the library does not report.
 #include "mpi/capsule/refuse.hpp"
 #include "mpi/wrap/replay_kinds.hpp"
 #include "mpi/wrap/wrapper.hpp"
@@ -41,13 +41,13 @@ bool is_writable(const FileNote &note)
     return (note.mode & MPI_MODE_RDONLY) == 0;
 }
 
-// Only by the pointer that all share.
+// Accessed only through the shared pointer.
 bool is_sequential(const FileNote &note)
 {
     return (note.mode & MPI_MODE_SEQUENTIAL) != 0;
 }
 
-// All members do this, so all know by how much the file has grown since.
+// Called by all members, so that they agree on the size that the file had when it was saved.
 bool cut_back(MPI_File real, MPI_Comm comm, const FileNote &note, Why &why)
 {
     MPI_Offset largest = 0;
@@ -181,9 +181,9 @@ EXPORTED int PMPI_File_open(MPI_Comm comm, const char *filename, int amode, MPI_
              made),
         fh);
     if (result != MPI_SUCCESS ||
-        !made.is_something()) // or a handler has made a success of an error
+        !made.is_something()) // or a handler turned an error into a success
         return result;
-    // An open file finds its way whatever the working directory is by then.
+    // Store the full path, so that the working directory may change.
     char whole[PATH_MAX];
     const char *name =
         strchr(filename, ':') == nullptr && realpath(filename, whole) != nullptr ? whole : filename;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Open MPI's Fortran and C++ libraries take from the C library beside MPI functions:
+// What Open MPI's Fortran and C++ libraries use of the C library besides MPI functions:
 // constants, a little state, conversions of strings.
 #include "mpi/wrap/fortran.hpp"
 #include "mpi/wrap/fatal.hpp"
@@ -12,8 +12,8 @@
 #define EXPORTED_DATA [[gnu::visibility("default")]]
 
 extern "C" {
-// A Fortran program has these as common blocks, and then its own are the ones that count: the
-// binding library compares addresses with them.
+// A Fortran program defines these as common blocks, and then its definitions prevail: the binding
+// library compares addresses with them.
 EXPORTED_DATA char mpi_fortran_argv_null_;
 EXPORTED_DATA char mpi_fortran_argvs_null_;
 EXPORTED_DATA int mpi_fortran_bottom_;
@@ -33,14 +33,14 @@ MPI_Fint *MPI_F08_STATUSES_IGNORE = mpi_fortran_statuses_ignore_;
 EXPORTED_DATA bool ompi_mpi_param_check = true;
 EXPORTED_DATA int ompi_mpi_state;
 EXPORTED_DATA extern int ompi_instance_count;
-int ompi_instance_count; // since 5.0, instead
+int ompi_instance_count; // used instead since 5.0
 EXPORTED_DATA MPI_Status ompi_status_empty;
 
 // Internal error codes: the wrappers return none, so there is nothing to translate.
 EXPORTED_DATA int ompi_errcode_intern_lastused;
 EXPORTED_DATA char ompi_errcodes_intern[0x78];
 
-// A list, on which the Fortran library puts what it must free: an empty one points to itself.
+// A list of what the Fortran library must free: an empty one points to itself.
 struct OpalList {
     void *object[2];
     struct Item {
@@ -68,9 +68,9 @@ namespace {
 
 constexpr int out_of_resource = -2; // OMPI_ERR_OUT_OF_RESOURCE
 
-// Where a communicator has what the Fortran library reads of it.
+// Offsets in a communicator of the members that the Fortran library reads.
 struct Places {
-    size_t flags;  // the lowest bit: between two groups
+    size_t flags;  // the lowest bit: inter-communicator
     size_t groups; // local, then remote
 };
 constexpr Places places(bool is_newer)
@@ -83,8 +83,8 @@ struct Release {
     bool is_known;
     bool is_newer;
 };
-Release library; // in the capsule
-Release fortran; // in the program's world, where it stays through a restart
+Release library; // of the capsule's library
+Release fortran; // of the program's Fortran library, which a restart does not change
 
 template <class Value>
 void refresh(Value &ours, const char *symbol)
@@ -93,7 +93,7 @@ void refresh(Value &ours, const char *symbol)
         memcpy(&ours, real, sizeof(ours));
 }
 
-// A Fortran string's length without the blanks at its end.
+// The length of a Fortran string without trailing blanks.
 size_t length_of(const char *text, int length)
 {
     auto end = static_cast<size_t>(length > 0 ? length : 0);
@@ -142,8 +142,8 @@ int make_argv(const char *array, int count, int length, int advance, char ***arg
     return MPI_SUCCESS;
 }
 
-// Of other releases than those the places are known of, the Fortran library is not served: in
-// MPI_COMM_WORLD both groups are one, of so many members.
+// Rejects Fortran programs with a release whose offsets are unknown: in MPI_COMM_WORLD both groups
+// must be the same one, with the right number of members.
 void check_places()
 {
     if (!fortran.is_known)
@@ -164,7 +164,7 @@ template <class Handle>
 void number(Object *object, MPI_Fint (*number_of)(Handle))
 {
     if (object->real == nullptr)
-        return; // this release does not have it
+        return; // not in this release
     const MPI_Fint found = call(number_of, static_cast<Handle>(object->real));
     if (found >= 0)
         number_predefined(object, found);
@@ -172,7 +172,7 @@ void number(Object *object, MPI_Fint (*number_of)(Handle))
 
 } // namespace
 
-// Fortran's numbers of the predefined handles; the library tells them once it is initialized.
+// Stores Fortran's numbers of the predefined handles, which the library reports once initialized.
 void number_predefined_objects()
 {
     check_places();
@@ -220,13 +220,13 @@ void number_predefined_objects()
 void know_releases()
 {
     library = {true, capsule::symbol("ompi_instance_count") != nullptr};
-    // The first time only: a library that is opened again may be so in a signal's handler, in the
-    // middle of the program's malloc, which dlopen calls too.
+    // Only the first time: a library may be opened again in a signal handler that interrupted
+    // the program's malloc, which dlopen calls too.
     static bool has_looked;
     if (has_looked)
         return;
     has_looked = true;
-    // The library of mpif.h, on which the others stand. Sessions came with 5.0.
+    // The library of mpif.h, which the others build on. Sessions came with 5.0.
     if (void *found = dlopen("libmpi_mpifh.so.40", RTLD_LAZY | RTLD_NOLOAD)) {
         fortran = {true, dlsym(found, "ompi_session_init_f") != nullptr};
         dlclose(found);
@@ -238,7 +238,7 @@ bool library_is_newer()
     return library.is_newer;
 }
 
-// One that is loaded later is taken for the library's own.
+// A Fortran library that is loaded later is assumed to be of the capsule library's release.
 bool fortran_is_newer()
 {
     return fortran.is_known ? fortran.is_newer : library.is_newer;
@@ -332,8 +332,8 @@ EXPORTED MPI_Datatype ompi_datatype_match_size(int size, unsigned short kind,
     return adopt(cryo::capsule::call(match, size, kind, language));
 }
 
-// Errors that the binding library finds itself. What it read as the error handler is not one, and a
-// session is not an object of ours.
+// Errors that the binding library finds itself. It read `handler` from our object, so that is not
+// valid; errors of sessions go to MPI_COMM_WORLD.
 EXPORTED int ompi_errhandler_invoke(void * /*handler*/, Object *object, int type, int code,
                                     const char * /*message*/)
 {

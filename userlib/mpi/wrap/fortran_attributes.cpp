@@ -15,7 +15,7 @@ namespace {
 using capsule::call;
 using capsule::call_home;
 
-// The library's numbers for what has attributes.
+// The library's numbers for the kinds of objects that have attributes.
 enum class Owner { Comm = 1, Datatype, Win };
 
 // Attributes are integers of the size of an address, or default integers in the deprecated
@@ -35,7 +35,7 @@ struct Keyval {
     MPI_Aint extra_state;
 };
 
-// From the stock library's number of an object to ours. In the capsule.
+// Converts the stock library's number of an object to ours. Runs in the capsule.
 MPI_Fint our_number(Owner owner, MPI_Fint number)
 {
     switch (owner) {
@@ -192,7 +192,7 @@ EXPORTED int ompi_attr_create_keyval_fint(int owner, void *copy, void *remove, i
     return create_keyval(static_cast<Owner>(owner), true, copy, remove, keyval, extra_state, flags);
 }
 
-// `object`: what stands at attributes_offset() in an object of ours, the object itself.
+// `object`: the pointer at attributes_offset() in an object of ours: the object itself.
 EXPORTED int ompi_attr_get_aint(const Object *object, int keyval, MPI_Aint *value, int *flag)
 {
     const Inside inside;
@@ -222,7 +222,7 @@ EXPORTED int ompi_attr_set_fint(int owner, const Object *object, void ** /*attri
     return set("ompi_attr_set_fint", owner, object, keyval, value);
 }
 
-// From C++: what Open MPI's library for it gives is called as in C.
+// From C++: the functions that Open MPI's C++ library passes are called as in C.
 EXPORTED int ompi_attr_create_keyval(int owner, void *copy, void *remove, int *keyval,
                                      void *extra_state, int /*flags*/, void * /*bindings*/)
 {
@@ -243,7 +243,7 @@ EXPORTED int ompi_attr_create_keyval(int owner, void *copy, void *remove, int *k
     return MPI_ERR_ARG;
 }
 
-// The functions that a Fortran program may name instead of its own, in every spelling of compilers.
+// Functions that a Fortran program may pass instead of its own, in every spelling of compilers.
 #define SPELLINGS(lower, upper, target)                                                            \
     ALIAS(lower, target)                                                                           \
     ALIAS(lower##_, target)                                                                        \

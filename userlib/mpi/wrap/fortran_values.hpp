@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attributes that were set in Fortran, where their values are numbers, with a library whose
-// attributes are all words. In C such an attribute is the address of the number; so it is that of a
-// record here, which is also what the library has.
+// Attributes set from Fortran, where their values are numbers, with a library that stores all
+// attributes as words. C sees such an attribute as the address of the number; so it is the address
+// of a record here, which is also the word that the library stores.
 //
 //     FortranValue *value = make_fortran_value(number);   // null: no memory
-//     if (FortranValue *value = fortran_value(word)) ...  // null: the word is one of C's
+//     if (FortranValue *value = fortran_value(word)) ...  // null: it was set in C
 //     drop_fortran_value(value);
 //
-// In an MPI function; no thread-local storage.
+// To be used inside an MPI function; no thread-local storage.
 #pragma once
 
 namespace cryo::mpi {
 
 struct FortranValue {
-    long number; // first: C reads it
+    long number; // must be first: C reads it
     FortranValue *next;
 };
 

@@ -68,7 +68,7 @@ Handle real_of(Handle handle)
     return handle == nullptr ? nullptr : static_cast<Handle>(object_of(handle)->real);
 }
 
-// Ours for a handle that the library returned: the known one, or a new one.
+// Our handle for one that the library returned: the known one, or a new one.
 template <class Handle>
 Handle adopt(Handle real)
 {
@@ -80,7 +80,7 @@ Handle adopt(Handle real)
     }
 }
 
-// After a call that may have changed a handle: null if the library says so, else as it was.
+// After a call that may have replaced a handle, e.g. by null: adopts what the library wrote.
 template <class Handle>
 void update(Handle &ours, Handle real)
 {
@@ -101,8 +101,8 @@ class Made
     {
         if (place_ == nullptr)
             return;
-        // Nothing was made, and an error handler of the program's has made it a success; or the
-        // null handle is 0.
+        // Nothing was created, and an error handler of the program turned the error into a success;
+        // or the null handle is 0.
         const auto null = static_cast<Handle>(null_object(kind_of<Handle>)->real);
         if (real_ == nullptr && (result == MPI_SUCCESS || null == nullptr))
             real_ = null;
@@ -141,7 +141,7 @@ class Changed
     Handle real_;
 };
 
-// Copies of an array of handles, on the stack as long as they are few.
+// Copies of an array of handles, on the stack if they are few.
 template <class Handle>
 class RealArray
 {
@@ -187,8 +187,8 @@ class ChangedArray : public RealArray<Handle>
     Handle *ours_;
 };
 
-// Not freed by its destructor: it goes to the request, or is given back if there is none. Behind
-// the library's handles are the program's, from which kept_again() makes the library's again.
+// Not freed by its destructor: the request takes it over, or it is freed if there is none. The
+// program's handles follow the library's; kept_again() translates them once more.
 template <class Handle>
 class KeptArray
 {
@@ -223,8 +223,8 @@ class KeptArray
     size_t bytes_ = 0;
 };
 
-// The library finds out whether a call is aliased by whether its arrays are one: what the program
-// gives twice, it is given twice.
+// The library detects aliased buffers by comparing its array arguments: an array that the program
+// passes twice must be passed twice.
 template <class Handle, class Array>
 Handle *second_place(const Handle *first, Array &real_first, const Handle *second,
                      Array &real_second)
@@ -244,7 +244,7 @@ Handle *kept_again(Object *object, size_t slot)
 }
 
 // After a restart the library counts one reference to an object that was handed out several times;
-// the others are given back without it.
+// the others are released without calling the library.
 template <class Handle>
 bool was_owed(Handle *handle)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the library has said of a call, where the function returns something else: MPICH's functions
-// and some of Open MPI's return what the program's error handler leaves of the error, and that may
-// be a success.
+// The library's own error of a call, where the function returns something else: MPICH's functions
+// and some of Open MPI's return what the program's error handler leaves of the error, which may be
+// MPI_SUCCESS.
 //
 //     const Heard heard;
 //     const int result = call(stock.Win_lock, ...);
@@ -16,11 +16,11 @@
 
 namespace cryo::mpi {
 
-// The last error of which a handler of the program's has heard in this thread.
+// The last error for which a handler of the program was called in this thread.
 struct LastError {
-    int depth; // of the function whose error it was (rank::depth)
+    int depth; // of the function that failed (rank::depth)
     int code;
-    int left; // by the handler
+    int left; // by the handler, in `*code`
 };
 extern __thread LastError last_error
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -30,20 +30,20 @@ class Heard
   public:
     Heard() { last_error.code = MPI_SUCCESS; }
 
-    // Of the call since: the error, whatever the handler has made of it.
+    // The error of the call made since, whatever the handler has made of it.
     int of(int result) const { return since(result); }
 
-    // The same where the last one is not at hand.
+    // The same where the last Heard object is not at hand.
     static int since(int result)
     {
         return result == MPI_SUCCESS && has_any() ? last_error.code : result;
     }
 
-    // A handler was asked, with this error: what the program's function returns.
+    // What the program's function returns for an error on which a handler was called.
     int returned(int error) const { return has_any() ? last_error.left : error; }
 
   private:
-    // The handler may have called functions of MPI itself, and so may other callbacks.
+    // Handlers and other callbacks may have called MPI functions themselves.
     static bool has_any()
     {
         return __builtin_expect(last_error.code != MPI_SUCCESS, 0) &&
@@ -51,23 +51,23 @@ class Heard
     }
 };
 
-// Tells the error handler that the library would ask for a communicator of an error. Returns what
-// the program's function returns then.
+// Calls the error handler that the library would call for an error on a communicator. Returns what
+// the program's function must return.
 int tell_error(MPI_Comm comm, int error);
 
-// The communicator or window has no error handler, though the library tells of this one. (It tells
-// of MPI_ERRORS_ARE_FATAL also where the program has said so.)
+// True if the communicator or window has no error handler of its own, though the library reports
+// this one. (It reports MPI_ERRORS_ARE_FATAL also where the program has set that.)
 bool has_no_handler(const Object *object, MPI_Errhandler real);
-// The same of a communicator, without asking the library again and again.
+// Whether a communicator has one of its own, without asking the library each time.
 bool has_own_handler(Object *comm);
-// It has one, and is not MPI_COMM_WORLD.
+// Whether it has one of its own and is not MPI_COMM_WORLD.
 inline bool has_special_handler(Object *comm)
 {
     return abi::world_answers && comm != object_of(MPI_COMM_WORLD) && has_own_handler(comm);
 }
 
-// While it lives, the library tells nobody of a request's error: that is told when the program
-// asks, or to another handler. (Open MPI's MPI_Request_get_status tells nobody anyway.)
+// While this lives, the library calls no handler for a request's error: that is reported when the
+// program asks, or to another handler. (Open MPI's MPI_Request_get_status calls none anyway.)
 class QuietWorld
 {
   public:

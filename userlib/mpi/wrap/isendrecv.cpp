@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI_Isendrecv and MPI_Isendrecv_replace, of other MPI functions: the request is the receive's. So
-// that its end is the end of both, what is sent is a copy, which lives until it is gone.
+// MPI_Isendrecv and MPI_Isendrecv_replace, built from other MPI functions: the request is the
+// receive's. So that its end completes both, a copy is sent, which is kept until it is sent.
 //
-// RULE: who holds a lock or is in capsule::keep is Inside, where no signal makes it stand still;
-// between the MPI functions it is not, for a checkpoint may come then.
+// RULE: a thread that holds a lock or is in capsule::keep must be Inside, where no signal stops it;
+// between the MPI functions it must not be, because a checkpoint may come then.
 #include "mpi/capsule/lock.hpp"
 #include "mpi/wrap/wrapper.hpp"
 
@@ -16,12 +16,12 @@ namespace {
 struct Copy {
     Copy *next;
     MPI_Request request;
-    size_t bytes; // with this
+    size_t bytes; // including this header
     char *data() { return reinterpret_cast<char *>(this + 1); }
 };
 
 capsule::Lock lock;
-Copy *copies; // under way
+Copy *copies; // sends under way
 
 Copy *make_copy(size_t bytes)
 {
@@ -52,7 +52,7 @@ Copy *take_all()
     return std::exchange(copies, nullptr);
 }
 
-// Nothing is held meanwhile: a checkpoint may come.
+// Holds no lock while waiting: a checkpoint may come.
 void drop_sent(bool wait)
 {
     Copy *next = nullptr;
@@ -102,7 +102,7 @@ void finish_copies()
 
 using namespace cryo::mpi;
 
-// What is sent is read before anything is received: the buffers may be one.
+// The data to send is read before anything is received: the buffers may be the same.
 EXPORTED int PMPI_Isendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest,
                             int sendtag, void *recvbuf, int recvcount, MPI_Datatype recvtype,
                             int source, int recvtag, MPI_Comm comm, MPI_Request *request)

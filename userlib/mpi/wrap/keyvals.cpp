@@ -16,7 +16,7 @@ using capsule::refuse;
 namespace {
 
 capsule::Lock lock;
-KeyvalOrigin *origins; // ascending numbers
+KeyvalOrigin *origins; // sorted by number
 size_t count;
 size_t room;
 
@@ -45,7 +45,7 @@ int release(Kind kind, int number)
     }
 }
 
-// The library gives the lowest free number; those in between are taken and given back.
+// The library assigns the lowest free number; lower ones are allocated first and released later.
 bool make_with_number(const KeyvalOrigin &origin, Why &why)
 {
     constexpr int most_between = 4096;
@@ -99,8 +99,8 @@ void set_keyval_proxies(int number, const KeyvalProxies &proxies)
     }
 }
 
-// One that the program has freed is there as long as something has an attribute with it; of one
-// that is gone, the library says that there is none.
+// A keyval that the program has freed exists as long as an object has an attribute with it; for one
+// that no longer exists, the library reports no attribute.
 bool describe_attributes(Story &story, Object *object, List<AttributeNote> &attributes, Why &why)
 {
     for (size_t i = 0; i < count; i++) {

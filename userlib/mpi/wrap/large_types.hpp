@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a datatype was made, as the library tells; by functions with large counts, too, where it has
-// them.
+// How a datatype was created, as the library reports it; including functions with large counts,
+// where the library has them.
 #pragma once
 
 #include "mpi/wrap/replay_kinds.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What launchers leave open in the ranks that they start: their own pipes and sockets, which no
-// rank needs and no image could hold. They are closed before the program begins.
+// Descriptors that launchers leave open in the ranks they start: their own pipes and sockets, which
+// no rank needs and no image can hold. They are closed before the program begins.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -31,8 +31,8 @@ bool is_pipe_or_socket(int fd)
     return fstat(fd, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
 }
 
-// Where slurmstepd's plugin for PMIx takes connections. What else a program may have been given in
-// that way says so by LISTEN_FDS.
+// A listening socket, such as slurmstepd's PMIx plugin leaves open. Those that a program is meant
+// to get are announced by LISTEN_FDS.
 bool is_listener(int fd)
 {
     int listens = 0;
@@ -42,8 +42,8 @@ bool is_listener(int fd)
 
 void close_each(bool (*is_left_open)(int))
 {
-    const char *needed = getenv("PMI_FD"); // the rank's own way to the launcher
-    constexpr int most = 256;              // of its first ranks' descriptors none is so high
+    const char *needed = getenv("PMI_FD"); // the rank's own connection to the launcher
+    constexpr int most = 256;              // descriptors left open are below this
     for (int fd = STDERR_FILENO + 1; fd < most; fd++) {
         if ((needed == nullptr || fd != atoi(needed)) && is_left_open(fd))
             close(fd);

@@ -22,8 +22,8 @@ using capsule::call;
 
 namespace {
 
-// One system call, so that lines of several ranks do not mix. No dprintf: the C library has a list
-// of all streams, with a lock, and puts its stream there.
+// One system call, so that lines of several ranks do not mix. Not dprintf, which registers its
+// stream in the C library's list of all streams, under a lock.
 void write_line(const char *format, va_list arguments)
 {
     constexpr char prefix[] = "cryo: ";
@@ -87,7 +87,7 @@ void load()
 
 namespace {
 
-pid_t owner; // not a child of the rank's, which has a copy of all
+pid_t owner; // the process that initialized MPI; a forked child has copies of everything
 
 void begun()
 {
@@ -107,7 +107,7 @@ int initialized(int result)
     return result;
 }
 
-// The library's has been called for a session; with all threads that there may be.
+// Serves MPI_Init if a session has initialized the library already, with the highest thread level.
 bool is_begun_for_sessions(int level)
 {
     if (!life.is_for_sessions || life.initialized || life.finalized)
@@ -133,7 +133,7 @@ int finalize()
     return result;
 }
 
-// A program with sessions only calls nothing that could do so.
+// A program that uses only sessions makes no call that could do this.
 [[gnu::destructor]] void end_for_sessions()
 {
     if (!life.is_for_sessions || life.initialized || life.finalized || life.sessions > 0 ||

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the checkpointer's agent is told of the capsule (agent/lodger.hpp), and what it tells.
+// The interface between the capsule and the checkpointer's agent (agent/lodger.hpp).
 #include "agent/interface.hpp"
 #include "agent/lodger.hpp"
 #include "mpi/capsule/capsule.hpp"
@@ -31,7 +31,7 @@ bool range(uint32_t number, agent::LodgerRange *range)
     return true;
 }
 
-// The variables and the array of pointers to them, in one piece. RULE: a signal handler.
+// Builds the variables and the array of pointers to them in one block. RULE: a signal handler.
 void read_environment(int file)
 {
     struct stat status;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that MPI gives to the program is Cryo's, never the capsule's: it stays when the capsule
-// goes.
+// Memory that MPI gives to the program is Cryo's, never the capsule's: it survives when the library
+// is replaced.
 #include "mpi/wrap/callback.hpp"
 #include "mpi/wrap/wrapper.hpp"
 
@@ -12,9 +12,9 @@ namespace {
 
 constexpr size_t page = 4096;
 
-// In front of the memory of MPI_Alloc_mem, in a page of its own so that the memory begins a page.
+// Precedes the memory of MPI_Alloc_mem, in a page of its own so that the memory is page-aligned.
 struct Header {
-    size_t bytes; // with the header's page
+    size_t bytes; // including the header's page
 };
 
 capsule::Lock records_lock;

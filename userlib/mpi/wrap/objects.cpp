@@ -12,7 +12,7 @@ namespace {
 using capsule::Hold;
 using capsule::Lock;
 
-Lock lock;               // of everything here; held for a few instructions
+Lock lock;               // protects everything here; held briefly
 Object *free_objects[2]; // small and large ones
 Object *nulls[kind_count];
 uint64_t objects_made;
@@ -31,7 +31,7 @@ void *keep_or_die(size_t bytes)
     return memory;
 }
 
-// From the stock library's handles to ours: open addressing, linear probing.
+// Maps the stock library's handles to ours: open addressing, linear probing.
 class Directory
 {
   public:
@@ -65,7 +65,7 @@ class Directory
         }
         table_[hole] = nullptr;
         count_--;
-        // What comes behind may have been put there because the place was taken.
+        // Later entries may have been displaced by this one: insert them again.
         for (size_t i = (hole + 1) & (size_ - 1); table_[i] != nullptr; i = (i + 1) & (size_ - 1)) {
             Object *moved = table_[i];
             table_[i] = nullptr;
@@ -73,7 +73,7 @@ class Directory
         }
     }
 
-    // The first entry from there on; `from` is behind it then.
+    // The first entry at or after `from`, which is advanced past it.
     Object *next(size_t &from) const
     {
         while (from < size_) {
@@ -183,11 +183,11 @@ class Numbers
 };
 
 Directory directory;
-Numbers numbers[kind_count]; // where handles are integers, these are behind them
+Numbers numbers[kind_count]; // integer handles are derived from these, too
 
-constexpr uint32_t most_handles = (1U << 26) - 1; // of one kind
+constexpr uint32_t most_handles = (1U << 26) - 1; // per kind
 
-// The library's own objects, by their handles: how stored, what, and the lowest bits.
+// The library's predefined objects, by parts of their handles: storage class, kind, lowest bits.
 Object *library_objects[4][16][256];
 
 Object *&library_object(uint32_t handle)
@@ -195,14 +195,14 @@ Object *&library_object(uint32_t handle)
     return library_objects[handle >> 30][handle >> 26 & 0xf][handle & 0xff];
 }
 
-// What a number leads to that is no handle, such as that of an object which was freed. The library
-// has no such handle either, and says so.
+// The placeholder for a number that is not a handle, such as that of a freed object. Its own handle
+// does not exist in the library either, which reports that.
 struct alignas(64) Nothing {
     char place[large_object];
 };
 Nothing nothing[kind_count];
 
-// Requests come and go with every message; the library never tells of one twice.
+// Requests come and go with every message, and the library never returns the same one twice.
 bool is_listed(Kind kind)
 {
     return kind != Kind::Request;
@@ -218,7 +218,7 @@ bool is_large(Kind kind)
     return has_attributes(kind) || kind == Kind::Request || kind == Kind::Message;
 }
 
-// What the Fortran library may look at, beyond what is ours, is there and zero.
+// The memory that the Fortran library may read beyond our members exists and is zero.
 size_t bytes_of(Kind kind)
 {
     return is_large(kind) ? large_object : 256;
@@ -272,7 +272,7 @@ Object *new_object(Kind kind, void *real)
     if (const uint32_t first = abi::first_handle(index_of(kind))) {
         set_number(object, numbers[index_of(kind)].add(object));
         object->handle = first + static_cast<uint32_t>(object->fortran);
-    } else if (kind == Kind::Group) { // Open MPI's Fortran library does not ask for its number
+    } else if (kind == Kind::Group) { // Open MPI's Fortran library reads the number directly
         set_number(object, numbers[index_of(kind)].add(object));
     }
     if (is_listed(kind))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations of the program's (MPI_Op_create), in C, in Fortran, and in C++ by the bindings that
+// The program's operations (MPI_Op_create), in C, in Fortran, and in C++ through the bindings that
 // MPI-3 has removed.
 #include "mpi/wrap/callback.hpp"
 #include "mpi/wrap/fatal.hpp"
@@ -20,8 +20,8 @@ constexpr size_t most = 256;
 Slots<most> functions;
 bool is_fortran[most]; // a function is written in one language
 
-// In C++ a function of the library's for C++ stands between. Open MPI has created the operation
-// with that one, and the library hands it the program's; MPICH has told of it afterwards.
+// In C++ a function of the C++ library comes in between. Open MPI creates the operation with that
+// one, and the library passes it the program's; MPICH's C++ library registers it afterwards.
 #ifdef OPEN_MPI
 using CxxFunction = void(void *, void *, int *, MPI_Datatype *, MPI_User_function *);
 bool is_cxx[most];
@@ -58,8 +58,8 @@ bool apply_in_cxx(size_t slot, void *in, void *inout, const int *count, MPI_Data
 }
 #endif
 
-// Open MPI's Fortran library marks the operation after it was created, so what the mark says is
-// looked up when it is used. Ours to look at: the operation that was last made with the function.
+// Open MPI's Fortran library marks the operation after creating it, so the mark is read when the
+// operation is used. It is read from the last operation that was created with the function.
 Object *operations[most];
 
 void apply(size_t slot, void *in, void *inout, int *count, MPI_Datatype *type,
@@ -80,7 +80,7 @@ void apply(size_t slot, void *in, void *inout, int *count, MPI_Datatype *type,
     call_home(reinterpret_cast<FortranFunction *>(functions.at(slot)), in, inout, count, &number);
 }
 
-// The library hands the last argument over where it has one, and anything may be there otherwise.
+// The library passes the last argument only if there is one; otherwise it is undefined.
 template <size_t slot>
 void apply_slot(void *in, void *inout, int *count, MPI_Datatype *type, MPI_User_function *cxx)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Partitioned messages, which MPICH has, and Open MPI since 5.0.
+// Partitioned communication, which MPICH has, and Open MPI since 5.0.
 #include "mpi/rank/partitioned.hpp"
 #include "mpi/wrap/wrapper.hpp"
 
@@ -9,7 +9,7 @@ using cryo::capsule::call;
 
 namespace {
 
-// Nothing is counted here, or not this communicator: as the library does it.
+// For communicators whose messages are not counted: calls the library's function.
 template <class Result = int, class... Arguments>
 Result by_name(const char *name, Arguments... arguments)
 {

@@ -64,7 +64,7 @@ bool describe_object(Object *object, Why &why)
     case Kind::Session:
         return describe_session(story, object, why);
     case Kind::Request:
-        break; // those of messages are somebody else's, and are not listed
+        break; // the rank engine handles those of messages; requests are not listed
     }
     return true;
 }
@@ -84,7 +84,7 @@ bool describe_all(Why &why)
     size_t from = 0;
     open_world();
     bool done = describe_communicator(story, object_of(MPI_COMM_WORLD), true, why);
-    // Errors of what is no communicator are the world's.
+    // Errors not related to a communicator go to MPI_COMM_WORLD.
     ErrorsReturn quiet(object_of(MPI_COMM_WORLD));
     done = done && describe_communicator(story, object_of(MPI_COMM_SELF), true, why);
     for (Object *object = next_object(from); done && object != nullptr; object = next_object(from))
@@ -149,8 +149,8 @@ bool describe_handles(capsule::Refusal &why)
     return false;
 }
 
-// The image of one rank knows nothing of the messages that are on their way to it. Tests whose
-// ranks have none ask for it all the same.
+// The image of one rank lacks the messages that are on their way to it. Tests whose ranks have none
+// may request it nevertheless.
 static bool may_be_saved_alone(agent::LodgerRefusal &why)
 {
     char *const *environment = job_environment();

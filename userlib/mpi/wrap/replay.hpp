@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program's handles, across a restart. Nothing is written down while the program runs: right
-// before an image is taken, the library is asked what each live handle is, and after the restart a
-// new library is told. The answers lie in memory of Cryo's own, which is part of the image.
+// Preserves the program's handles across a restart. Nothing is recorded while the program runs:
+// right before an image is taken, the library is asked to describe each live handle, and after the
+// restart a new library recreates them. The descriptions lie in Cryo's own memory, in the image.
 //
-//     if (!describe_handles(why)) …     // refused by name: what cannot be made again
+//     if (!describe_handles(why)) …     // false: `why` names what cannot be recreated
 //     …                                 // the image is taken
-//     forget_description();             // in the program that goes on
+//     forget_description();             // in the program that continues
 //     if (!replay(why)) …               // in the restored copy, with a library just loaded
 //
-// Each kind of handle has its own source, replay_KIND.cpp.
+// Each kind of handle has its own source: replay_KIND.cpp, or KIND.cpp for some.
 #pragma once
 
 #include "agent/lodger.hpp"
@@ -17,14 +17,14 @@
 
 namespace cryo::mpi {
 
-// For a thread that has entered, at a point where no other one is inside.
+// Called by a thread that has entered, while no other thread is inside.
 bool describe_handles(capsule::Refusal &why);
-// The same in a signal handler, while all threads of the program stand still outside the library.
-// Does nothing when they are described already.
+// The same in a signal handler, while all threads of the program are stopped outside the library.
+// Does nothing if the handles are described already.
 bool describe_stopped(agent::LodgerRefusal &why);
 void forget_description();
 
-// MPI_Init as the program called it, then all handles that were described.
+// Calls MPI_Init as the program did, then recreates all handles that were described.
 bool replay(capsule::Refusal &why);
 
 } // namespace cryo::mpi

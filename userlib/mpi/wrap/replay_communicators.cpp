@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communicators across a restart. Not the calls that made them are repeated: some of these had more
-// participants than the communicator has members, and those may have forgotten it long ago. Each is
-// made anew of its members, by them alone; and all members make theirs in the same order.
+// Communicators across a restart. The calls that created them are not repeated: some of these had
+// more participants than the communicator has members, and these may have forgotten it. Each is
+// recreated by its members alone, and all members recreate theirs in the same order.
 #include "mpi/bookmark/comm.hpp"
 #include "mpi/capsule/refuse.hpp"
 #include "mpi/wrap/replay_kinds.hpp"
@@ -103,9 +103,9 @@ bool describe_members(Story &story, MPI_Comm real, CommNote &note, Why &why)
     return done;
 }
 
-// Those with other members in the order of their marks; those with the same by the number that the
-// rank engine has given them, which is the same in all members, or else as they were made: threads
-// could make two of them in another order here than there.
+// Communicators with different members are ordered by their marks; those with the same members by
+// the rank engine's id, which is the same at all members, or else in the order of their creation,
+// which may differ between members if several threads create communicators.
 bool comes_before(const CommNote *a, const CommNote *b)
 {
     const uint64_t mark_a = mark_of(a->ranks, a->remote);

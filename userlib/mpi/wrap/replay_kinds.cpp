@@ -10,7 +10,7 @@ namespace cryo::mpi {
 using capsule::call;
 using capsule::refuse;
 
-// Null when there is no memory left.
+// Returns null when there is no memory left.
 void *Notes::take(size_t bytes)
 {
     constexpr size_t usual = 64 * 1024;

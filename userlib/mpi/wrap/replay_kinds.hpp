@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Notes about handles (replay.hpp), and what each kind of them does with its notes. Describing is
-// done in two steps, because some handles are part of others; making again goes through the kinds
-// in the order of this file.
+// Notes about handles (replay.hpp), and what each kind of handle does with its notes. Handles that
+// are part of others are described together with those; handles are recreated kind by kind, in the
+// order of Story's lists.
 //
 //     auto *note = describing.notes.make<GroupNote>();    // zero-filled; null: no memory left
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace cryo::mpi {
 
-// Memory for notes, from capsule::keep: it is the image's, and of no libc.
+// Memory for notes, from capsule::keep: part of the image, and of no libc's heap.
 class Notes
 {
   public:
@@ -63,7 +63,7 @@ struct Ranks {
 
 struct InfoNote {
     InfoNote *next;
-    Object *object; // null: of another handle
+    Object *object; // null: it belongs to another handle
     int count;
     char **keys;
     char **values;
@@ -76,11 +76,11 @@ struct GroupNote {
     Ranks ranks;
 };
 
-// An error handler of the program's, which may be gone but for the objects that have it.
+// An error handler of the program, which may survive only in the objects that use it.
 struct HandlerNote {
     HandlerNote *next;
     Object *object;
-    void *old_real; // a predefined one: what it is called by now
+    void *old_real; // the old library's handle, to find notes again
     Object *predefined;
     uint32_t variant, slot;
     void *real;
@@ -92,7 +92,7 @@ struct AttributeNote {
     void *value;
 };
 
-// What every communicator, datatype, window may have besides.
+// Properties that every communicator, datatype or window may have.
 struct Trimmings {
     char *name;
     List<AttributeNote> attributes;
@@ -108,7 +108,7 @@ struct TypeNote {
     int integer_count, address_count, large_count, type_count;
     int *integers;
     MPI_Aint *addresses;
-    long long *larges; // of a function with large counts
+    long long *larges; // for functions with large counts
     TypeNote **types;
     Trimmings trimmings;
     void *real;
@@ -132,7 +132,7 @@ struct CommNote {
 struct FileNote {
     FileNote *next;
     Object *object;
-    const char *name; // in the object
+    const char *name; // stored in the object
     int mode;
     Ranks ranks;
     InfoNote *info;
@@ -145,7 +145,7 @@ struct FileNote {
 
 struct WindowNote {
     WindowNote *next;
-    Object *object; // its state knows the rest
+    Object *object; // its state has the rest
     Ranks ranks;
     Trimmings trimmings;
 };
@@ -162,7 +162,7 @@ struct OperationNote {
     Object *object;
 };
 
-// What is being described, or made again.
+// Everything that is being described, or recreated.
 struct Story {
     Notes notes;
     List<InfoNote> infos;
@@ -177,8 +177,8 @@ struct Story {
     MPI_Group world; // the library's
 };
 
-// While it lives, a communicator's errors come back as results. Where it has no handler, those are
-// MPI_COMM_WORLD's affair.
+// While this lives, errors on a communicator are returned as results. If it has no handler of its
+// own, its errors are subject to MPI_COMM_WORLD's.
 class ErrorsReturn
 {
   public:
@@ -195,9 +195,9 @@ class ErrorsReturn
 
 using Why = capsule::Refusal;
 
-// replay_kinds.cpp: what several kinds have in common.
+// replay_kinds.cpp: shared by several kinds.
 bool no_memory(Why &why);
-// False and why: `what` gave this result.
+// Returns false and sets `why` if `what` failed with this result.
 bool worked(int result, const char *what, Why &why);
 bool describe_ranks(Story &story, MPI_Group real, Ranks &ranks, Why &why);
 MPI_Group group_of(const Story &story, const Ranks &ranks); // null: could not be made
@@ -209,10 +209,10 @@ bool describe_group(Story &story, Object *object, Why &why);
 bool replay_groups(Story &story, Why &why);
 bool describe_handler(Story &story, MPI_Errhandler real, HandlerNote *&note, Why &why);
 bool replay_handlers(Story &story, Why &why);
-void drop_nameless(Story &story); // what only others refer to, once these have it
+void drop_nameless(Story &story); // frees what only other objects refer to, once they have it
 
 // replay_types.cpp
-// `is_part`: of another one, and not a handle of the program's.
+// `is_part`: a part of another datatype, not a handle of the program.
 bool describe_type(Story &story, MPI_Datatype real, bool is_part, TypeNote *&note, Why &why);
 void drop_parts_of_types(Story &story);
 bool replay_types(Story &story, Why &why);
@@ -221,7 +221,7 @@ bool replay_types(Story &story, Why &why);
 bool describe_communicator(Story &story, Object *object, bool is_predefined, Why &why);
 bool replay_communicators(Story &story, Why &why);
 MPI_Comm communicator_of(const Story &story, const Ranks &ranks); // null: could not be made
-// The same number in all of the members.
+// The same number at all members.
 uint64_t mark_of(const Ranks &ranks, const Ranks &remote);
 
 // replay_windows.cpp
@@ -236,13 +236,13 @@ bool replay_files(Story &story, Why &why);
 bool describe_session(Story &story, Object *object, Why &why);
 bool replay_sessions(Story &story, Why &why);
 
-// operations.cpp, error_handlers.cpp: they know their functions.
+// operations.cpp, error_handlers.cpp: these have the program's functions.
 bool replay_operation(Object *operation, Why &why);
 bool replay_error_handler(HandlerNote &note, Why &why);
 bool find_error_handler(void *real, uint32_t &variant, uint32_t &slot);
 void forget_error_handlers();
 
-// attributes.cpp: it knows the keyvals of the program.
+// attributes.cpp, keyvals.cpp: these have the program's keyvals.
 bool describe_attributes(Story &story, Object *object, List<AttributeNote> &attributes, Why &why);
 bool replay_keyvals(Why &why);
 bool replay_attributes(Object *object, const List<AttributeNote> &attributes, Why &why);

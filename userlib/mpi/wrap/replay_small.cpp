@@ -10,7 +10,7 @@ using capsule::call;
 bool describe_info(Story &story, MPI_Info real, InfoNote *&note, Why &why)
 {
     char key[MPI_MAX_INFO_KEY + 1];
-    static char value[MPI_MAX_INFO_VAL + 1]; // of one describer at a time
+    static char value[MPI_MAX_INFO_VAL + 1]; // only one thread describes at a time
     int flag = 0;
     note = story.notes.make<InfoNote>();
     if (note == nullptr)

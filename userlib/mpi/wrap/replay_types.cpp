@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Derived datatypes across a restart: the library tells how each was made, down to its own types.
+// Derived datatypes across a restart: the library reports how each was made from predefined ones.
 #include "mpi/capsule/refuse.hpp"
 #include "mpi/wrap/large_types.hpp"
 #include "mpi/wrap/replay_kinds.hpp"
@@ -51,7 +51,7 @@ bool describe_contents(Story &story, MPI_Datatype real, TypeNote &note, Why &why
     bool done = true;
     for (size_t i = 0; i < types; i++) {
         done = done && describe_type(story, parts[i], true, note.types[i], why);
-        // What was handed out is a copy, or a reference more.
+        // The library returned a copy, or an additional reference.
         if (done && note.types[i]->predefined == nullptr && !is_f90(note.types[i]->combiner))
             call(stock.Type_free, &parts[i]);
     }
@@ -135,7 +135,7 @@ int make(const TypeNote &note, MPI_Datatype *made)
     return result;
 }
 
-// Its parts first.
+// Recreates a datatype, its parts first.
 bool remake(TypeNote &note, Why &why)
 {
     if (note.real != nullptr)
@@ -152,7 +152,7 @@ bool remake(TypeNote &note, Why &why)
     if (!worked(make(note, &made), "making a datatype again", why))
         return false;
     note.real = made;
-    // Whether it was committed is not to be known; it does no harm. A file's view needs it.
+    // Whether it was committed is unknown; committing is harmless, and a file's view needs it.
     if (!is_f90(note.combiner) &&
         !worked(call(stock.Type_commit, &made), "committing a datatype again", why))
         return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Windows across a restart: made again over the same memory by the same processes, between epochs.
-// Shared memory is the library's: each process fills in its own part, and maps the whole where it
+// Windows across a restart: recreated over the same memory by the same processes, between epochs.
+// Shared memory is the library's: each process fills in its own part, and maps all of it where it
 // was.
 #include "mpi/bookmark/comm.hpp"
 #include "mpi/capsule/refuse.hpp"
@@ -24,7 +24,7 @@ Window &window_in(const WindowNote &note)
     return *static_cast<Window *>(note.object->state);
 }
 
-// While it lives, a window's errors come back as results. (As ErrorsReturn.)
+// While this lives, errors on a window are returned as results (cf. ErrorsReturn).
 class WindowErrorsReturn
 {
   public:
@@ -74,8 +74,8 @@ bool make_shared(Window &window, MPI_Info info, MPI_Comm comm, MPI_Win *made, Wh
     return worked(call(stock.Barrier, comm), "making a shared window again", why);
 }
 
-// In the library's memory again, if all members are on one node and it begins in a page where it
-// did. `done`: it is.
+// Recreates a window in the library's memory, if all members are on one node and the memory begins
+// at the same offset in a page. `done`: whether it was recreated.
 bool make_in_library(Window &window, MPI_Info info, MPI_Comm comm, MPI_Win *made, bool &done,
                      Why &why)
 {
@@ -136,7 +136,7 @@ bool remake(const WindowNote &note, Why &why)
     return true;
 }
 
-// As they were: the state that the last fence left, and locks that others may hold, too.
+// Restores the state that the last fence left, and locks that other ranks may hold as well.
 bool lock_again(const WindowNote &note, Why &why)
 {
     const Window &window = window_in(note);
@@ -166,8 +166,8 @@ bool trim(const WindowNote &note, Why &why)
                    "giving a window its error handler again", why));
 }
 
-// The same in all members: by the number of the window's communicator, or, where nothing is
-// counted, by its members and as they were made.
+// Gives the same order at all members: by the id of the window's communicator or, where messages
+// are not counted, by its members and the order of creation.
 bool comes_before(const WindowNote *a, const WindowNote *b)
 {
     const auto *counted_a = static_cast<const bookmark::Comm *>(a->object->traffic);

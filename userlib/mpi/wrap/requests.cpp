@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generalized requests and data representations: callbacks with data of their own.
+// Generalized requests and data representations: callbacks with user data.
 #include "mpi/wrap/callback.hpp"
 #include "mpi/wrap/told.hpp"
 #include "mpi/wrap/wrapper.hpp"
@@ -13,7 +13,7 @@ namespace {
 using capsule::call;
 using capsule::call_home;
 
-// The same in Fortran: extra_state is the address of a variable, and the result comes last.
+// The same in Fortran: extra_state is the address of a variable, and the error comes last.
 using FortranQuery = void(void *, MPI_Fint *, MPI_Fint *);
 using FortranFree = void(void *, MPI_Fint *);
 using FortranCancel = void(void *, MPI_Fint *, MPI_Fint *);
@@ -139,7 +139,7 @@ EXPORTED int PMPI_Register_datarep(const char *name, MPI_Datarep_conversion_func
 }
 ALIAS(MPI_Register_datarep, PMPI_Register_datarep)
 
-// A status in Fortran is the same six words.
+// A status in Fortran consists of the same six words.
 EXPORTED int PMPI_Status_c2f(const MPI_Status *status, MPI_Fint *words)
 {
     if (status == MPI_STATUS_IGNORE || status == MPI_STATUSES_IGNORE)

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank that was saved and restarted: a new stock library takes the place of the old one, under
-// another mpirun, and the program's handles go on meaning what they meant.
+// Restart of a saved rank: a new stock library replaces the old one, under another mpirun, and the
+// program's handles keep their meaning.
 //
 //     begin_lodging();                 // the library is loaded: images leave it out
 //     …                                // a checkpoint; in the restored copy
 //     if (capsule::is_open()) …        // false: the next MPI call loads a library, and
 //     if (!revive(why)) …              // brings it to where the old one was
 //
-// Handles are described when the agent says that everybody stands still (replay.hpp), so whoever
-// has a rank saved needs nothing for it: whether its threads stand between MPI calls or in a
-// wrapper, outside the library.
+// Handles are described when the agent reports that all threads are stopped (replay.hpp), so saving
+// a rank needs no further step: whether its threads are stopped between MPI calls or in a wrapper,
+// outside the library.
 #pragma once
 
 #include "mpi/capsule/capsule.hpp"
 
 namespace cryo::mpi {
 
-// Tells the agent, if there is one, that the capsule is not part of images.
+// Tells the agent, if there is one, to leave the capsule out of images.
 void begin_lodging();
 
-// True in a restored copy until revive() has ended.
+// True in a restored copy until revive() is called.
 bool is_to_revive();
 
-// What the library sees: that of the program, or of whoever restarted it.
+// The environment for the library: the program's or, after a restart, the restarting process's.
 char *const *job_environment();
 
-// What the first MPI call in a restored copy does, now: for rank::Hooks.
+// Does now what the first MPI call in a restored copy would do: for rank::Hooks.
 bool revive_now(void *unused, capsule::Refusal &why);
 
 // In a restored copy, with a library that has just been loaded: MPI_Init and all handles.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions, which Open MPI has since 5.0 and MPICH since 4.0. What the engine and a restart need,
-// MPI_COMM_WORLD, is there behind the first one, whether the program calls MPI_Init or not. A new
-// library gets sessions with the infos and error handlers of the old one's.
+// Sessions, which Open MPI has since 5.0 and MPICH since 4.0. MPI_COMM_WORLD, which the engine and
+// a restart need, is created behind the first one, whether the program calls MPI_Init or not. A new
+// library gets sessions with the infos and error handlers of the old ones.
 #include "mpi/capsule/refuse.hpp"
 #include "mpi/wrap/life.hpp"
 #include "mpi/wrap/replay_kinds.hpp"
@@ -20,8 +20,8 @@ using Init = int (*)(MPI_Info, MPI_Errhandler, MPI_Session *);
 constexpr char finalize_name[] = "PMPI_Session_finalize";
 using Finalize = int (*)(MPI_Session *);
 
-// The library's info, and given back. Where MPI_Init has been called for one thread, counting is
-// no matter of several: then a session provides no more than that, and says so in its own info.
+// The library's info for a session, freed at the end. If MPI_Init was called for one thread, the
+// engine supports only one: then a session provides no higher level, and its own info says so.
 class InfoForInit
 {
   public:
@@ -85,7 +85,7 @@ bool replay_sessions(Story &story, Why &why)
                                "library that it had");
         MPI_Session made = nullptr;
         const auto handler = static_cast<MPI_Errhandler>(note->handler->real);
-        // MPICH 4.0 forgets the handler that it is given here.
+        // MPICH 4.0 ignores the handler that it is given here.
         if (!worked(call(init, static_cast<MPI_Info>(note->info->real), handler, &made),
                     "beginning a session again", why) ||
             !worked(call(stock.Session_set_errhandler, made, handler),

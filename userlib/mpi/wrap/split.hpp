@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Split collectives of files. What has begun in one library cannot be ended in another, so it is
-// ended at once (as the standard allows: the beginning may be the whole operation), and the
-// program's own end is told how that went.
+// Split collectives on files. What began in one library cannot be ended in another, so it is ended
+// at once (the standard allows the begin call to be the whole operation), and the program's own
+// end call returns the saved result.
 #pragma once
 
 #include "functions.gen.hpp"
@@ -12,12 +12,12 @@
 namespace cryo::mpi {
 
 struct Split {
-    bool begun = false; // and the program has not ended it
+    bool begun = false; // and not ended by the program yet
     int error = MPI_SUCCESS;
     MPI_Status status = {};
 };
 
-// Lies with the file's object, as long as that. Null: no memory.
+// Stored with the file's object, for the object's lifetime. Null: no memory.
 inline Split *split_of(MPI_File file)
 {
     Object *object = object_of(file);
@@ -37,7 +37,7 @@ int begin_split(MPI_File file, int (*end)(MPI_File, Buffer, MPI_Status *), Buffe
     Split *split = file == MPI_FILE_NULL ? nullptr : split_of(file);
     if (split == nullptr)
         return begin();
-    if (split->begun) { // one at a time
+    if (split->begun) { // only one at a time
         capsule::call(stock.File_call_errhandler, real_of(file), MPI_ERR_OTHER);
         return MPI_ERR_OTHER;
     }

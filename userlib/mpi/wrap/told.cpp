@@ -28,7 +28,7 @@ struct Told {
 
 capsule::Lock lock;
 Told *first;
-Told **last = &first; // in the order in which it was told
+Told **last = &first; // in the order of the calls
 Generalized *generalized;
 
 struct {
@@ -107,7 +107,7 @@ bool tell_again(Why &why)
         return false;
     for (Generalized *one = generalized; one != nullptr; one = one->next) {
         if (one->request->real != one->real)
-            continue; // the program has freed its handle: nobody can wait for it
+            continue; // the program has freed its handle: nothing can wait for it
         MPI_Request real = nullptr;
         if (!worked(start_generalized(one, &real), "a generalized request", why))
             return false;

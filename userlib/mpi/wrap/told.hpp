@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a program tells the library and cannot ask of it: error classes, codes and strings, data
-// representations, the buffer for buffered sends, generalized requests. It is written down when it
-// is told, and told again after a restart.
+// State that a program sets in the library and cannot query: error classes, codes and strings, data
+// representations, the buffer for buffered sends, generalized requests. It is recorded when it is
+// set, and set again after a restart.
 #pragma once
 
 #include "mpi/capsule/capsule.hpp"
@@ -27,10 +27,10 @@ struct Generalized {
     void *extra_state;
     Object *request; // whose callbacks_are_c the Fortran library clears
     void *real;      // the library's request
-    bool complete;   // says the program
+    bool complete;   // the program has called MPI_Grequest_complete
 };
 
-// requests.cpp: with the functions that call the program's.
+// requests.cpp: with callbacks that call the program's functions.
 int start_generalized(Generalized *record, MPI_Request *real);
 int register_representation(Representation *record);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is special about single functions: handles behind a void pointer, arrays of handles that
-// come out.
+// Functions that need special treatment: handles behind a void pointer, arrays of handles that are
+// returned.
 #include "mpi/wrap/wrapper.hpp"
 
 using namespace cryo::mpi;
@@ -24,7 +24,7 @@ ALIAS(MPI_Type_get_contents, PMPI_Type_get_contents)
 
 namespace {
 
-// The address of the stock library's handle, for a variable that belongs to an object.
+// The address of the stock library's handle, for a tool variable that is bound to an object.
 struct Bound {
     void *real = nullptr;
     void *place = nullptr;
@@ -32,7 +32,7 @@ struct Bound {
     explicit Bound(void *handle)
     {
         if (abi::first_handle(0) != 0)
-            return; // MPICH has none of objects whose handles are integers
+            return; // MPICH has no such variables for objects with integer handles
         if (handle == nullptr || *static_cast<Object **>(handle) == nullptr)
             return;
         real = (*static_cast<Object **>(handle))->real;

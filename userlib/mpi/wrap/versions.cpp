@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What libcryo_ckpt finds here (cryo_ckpt.h).
+// The functions that libcryo_ckpt looks up (cryo_ckpt.h).
 #include "mpi/rank/versions.hpp"
 #include "cryo_ckpt.h"
 #include "mpi/wrap/fatal.hpp"

@@ -19,7 +19,7 @@ namespace {
 
 constexpr uintptr_t page = 4096;
 
-// The library's memory from `first` to `last` at a place of ours, too.
+// Maps the library's memory from `first` to `last` at a second address, which is ours.
 bool map_again(Window &window, uintptr_t first, uintptr_t last)
 {
     window.segment = first & ~(page - 1);
@@ -28,7 +28,7 @@ bool map_again(Window &window, uintptr_t first, uintptr_t last)
         window.alias = static_cast<char *>(capsule::keep(bytes));
         window.alias_bytes = bytes;
     }
-    // An old length of 0: the pages appear at a second place. So they need be shared ones.
+    // With an old length of 0 the same pages appear at a second address; they must be shared ones.
     return window.alias != nullptr && window.alias_bytes == bytes &&
            !sys::failed(sys::call(SYS_mremap, window.segment, 0, bytes,
                                   MREMAP_MAYMOVE | MREMAP_FIXED, window.alias));
@@ -40,11 +40,11 @@ bool is_alone(MPI_Comm comm)
     return call(stock.Comm_size, comm, &size) == MPI_SUCCESS && size == 1;
 }
 
-// The memory of a process that is alone comes from malloc. It is a mapping for itself above what
-// glibc's threshold may grow to: a header in front of it says so, and how long it is.
+// The memory of a single process comes from malloc. Above the highest value of glibc's threshold it
+// is a mapping of its own: a header in front of it says so, and how long it is.
 constexpr MPI_Aint always_mapped = (MPI_Aint{32} << 20) + page;
 
-// Its pages become shared ones, at the same place.
+// Replaces its pages by shared ones, at the same address.
 bool share_mapping(void *base)
 {
     struct Header {
@@ -80,7 +80,7 @@ bool map_alias(Window &window)
         first = std::min(first, at);
         last = std::max(last, at + static_cast<uintptr_t>(size));
     }
-    return last == 0 || map_again(window, first, last); // 0: nobody has any memory
+    return last == 0 || map_again(window, first, last); // 0: no member has any memory
 }
 
 bool map_own(Window &window, void *base)
@@ -104,7 +104,7 @@ bool prefers_library_memory(MPI_Comm comm)
 {
     if constexpr (!abi::allocates_shared_memory)
         return false;
-    // A process that is alone is no faster by it, but 4.1 may refuse it MPI_Win_create.
+    // A single process is no faster with it, but 4.1 may refuse it MPI_Win_create.
     return !is_alone(comm) || (life.provided == MPI_THREAD_MULTIPLE && !library_is_newer());
 }
 

@@ -22,7 +22,7 @@ struct Made_window {
     int unit;
 };
 
-// Calls create(place) for the library's window.
+// create(place) calls the library to create the window.
 template <class Create>
 int make_window(MPI_Comm comm, MPI_Win *win, const Made_window &what, const Create &create)
 {
@@ -35,7 +35,7 @@ int make_window(MPI_Comm comm, MPI_Win *win, const Made_window &what, const Crea
         Made made(win);
         result = done(create(made.place()), made);
         if (result == MPI_SUCCESS && !made.is_something())
-            result = MPI_ERR_WIN; // the program's error handler has made a success of it
+            result = MPI_ERR_WIN; // the program's error handler turned the error into a success
     }
     if (result != MPI_SUCCESS) {
         PMPI_Comm_free(&companion);
@@ -61,7 +61,7 @@ bool is_near(MPI_Comm comm)
     return shares_memory(real_of(comm));
 }
 
-// Only this process' part of a window in the library's memory.
+// A window in the library's memory, of which only this process's part is mapped again.
 int make_in_library(MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void *place,
                     MPI_Win *win, int flavor)
 {
@@ -78,7 +78,7 @@ int make_in_library(MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void 
     return result;
 }
 
-// Memory of Cryo's own under a window of the library's, where that can be.
+// A window over Cryo's own memory; or over the library's, where that is preferable.
 int make_over_memory(MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void *place,
                      MPI_Win *win, int flavor)
 {

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory of windows that is the library's lies in the capsule. The program has it at a second
-// place, which is Cryo's and stays when the library goes:
+// Window memory of the library lies in the capsule. The program sees it at a second address, which
+// is Cryo's and stays when the library is replaced:
 //
 //     if (map_alias(window))                        // all of a shared window
 //     if (map_own(window, base))                    // this process' part of a window
-//         void *ours = in_alias(window, real);      // for an address that the library told
+//         void *ours = in_alias(window, real);      // for an address the library returned
 //
-// Both also in a restored copy, over what was saved. Otherwise MPI_Win_allocate's memory is Cryo's
-// own, under a window of MPI_Win_create, which is saved at less cost. But within a node Open MPI
-// has MPI_Win_allocate's in shared memory, which is some hundred times as fast, and 4.1 has nothing
-// else with MPI_THREAD_MULTIPLE and without a network for one-sided communication.
+// Both also work in a restored copy, over the saved contents. Otherwise MPI_Win_allocate's memory
+// is Cryo's, under a window of MPI_Win_create, which costs less to save. But within a node Open MPI
+// puts MPI_Win_allocate's into shared memory, which is some hundred times as fast, and 4.1 has no
+// alternative with MPI_THREAD_MULTIPLE and without a network for one-sided communication.
 #pragma once
 
 #include "mpi/rank/windows.hpp"
 
 namespace cryo::mpi {
 
-bool map_alias(rank::Window &window); // false: not as it was, or no memory
+bool map_alias(rank::Window &window); // false: the layout has changed, or no memory
 bool map_own(rank::Window &window, void *base);
-bool starts_alike(const void *a, const void *b); // in a page
+bool starts_alike(const void *a, const void *b); // whether both have the same offset in a page
 void *in_alias(const rank::Window &window, const void *real);
 
-// MPI_Win_allocate's memory is better the library's where the members are on one node.
+// Whether MPI_Win_allocate should use the library's memory if the members are on one node.
 bool prefers_library_memory(MPI_Comm comm);
-// Of all members of a communicator of the library's: whether they are on one node.
+// Whether all members of a library's communicator are on one node; called by all of them.
 bool shares_memory(MPI_Comm comm);
 // The library's MPI_Win_allocate for such a communicator, in memory that can be mapped twice.
 int allocate_window(MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void **base,
                     MPI_Win *win);
 
-// The value of a predefined attribute, where the library's own is not what the program shall see.
+// Replaces a predefined attribute's value where the program must see another than the library's.
 void translate_window_attribute(const Object *object, int keyval, long *value);
 
 } // namespace cryo::mpi

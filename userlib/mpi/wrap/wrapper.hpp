@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every wrapper of an MPI function begins with.
+// Common to all wrappers of MPI functions.
 //
 //     EXPORTED int PMPI_Barrier(MPI_Comm comm)
 //     {
@@ -27,10 +27,10 @@
 
 namespace cryo::mpi {
 
-// Fortran's numbers of the predefined handles, once the library is initialized.
+// Stores the Fortran numbers of the predefined handles, once the library is initialized.
 void number_predefined_objects();
 
-// A function that not every release of the library has: ends the program where it is missing.
+// Ends the program if the library lacks a function that only some releases have.
 [[noreturn]] void lacks(const char *name);
 template <class Function>
 void must_have(Function function, const char *name)
@@ -39,10 +39,10 @@ void must_have(Function function, const char *name)
         lacks(name);
 }
 
-// Waits for what MPI_Isendrecv still sends.
+// Waits until everything that MPI_Isendrecv sends has been sent.
 void finish_copies();
 
-// Lengths of arrays of handles that only the communicator tells.
+// Lengths of arrays of handles that only the communicator determines.
 int peers(MPI_Comm comm);   // of an array for alltoallw
 int sources(MPI_Comm comm); // neighbours that send to this process
 int targets(MPI_Comm comm); // neighbours that it sends to

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ids for new tasks. Whom clone3() may give one waits for it while nobody has it and it is not
-// free:
+// Ids for new tasks. A caller that may choose ids with clone3()
+// retries while no task is seen with the id, and yet it is not free:
 //
 //     Leaving id(tid);
 //     do
 //         got = ...;            // by clone3
 //     while (got == -EEXIST && id.comes_free());
 //
-// For those whom clone3() gives none it comes from the kernel module. The module makes
-// it the next one; whoever starts a task first gets it, so the new task looks at its id, and ends
-// when it has another one.
+// Other callers get the id from the kernel module. The module makes
+// it the next one; the first process to start a task gets it, so
+// the new task checks its id, and ends if it has another one.
 //
 //     NextId wished(ids, tid);
 //     while (wished.comes_free()) {
@@ -39,11 +39,11 @@ namespace cryo::restore {
 // Where ids come from.
 struct Ids {
     int device = -1; // /dev/cryo; −1: there is none
-    // What the next task would have got before anything was restored; 0: an older module.
+    // The id of the next task before anything was restored; 0: an older module.
     uint32_t home = 0;
 };
 
-// Makes `id` the next one. What was the next one before, or −errno.
+// Makes `id` the next one. Returns the previous next id, or −errno.
 inline long make_next(int device, uint32_t id)
 {
     cryo_nextpid next = {};
@@ -53,13 +53,13 @@ inline long make_next(int device, uint32_t id)
     return sys::failed(rc) ? rc : static_cast<long>(next.previous);
 }
 
-// The ids of a device, with what was the next one.
+// The ids of a device, with the present next id as `home`.
 inline Ids ids_of(int device, uint32_t own)
 {
     Ids ids = {device, 0};
     if (device < 0)
         return ids;
-    // There is no asking without choosing; nobody gets an id that is in use.
+    // The next id cannot be read without setting it; `own` is in use, so no task can get it.
     const long previous = make_next(device, own);
     if (previous > 1) {
         ids.home = static_cast<uint32_t>(previous);
@@ -68,15 +68,15 @@ inline Ids ids_of(int device, uint32_t own)
     return ids;
 }
 
-// An id whose task can be seen no more is still taken for a moment in newer kernels (6.18 is one),
-// for longer if others keep from running whoever has waited for the task; and as long as it is that
-// of a process group or session.
+// In newer kernels (6.18 is one) an id stays taken for a moment after its
+// task has disappeared, for longer if the process that reaped the task is
+// kept from running, and as long as it names a process group or session.
 class Leaving
 {
   public:
     explicit Leaving(int32_t id) : id_(id) {}
 
-    // Whether it is worth another try. Who is seen has it.
+    // Whether it is worth another try. A task that can be seen has the id.
     bool comes_free()
     {
         if (looks_-- == 0 || sys::call(SYS_kill, id_, 0) != -ESRCH)
@@ -88,7 +88,7 @@ class Leaving
 
   private:
     int32_t id_;
-    int looks_ = 3000; // of a millisecond
+    int looks_ = 3000; // of a millisecond each
 };
 
 class NextId
@@ -103,16 +103,16 @@ class NextId
         return sys::failed(rc) ? rc : 0;
     }
 
-    // Otherwise the next one to start a task, whoever that is, gets the id behind, which is often
-    // that of a thread of the same program.
+    // Otherwise the next task that any process starts gets the id after
+    // this one, which is often that of a thread of the same program.
     void put_back() const
     {
         if (ids_.home != 0)
             make_next(ids_.device, ids_.home);
     }
 
-    // Whether it is worth a try. Who was faster, perhaps when an id just before this one was
-    // chosen, may end soon: many tasks do.
+    // Whether it is worth a try. A task that took the id first, perhaps
+    // when an id just before it was chosen, may end soon: many tasks do.
     bool comes_free()
     {
         if (attempts_-- == 0)

@@ -42,8 +42,8 @@ const char *base(const Shared &shared)
         sys::call(SYS_exit_group, 127);
 }
 
-// Pages are made many at a time before they are written to, while the pipe is being filled: that
-// is cheaper than one fault for each. Where that cannot be, reading does it.
+// Allocates many pages at a time, while the pipe is being filled: that
+// is cheaper than one fault for each. Where that fails, reading does it.
 void make_pages(uint64_t address, uint64_t length)
 {
     constexpr int populate_write = 23;
@@ -80,7 +80,7 @@ long unmap_all(const Shared &shared)
     return sys::failed(low) ? low : high;
 }
 
-// Where nothing is mapped; MAP_FIXED_NOREPLACE would look for that once more, each time.
+// Nothing is mapped there; MAP_FIXED_NOREPLACE would check that once more, each time.
 long map_pieces(const Piece *piece, uint64_t count, uint64_t protection, uint64_t fd)
 {
     for (const Piece *end = piece + count; piece != end; piece++) {
@@ -94,7 +94,7 @@ long map_pieces(const Piece *piece, uint64_t count, uint64_t protection, uint64_
     return 0;
 }
 
-// By the kernel module, which returns early when a signal is pending.
+// Uses the kernel module, which returns early when a signal is pending.
 long restore_memory(const Shared &shared, uint64_t device, cryo_restore &restore, uint64_t bytes)
 {
     restore.keep_start = shared.area;
@@ -126,8 +126,8 @@ long restore_memory(const Shared &shared, uint64_t device, cryo_restore &restore
 
 void work(Shared &shared, uint32_t first, uint32_t count);
 
-// A thread of its own, on its stack in the area. `self` points to the top of that stack, where the
-// creator left what the thread has to know.
+// What a new thread has to know. It lies at the top of the thread's stack in the
+// area, where the creator has left it, and is passed to the thread as `start`.
 struct Start {
     Shared *shared;
     const Thread *thread;
@@ -169,7 +169,7 @@ long clone_thread(clone_args &args, const Start *start)
     return result;
 }
 
-// By the kernel module. A thread that got another id ends at once.
+// Uses the kernel module. A thread that got another id ends at once.
 long clone_with_next_tid(const Ids &ids, clone_args &args, Start &start)
 {
     const int32_t tid = start.thread->tid;
@@ -229,7 +229,7 @@ long start_threads(Shared &shared)
         if (sys::failed(result))
             return result;
     }
-    // Whatever fails in them fails before anything outside this process is changed.
+    // A failure in a thread thus comes before anything outside this process is changed.
     const auto others = static_cast<uint32_t>(plan.thread_count - 1);
     for (;;) {
         const uint32_t ready = __atomic_load_n(&shared.ready, __ATOMIC_ACQUIRE);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The capsule's program. It loads the stock MPI library, tells the host where things are, and
+ * The capsule's program. It loads the stock MPI library, passes its functions to the host, and
  * parks: from then on the program's threads run the library's functions on their own stacks, with
  * the thread-local storage of this world.
  *
- * What it defines under a libc name stands before libc in every library that is loaded here.
+ * libc functions defined here take precedence over libc's in every library loaded here.
  */
 #define _GNU_SOURCE
 #include "mpi/capsule/boundary.h"
@@ -27,10 +27,10 @@
 static const struct cryo_host *host;
 static void *library;
 
-/* The host keeps the program's FS base of the thread here that runs with this storage. */
+/* The host stores here the program's FS base of the thread that runs with this storage. */
 static __thread void *way_back;
 
-/* Threads: all signals blocked, so that the kernel never picks one for the program's signals. */
+/* Threads block all signals, so that the kernel never delivers the program's signals to them. */
 
 static _Atomic int threads[MOST_THREADS];
 
@@ -44,7 +44,7 @@ static int is_alive(int tid)
     return syscall(SYS_tgkill, getpid(), tid, 0) == 0;
 }
 
-/* Its slot, or NULL. A slot is used again once its thread is gone. */
+/* The thread's slot, or NULL if all are taken. The slot of a dead thread is reused. */
 static _Atomic int *remember_thread(int tid)
 {
     for (int i = 0; i < MOST_THREADS; i++) {
@@ -57,7 +57,7 @@ static _Atomic int *remember_thread(int tid)
     return NULL;
 }
 
-/* The id may be that of a thread of the program's soon, which would then not be saved. */
+/* A thread of the program may get the same id later, and would then be left out of images. */
 static void forget_thread(void *slot)
 {
     if (slot != NULL)
@@ -101,7 +101,7 @@ static int thread_at(int position)
     return position < MOST_THREADS ? atomic_load(&threads[position]) : -1;
 }
 
-/* Donors: parked threads whose storage the program's further threads borrow. */
+/* Donors: parked threads whose storage is lent to further threads of the program. */
 
 static _Atomic int donors_may_go;
 static pthread_t donors[MOST_THREADS];
@@ -123,7 +123,7 @@ static void *be_donor(void *data)
     return NULL;
 }
 
-/* Called by one thread at a time. */
+/* Must not be called by two threads at once. */
 static void *add_donor(void)
 {
     struct donor self = {0};
@@ -157,7 +157,7 @@ static void end(void)
     fflush(NULL);
 }
 
-/* libucm and OPAL make system calls by number. */
+/* libucm and OPAL make system calls by number, which this routes through the hooks. */
 long syscall(long number, ...)
 {
     long arguments[6];
@@ -174,7 +174,7 @@ long syscall(long number, ...)
     return result;
 }
 
-/* A library that gives up ends the program the program's way. */
+/* When a library calls exit, the program exits through its own exit(). */
 void exit(int status)
 {
     fflush(NULL);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the binary interfaces of MPI libraries differ: MPICH 4, whose handles are integers.
+// What differs between the binary interfaces of MPI libraries: MPICH 4, whose handles are integers.
 //
-// The mpi.h that is included is made of MPICH's by mpich.py: each kind of handle is a type of its
-// own there, as large as an integer and passed like one. The program's handles of predefined
-// objects are the library's; all others are numbers of ours.
+// The included mpi.h is derived from MPICH's by mpich.py: each kind of handle is a distinct type
+// there, as large as an integer and passed like one. The program's handles of predefined objects
+// are the library's; all others are numbers of ours.
 #pragma once
 
 #include "mpi/wrap/mpich/handle.hpp"
@@ -19,10 +19,10 @@
 namespace cryo::mpi::abi {
 
 constexpr char library_name[] = "libmpich.so.12";
-// The variable by which a rank knows the descriptor that leads to its launcher.
+// The variable that gives a rank the descriptor of its connection to the launcher.
 constexpr const char *launcher_descriptor = "PMI_FD";
 
-// In a message, by its status: 63 bits, and whether it was cancelled.
+// A message's size and whether it was cancelled, in its status: 63 bits and 1 bit.
 inline uint64_t bytes_in(const MPI_Status &status)
 {
     return static_cast<uint32_t>(status.count_lo) |
@@ -43,14 +43,14 @@ inline void set_cancelled(MPI_Status &status, bool cancelled)
     status.count_hi_and_cancelled = (status.count_hi_and_cancelled & ~1) | (cancelled ? 1 : 0);
 }
 
-// An error's code holds its class.
+// An error code contains its class.
 inline bool is_truncation(int error)
 {
     return (error & 0x7f) == MPI_ERR_TRUNCATE;
 }
 
-// A source as the bookmark exchange has it (-1: any, -2: nobody), from the program's, or back: here
-// these two are the other way round.
+// Converts a source between the program's encoding and the bookmark exchange's (-1: any, -2:
+// MPI_PROC_NULL), in both directions: MPICH has these two swapped.
 constexpr int peer(int source)
 {
     if (source == MPI_ANY_SOURCE)
@@ -58,15 +58,15 @@ constexpr int peer(int source)
     return source == MPI_PROC_NULL ? MPI_ANY_SOURCE : source;
 }
 
-// openmpi/abi.hpp
+// See openmpi/abi.hpp.
 constexpr bool copies_take_steps = false;
-// MPI_COMM_WORLD's error handler is asked for communicators and windows without one, which are said
-// to have MPI_ERRORS_ARE_FATAL; and it is asked for all requests but persistent ones.
+// MPI_COMM_WORLD's error handler serves communicators and windows without one of their own, which
+// report MPI_ERRORS_ARE_FATAL; and it serves all requests but persistent ones.
 constexpr bool world_answers = true;
 constexpr bool allocates_shared_memory = false;
 constexpr bool sequential_files_tell = false;
 
-// Weights of a graph, which may be constants that are no arrays; those are addresses in the
+// Weights of a graph: may be constants that are not arrays, but addresses in the
 // library.
 const int *library_weights(const int *weights);
 template <class Weight>
@@ -75,7 +75,7 @@ Weight *real_weights(Weight *weights)
     return const_cast<Weight *>(library_weights(weights));
 }
 
-// A number below 4 for each predefined attribute of windows, and below 64 for all.
+// Slots for predefined attributes: below 4 for those of windows, below 64 for all.
 constexpr int attribute_slot(int keyval)
 {
     return keyval & 0x3f;
@@ -85,9 +85,9 @@ constexpr int window_slot(int keyval)
     return keyval >> 1 & 3;
 }
 
-// The program's handles of each kind (objects.hpp) are the numbers above this, which the library
-// does not use; itself is the null handle. 0: handles are addresses. From the highest bits on, the
-// library's handles have how it is stored in 2 bits, with 0 for none, and what it is in 4.
+// The program's handles of each kind (objects.hpp) are the numbers above this one, which the
+// library does not use; this number is the null handle. 0: handles are addresses. From the highest
+// bit on, the library's handles have 2 bits for the storage class (0: none) and 4 for the kind.
 constexpr uint32_t first_handle(size_t kind)
 {
     //                      Comm Type Errh File Group Info Op Request Message Win Session

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What MPICH's Fortran library takes from its C library beside the functions of MPI.
+// What MPICH's Fortran library uses of its C library besides MPI functions.
 #include "mpi/wrap/fatal.hpp"
 #include "mpi/wrap/fortran_values.hpp"
 #include "mpi/wrap/keyvals.hpp"
@@ -10,7 +10,7 @@
 using namespace cryo;
 using namespace cryo::mpi;
 
-// By their addresses mpi_f08 knows them.
+// mpi_f08 recognizes these by their addresses.
 extern "C" {
 [[gnu::visibility("default")]] MPI_F08_status MPIR_F08_MPI_STATUS_IGNORE_OBJ;
 [[gnu::visibility("default")]] MPI_F08_status MPIR_F08_MPI_STATUSES_IGNORE_OBJ[1];
@@ -24,14 +24,14 @@ extern "C" {
 
 namespace {
 
-// Fortran asks for the value of a predefined attribute, which C gets the address of, by the number
-// behind the one that C has.
+// For a predefined attribute Fortran asks for the value, where C gets its address, with a keyval
+// one above that of C.
 bool is_predefined_keyval(int keyval)
 {
     return (static_cast<uint32_t>(keyval) & 0xc0000000U) == 0x40000000U;
 }
 
-// Of a window these are not default integers.
+// Attributes of windows are not all default integers.
 MPI_Aint predefined_value(int keyval, void *found)
 {
     if (keyval == MPI_WIN_BASE)
@@ -115,14 +115,14 @@ EXPORTED void MPII_Keyval_set_proxy(int keyval, decltype(KeyvalProxies::copy) co
     set_keyval_proxies(keyval, {.copy = copy, .remove = remove});
 }
 
-// The request's functions are called as Fortran's.
+// The request's callbacks are called as Fortran functions.
 EXPORTED void MPII_Grequest_set_lang_f77(MPI_Request request)
 {
     const Inside inside;
     object_of(request)->callbacks_are_c = false;
 }
 
-// What the generated table of functions (missing.gen.S) leads to.
+// Called by the generated table of functions (missing.gen.S).
 extern "C" [[noreturn, gnu::visibility("hidden")]] void cryo_mpich_lacks(const char *function)
 {
     fatal("%s of MPICH is not covered; run this program without cr_run", function);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A type for each kind of MPICH's handles, which are all `int` in its own header. To a caller it is
-// an int: a trivial class of four bytes travels in the same register.
+// A distinct type for each kind of MPICH handle; all are `int` in MPICH's own header. For a caller
+// it is an int: a trivial class of four bytes travels in the same register.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace cryo::mpi {
 
-// An object remembers the library's handle in a word (Object::real), which may be a pointer.
+// Object::real stores the library's handle in a word, which may be a pointer.
 struct Number {
     int value;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions with large counts that mpich.py does not make.
+// Functions with large counts that mpich.py does not generate.
 #include "mpi/wrap/mpich/large.hpp"
 #include "mpi/wrap/fatal.hpp"
 
@@ -14,7 +14,7 @@ Elements::Elements(MPI_Count count, MPI_Datatype type)
     : count_(static_cast<int>(count)), type_(type)
 {
     if (count <= INT_MAX)
-        return; // what is negative is an error, and stays one
+        return; // a negative count is an error, and the library reports it
     const Inside inside;
     Made made(&type_);
     made_ = done(call(stock.Type_contiguous_c, count, real_of(type), made.place()), made) ==
@@ -42,8 +42,8 @@ int narrow(MPI_Count size, const char *what)
     return static_cast<int>(size);
 }
 
-// Operations of the program's that are told how many elements by a large count. Each has a function
-// of ours, which is told by an int, as an operation of the program's.
+// The program's operations that take the number of elements as a large count. Each is registered
+// through a function of ours that takes an int, like an ordinary operation of the program.
 constexpr size_t most = 64;
 MPI_User_function_c *operations[most];
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts that an int cannot hold, for functions that have one: so many elements are one of a type.
+// Counts that an int cannot hold, for functions that take an int: one element of a larger type.
 //
 //     const Elements elements(count, type);
 //     return PMPI_Send(buffer, elements.count(), elements.type(), ...);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Datatypes that were made by functions with large counts: what the library tells of them, and how
-// they are made again of that.
+// Datatypes created by functions with large counts: how the library describes them, and how they
+// are recreated from that.
 #include "mpi/wrap/large_types.hpp"
 #include "mpi/wrap/wrapper.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What MPICH's library exports beside functions of MPI, and what Open MPI's Fortran library needs
+// What MPICH's library exports besides MPI functions, and what Open MPI's Fortran library needs and
 // and MPICH's does not.
 #include "mpi/wrap/fortran.hpp"
 #include "mpi/wrap/wrapper.hpp"
@@ -15,7 +15,7 @@ int *const MPI_WEIGHTS_EMPTY = &weights_empty;
 [[gnu::visibility("default")]] int *MPIR_C_MPI_UNWEIGHTED = &unweighted;
 [[gnu::visibility("default")]] int *MPIR_C_MPI_WEIGHTS_EMPTY = &weights_empty;
 
-// Its address is no handle of the library's, which takes it for one.
+// The library does not know this address, and takes it for that of a single handle.
 struct MPIR_T_pvar_handle_s {
     char unused;
 };
@@ -57,7 +57,7 @@ EXPORTED int MPIR_Dup_fn(MPI_Comm /*from*/, int /*keyval*/, void * /*extra*/, vo
     return MPI_SUCCESS;
 }
 
-// What the library can do with a graphics card's memory: in a capsule nothing.
+// The library's support for GPU memory: none inside a capsule.
 EXPORTED int PMPIX_Query_cuda_support()
 {
     return 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the binary interfaces of MPI libraries differ: Open MPI 4 and 5. (mpich/abi.hpp is the same
-// for MPICH; which one is included is a matter of the library that is made.)
+// What differs between the binary interfaces of MPI libraries: Open MPI 4 and 5. (mpich/abi.hpp is
+// the counterpart for MPICH; the library being built determines which one is included.)
 #pragma once
 
 #define OMPI_SKIP_MPICXX 1
@@ -21,10 +21,10 @@ using MPI_Session = ompi_instance_t *;
 namespace cryo::mpi::abi {
 
 constexpr char library_name[] = "libmpi.so.40";
-// The variable by which a rank knows the descriptor that leads to its launcher.
+// The variable that gives a rank the descriptor of its connection to the launcher; null: none.
 constexpr const char *launcher_descriptor = nullptr;
 
-// In a message, by its status.
+// A message's size, in its status.
 inline uint64_t bytes_in(const MPI_Status &status)
 {
     return status._ucount;
@@ -47,36 +47,36 @@ inline bool is_truncation(int error)
     return error == MPI_ERR_TRUNCATE;
 }
 
-// A source as the bookmark exchange has it (-1: any, -2: nobody), from the program's, or back.
+// Converts a source to the bookmark exchange's encoding (-1: any, -2: MPI_PROC_NULL), or back.
 constexpr int peer(int source)
 {
     return source;
 }
 
 // MPI_Comm_idup takes several steps on the communicator that is copied, each of which begins when
-// the library makes progress: in what order to the collectives that the program begins there,
-// depends on when that is.
+// the library makes progress: their order relative to the collectives that the program starts there
+// depends on when that happens.
 constexpr bool copies_take_steps = true;
 
-// Every communicator and window has an error handler: where it has none of its own, its parent's.
+// Every communicator and window has an error handler: its own, or else its parent's.
 constexpr bool world_answers = false;
 
-// MPI_Win_allocate's memory, within a node: puts are stores. With MPI_THREAD_MULTIPLE 4.1 has other
-// windows only over a network for them.
+// MPI_Win_allocate uses shared memory within a node, where puts are stores. In 4.1, other windows
+// work with MPI_THREAD_MULTIPLE only over a network.
 constexpr bool allocates_shared_memory = true;
 
-// Of a file that is open for sequential access, where in it the processes are; and they may be put
-// there again.
+// For a file opened for sequential access, the library reports and can restore the position of its
+// processes.
 constexpr bool sequential_files_tell = true;
 
-// Weights of a graph, which may be constants that are no arrays.
+// Weights of a graph: may be constants that are not arrays.
 template <class Weight>
 Weight *real_weights(Weight *weights)
 {
     return weights;
 }
 
-// A number below 4 for each predefined attribute of windows, and below 64 for all.
+// Slots for predefined attributes: below 4 for those of windows, below 64 for all.
 constexpr int attribute_slot(int keyval)
 {
     return keyval;

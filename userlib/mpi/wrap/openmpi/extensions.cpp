@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Extensions of Open MPI's that ask what the library can do with a graphics card's memory: in a
-// capsule nothing.
+// Extensions of Open MPI that report the library's support for GPU memory: there is none inside a
+// capsule.
 #include "mpi/wrap/wrapper.hpp"
 
 #undef MPIX_Query_cuda_support

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Open MPI's Fortran libraries have taken from the C library since 5.0.
+// What Open MPI's Fortran libraries use of the C library since 5.0.
 #include "mpi/wrap/wrapper.hpp"
 
 #include <cstddef>
@@ -10,21 +10,21 @@ using namespace cryo::mpi;
 
 namespace {
 
-// What the Fortran library releases a string by: what is called before its memory is freed.
+// The class by which the Fortran library releases a string: functions called before it is freed.
 struct Class {
     void *unused[6];
-    void *const *functions; // up to a null pointer
+    void *const *functions; // null-terminated
 };
 static_assert(offsetof(Class, functions) == 0x30);
 
-// A string of which the Fortran library knows the places of the members. It drops the reference
-// that it is given here, and with that frees it, in the program's world.
+// A string whose member offsets the Fortran library knows. It drops the reference that it gets
+// here, which frees the string in the program's world.
 struct String {
     const Class *its_class;
     int references;
     size_t length;
     char ignored;
-    char text[7]; // and more
+    char text[7]; // extends beyond the struct
 };
 static_assert(offsetof(String, references) == 0x8);
 static_assert(offsetof(String, length) == 0x10);
@@ -44,7 +44,7 @@ String *make_string(size_t length)
     return made;
 }
 
-// From Fortran, what cannot be in there is not found, and is no error.
+// For Fortran a key that cannot be in an info is reported as not found, not as an error.
 bool may_be_in(MPI_Info info, const char *key)
 {
     return info != MPI_INFO_NULL && *key != 0 && strlen(key) < MPI_MAX_INFO_KEY;

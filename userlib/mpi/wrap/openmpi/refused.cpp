@@ -9,7 +9,7 @@
         cryo::mpi::fatal("%s is not supported; run without Cryo", #name);                          \
     }
 
-// For jobs that go on after a process has failed.
+// Fault tolerance: for jobs that continue after a process has failed.
 REFUSED(PMPIX_Comm_ack_failed)
 REFUSED(PMPIX_Comm_agree)
 REFUSED(PMPIX_Comm_failure_ack)
