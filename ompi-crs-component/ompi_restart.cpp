@@ -307,8 +307,9 @@ static int run(int argc, char **argv)
         ->required();
     app.add_option("-s,--seq", options.seq, "Which of its snapshots; -1: the latest")
         ->capture_default_str();
-    app.add_option("--where", options.where,
-                   "Directory in which references are looked for (default: see ompi-checkpoint --where)");
+    app.add_option(
+        "--where", options.where,
+        "Directory in which references are looked for (default: see ompi-checkpoint --where)");
     app.add_option("--owner", options.owners,
                    "The snapshot may belong to this user, who is not you: what is in it will run "
                    "as you; may be repeated")

@@ -28,8 +28,7 @@ Result<void> describe_everybody(Gathering &gathering, Common &common, Obstacles 
     std::set<pid_t> ended;
     for (const Relation &zombie : zombies)
         ended.insert(zombie.pid);
-    if (Result<void> read =
-            common.files.read_descriptors(std::move(holders), std::move(ended));
+    if (Result<void> read = common.files.read_descriptors(std::move(holders), std::move(ended));
         !read)
         return read;
     common.at_work();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// /proc/PID/smaps takes long to read where there is much memory, because the kernel looks at every
+// Reading /proc/PID/smaps takes long where there is much memory, because the kernel looks at every
 // page. So it is read before the program is stopped; the stop, and a check afterwards, look for
 // what may have changed since.
 //

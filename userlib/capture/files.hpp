@@ -91,7 +91,8 @@ class Files
 
     // The FILE of something that is mapped. `path` as /proc names it.
     uint32_t mapped(const std::string &path, uint64_t device, uint64_t inode);
-    // The FILE of a working directory that was removed, with what /proc/PID/cwd says; 0: it is there.
+    // The FILE of a working directory that was removed, with what /proc/PID/cwd says; 0: it is
+    // there.
     uint32_t removed_directory(const std::string &link, const struct stat &status);
 
     // Marks the file's contents to be saved; the file is found by its name.

@@ -11,7 +11,8 @@ namespace cryo::capture {
 
 namespace {
 
-// "lock: 1: POSIX  ADVISORY  WRITE 412 08:01:1234 0 EOF", or of a lease "1: LEASE  ACTIVE    READ …"
+// "lock: 1: POSIX  ADVISORY  WRITE 412 08:01:1234 0 EOF", of a lease "1: LEASE  ACTIVE  READ 412
+// 08:01:1234 0 EOF"
 bool parse_lock(std::string_view line, image::Lock &lock)
 {
     take_word(line); // its number
@@ -53,8 +54,7 @@ Result<void> Files::read_locks(const Seen &seen, uint32_t open_file)
         if (!parse_lock(line, lock)) {
             const bool breaks = line.find("BREAKING") != std::string_view::npos;
             refuse(seen, fmt::format("a lock that cannot be taken again, {} ({})", seen.link, line),
-                   "release it before the checkpoint",
-                   breaks ? Passing::soon : Passing::when_gone);
+                   "release it before the checkpoint", breaks ? Passing::soon : Passing::when_gone);
             continue;
         }
         lock.file = open_files_[open_file - 1].file;

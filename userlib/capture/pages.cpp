@@ -255,8 +255,8 @@ Result<std::vector<Run>> PageMap::read(uint64_t start, uint64_t end, const Is &i
 bool PageMap::is_protected(uint64_t address) const
 {
     const uint64_t start = address / 4096 * 4096;
-    const Result<std::vector<Run>> found = read(
-        start, start + 4096, [](uint64_t entry) { return (entry & is_write_protected) != 0; });
+    const Result<std::vector<Run>> found =
+        read(start, start + 4096, [](uint64_t entry) { return (entry & is_write_protected) != 0; });
     return found && !found->empty();
 }
 

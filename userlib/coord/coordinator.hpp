@@ -79,10 +79,10 @@ class Coordinator
         Clock::time_point begun = Clock::now();
         Clock::time_point looked = begun; // when daemons were last asked for a report
         std::unique_ptr<Aside> commit;    // under way
-        std::string kept_all; // why the commit could not remove older snapshots
-        uint64_t patience = 0; // timer
-        bool agreed = false;   // the tree has finished it
-        bool asked = false;    // the tree was asked for it
+        std::string kept_all;             // why the commit could not remove older snapshots
+        uint64_t patience = 0;            // timer
+        bool agreed = false;              // the tree has finished it
+        bool asked = false;               // the tree was asked for it
         bool by_program = false;
     };
 

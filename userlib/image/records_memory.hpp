@@ -232,7 +232,7 @@ struct PageTracker {
     uint64_t read = 0;               // pages that were, to be compared by their digests
     uint64_t audited = 0;            // clean ones that were read and compared nevertheless
     List<uint64_t> unsure = {};      // version 2: start and end of ranges that the next image reads
-    uint64_t mark = 0; // version 3: address of the token in the program; 0: none
+    uint64_t mark = 0;               // version 3: address of the token in the program; 0: none
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)

@@ -34,9 +34,9 @@ struct WriterOptions {
     Role role = Role::process;
     Packing packing = Packing::raw;
     uint32_t package_blocks = kMaxPackageBlocks; // Q: 4 … 64
-    unsigned threads = 0;        // workers that pack and checksum; 0: chosen by `packing`
-    bool synchronous = false;    // no threads at all
-    bool find_zero_pages = true; // pages of zeros become extents without data
+    unsigned threads = 0;               // workers that pack and checksum; 0: chosen by `packing`
+    bool synchronous = false;           // no threads at all
+    bool find_zero_pages = true;        // pages of zeros become extents without data
     std::optional<BaseImage> base = {}; // this image is a delta of that one
     uint64_t features = 0;
     uint64_t hints = 0;

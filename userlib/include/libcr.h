@@ -482,7 +482,7 @@ int cr_poll_checkpoint(cr_checkpoint_handle_t *handle, struct timeval *timeout);
 
 #define CR_RSTRT_ASYNC_ERR 0x00000001    /* report every error by cr_reap_restart() */
 #define CR_RSTRT_RESTORE_PID 0x00000002  /* process and thread ids are the saved ones */
-#define CR_RSTRT_RESTORE_PGID 0x00000004 /* process groups are; without RESTORE_PID: with new ids */
+#define CR_RSTRT_RESTORE_PGID 0x00000004 /* process groups are; without RESTORE_PID: of new ids */
 #define CR_RSTRT_RESTORE_SID 0x00000008  /* sessions are; a session leader leads its group, too */
 
 #define CR_MAX_RSTRT_RELOC 16 /* pairs */

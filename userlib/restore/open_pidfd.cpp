@@ -46,8 +46,7 @@ Result<void> open_pidfds(Planning &p)
         if (is_opened(p, id))
             continue;
         const image::OpenFile &open_file = p.saved.open_files.at(id);
-        Result<Fd> made = saved.pid == 0 ? pidfd_of_ended()
-                                         : Fd(open("/", O_PATH | O_CLOEXEC));
+        Result<Fd> made = saved.pid == 0 ? pidfd_of_ended() : Fd(open("/", O_PATH | O_CLOEXEC));
         if (!made)
             return made.error();
         if (!*made)

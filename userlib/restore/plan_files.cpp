@@ -171,9 +171,9 @@ Result<void> open_files(Planning &p)
     if (Result<void> done = redirect(p); !done)
         return done;
     using Step = Result<void> (*)(Planning &);
-    for (const Step step : {Step(open_contents), Step(open_pipes), Step(open_queues),
-                            Step(open_events), Step(open_pidfds), Step(open_terminals),
-                            Step(open_sockets)}) {
+    for (const Step step :
+         {Step(open_contents), Step(open_pipes), Step(open_queues), Step(open_events),
+          Step(open_pidfds), Step(open_terminals), Step(open_sockets)}) {
         if (Result<void> done = step(p); !done)
             return done;
     }

@@ -341,9 +341,10 @@ void Planner::give_pidfds(Newborn &kin, const Planning &own) const
             !given.insert(descriptor.open_file).second)
             continue;
         constexpr uint32_t flags = O_NONBLOCK | O_EXCL; // PIDFD_NONBLOCK, PIDFD_THREAD
-        kin.pidfds.push_back({.fd = own.open_fds.at(descriptor.open_file),
-                              .process = number_of(pidfd->second.pid),
-                              .flags = own.saved.open_files.at(descriptor.open_file).flags & flags});
+        kin.pidfds.push_back(
+            {.fd = own.open_fds.at(descriptor.open_file),
+             .process = number_of(pidfd->second.pid),
+             .flags = own.saved.open_files.at(descriptor.open_file).flags & flags});
     }
 }
 

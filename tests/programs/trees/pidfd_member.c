@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pidfds of a child, of a zombie, of a child that was waited for, of oneself and of the parent; with
-// flags, a copy, and in an epoll set.
+// Pidfds of a child, of a zombie, of a child that was waited for, of oneself and of the parent;
+// with flags, a copy, and in an epoll set.
 #include "probe.h"
 
 #include <poll.h>
@@ -66,7 +66,8 @@ static int told(int set, int alive, int zombie, int gone)
     int all = 0;
     for (int i = (int)PROBE_TRY(epoll_wait(set, events, 3, 0)); i-- > 0;) {
         all |= events[i].data.fd == alive ? 1 : events[i].data.fd == zombie ? 2 : 4;
-        probe_true("a pidfd of the set", events[i].data.fd == alive || events[i].data.fd == zombie ||
+        probe_true("a pidfd of the set", events[i].data.fd == alive ||
+                                             events[i].data.fd == zombie ||
                                              events[i].data.fd == gone);
     }
     return all;

@@ -181,9 +181,8 @@ class Rank
         uint64_t clock;
         uint32_t members;
     };
-    std::pmr::vector<Gone>
-        gone_;               // freed here; only after a cut have all members freed them
-    uint32_t lingering_ = 0; // freed communicators that are still referred to
+    std::pmr::vector<Gone> gone_; // freed here; only after a cut have all members freed them
+    uint32_t lingering_ = 0;      // freed communicators that are still referred to
     Receives receives_;
 
     std::atomic<bool> pending_{false};
