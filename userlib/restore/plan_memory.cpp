@@ -256,7 +256,7 @@ Result<void> plan_memory(Planning &p)
         return done;
     for (const image::Region &region : p.saved.regions) {
         if (module_makes(p, region) || is_segment(region) || region.kind == RegionKind::shared_file)
-            continue; // of shared files, see plan_shared_files
+            continue; // the file has the contents: open_replacement() puts saved ones back
         const bool lazy = is_lazy(p, region);
         if (Result<void> done = lazy ? plan_lazy_region(p, region) : fill_region(p, region); !done)
             return done;
@@ -268,24 +268,6 @@ Result<void> plan_memory(Planning &p)
     if (m.mlockall != 0)
         program.call("locking memory that is mapped from now on", SYS_mlockall,
                      {value(m.mlockall)});
-    return {};
-}
-
-Result<void> plan_shared_files(Planning &p)
-{
-    for (const image::Region &region : p.saved.regions) {
-        const bool written = region.kind == RegionKind::shared_file &&
-                             region.object != p.saved.memory.object &&
-                             (region.prot & PROT_WRITE) != 0;
-        if (!written)
-            continue;
-        if (p.options.rehearse && p.file_fds.count(region.file) == 0)
-            return Error(ENOTSUP, fmt::format("{} is mapped, and would be written to, which a "
-                                              "rehearsal must not; do without --rehearse",
-                                              p.saved.files.at(region.file).path));
-        if (Result<void> done = fill_region(p, region); !done)
-            return done;
-    }
     return {};
 }
 

@@ -74,8 +74,6 @@ Result<std::vector<Stretch>> stretches_of(const Planning &p, const image::Region
 // for the regions that it can make. False: plan_memory() maps this one.
 bool module_makes(const Planning &p, const image::Region &region);
 Result<void> plan_module_memory(Planning &p);
-// Writes saved contents back to mapped shared files, through memory.
-Result<void> plan_shared_files(Planning &p);
 
 // plan_guards.cpp: guard pages, and locking a region that has some.
 void plan_guards(Planning &p, const image::Region &region);

@@ -81,7 +81,7 @@ Result<void> plan_process_whole(Planning &p, bool alone)
     using Step = Result<void> (*)(Planning &);
     for (const Step step : {Step(check_cpu), Step(check_mapped_files), Step(plan_exec),
                             Step(plan_files), Step(plan_room), Step(plan_memory),
-                            Step(plan_process), Step(plan_threads), Step(plan_shared_files)}) {
+                            Step(plan_process), Step(plan_threads)}) {
         if (Result<void> done = step(p); !done)
             return done.error().within(p.image.name());
     }
