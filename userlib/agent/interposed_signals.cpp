@@ -35,7 +35,6 @@ using SetHandler = Handler (*)(int, Handler);
 struct {
     SetHandler signal, sysv_signal, sigset;
     int (*sigignore)(int);
-    int (*sighold)(int);
     int (*sigsuspend)(const sigset_t *);
     int (*sigwait)(const sigset_t *, int *);
     int (*sigtimedwait)(const sigset_t *, siginfo_t *, const timespec *);
@@ -229,7 +228,6 @@ void find_real_signal_functions()
     find(real.sysv_signal, "__sysv_signal");
     find(real.sigset, "sigset");
     find(real.sigignore, "sigignore");
-    find(real.sighold, "sighold");
     find(real.sigsuspend, "sigsuspend");
     find(real.sigwait, "sigwait");
     find(real.sigtimedwait, "sigtimedwait");
@@ -312,11 +310,6 @@ CRYO_INTERPOSED int sigignore(int number) noexcept
     return 0;
 }
 
-CRYO_INTERPOSED int sighold(int number) noexcept
-{
-    return is_ours(number) ? 0 : known(real.sighold)(number);
-}
-
 CRYO_INTERPOSED int pthread_sigmask(int how, const sigset_t *set, sigset_t *old) noexcept
 {
     return set_mask(how, set, old);
@@ -331,8 +324,17 @@ CRYO_INTERPOSED int sigprocmask(int how, const sigset_t *set, sigset_t *old) noe
     return -1;
 }
 
+CRYO_INTERPOSED int sighold(int number) noexcept
+{
+    sigset_t one;
+    sigemptyset(&one);
+    return sigaddset(&one, number) == 0 ? sigprocmask(SIG_BLOCK, &one, nullptr) : -1;
+}
+
 CRYO_INTERPOSED int pthread_attr_setsigmask_np(pthread_attr_t *attribute, const sigset_t *set)
 {
+    if (set != nullptr)
+        ever_blocked.fetch_or(bits_of(*set));
     if (!has_ours(set))
         return known(real.setsigmask)(attribute, set);
     const sigset_t rest = without_ours(set);
@@ -379,12 +381,14 @@ CRYO_INTERPOSED int sigwaitinfo(const sigset_t *set, siginfo_t *info)
 
 CRYO_INTERPOSED int signalfd(int fd, const sigset_t *set, int flags) noexcept
 {
-    sigset_t rest = *set;
+    sigset_t rest;
     if (names_ours(set))
         leave_ours();
-    if (has_ours(set))
+    if (has_ours(set)) {
         rest = without_ours(set);
-    const long result = cryo::sys::call(SYS_signalfd4, fd, &rest, sizeof(uint64_t), flags);
+        set = &rest;
+    }
+    const long result = cryo::sys::call(SYS_signalfd4, fd, set, sizeof(uint64_t), flags);
     if (!cryo::sys::failed(result))
         return static_cast<int>(result);
     errno = static_cast<int>(-result);

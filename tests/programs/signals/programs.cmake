@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 foreach(name dispositions masks alternate_stack on_alternate_stack autodisarm pending_process
         pending_thread queued_whole last_one every_one queued_order storm nested_handlers interrupted_code all_taken
-        blocked_by_number)
+        blocked_by_number held)
     if(name STREQUAL "storm")
         cryo_test_program(signals/storm NAME signal_storm)
     else()
