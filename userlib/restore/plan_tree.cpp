@@ -73,7 +73,7 @@ class Planner
     Result<int> session_of(const One &one) const;
     int group_of(const One &one);
     Saved distribute();
-    void give_pidfds(Newborn &kin, const Planning &own) const;
+    Result<void> give_pidfds(Newborn &kin, const Planning &own) const;
     bool has_own_terminal(const One &leader) const;
     Result<void> give_terminal(Newborn &kin, int number, Planning &opening) const;
     void note_clock();
@@ -331,7 +331,7 @@ Saved Planner::distribute()
 }
 
 // Those of members; what else stands for a pidfd is open already.
-void Planner::give_pidfds(Newborn &kin, const Planning &own) const
+Result<void> Planner::give_pidfds(Newborn &kin, const Planning &own) const
 {
     std::set<uint32_t> given;
     for (const image::Descriptor &descriptor : own.saved.descriptors) {
@@ -341,11 +341,17 @@ void Planner::give_pidfds(Newborn &kin, const Planning &own) const
             !given.insert(descriptor.open_file).second)
             continue;
         constexpr uint32_t flags = O_NONBLOCK | O_EXCL; // PIDFD_NONBLOCK, PIDFD_THREAD
+        const int process = number_of(pidfd->second.pid);
+        if (process == nobody)
+            return Error(EINVAL, fmt::format("descriptor {} is a pidfd of process {}, which is not "
+                                             "in the image",
+                                             descriptor.fd, pidfd->second.pid));
         kin.pidfds.push_back(
             {.fd = own.open_fds.at(descriptor.open_file),
-             .process = number_of(pidfd->second.pid),
+             .process = process,
              .flags = own.saved.open_files.at(descriptor.open_file).flags & flags});
     }
+    return {};
 }
 
 int Planner::floor() const
@@ -466,7 +472,8 @@ Result<std::unique_ptr<TreePlan>> Planner::plan()
                      tree_->ipc.get(),
                      &mapped};
         process.plan->redirected = opening.redirected;
-        give_pidfds(process.kin, own);
+        if (Result<void> given = give_pidfds(process.kin, own); !given)
+            return given.error().within(tree_->name);
         if (Result<void> planned = plan_process_whole(own, !tree_->meets); !planned)
             return planned.error();
         tree_->notices.insert(tree_->notices.end(), process.plan->notices.begin(),
