@@ -91,7 +91,7 @@ Result<Child> Child::start(const std::string &place, int output, int heartbeat)
     return Child(pid);
 }
 
-// Its output until its end; or an error when it makes no progress for too long.
+// The output of cr_restart until its end; or an error when it makes no progress for too long.
 Result<std::string> listen(const Fd &output, Fd &heartbeat, unsigned patience_s,
                            const std::function<void()> &alive)
 {

@@ -425,7 +425,7 @@ void Inside::stay(const Alive &alive, std::string_view backend)
             nanosleep(&pause, nullptr);
             continue;
         }
-        // Its id must stay in use until the process that forwards signals knows that it has ended.
+        // The root's id must stay in use until the forwarder of signals knows of the root's end.
         if (info.si_pid == alive.pid && socket_) {
             const Json end = {{"status", wait_status_of(info)}, {"callback", alive.failure()}};
             if (send_message(socket_.get(), {{"end", end}}))

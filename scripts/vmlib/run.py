@@ -290,7 +290,7 @@ class Run:
         for machine in self._machines.values():
             machine.off()
         if self._servers:
-            # They clean up behind themselves and behind us, this directory included.
+            # The servers clean up behind themselves and behind us, this directory included.
             self._servers.stdin.close()
             self._servers.wait()
         else:

@@ -179,7 +179,7 @@ class Frames(jobs.Case):
                 self.assertEqual("ready\n", attacker.stdout.readline())
                 for _ in range(3):
                     self.assert_unharmed()
-                # Others of this user's jobs start meanwhile.
+                # Other jobs of this user start meanwhile.
                 again = self.start(2, STEPS, FAKE_NODES="2")
                 self.save(again)
                 again.kill()

@@ -168,7 +168,7 @@ class Impersonation(process_attack.Attack):
         program = self.spawn("/usr/bin/python3", "-S", "-c", IMPOSTOR, "/usr/bin/python3", "-S", "-c",
                              SERVER, **user(ATTACKER))
         self.assertEqual(["ready\n"] * 2, [program.stdout.readline() for _ in range(2)])
-        # Its own user may do so: it is the attacker's own program that is not saved.
+        # The program's own user may do so: it is the attacker's own program that is not saved.
         begun = time.monotonic()
         done = self.checkpoint("-f", "image", program.pid, timeout=30)
         self.assertNotEqual(0, done.returncode)

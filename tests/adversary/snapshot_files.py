@@ -48,7 +48,7 @@ class Files(case.Case):
         done = self.checkpoint("-f", "image", *words, program.pid, **VICTIM)
         self.assertEqual(0, done.returncode, done.stderr)
         self.end(program)
-        # It does come back as long as nobody has done anything.
+        # The program does come back as long as nobody has done anything.
         self.assertEqual(0, self.restart_it().returncode)
         path = self.path(name)
         if os.path.isdir(path):

@@ -67,8 +67,8 @@ int main(int argc, char **argv)
     seed("member_gone", false, running + cuts + step(member_gone, 1));
     seed("ranks_here", true,
          step(rank_here, 0, 0, 1) + step(checkpoint) + all_prepared + step(frame_of_rank, 0, 0, 5));
-    // Its ranks have frozen copies and end; the next mpirun, with one rank, begins while the images
-    // are written.
+    // The job's ranks have frozen copies and end; the next mpirun, with one rank, begins while the
+    // images are written.
     seed("next_job", false,
          running + cuts + step(rank_gone, 0, 0) + step(rank_gone, 1, 1) + step(rank, 0, 0, 11) +
              images);

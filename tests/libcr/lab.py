@@ -85,7 +85,7 @@ class Lab:
 
     def restart(self, *options):
         """A running cr_restart. Without old pids where there are none to be had."""
-        # Whoever had been told to end, the copy has not: it would end before its callbacks have.
+        # The file that told the original to end would make the copy end before its callbacks have.
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path + ".end")
         if not processes.keep_ids():

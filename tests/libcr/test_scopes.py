@@ -168,7 +168,7 @@ class Scopes(unittest.TestCase):
         self.assertEqual(b.log(), [f"enter {PROC}", *[f"forward {errno.EDEADLK}"] * 4,
                                    "callback 0"])
         a.await_line("reaped 0")
-        # It may be deeper in the tree; and a request without the flag takes its requester in.
+        # The requester may be deeper in the tree; and a request without the flag takes it in.
         b.tell("forward", f"{TREE} {a.pid}\n")
         child.ask(PROC, b.pid, self.world.image + ".child", PROHIBIT_SELF)
         b.await_line("callback 0", count=2)
@@ -266,7 +266,7 @@ class Scopes(unittest.TestCase):
     def test_requests_at_the_same_time(self):
         a, b = self.pair()
         child = a.fork()
-        # Whoever comes second waits for its turn; all of them get what they asked for.
+        # A later request waits for its turn; all processes get what they asked for.
         for count, (one, scope, target) in enumerate(
                 [(a, TREE, 0), (b, TREE, a.pid), (child, PROC, 0)]):
             one.ask(scope, target, f"{self.world.image}.{count}")
@@ -286,7 +286,7 @@ class Scopes(unittest.TestCase):
         with subprocess.Popen(self.world.command("cr_checkpoint", "-f", self.world.image,
                                                  str(a.pid)), stderr=subprocess.PIPE,
                               text=True) as saving:
-            # It comes to the child's children, which do not answer as long as they share memory.
+            # cr_checkpoint gets to the child's children: no answer as long as they share memory.
             a.await_line("enter", saving)
             child.touch("exec")
             self.assertEqual((saving.wait(lab.PATIENCE), saving.stderr.read()), (0, ""))

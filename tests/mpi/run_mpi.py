@@ -37,7 +37,7 @@ def environment(directory, transport):
         OMPI_MCA_pml="ob1", OMPI_MCA_osc="^ucx",
         OMPI_MCA_btl_vader_single_copy_mechanism="none",
         OMPI_MCA_btl_vader_backing_directory=str(directory),
-        # The same in 5.0, whose launcher is PRTE.
+        # Open MPI 5.0, whose launcher is PRTE, has other names for these settings.
         PRTE_ALLOW_RUN_AS_ROOT="1", PRTE_ALLOW_RUN_AS_ROOT_CONFIRM="1",
         PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe",
         PRTE_MCA_hwloc_default_binding_policy="none",

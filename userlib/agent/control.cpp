@@ -115,8 +115,8 @@ long call_thread(int tid)
 
 namespace {
 
-// Who sent the signal: a thread of this process; a checkpointer, to a program that it found
-// stopped; the kernel, because of a connection; or the program.
+// The sender of the signal: a thread of this process; a checkpointer, to a program that it found
+// stopped; the kernel, because of a connection; or anybody whose signal is for the program.
 enum class Caller { thread, outside, kernel, program };
 
 Caller caller_of(const siginfo_t &info)

@@ -23,8 +23,8 @@ namespace {
 // those descriptors were closed in the parent: therefore closing them does not clear this.
 std::atomic<bool> perhaps;
 
-// These flags have no effect on files of /proc, so no other code sets them: they mark the file as
-// the agent's from its opening on.
+// O_NONBLOCK and O_ASYNC have no effect on files of /proc, so no other code sets them: they mark
+// the file as the agent's from its opening on.
 constexpr int mark = O_NONBLOCK | O_ASYNC;
 
 bool is_marked(int fd)

@@ -29,7 +29,7 @@ F known_by(F &function, void (*find_all)())
     return function;
 }
 
-// These look up the next definitions; once, before the program has threads.
+// Functions that look up the next definitions; called once, before the program has threads.
 void find_real_signal_functions();
 void find_real_descriptor_functions();
 void find_real_wait_functions();

@@ -13,7 +13,7 @@ void vote(int kind, int code);
 
 // Leads the stop in this thread, in the handler. False: there will be no image.
 bool lead_here(int self, void *frame);
-// The same from libcr's own thread, which is not in the handler.
+// As lead_here(), for libcr's own thread, which is not in the handler. Returns the outcome.
 int lead_from_thread(Client &client);
 // For any other thread, in the handler.
 int wait_for_image(Client &client);

@@ -17,8 +17,8 @@ namespace cryo {
 // change the text direction.
 std::string printable(std::string_view text);
 
-// The same for a message of several lines, of which all but the first begin with two blanks: a
-// newline before two blanks stays.
+// As printable(), for a message of several lines, of which all but the first begin with two blanks:
+// a newline before two blanks stays.
 std::string printable_message(std::string_view text);
 
 } // namespace cryo

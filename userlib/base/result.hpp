@@ -30,7 +30,7 @@ class Error
     int code() const { return code_; } // errno, or a CR_E* number
     const std::string &text() const { return text_; }
 
-    // The same error, prefixed by the attempted action: "doing: text".
+    // A copy of this error, prefixed by the attempted action: "doing: text".
     Error within(std::string_view doing) const;
 
   private:

@@ -86,7 +86,7 @@ Result<std::string> Bystanders::why(const Relation &relation)
     const Proc proc(relation.pid);
     if (is_restart(relation))
         return fmt::format("process {} is a cr_restart, and is left out", relation.pid);
-    // It serves another request, possibly made by one of the processes being saved.
+    // A cr_checkpoint serves another request, possibly made by one of the processes being saved.
     if (relation.comm == "cr_checkpoint" && executes(proc, "cr_checkpoint") &&
         !was_run_by_cr_run(proc))
         return fmt::format("process {} is a cr_checkpoint, and is left out", relation.pid);

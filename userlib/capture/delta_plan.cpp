@@ -190,7 +190,7 @@ Result<void> DeltaPlan::choose_base(const DeltaOptions &options, const Snapshot 
     base.previous_watched = std::move(*previous_watched);
     base.name = image.name();
     base.images = static_cast<uint32_t>(chain->size() - chosen) + 1;
-    // The other table is only used to count changes, for the next choice.
+    // The previous image's table is only used to count changes, for the next choice.
     const auto load = [](Image &from) -> Result<std::shared_ptr<const PageTable>> {
         Result<PageTable> table = PageTable::of(from);
         if (!table)

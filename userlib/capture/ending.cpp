@@ -66,8 +66,8 @@ Ended end_all(const Members &members, int signal)
         member->send_signal(signal);
     ended.count += by_us.size();
     if (signal == SIGSTOP) {
-        // They are released only once they are stopped, so that none runs in between; they cannot
-        // answer until something continues them.
+        // The members are released only once they are stopped, so that none runs in between; they
+        // cannot answer until something continues them.
         for (const auto &member : members)
             member->await_standstill();
         for (Member *member : by_us)

@@ -380,7 +380,7 @@ Result<bool> Gathering::await_report()
     return false;
 }
 
-// The other checkpoint's image serves as ours; it is copied if the file is not the same.
+// The joined checkpoint's image serves as ours; it is copied if the file is not the same.
 Result<Outcome> Gathering::share(std::unique_ptr<image::Sink> sink)
 {
     if (report_.error != 0)

@@ -68,7 +68,7 @@ class Member
                                        : d_.early.held_in_stop(d_.proc, d_.watched);
         }
     }
-    // Its index among all members, once all are known.
+    // The member's index among all members, once all are known.
     void set_number(size_t number) { number_ = number; }
 
     const Relation &relation() const { return relation_; }
@@ -81,7 +81,7 @@ class Member
     Result<void> ask_to_prepare(const agent::RequestInfo &request);
     uint64_t asked_since() const { return asked_since_; } // on the monotonic clock
     void set_asked_since(uint64_t since) { asked_since_ = since; }
-    // It was stopped already when it was found: follow() must be called repeatedly while waiting.
+    // Whether the member was found stopped: then follow() must be called repeatedly while waiting.
     bool is_stopped() const { return stopped_.has_value(); }
     Result<void> follow() { return stopped_ ? stopped_->follow() : Result<void>(); }
     AgentSession &session() { return *session_; }
@@ -111,10 +111,10 @@ class Member
     void thaw();
     // Before freeze_itself() and early_look_held(): finds what it has changed.
     void watch_itself();
-    // It serves its own memory, and stays stopped while that is read.
+    // The process serves its own memory, and stays stopped while that is read.
     Result<void> freeze_itself(int device);
-    // The same, but its memory goes into the image's file (ImageWriter::place()); then it may
-    // resume. Shared memory must have been saved before.
+    // As freeze_itself(), but the memory goes into the image's file (ImageWriter::place()); then
+    // the process may resume. Shared memory must have been saved before.
     Result<void> place_itself(image::ImageWriter &writer);
     Method method() const { return method_; }
     // Whether the changed pages were copied in the stop, so that nothing else need be read.

@@ -19,9 +19,9 @@ std::vector<Run> common_part(const std::vector<Run> &a, const std::vector<Run> &
 std::vector<Run> united(const std::vector<Run> &a, const std::vector<Run> &b);
 // Makes such a list from arbitrary runs.
 std::vector<Run> in_order(std::vector<Run> runs);
-// Those between two addresses, if no run crosses either of them.
+// The runs between two addresses, if no run crosses either of them.
 std::vector<Run> inside(const std::vector<Run> &runs, uint64_t start, uint64_t end);
-// Those within `part`, clipped to it.
+// The runs within `part`, clipped to it.
 std::vector<Run> part_of(const std::vector<Run> &runs, const Run &part);
 uint64_t size_of(const std::vector<Run> &runs); // bytes
 // Allocates memory for lists this long before the stop: getting it from the kernel page by page in

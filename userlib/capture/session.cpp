@@ -336,7 +336,7 @@ Result<PageSource> AgentSession::forked()
         return Error::from_errno(fmt::format("forking process {}", pid_),
                                  static_cast<int>(-answer->result));
     }
-    // Its message says that the copy has closed the program's descriptors.
+    // The copy sends a message once it has closed the program's descriptors.
     Reply ready = {};
     if (!await_readable(copy_commands_.get(), silence_ns_))
         return Error(EBUSY, fmt::format("the frozen copy of process {} does not begin: somebody "

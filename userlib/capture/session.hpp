@@ -231,7 +231,7 @@ class AgentSession
     bool sends_itself_signals() const;
     // Also fails if the program had resumed earlier because we were silent.
     Result<void> await_resumed();
-    // The same without waiting for an answer, for a process that is stopped.
+    // As ask_to_resume(), for a process that is stopped: so without waiting for an answer.
     void let_go();
     // Waits for the callbacks to end; fails if one of them forbids the image. A program that has
     // ended meanwhile is no error.

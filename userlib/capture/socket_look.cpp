@@ -134,8 +134,8 @@ void look_at_tcp(int fd, SocketLook &look)
         look.backlog = info.tcpi_sacked;
     } else {
         look.connected = info.tcpi_state != TCP_CLOSE;
-        // It still has a name, which is no longer in use, and at its end it is always readable. A
-        // restored socket never had a connection: it is recognised by having been shut down.
+        // A socket whose connection has ended still has a name, no longer in use, and is always
+        // readable. A restored one never had a connection: it is known by having been shut down.
         pollfd end = {fd, POLLRDHUP, 0};
         look.ended = !look.connected && (info.segments_out > 0 ||
                                          (poll(&end, 1, 0) == 1 && (end.revents & POLLRDHUP) != 0));

@@ -37,7 +37,7 @@ class Stage
     uint64_t used() const { return used_; }
     // Copies all runs, or fails; each page may be taken once.
     Result<void> take(AgentSession &session, const std::vector<Run> &runs);
-    // The same before the stop: space() returns where to read that many bytes and where to store
+    // As take(), before the stop: space() returns where to read that many bytes and where to store
     // the digests of their pages; put() records that runs have been read there, one behind the
     // other. Runs must be put in ascending order. Empty: there is no room.
     struct Space {
@@ -50,7 +50,7 @@ class Stage
     void keep(const std::vector<Run> &runs);
     // Only memory that was taken.
     Result<void> read(uint64_t address, std::span<char> to) const;
-    // Its place in our memory, if it is there in one piece; otherwise empty.
+    // The place of these bytes in our memory, if they are there in one piece; otherwise empty.
     Frozen::View view(uint64_t address, uint64_t size) const;
 
   private:

@@ -22,7 +22,7 @@ constexpr int usage_exit = 255;
 
 // The exit code when the command is finished already: help, version, or wrong usage.
 std::optional<int> parse(CLI::App &app, int argc, char **argv);
-// The same for words that were rearranged before; without the command's name.
+// As above, for words that were rearranged before; without the command's name.
 std::optional<int> parse(CLI::App &app, std::vector<std::string> words);
 
 // What the usage line names after the options (help.hpp); called before parse() where there is any.

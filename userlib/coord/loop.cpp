@@ -91,7 +91,7 @@ void Loop::run()
         poll(look.data(), look.size(), until_next());
         for (size_t i = 0; i < look.size() && !over_; i++) {
             const auto at = watched_.find(look[i].fd);
-            // The same number may be another descriptor by now.
+            // Another descriptor may have this number by now.
             if (look[i].revents == 0 || at == watched_.end() || at->second.number != numbers[i])
                 continue;
             const Ready ready = at->second.ready;

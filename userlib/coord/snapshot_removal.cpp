@@ -120,7 +120,7 @@ Result<void> remove_contents(const Directory &snapshot)
     return snapshot.remove(mark_name);
 }
 
-// Its maker was killed before the mark, or its remover after it: nothing else is in it.
+// A maker killed before writing the mark, or a remover after removing it, leaves nothing else.
 bool may_lack_mark(const std::vector<std::string> &names)
 {
     return names.empty() || (names.size() == 1 && names.front() == unfinished_mark);

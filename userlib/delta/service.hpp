@@ -78,7 +78,7 @@ class Service
     Result<void> record();
 
     std::string directory_;
-    // Whose state files are accepted; null for readers, which remove nothing.
+    // The users whose state files are accepted; null for readers, which remove nothing.
     std::shared_ptr<const Trust> trust_;
     Fd lock_;
     State state_;

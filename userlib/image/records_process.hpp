@@ -11,7 +11,7 @@
 
 namespace cryo::image {
 
-// Who made this image, where and how. Nothing here is needed to restart.
+// The making of this image: by whom, where and how. Nothing here is needed to restart.
 struct ImageInfo {
     static constexpr RecordType type = RecordType::image_info;
     static constexpr uint16_t version = 1;

@@ -47,7 +47,7 @@ class Series
     Result<void> prune(unsigned keep, Images &images) const;
     // The id of the file; "": it is no image. ENOENT: it is not there.
     Result<std::string> id_of(const std::string &name) const;
-    // Those of `images` whose files are still there with the same id.
+    // The entries of `images` whose files are still there with the same id.
     Result<Images> still_there(const Images &images) const;
     // All images that are there, for a directory of an older Cryo, which kept no list.
     Result<Images> all() const;

@@ -15,7 +15,7 @@ namespace cryo::restore {
 
 std::optional<int> status_of_end(pid_t pid)
 {
-    // Its descriptors are closed a moment before it can be waited for.
+    // A process's descriptors are closed a moment before it can be waited for.
     constexpr int patience_ms = 2'000;
     const Fd handle(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
     pollfd ended = {handle.get(), POLLIN, 0};

@@ -146,7 +146,7 @@ bool Nursery::is_wished(pid_t pid) const
     return std::ranges::any_of(list_, [pid](const Newborn &one) { return one.pid == pid; });
 }
 
-// Its pid, 0 in the child, or −errno. A process that may have any id gets none that another needs.
+// The new pid, 0 in the child, or −errno. Where any id will do, none is used that another needs.
 long Nursery::make_one(size_t number)
 {
     const Newborn &own = list_[number];

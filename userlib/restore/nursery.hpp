@@ -40,13 +40,13 @@ struct Newborn {
 
     bool zombie = false; // it ends at once, and its parent has not waited for it
     int wait_status = 0;
-    // It only provides the id of a group whose leader is gone, or the parent of
+    // A stand-in only provides the id of a group whose leader is gone, or the parent of
     // a process whose parent is gone, and ends before its own parent's execve.
     bool stand_in = false;
     // Parent of processes that init is to adopt. It lives until leave_orphans().
     bool foster = false;
 
-    // Its pidfds: each takes the place of a descriptor that the caller keeps for it (keep()).
+    // Pidfds to open: each takes the place of a descriptor that the caller keeps for it (keep()).
     struct Pidfd {
         int fd;
         int process; // number
@@ -58,7 +58,7 @@ struct Newborn {
     int exe_fd = -1; // the open program file; −1: executed by its name
     std::vector<std::string> arguments, environment;
     unsigned personality = 0;
-    // These descriptors of the caller become floor, floor + 1, …; −1: none. All
+    // Descriptors of the caller that become floor, floor + 1, …; −1: none. All
     // others from floor on are closed by the execve, except those passed to keep().
     // A failure to start is written to the one at `report`: a Failure (plan.hpp).
     std::vector<int> descriptors;

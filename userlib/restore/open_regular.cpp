@@ -351,7 +351,7 @@ Result<void> open_replacement(Planning &p, const image::File &file)
     return {};
 }
 
-// Such a file is opened in the fresh process, because the path means that process itself.
+// Whether a path means the process itself: such a file is opened in the fresh process.
 bool is_about_itself(const Planning &p, std::string_view path)
 {
     const std::string own = fmt::format("/proc/{}/", p.saved.process.pid);
@@ -441,7 +441,7 @@ Result<void> open_by_name(Planning &p, const image::File &file, const image::Ope
         flags |= O_DIRECTORY;
     if (path_only && file.kind == FileKind::symlink)
         flags |= O_NOFOLLOW;
-    // It is opened through its descriptor's /proc/self/fd entry, which is a link itself.
+    // A file found is opened through its descriptor's /proc/self/fd entry, which is a link itself.
     if (found)
         flags &= ~uint32_t(O_NOFOLLOW);
     Fd fd(open(found ? fmt::format("/proc/self/fd/{}", found.get()).c_str() : path.c_str(),

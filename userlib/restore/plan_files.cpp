@@ -163,10 +163,24 @@ Result<void> redirect(Planning &p)
     return {};
 }
 
+// Opening such a file would break the lease: its holder would be told, and lose it in the end.
+Result<void> spare_leases(const Planning &p)
+{
+    for (const image::Lock &lock : p.saved.locks) {
+        if (p.options.rehearse && lock.kind == image::LockKind::lease)
+            return Error(ENOTSUP, fmt::format("the program holds a lease on {}, which a rehearsal "
+                                              "would break; do without --rehearse",
+                                              p.saved.files.at(lock.file).path));
+    }
+    return {};
+}
+
 } // namespace
 
 Result<void> open_files(Planning &p)
 {
+    if (Result<void> done = spare_leases(p); !done)
+        return done;
     allow_descriptors();
     if (Result<void> done = redirect(p); !done)
         return done;

@@ -172,7 +172,7 @@ int Planner::group_of(const One &one)
     }
     if (leader != nobody)
         return leader;
-    // Its leader has ended, and the group lives on: a stand-in has to make it.
+    // The group's leader has ended, and the group lives on: a stand-in has to make it.
     const auto [place, fresh] =
         stand_ins_.emplace(pgid, static_cast<int>(all_.size() + stand_ins_.size()));
     return place->second;
@@ -330,7 +330,7 @@ Saved Planner::distribute()
     return common;
 }
 
-// Those of members; what else stands for a pidfd is open already.
+// Gives the pidfds of members; what else stands for a pidfd is open already.
 Result<void> Planner::give_pidfds(Newborn &kin, const Planning &own) const
 {
     std::set<uint32_t> given;

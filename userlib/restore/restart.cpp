@@ -268,7 +268,7 @@ Result<void> Restart::hear(Link &link, uint32_t word)
     memcpy(&heard, &said, sizeof(heard));
     if (n == sizeof(word) && heard == word)
         return {};
-    // It is alive, and its callbacks are over already: their result comes with the report.
+    // The process is alive, and its callbacks are over already: their result comes with the report.
     if (n == 2 * sizeof(word) && heard == word && word == says_alive) {
         if (&link == &links_.front())
             failed_callback_ = said.error;

@@ -24,7 +24,7 @@ struct Restarted {
 
     // Valid once the root has ended: the error code of a failed callback, or 0.
     int failure() const;
-    // The same, but waits until the callbacks have finished.
+    // As failure(), but waits until the callbacks have finished.
     int await_callbacks() const;
 };
 

@@ -65,7 +65,7 @@ class TcpAddress
             return reinterpret_cast<const sockaddr_in &>(storage_).sin_addr.s_addr == INADDR_ANY;
         return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6 &>(storage_).sin6_addr);
     }
-    // The same host, whatever the ports; flow labels do not count.
+    // Whether the hosts are the same, whatever the ports; flow labels do not count.
     bool same_host(const TcpAddress &other) const
     {
         if (storage_.ss_family != other.storage_.ss_family)

@@ -38,7 +38,7 @@ static void make_communicators(void)
                                       MPI_INFO_NULL, 0, &star));
     OK(MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, rank % 2 ? size - 2 : size - 1, 7, &bridge));
     OK(MPI_Intercomm_merge(bridge, rank % 2, &merged));
-    /* Its parent is freed, and so are its siblings on other ranks. */
+    /* The parent of `few` is freed, and so are its siblings on other ranks. */
     OK(MPI_Comm_dup(merged, &parent));
     OK(MPI_Comm_split(parent, rank < 2 ? 0 : 1, rank, &few));
     OK(MPI_Comm_free(&parent));

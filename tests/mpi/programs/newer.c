@@ -97,7 +97,7 @@ static void information(void)
     CHECK(MPI_Comm_free(&copy) == 0 && MPI_Info_free(&info) == 0);
 }
 
-/* The other end is never started. */
+/* A partitioned send that is never started, and that no rank would receive. */
 static void partitions(void)
 {
     static int value;

@@ -239,7 +239,7 @@ def main():
             while options.within and jobs.job.poll() is None and not jobs.is_made_by_ranks():
                 time.sleep(0.01)
             saved = 0
-            # The other release has another C library: the program takes its own along.
+            # Another release has another C library: the program takes its own along.
             ending = ["--term", *(["--save-all"] if options.alternate else [])]
             for generation in range(options.generations):
                 # Any moment will do, also one of its beginning.

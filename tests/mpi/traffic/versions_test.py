@@ -90,7 +90,7 @@ class VersionsTest(unittest.TestCase):
         second = self.jobs.job.pid
         self.assertEqual(self.await_end(), natively)
         self.assertIn("# restarts 1", self.jobs.text())
-        # It went on to save itself, from where it was, beside the first ones.
+        # The restarted job went on to save itself, from where it was, beside the first snapshots.
         saved = len(self.finished(first))
         self.assertGreaterEqual(saved, 3)
         self.assert_finished(second, list(range(CALLS - saved)))

@@ -16,7 +16,7 @@ static int leased(const char *name, int flags, int how)
     return fd;
 }
 
-// It is broken by an open that does not wait.
+// Checks the lease, and breaks it by an open that does not wait.
 static void check(const char *name, int fd, int how)
 {
     const struct timespec patience = {60, 0};
@@ -48,7 +48,7 @@ int main(int argc, char **argv)
         const int writing = leased("write", O_RDWR, F_WRLCK);
         probe_ready();
         PROBE_SABOTAGE("read", fcntl(reading, F_SETLEASE, F_UNLCK));
-        PROBE_SABOTAGE("write", fcntl(writing, F_SETLEASE, F_RDLCK));
+        PROBE_SABOTAGE("write", fcntl(writing, F_SETLEASE, F_UNLCK));
         check("read", reading, F_RDLCK);
         check("write", writing, F_WRLCK);
     } while (probe_more());

@@ -14,7 +14,7 @@ enum {
     idle = IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0)
 };
 
-// The other thread reports its priority on request.
+// Shared with other(), whose thread reports its priority on request.
 static _Atomic int asked, answer;
 
 static void *other(void *unused)

@@ -55,7 +55,7 @@ static int bound(union address *address)
     probe_fail("a port: %s", strerror(errno));
 }
 
-// Its port is an ephemeral one, chosen at connect.
+// A socket to connect with: its port is an ephemeral one, chosen at connect.
 static int calling(int family)
 {
     const int fd = PROBE_TRY(socket(family, SOCK_STREAM, 0));
@@ -269,7 +269,7 @@ int main(int argc, char **argv)
         close(server);
         probe_reap("client", member);
         close(again);
-        // Its address lingers in TIME_WAIT: a restart has to get it nevertheless.
+        // The address of alone.caller lingers in TIME_WAIT: a restart has to get it nevertheless.
         close(alone.caller);
         // This one must not linger: there is only one IPv6 loopback address for all runs.
         PROBE_TRY(setsockopt(half.caller, SOL_SOCKET, SO_LINGER, &(struct linger){1, 0},

@@ -19,7 +19,7 @@ class Backends(unittest.TestCase):
         self.scratch = tempfile.TemporaryDirectory()
         self.addCleanup(self.scratch.cleanup)
         self.image = os.path.join(self.scratch.name, "image")
-        # It says that it has begun, and ends when its standard input does.
+        # The program says that it has begun, and ends when its standard input does.
         self.program = subprocess.Popen(
             [os.path.join(BIN, "cr_run"), "sh", "-c", "echo begun; read line"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE)

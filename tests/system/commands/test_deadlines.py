@@ -120,7 +120,7 @@ class SilentSaver(held.Case):
             self.assert_called_off(program, saver, ["counts", "images"])
             self.assertEqual(before, os.stat(self.path("images")).st_ino)
 
-    # The other way round.
+    # The limit by default, and savers that do not exceed theirs.
 
     def test_ten_seconds_by_default(self):
         program = self.count()

@@ -77,7 +77,7 @@ class DescriptorLimits(case.Case):
         self.save_and_end("first", program)
         restarted = self.restart("-q", "first")
         self.assertEqual(said, self.how_it_is(restarted))
-        # It listens again.
+        # The restarted program listens again.
         self.save("--nosync", "--kill", "-f", "second", self.only_child(restarted.pid))
         self.end(restarted)
         restarted = self.restart("-q", "second")

@@ -8,7 +8,7 @@ import subprocess
 import case
 
 LIBRARY = "int answer(void) { return 42; }"
-# Its title takes all the room of arguments and environment, as setproctitle() does it.
+# The program's title takes all the room of arguments and environment, as setproctitle()'s does.
 PROGRAM = r"""
 #include <stdio.h>
 #include <string.h>

@@ -58,7 +58,7 @@ class Methods(case.Case):
         program = self.start()
         for word, done in (("auto", "fork"), ("fork", "fork"), ("staged", "fork"), ("stop", "stop")):
             self.assertEqual(done, self.method(f"--snapshot={word}", "-f", word, program.pid))
-            # It is known in every image, and is a part of the whole.
+            # Every image tells the length of the stop, which is a part of the whole time.
             about = self.about(word)
             self.assertLess(0, about["stopped_ns"], about)
             self.assertLess(about["stopped_ns"], about["total_ns"], about)
@@ -74,7 +74,7 @@ class Methods(case.Case):
         self.assertIn("read while it stood still, because no copy could be made", said)
         self.assertIn("Resource temporarily unavailable", said)
         self.assertNotIn("once more", said)
-        # It waits for its memory only, not for the disk.
+        # The program stands still while its memory is read, not until the disk has it.
         self.assertLess(said.index("the program goes on"), said.index("committed"), said)
         self.assertEqual("stop", self.method("-f", "image2", program.pid))
         self.change(program, "there")

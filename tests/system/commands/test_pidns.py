@@ -98,7 +98,7 @@ class PidNamespace(case.Case):
         self.assertEqual("0", self.ask(restarted, "0"))
         restarted.send_signal(signal.SIGTERM)
         self.assertEqual(-signal.SIGTERM, restarted.wait(case.PATIENCE))
-        # Who loses cr_restart lives on, as without a namespace.
+        # A program whose cr_restart is killed lives on, as without a namespace.
         restarted = self.back("image")
         pid, first = self.inside(restarted)
         self.assertEqual("0", self.ask(restarted, "0"))
@@ -185,7 +185,7 @@ print([os.waitpid(child, 0)[1] for child in children], flush=True)
         program = self.asked()
         self.save("--kill", "-f", "image", program.pid)
         program.wait()
-        # Its standard streams are pipes: cr_restart's, which here is a terminal.
+        # The program's standard streams are pipes: they become cr_restart's, here a terminal.
         pid, terminal = pty.fork()
         if pid == 0:
             os.chdir(self.directory)
@@ -253,7 +253,7 @@ print([os.waitpid(child, 0)[1] for child in children], flush=True)
                                "--mount-proc")
         self.assertEqual("1", self.ask(program, "os.getpid()"))
         pid = self.child_of(program.pid)
-        # It is saved from inside, where it takes nothing that it does not handle.
+        # The signal comes from inside, where a first process gets only those that it handles.
         for option in ("--kill", "--stop", "--term"):
             self.assertIn("first of its pid namespace",
                           self.refuse(errno.ENOTSUP, option, "-f", "image", pid))

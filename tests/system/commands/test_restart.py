@@ -197,7 +197,7 @@ with open("word", "w") as file:
     print(os.waitstatus_to_exitcode(os.waitpid(command.pid, 0)[1]), file=file)
 os.execv("/bin/sh", ["sh", "-c", "{then}"])
 """
-        # Its id is not a group's: the image's writer may be in that a moment longer.
+        # The program's id is not a group's: the image's writer may stay in that for a moment.
         self.comes_back(self.spawn(case.command("cr_run"), "/usr/bin/python3", "-S", "-c", python,
                                    start_new_session=False))
 

@@ -9,7 +9,7 @@ import subprocess
 
 import case
 
-# Whoever runs it leaves a trace.
+# A script that leaves a trace when it is run.
 SCRIPT = "#!/bin/sh\ntouch ran\n"
 # Each writes into a file of its own, the child's not mapped by the first process.
 SHARING = """
@@ -76,7 +76,7 @@ class SavedFiles(case.Case):
         self.assert_alive(restarted)
         exe = os.readlink(f"/proc/{case.processes.children(restarted.pid)[0]}/exe")
         self.assertEqual(os.path.realpath(case.command("cr_restart")), exe)
-        # It can be saved again, and that image brought back.
+        # The restarted program can be saved again, and that image brought back.
         pid = case.processes.children(restarted.pid)[0]
         self.save("--nosync", "-f", "again", pid)
         self.end(restarted)

@@ -86,7 +86,7 @@ for i in range(8):
             and case.state(entry) == "T"])
         os.kill(int(pid), signal.SIGCONT)
         self.assert_alive(back)
-        # Nobody has continued it, so nobody has heard of it.
+        # The saved program was not continued, so its parent has heard of no continuation.
         self.assertIsNone(os.waitid(os.P_PID, program.pid, os.WCONTINUED | os.WNOHANG))
         os.kill(program.pid, signal.SIGCONT)
         self.assert_alive(program)
@@ -123,7 +123,7 @@ for i in range(8):
         self.saved_as_stopped()
         back = self.restart("-q", "image", stderr=subprocess.PIPE)
         pid = self.traced(back)
-        # Whoever traces it is the first to hear of its end.
+        # A tracer is the first to hear of the end of its tracee.
         case.wait_until("its end", lambda: os.WIFSIGNALED(os.waitpid(pid, 0x40000000)[1]))
         self.assertEqual(errno.ETIMEDOUT, back.wait(case.PATIENCE))
         self.assertIn("does not stop again", back.stderr.read())

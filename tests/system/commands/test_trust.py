@@ -415,7 +415,7 @@ file.close()
         restarted = self.restart("-q", "--force", "image")
         self.assert_alive(restarted, "call")
         self.assertEqual("1\n", restarted.stdout.readline())
-        # The same build is good, by whatever way it came there.
+        # A library of the saved build is good, by whatever way it came there.
         shutil.copy(self.path("old.so"), self.path("library.so"))
         os.utime(self.path("library.so"), (1, 1))
         self.assert_good("image")

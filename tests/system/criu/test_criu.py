@@ -13,7 +13,7 @@ BIN = sys.argv[1]
 ROOT = os.geteuid() == 0
 ENOSUPPORT = 2356 & 0xff  # CR_ENOSUPPORT: what Cryo itself says of such a program
 
-# It fails as criu does, at the command that is named.
+# A stand-in for criu: fails as criu does, at the command that is named.
 BROKEN = """#!/bin/sh
 case $1 in
 --version) echo 'Version: 9.9'; exit 0 ;;

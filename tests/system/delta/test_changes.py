@@ -149,7 +149,7 @@ class Changes(unittest.TestCase):
         self.checkpoint(program, "v0", "--delta")
         self.checkpoint(program, "v1", "--delta")
         answer = program.change("store", 7)
-        # It fails when it is written, after what is watched has changed.
+        # This checkpoint fails when it writes, after what is watched has changed.
         with open(os.devnull, "rb") as nothing:
             failed = subprocess.run(
                 ["sh", "-c", 'ulimit -f 8; exec "$@"', "sh", tool("cr_checkpoint"), "-q",

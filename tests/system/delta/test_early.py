@@ -126,7 +126,7 @@ class Early(unittest.TestCase):
         self.program.tell("later store 1")
         self.save("v1")
         self.program.tell("later store 2")
-        # It fails when it is written; what has changed was protected again long before.
+        # This checkpoint fails when it writes; what has changed was protected again long before.
         failed = checkpoint(self.image("v2"), self.program,
                             command=("sh", "-c", 'ulimit -f 8; exec "$@"', "sh"))
         self.assertNotEqual(failed.returncode, 0)

@@ -78,7 +78,7 @@ see(1)
 status = os.waitpid(child, 0)[1]
 print(open("text").read(), status)
 """
-# Its threads, its collector of garbage, and code that it makes as it goes.
+# Java's threads, its collector of garbage, and code that it makes as it goes.
 JAVA = """
 import java.util.ArrayList;
 import java.util.concurrent.*;
@@ -271,7 +271,7 @@ def compiled_go(scratch):
         source = program + ".go"
         with open(source, "w", encoding="utf-8") as out:
             out.write(GO)
-        # Such as can be preloaded: with the C library, as where names of hosts are looked up.
+        # Linked with the C library, as Go does for package net: a library can then be preloaded.
         settings = {"GOCACHE": os.path.join(scratch, "cache"), "GO111MODULE": "off",
                     "CGO_ENABLED": "1"}
         subprocess.run(["go", "build", "-o", program, source], check=True, timeout=10 * PATIENCE,

@@ -126,7 +126,7 @@ TEST(Corners, ARankBehindMayHaveToEnterOtherCollectivesFirst)
 
 TEST(Corners, ACollectiveThatOneRankIsRefusedIsNone)
 {
-    // The other ranks never call it, or call it correctly after the refused call.
+    // Other ranks never call the refused collective, or call it correctly after the refused call.
     Program p = one_is_late();
     p.ranks[2].pop_back();
     for (int i = 0; i < 4; i++) {

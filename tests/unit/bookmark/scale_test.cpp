@@ -274,7 +274,7 @@ TEST(Scale, WhoIsNotThereIsNamed)
               (std::set<std::string>{"rank 5: computes and has not called MPI since the request",
                                      "rank 7: has an open one-sided epoch"}));
 
-    // Its messages arrive; now the ranks that have not entered rank 3's collective are behind.
+    // Rank 5 gets its messages; now the ranks that have not entered rank 3's collective are behind.
     job.silence(-1);
     while (job.tree().busy()) {
         job.tree().deliver_wave();

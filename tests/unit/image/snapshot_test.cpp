@@ -356,7 +356,7 @@ TEST_F(Deltas, MissingBaseIsNamed)
     EXPECT_NE(ok.error().text().find(first.hex()), std::string::npos) << ok.error().text();
 }
 
-// The same id with other contents: only the checksum differs.
+// A base with the right id and other contents: only the checksum differs.
 TEST_F(Deltas, WrongBaseIsRefused)
 {
     auto image =

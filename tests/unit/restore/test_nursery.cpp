@@ -209,7 +209,7 @@ TEST_F(NurseryTest, ZombiesWaitForTheirParent)
         EXPECT_EQ(stat_of((*born)[i]).ppid, (*born)[0]);
     }
     EXPECT_EQ(stat_of((*born)[3]).pgid, (*born)[4]);
-    // Their statuses, as seen by this process, which inherits them.
+    // The zombies' statuses, as seen by this process, which inherits the zombies.
     kill((*born)[0], SIGKILL);
     waitpid((*born)[0], nullptr, 0);
     int status = 0;

@@ -23,7 +23,7 @@ CHOSEN = ["test_every_way_audited", "test_written_from_outside_all_the_time",
           "test_a_restored_program_is_watched_anew",
           "test_the_program_closes_what_it_does_not_know"]
 CHOSEN_OF_ROOT = ["test_every_way_to_the_image_before"]
-# The same bits in another way, which --all audits with real programs as well.
+# Soft-dirty bits as /proc tells them, which --all audits with real programs as well.
 CHOSEN_OF_PROC = ["test_every_way_audited"]
 AUDITED = 100_000  # pages
 KSM = "/sys/kernel/mm/ksm/"

@@ -222,7 +222,7 @@ EXPORTED int PMPI_Intercomm_create(MPI_Comm comm, int leader, MPI_Comm peer, int
 }
 ALIAS(MPI_Intercomm_create, PMPI_Intercomm_create)
 
-// The same without a parent communicator, distinguished by strings.
+// Communicators made from groups, without a parent communicator; strings tell them apart.
 namespace {
 
 constexpr char create_name[] = "PMPI_Comm_create_from_group";

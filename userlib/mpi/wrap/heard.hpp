@@ -33,7 +33,7 @@ class Heard
     // The error of the call made since, whatever the handler has made of it.
     int of(int result) const { return since(result); }
 
-    // The same where the last Heard object is not at hand.
+    // As of(), where the last Heard object is not at hand.
     static int since(int result)
     {
         return result == MPI_SUCCESS && has_any() ? last_error.code : result;

@@ -19,8 +19,8 @@ namespace cryo::mpi {
 
 // Called by a thread that has entered, while no other thread is inside.
 bool describe_handles(capsule::Refusal &why);
-// The same in a signal handler, while all threads of the program are stopped outside the library.
-// Does nothing if the handles are described already.
+// As describe_handles(), in a signal handler, while all threads of the program are stopped outside
+// the library. Does nothing if the handles are described already.
 bool describe_stopped(agent::LodgerRefusal &why);
 void forget_description();
 

@@ -221,7 +221,7 @@ bool replay_types(Story &story, Why &why);
 bool describe_communicator(Story &story, Object *object, bool is_predefined, Why &why);
 bool replay_communicators(Story &story, Why &why);
 MPI_Comm communicator_of(const Story &story, const Ranks &ranks); // null: could not be made
-// The same number at all members.
+// A number made of the ranks, the same at all members.
 uint64_t mark_of(const Ranks &ranks, const Ranks &remote);
 
 // replay_windows.cpp

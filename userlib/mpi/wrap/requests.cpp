@@ -13,7 +13,7 @@ namespace {
 using capsule::call;
 using capsule::call_home;
 
-// The same in Fortran: extra_state is the address of a variable, and the error comes last.
+// Callbacks in Fortran: extra_state is the address of a variable, and the error comes last.
 using FortranQuery = void(void *, MPI_Fint *, MPI_Fint *);
 using FortranFree = void(void *, MPI_Fint *);
 using FortranCancel = void(void *, MPI_Fint *, MPI_Fint *);

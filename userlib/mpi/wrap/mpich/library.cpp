@@ -11,7 +11,7 @@ static int unweighted;
 static int weights_empty;
 int *const MPI_UNWEIGHTED = &unweighted;
 int *const MPI_WEIGHTS_EMPTY = &weights_empty;
-// The same for mpi_f08.
+// Both addresses once more, for mpi_f08.
 [[gnu::visibility("default")]] int *MPIR_C_MPI_UNWEIGHTED = &unweighted;
 [[gnu::visibility("default")]] int *MPIR_C_MPI_WEIGHTS_EMPTY = &weights_empty;
 
