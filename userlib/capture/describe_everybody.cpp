@@ -72,7 +72,8 @@ Result<void> describe_everybody(Gathering &gathering, Common &common, Obstacles 
     for (const Relation &zombie : zombies) {
         if (zombie.wait_status >= 0)
             continue;
-        problems += fmt::format("\nprocess {} has ended, and how is not to be known", zombie.pid);
+        problems += fmt::format("{}process {} has ended, and how is not to be known",
+                                problems.empty() ? "" : "\n", zombie.pid);
         may_pass = false;
     }
     if (problems.empty())

@@ -33,6 +33,7 @@ static int has_ended(int fd)
 static void child(void)
 {
     char byte;
+    close(to_child[1]); // the parent's end tells of itself
     const int parent = pidfd_of(getppid(), 0);
     probe_await_check();
     probe_equal("the parent by the child's pidfd", 0, reaches(parent));
