@@ -79,11 +79,11 @@ class HostileText(case.Case):
     def test_refused_program(self):
         """Several problems, a line each, one of them with such a name."""
         path = os.path.join(os.fsencode(self.directory), HOSTILE)
-        program = self.start("import ctypes, fcntl, os\n"
+        program = self.start("import ctypes, os\n"
                              f"path = {path!r}\n"
                              "open(path, 'w').close()\n"
-                             "fd = os.open(path, os.O_RDONLY)\n"
-                             "fcntl.fcntl(fd, 1024, fcntl.F_RDLCK)\n"
+                             "fd = os.open(path, os.O_PATH)\n"
+                             "os.unlink(path)\n"
                              "ring = ctypes.CDLL(None).syscall(425, 4, ctypes.create_string_buffer(120))\n"
                              "ctypes.CDLL(None).prctl(15, b'\\033[31m\\nall')")
         done = self.run_it("cr_checkpoint", "-f", "image", program.pid)

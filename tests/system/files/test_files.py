@@ -215,7 +215,7 @@ class Files(case.Case):
             self.start(f"import socket; s = socket.create_connection(('127.0.0.1', {port}))\n"
                        "d = os.open('/dev/kmsg', os.O_WRONLY) if os.access('/dev/kmsg', os.W_OK) "
                        "else os.open('/dev/null', os.O_RDONLY)\n"
-                       "p = os.pidfd_open(os.getpid())")
+                       "p = os.pidfd_open(os.getppid())")
             refusal = self.refused()
         self.assertIn("pidfd", refusal)
         self.assertIn(f"127.0.0.1:{port}", refusal)
