@@ -39,9 +39,7 @@ Result<Source> Source::open(Fd fd, std::string name, Access access)
     if (fstat(fd.get(), &st))
         return Error::from_errno(name, errno);
     if (S_ISDIR(st.st_mode))
-        return Error(EISDIR, name +
-                                 ": is a directory, and an image is a file; the snapshot of an MPI "
-                                 "job is brought back by ompi-restart");
+        return Error(EISDIR, name + ": is a directory");
     if (!S_ISREG(st.st_mode))
         return Error(ESPIPE,
                      name + ": is no regular file; a stream is read from a descriptor (-F)");

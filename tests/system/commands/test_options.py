@@ -77,7 +77,7 @@ class Numbers(case.Case):
     def test_snapshot_of_a_job_as_an_image(self):
         os.mkdir(self.path("snapshot.ckpt"))
         done = self.run_command("cr_restart", "snapshot.ckpt")
-        self.assertEqual(errno.EISDIR, done.returncode)
+        self.assertEqual(errno.ENOENT, done.returncode)
         self.assertIn("is brought back by ompi-restart", done.stderr)
 
     def test_option_of_cr_run_that_is_none(self):
