@@ -10,6 +10,7 @@
 
 #include <cerrno>
 #include <memory>
+#include <optional>
 
 namespace cryo::capture {
 
@@ -57,10 +58,7 @@ class Served final : public Frozen
   public:
     static Result<std::unique_ptr<Frozen>> open(PageSource source);
 
-    Result<std::vector<Run>> own_pages(uint64_t start, uint64_t end) const override
-    {
-        return map_.own_pages(start, end);
-    }
+    Result<std::vector<Run>> own_pages(uint64_t start, uint64_t end) const override;
     Result<std::vector<Run>> guards(uint64_t start, uint64_t end) const override
     {
         return map_.guards(start, end);
@@ -89,8 +87,11 @@ class Served final : public Frozen
   private:
     Served(PageSource source, PageMap map) : source_(std::move(source)), map_(std::move(map)) {}
 
+    bool is_untouched(uint64_t start, uint64_t end) const;
+
     PageSource source_;
     PageMap map_;
+    mutable std::optional<std::vector<Run>> untouched_; // mappings, once one was asked for
 };
 
 } // namespace cryo::capture

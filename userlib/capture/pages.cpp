@@ -273,6 +273,13 @@ Result<PageMap::SoftDirtyBits> PageMap::soft_dirty(uint64_t start, uint64_t end)
     return found;
 }
 
+bool PageMap::can_scan() const
+{
+    std::vector<Run> none;
+    const Result<bool> scanned = scan(0, 4096, {0, PAGE_IS_PRESENT, 0}, none);
+    return scanned && *scanned;
+}
+
 bool PageMap::tells_zeros() const
 {
     std::vector<Run> none;

@@ -199,6 +199,30 @@ void for_each_mapping(std::string_view smaps, const std::function<void(const Map
     }
 }
 
+std::vector<Run> untouched_mappings(std::string_view smaps)
+{
+    std::vector<Run> found;
+    while (!smaps.empty()) {
+        std::string_view line = take_line(smaps);
+        Mapping m;
+        if (is_head(line)) {
+            if (parse_head(line, m))
+                found.push_back({m.start, m.end});
+            continue;
+        }
+        const std::string_view key = line.substr(0, line.find(':'));
+        line.remove_prefix(std::min(line.find_first_of("0123456789"), line.size()));
+        const bool counts_pages =
+            key == "Rss" || key == "Swap" || key == "Private_Hugetlb" || key == "Shared_Hugetlb";
+        // The lines of a mapping follow its first one; once it is dropped, the last one ends
+        // before.
+        if (counts_pages && take_number(line) != 0 && !found.empty())
+            found.back().end = found.back().start;
+    }
+    std::erase_if(found, [](const Run &mapping) { return mapping.start == mapping.end; });
+    return found;
+}
+
 Result<AddressSpace> address_space_of(const Proc &proc, std::string_view smaps,
                                       const std::vector<AddressRange> &left_out,
                                       const std::vector<Run> &watched, Problems &problems)

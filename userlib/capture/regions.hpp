@@ -46,6 +46,8 @@ struct AddressRange {
 
 // Parses only the first line of each mapping: kind and flags stay unset.
 void for_each_mapping(std::string_view smaps, const std::function<void(const Mapping &)> &take);
+// The mappings of which no page is in memory or swapped out.
+std::vector<Run> untouched_mappings(std::string_view smaps);
 // Built from the process's smaps, without what lies in `left_out`. `watched`: mappings that we
 // registered with a userfaultfd ourselves.
 Result<AddressSpace> address_space_of(const Proc &proc, std::string_view smaps,
