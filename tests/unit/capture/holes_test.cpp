@@ -47,7 +47,7 @@ TEST(Mappings, UntouchedOnes)
                         "Private_Hugetlb:    2048 kB\nSwap:                  0 kB\n"
                         "d000-f000 r--p 00000000 08:01 5    /a\nRss:                   0 kB\n"
                         "Swap:                  0 kB\n";
-    const std::vector<Run> found = untouched_mappings(smaps);
+    const auto found = untouched_mappings(smaps);
     ASSERT_EQ(found.size(), 2U);
     EXPECT_EQ(found[0].start, 0x1000U);
     EXPECT_EQ(found[0].end, 0x3000U);
