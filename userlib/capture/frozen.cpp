@@ -21,7 +21,7 @@ bool Served::is_untouched(uint64_t start, uint64_t end) const
 {
     if (!untouched_) {
         const Result<std::string> smaps =
-            map_.can_scan() ? Result<std::string>("") : Proc(pid()).read("smaps");
+            map_.kernel_scans() ? Result<std::string>("") : Proc(pid()).read("smaps");
         untouched_ = smaps ? untouched_mappings(*smaps) : std::vector<Run>();
     }
     return std::ranges::any_of(*untouched_, [&](const Run &mapping) {

@@ -273,7 +273,7 @@ Result<PageMap::SoftDirtyBits> PageMap::soft_dirty(uint64_t start, uint64_t end)
     return found;
 }
 
-bool PageMap::can_scan() const
+bool PageMap::kernel_scans() const
 {
     std::vector<Run> none;
     const Result<bool> scanned = scan(0, 4096, {0, PAGE_IS_PRESENT, 0}, none);

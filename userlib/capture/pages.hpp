@@ -22,7 +22,7 @@ class PageMap
   public:
     static Result<PageMap> open(const Proc &proc);
     // Whether the kernel has PAGEMAP_SCAN; without it, holes take as long as pages.
-    bool can_scan() const;
+    bool kernel_scans() const;
 
     // Private pages with contents in [start, end): touched anonymous memory and modified copies of
     // file pages; no holes, no zero page, no unmodified file pages.

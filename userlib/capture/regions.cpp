@@ -214,11 +214,10 @@ std::vector<Run> untouched_mappings(std::string_view smaps)
         line.remove_prefix(std::min(line.find_first_of("0123456789"), line.size()));
         const bool counts_pages =
             key == "Rss" || key == "Swap" || key == "Private_Hugetlb" || key == "Shared_Hugetlb";
-        // The lines of a mapping follow its first one; once it is dropped, the last one ends
-        // before.
         if (counts_pages && take_number(line) != 0 && !found.empty())
             found.back().end = found.back().start;
     }
+    // A mapping that has pages was made an empty range above.
     std::erase_if(found, [](const Run &mapping) { return mapping.start == mapping.end; });
     return found;
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Pidfds. Those of ended processes are made here. For a pidfd of a member only the number is taken,
+// by a placeholder that must never reach the program: the nursery replaces it.
 #include "restore/open_parts.hpp"
 
 #include "sys/raw.hpp"

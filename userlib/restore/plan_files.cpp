@@ -166,8 +166,10 @@ Result<void> redirect(Planning &p)
 // Opening such a file would break the lease: its holder would be told, and lose it in the end.
 Result<void> spare_leases(const Planning &p)
 {
+    if (!p.options.rehearse)
+        return {};
     for (const image::Lock &lock : p.saved.locks) {
-        if (p.options.rehearse && lock.kind == image::LockKind::lease)
+        if (lock.kind == image::LockKind::lease)
             return Error(ENOTSUP, fmt::format("the program holds a lease on {}, which a rehearsal "
                                               "would break; do without --rehearse",
                                               p.saved.files.at(lock.file).path));

@@ -86,6 +86,9 @@ int main(int argc, char **argv)
         const int zombie = ended(false);
         const int gone = ended(true);
         const int self = pidfd_of(getpid(), 0);
+        // PIDFD_THREAD, since Linux 6.9; else -1.
+        const int thread = (int)syscall(SYS_pidfd_open, getpid(), O_EXCL);
+        const int thread_flags = fcntl(thread, F_GETFL);
         const int set = (int)PROBE_TRY(epoll_create1(0));
         watch(set, alive);
         watch(set, zombie);
@@ -98,6 +101,7 @@ int main(int argc, char **argv)
         probe_equal("the child has ended", 0, has_ended(alive));
         probe_equal("flags", O_RDWR | O_NONBLOCK, fcntl(alive, F_GETFL));
         probe_equal("oneself", 0, reaches(self));
+        probe_equal("flags of a thread's pidfd", thread_flags, fcntl(thread, F_GETFL));
         probe_equal("the one that was waited for", ESRCH, reaches(gone));
         probe_equal("it has ended", 1, has_ended(gone));
         probe_equal("the zombie has ended", 1, has_ended(zombie));
@@ -115,7 +119,7 @@ int main(int argc, char **argv)
             probe_equal("id of the child", member, info.si_pid);
         }
         PROBE_TRY(waitid(by_pidfd, (id_t)zombie, &info, WEXITED));
-        const int all[] = {alive, copy, zombie, gone, self, set, to_child[0], to_child[1]};
+        const int all[] = {alive, copy, zombie, gone, self, thread, set, to_child[0], to_child[1]};
         for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
             close(all[i]);
         }
