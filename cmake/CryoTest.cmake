@@ -64,6 +64,8 @@ endfunction()
 
 # All GoogleTest binaries: what a sanitized build needs.
 add_custom_target(unit_tests)
+# The default tier runs them sanitized only, which spares it minutes of building them twice.
+option(CRYO_UNIT_TESTS "Build GoogleTest binaries with everything else, and register them" ON)
 
 # cryo_add_unit_test(name SOURCES ... LIBS ...): a GoogleTest binary, one ctest test.
 function(cryo_add_unit_test name)
@@ -71,5 +73,9 @@ function(cryo_add_unit_test name)
     add_executable(test_${name} ${T_SOURCES})
     add_dependencies(unit_tests test_${name})
     target_link_libraries(test_${name} PRIVATE cryo_options ${T_LIBS} GTest::gtest GTest::gtest_main)
+    if(NOT CRYO_UNIT_TESTS)
+        set_target_properties(test_${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
+        return()
+    endif()
     cryo_add_test(NAME unit.${name} LABEL unit COMMAND test_${name} TIMEOUT ${T_TIMEOUT})
 endfunction()

@@ -40,10 +40,11 @@ step() {
     fi
 }
 
-# configure_and_build PRESET [TARGET...]
+# configure_and_build PRESET [-DOPTION=VALUE...] [TARGET...]
 configure_and_build() {
-    local preset=$1 log=$CRYO_TOP/build/log
+    local preset=$1 log=$CRYO_TOP/build/log options=()
     shift
+    while [[ ${1:-} == -D* ]]; do options+=("$1") && shift; done
     local targets=("${@:-all}")
     cd "$CRYO_TOP" || die "cannot enter $CRYO_TOP"
     # A build tree made elsewhere (a copied checkout) cannot be used again: CMake would refuse it.
@@ -58,7 +59,7 @@ configure_and_build() {
         launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
     fi
     step "configuring ($preset)" "$log/configure-$preset.log" \
-        cmake --preset "$preset" ${launcher[@]+"${launcher[@]}"}
+        cmake --preset "$preset" ${launcher[@]+"${launcher[@]}"} ${options[@]+"${options[@]}"}
     step "building ($preset)" "$log/build-$preset.log" \
         cmake --build --preset "$preset" --target "${targets[@]}"
 }

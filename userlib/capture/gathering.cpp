@@ -175,7 +175,7 @@ Result<bool> Gathering::take_turns(const std::vector<Relation> &fresh, std::vect
 
 Result<void> Gathering::await_turn(pid_t pid, const std::string &address, Turn turn)
 {
-    constexpr int look_again_ms = 50;
+    constexpr int look_at_turn_ms = 50;
     if (options_.in_callback)
         return Error(EBUSY, fmt::format("process {} is being saved already, by process {}, for "
                                         "which a callback should not wait",
@@ -186,7 +186,7 @@ Result<void> Gathering::await_turn(pid_t pid, const std::string &address, Turn t
     const uint64_t since = now_ns();
     for (;;) {
         meeting::Packet packet;
-        const meeting::Heard heard = meeting::receive(turn.fd(), packet, look_again_ms);
+        const meeting::Heard heard = meeting::receive(turn.fd(), packet, look_at_turn_ms);
         if (heard == meeting::Heard::closed)
             return {};
         Result<bool> changed = false;

@@ -62,7 +62,8 @@ std::optional<int> parse(CLI::App &app, std::vector<std::string> words)
 {
     app.set_version_flag("--version", app.get_name() + " (Cryo) " CRYO_VERSION);
     app.set_help_flag("-h,-?,--help", "Show the options");
-    if (typeid(*app.get_formatter()) == typeid(CLI::Formatter))
+    const auto formatter = app.get_formatter();
+    if (const auto &set_now = *formatter; typeid(set_now) == typeid(CLI::Formatter))
         use_help(app, "");
     const auto end = std::ranges::find(words, "--");
     const bool wants_json = has_json(app) && std::find(words.begin(), end, "--json") != end;

@@ -292,7 +292,11 @@ typedef enum {
 } cr_hook_event_t;
 
 typedef void (*cr_hook_fn_t)(cr_hook_event_t);
+#ifdef __cplusplus
+#define CR_HOOK_FN_ERROR (reinterpret_cast<cr_hook_fn_t>(~0UL))
+#else
 #define CR_HOOK_FN_ERROR ((cr_hook_fn_t)(~0UL))
+#endif
 
 /*
  * Sets the hook of an event; NULL is none. It is called after the thread's callbacks, in a signal
