@@ -6,7 +6,7 @@
 
 CRYO_PACKAGES_BUILD=(
     g++ ccache cmake ninja-build pkg-config make
-    libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libtomlplusplus-dev
+    libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev
     libzstd-dev liblz4-dev libxxhash-dev liburing-dev libnl-3-dev libnl-genl-3-dev
     libssl-dev libgtest-dev libgmock-dev libbenchmark-dev
     mandoc bash-completion python3 procps
@@ -14,6 +14,9 @@ CRYO_PACKAGES_BUILD=(
 
 # To run MPI jobs, which quickstart shows.
 CRYO_PACKAGES_MPI=(libopenmpi-dev openmpi-bin)
+
+# Debian packages, which parts for MPI belong to.
+CRYO_PACKAGES_PACKAGE=(dpkg-dev debhelper dh-dkms lintian libopenmpi-dev libmpich-dev)
 
 # The virtual machines, the kernels built for them, KUnit.
 CRYO_PACKAGES_VM=(
