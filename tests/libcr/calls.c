@@ -220,6 +220,53 @@ static void handler(int signal)
         cr_enter_cs(main_id) == 0 && cr_leave_cs(main_id) == 0 && cr_status() == CR_STATE_IDLE;
 }
 
+static volatile int forked;
+
+static void *replace_callbacks(void *arg)
+{
+    cr_init();
+    const int id = cr_register_callback(callback, NULL, CR_SIGNAL_CONTEXT);
+    while (!forked)
+        cr_replace_callback(id, callback, NULL, CR_SIGNAL_CONTEXT);
+    return arg;
+}
+
+static int is_unknown(void)
+{
+    cr_checkpoint_handle_t none = 4711;
+    return cr_wait_checkpoint(&none, NULL) == -1;
+}
+
+static void *look_for_requests(void *arg)
+{
+    while (!forked)
+        is_unknown();
+    return arg;
+}
+
+/* A child can use what a thread of the parent's held at that moment. */
+static void forks(void)
+{
+    pthread_t threads[2];
+    pthread_create(&threads[0], NULL, replace_callbacks, NULL);
+    pthread_create(&threads[1], NULL, look_for_requests, NULL);
+    for (int i = 0; i < 200 && !wrong; i++) {
+        const pid_t child = fork();
+        if (child == 0) {
+            alarm(30); /* it would wait for ever */
+            cr_init();
+            const int id = cr_register_callback(callback, NULL, CR_SIGNAL_CONTEXT);
+            const int replaced = cr_replace_callback(id, callback, NULL, CR_SIGNAL_CONTEXT);
+            _exit(id < 0 || replaced != 0 || !is_unknown());
+        }
+        int status = -1;
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+    }
+    forked = 1;
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+}
+
 int main(void)
 {
     pthread_t threads[4];
@@ -271,5 +318,6 @@ int main(void)
     CHECK(cr_leave_cs(main_id) == 0);
     int status = -1;
     CHECK(waitpid(child, &status, 0) == child && status == 0);
+    forks();
     return wrong;
 }

@@ -2,7 +2,8 @@
 /*
  * A program that requests checkpoints and restarts itself. The log has the results.
  *
- *     requester LOG IMAGE self [WORD]      a checkpoint of itself; WORD: kill, file, cwd, callback
+ *     requester LOG IMAGE self [WORD]      a checkpoint of itself; WORD: kill, file, cwd, callback,
+ *                                          refused (a file; a callback refuses)
  *     requester LOG IMAGE now              of itself, to see when it is taken
  *     requester LOG IMAGE crowded          of itself, with a connection that is accepted late
  *     requester LOG IMAGE deltas           of itself three times: to IMAGE.0, IMAGE.1 and IMAGE.2
@@ -361,6 +362,9 @@ int main(int argc, char **argv)
         (cr_register_callback(callback, NULL, CR_THREAD_CONTEXT) < 0 ||
          cr_register_callback(callback, NULL, CR_SIGNAL_CONTEXT) < 0))
         return 1;
+    const int refused = strcmp(word, "refused") == 0;
+    if (refused && cr_register_callback(temporary, NULL, CR_THREAD_CONTEXT) < 0)
+        return 1;
     if (strcmp(argv[3], "other") == 0)
         save_other(image, atoi(word));
     else if (strcmp(argv[3], "now") == 0)
@@ -369,7 +373,7 @@ int main(int argc, char **argv)
         save_deltas(image);
     else if (strcmp(argv[3], "crowded") == 0)
         save_crowded(image);
-    else if (strcmp(word, "file") == 0)
+    else if (strcmp(word, "file") == 0 || refused)
         cr_request_file(image);
     else if (strcmp(word, "cwd") == 0)
         cr_request();

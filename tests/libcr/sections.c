@@ -8,7 +8,8 @@
  * does. WORD: nested; thread (a THREAD-context callback); exit (the other thread ends inside);
  * blocked, blocked_thread (all signals are blocked, in the main thread, until LOG.unblock exists);
  * last_ends, last_enters (the other thread blocks all signals, leaves when LOG.unblock exists, and
- * then ends, or enters once more).
+ * then ends, or enters once more); full (there is no room for a signal as the main thread leaves,
+ * until it sleeps).
  */
 #include <libcr.h>
 
@@ -18,6 +19,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -102,9 +105,43 @@ static void *other(void *arg)
     return arg;
 }
 
+static struct rlimit room;
+
+/* Makes room for signals as soon as the main thread sleeps, waiting for the checkpoint. */
+static void *make_room(void *arg)
+{
+    char name[64];
+    char call[32];
+    int asleep = 0;
+    snprintf(name, sizeof(name), "/proc/self/task/%d/syscall", (int)getpid());
+    while (!asleep) {
+        const int fd = open(name, O_RDONLY | O_CLOEXEC);
+        const ssize_t got = fd < 0 ? -1 : read(fd, call, sizeof(call) - 1);
+        if (got < 0)
+            abort();
+        close(fd);
+        call[got] = 0;
+        asleep = strtol(call, NULL, 10) == SYS_futex;
+        nap();
+    }
+    if (setrlimit(RLIMIT_SIGPENDING, &room) != 0)
+        abort();
+    return arg;
+}
+
+static void leave_no_room(void)
+{
+    if (getrlimit(RLIMIT_SIGPENDING, &room) != 0)
+        abort();
+    const struct rlimit none = {0, room.rlim_max};
+    if (setrlimit(RLIMIT_SIGPENDING, &none) != 0)
+        abort();
+}
+
 int main(int argc, char **argv)
 {
     pthread_t thread;
+    pthread_t maker;
     if (argc > 2)
         word = argv[2];
     log_name = argv[1];
@@ -130,6 +167,11 @@ int main(int argc, char **argv)
     await_file(argv[1], "leave");
     if (ends_inside)
         pthread_join(thread, NULL); /* so that this is the last thread to leave */
+    const int full = strcmp(word, "full") == 0;
+    if (full) {
+        leave_no_room();
+        pthread_create(&maker, NULL, make_room, NULL);
+    }
     for (int i = 0; i < depth; i++) {
         say("leave\n");
         cr_leave_cs(id);
@@ -140,6 +182,8 @@ int main(int argc, char **argv)
         say("unblocks\n");
         pthread_sigmask(SIG_SETMASK, &before, NULL);
     }
+    if (full)
+        pthread_join(maker, NULL);
     if (!ends_inside)
         pthread_join(thread, NULL);
     await_file(argv[1], "end");

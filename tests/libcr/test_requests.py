@@ -131,6 +131,22 @@ class Requests(unittest.TestCase):
                 self.lab.await_line("done 0", again)
                 self.assertEqual(self.lab.end(again), 9)
 
+    def test_deprecated_call_that_is_refused(self):
+        """An earlier image stays, and no file appears that is none."""
+        earlier = b"an earlier image"
+        for there in (True, False):
+            with self.subTest(there=there), lab.Lab() as self.lab:
+                if there:
+                    with open(self.lab.image, "wb") as image:
+                        image.write(earlier)
+                program = self.ask("self", "refused")
+                self.lab.await_line("done 0", program)
+                self.assertEqual(os.path.exists(self.lab.image), there)
+                if there:
+                    with open(self.lab.image, "rb") as image:
+                        self.assertEqual(image.read(), earlier)
+                self.assertEqual(self.lab.end(program), 9)
+
     def test_other(self):
         client = self.lab.start("s1", "t1")
         self.lab.path += ".requester"

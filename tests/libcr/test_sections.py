@@ -55,6 +55,10 @@ class Sections(unittest.TestCase):
     def test_thread_that_ends_inside(self):
         self.held_up("exit", ["pending", "leave"])
 
+    def test_no_room_for_a_signal(self):
+        """The thread that leaves last calls itself by a signal, which has to wait."""
+        self.held_up("full", ["pending", "would wait", "leave"])
+
     def blocked(self, word):
         """The last section is left with all signals blocked: the checkpoint is taken when they are
         not any more. (Under cr_run no program blocks the checkpoint signal: at once.)"""

@@ -24,7 +24,7 @@ constexpr int library_signal = 33; // SIGSETXID, glibc's own
 
 struct Slot {
     ThreadFacts facts = {};
-    int former_tid = 0; // in a restored copy: the thread's id when it was saved
+    int former_tid = 0; // the thread's id when all had parked; a restored copy changes facts.tid
     std::atomic<uint32_t> arrived;
     bool knocked = false; // see library_threads.cpp
     // 0: not yet; 1: the thread has nothing left to do but return from the handler; 2: the same,
@@ -170,6 +170,7 @@ void renew_handles(); // after a restart
 int watch_fd(int fd, void (*arrived)(void *), void *argument);
 bool tell_arrival(int fd); // false: the descriptor is not watched
 void renew_watched();      // the checkpoint signal has changed
+void look_at_watched();    // ... and input may have been announced by the one before
 void forget_watched();
 
 // lodging.cpp: the parts of the process that are not the program's (lodger.hpp).

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <fcntl.h>
+#include <poll.h>
 
 namespace cryo::agent {
 
@@ -61,6 +62,15 @@ bool tell_arrival(int fd)
     watched.arrived(watched.argument);
     sys::call(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof(before));
     return true;
+}
+
+// An arrival may have raised the signal that Cryo has left.
+void look_at_watched()
+{
+    const int32_t fd = watched.fd.load();
+    pollfd look = {fd - 1, POLLIN, 0};
+    if (fd > 0 && sys::call(SYS_poll, &look, 1, 0) > 0)
+        tell_arrival(fd - 1);
 }
 
 // In the restored copy or in a child, the descriptor is gone or belongs to another process.

@@ -159,6 +159,11 @@ struct ListLock {
 
 } // namespace
 
+void forget_callback_lock()
+{
+    list_lock.store(0);
+}
+
 int register_callback(cr_callback_t fn, void *argument, int flags)
 {
     if (self_client() == nullptr)

@@ -67,6 +67,7 @@ void run_thread_callbacks(Client &client);
 int forward_round(int scope, int target);
 // For a thread that ends inside its callbacks.
 void abandon_callbacks(Client &client);
+void forget_callback_lock(); // in a child, which may have inherited it locked
 // In the child after a fork.
 void forget_round();
 int client_status();

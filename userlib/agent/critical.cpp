@@ -42,7 +42,9 @@ inline int32_t add_depth(Client &client, int32_t by)
         return;
     const auto self = static_cast<int32_t>(sys::call(SYS_gettid));
     round.kicked.store(self);
-    call_thread(self);
+    // The user's queue of signals may be full for a while.
+    while (sys::failed(call_thread(self)) && round.kicked.load() == self)
+        wait_while(round.gate, 1, 2'000'000);
     // The checkpoint is taken before this returns, unless the thread has blocked the signal: then
     // it has to unblock it first.
     uint64_t blocked = 0;

@@ -162,7 +162,7 @@ void remember_runtime_directory(const char *directory)
 
 namespace {
 
-bool signal_is_told; // the signal is not the one in the environment
+bool signal_is_told; // the signal is not the usual one, so every new door tells it
 
 long open_where_there_is_room()
 {

@@ -36,6 +36,7 @@ void after_fork_in_child()
     close_inherited();
     forget_control();
     forget_round();
+    forget_callback_lock();
     forget_watch_lock();
     forget_watched();
     forget_tracker(true);
@@ -63,6 +64,9 @@ int begin_agent(char **environment)
     long done = set_handler(state.signal, on_signal, nullptr);
     if (done == 0)
         done = open_control();
+    // A title that the program writes over its environment takes the variable away.
+    if (done == 0 && wanted != nullptr)
+        tell_signal_at_door();
     if (done == 0)
         done = unblock();
     if (done == 0)

@@ -50,6 +50,8 @@ void remember_environment(char *const *environment);
 void remember_signal(int number);
 EnvironmentRoom room_for_environment(char *const *environment);
 char *const *add_to_environment(char *const *environment, char **pointers, char *text);
+constexpr size_t most_added = 5;     // they come first
+bool is_added(const char *variable); // in what add_to_environment() returned
 
 } // namespace cryo::agent
 

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -18,6 +17,14 @@ namespace {
 
 int (*real_close)(int);
 int (*real_close_range)(unsigned, unsigned, int);
+int (*real_dup2)(int, int);
+int (*real_dup3)(int, int, int);
+
+template <class F>
+F known(F &function)
+{
+    return known_by(function, find_real_descriptor_functions);
+}
 
 // The agent's descriptor variable that has this number, or null.
 int *own_of_number(unsigned fd)
@@ -90,9 +97,10 @@ long close_around(unsigned first, unsigned last, unsigned flags)
 
 void find_real_descriptor_functions()
 {
-    real_close = reinterpret_cast<int (*)(int)>(dlsym(RTLD_NEXT, "close"));
-    real_close_range =
-        reinterpret_cast<int (*)(unsigned, unsigned, int)>(dlsym(RTLD_NEXT, "close_range"));
+    find(real_close, "close");
+    find(real_close_range, "close_range");
+    find(real_dup2, "dup2");
+    find(real_dup3, "dup3");
 }
 
 } // namespace cryo::agent
@@ -103,11 +111,8 @@ extern "C" {
 
 CRYO_INTERPOSED int close(int fd)
 {
-    if (!is_ours(static_cast<unsigned>(fd))) {
-        if (real_close == nullptr) // another library's constructor ran first
-            find_real_descriptor_functions();
-        return real_close(fd);
-    }
+    if (!is_ours(static_cast<unsigned>(fd)))
+        return known(real_close)(fd);
     errno = EBADF;
     return -1;
 }
@@ -130,14 +135,14 @@ CRYO_INTERPOSED int dup2(int from, int to) noexcept
 {
     if (is_ours(static_cast<unsigned>(to)))
         return take_number(from, to, 0);
-    return converted(cryo::sys::call(SYS_dup2, from, to));
+    return known(real_dup2)(from, to);
 }
 
 CRYO_INTERPOSED int dup3(int from, int to, int flags) noexcept
 {
     if (is_ours(static_cast<unsigned>(to)))
         return take_number(from, to, flags);
-    return converted(cryo::sys::call(SYS_dup3, from, to, flags));
+    return known(real_dup3)(from, to, flags);
 }
 
 } // extern "C"

@@ -19,6 +19,16 @@ char library[4096];
 char signal_variable[32];
 bool has_moved; // the signal is no longer the one that cr_run chose
 
+// What cr_checkpoint notes in the image. The choice of a CPU is worth nothing without the settings
+// of the C library that make it so: both are passed on, or none.
+struct Note {
+    const char *name;
+    char text[4096];
+};
+Note inherited{"CRYO_INHERITED=", {}};
+Note processor{"CRYO_CPU=", {}};
+Note tunables{"GLIBC_TUNABLES=", {}};
+
 bool begins(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
@@ -43,6 +53,22 @@ size_t count_of(char *const *environment)
 
 } // namespace
 
+namespace {
+
+void remember(Note &note, char *const *environment)
+{
+    const char *text = find(environment, note.name);
+    if (text != nullptr && strlen(text) < sizeof(note.text))
+        memcpy(note.text, text, strlen(text) + 1);
+}
+
+bool lacks(const Note &note, char *const *environment)
+{
+    return *note.text != 0 && find(environment, note.name) == nullptr;
+}
+
+} // namespace
+
 // Finds the agent among the preloaded libraries.
 void remember_environment(char *const *environment)
 {
@@ -57,6 +83,9 @@ void remember_environment(char *const *environment)
     const char *number = find(environment, signal_number);
     if (number != nullptr && strlen(number) < sizeof(signal_variable))
         memcpy(signal_variable, number, strlen(number) + 1);
+    remember(inherited, environment);
+    remember(processor, environment);
+    remember(tunables, environment);
 }
 
 // A blocked signal may be pending across exec: the new program's agent must use the same one.
@@ -84,6 +113,12 @@ bool has_signal(char *const *environment)
 
 } // namespace
 
+bool is_added(const char *variable)
+{
+    return begins(variable, preload) || variable == signal_variable || variable == inherited.text ||
+           variable == processor.text || variable == tunables.text;
+}
+
 EnvironmentRoom room_for_environment(char *const *environment)
 {
     const char *present = find(environment, preload);
@@ -91,7 +126,7 @@ EnvironmentRoom room_for_environment(char *const *environment)
         find(environment, outside) != nullptr)
         return {};
     const size_t others = present != nullptr ? strlen(present) : 0;
-    return {count_of(environment) + 3, strlen(preload) + strlen(library) + others + 2};
+    return {count_of(environment) + most_added + 1, strlen(preload) + strlen(library) + others + 2};
 }
 
 char *const *add_to_environment(char *const *environment, char **pointers, char *text)
@@ -107,6 +142,12 @@ char *const *add_to_environment(char *const *environment, char **pointers, char 
     const bool replaced = has_moved && find(environment, signal_number) != nullptr;
     if (*signal_variable != 0 && (replaced || find(environment, signal_number) == nullptr))
         *to++ = signal_variable;
+    if (lacks(inherited, environment))
+        *to++ = inherited.text;
+    if (lacks(processor, environment) && lacks(tunables, environment)) {
+        *to++ = processor.text;
+        *to++ = tunables.text;
+    }
     for (size_t i = 0; i < count_of(environment); i++) {
         if (!begins(environment[i], preload) &&
             !(replaced && begins(environment[i], signal_number)))

@@ -53,8 +53,8 @@ class ShellCommand
   public:
     ShellCommand(const char *wanted, char *const *environment) : wanted_(wanted)
     {
-        for (size_t i = 0; i < 2 && environment[i] != nullptr; i++) {
-            if (i == 0 || strncmp(environment[i], "CRYO_SIGNAL=", 12) == 0)
+        for (size_t i = 0; i < most_added && environment[i] != nullptr; i++) {
+            if (is_added(environment[i]))
                 ours_[i] = environment[i];
         }
         const size_t size = write(nullptr) + 1;
@@ -100,8 +100,8 @@ class ShellCommand
     }
 
     const char *wanted_;
-    const char *ours_[2] = {}; // variables to add
-    char *text_ = nullptr;     // zero-filled by the kernel
+    const char *ours_[most_added] = {}; // variables to add
+    char *text_ = nullptr;              // zero-filled by the kernel
 };
 
 } // namespace

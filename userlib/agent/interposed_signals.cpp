@@ -13,7 +13,6 @@
 #include "sys/raw.hpp"
 
 #include <bit>
-#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <pthread.h>
@@ -23,6 +22,7 @@
 
 using cryo::agent::state;
 
+// The C library's own, for the agent's own use: another library may stand in front of sigaction().
 extern "C" int __sigaction(int, const struct sigaction *, struct sigaction *) noexcept;
 
 namespace cryo::agent {
@@ -31,9 +31,13 @@ namespace {
 
 using Handler = void (*)(int);
 using SetHandler = Handler (*)(int, Handler);
+using SetMask = int (*)(int, const sigset_t *, sigset_t *);
 
 struct {
     SetHandler signal, sysv_signal, sigset;
+    int (*sigaction)(int, const struct sigaction *, struct sigaction *);
+    SetMask sigprocmask, pthread_sigmask;
+    int (*signalfd)(int, const sigset_t *, int);
     int (*sigignore)(int);
     int (*sigsuspend)(const sigset_t *);
     int (*sigwait)(const sigset_t *, int *);
@@ -167,29 +171,17 @@ void note_blocked(int how, const sigset_t &set)
         only_thread_blocks_ours = how != SIG_UNBLOCK && has_ours(&set);
 }
 
-int set_mask(int how, const sigset_t *set, sigset_t *old)
+int set_mask(SetMask next, int how, const sigset_t *set, sigset_t *old)
 {
-    sigset_t rest;
-    if (set != nullptr) {
-        if (how != SIG_UNBLOCK && names_ours(set))
-            leave_ours();
-        note_blocked(how, *set);
-        rest = *set;
-        if (how != SIG_UNBLOCK) {
-            if (state.signal != 0)
-                sigdelset(&rest, state.signal);
-            auto *kernel = reinterpret_cast<uint64_t *>(&rest);
-            *kernel &= ~(bit(32) | bit(33)); // the C library reserves these two
-        }
-        set = &rest;
-    }
-    uint64_t before = 0;
-    const long result = sys::call(SYS_rt_sigprocmask, how, set, &before, sizeof(before));
-    if (result == 0 && old != nullptr) {
-        sigemptyset(old);
-        memcpy(old, &before, sizeof(before));
-    }
-    return static_cast<int>(-result);
+    if (set == nullptr)
+        return next(how, set, old);
+    if (how != SIG_UNBLOCK && names_ours(set))
+        leave_ours();
+    note_blocked(how, *set);
+    if (how == SIG_UNBLOCK || !has_ours(set))
+        return next(how, set, old);
+    const sigset_t rest = without_ours(set);
+    return next(how, &rest, old);
 }
 
 // The program uses all signals, ours too, and no other is free: our handler runs the program's.
@@ -224,6 +216,10 @@ F known(F &function)
 void find_real_signal_functions()
 {
     run_handler_of_program = run_believed;
+    find(real.sigaction, "sigaction");
+    find(real.sigprocmask, "sigprocmask");
+    find(real.pthread_sigmask, "pthread_sigmask");
+    find(real.signalfd, "signalfd");
     find(real.signal, "signal");
     find(real.sysv_signal, "__sysv_signal");
     find(real.sigset, "sigset");
@@ -263,7 +259,7 @@ CRYO_INTERPOSED int sigaction(int number, const struct sigaction *action,
         changed = *action;
         changed.sa_mask = without_ours(&action->sa_mask);
     }
-    const int result = __sigaction(number, strip ? &changed : action, old);
+    const int result = known(real.sigaction)(number, strip ? &changed : action, old);
     if (result != 0)
         return result;
     if (old != nullptr && was_stripped)
@@ -312,16 +308,12 @@ CRYO_INTERPOSED int sigignore(int number) noexcept
 
 CRYO_INTERPOSED int pthread_sigmask(int how, const sigset_t *set, sigset_t *old) noexcept
 {
-    return set_mask(how, set, old);
+    return set_mask(known(real.pthread_sigmask), how, set, old);
 }
 
 CRYO_INTERPOSED int sigprocmask(int how, const sigset_t *set, sigset_t *old) noexcept
 {
-    const int error = set_mask(how, set, old);
-    if (error == 0)
-        return 0;
-    errno = error;
-    return -1;
+    return set_mask(known(real.sigprocmask), how, set, old);
 }
 
 CRYO_INTERPOSED int sighold(int number) noexcept
@@ -388,11 +380,7 @@ CRYO_INTERPOSED int signalfd(int fd, const sigset_t *set, int flags) noexcept
         rest = without_ours(set);
         set = &rest;
     }
-    const long result = cryo::sys::call(SYS_signalfd4, fd, set, sizeof(uint64_t), flags);
-    if (!cryo::sys::failed(result))
-        return static_cast<int>(result);
-    errno = static_cast<int>(-result);
-    return -1;
+    return known(real.signalfd)(fd, set, flags);
 }
 
 } // extern "C"

@@ -3,8 +3,12 @@
 // that never sets one pays one look at a word before the C library's function. Calls that the C
 // library makes itself (stdio), and limits that another program has set, are not seen here: such a
 // call is repeated with its whole time (interrupted_call.cpp).
+//
+// Calls that sleep until all of their data is moved go on with the rest after a checkpoint
+// (cut_call.hpp), on pipes and terminals, too. They pay one look at another word.
 #include "agent/socket_wait.hpp"
 
+#include "agent/cut_call.hpp"
 #include "agent/interposed.hpp"
 
 #include <poll.h>
@@ -63,6 +67,45 @@ inline auto limited(const SocketUse &use, F &function, int fd, Args... args)
     return under_limit(use, function, fd, args...);
 }
 
+const void *past(const void *data, size_t done)
+{
+    return static_cast<const char *>(data) + done;
+}
+
+ssize_t write_whole(int fd, const void *from, size_t size)
+{
+    return whole(fd, from, size, [=](size_t done) {
+        return limited(sends, real.write, fd, past(from, done), size - done);
+    });
+}
+
+ssize_t send_whole(int fd, const void *from, size_t size, int flags)
+{
+    if (!sends_whole(flags))
+        return limited(sends, real.send, fd, from, size, flags);
+    return whole(fd, from, size, [=](size_t done) {
+        return limited(sends, real.send, fd, past(from, done), size - done,
+                       flags_after(done, flags));
+    });
+}
+
+// For recv() and its relatives with MSG_WAITALL. The first call is the program's own; a sender's
+// address is the first byte's.
+template <class Call>
+ssize_t receive_whole(int fd, void *to, size_t size, int flags, Call first)
+{
+    if (!receives_whole(flags))
+        return first();
+    return whole(fd, to, size, [=](size_t done) {
+        if (done == 0)
+            return first();
+        return is_stream(fd) ? limited(receives, real.recv, fd,
+                                       static_cast<void *>(static_cast<char *>(to) + done),
+                                       size - done, flags)
+                             : ssize_t(0);
+    });
+}
+
 } // namespace
 
 void find_real_socket_functions()
@@ -119,24 +162,31 @@ CRYO_INTERPOSED ssize_t readv(int fd, const iovec *parts, int count)
 
 CRYO_INTERPOSED ssize_t recv(int fd, void *to, size_t size, int flags)
 {
-    return limited(receives, real.recv, fd, to, size, flags);
+    return receive_whole(fd, to, size, flags,
+                         [=] { return limited(receives, real.recv, fd, to, size, flags); });
 }
 
 CRYO_INTERPOSED ssize_t __recv_chk(int fd, void *to, size_t size, size_t room, int flags)
 {
-    return limited(receives, real.recv_chk, fd, to, size, room, flags);
+    return receive_whole(fd, to, size, flags, [=] {
+        return limited(receives, real.recv_chk, fd, to, size, room, flags);
+    });
 }
 
 CRYO_INTERPOSED ssize_t recvfrom(int fd, void *to, size_t size, int flags, sockaddr *from,
                                  socklen_t *from_size)
 {
-    return limited(receives, real.recvfrom, fd, to, size, flags, from, from_size);
+    return receive_whole(fd, to, size, flags, [=] {
+        return limited(receives, real.recvfrom, fd, to, size, flags, from, from_size);
+    });
 }
 
 CRYO_INTERPOSED ssize_t __recvfrom_chk(int fd, void *to, size_t size, size_t room, int flags,
                                        sockaddr *from, socklen_t *from_size)
 {
-    return limited(receives, real.recvfrom_chk, fd, to, size, room, flags, from, from_size);
+    return receive_whole(fd, to, size, flags, [=] {
+        return limited(receives, real.recvfrom_chk, fd, to, size, room, flags, from, from_size);
+    });
 }
 
 CRYO_INTERPOSED ssize_t recvmsg(int fd, msghdr *message, int flags)
@@ -161,28 +211,48 @@ CRYO_INTERPOSED int accept4(int fd, sockaddr *from, socklen_t *from_size, int fl
 
 CRYO_INTERPOSED ssize_t write(int fd, const void *from, size_t size)
 {
-    return limited(sends, real.write, fd, from, size);
+    return write_whole(fd, from, size);
 }
 
 CRYO_INTERPOSED ssize_t writev(int fd, const iovec *parts, int count)
 {
-    return limited(sends, real.writev, fd, parts, count);
+    return whole_parts(
+        fd, parts, [=] { return limited(sends, real.writev, fd, parts, count); },
+        [=](ssize_t done) {
+            return rest_of_parts(
+                parts, static_cast<size_t>(count), done,
+                [=](const void *from, size_t size) { return write_whole(fd, from, size); });
+        });
 }
 
 CRYO_INTERPOSED ssize_t send(int fd, const void *from, size_t size, int flags)
 {
-    return limited(sends, real.send, fd, from, size, flags);
+    return send_whole(fd, from, size, flags);
 }
 
 CRYO_INTERPOSED ssize_t sendto(int fd, const void *from, size_t size, int flags, const sockaddr *to,
                                socklen_t to_size)
 {
-    return limited(sends, real.sendto, fd, from, size, flags, to, to_size);
+    if (!sends_whole(flags))
+        return limited(sends, real.sendto, fd, from, size, flags, to, to_size);
+    return whole(fd, from, size, [=](size_t done) {
+        return limited(sends, real.sendto, fd, past(from, done), size - done,
+                       flags_after(done, flags), to, to_size);
+    });
 }
 
 CRYO_INTERPOSED ssize_t sendmsg(int fd, const msghdr *message, int flags)
 {
-    return limited(sends, real.sendmsg, fd, message, flags);
+    const auto first = [=] { return limited(sends, real.sendmsg, fd, message, flags); };
+    if (!sends_whole(flags))
+        return first();
+    // What else the message brings (descriptors) has gone with its first byte.
+    return whole_parts(fd, message, first, [=](ssize_t done) {
+        return rest_of_parts(message->msg_iov, message->msg_iovlen, done,
+                             [=](const void *from, size_t size) {
+                                 return send_whole(fd, from, size, flags | MSG_NOSIGNAL);
+                             });
+    });
 }
 
 CRYO_INTERPOSED int sendmmsg(int fd, mmsghdr *messages, unsigned count, int flags)

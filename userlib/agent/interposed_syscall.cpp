@@ -4,6 +4,7 @@
 // turns waits into calls whose remaining time is known, as interposed_waits.cpp does for the
 // named functions.
 #include "agent/advice.hpp"
+#include "agent/cut_call.hpp"
 #include "agent/interposed.hpp"
 #include "agent/socket_wait.hpp"
 #include "agent/timed_wait.hpp"
@@ -19,8 +20,6 @@
 namespace cryo::agent {
 
 namespace {
-
-constexpr long epoll_pwait2_number = 441; // for older headers
 
 // Calls that wait; setsockopt, which may give a socket a limit; madvise, which is recorded; exec,
 // for the reason in interposed_exec.cpp; and calls that close descriptors, as in
@@ -175,6 +174,24 @@ long on_socket(long number, const long (&a)[6], const SocketUse &use)
     return result == -1 ? -errno : result;
 }
 
+// Makes a call that sleeps until all data is moved, also if a checkpoint cuts it short.
+long on_whole(long number, const long (&a)[6], const SocketUse &use)
+{
+    const bool receives_it = number == SYS_recvfrom;
+    const int fd = static_cast<int>(a[0]);
+    return whole(fd, text(a[1]), static_cast<size_t>(a[2]), [&](size_t done) -> long {
+        const long moved = static_cast<long>(done);
+        if (receives_it && moved != 0 && !is_stream(fd))
+            return 0;
+        long rest[6] = {a[0], a[1] + moved, a[2] - moved, a[3], a[4], a[5]};
+        if (receives_it && moved != 0)
+            rest[4] = rest[5] = 0; // the sender's address is the first byte's
+        else if (number == SYS_sendto)
+            rest[3] = flags_after(done, static_cast<int>(a[3]));
+        return on_socket(number, rest, use);
+    });
+}
+
 int64_t from_ms(long timeout)
 {
     constexpr int64_t ms = 1'000'000;
@@ -210,17 +227,22 @@ long do_call(long number, const long (&a)[6])
         if (sets_socket_limit(static_cast<int>(a[1]), static_cast<int>(a[2])))
             any_socket_limits.store(true);
         return plain(number, a);
+    case SYS_recvfrom:
+        return receives_whole(static_cast<int>(a[3])) ? on_whole(number, a, receives)
+                                                      : on_socket(number, a, receives);
     case SYS_read:
     case SYS_readv:
-    case SYS_recvfrom:
     case SYS_recvmsg:
     case SYS_recvmmsg:
     case SYS_accept:
     case SYS_accept4:
         return on_socket(number, a, receives);
-    case SYS_write:
-    case SYS_writev:
     case SYS_sendto:
+        return sends_whole(static_cast<int>(a[3])) ? on_whole(number, a, sends)
+                                                   : on_socket(number, a, sends);
+    case SYS_write:
+        return on_whole(number, a, sends);
+    case SYS_writev:
     case SYS_sendmsg:
     case SYS_sendmmsg:
     case SYS_sendfile:

@@ -16,6 +16,9 @@
 // is preloaded, it replaces the program's calls by ones whose remaining time is known
 // (interposed_waits.cpp).
 //
+// A call that has moved a part of its data (a write into a pipe) returns the size of that part. The
+// handler notes that, and the caller goes on with the rest (cut_call.hpp).
+//
 // A restarted call has a gap: a signal for the program that arrives between the interruption and
 // the return from the handler is delivered before the call is entered again, so a handler without
 // SA_RESTART interrupts nothing. If such a signal is pending, the call returns EINTR, as it would
@@ -26,6 +29,7 @@
 // it in a register. glibc 2.41 makes cancellable calls in two functions that get the number as an
 // argument; there it is found on the stack.
 #include "agent/agent.hpp"
+#include "agent/cut_call.hpp"
 #include "agent/socket_wait.hpp"
 #include "agent/timed_wait.hpp"
 #include "sys/raw.hpp"
@@ -40,10 +44,12 @@
 namespace cryo::agent {
 
 constinit std::atomic<bool> any_socket_limits;
+constinit std::atomic<uint32_t> cut_calls[cut_words];
 
 namespace {
 
 constexpr greg_t interrupted = -EINTR;
+constexpr long unknown = -1; // number of a call
 
 struct Call {
     greg_t *regs;
@@ -208,6 +214,8 @@ bool can_enter_again(const Call &call)
     case SYS_epoll_wait:
     case SYS_epoll_pwait:
         return static_cast<int>(call.arg(3)) < 0;
+    case epoll_pwait2_number:
+        return call.arg(3) == 0;
     case SYS_futex: {
         const auto op = static_cast<int>(call.arg(1)) & FUTEX_CMD_MASK;
         return op == FUTEX_WAIT_BITSET || (op == FUTEX_WAIT && call.arg(3) == 0);
@@ -288,6 +296,37 @@ bool set_back(const greg_t *regs)
            code[1] == 0x05;
 }
 
+// The kernel reads the mask before it finds that there is nothing to do with it.
+bool can_read(greg_t at)
+{
+    constexpr int nothing = -1;
+    return sys::call(SYS_rt_sigprocmask, nothing, at, nullptr, sizeof(uint64_t)) == -EINVAL;
+}
+
+// The call may have moved only a part of what it was to move, and its function goes on with the
+// rest (cut_call.hpp). The thread may stand anywhere, also where code can only be executed. Some of
+// the C library's functions have more code than is known here between the number and `syscall`.
+bool is_cut(greg_t *regs)
+{
+    const auto *end = reinterpret_cast<const unsigned char *>(regs[REG_RIP]) - 2;
+    if (regs[REG_RAX] <= 0 || !can_read(regs[REG_RIP] - 8) || !can_read(regs[REG_RIP] - 16) ||
+        end[0] != 0x0f || end[1] != 0x05)
+        return false;
+    const Call call = {regs, number_before(regs)};
+    switch (call.number) {
+    case SYS_writev:
+    case SYS_sendmsg:
+        return true;
+    case SYS_write:
+    case SYS_sendto:
+    case SYS_recvfrom:
+    case unknown:
+        return regs[REG_RAX] < call.arg(2);
+    default:
+        return false;
+    }
+}
+
 // The mask of deliverable signals. Another pending checkpoint signal is not the program's: it
 // interrupts no call, but finds the thread about to enter the call again.
 uint64_t deliverable(const ucontext_t &context)
@@ -326,7 +365,8 @@ bool interrupting_signal_waits(const ucontext_t &context)
     return false;
 }
 
-// A pending signal that the program handles would have ended the call anyway.
+// A pending signal that the program handles would have ended the call anyway. A default action ends
+// no call: it ends or stops the process, or does nothing (SIGCHLD).
 bool handler_waits(const ucontext_t &context)
 {
     const uint64_t pending = deliverable(context);
@@ -334,7 +374,7 @@ bool handler_waits(const ucontext_t &context)
         SignalAction action = {};
         if ((pending >> (signal - 1) & 1) != 0 &&
             !sys::failed(sys::call(SYS_rt_sigaction, signal, nullptr, &action, 8)) &&
-            action.handler != 1)
+            action.handler > 1)
             return true;
     }
     return false;
@@ -364,6 +404,11 @@ bool resume_call(void *frame)
         regs[REG_RAX] = interrupted;
         regs[REG_RIP] += 2;
         return false;
+    }
+    if (is_cut(regs) && !handler_waits(context)) {
+        cuts_of(static_cast<int>(regs[REG_RDI]), static_cast<uintptr_t>(regs[REG_RSI]))
+            .fetch_add(1, std::memory_order_relaxed);
+        return true;
     }
     if (regs[REG_RAX] != interrupted)
         return false;

@@ -3,6 +3,7 @@
 // checkpoint. They export no function of libcr.h, so that a program which looks for cr_init() to
 // find out whether it was linked with libcr is not misled.
 #include "agent/callbacks.hpp"
+#include "agent/deaf.hpp"
 #include "agent/init.hpp"
 #include "agent/interface.hpp"
 #include "agent/interposed.hpp"
@@ -53,6 +54,7 @@ namespace {
 extern "C" [[gnu::visibility("default")]] int inotify_add_watch(int fd, const char *path,
                                                                 uint32_t mask) noexcept
 {
+    const cryo::agent::Deaf deaf; // a checkpoint in between would not know the path
     const long watch = cryo::sys::call(SYS_inotify_add_watch, fd, path, mask);
     if (cryo::sys::failed(watch)) {
         errno = static_cast<int>(-watch);

@@ -56,6 +56,12 @@ void take(int signal)
     sys::call(SYS_fcntl, state.listener, F_SETSIG, signal);
     renew_watched();
     tell_signal_at_door();
+    // A connection or an arrival may have raised the old signal before. To ignore a signal discards
+    // one that is pending: its default action would end the program, and a handler of the program's
+    // would not know it. leave_signal() looks for what it would have announced.
+    constexpr uint64_t ignore = 1; // SIG_IGN
+    const SignalAction ignored = {ignore, 0, 0, 0};
+    sys::call(SYS_rt_sigaction, before, &ignored, nullptr, sizeof(ignored.mask));
     const SignalAction standard = {};
     sys::call(SYS_rt_sigaction, before, &standard, nullptr, sizeof(standard.mask));
 }
@@ -80,6 +86,8 @@ bool leave_signal(uint64_t used)
     state.active.store(0, std::memory_order_release);
     if (is_asked())
         call_thread(static_cast<int>(sys::call(SYS_gettid)));
+    if (unused != 0)
+        look_at_watched();
     return unused != 0;
 }
 

@@ -286,6 +286,17 @@ Slot *slot_for(int tid)
     return nullptr;
 }
 
+// In a restored copy: the slot of the thread that had this id when it was saved. Other threads may
+// have written their new ids into their slots already, and one of those may be this id.
+Slot *slot_of_former(int tid)
+{
+    for (size_t i = 0; i < state.threads; i++) {
+        if (state.slots[i].former_tid == tid)
+            return &state.slots[i];
+    }
+    return nullptr;
+}
+
 } // namespace
 
 void pass_over(int tid)
@@ -311,9 +322,11 @@ bool park(int tid, void *frame, uint32_t generation)
         futex_wake(state.arrivals);
     } else {
         renew_client();
-        // Restored, perhaps with another id: this thread no longer needs the restorer's memory.
-        slot->former_tid = slot->facts.tid;
-        slot->facts.tid = static_cast<int>(sys::call(SYS_gettid));
+        // Restored, perhaps with another id: this thread no longer needs the restorer's memory. Its
+        // slot may have moved since it parked (stop_threads).
+        slot = slot_of_former(tid);
+        if (slot != nullptr)
+            slot->facts.tid = static_cast<int>(sys::call(SYS_gettid));
         __atomic_fetch_add(&state.resume.left, 1, __ATOMIC_RELEASE);
         sys::call(SYS_futex, &state.resume.left, FUTEX_WAKE_PRIVATE, 0x7fffffff, 0, 0, 0);
     }
@@ -351,12 +364,13 @@ long stop_threads(int self, int *blamed)
     for (size_t i = 0; i < state.threads; i++) {
         if (state.slots[i].arrived.load(std::memory_order_acquire) != 1)
             continue;
-        if (kept != i) {
-            state.slots[kept].facts = state.slots[i].facts;
-            state.slots[kept].back.store(0, std::memory_order_relaxed);
-            state.slots[kept].arrived.store(1, std::memory_order_relaxed);
+        Slot &slot = state.slots[kept++];
+        if (&slot != &state.slots[i]) {
+            slot.facts = state.slots[i].facts;
+            slot.back.store(0, std::memory_order_relaxed);
+            slot.arrived.store(1, std::memory_order_relaxed);
         }
-        kept++;
+        slot.former_tid = slot.facts.tid;
     }
     __atomic_store_n(&state.threads, kept, __ATOMIC_RELEASE);
     return 0;

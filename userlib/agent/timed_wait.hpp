@@ -16,6 +16,8 @@
 
 namespace cryo::agent {
 
+constexpr long epoll_pwait2_number = 441; // for older headers
+
 class TimedWait
 {
   public:

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Paths of inotify watches. The kernel does not report them, so the interposed inotify_add_watch(),
-// which is not a hot call, records them (preload.cpp). Entries are never removed; the checkpointer
-// matches them against the watches that exist.
+// which is not a hot call, records them (preload.cpp). The checkpointer matches them against the
+// watches that exist. The end of a watch is not seen: whenever the number of entries has doubled,
+// those go whose path leads nowhere any more, so a program that watches ever new files that do not
+// stay does not grow.
 #include "agent/agent.hpp"
 #include "agent/room.hpp"
 #include "sys/raw.hpp"
 
+#include <cerrno>
 #include <climits>
 #include <csignal>
 #include <cstring>
@@ -28,9 +31,13 @@ struct Watched {
 
 constexpr uint32_t buckets = 256;
 constexpr size_t chunk_size = 65536;
+constexpr size_t unit = 16; // entries are multiples of it
+constexpr uint32_t first_look = 1024;
 
 Watched *watched[buckets];
 uint32_t count;
+uint32_t next_look = first_look;                          // at this count
+Watched *unused[(sizeof(Watched) + PATH_MAX) / unit + 2]; // by size
 char *chunk;
 size_t chunk_left;
 std::atomic<uint32_t> lock;
@@ -63,7 +70,6 @@ class Inside
 
 void *allocate(size_t size)
 {
-    size = (size + 15) & ~size_t(15);
     if (size > chunk_left) {
         const long at = sys::call(SYS_mmap, nullptr, chunk_size, PROT_READ | PROT_WRITE,
                                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -87,6 +93,42 @@ bool same(const char *a, const char *b, uint32_t length)
     return true;
 }
 
+size_t units_of(uint32_t length)
+{
+    return (sizeof(Watched) + length + 1 + unit - 1) / unit;
+}
+
+Watched *new_entry(uint32_t length)
+{
+    const size_t units = units_of(length);
+    Watched *again = unused[units];
+    if (again == nullptr)
+        return static_cast<Watched *>(allocate(units * unit));
+    unused[units] = again->next;
+    return again;
+}
+
+void drop_lost()
+{
+    for (Watched *&first : watched) {
+        for (Watched **link = &first; *link != nullptr;) {
+            Watched *w = *link;
+            struct stat status = {};
+            const long found = sys::call(SYS_lstat, w->path, &status);
+            if (found != -ENOENT && found != -ENOTDIR) {
+                link = &w->next;
+                continue;
+            }
+            count--;
+            *link = w->next;
+            Watched *&others = unused[units_of(w->head.length)];
+            w->next = others;
+            others = w;
+        }
+    }
+    next_look = count < first_look / 2 ? first_look : count * 2;
+}
+
 void write_down(const struct stat &status, const char *path, uint32_t length)
 {
     uint32_t hash = 2166136261U;
@@ -101,11 +143,14 @@ void write_down(const struct stat &status, const char *path, uint32_t length)
             return;
         }
     }
-    auto *w = static_cast<Watched *>(allocate(sizeof(Watched) + length));
+    if (count >= next_look)
+        drop_lost();
+    Watched *w = new_entry(length);
     if (w == nullptr)
         return; // the checkpoint will refuse the watch
     w->head = {status.st_ino, status.st_dev, length, 0};
     memcpy(w->path, path, length);
+    w->path[length] = 0;
     w->next = first;
     first = w;
     count++;

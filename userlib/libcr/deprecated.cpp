@@ -1,25 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 // The calls of BLCR's first releases: they checkpoint this process, and wait for the result.
 #include "libcr/edge.hpp"
+#include "libcr/request.hpp"
 
 #include <cerrno>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace {
 
-void save_self(int fd)
+// True if there is an image; in the restored copy, too.
+bool save_self(int fd)
 {
     if (cr_init() < 0)
-        return;
+        return false;
     cr_checkpoint_args_t args;
     cr_checkpoint_handle_t handle = 0;
     cri_init_checkpoint_args_t(CR_CHECKPOINT_ARGS_VERSION, &args);
     args.cr_fd = fd;
     if (cr_request_checkpoint(&args, &handle) != 0)
-        return;
-    while (cr_poll_checkpoint(&handle, nullptr) == CR_POLL_CHKPT_ERR_PRE && errno == EINTR)
-        ;
+        return false;
+    int result;
+    do {
+        result = cr_poll_checkpoint(&handle, nullptr);
+    } while (result == CR_POLL_CHKPT_ERR_PRE && errno == EINTR);
+    return result > 0 || errno == CR_ERESTARTED;
+}
+
+// The image would have taken its name.
+bool is_still_empty(int fd, const char *filename)
+{
+    struct stat opened;
+    struct stat named;
+    return fstat(fd, &opened) == 0 && opened.st_size == 0 && lstat(filename, &named) == 0 &&
+           named.st_ino == opened.st_ino && named.st_dev == opened.st_dev;
 }
 
 } // namespace
@@ -31,12 +46,21 @@ void cr_request(void)
     save_self(CR_DEST_CWD);
 }
 
+// A file that has a name keeps what is in it, perhaps an earlier image, until the new one replaces
+// it. Others are written to.
 void cr_request_file(const char *filename)
 {
-    const int fd = open(filename, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    char name[PATH_MAX];
+    int fd = open(filename, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    const bool is_new = fd >= 0;
+    if (!is_new)
+        fd = open(filename, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)
         return;
-    save_self(fd);
+    const bool can_begin =
+        cryo::libcr::name_of(fd, name) || ftruncate(fd, 0) == 0 || errno == EINVAL; // a FIFO
+    if (can_begin && !save_self(fd) && is_new && is_still_empty(fd, filename))
+        unlink(filename);
     close(fd);
 }
 

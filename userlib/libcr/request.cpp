@@ -35,6 +35,18 @@ struct Request {
 Request *requests;
 pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+// The child of a fork has inherited the lock, perhaps held by a thread that it does not have. The
+// list is whole at any moment.
+void renew_lock()
+{
+    lock = PTHREAD_MUTEX_INITIALIZER;
+}
+
+[[gnu::constructor]] void prepare_for_forks()
+{
+    pthread_atfork(nullptr, nullptr, renew_lock);
+}
+
 ino_t inode_of(int fd)
 {
     struct stat status;

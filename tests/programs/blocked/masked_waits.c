@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// ppoll, pselect and epoll_pwait with their own signal mask: the signal that is blocked outside
-// interrupts them, and is blocked again afterwards.
+// ppoll, pselect, epoll_pwait and epoll_pwait2 with their own signal mask: the signal that is
+// blocked outside interrupts them, and is blocked again afterwards.
 #include "probe.h"
 
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
+
+enum { SLEEPERS = 4, NUMBER_OF_EPOLL_PWAIT2 = 441 };
 
 static volatile sig_atomic_t handled;
 static int set;
@@ -41,6 +43,12 @@ static long call_epoll(void *mask)
     return blocked_again(epoll_pwait(set, &event, 1, -1, mask));
 }
 
+static long call_epoll2(void *mask)
+{
+    struct epoll_event event;
+    return blocked_again(epoll_pwait2(set, &event, 1, NULL, mask));
+}
+
 int main(int argc, char **argv)
 {
     probe_start(argc, argv);
@@ -52,21 +60,22 @@ int main(int argc, char **argv)
     sigaddset(&usr1, SIGUSR1);
     PROBE_ZERO(pthread_sigmask(SIG_BLOCK, &usr1, NULL));
     do {
-        struct probe_sleeper sleepers[3];
-        const char *names[] = {"ppoll", "pselect", "epoll_pwait"};
+        struct probe_sleeper sleepers[SLEEPERS];
+        const char *names[] = {"ppoll", "pselect", "epoll_pwait", "epoll_pwait2"};
         handled = 0;
         probe_sleep_in(&sleepers[0], SYS_ppoll, call_ppoll, &none);
         probe_sleep_in(&sleepers[1], SYS_pselect6, call_pselect, &none);
         probe_sleep_in(&sleepers[2], SYS_epoll_pwait, call_epoll, &none);
+        probe_sleep_in(&sleepers[3], NUMBER_OF_EPOLL_PWAIT2, call_epoll2, &none);
         probe_ready();
         PROBE_SABOTAGE("ppoll", pthread_kill(sleepers[0].thread, SIGUSR1);
                        probe_await("end", &sleepers[0].done));
-        for (int i = 0; i < 3; i++) {
+        for (int i = 0; i < SLEEPERS; i++) {
             probe_still_asleep(names[i], &sleepers[i]);
             PROBE_ZERO(pthread_kill(sleepers[i].thread, SIGUSR1));
             probe_woken(names[i], &sleepers[i], -1, EINTR);
         }
-        probe_equal("signals handled", 3, handled);
+        probe_equal("signals handled", SLEEPERS, handled);
     } while (probe_more());
     return probe_pass();
 }

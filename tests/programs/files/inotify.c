@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// inotify: watches keep their numbers, even high ones, and report later events.
+// inotify: watches keep their numbers, even high ones, and report later events. Watches of
+// directories that are gone cost no memory.
 #include "probe.h"
 
 #include <sys/inotify.h>
@@ -15,9 +16,33 @@ static void expect(int fd, const char *what, int watch, uint32_t mask)
     probe_equal(what, mask, got.event.mask);
 }
 
+static long data_kilobytes(void)
+{
+    const char *line = strstr(probe_read_text("/proc/self/status"), "VmData:");
+    return strtol(line + strlen("VmData:"), NULL, 10);
+}
+
+static void watch_what_does_not_stay(void)
+{
+    enum { MANY = 10000 };
+    const int fd = PROBE_TRY(inotify_init1(IN_NONBLOCK));
+    const char *directory = probe_path("");
+    const long before = data_kilobytes();
+    for (unsigned i = 0; i < MANY; i++) {
+        char name[4096];
+        snprintf(name, sizeof name, "%spassing.%u", directory, i);
+        PROBE_TRY(mkdir(name, 0700));
+        PROBE_TRY(inotify_rm_watch(fd, PROBE_TRY(inotify_add_watch(fd, name, IN_CREATE))));
+        PROBE_TRY(rmdir(name));
+    }
+    probe_within("kilobytes for watches that are gone", -512, 512, data_kilobytes() - before);
+    PROBE_TRY(close(fd));
+}
+
 int main(int argc, char **argv)
 {
     probe_start(argc, argv);
+    watch_what_does_not_stay();
     int fd = PROBE_TRY(inotify_init1(IN_NONBLOCK));
     PROBE_TRY(mkdir(probe_path("watched"), 0700));
     PROBE_TRY(mkdir(probe_path("last"), 0700));

@@ -18,3 +18,10 @@ cryo_test_program(runtime/dynamic_library LIBS ${CMAKE_DL_LIBS})
 target_compile_definitions(program_dynamic_library PRIVATE
     PLUGIN="$<TARGET_FILE:program_plugin>")
 add_dependencies(program_dynamic_library program_plugin)
+
+add_library(program_slow_plugin MODULE runtime/slow_plugin.c)
+target_link_libraries(program_slow_plugin PRIVATE program_options)
+cryo_test_program(runtime/loader_lock LIBS ${CMAKE_DL_LIBS})
+target_compile_definitions(program_loader_lock PRIVATE
+    PLUGIN="$<TARGET_FILE:program_plugin>" SLOW_PLUGIN="$<TARGET_FILE:program_slow_plugin>")
+add_dependencies(program_loader_lock program_plugin program_slow_plugin)

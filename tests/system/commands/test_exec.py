@@ -5,6 +5,7 @@ then, whichever way it does it."""
 import errno
 import os
 import signal
+import socket
 import subprocess
 
 import case
@@ -111,12 +112,12 @@ def environment_of(pid):
 class Cleaned(case.Case):
     """They stay under cr_run."""
 
-    def cat(self, how, *options):
+    def cat(self, how, *options, **where):
         """A program under cr_run that has come to be `cat`, and the pid of that."""
         program = self.spawn(case.command("cr_run"), *options, "/usr/bin/python3", "-S", "-c",
                              "import ctypes, os, subprocess; CAT = '/usr/bin/cat'; V = ctypes.c_void_p; "
                              f"LIBC = ctypes.CDLL(None); LIBC.popen.restype = V; {how}",
-                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, **where)
         program.stdin.write("there\n")
         program.stdin.flush()
         self.assertEqual("there\n", program.stdout.readline())
@@ -143,6 +144,24 @@ class Cleaned(case.Case):
         program, pid = self.cat("os.execve(CAT, ['cat'], {'A': '1', 'B': '2'})", "--signal", "40")
         self.assertEqual([b"CRYO_SIGNAL=40", b"A=1", b"B=2"], environment_of(pid)[1:])
         self.save("-f", "image", program.pid)
+        self.end(program)
+
+    def test_what_an_image_notes(self):
+        """The choice of a CPU, with what makes it so, and the inherited sockets."""
+        for name in ("execve", "env -i", "system", "popen"):
+            ours, theirs = socket.socketpair()
+            with self.subTest(name), ours, theirs:
+                program, pid = self.cat(CLEANED[name], "--cpu=baseline", pass_fds=[ours.fileno()])
+                found = dict(one.split(b"=", 1) for one in environment_of(pid))
+                self.assertEqual(b"baseline", found[b"CRYO_CPU"])
+                self.assertIn(b"glibc.cpu.hwcaps=", found[b"GLIBC_TUNABLES"])
+                self.assertIn(str(os.fstat(ours.fileno()).st_ino).encode(), found[b"CRYO_INHERITED"])
+                self.end(program)
+
+    def test_choice_of_a_cpu_without_its_settings(self):
+        """A program that gets other settings of the C library has not that choice."""
+        program, pid = self.cat("os.execve(CAT, ['cat'], {'GLIBC_TUNABLES': ''})", "--cpu=baseline")
+        self.assertEqual([b"GLIBC_TUNABLES="], environment_of(pid)[1:])
         self.end(program)
 
     def test_its_own_commands_are_left_alone(self):

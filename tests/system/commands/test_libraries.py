@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A program whose libraries only LD_LIBRARY_PATH finds comes back: also when it has written a title
-over its environment, and from another directory than the one that the path is relative to."""
+over its environment, and from another directory than the one that the path is relative to. Another
+preloaded library hears of the calls that Cryo's stands in front of."""
 import os
 import subprocess
 
 import case
+import processes
 
 LIBRARY = "int answer(void) { return 42; }"
 # The program's title takes all the room of arguments and environment, as setproctitle()'s does.
@@ -30,6 +32,43 @@ int main(int argc, char **argv, char **environment)
     return 0;
 }
 """
+# Stands in front of the C library, as the JVM's libjsig.so does.
+COUNTING = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <stddef.h>
+#define COUNTED(name, parameters, arguments) \
+    int calls_of_##name; \
+    int name parameters \
+    { \
+        static int (*next) parameters; \
+        if (next == NULL) \
+            next = dlsym(RTLD_NEXT, #name); \
+        calls_of_##name++; \
+        return next arguments; \
+    }
+COUNTED(sigaction, (int n, const struct sigaction *to, struct sigaction *old), (n, to, old))
+COUNTED(pthread_sigmask, (int how, const sigset_t *set, sigset_t *old), (how, set, old))
+COUNTED(sigprocmask, (int how, const sigset_t *set, sigset_t *old), (how, set, old))
+COUNTED(signalfd, (int fd, const sigset_t *set, int flags), (fd, set, flags))
+COUNTED(dup2, (int from, int to), (from, to))
+COUNTED(dup3, (int from, int to, int flags), (from, to, flags))
+"""
+COUNTED = ("sigaction", "pthread_sigmask", "sigprocmask", "signalfd", "dup2", "dup3")
+CALLS = f"""
+import ctypes, os, signal
+LIBC = ctypes.CDLL(None)
+SET = ctypes.create_string_buffer(128)
+def calls():
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
+    LIBC.sigprocmask(signal.SIG_BLOCK, SET, None)
+    os.close(LIBC.signalfd(-1, SET, 0))
+    os.close(os.dup2(1, 50))
+    os.close(os.dup2(1, 50, inheritable=False))
+    return [name for name in {COUNTED} if ctypes.c_int.in_dll(LIBC, "calls_of_" + name).value > 0]
+"""
 
 
 class Libraries(case.Case):
@@ -44,8 +83,8 @@ class Libraries(case.Case):
         subprocess.run(["cc", "-O1", "-x", "c", "-o", result, "-", "-x", "none", *flags],
                        input=text, text=True, check=True, cwd=self.directory)
 
-    def save_and_end(self, how, path):
-        program = self.spawn(case.command("cr_run"), "./program", how,
+    def save_and_end(self, how, path, *options):
+        program = self.spawn(case.command("cr_run"), *options, "./program", how,
                              env={**os.environ, "LD_LIBRARY_PATH": path})
         self.assertEqual("ready\n", program.stdout.readline())
         self.assert_alive(program)
@@ -62,6 +101,14 @@ class Libraries(case.Case):
         self.save_and_end("title", self.path("libraries"))
         self.assert_good_elsewhere()
 
+    def test_title_over_the_number_of_the_signal(self):
+        """The copy uses that signal, too."""
+        self.save_and_end("title", self.path("libraries"), "--signal", "40")
+        restarted = self.restart("-q", "image")
+        self.assert_alive(restarted)
+        self.save("-f", "again", processes.children(restarted.pid)[0])
+        self.end(restarted)
+
     def test_relative_path(self):
         self.save_and_end("none", "/nowhere:libraries")
         self.assert_good_elsewhere()
@@ -69,6 +116,21 @@ class Libraries(case.Case):
     def test_relative_path_and_title(self):
         self.save_and_end("title", "libraries")
         self.assert_good_elsewhere()
+
+    def assert_heard(self, program):
+        self.assert_alive(program)
+        self.assertEqual(f"{list(COUNTED)}\n", program.stdout.readline())
+
+    def test_another_preloaded_library(self):
+        self.build(COUNTING, "libcounting.so", "-shared", "-fPIC")
+        program = self.start(CALLS, "print(calls(), flush=True)",
+                             env={**os.environ, "LD_PRELOAD": self.path("libcounting.so")})
+        self.assert_heard(program)
+        self.save("-f", "image", program.pid)
+        self.end(program)
+        restarted = self.restart("-q", "image")
+        self.assert_heard(restarted)
+        self.end(restarted)
 
 
 if __name__ == "__main__":

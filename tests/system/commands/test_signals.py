@@ -11,6 +11,47 @@ import case
 
 BIG = "memory = bytearray(b'x' * (48 << 20))"
 
+# Blocks the checkpoint signal, behind the C library's back, until a request has raised it. Then it
+# takes that signal for itself.
+TAKES_THE_SIGNAL = r"""
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+static volatile int handled;
+static void handle(int number) { handled = number; }
+static long raw(long number, long a, const void *b, long c, long d)
+{
+    register long fourth __asm__("r10") = d;
+    __asm__ volatile("syscall" : "+a"(number) : "D"(a), "S"(b), "d"(c), "r"(fourth)
+                     : "rcx", "r11", "memory");
+    return number;
+}
+int main(void)
+{
+    char line[100];
+    const uint64_t ours = UINT64_C(1) << (SIGRTMAX - 1);
+    uint64_t pending = 0;
+    struct sigaction action = {.sa_handler = handle};
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    raw(SYS_rt_sigprocmask, SIG_BLOCK, &ours, 0, 8);
+    puts("ready");
+    while ((pending & ours) == 0) {
+        raw(SYS_sched_yield, 0, NULL, 0, 0);
+        raw(SYS_rt_sigpending, (long)&pending, (void *)8, 0, 0);
+    }
+    sigaction(SIGRTMAX, &action, NULL);
+    raw(SYS_rt_sigprocmask, SIG_UNBLOCK, &ours, 0, 8);
+    printf("handled %d\n", handled);
+    raise(SIGRTMAX);
+    printf("handled %d\n", handled);
+    while (fgets(line, sizeof(line), stdin) != NULL)
+        printf("echo %s", line);
+    return 0;
+}
+"""
+
 
 class Signals(case.Case):
     def test_stop(self):
@@ -24,6 +65,18 @@ class Signals(case.Case):
             self.assert_alive(program)
         self.end(program)
         self.assert_good("image.0")
+
+    def test_request_as_the_program_takes_the_signal(self):
+        """Its handler gets nothing of the request, which is granted."""
+        subprocess.run(["cc", "-O1", "-x", "c", "-o", "program", "-"], input=TAKES_THE_SIGNAL,
+                       text=True, check=True, cwd=self.directory)
+        program = self.spawn(case.command("cr_run"), "./program")
+        self.assertEqual("ready\n", program.stdout.readline())
+        self.save("-f", "image", program.pid)
+        self.assertEqual("handled 0\n", program.stdout.readline())
+        self.assertEqual(f"handled {signal.SIGRTMAX}\n", program.stdout.readline())
+        self.assert_alive(program)
+        self.end(program)
 
     def test_stop_of_threads(self):
         """All of them stand still before any has gone on."""
