@@ -127,8 +127,9 @@ static int run(int argc, char **argv)
         return *done;
 
     // If the terminal stopped this command, the program would stay stopped as
-    // well. A reader of the image that goes away is an error like any other.
-    for (int signal : {SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE})
+    // well. A reader of the image that goes away is an error like any other,
+    // and so is a file that may not grow.
+    for (int signal : {SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE, SIGXFSZ})
         ::signal(signal, SIG_IGN);
 
     const pid_t asked = options.id;

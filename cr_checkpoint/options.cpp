@@ -74,6 +74,7 @@ void add_replacement(CLI::App &app, Options &options)
                name,
                [&options, existing, into] {
                    options.capture.existing = existing;
+                   options.capture.backup = {};
                    options.may_write_into = into;
                },
                help)

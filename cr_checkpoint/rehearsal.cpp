@@ -66,7 +66,7 @@ class Child
     for (size_t i = 0; i < std::size(from); i++)
         dup2(high[i], static_cast<int>(i));
     static_assert(std::size(from) == heartbeat_fd + 1);
-    for (const int usual : {SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE})
+    for (const int usual : {SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE, SIGXFSZ})
         signal(usual, SIG_DFL);
     execv(arguments.front(), arguments.data());
     _exit(127);

@@ -5,6 +5,7 @@
 What is in it may say anything, that it belongs to the victim too; only the file's owner counts.
 """
 import errno
+import json
 import os
 import random
 import re
@@ -191,6 +192,55 @@ class Image(case.Case):
         os.chmod(self.path("copy"), 0o444)
         self.assert_refused(attack.VICTIM, "delta")
         self.assert_refused(attack.VICTIM, "--base", "copy", "delta")
+        self.assert_restarted(attack.VICTIM, "--owner", "nobody", "delta")
+
+    def about(self, name):
+        done = self.run_command("cr_inspect", "--json", name)
+        self.assertEqual(0, done.returncode, done.stderr)
+        return json.loads(done.stdout)["snapshots"][0]["images"][0]
+
+    def base_of(self, name):
+        """The id of the image that this one is a delta of, or None."""
+        base = self.about(name)["header"].get("base_id")
+        return base if base and set(base) != {"0"} else None
+
+    def save_as_victim(self, program, name, *words):
+        done = self.checkpoint("-f", name, *words, program.pid, **attack.user(attack.VICTIM))
+        self.assertEqual(0, done.returncode, done.stderr)
+        return self.about(name)["header"]["id"]
+
+    def give_to_attacker(self, name):
+        os.chown(self.path(name), attack.ATTACKER, attack.ATTACKER)
+        os.chmod(self.path(name), 0o444)
+
+    def test_base_that_nobody_named(self):
+        """The newest image of the program is the attacker's: nothing is left to it."""
+        program = self.start("memory = bytearray(b'x' * (4 << 20))", **attack.user(attack.VICTIM))
+        own = self.save_as_victim(program, "own", "--delta")
+        self.save_as_victim(program, "foreign")
+        self.give_to_attacker("foreign")
+        self.save_as_victim(program, "delta", "--delta=incremental")
+        self.assertEqual(own, self.base_of("delta"))
+        os.mkdir(self.path("shared"))
+        os.chmod(self.path("shared"), 0o1777)
+        os.rename(self.path("foreign"), self.path("shared/foreign"))
+        self.save_as_victim(program, "shared/complete", "--delta=incremental")
+        self.assertIsNone(self.base_of("shared/complete"))
+        self.end(program)
+        self.assert_restarted(attack.VICTIM, "delta")
+        self.assert_restarted(attack.VICTIM, "shared/complete")
+
+    def test_base_of_another_user_that_was_named(self):
+        """Pages are left to it that are equal; what it says of the tracker is not believed."""
+        program = self.start("memory = bytearray(b'x' * (4 << 20))", **attack.user(attack.VICTIM))
+        self.save_as_victim(program, "first", "--delta")
+        foreign = self.save_as_victim(program, "foreign", "--delta=incremental")
+        self.give_to_attacker("foreign")
+        self.save_as_victim(program, "delta", "--delta=incremental", "--base", "foreign")
+        self.assertEqual(foreign, self.base_of("delta"))
+        self.assertEqual(0, self.about("delta")["records"]["page_tracker"][0]["clean"])
+        self.end(program)
+        self.assert_refused(attack.VICTIM, "delta")
         self.assert_restarted(attack.VICTIM, "--owner", "nobody", "delta")
 
     def test_in_a_namespace(self):

@@ -42,7 +42,7 @@ void become_ordinary(Group group)
 {
     if (group == Group::own)
         setpgid(0, 0);
-    for (const int signal : {SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE, SIGCHLD})
+    for (const int signal : {SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE, SIGXFSZ, SIGCHLD})
         ::signal(signal, SIG_DFL);
     // A criu that is killed half-way would leave half of a program.
     sigset_t held;

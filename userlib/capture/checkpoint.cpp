@@ -112,16 +112,15 @@ class Checkpoint
 // Whatever can fail for reasons outside the program is tried before the program is stopped.
 Result<void> Checkpoint::open_sink()
 {
-    image::FileOptions file;
-    file.existing = options_.existing;
-    file.backup = options_.backup;
-    file.sync = options_.sync;
+    image::FileOptions file = {.existing = options_.existing, .sync = options_.sync};
     file.publication = waits() || options_.rehearse ? &publication_ : nullptr;
     cpu_ = present_cpu();
-    Result<DeltaPlan> delta = DeltaPlan::make(options_.delta, options_.file, id_);
+    Result<DeltaPlan> delta =
+        DeltaPlan::make(options_.delta, {options_.file, options_.backup.name}, id_);
     if (!delta)
         return delta.error();
     delta_ = std::move(*delta);
+    file.backup = {options_.backup.name, options_.backup.keep, delta_.needed()};
     common_.delta = &delta_;
     phase(delta_.notice());
     if (!reads() && options_.snapshot != Snapshot::fork)

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include "base/trust.hpp"
 #include "capture/method.hpp"
 #include "capture/objects.hpp"
 #include "capture/tracker.hpp"
@@ -34,30 +35,39 @@ std::string file_of(const Image &image)
     return fmt::format("/proc/self/fd/{}", image.fd());
 }
 
-// The image and all images that it needs, itself first. None of them may be the file that the new
-// image is about to replace.
-Result<std::vector<Image *>> chain_of(Image &image, const std::string &target)
+// The image and all images that it needs, itself first. None of them may be a file that is about to
+// be replaced, or lie in a directory that is.
+Result<std::vector<Image *>> chain_of(Image &image, const DeltaPlan::Places &places)
 {
     Result<std::vector<Image *>> chain = image.chain();
     if (!chain)
         return chain;
     for (const Image *one : *chain) {
-        if (same_file(file_of(*one), target))
+        if (same_file(file_of(*one), places.target) ||
+            same_file(fs::path(one->name()).parent_path(), places.target))
             return Error(EEXIST, fmt::format("{}: would be replaced by an image that needs it; "
                                              "choose another name for the new one, or --delta=none",
-                                             target));
+                                             places.target));
+        if (same_file(file_of(*one), places.backup))
+            return Error(EEXIST, fmt::format("{}: would be replaced by the backup, and the new "
+                                             "image needs it; choose another name for the backup, "
+                                             "or --delta=none",
+                                             places.backup));
     }
     return chain;
 }
 
-Result<std::unique_ptr<Snapshot>> open_snapshot(const std::string &path)
+// `trust`: null if the user has named the image.
+Result<std::unique_ptr<Snapshot>> open_snapshot(const std::string &path,
+                                                const std::shared_ptr<const Trust> &trust)
 {
-    return Snapshot::open(path, {.find_base = BaseFinder().beside(path)});
+    return Snapshot::open(path, {.find_base = BaseFinder({}, trust).beside(path), .trust = trust});
 }
 
-// The newest image of the process in the target's directory. It is only a candidate: what is taken
-// from it is compared page by page.
-std::string newest_beside(const std::string &target, pid_t pid)
+// The newest image of the process in the target's directory, of those that a restart would trust.
+// It is only a candidate: what is taken from it is compared page by page.
+std::string newest_beside(const std::string &target, pid_t pid,
+                          const std::shared_ptr<const Trust> &trust)
 {
     std::string newest;
     int64_t created = 0;
@@ -68,7 +78,7 @@ std::string newest_beside(const std::string &target, pid_t pid)
         if (!file.is_regular_file(error) || file.is_symlink(error) || !id_of_file(path) ||
             same_file(path, target))
             continue;
-        Result<std::unique_ptr<Snapshot>> snapshot = open_snapshot(path);
+        Result<std::unique_ptr<Snapshot>> snapshot = open_snapshot(path, trust);
         if (!snapshot || (*snapshot)->root_pid() != static_cast<uint32_t>(pid) ||
             (*snapshot)->members().empty())
             continue;
@@ -82,6 +92,11 @@ std::string newest_beside(const std::string &target, pid_t pid)
         }
     }
     return newest;
+}
+
+bool is_trusted(const Image &image)
+{
+    return bool(Trust().check(image.fd(), image.name()));
 }
 
 Result<PageDigests> measured(Image &image)
@@ -147,12 +162,12 @@ const DeltaPlan::Base *DeltaPlan::base_of(pid_t pid) const
 }
 
 Result<void> DeltaPlan::choose_base(const DeltaOptions &options, const Snapshot &snapshot,
-                                    const SnapshotMember &member, const std::string &target)
+                                    const SnapshotMember &member, const Places &places)
 {
     Result<std::unique_ptr<Image>> previous = snapshot.open_member(member);
     if (!previous)
         return previous.error();
-    Result<std::vector<Image *>> chain = chain_of(**previous, target);
+    Result<std::vector<Image *>> chain = chain_of(**previous, places);
     Result<PageDigests> about = chain ? measured(**previous) : chain.error();
     if (!about)
         return about.error();
@@ -186,8 +201,12 @@ Result<void> DeltaPlan::choose_base(const DeltaOptions &options, const Snapshot 
     if (!watched || !previous_watched || !rate)
         return !watched ? watched.error() : !rate ? rate.error() : previous_watched.error();
     base.writes_per_s = *rate;
-    base.watched = std::move(*watched);
-    base.previous_watched = std::move(*previous_watched);
+    // The agent's token is replaced at the address that an image gives, and pages are not read
+    // because of it: another user's image, which can only have been named, is not believed there.
+    if (is_trusted(image) && is_trusted(**previous)) {
+        base.watched = std::move(*watched);
+        base.previous_watched = std::move(*previous_watched);
+    }
     base.name = image.name();
     base.images = static_cast<uint32_t>(chain->size() - chosen) + 1;
     // The previous image's table is only used to count changes, for the next choice.
@@ -208,29 +227,33 @@ Result<void> DeltaPlan::choose_base(const DeltaOptions &options, const Snapshot 
     base.pages = std::move(*pages);
     base.previous_pages = std::move(*others);
     bases_.emplace(member.pid, std::move(base));
+    for (size_t i = chosen; i < chain->size(); i++)
+        needed_.push_back((*chain)[i]->header().id);
     return {};
 }
 
-Result<DeltaPlan> DeltaPlan::make(const DeltaOptions &options, const std::string &target,
-                                  pid_t root)
+Result<DeltaPlan> DeltaPlan::make(const DeltaOptions &options, const Places &places, pid_t root)
 {
     DeltaPlan plan;
     if (!options.mode)
         return plan;
     plan.wanted_ = true;
     const bool named = !options.previous.empty();
-    const std::string previous = named ? options.previous : newest_beside(target, root);
+    // Another user may have put an image beside the new one; one that is named was chosen.
+    const auto trust = named ? std::shared_ptr<const Trust>() : std::make_shared<const Trust>();
+    const std::string previous =
+        named ? options.previous : newest_beside(places.target, root, trust);
     if (previous.empty()) {
         plan.notice_ = "there is no earlier image beside it: this one is complete";
         return plan;
     }
-    Result<std::unique_ptr<Snapshot>> snapshot = open_snapshot(previous);
+    Result<std::unique_ptr<Snapshot>> snapshot = open_snapshot(previous, trust);
     if (!snapshot)
         return snapshot.error();
     for (const SnapshotMember &member : (*snapshot)->members()) {
         if (member.state != MemberState::saved)
             continue;
-        Result<void> chosen = plan.choose_base(options, **snapshot, member, target);
+        Result<void> chosen = plan.choose_base(options, **snapshot, member, places);
         if (chosen)
             continue;
         if (named)
@@ -238,6 +261,7 @@ Result<DeltaPlan> DeltaPlan::make(const DeltaOptions &options, const std::string
                                          "another with --base, or --delta=none");
         // The image was found, not named, so this is no error.
         plan.bases_.clear();
+        plan.needed_.clear();
         plan.notice_ = fmt::format("{}: cannot be a base, this image is complete ({})", previous,
                                    chosen.error().text());
         return plan;

@@ -2,7 +2,7 @@
 //
 // Chooses the image that a new one is a delta of, before anything is stopped.
 //
-//     Result<DeltaPlan> plan = DeltaPlan::make(options, "context.412.8", 412);
+//     Result<DeltaPlan> plan = DeltaPlan::make(options, {"context.412.8"}, 412);
 //     const DeltaPlan::Base *base = plan->base_of(412);   // null: its image is complete
 //
 // Earlier decisions are stored in the images themselves: the previous image names its base and
@@ -64,22 +64,28 @@ class DeltaPlan
         uint64_t writes_per_s = 0; // bytes, measured on the previous image; 0: unknown
     };
 
-    // `target`: where the new image goes; it is never based on an image that it replaces.
-    static Result<DeltaPlan> make(const DeltaOptions &options, const std::string &target,
-                                  pid_t root);
+    // A new image is never based on one that is replaced.
+    struct Places {
+        std::string target;      // of the new image
+        std::string backup = {}; // of the image that is there now; "": it replaces none
+    };
+    static Result<DeltaPlan> make(const DeltaOptions &options, const Places &places, pid_t root);
 
     bool wanted() const { return wanted_; }
     const Base *base_of(pid_t pid) const;
     const std::map<uint32_t, Base> &bases() const { return bases_; } // by pid
+    // The images that the new ones will need.
+    const std::vector<image::Digest> &needed() const { return needed_; }
     // A notice for the user: the chosen base, or why there is none.
     const std::string &notice() const { return notice_; }
 
   private:
     Result<void> choose_base(const DeltaOptions &options, const image::Snapshot &snapshot,
-                             const image::SnapshotMember &member, const std::string &target);
+                             const image::SnapshotMember &member, const Places &places);
 
     bool wanted_ = false;
     std::map<uint32_t, Base> bases_; // by pid
+    std::vector<image::Digest> needed_;
     std::string notice_;
 };
 

@@ -19,6 +19,32 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Exchanges two directories; returns 0 or an errno. Where a rename has no flags (NFS, 9p), `b` is
+// missing for a moment.
+int exchange(const std::string &a, const std::string &b)
+{
+    if (renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0)
+        return 0;
+    if (errno != EINVAL)
+        return errno;
+    // Not a name of what is left over: if this process is killed here, the old directory stays.
+    const fs::path aside =
+        fs::path(b).replace_filename(random_name(fs::path(b).filename()) + ".old");
+    if (rename(b.c_str(), aside.c_str()) != 0)
+        return errno;
+    int error = 0;
+    if (rename(a.c_str(), b.c_str()) != 0) {
+        error = errno;
+    } else if (rename(aside.c_str(), a.c_str()) != 0) {
+        error = errno;
+        static_cast<void>(rename(b.c_str(), a.c_str()));
+    } else {
+        return 0;
+    }
+    static_cast<void>(rename(aside.c_str(), b.c_str()));
+    return error;
+}
+
 class DirectoryWriter : public TreeWriter
 {
   public:
@@ -53,7 +79,7 @@ class DirectoryWriter : public TreeWriter
     Result<void> check_existing() const;
     Result<void> publish();
     enum class Before { nothing, replaced, kept };
-    void tell_how_to_end(Fd ours, const fs::path &aside, Before before);
+    void tell_how_to_end(Fd ours, Fd old, const fs::path &aside, Before before);
     Result<std::string> backup_name() const;
     FileOptions inner() const
     {
@@ -70,6 +96,7 @@ class DirectoryWriter : public TreeWriter
     fs::path temporary_;
     bool is_old_ = false; // temporary_ now names the replaced snapshot
     Fd directory_;        // parent_
+    Fd building_;         // the new directory, held
     std::vector<Kept> members_;
     uint64_t size_ = 0;
 };
@@ -121,17 +148,27 @@ Result<void> DirectoryWriter::open()
         return Error::from_errno(parent_.native(), errno);
     if (auto ok = check_existing(); !ok)
         return ok;
-    std::string name = parent_ / fmt::format(".{}.XXXXXX", path_.filename().native());
-    if (mkdtemp(name.data()) == nullptr)
-        return failure("making a directory beside it", errno);
-    temporary_ = name;
+    if (options_.existing == Existing::backup) {
+        if (auto ok = check_backup_place(directory_.get(), options_.backup); !ok)
+            return ok;
+    }
+    const Result<Directory> parent = Directory::of(directory_.get(), parent_.native());
+    if (!parent)
+        return parent.error();
+    const std::string name = path_.filename();
+    remove_left_over(*parent, name);
+    Result<Building> built = make_building(*parent, name);
+    if (!built)
+        return built.error().within("making a directory beside " + path_.native());
+    temporary_ = parent_ / built->name;
+    building_ = std::move(built->lock);
     return {};
 }
 
 // The member gets its own name in end_member(), when its pid is known.
 Result<std::unique_ptr<ImageWriter>> DirectoryWriter::begin_member(WriterOptions options)
 {
-    auto sink = FileSink::create(temporary_ / "member", inner());
+    auto sink = FileSink::create(temporary_ / kNewMember, inner());
     if (!sink)
         return sink.error();
     return ImageWriter::create(std::move(*sink), options);
@@ -152,7 +189,7 @@ Result<Committed> DirectoryWriter::end_member(ImageWriter &writer, Member about)
     about.checksum = done->checksum.bytes();
     kept.member = about;
     size_ += done->size;
-    if (rename((temporary_ / "member").c_str(), (temporary_ / kept.name).c_str()) != 0)
+    if (rename((temporary_ / kNewMember).c_str(), (temporary_ / kept.name).c_str()) != 0)
         return failure("naming a member", errno);
     return done;
 }
@@ -169,8 +206,7 @@ Result<std::string> DirectoryWriter::backup_name() const
 {
     if (!options_.backup.name.empty())
         return options_.backup.name;
-    Result<std::string> next =
-        next_backup(directory_.get(), path_.filename().native(), options_.backup.keep);
+    Result<std::string> next = next_backup(directory_.get(), path_.filename().native());
     if (!next)
         return next.error();
     return (parent_ / *next).native();
@@ -185,13 +221,12 @@ Result<void> DirectoryWriter::publish()
         if (Result<void> may = options_.publication->may_be(temporary_.native()); !may)
             return may;
     }
-    const char *from = temporary_.c_str();
-    Fd ours(::open(from, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    Fd ours(::open(temporary_.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!ours)
         return failure("opening it", errno);
     // rename() also replaces an empty directory.
-    if (rename(from, path_.c_str()) == 0) {
-        tell_how_to_end(std::move(ours), temporary_, Before::nothing);
+    if (rename(temporary_.c_str(), path_.c_str()) == 0) {
+        tell_how_to_end(std::move(ours), Fd(), temporary_, Before::nothing);
         temporary_.clear();
         return {};
     }
@@ -200,29 +235,44 @@ Result<void> DirectoryWriter::publish()
     if (auto ok = check_existing(); !ok)
         return ok;
     const bool keeps = options_.existing == Existing::backup;
+    // The old one will have this name for a moment; a backup must not look like what is left over.
+    if (keeps) {
+        const fs::path kept = temporary_.native() + ".old";
+        if (rename(temporary_.c_str(), kept.c_str()) != 0)
+            return failure("renaming it", errno);
+        temporary_ = kept;
+    }
     const Result<std::string> old_name = keeps ? backup_name() : temporary_.native();
     if (!old_name)
         return old_name.error();
-    if (renameat2(AT_FDCWD, from, AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) != 0)
-        return failure("changing places with the old directory", errno);
-    if (keeps && rename(from, old_name->c_str()) != 0) {
+    // The old one may have to come back: so no other checkpoint removes it.
+    const Result<Directory> parent = Directory::of(directory_.get(), parent_.native());
+    Fd old = parent ? hold_directory(*parent, path_.filename()) : Fd();
+    if (const int error = exchange(temporary_, path_))
+        return failure("changing places with the old directory", error);
+    if (keeps && rename(temporary_.c_str(), old_name->c_str()) != 0) {
         const Error why = failure("keeping the old directory as " + *old_name, errno);
         // Give the old one its name back; if that fails, leave it where it is.
-        if (renameat2(AT_FDCWD, from, AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) != 0)
+        if (exchange(temporary_, path_) != 0)
             temporary_.clear();
         return why;
     }
-    if (!keeps && options_.publication == nullptr) {
-        is_old_ = true; // the destructor removes it
+    if (options_.publication == nullptr) {
+        is_old_ = !keeps; // the destructor removes it
+        if (keeps) {
+            temporary_.clear();
+            remove_old_backups(directory_.get(), path_.filename(), options_.backup);
+        }
         return {};
     }
-    tell_how_to_end(std::move(ours), *old_name, keeps ? Before::kept : Before::replaced);
+    tell_how_to_end(std::move(ours), std::move(old), *old_name,
+                    keeps ? Before::kept : Before::replaced);
     temporary_.clear();
     return {};
 }
 
-// `aside`: where the replaced directory is now; a free name if nothing was replaced.
-void DirectoryWriter::tell_how_to_end(Fd ours, const fs::path &aside, Before before)
+// `aside`: where the replaced directory, `old`, is now; a free name if nothing was replaced.
+void DirectoryWriter::tell_how_to_end(Fd ours, Fd old, const fs::path &aside, Before before)
 {
     if (options_.publication == nullptr)
         return;
@@ -233,17 +283,28 @@ void DirectoryWriter::tell_how_to_end(Fd ours, const fs::path &aside, Before bef
     };
     // Kept open as long as it may be taken back: otherwise its inode number could be reused.
     const auto made = std::make_shared<Fd>(std::move(ours));
+    const auto held = std::make_shared<Fd>(std::move(old));
+    const auto place = std::make_shared<Fd>(fcntl(directory_.get(), F_DUPFD_CLOEXEC, 0));
     options_.publication->has_been(
-        [remove, before] { return before == Before::replaced ? remove() : Result<void>(); },
-        [remove, made, aside, before, path = path_]() -> Result<void> {
+        [remove, before, place, name = path_.filename().native(), backup = options_.backup] {
+            if (before == Before::kept)
+                remove_old_backups(place->get(), name, backup);
+            return before == Before::replaced ? remove() : Result<void>();
+        },
+        [remove, made, held, aside, before, path = path_]() -> Result<void> {
             struct stat mine, now;
             if (fstat(made->get(), &mine) != 0 || lstat(path.c_str(), &now) != 0 ||
                 mine.st_dev != now.st_dev || mine.st_ino != now.st_ino)
                 return Error(EBUSY,
                              path.native() + ": cannot be taken back, for it is another one now");
-            const unsigned how = before == Before::nothing ? RENAME_NOREPLACE : RENAME_EXCHANGE;
-            if (renameat2(AT_FDCWD, path.c_str(), AT_FDCWD, aside.c_str(), how) != 0)
-                return Error::from_errno(path.native() + ": taking it back", errno);
+            // If the free name has been taken meanwhile, this replaces an empty directory at most.
+            int error = 0;
+            if (before != Before::nothing)
+                error = exchange(aside, path);
+            else if (rename(path.c_str(), aside.c_str()) != 0)
+                error = errno;
+            if (error != 0)
+                return Error::from_errno(path.native() + ": taking it back", error);
             return remove();
         });
 }

@@ -64,14 +64,6 @@ int write_all(int fd, std::span<iovec> pieces)
     return 0;
 }
 
-std::string random_name(const std::string &name)
-{
-    uint64_t r = 0;
-    if (getrandom(&r, sizeof r, 0) != sizeof r)
-        r = uint64_t(getpid());
-    return fmt::format(".{}.{:016x}.tmp", name.substr(0, 200), r);
-}
-
 // Returns 0 or an errno. Retries after a signal, which must not make the image count as lost.
 int synced(int fd)
 {
@@ -87,7 +79,26 @@ std::string proc_path(int fd)
     return fmt::format("/proc/self/fd/{}", fd);
 }
 
+// Returns 0 or an errno. Where a rename has no flags (NFS, 9p), a link refuses a taken name.
+int take_free_name(int dir, const std::string &from, const std::string &to)
+{
+    if (renameat2(dir, from.c_str(), dir, to.c_str(), RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL || linkat(dir, from.c_str(), dir, to.c_str(), 0) != 0)
+        return errno;
+    unlinkat(dir, from.c_str(), 0);
+    return 0;
+}
+
 } // namespace
+
+std::string random_name(const std::string &name)
+{
+    uint64_t r = 0;
+    if (getrandom(&r, sizeof r, 0) != sizeof r)
+        r = uint64_t(getpid());
+    return fmt::format(".{}.{:016x}.tmp", name.substr(0, 200), r);
+}
 
 Result<void> Sink::rewrite(uint64_t /*offset*/, Bytes /*pages*/)
 {
@@ -131,6 +142,10 @@ Result<std::unique_ptr<Sink>> FileSink::create(const std::string &path, const Fi
         if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
             return Error(EINVAL, path + ": is no regular file, and is not replaced by one; open it "
                                         "and name the descriptor");
+    }
+    if (options.existing == Existing::backup) {
+        if (auto ok = check_backup(sink->directory_.get(), sink->name_, options.backup); !ok)
+            return ok.error();
     }
     if (auto ok = sink->open_temporary(); !ok)
         return ok.error();
@@ -267,8 +282,8 @@ Result<void> FileSink::name_aside()
     return {};
 }
 
-// Exchanges the image with the file that has the name, if the file system supports that; or takes
-// the name if it is free.
+// Takes the name if it is free. Otherwise exchanges the image with the file that has it; or, if the
+// file system cannot exchange, gives that file a second name first, if it can do that.
 Result<void> FileSink::publish_for_now()
 {
     const int dir = directory_.get();
@@ -276,23 +291,32 @@ Result<void> FileSink::publish_for_now()
     const auto file = std::make_shared<Fd>(fcntl(file_.get(), F_DUPFD_CLOEXEC, 0));
     std::string before; // where the replaced file is; empty: there is none
     bool is_lost = false;
-    if (renameat2(dir, temporary_.c_str(), dir, name_.c_str(), RENAME_NOREPLACE) == 0) {
+    if (const int taken = take_free_name(dir, temporary_, name_); taken == 0) {
         temporary_.clear();
     } else if (options_.existing == Existing::refuse) {
-        return failure("giving the image its name", errno);
+        return failure("giving the image its name", taken);
     } else if (renameat2(dir, temporary_.c_str(), dir, name_.c_str(), RENAME_EXCHANGE) == 0) {
         before = std::exchange(temporary_, std::string());
-    } else if (renameat(dir, temporary_.c_str(), dir, name_.c_str()) == 0) {
-        temporary_.clear();
-        is_lost = true;
     } else {
-        return failure("giving the image its name", errno);
+        before = random_name(name_);
+        is_lost = linkat(dir, name_.c_str(), dir, before.c_str(), 0) != 0;
+        if (is_lost)
+            before.clear();
+        if (renameat(dir, temporary_.c_str(), dir, name_.c_str()) != 0) {
+            const Error why = failure("giving the image its name", errno);
+            if (!is_lost)
+                unlinkat(dir, before.c_str(), 0);
+            return why;
+        }
+        temporary_.clear();
     }
     const auto place = std::make_shared<Fd>(fcntl(dir, F_DUPFD_CLOEXEC, 0));
     options_.publication->has_been(
-        [place, before]() -> Result<void> {
+        [place, before, name = name_, options = options_]() -> Result<void> {
             if (!before.empty())
                 unlinkat(place->get(), before.c_str(), 0);
+            if (options.existing == Existing::backup)
+                remove_old_backups(place->get(), name, options.backup);
             return {};
         },
         [place, before, is_lost, file, name = name_, path = path_]() -> Result<void> {
@@ -324,16 +348,15 @@ Result<void> FileSink::publish()
         return kept ? publish_for_now() : kept;
     }
     if (options_.existing == Existing::refuse) {
-        int r = temporary_.empty()
-                    ? linkat(AT_FDCWD, proc_path(file_.get()).c_str(), dir, name_.c_str(),
-                             AT_SYMLINK_FOLLOW)
-                    : renameat2(dir, temporary_.c_str(), dir, name_.c_str(), RENAME_NOREPLACE);
-        if (r && errno == EINVAL && !temporary_.empty()) // no RENAME_NOREPLACE: link, then unlink
-            r = linkat(dir, temporary_.c_str(), dir, name_.c_str(), 0);
-        else if (r == 0)
-            temporary_.clear();
-        if (r)
-            return failure("giving the image its name", errno);
+        int err = 0;
+        if (!temporary_.empty())
+            err = take_free_name(dir, temporary_, name_);
+        else if (linkat(AT_FDCWD, proc_path(file_.get()).c_str(), dir, name_.c_str(),
+                        AT_SYMLINK_FOLLOW) != 0)
+            err = errno;
+        if (err != 0)
+            return failure("giving the image its name", err);
+        temporary_.clear();
         return {};
     }
     if (auto ok = name_aside(); !ok)
@@ -345,6 +368,8 @@ Result<void> FileSink::publish()
     if (renameat(dir, temporary_.c_str(), dir, name_.c_str()))
         return failure("giving the image its name", errno);
     temporary_.clear();
+    if (options_.existing == Existing::backup)
+        remove_old_backups(dir, name_, options_.backup);
     return {};
 }
 

@@ -13,9 +13,11 @@
 #include <memory>
 #include <string>
 #include <sys/uio.h>
+#include <vector>
 
 #include "base/fd.hpp"
 #include "base/result.hpp"
+#include "image/checksum.hpp"
 #include "image/format.hpp"
 #include "image/publication.hpp"
 
@@ -66,10 +68,11 @@ enum class Existing {
 };
 
 // Under which name an old file or directory stays: a given one, or the next free of NAME.~1~,
-// NAME.~2~, … of which the newest `keep` are kept (0: all).
+// NAME.~2~, … of which the newest `keep` are kept (0: all), and those that an image needs.
 struct Backup {
     std::string name = {};
     unsigned keep = 0;
+    std::vector<Digest> needed = {}; // the images that the new one needs: no backup replaces them
 };
 
 struct FileOptions {
@@ -147,9 +150,19 @@ class StreamSink : public Sink
     bool sync_;
 };
 
+// A hidden name for a file or a directory that belongs to `name`.
+std::string random_name(const std::string &name);
+
+// Whether the old one can be kept under the name that was given. EXDEV: not on that file system.
+Result<void> check_backup_place(int directory, const Backup &backup);
+// As above, of the file `name` in the directory. EEXIST: the backup would replace what is no image,
+// or one that is still needed.
+Result<void> check_backup(int directory, const std::string &name, const Backup &backup);
 // Links the file `name` in the directory under the name of a backup as well.
 Result<void> link_backup(int directory, const std::string &name, const Backup &backup);
-// Returns the next free name of a numbered backup, and removes backups that are too old.
-Result<std::string> next_backup(int directory, const std::string &name, unsigned keep);
+// The next free name of a numbered backup.
+Result<std::string> next_backup(int directory, const std::string &name);
+// Removes numbered backups of what has the name now; not those that it or a kept backup needs.
+void remove_old_backups(int directory, const std::string &name, const Backup &backup);
 
 } // namespace cryo::image

@@ -23,6 +23,7 @@
 namespace cryo::image {
 
 inline constexpr const char *kTreeFile = "tree.cryo"; // of a directory
+inline constexpr const char *kNewMember = "member";   // before its pid is known
 inline constexpr size_t kMaxMembers = 65536;
 
 class TreeWriter

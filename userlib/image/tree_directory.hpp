@@ -5,9 +5,16 @@
 //
 //     Result<void> ours = check_tree_directory(parent, "context.d");
 //     Result<void> gone = remove_tree_directory(parent, "context.d");
+//
+// A directory that is being built has a hidden name, and its maker holds a lock on it: one that
+// nobody holds was left by a checkpoint that was killed.
+//
+//     remove_left_over(parent, "context.d");
+//     Result<Building> built = make_building(parent, "context.d");
 #pragma once
 
 #include "base/directory.hpp"
+#include "base/fd.hpp"
 
 #include <string>
 
@@ -17,5 +24,17 @@ namespace cryo::image {
 Result<void> check_tree_directory(const Directory &parent, const std::string &name);
 // Checks as above, then removes all of it.
 Result<void> remove_tree_directory(const Directory &parent, const std::string &name);
+
+struct Building {
+    std::string name;
+    Fd lock; // on a file system without locks it holds none
+};
+// A new directory that will be `name`.
+Result<Building> make_building(const Directory &parent, const std::string &name);
+// Keeps remove_left_over() from a directory that has such a name, until the descriptor is closed.
+Fd hold_directory(const Directory &parent, const std::string &name);
+// Removes the caller's directories that were to be `name`, are held by nobody, and contain nothing
+// but what a checkpoint writes.
+void remove_left_over(const Directory &parent, const std::string &name);
 
 } // namespace cryo::image

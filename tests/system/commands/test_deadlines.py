@@ -175,17 +175,30 @@ class KilledHelper(held.Case):
         self.assert_all_count()
         self.assert_can_be_saved(program)
 
+    PHASES = [(words, phase) for words, phases in (
+        (("--snapshot=fork",), ("stopped", "described", "frozen", "memory written",)),
+        (("--snapshot=stop",), ("stopped", "described", "memory written", "frozen")),
+        (("--kill",), ("stopped", "described", "memory written"))) for phase in phases]
+
     def test_the_saver(self):
-        for words, phases in (
-                (("--snapshot=fork",), ("stopped", "described", "frozen", "memory written",)),
-                (("--snapshot=stop",), ("stopped", "described", "memory written", "frozen")),
-                (("--kill",), ("stopped", "described", "memory written"))):
-            for phase in phases:
-                with self.subTest((words, phase)):
-                    program = self.count(threads=2, processes=2)
-                    self.hold(program, phase, *words, "-f", "image").kill()
-                    self.assert_as_before(program)
-                    self.end(program)
+        for words, phase in self.PHASES:
+            with self.subTest((words, phase)):
+                program = self.count(threads=2, processes=2)
+                self.hold(program, phase, *words, "-f", "image").kill()
+                self.assert_as_before(program)
+                self.end(program)
+
+    def test_the_saver_of_a_directory(self):
+        """What it has left is gone when the next one has saved to that directory."""
+        for words, phase in self.PHASES:
+            with self.subTest((words, phase)):
+                program = self.count(threads=2, processes=2)
+                self.hold(program, phase, *words, "-d", "images").kill()
+                self.assert_all_count()
+                self.save("-d", "images", program.pid)
+                self.assert_all_count()
+                self.assertEqual(["counts", "images"], self.files())
+                self.end(program)
 
     def copies(self):
         """Of the program, which are nobody's children: so they are ours."""

@@ -8,6 +8,7 @@ Between any two delta images the program changes its memory in one way. Every pa
 calls unchanged is compared (CRYO_AUDIT), and every image must restart as the program was then.
 """
 
+import errno
 import json
 import os
 import random
@@ -155,7 +156,9 @@ class Changes(unittest.TestCase):
                 ["sh", "-c", 'ulimit -f 8; exec "$@"', "sh", tool("cr_checkpoint"), "-q",
                  "--nosync", "--delta=incremental", "-f", self.image("v2"), str(program.pid)],
                 capture_output=True, text=True, check=False, stdin=nothing)
-        self.assertNotEqual(failed.returncode, 0)
+        self.assertEqual(failed.returncode, errno.EFBIG, failed.stderr)
+        self.assertIn("cr_checkpoint: ", failed.stderr)
+        self.assertIn(self.image("v2"), failed.stderr)
         self.checkpoint(program, "v3", "--delta=incremental")
         self.assertEqual(self.tracker("v3")["clean"], 0)
         self.check("v3", answer)

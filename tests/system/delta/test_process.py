@@ -8,6 +8,7 @@ Each version of a program that changes its memory must restart as it was then, w
 leaves to others; and what cannot be used is named before anything is touched.
 """
 
+import errno
 import json
 import os
 import random
@@ -247,12 +248,43 @@ class Deltas(unittest.TestCase):
         done = self.checkpoint("v1", "--clobber", "--base", self.image("v2"))
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("would be replaced", done.stderr)
+        # Nor a directory that has one.
+        to_directory = (tool("cr_checkpoint"), "-q", "--nosync", "-d", self.image("directory"))
+        done = run(*to_directory, program.pid)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run(*to_directory, "--base", self.image("directory"), program.pid)
+        self.assertEqual(done.returncode, errno.EEXIST, done.stderr)
+        self.assertIn("would be replaced", done.stderr)
         # Not named: then it is complete.
         answer = program.order("fill 6 3 1")
         self.saved("v1", "--clobber", "--delta")
         self.assertIsNone(self.base_of("v1"))
         os.unlink(self.image("v2"))
         self.check_restart("v1", 2, "zero 0 0", answer)
+
+    def test_backups_that_are_needed_stay(self):
+        for word in ("1", "2", "name"):
+            with self.subTest(word):
+                self.setUp()
+                program = self.start()
+                backup = "--backup=" + (self.image("v_old") if word == "name" else word)
+                for number in range(4):
+                    answer = program.order(f"fill {number + 5} 3 1")
+                    self.saved("v1", "--delta=incremental", backup)
+                if word == "name":
+                    # There was none to be found that is not replaced.
+                    self.assertIsNone(self.base_of("v1"))
+                    done = self.checkpoint("v1", backup, "--base", self.image("v_old"))
+                    self.assertEqual(done.returncode, errno.EEXIST, done.stderr)
+                    self.assertIn("would be replaced", done.stderr)
+                else:
+                    self.assertIsNotNone(self.base_of("v1"))
+                images = sorted(set(os.listdir(self.scratch)) - {"talk"})
+                self.assertGreater(len(images), 1)
+                for name in images:
+                    done = run(tool("cr_inspect"), "--verify", self.image(name))
+                    self.assertEqual(done.returncode, 0, name + done.stdout + done.stderr)
+                self.check_restart("v1", 4, "zero 0 0", answer)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <thread>
 
+#include "flagless_renames.hpp"
 #include "sample.hpp"
 
 namespace cryo::image {
@@ -343,6 +344,42 @@ TEST(Publication, AnothersIsNotTakenBack)
     one.be_there();
     EXPECT_FALSE(one.publication.take_back());
     EXPECT_EQ(one.text(), "of old");
+}
+
+TEST(Publication, WhereRenamesHaveNoFlags)
+{
+    const int status = where_renames_have_no_flags([] {
+        for (const Existing existing : {Existing::refuse, Existing::replace}) {
+            Published one;
+            EXPECT_TRUE(one.commit(existing));
+            EXPECT_EQ(names_in(one.dir), std::vector<std::string>{"image"});
+            EXPECT_TRUE(one.publication.take_back());
+            EXPECT_TRUE(names_in(one.dir).empty());
+        }
+        for (const Existing existing : {Existing::replace, Existing::backup}) {
+            for (const bool is_kept : {false, true}) {
+                Published one;
+                one.be_there();
+                EXPECT_TRUE(one.commit(existing));
+                EXPECT_NE(one.text(), "of old");
+                EXPECT_TRUE(is_kept ? one.publication.keep() : one.publication.take_back());
+                EXPECT_EQ(is_kept, one.text() != "of old");
+                EXPECT_EQ(names_in(one.dir).size(), existing == Existing::backup ? 2U : 1U);
+            }
+        }
+        // A file that appears meanwhile is not replaced.
+        Published late;
+        FileOptions file{.existing = Existing::refuse};
+        file.publication = &late.publication;
+        auto writer = writer_to(late.dir / "image", file);
+        late.be_there();
+        auto done = writer->commit();
+        EXPECT_TRUE(!done && done.error().code() == EEXIST);
+        EXPECT_EQ(late.text(), "of old");
+    });
+    if (status == no_filter)
+        GTEST_SKIP() << "no filter of system calls here";
+    EXPECT_EQ(0, status);
 }
 
 TEST(StreamSink, ReaderThatGoesAwayIsAnError)
