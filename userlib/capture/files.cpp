@@ -213,15 +213,9 @@ uint32_t Files::mapped(const std::string &path, uint64_t device, uint64_t inode)
         return known->second;
     Seen seen;
     seen.link = path;
-    // The file that the name leads to now must be the one that is mapped; a file that was replaced
-    // is treated as one without a name.
-    if (stat(path.c_str(), &seen.status) != 0 || seen.status.st_ino != inode) {
-        seen.link += gone;
-        seen.status = {};
-        seen.status.st_mode = S_IFREG;
-        seen.status.st_dev = device;
-        seen.status.st_ino = inode;
-    }
+    // The file that the name leads to now must be the one that is mapped.
+    if (stat(path.c_str(), &seen.status) != 0 || seen.status.st_ino != inode)
+        return mapped_[key] = mapped_elsewhere(path, device, inode);
     seen.kind = kind_of(seen);
     const uint32_t file = file_of(seen);
     if (!has_own_file(seen.kind))

@@ -166,6 +166,8 @@ class Files
     // files_contents.cpp
     Result<void> note_contents(const Seen &seen);
     std::string other_name(const Seen &seen) const;
+    uint32_t mapped_elsewhere(const std::string &path, uint64_t device, uint64_t inode);
+    uint32_t opened_elsewhere(const std::string &path, uint64_t device, uint64_t inode) const;
     // files_pipe.cpp
     Result<void> read_pipes();
     Result<std::set<uint32_t>> read_pipes_to_outside(const std::map<uint32_t, PipeEnds> &pipes);

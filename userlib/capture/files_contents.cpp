@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Files that the name they were opened or mapped by does not lead to: another name is looked for.
 // Contents of files that have no name to be found by, or that were requested. They are copied while
 // the program is stopped, in parts, and only where the file has data.
 #include "capture/files.hpp"
@@ -11,6 +12,7 @@
 #include <fmt/format.h>
 #include <linux/magic.h>
 #include <memory>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -35,6 +37,18 @@ bool is_silly_renamed(std::string_view path)
     return path.substr(path.rfind('/') + 1).substr(0, 4) == ".nfs";
 }
 
+// The device that stat(2) gives for a file of this directory if /proc/PID/maps says `mapped`: on
+// btrfs and overlayfs another one.
+dev_t device_of_file(const std::string &directory, uint64_t mapped)
+{
+    struct stat status;
+    struct statfs system;
+    const bool differs =
+        stat(directory.c_str(), &status) == 0 && statfs(directory.c_str(), &system) == 0 &&
+        (system.f_type == BTRFS_SUPER_MAGIC || system.f_type == OVERLAYFS_SUPER_MAGIC);
+    return differs ? status.st_dev : mapped;
+}
+
 } // namespace
 
 // Another name of the same file in its original directory: a hard link, or its new name if a rename
@@ -48,11 +62,53 @@ std::string Files::other_name(const Seen &seen) const
             continue;
         std::string path = directory + "/" + entry->d_name;
         struct stat now;
-        if (lstat(path.c_str(), &now) == 0 && now.st_ino == seen.status.st_ino &&
-            now.st_dev == seen.status.st_dev)
+        if (lstat(path.c_str(), &now) == 0 && S_ISREG(now.st_mode) &&
+            now.st_ino == seen.status.st_ino && now.st_dev == seen.status.st_dev)
             return path;
     }
     return {};
+}
+
+// The FILE of a mapping whose name does not lead to what is mapped: the file has another name, as
+// each semaphore of sem_open(3) does where it was made, or a descriptor, or nothing but mappings.
+uint32_t Files::mapped_elsewhere(const std::string &path, uint64_t device, uint64_t inode)
+{
+    Seen seen;
+    seen.link = path + " (deleted)";
+    seen.status.st_mode = S_IFREG;
+    seen.status.st_ino = inode;
+    seen.kind = kind_of(seen);
+    if (seen.kind == FileKind::regular) {
+        seen.status.st_dev = device_of_file(directory_of(path), device);
+        const std::string other = other_name(seen);
+        if (!other.empty() && lstat(other.c_str(), &seen.status) == 0) {
+            seen.link = other;
+            const uint32_t file = file_of(seen);
+            files_[file - 1].flags |= image::kFileRenamed;
+            return file;
+        }
+        if (const uint32_t file = opened_elsewhere(path, device, inode); file != 0)
+            return file;
+    }
+    seen.status.st_dev = device;
+    return file_of(seen);
+}
+
+// The FILE of a descriptor of a deleted file, if it has another device than the mapping: btrfs and
+// overlayfs make up devices for stat(2). 0: there is none.
+uint32_t Files::opened_elsewhere(const std::string &path, uint64_t device, uint64_t inode) const
+{
+    if (by_inode_.contains({device, inode}))
+        return 0;
+    for (const image::File &file : files_) {
+        if (file.inode == inode && file.kind == FileKind::regular && major(file.device) == 0 &&
+            (file.flags & image::kFileUnlinked) != 0 && file.path == path &&
+            std::ranges::any_of(open_files_, [&](const image::OpenFile &open_file) {
+                return open_file.file == file.id;
+            }))
+            return file.id;
+    }
+    return 0;
 }
 
 Result<void> Files::note_contents(const Seen &seen)

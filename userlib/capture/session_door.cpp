@@ -187,7 +187,8 @@ Result<void> check_listener(int connection, const Proc &proc)
 
 int AgentSession::signal_of(const Proc &proc)
 {
-    // An agent that leaves the usual signal to the program publishes its own at its socket.
+    // An agent that does not use the usual signal publishes its own at its socket. The environment
+    // tells the signal of agents of older releases.
     const Result<std::string> status = proc.read("status");
     const Result<std::string> door = find_door(proc, status ? inner_pid(*status) : 0);
     struct stat changed;

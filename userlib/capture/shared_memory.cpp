@@ -16,11 +16,11 @@ using Contents = SharedContents::Contents;
 namespace {
 
 // POSIX shared memory and semaphores, and files of hugetlbfs: named, but held in memory.
-bool is_in_memory(const Mapping &m)
+bool is_in_memory(const Mapping &m, const std::string &path)
 {
     struct statfs system;
     return m.huge_page_size != 0 ||
-           (m.path.rfind("/dev/shm/", 0) == 0 && statfs(m.path.c_str(), &system) == 0 &&
+           (path.starts_with("/dev/shm/") && statfs(path.c_str(), &system) == 0 &&
             system.f_type == TMPFS_MAGIC);
 }
 
@@ -68,7 +68,9 @@ void SharedMappings::add(const Mapping &m, image::Region &region)
     file.huge_page_size = m.huge_page_size;
     if (file.object != 0 && common_.find(m) == nullptr)
         return; // its contents are saved by a descriptor or a name
-    const bool gone = m.deleted || (file.flags & image::kFileUnlinked) != 0;
+    // The name that it was mapped by may be gone, and another one be left.
+    const bool gone = (file.flags & image::kFileUnlinked) != 0 ||
+                      (m.deleted && (file.flags & image::kFileRenamed) == 0);
     if (gone && m.huge_page_size != 0 && (m.flags & image::kRegionNoReserve) != 0)
         d_.problems.add(fmt::format("memory at {:x}: shared huge pages (hugetlb) without a "
                                     "descriptor and without a reservation (MAP_NORESERVE), which "
@@ -82,7 +84,7 @@ void SharedMappings::add(const Mapping &m, image::Region &region)
         file.object = contents.object;
         file.flags |= image::kFileUnlinked | image::kFileContentsSaved;
     } else if (m.kind == RegionKind::shared_file && (m.prot & PROT_WRITE) != 0) {
-        if (d_.options.save_shared || is_in_memory(m))
+        if (d_.options.save_shared || is_in_memory(m, std::string(file.path)))
             d_.files.save_by_name(region.file);
     }
 }

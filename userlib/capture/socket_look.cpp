@@ -427,12 +427,16 @@ Result<size_t> begin_of_message(const Peeking &peeking, size_t start, size_t siz
 Result<SocketQueue> peek_queue(int fd, const SocketLook &look)
 {
     const bool stream = look.kind == SOCK_STREAM;
-    pollfd error = {fd, POLLERR, 0};
-    if (poll(&error, 1, 0) == 1 && (error.revents & POLLERR) != 0)
+    pollfd waits = {fd, POLLERR | POLLPRI, 0};
+    poll(&waits, 1, 0);
+    if ((waits.revents & POLLERR) != 0)
         return Error(
             ENOTSUP,
             "an error waits in it that is told once, and a look would take it away "
             "(of a connection ECONNRESET: the other end was closed with something unread)");
+    // A look passes over the urgent byte, or does not tell it from the others.
+    if (stream && (waits.revents & POLLPRI) != 0)
+        return Error(ENOTSUP, "urgent data waits in it (MSG_OOB)");
     SocketQueue queue;
     const Room room;
     if (!room)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that was opened by a name since removed, and has another; and one opened by O_TMPFILE.
+// A file that was opened and mapped by a name since removed, and has another; and one opened by
+// O_TMPFILE.
 #include "probe.h"
 
 int main(int argc, char **argv)
@@ -8,6 +9,8 @@ int main(int argc, char **argv)
     int fd = PROBE_TRY(open(probe_path("one"), O_CREAT | O_RDWR, 0600));
     PROBE_TRY(link(probe_path("one"), probe_path("two")));
     PROBE_TRY(unlink(probe_path("one")));
+    PROBE_TRY(ftruncate(fd, 6));
+    char *mapping = PROBE_MAP(mmap(NULL, 6, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
     int temporary = PROBE_TRY(open(probe_path("."), O_TMPFILE | O_RDWR, 0640));
     PROBE_TRY(write(temporary, "never named", 11));
     do {
@@ -19,7 +22,13 @@ int main(int argc, char **argv)
         PROBE_TRY(stat(probe_path("two"), &by_name));
         PROBE_TRY(fstat(fd, &by_fd));
         probe_equal("inode by the other name", (long long)by_name.st_ino, (long long)by_fd.st_ino);
+        int other = PROBE_TRY(open(probe_path("two"), O_RDONLY));
         char got[16] = "";
+        memcpy(mapping, "mapped", 6);
+        PROBE_SABOTAGE("through the mapping", memcpy(mapping, "linked", 6));
+        probe_equal("bytes by the other name", 6, pread(other, got, 15, 0));
+        probe_equal_text("what was written through the mapping", "mapped", got);
+        PROBE_TRY(close(other));
         probe_equal("bytes of the never named", 11, pread(temporary, got, 15, 0));
         probe_equal_text("contents of the never named", "never named", got);
         PROBE_TRY(fstat(temporary, &by_fd));

@@ -2,6 +2,7 @@
 #include "base/passing.hpp"
 #include "capture/socket_look.hpp"
 
+#include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -162,6 +163,25 @@ TEST(SocketQueue, AnEmptyPacketIsNotTakenForNoneLater)
         ASSERT_TRUE(again) << again.error().text();
         EXPECT_EQ((std::vector<uint32_t>{1}), again->packets);
     }
+}
+
+// Linux before 5.15 has no urgent data in UNIX sockets, nor has a kernel without AF_UNIX_OOB.
+TEST(SocketQueue, UrgentDataIsRefusedUntilItIsRead)
+{
+    const Pair pair(SOCK_STREAM);
+    pair.send("before", {});
+    if (::send(pair.from.get(), "!", 1, MSG_OOB) < 0 && errno == EOPNOTSUPP)
+        GTEST_SKIP() << "no MSG_OOB in UNIX sockets";
+    const Result<SocketQueue> refused = pair.peek();
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(ENOTSUP, refused.error().code());
+    EXPECT_NE(std::string::npos, refused.error().text().find("MSG_OOB"));
+    char byte = 0;
+    ASSERT_EQ(1, recv(pair.to.get(), &byte, 1, MSG_OOB));
+    EXPECT_EQ('!', byte);
+    const Result<SocketQueue> queue = pair.peek();
+    ASSERT_TRUE(queue) << queue.error().text();
+    EXPECT_EQ("before", queue->bytes);
 }
 
 // Even if the senders have gone.

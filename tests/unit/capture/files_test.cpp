@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is mapped by a name that was removed: which FILE that is.
+#include "base/passing.hpp"
+#include "capture/files.hpp"
+#include "capture/session.hpp"
+
+#include <array>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/sysmacros.h>
+
+namespace cryo::capture {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Table {
+    Strings strings;
+    Objects objects;
+    FileOptions options;
+    Files files{strings, objects, options};
+
+    const image::File &of(uint32_t id) { return files.files().at(id - 1); }
+};
+
+TEST(Files, WhatIsMappedByARemovedNameHasItsOtherOne)
+{
+    std::string directory = fs::temp_directory_path() / "cryo-files.XXXXXX";
+    ASSERT_NE(nullptr, mkdtemp(directory.data()));
+    const std::string removed = directory + "/removed";
+    const std::string left = directory + "/left";
+    struct stat status;
+    {
+        const Fd made(open(removed.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
+        ASSERT_TRUE(made);
+        ASSERT_EQ(0, fstat(made.get(), &status));
+    }
+    ASSERT_EQ(0, link(removed.c_str(), left.c_str()));
+    ASSERT_EQ(0, unlink(removed.c_str()));
+    Table table;
+    const uint32_t file = table.files.mapped(removed, status.st_dev, status.st_ino);
+    EXPECT_EQ(left, table.of(file).path);
+    EXPECT_EQ(image::kFileRenamed, table.of(file).flags);
+    EXPECT_EQ(file, table.files.mapped(left, status.st_dev, status.st_ino));
+    const uint32_t nameless = table.files.mapped(removed, status.st_dev, status.st_ino + 1);
+    EXPECT_EQ(removed, table.of(nameless).path);
+    EXPECT_EQ(image::kFileUnlinked, table.of(nameless).flags);
+    fs::remove_all(directory);
+}
+
+// On btrfs and overlayfs stat(2) gives a made-up device and the maps another one. The file here has
+// such a device, since tmpfs has no other, and the mapping is said to have the next one.
+TEST(Files, ADeletedFileIsThatOfItsDescriptorWhateverItsDevice)
+{
+    std::string path = "/dev/shm/cryo-files.XXXXXX";
+    const Fd file(mkostemp(path.data(), O_CLOEXEC));
+    struct stat status = {};
+    if (!file || fstat(file.get(), &status) != 0 || major(status.st_dev) != 0) {
+        unlink(path.c_str());
+        GTEST_SKIP() << "no tmpfs at /dev/shm";
+    }
+    ASSERT_EQ(0, unlink(path.c_str()));
+    // This process is the one that is saved, all of whose other descriptors are left out. Its agent
+    // passes on the descriptor.
+    std::array<int, 2> ends{};
+    ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()));
+    AgentSession session = AgentSession::adopt(Fd(ends[0]), getpid());
+    const Fd agent(ends[1]);
+    const agent::Reply reply = {
+        agent::protocol_magic, agent::protocol_version, agent::Op::descriptors, 0, 0, 0};
+    ASSERT_EQ(ssize_t(sizeof(reply)), send_with(agent.get(), bytes_of(reply), {{file.get()}}));
+    const Proc proc(getpid());
+    Problems problems;
+    std::set<int> ours;
+    for (int fd = 0; fd < 1024; fd++) {
+        if (fd != file.get())
+            ours.insert(fd);
+    }
+    Table table;
+    const Result<void> read = table.files.read_descriptors({{proc, problems, session, ours}}, {});
+    ASSERT_TRUE(read) << read.error().text();
+    ASSERT_TRUE(problems.empty()) << problems.error(getpid()).text();
+    ASSERT_EQ(1U, table.files.files().size());
+
+    const uint32_t mapped = table.files.mapped(path, status.st_dev + 1, status.st_ino);
+    EXPECT_EQ(1U, mapped);
+    EXPECT_NE(0U, table.of(mapped).object);
+    EXPECT_NE(1U, table.files.mapped(path, status.st_dev + 1, status.st_ino + 1));
+    EXPECT_NE(1U, table.files.mapped(path + "2", status.st_dev + 2, status.st_ino));
+}
+
+} // namespace
+} // namespace cryo::capture
