@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -49,8 +50,19 @@ int run(const std::string &command, const std::string &variable)
     for (char **one = environ; *one != nullptr; one++)
         environment.push_back(*one);
     environment.push_back(nullptr);
+    // A restart ignores SIGPIPE, which a shell could not undo for its commands.
+    posix_spawnattr_t attributes;
+    sigset_t standard;
+    sigemptyset(&standard);
+    sigaddset(&standard, SIGPIPE);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigdefault(&attributes, &standard);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
     pid_t pid = -1;
-    if (posix_spawn(&pid, "/bin/sh", nullptr, nullptr, arguments.data(), environment.data()) != 0) {
+    const int error =
+        posix_spawn(&pid, "/bin/sh", nullptr, &attributes, arguments.data(), environment.data());
+    posix_spawnattr_destroy(&attributes);
+    if (error != 0) {
         cryo::cli::say("cr_restart", command + ": could not be run");
         return not_run;
     }

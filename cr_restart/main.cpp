@@ -13,6 +13,7 @@
 #include "sys/own_variable.hpp"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -301,8 +302,26 @@ int Command::run(Inside &inside)
 
 } // namespace
 
+// What is opened first must not be taken for a standard descriptor that the caller has closed: the
+// program would get it. Kept over execve, for the first process of a pid namespace.
+static bool fill_standard_descriptors()
+{
+    for (;;) {
+        const int fd = open("/dev/null", O_RDWR);
+        if (fd < 0)
+            return false;
+        if (fd > STDERR_FILENO) {
+            close(fd);
+            return true;
+        }
+    }
+}
+
 static int run(int argc, char **argv)
 {
+    if (!fill_standard_descriptors())
+        return cryo::cli::fail("cr_restart", cryo::Error::from_errno("/dev/null", errno));
+    signal(SIGCHLD, SIG_DFL); // the caller may have it ignored: then no end could be waited for
     // Image data is read into pieces of some hundred KiB. malloc() would give each back
     // to the kernel, and get the next page by page: a third of a lazy restart's time.
     mallopt(M_MMAP_THRESHOLD, 32 << 20);

@@ -74,6 +74,8 @@ cryo::Result<void> complete_keeping(Options &options)
     namespace fs = std::filesystem;
     if (options.request.fd >= 0 && options.keeping.directory.empty())
         return cryo::Error(EINVAL, "--interval: with an image that is no file, --into is needed");
+    if (options.request.fd >= 0) // images of it are nowhere: a new series begins
+        return cryo::keeper::complete(options.keeping, options.keeping.directory);
     std::error_code error;
     const fs::path image = fs::canonical(options.image, error);
     if (error)

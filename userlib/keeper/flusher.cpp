@@ -180,8 +180,12 @@ Result<double> Flusher::end()
             break;
     }
     int status = 0;
-    while (waitpid(child_, &status, 0) < 0 && errno == EINTR)
-        ;
+    while (waitpid(child_, &status, 0) < 0) {
+        if (errno == EINTR)
+            continue;
+        status = -1; // nothing says that it has succeeded
+        break;
+    }
     child_ = 0;
     ended_.reset();
     if (status != 0)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "keeper/keeper.hpp"
+#include "base/print.hpp"
 
 #include "cli/text.hpp"
 
@@ -251,7 +252,7 @@ void Keeper::warn(const std::string &sentence)
 
 void Keeper::tell(const std::string &sentence)
 {
-    fmt::print(stderr, "cryo: automatic checkpoint: {}\n", printable_message(sentence));
+    print(stderr, "cryo: automatic checkpoint: {}\n", printable_message(sentence));
     fflush(stderr);
 }
 

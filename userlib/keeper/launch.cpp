@@ -3,12 +3,14 @@
 
 #include "base/fd.hpp"
 #include "base/pipe.hpp"
+#include "base/printable.hpp"
 #include "cli/place.hpp"
 
 #include <cerrno>
 #include <climits>
 #include <csignal>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -69,7 +71,15 @@ Result<void> launch(Settings settings, pid_t pid)
     Result<PipeEnds> answer = make_pipe();
     if (!said || !answer)
         return said ? answer.error() : said.error();
-    const std::string text = nlohmann::json(settings).dump();
+    const nlohmann::json all = settings;
+    for (const nlohmann::json &value : all) {
+        const auto *one = value.get_ptr<const std::string *>();
+        if (one != nullptr && !is_utf8(*one))
+            return Error(EILSEQ, fmt::format("{}: is not UTF-8: automatic checkpoints cannot have "
+                                             "such a name",
+                                             *one));
+    }
+    const std::string text = all.dump();
     if (text.size() > PIPE_BUF ||
         write(said->write.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
         return Error(E2BIG, "the settings of automatic checkpoints are too long");

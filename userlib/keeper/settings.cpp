@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "keeper/settings.hpp"
 
+#include "base/path.hpp"
+#include "base/printable.hpp"
 #include "image/codec.hpp"
 
 #include <cerrno>
@@ -11,6 +13,7 @@
 #include <map>
 #include <sys/stat.h>
 #include <time.h>
+#include <tuple>
 #include <unistd.h>
 
 namespace cryo::keeper {
@@ -52,8 +55,13 @@ Result<double> moment(const std::string &text)
     return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9 + *left;
 }
 
-Result<std::string> make_directory(const std::string &path, bool &was_made)
+// `option` names the directory.
+Result<std::string> make_directory(const std::string &path, const char *option, bool &was_made)
 {
+    const std::string all = absolute_path(path);
+    if (!is_utf8(all)) // neither the keeper nor its state could have the name
+        return Error(EILSEQ,
+                     fmt::format("{}: is not UTF-8; choose another {} directory", all, option));
     char whole[PATH_MAX];
     was_made = mkdir(path.c_str(), 0700) == 0;
     if (!was_made && errno != EEXIST)
@@ -154,11 +162,12 @@ Result<void> complete(Settings &settings, const std::string &directory)
                               "directory that all nodes see");
     if (settings.directory.empty())
         settings.directory = directory;
-    for (const auto &[path, was_made] : {std::pair(&settings.directory, &settings.made_directory),
-                                         std::pair(&settings.second, &settings.made_second)}) {
+    for (const auto &[path, option, was_made] :
+         {std::tuple(&settings.directory, "--into", &settings.made_directory),
+          std::tuple(&settings.second, "--second", &settings.made_second)}) {
         if (path->empty())
             continue;
-        Result<std::string> made = make_directory(*path, *was_made);
+        Result<std::string> made = make_directory(*path, option, *was_made);
         if (!made)
             return made.error();
         *path = *made;

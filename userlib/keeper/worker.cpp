@@ -4,6 +4,7 @@
 #include "base/fd.hpp"
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -86,7 +87,11 @@ Done run(std::vector<std::string> words)
     sigset_t none;
     sigemptyset(&none);
     posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    sigset_t standard; // of what the keeper ignores
+    sigemptyset(&standard);
+    sigaddset(&standard, SIGPIPE);
+    posix_spawnattr_setsigdefault(&attributes, &standard);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 
     const double begun = monotonic_now();
     pid_t child = -1;
@@ -103,8 +108,13 @@ Done run(std::vector<std::string> words)
     messages.in.reset();
     collect(output.out, done.output, messages.out, done.messages);
     rusage used = {};
-    while (wait4(child, &done.status, 0, &used) < 0 && errno == EINTR)
-        ;
+    while (wait4(child, &done.status, 0, &used) < 0) {
+        if (errno == EINTR)
+            continue;
+        done.status = W_EXITCODE(127, 0); // nothing says that it has succeeded
+        done.messages += fmt::format("waiting for {}: {}", words.front(), strerror(errno));
+        break;
+    }
     done.cpu_s = seconds(used.ru_utime) + seconds(used.ru_stime);
     done.elapsed_s = monotonic_now() - begun;
     return done;

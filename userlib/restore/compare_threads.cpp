@@ -2,6 +2,7 @@
 // Threads: which exist, and the state of each. Their registers are in their signal
 // frames, in memory, except those that only the kernel has: these are read with ptrace.
 #include "restore/compare.hpp"
+#include "restore/scheduling.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -84,16 +85,18 @@ Result<void> compare_scheduling(const image::Thread &saved)
 {
     const auto tid = static_cast<pid_t>(saved.tid);
     const int policy = sched_getscheduler(tid);
-    if (policy >= 0) {
+    if (policy >= 0 && may_have_policy(static_cast<int>(saved.policy))) {
         if (Result<void> same =
                 same_number("its scheduling policy", policy & ~SCHED_RESET_ON_FORK, saved.policy);
             !same)
             return same;
     }
-    if (Result<void> same =
-            same_number("its nice value", getpriority(PRIO_PROCESS, saved.tid), saved.nice);
-        !same)
-        return same;
+    if (may_have_nice(saved.nice)) {
+        if (Result<void> same =
+                same_number("its nice value", getpriority(PRIO_PROCESS, saved.tid), saved.nice);
+            !same)
+            return same;
+    }
     return compare_affinity(saved);
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The files that memory is mapped from, of all processes of a restart. Each is
-// looked up once (trusted_path.hpp) and opened; checks, mappings and executions
-// use that descriptor, which all processes inherit. So a file cannot be
-// exchanged between the check and its use, and a library of a hundred processes
-// is identified once. Nothing here may open by name what was found before.
+// What memory is mapped from, of all processes of a restart: how many huge pages, and files. Each
+// file is looked up once (trusted_path.hpp) and opened; checks, mappings and executions use that
+// descriptor, which all processes inherit. So a file cannot be exchanged between the check and its
+// use, and a library of a hundred processes is identified once. Nothing here may open by name what
+// was found before.
 //
 //     Result<MappedFile *> found = mapped.find(planning, file, false);
 #pragma once
@@ -34,7 +34,11 @@ class MappedFiles
     // A descriptor of a directory owned by one of `owners`, or by an always trusted user.
     Result<int> directory(Planning &p, const std::string &path, const std::set<uint32_t> &owners);
 
+    // Private huge pages of a size that processes are going to have.
+    int64_t &promised_huge_pages(uint64_t page_size) { return promised_[page_size]; }
+
   private:
+    std::map<uint64_t, int64_t> promised_;
     std::map<std::tuple<std::string, uint32_t, bool>, MappedFile> all_; // path, owner, writes
     std::map<std::pair<std::string, std::set<uint32_t>>, int> directories_;
 };

@@ -94,7 +94,10 @@ long make_process(pid_t wished, const Ids &, pid_t *lost)
     do
         result = sys::call(SYS_clone3, &args, sizeof(args));
     while (result == -EEXIST && id.comes_free());
-    return result;
+    // Filters of containers deny clone3(), whose arguments they cannot see, and allow clone().
+    return result == -ENOSYS && wished == 0
+               ? sys::call(SYS_clone, args.flags | args.exit_signal, 0, 0, 0, 0)
+               : result;
 }
 
 struct Nursery::Prepared {
@@ -143,7 +146,9 @@ bool Nursery::goes_first(const Newborn &child, int parent) const
 
 bool Nursery::is_wished(pid_t pid) const
 {
-    return std::ranges::any_of(list_, [pid](const Newborn &one) { return one.pid == pid; });
+    return std::ranges::any_of(list_, [pid](const Newborn &one) {
+        return one.pid == pid || std::ranges::find(one.threads, pid) != one.threads.end();
+    });
 }
 
 // The new pid, 0 in the child, or −errno. Where any id will do, none is used that another needs.
@@ -357,8 +362,8 @@ Error Nursery::failure(size_t number, const char *what, int error) const
     const bool seen = pid != 0 && sys::call(SYS_kill, pid, 0) != -ESRCH;
     if (error == EEXIST && seen)
         return in_use(pid);
-    if (error == EPERM && pid != 0 && births_[number].pid.load() < 0)
-        return Error(EPERM, fmt::format("pid {} cannot be had without a privilege "
+    if ((error == EPERM || error == ENOSYS) && pid != 0 && births_[number].pid.load() < 0)
+        return Error(error, fmt::format("pid {} cannot be had without a privilege "
                                         "(CAP_CHECKPOINT_RESTORE, or the kernel module and "
                                         "membership in the group cryo); use --pidns to have it in "
                                         "a pid namespace, or --no-restore-pid for a new one",

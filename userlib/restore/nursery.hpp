@@ -28,8 +28,9 @@ namespace cryo::restore {
 constexpr int nobody = -1; // as parent, session or group: the caller's own
 
 struct Newborn {
-    int parent = nobody; // number of the process whose child it is
-    pid_t pid = 0;       // requested; 0: any
+    int parent = nobody;        // number of the process whose child it is
+    pid_t pid = 0;              // requested; 0: any
+    std::vector<pid_t> threads; // ids that its threads will have: no other process may get them
     // Numbers of the leading processes; its own number if it leads one itself.
     int session = nobody;
     int group = nobody;

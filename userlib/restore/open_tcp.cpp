@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // TCP connections between members are made again, between the same addresses, by
 // connecting and accepting: at the program's own listening socket, or at a temporary one.
+#include "base/print.hpp"
 #include "restore/open_parts.hpp"
 #include "restore/tcp_lingering.hpp"
 
@@ -60,10 +61,10 @@ Result<Fd> when_free(const Address &address, const F &attempt)
             !port_lingers(address.port()))
             return taken(address, why);
         if (!said && Clock::now() - begun > std::chrono::seconds(2)) {
-            fmt::print(stderr,
-                       "cr_restart: waiting until the address {} is free: the system keeps it for "
-                       "an ended connection, for up to a minute (TIME_WAIT)\n",
-                       address.text());
+            print(stderr,
+                  "cr_restart: waiting until the address {} is free: the system keeps it for "
+                  "an ended connection, for up to a minute (TIME_WAIT)\n",
+                  address.text());
             said = true;
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(20));

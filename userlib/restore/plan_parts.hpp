@@ -34,6 +34,7 @@ struct Planning {
     const IpcObjects *ipc = nullptr;             // null: there are none
     MappedFiles *mapped = nullptr;               // shared by the whole tree
     std::vector<Unfilled> unfilled = {};
+    std::map<uint64_t, bool> has_huge_pages = {}; // by page size: as decided for all its memory
 };
 
 // planner.cpp: all of one process whose files are
@@ -119,6 +120,9 @@ Result<void> plan_threads(Planning &p);
 Result<void> plan_credentials(Planning &p);
 void plan_capabilities(Planning &p, const image::Thread &thread, const std::string &who);
 void plan_io_priority(Planning &p, const image::Thread &thread, const std::string &who);
+
+// plan_scheduling.cpp
+void plan_scheduling(Planning &p, const image::Thread &thread, const std::string &who);
 
 // plan_signals.cpp: actions; signals pending for a thread, planned as that thread's
 // own operations; and at the end signals pending for the process, and the timers.

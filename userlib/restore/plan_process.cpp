@@ -73,7 +73,6 @@ void plan_thread_state(Planning &p, const image::Thread &thread)
             {value(thread.rseq), value(thread.rseq_size), value(0), value(thread.rseq_signature)});
     program.call(who + "setting its name", SYS_prctl,
                  {value(PR_SET_NAME), program.text(thread.name)});
-    const bool reset = (thread.sched_flags & 1) != 0; // SCHED_FLAG_RESET_ON_FORK
     program.call(who + "setting its timer slack", SYS_prctl,
                  {value(PR_SET_TIMERSLACK), value(thread.timer_slack)});
     if (thread.parent_death_signal != 0)
@@ -81,15 +80,7 @@ void plan_thread_state(Planning &p, const image::Thread &thread)
                      {value(PR_SET_PDEATHSIG), value(thread.parent_death_signal)});
     plan_io_priority(p, thread, who);
     plan_thread_policy(p, thread);
-    if (thread.policy != 0 || reset) {
-        const sched_param param = {static_cast<int>(thread.priority)};
-        program.call(who + "setting its scheduling policy", SYS_sched_setscheduler,
-                     {value(0), value(thread.policy | (reset ? SCHED_RESET_ON_FORK : 0)),
-                      program.data(&param, sizeof(param))});
-    }
-    if (thread.nice != getpriority(PRIO_PROCESS, 0))
-        program.call(who + "setting its nice value", SYS_setpriority,
-                     {value(PRIO_PROCESS), value(0), value(thread.nice)});
+    plan_scheduling(p, thread, who);
     // A machine with fewer processors cannot honour every mask.
     program.try_call(who + "setting its affinity", SYS_sched_setaffinity,
                      {value(0), value(thread.affinity.size()),

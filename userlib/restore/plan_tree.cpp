@@ -190,6 +190,9 @@ Result<void> Planner::relate()
         Newborn kin;
         kin.parent = number_of(one->member->ppid);
         kin.pid = options_.restore_pid ? static_cast<pid_t>(one->member->pid) : 0;
+        if (options_.restore_pid)
+            for (const image::Thread &thread : one->saved.threads)
+                kin.threads.push_back(static_cast<pid_t>(thread.tid));
         Result<int> session = session_of(*one);
         if (!session)
             return session.error();

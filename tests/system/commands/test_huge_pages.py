@@ -3,6 +3,8 @@
 """Shared huge pages (hugetlb) where too few are free at the restart. By root, who sets them aside."""
 import errno
 import mmap
+import os
+import signal
 import subprocess
 
 import case
@@ -73,6 +75,30 @@ class HugePages(case.Case):
         program = self.start(setup + "os.closerange(3, 64)\n")
         self.assertIn("without a reservation", self.refuse(errno.EOPNOTSUPP, program.pid))
         self.assert_alive(program)
+
+    def test_processes_of_a_tree_share_what_is_free(self):
+        setup = SETUP + f"""
+m = mmap.mmap(-1, 6 << 20, flags={mmap.MAP_PRIVATE | 0x40000})
+m[5:10] = b'hello'
+m[2 << 20] = m[4 << 20] = 1
+if os.fork() == 0:
+    import time
+    time.sleep(100000)
+"""
+        program = self.start(setup, each="sys.stdout.write(m[5:10].decode() + '\\n'); sys.stdout.flush()")
+        self.save("--tree", "-f", "image", program.pid)
+        self.end(program)
+        back = self.restart("image", stderr=subprocess.PIPE)
+        self.assert_alive(back)
+        self.assertEqual("hello\n", back.stdout.readline())
+        self.end_group(back)
+        self.assertIn("6 MiB of memory consisted of huge pages of 2048 KiB (hugetlb), of which 1 are "
+                      "free here", self.said)
+
+    def end_group(self, program):
+        """The child too, whose copy of standard error is open as long."""
+        os.killpg(program.pid, signal.SIGKILL)
+        self.said = program.communicate(timeout=case.PATIENCE)[1]
 
 
 if __name__ == "__main__":

@@ -356,6 +356,64 @@ class Keeper(unittest.TestCase):
         told = [line for line in self.errors().splitlines() if "automatic checkpoint" in line]
         self.assertEqual(len(told), len(set(told)), told)
 
+    def refused_program(self, stderr, **how):
+        """A program with what cannot be saved, whose keeper warns on this."""
+        outside = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(outside.close)
+        with open(self.path("out"), "ab") as out:
+            self.programs.append(subprocess.Popen(
+                [tool("cr_run"), "--interval", "100ms", "--into", "one", sys.executable, "-c",
+                 "import socket\n"
+                 f"client = socket.create_connection(('127.0.0.1', {outside.getsockname()[1]}))\n"
+                 "print(1, flush=True)\n"
+                 "client.recv(1)"], stdin=subprocess.DEVNULL, stdout=out, stderr=stderr,
+                start_new_session=True, cwd=self.top, **how))
+
+    def test_a_warning_that_nobody_reads(self):
+        with open("/dev/full", "ab") as full:
+            self.refused_program(full)
+        wait_until("three attempts", lambda: self.log().count("127.0.0.1") >= 3)
+
+    def test_a_warning_whose_reader_is_gone(self):
+        reader, writer = os.pipe()
+        self.refused_program(writer)
+        os.close(writer)
+        os.close(reader)
+        wait_until("three attempts", lambda: self.log().count("127.0.0.1") >= 3)
+
+    def test_ends_of_children_are_ignored(self):
+        with open(self.path("err"), "ab") as err:
+            self.refused_program(
+                err, preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        wait_until("three attempts", lambda: self.log().count("127.0.0.1") >= 3)
+        self.assertIn("127.0.0.1", self.errors())
+
+    def test_image_by_descriptor(self):
+        program = self.start("--interval", "100ms", "--into", "one")
+        wait_until("an image", self.images)
+        self.kill_program(program)
+        image = os.open(self.path("one", self.images()[-1]), os.O_RDONLY)
+        self.addCleanup(os.close, image)
+        with open(self.path("out"), "ab") as out, open(self.path("err"), "ab") as err:
+            self.programs.append(subprocess.Popen(
+                [tool("cr_restart"), "--no-restore-pid", "--fd", str(image), "--interval", "100ms",
+                 "--into", "two"], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                start_new_session=True, cwd=self.top, pass_fds=[image]))
+        wait_until("an image of the restored one", lambda: self.images("two"))
+
+    def test_directory_that_is_not_utf8(self):
+        """It is refused by its name, before the program runs."""
+        strange = self.path(os.fsdecode(b"caf\xe9"))
+        os.mkdir(strange)
+        for words, cwd in (["--into", strange], self.top), ([], strange):
+            done = subprocess.run([tool("cr_run"), "--interval", "1h", *words, "echo", "ran"],
+                                  cwd=cwd, capture_output=True, text=True, timeout=PATIENCE,
+                                  check=False)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("is not UTF-8; choose another --into directory", done.stderr)
+            self.assertEqual(done.stdout, "")
+            self.assertEqual(os.listdir(strange), [])
+
     def test_wrong_usage(self):
         for words in (["--interval", "often"], ["--into", "one"], ["--interval", "1s", "--keep=0"],
                       ["--interval", "1s", "--omit"], ["--interval", "1s", "--into", "/dev/null"]):

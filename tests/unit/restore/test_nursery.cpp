@@ -148,6 +148,26 @@ TEST_F(NurseryTest, RelationsAreAsAsked)
         EXPECT_EQ(kill(one, 0), -1);
 }
 
+TEST_F(NurseryTest, NoneGetsTheIdThatAThreadWillHave)
+{
+    constexpr int number = 8;
+    const pid_t before = fork();
+    if (before == 0)
+        _exit(0);
+    ASSERT_EQ(waitpid(before, nullptr, 0), before);
+    Nursery nursery;
+    Newborn one = sleeper(nobody, nobody, nobody);
+    for (int i = 1; i <= number; i++)
+        one.threads.push_back(before + i); // what the kernel would give next
+    nursery.add(one);
+    nursery.add(sleeper(0, nobody, nobody));
+    auto born = nursery.make();
+    ASSERT_TRUE(born) << born.error().text();
+    for (const pid_t pid : *born)
+        EXPECT_TRUE(pid < before || pid > before + number) << pid << " after " << before;
+    nursery.end_all();
+}
+
 // In a session that only its leader can pass on; children of this process, or orphans.
 TEST_F(NurseryTest, OrphansAreLeft)
 {
