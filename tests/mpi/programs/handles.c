@@ -3,6 +3,7 @@
 #include "check.h"
 #include "pause.h"
 
+#include <pthread.h>
 #include <string.h>
 
 static int rank, size;
@@ -187,7 +188,7 @@ static void use_types(void)
 static MPI_Op weave, largest;
 static MPI_Errhandler ours;
 static MPI_Info info;
-static int handled;
+static int handled, file_errors;
 
 static void weave_them(void *in, void *inout, int *count, MPI_Datatype *type)
 {
@@ -211,9 +212,18 @@ static void on_error(MPI_Comm *comm, int *code, ...)
     handled += *comm == half && class == MPI_ERR_TAG;
 }
 
+static void on_file_error(MPI_File *file, int *code, ...)
+{
+    CHECK(*file != NULL && *code != MPI_SUCCESS);
+    file_errors++;
+}
+
 static void make_small_things(void)
 {
     MPI_Errhandler gone;
+    OK(MPI_File_create_errhandler(on_file_error, &gone));
+    OK(MPI_File_set_errhandler(MPI_FILE_NULL, gone));
+    OK(MPI_Errhandler_free(&gone));
     OK(MPI_Op_create(weave_them, 0, &weave));
     OK(MPI_Op_create(take_larger, 1, &largest));
     OK(MPI_Comm_create_errhandler(on_error, &ours));
@@ -231,6 +241,10 @@ static void use_small_things(void)
     long mine = rank + 1, woven = 0, most = 0;
     int commutes, flag, keys;
     char value[64];
+    MPI_File file;
+    CHECK(MPI_File_open(MPI_COMM_SELF, "/does/not/exist", MPI_MODE_RDONLY, MPI_INFO_NULL, &file) !=
+          MPI_SUCCESS);
+    CHECK(file_errors == 1);
     OK(MPI_Allreduce(&mine, &woven, 1, MPI_LONG, weave, MPI_COMM_WORLD));
     OK(MPI_Allreduce(&mine, &most, 1, MPI_LONG, largest, half));
     OK(MPI_Op_commutative(weave, &commutes));
@@ -282,6 +296,8 @@ static void make_attributes(void)
     OK(MPI_Comm_set_attr(MPI_COMM_WORLD, first, &handled));
     OK(MPI_Comm_set_attr(half, second, (char *)1000));
     OK(MPI_Type_set_attr(types[1], third, (char *)77));
+    OK(MPI_Type_set_attr(MPI_INT, third, (char *)78));
+    OK(MPI_Type_set_name(MPI_SHORT, "a short one"));
     OK(MPI_Comm_free_keyval(&gone));
     const int keep = second; /* freed, but the attribute stays */
     OK(MPI_Comm_set_attr(copy, second, (char *)2000));
@@ -300,6 +316,13 @@ static void use_attributes(void)
     CHECK(!flag);
     OK(MPI_Type_get_attr(types[1], third, &value, &flag));
     CHECK(flag && value == (char *)77);
+    OK(MPI_Type_get_attr(MPI_INT, third, &value, &flag));
+    CHECK(flag && value == (char *)78);
+    OK(MPI_Type_delete_attr(MPI_INT, third));
+    char name[MPI_MAX_OBJECT_NAME];
+    int length;
+    OK(MPI_Type_get_name(MPI_SHORT, name, &length));
+    CHECK(strcmp(name, "a short one") == 0);
     OK(MPI_Comm_dup(half, &other));
     OK(MPI_Comm_get_attr(other, second, &value, &flag));
     CHECK(flag && value == (char *)1001 && copied == 1);
@@ -310,6 +333,24 @@ static void use_attributes(void)
     CHECK(flag && *upper >= 32767);
     OK(MPI_Comm_delete_attr(MPI_COMM_WORLD, first));
     OK(MPI_Comm_free_keyval(&first));
+}
+
+/* Another thread calls first after a restart, and so the new library takes it for the main one. */
+
+static void *ask(void *flag)
+{
+    OK(MPI_Is_thread_main(flag));
+    return NULL;
+}
+
+static void ask_in_threads(void)
+{
+    int here = 0, there = 1;
+    pthread_t other;
+    CHECK(pthread_create(&other, NULL, ask, &there) == 0);
+    CHECK(pthread_join(other, NULL) == 0);
+    OK(MPI_Is_thread_main(&here));
+    CHECK(here && !there);
 }
 
 int main(int argc, char **argv)
@@ -324,6 +365,7 @@ int main(int argc, char **argv)
     make_small_things();
     make_attributes();
     wait_here(rank);
+    ask_in_threads();
     int now;
     OK(MPI_Query_thread(&now));
     CHECK(now == level);

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions with large counts (MPI 4): messages, collectives, windows, files, and datatypes made by
  * them long before, for as many rounds as the first argument says. Prints a checksum.
+ *
+ *     large ROUNDS [huge]
+ *
+ * huge: also a message of 2 GiB, where there is memory for another copy of it.
  */
 #include "check.h"
 
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { MANY = 12, KINDS = 11 };
@@ -184,6 +189,62 @@ static void windows_and_files(int round)
     add(back, sizeof(back));
 }
 
+static size_t available_memory(void)
+{
+    char line[256];
+    size_t kilobytes = 0;
+    FILE *file = fopen("/proc/meminfo", "r");
+    CHECK(file != NULL);
+    while (kilobytes == 0 && fgets(line, sizeof(line), file) != NULL)
+        sscanf(line, "MemAvailable: %zu kB", &kilobytes);
+    fclose(file);
+    return kilobytes * 1024;
+}
+
+/* Exchanged with this process itself. Its parts lie in the same memory, but for the first and the
+ * last one. */
+static void exchange_huge(void)
+{
+    enum { ELEMENTS = 1 << 20, PARTS = 256 };
+    const size_t part = ELEMENTS * sizeof(double), all = PARTS * part;
+    /* Not both where a cut may come: it would drain the second message, into 2 GiB more. */
+    const int ways = getenv("CRYO_RANK_SOCKET") != NULL ? 1 : 2;
+    if (available_memory() < all + all / 2)
+        return;
+    const int shared = memfd_create("large", 0);
+    CHECK(shared >= 0 && ftruncate(shared, 3 * (off_t)part) == 0);
+    char *place = mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(place != MAP_FAILED);
+    for (size_t i = 0; i < PARTS; i++) {
+        const off_t offset = (off_t)part * (i == 0 ? 0 : i == PARTS - 1 ? 2 : 1);
+        CHECK(mmap(place + i * part, part, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, shared,
+                   offset) != MAP_FAILED);
+    }
+    double *first = (double *)place, *last = (double *)(place + all) - 1;
+    MPI_Datatype type;
+    MPI_Status status;
+    MPI_Request request;
+    OK(MPI_Type_contiguous(ELEMENTS, MPI_DOUBLE, &type));
+    OK(MPI_Type_commit(&type));
+    for (int i = 0; i < ways; i++) {
+        MPI_Count count = -1;
+        *first = 1.5 + i;
+        *last = 2.5 + i;
+        if (i == 0) {
+            OK(MPI_Sendrecv_replace(place, PARTS, type, rank, 7, rank, 7, MPI_COMM_WORLD, &status));
+        } else {
+            OK(MPI_Isendrecv_replace(place, PARTS, type, rank, 8, rank, 8, MPI_COMM_WORLD,
+                                     &request));
+            OK(MPI_Wait(&request, &status));
+        }
+        OK(MPI_Get_elements_x(&status, MPI_DOUBLE, &count));
+        CHECK(count == (MPI_Count)PARTS * ELEMENTS && *first == 1.5 + i && *last == 2.5 + i);
+    }
+    OK(MPI_Type_free(&type));
+    munmap(place, all);
+    close(shared);
+}
+
 int main(int argc, char **argv)
 {
     const int rounds = argc > 1 ? atoi(argv[1]) : 20;
@@ -193,6 +254,8 @@ int main(int argc, char **argv)
     left = (rank + size - 1) % size;
     right = (rank + 1) % size;
     make();
+    if (argc > 2 && rank == 0)
+        exchange_huge();
     for (int round = 0; round < rounds; round++) {
         look(round);
         messages(round);

@@ -16,6 +16,7 @@ import math
 import os
 import random
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -207,6 +208,8 @@ def main():
                         help="it is saved by cr_run --interval, and killed")
     parser.add_argument("--within", action="store_true",
                         help="not the launcher is under cr_run, but each rank")
+    parser.add_argument("--script", action="store_true",
+                        help="cr_run starts a shell, which starts the launcher")
     parser.add_argument("--soak-restarts", type=int, metavar="N",
                         help="with CRYO_SOAK: saved and brought back so many times; the program goes "
                              "on with its work until it may end")
@@ -233,8 +236,12 @@ def main():
             automatic = automatic if options.automatic else []
             under_cr_run = [*jobs.command("cr_run"), *automatic]
             jobs.hold()
-            jobs.start([*mpirun, *under_cr_run, *options.command] if options.within else
-                       [*under_cr_run, *mpirun, *options.command])
+            if options.script:
+                script = "exec " + shlex.join([*mpirun, *options.command])
+                jobs.start([*under_cr_run, "--mpi", "sh", "-c", script])
+            else:
+                jobs.start([*mpirun, *under_cr_run, *options.command] if options.within else
+                           [*under_cr_run, *mpirun, *options.command])
             # Before that, nothing tells that Cryo has to do with this launcher.
             while options.within and jobs.job.poll() is None and not jobs.is_made_by_ranks():
                 time.sleep(0.01)

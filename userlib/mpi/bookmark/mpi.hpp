@@ -17,6 +17,7 @@ struct Arrival {
     int tag = 0;
     uint64_t bytes = 0;     // packed, as in MPI_BYTE
     bool truncated = false; // MPI_ERR_TRUNCATE: the receive's buffer was too small
+    bool cancelled = false; // there is no message: the library has cancelled the receive
 };
 
 // A posted receive, embedded in the wrapper's request object. `source` and `tag` are what the
@@ -55,7 +56,7 @@ struct Matched {
 
 enum class Withdrawal : uint8_t {
     withdrawn, // the library no longer knows the receive
-    done,      // the receive had matched and is complete: `arrival` is set
+    done,      // the receive had matched, or the program had cancelled it: `arrival` is set
     arriving,  // the receive has matched and its data is still arriving: test() it
 };
 

@@ -248,6 +248,10 @@ void Receives::finish_bound(Receive &receive)
 void Receives::finish_native(Receive &receive, const Arrival &arrival)
 {
     unlink(receive);
+    if (arrival.cancelled) {
+        receive.state = Receive::State::cancelled;
+        return;
+    }
     receive.arrival = arrival;
     receive.state = Receive::State::done;
     receive.comm->received(arrival.source, arrival.bytes);

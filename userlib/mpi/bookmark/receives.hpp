@@ -35,7 +35,8 @@ class Receives
 
     // Fast path, for wrappers that call the library themselves: posted() after the wrapper posted a
     // receive for which has() found no drained message; completed() when the library reports that
-    // receive done; truncated() when a receive that was never posted here was truncated.
+    // receive done or cancelled; truncated() when a receive that was never posted here was
+    // truncated.
     static bool has(Comm &comm, int source, int tag);
     void posted(Receive &receive);
     void completed(Receive &receive, const Arrival &arrival) { finish_native(receive, arrival); }

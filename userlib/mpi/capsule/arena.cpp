@@ -18,7 +18,6 @@ constexpr uintptr_t gib = uintptr_t{1} << 30;
 constexpr uintptr_t near_bytes = 1 * gib;
 constexpr uintptr_t heap_end = 64 * gib;
 constexpr uintptr_t all_bytes = 256 * gib;
-constexpr uintptr_t kept_bytes = 64 * gib; // below the arena
 
 uintptr_t base;
 uintptr_t kept_base;
@@ -167,7 +166,11 @@ void *keep(size_t bytes)
         return nullptr;
     const long got = sys::call(SYS_mmap, start, bytes, PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-    return sys::failed(got) ? nullptr : reinterpret_cast<void *>(got);
+    if (sys::failed(got)) {
+        unkeep(reinterpret_cast<void *>(start), bytes);
+        return nullptr;
+    }
+    return reinterpret_cast<void *>(got);
 }
 
 void unkeep(void *memory, size_t bytes)

@@ -106,7 +106,8 @@ class AsFirst
 void forget();
 
 // Memory for Cryo itself, outside the capsule and outside the program's heap; zero-filled, in whole
-// pages. Returns null if none is left.
+// pages. Returns null if none is left: all of it together has at most kept_bytes.
+constexpr size_t kept_bytes = size_t{64} << 30;
 void *keep(size_t bytes);
 void unkeep(void *memory, size_t bytes);
 // True while a thread is in keep() or unkeep(): a signal handler must then call neither.

@@ -113,18 +113,19 @@ void forget_collective(Request &request)
         while (*at != nullptr && (*at)->request != object)
             at = &(*at)->next;
         maker = *at;
-        if (maker == nullptr)
-            return;
-        *at = maker->next;
+        if (maker != nullptr)
+            *at = maker->next;
         bookmark::Comm *clock = request.comm;
         refer(request, nullptr);
         if (clock != nullptr)
             engine->rank().dropped(*clock);
-        if (maker->parent != nullptr)
+        if (maker != nullptr && maker->parent != nullptr)
             maker->parent->requests--;
     }
     if (object->real != nullptr && object->real != real_null_request())
         call(stock.Request_free, real_place(request));
+    if (maker == nullptr)
+        return; // a message's, which is the library's (track_persistent)
     for (Object *needed : maker->needed)
         unpin(needed);
     for_kept(object, [](Object *needed) { unpin(needed); });

@@ -87,7 +87,7 @@ Request &make_request(Use use, bookmark::Comm *comm, int peer, int tag, const vo
 int post(Request &r)
 {
     const Guard guard;
-    r.complete = r.untold = false;
+    r.complete = r.untold = r.to_cancel = false;
     r.error = MPI_SUCCESS;
     if (r.comm->drained.empty() || !engine->receives().has(*r.comm, r.source, r.tag)) {
         *real_place(r) = nullptr;
@@ -127,12 +127,11 @@ void completed_natively(Request &r, const MPI_Status &status, int error, int sai
 {
     const Guard guard;
     if (r.use == Use::receive) {
-        if (!abi::is_cancelled(status))
-            engine->receives().completed(r, arrival_of(status, said));
+        engine->receives().completed(r, arrival_of(status, said));
     } else if (r.use != Use::unknown) {
         engine->mpi().under_way.remove(r);
         use_copy(r);
-        if (r.use == Use::send && abi::is_cancelled(status) && r.source >= 0)
+        if (r.use == Use::send && abi::is_cancelled(status) && r.comm != nullptr && r.source >= 0)
             r.comm->unsent(r.source, r.capacity);
     }
     r.status = status;

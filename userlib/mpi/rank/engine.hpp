@@ -135,6 +135,14 @@ bookmark::Comm *counted(Handle handle)
 // Size in bytes of `count` elements in a message.
 uint64_t bytes_of(int count, MPI_Datatype type);
 
+// The memory in which the elements of a message lie, gaps included, if they are too many to be
+// packed: MPI_Pack counts bytes with int.
+struct Span {
+    MPI_Aint lower = 0; // where it begins, from the buffer's address
+    size_t bytes = 0;   // 0: they can be packed
+};
+Span span_beyond_packing(const void *buffer, int count, MPI_Datatype type);
+
 // Counts a message that is about to be sent; takes that back if the library refuses it.
 class Sent
 {
@@ -293,6 +301,10 @@ inline int tracked(int result, MPI_Request *place, Use use = Use::other, MPI_Fil
 {
     return on && place != nullptr ? track(result, place, use, object_of(queue)) : result;
 }
+
+// Tracks a persistent request that is the library's, as its communicator is not counted. Returns
+// `result`.
+int track_persistent(int result, MPI_Request *place);
 
 // Notes a communicator whose messages are not counted: this rank can no longer be saved.
 int uncounted(int result, const MPI_Comm *place, const char *function);

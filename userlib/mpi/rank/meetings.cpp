@@ -159,7 +159,7 @@ int create_intercomm(MPI_Comm comm, int leader, MPI_Comm peer, int remote, int t
         Collective turn(comm);
         Made created(made);
         result = call(stock.Intercomm_create, mpi::real_of(comm), leader,
-                      other != MPI_UNDEFINED ? bridge : mpi::real_of(peer),
+                      other != MPI_UNDEFINED ? bridge : mpi::real_of(mpi::handle_or_null(peer)),
                       other != MPI_UNDEFINED ? other : remote, tag, created.place());
         result = turn.made(done(result, created), made);
     }

@@ -4,6 +4,8 @@
 #include "mpi/rank/completion.hpp"
 #include "mpi/rank/spin.hpp"
 
+#include <cstring>
+
 namespace cryo::mpi::traffic {
 
 using namespace rank;
@@ -228,10 +230,31 @@ int Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest
     return received != MPI_SUCCESS ? received : sent;
 }
 
-// The outgoing data is packed first, so that the buffer is free for the incoming data.
+namespace {
+
+int replace_raw(const Span &span, void *buf, int count, MPI_Datatype type, int dest, int sendtag,
+                int source, int recvtag, MPI_Comm comm, MPI_Status *status)
+{
+    auto *copy = static_cast<char *>(capsule::keep(span.bytes));
+    if (copy == nullptr)
+        return MPI_ERR_NO_MEM;
+    memcpy(copy, static_cast<const char *>(buf) + span.lower, span.bytes);
+    const int result = Sendrecv(copy - span.lower, count, type, dest, sendtag, buf, count, type,
+                                source, recvtag, comm, status);
+    capsule::unkeep(copy, span.bytes);
+    return result;
+}
+
+} // namespace
+
+// The outgoing data is packed first, so that the buffer is free for the incoming data; or it is
+// copied as it lies, if it is too much for MPI_Pack.
 int Sendrecv_replace(void *buf, int count, MPI_Datatype type, int dest, int sendtag, int source,
                      int recvtag, MPI_Comm comm, MPI_Status *status)
 {
+    const Span span = span_beyond_packing(buf, count, type);
+    if (span.bytes != 0)
+        return replace_raw(span, buf, count, type, dest, sendtag, source, recvtag, comm, status);
     int bytes = 0;
     int packed = 0;
     int result = call(stock.Pack_size, count, mpi::real_of(type), mpi::real_of(comm), &bytes);

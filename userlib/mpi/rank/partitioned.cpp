@@ -44,7 +44,8 @@ struct Partitioned {
     int peer;          // in MPI_COMM_WORLD; -1: MPI_PROC_NULL
     bool sends;
     bool is_met;
-    bool is_refused; // the sender's data exceeds the buffer
+    bool is_refused;   // the sender's data exceeds the buffer
+    bool is_forgotten; // the program has freed it; its appointment is still its own
     Appointment appointment;
     MPI_Request told; // the send of the appointment
     int own;          // number of partitions here, each of `count` elements
@@ -176,7 +177,10 @@ void keep_appointments()
         }
         *found = p->next;
         *at = one->next;
-        meet(*p, one->appointment);
+        if (p->is_forgotten)
+            give(p, 1);
+        else
+            meet(*p, one->appointment);
         give(one, 1);
     }
 }
@@ -441,11 +445,12 @@ void forget_partitioned(Request &r)
     r.partitioned = nullptr;
     {
         const capsule::Hold hold(lock);
-        Partitioned **at = &waiting;
-        while (*at != nullptr && *at != p)
-            at = &(*at)->next;
-        if (*at != nullptr)
-            *at = p->next;
+        if (!p->sends && p->peer >= 0 && !p->is_met) {
+            // The record stays in the list: initializations match in order, also those never
+            // started.
+            p->is_forgotten = true;
+            return;
+        }
     }
     if (p->told != MPI_REQUEST_NULL)
         traffic::Wait(&p->told, MPI_STATUS_IGNORE);

@@ -7,7 +7,8 @@
 //
 //     sender, MPI_Psend_init        appointment, with tag 0: which communicator and tag, how many
 //                                   partitions of how many bytes, the first of their tags
-//     receiver                      assigns it to its oldest matching request
+//     receiver                      assigns it to its oldest matching request, which the program
+//                                   may have freed
 //     sender, MPI_Pready            the partition, with its tag, which is the same at each start
 //
 // Messages of one rank do not overtake each other, so appointments match requests in order, and a

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Persistent point-to-point requests are only described here; each start is an ordinary message. So
-// the library holds nothing of them between starts, and a restart need not recreate anything.
+// the library holds nothing of them between starts, and a restart need not recreate anything. Those
+// on communicators that are not counted are the library's.
 #include "functions.gen.hpp"
 #include "mpi/rank/partitioned.hpp"
 
@@ -22,6 +23,10 @@ int describe(Init init, Use use, Mode mode, Buffer buf, int count, MPI_Datatype 
     // Also if refused, and an error handler of the program turned that into a success.
     if (result != MPI_SUCCESS || real == nullptr || real == real_null_request())
         return result;
+    if (counted(comm) == nullptr) {
+        *request = handle_of<MPI_Request>(make_object(Kind::Request, real));
+        return track_persistent(result, request);
+    }
     call(stock.Request_free, &real);
     Request &r = make_request(use, counted(comm), peer, tag, buf, count, type);
     r.mode = mode;

@@ -60,9 +60,18 @@ bool look(bookmark::Comm &comm, int source, int tag, Message &message)
     return engine->receives().mprobe(comm, abi::peer(source), tag, message);
 }
 
+// A message that the library has matched by itself has a record, too, of no communicator.
+int matched_by_library(int result, const Made<MPI_Message> &made)
+{
+    if (made.is_something() && !is_predefined(made.object()))
+        begin_record<Message>(made.object());
+    return result;
+}
+
 bool is_ours(MPI_Message message)
 {
-    return message != nullptr && object_of(message)->references != UINT32_MAX;
+    return message != nullptr && !is_predefined(object_of(message)) &&
+           record_in<Message>(object_of(message))->comm != nullptr;
 }
 
 } // namespace
@@ -109,8 +118,9 @@ int Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
 {
     if (is_for_library(comm, source, tag)) {
         Made made(message);
-        return done(
+        const int result = done(
             call(stock.Improbe, source, tag, mpi::real_of(comm), flag, made.place(), status), made);
+        return matched_by_library(result, made);
     }
     Message &found = make_message();
     *flag = look(*counted(comm), source, tag, found);
@@ -131,8 +141,9 @@ int Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status 
 {
     if (is_for_library(comm, source, tag)) {
         Made made(message);
-        return done(call(stock.Mprobe, source, tag, mpi::real_of(comm), made.place(), status),
-                    made);
+        const int result =
+            done(call(stock.Mprobe, source, tag, mpi::real_of(comm), made.place(), status), made);
+        return matched_by_library(result, made);
     }
     int flag = 0;
     int result = MPI_SUCCESS;

@@ -37,6 +37,7 @@ struct Request : bookmark::Receive {
     bool complete = false;          // see `status` and `error`; the program has not tested it yet
     bool untold = false;            // the program's error handler was not called for the error
     std::atomic<bool> lent = false; // a thread waits for it in the library (completion.hpp)
+    bool to_cancel = false;         // a receive: the program has cancelled it in the library
     int error = MPI_SUCCESS;
     int count = 0;
     const void *buffer = nullptr;

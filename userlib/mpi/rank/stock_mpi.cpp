@@ -88,7 +88,8 @@ Arrival arrival_of(const MPI_Status &status, int error)
     return {.source = status.MPI_SOURCE,
             .tag = status.MPI_TAG,
             .bytes = abi::bytes_in(status),
-            .truncated = abi::is_truncation(error)};
+            .truncated = abi::is_truncation(error),
+            .cancelled = abi::is_cancelled(status)};
 }
 
 void StockMpi::begin()
@@ -134,16 +135,17 @@ Withdrawal StockMpi::withdraw(Receive &receive, Arrival &arrival)
     int flag = 0;
     int cancelled = 0;
     MPI_Status status = {};
-    call(stock.Cancel, real_place(r));
-    if (r.lent) // by another thread, which will see the outcome
+    if (r.lent) // to another thread, which will see the outcome
         return Withdrawal::arriving;
+    if (!r.to_cancel) // a second time would damage Open MPI's lists
+        call(stock.Cancel, real_place(r));
     const QuietWorld quiet;
     const int result = call(stock.Request_get_status, *real_place(r), &flag, &status);
     if (flag == 0)
         return Withdrawal::arriving;
     call(stock.Test_cancelled, &status, &cancelled);
     call(stock.Request_free, real_place(r));
-    if (cancelled != 0) {
+    if (cancelled != 0 && !r.to_cancel) {
         withdrawn_++;
         return Withdrawal::withdrawn;
     }

@@ -3,6 +3,7 @@
 #include "functions.gen.hpp"
 #include "mpi/rank/engine.hpp"
 
+#include <climits>
 #include <utility>
 
 namespace cryo::mpi::rank {
@@ -24,6 +25,21 @@ uint64_t bytes_of(int count, MPI_Datatype type)
         object->traffic = reinterpret_cast<void *>(known);
     }
     return static_cast<uint64_t>(count) * (known - 1);
+}
+
+Span span_beyond_packing(const void *buffer, int count, MPI_Datatype type)
+{
+    Span span;
+    MPI_Aint bound = 0;
+    MPI_Aint extent = 0;
+    MPI_Aint bytes = 0;
+    if (buffer == MPI_BOTTOM || count <= 0 || bytes_of(count, type) <= INT_MAX)
+        return span;
+    call(stock.Type_get_extent, mpi::real_of(type), &bound, &extent);
+    call(stock.Type_get_true_extent, mpi::real_of(type), &span.lower, &bytes);
+    if (extent >= 0)
+        span.bytes = static_cast<size_t>(bytes + (count - 1) * extent);
+    return span;
 }
 
 void Collective::enter(bookmark::Comm *comm)
@@ -100,6 +116,16 @@ int track(int result, MPI_Request *place, Use use, const Object *queue)
         const Guard guard;
         engine->mpi().under_way.add(r);
     }
+    return result;
+}
+
+int track_persistent(int result, MPI_Request *place)
+{
+    if (result != MPI_SUCCESS || is_null(*place))
+        return result;
+    Request &r = *begin_record<Request>(object_of(*place));
+    r.use = Use::other;
+    r.persistent = true;
     return result;
 }
 

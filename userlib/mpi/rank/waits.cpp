@@ -144,6 +144,17 @@ int hand_over_some(size_t count, MPI_Request *requests, int *outcount, int indic
     return result != MPI_SUCCESS ? in_status(untold) : result;
 }
 
+// Another thread may be asking the library for this receive right now. So nothing is freed here:
+// the outcome is for whoever asks next.
+int cancel_in_library(Request &r)
+{
+    MPI_Request real = *real_place(r);
+    if (r.to_cancel || real == real_null_request()) // or it is complete, which is not noted yet
+        return MPI_SUCCESS;
+    r.to_cancel = true;
+    return call(stock.Cancel, &real);
+}
+
 } // namespace
 
 int Wait(MPI_Request *request, MPI_Status *status)
@@ -384,8 +395,11 @@ int Cancel(MPI_Request *request)
         return MPI_SUCCESS;
     if (r->use != Use::receive)
         return call(stock.Cancel, real_place(*r));
-    if (r->active)
-        engine->receives().cancel(*r);
+    if (!r->active)
+        return MPI_SUCCESS;
+    if (many && r->state == bookmark::Receive::State::posted)
+        return cancel_in_library(*r);
+    engine->receives().cancel(*r);
     return MPI_SUCCESS;
 }
 

@@ -164,6 +164,26 @@ bool replay_files(Story &story, Why &why)
     return true;
 }
 
+// MPI_FILE_NULL has the error handler of MPI_File_open and of files that are opened later.
+bool describe_default_of_files(Story &story, Why &why)
+{
+    MPI_Errhandler handler = nullptr;
+    if (!worked(call(stock.File_get_errhandler, real_of(MPI_FILE_NULL), &handler),
+                "the default error handler of files", why))
+        return false;
+    const bool known = describe_handler(story, handler, story.default_of_files, why);
+    call(stock.Errhandler_free, &handler);
+    return known;
+}
+
+// After the files: the program does not hear of one that cannot be opened again.
+bool replay_default_of_files(const Story &story, Why &why)
+{
+    return worked(call(stock.File_set_errhandler, real_of(MPI_FILE_NULL),
+                       static_cast<MPI_Errhandler>(story.default_of_files->real)),
+                  "the default error handler of files", why);
+}
+
 } // namespace cryo::mpi
 
 using namespace cryo::mpi;

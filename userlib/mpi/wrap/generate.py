@@ -47,7 +47,7 @@ MADE_BY = "Made by generate.py from functions.txt and objects.txt."
 
 @dataclass
 class Parameter:
-    mark: str           # "", out, inout, kept or weights
+    mark: str           # "", out, inout, kept, weights or rooted
     declaration: str    # as in C
     name: str
     handle: str = ""    # the handle's type, or ""
@@ -57,7 +57,7 @@ class Parameter:
     @staticmethod
     def parse(text):
         mark, _, rest = text.partition(" ")
-        if mark not in ("out", "inout", "kept", "weights"):
+        if mark not in ("out", "inout", "kept", "weights", "rooted"):
             mark, rest = "", text
         declared = re.fullmatch(r"(?:const )?([\w ]+?) ?(\**)(\w+)((?:\[.*\])*)", rest)
         if not declared:
@@ -69,6 +69,8 @@ class Parameter:
 
     def preparation(self):
         """The statement before the call, with the helper of handles.hpp that it makes."""
+        if self.mark == "rooted":
+            return [f"{self.name} = handle_or_null({self.name});"]
         helper = self.helper()
         if not helper:
             return []

@@ -68,6 +68,20 @@ Handle real_of(Handle handle)
     return handle == nullptr ? nullptr : static_cast<Handle>(object_of(handle)->real);
 }
 
+// For an argument that is not significant in every process, where the program may pass anything:
+// the handle, or the null handle in place of what is none. Numbers are looked up anyway.
+template <class Handle>
+Handle handle_or_null(Handle handle)
+{
+    constexpr Kind kind = kind_of<Handle>;
+    if constexpr (std::is_pointer_v<Handle>)
+        return handle == nullptr || is_object(object_of(handle), kind)
+                   ? handle
+                   : handle_of<Handle>(null_object(kind));
+    else
+        return handle;
+}
+
 // Our handle for one that the library returned: the known one, or a new one.
 template <class Handle>
 Handle adopt(Handle real)

@@ -7,6 +7,7 @@
 #include "mpi/capsule/lock.hpp"
 #include "mpi/wrap/wrapper.hpp"
 
+#include <cstring>
 #include <utility>
 
 namespace cryo::mpi {
@@ -70,20 +71,34 @@ void drop_sent(bool wait)
     }
 }
 
+rank::Span span_beyond_packing(const void *buffer, int count, MPI_Datatype type)
+{
+    const Inside inside;
+    return rank::span_beyond_packing(buffer, count, type);
+}
+
+// Packed; or as it lies, if it is too much for MPI_Pack.
 int send_copy(const void *buffer, int count, MPI_Datatype type, int target, int tag, MPI_Comm comm)
 {
     drop_sent(false);
+    const rank::Span span = span_beyond_packing(buffer, count, type);
     int size = 0;
     int used = 0;
-    int result = PMPI_Pack_size(count, type, comm, &size);
+    int result = span.bytes != 0 ? MPI_SUCCESS : PMPI_Pack_size(count, type, comm, &size);
     if (result != MPI_SUCCESS)
         return result;
-    auto *copy = make_copy(sizeof(Copy) + static_cast<size_t>(size));
+    auto *copy = make_copy(sizeof(Copy) + (span.bytes != 0 ? span.bytes : size_t(size)));
     if (copy == nullptr)
         return MPI_ERR_NO_MEM;
-    result = PMPI_Pack(buffer, count, type, copy->data(), size, &used, comm);
-    if (result == MPI_SUCCESS)
-        result = PMPI_Isend(copy->data(), used, MPI_PACKED, target, tag, comm, &copy->request);
+    if (span.bytes != 0) {
+        memcpy(copy->data(), static_cast<const char *>(buffer) + span.lower, span.bytes);
+        result =
+            PMPI_Isend(copy->data() - span.lower, count, type, target, tag, comm, &copy->request);
+    } else {
+        result = PMPI_Pack(buffer, count, type, copy->data(), size, &used, comm);
+        if (result == MPI_SUCCESS)
+            result = PMPI_Isend(copy->data(), used, MPI_PACKED, target, tag, comm, &copy->request);
+    }
     if (result == MPI_SUCCESS)
         add(copy);
     else

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <pthread.h>
 #include <unistd.h>
 
 namespace cryo::mpi {
@@ -87,11 +88,13 @@ void load()
 
 namespace {
 
-pid_t owner; // the process that initialized MPI; a forked child has copies of everything
+pid_t owner;           // the process that initialized MPI; a forked child has copies of everything
+pthread_t main_thread; // initialized MPI, or began the first session
 
 void begun()
 {
     life.begun = true;
+    main_thread = pthread_self();
     own_world();
     number_predefined_objects();
     rank::join_job();
@@ -113,6 +116,7 @@ bool is_begun_for_sessions(int level)
     if (!life.is_for_sessions || life.initialized || life.finalized)
         return false;
     life.initialized = true;
+    main_thread = pthread_self();
     life.granted = level;
     return true;
 }
@@ -286,6 +290,17 @@ EXPORTED int PMPI_Query_thread(int *provided)
     return MPI_SUCCESS;
 }
 ALIAS(MPI_Query_thread, PMPI_Query_thread)
+
+// After a restart the library's own main thread is whichever thread of the program has loaded it.
+EXPORTED int PMPI_Is_thread_main(int *flag)
+{
+    const Inside inside;
+    if (!life.begun || life.finalized || flag == nullptr)
+        return call(stock.Is_thread_main, flag);
+    *flag = pthread_equal(pthread_self(), main_thread) != 0 ? 1 : 0;
+    return MPI_SUCCESS;
+}
+ALIAS(MPI_Is_thread_main, PMPI_Is_thread_main)
 
 // Asking does not load the library: tools ask in programs that never call MPI.
 EXPORTED int PMPI_Initialized(int *flag)

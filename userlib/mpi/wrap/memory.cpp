@@ -2,6 +2,9 @@
 // Memory that MPI gives to the program is Cryo's, never the capsule's: it survives when the library
 // is replaced.
 #include "mpi/wrap/callback.hpp"
+#include "mpi/wrap/fatal.hpp"
+#include "mpi/wrap/heard.hpp"
+#include "mpi/wrap/windows.hpp"
 #include "mpi/wrap/wrapper.hpp"
 
 #include <cstdint>
@@ -38,6 +41,14 @@ void *make_record(size_t bytes)
     return record;
 }
 
+int no_room(MPI_Comm comm, MPI_Aint bytes)
+{
+    say("no memory for %lld bytes that MPI_Alloc_mem or a window is to have; under Cryo all of "
+        "them share %zu GiB of addresses in a process",
+        static_cast<long long>(bytes), capsule::kept_bytes >> 30);
+    return tell_error(comm, MPI_ERR_NO_MEM);
+}
+
 } // namespace cryo::mpi
 
 using namespace cryo::mpi;
@@ -51,7 +62,7 @@ EXPORTED int PMPI_Alloc_mem(MPI_Aint size, MPI_Info /*info*/, void *place)
     const size_t bytes = static_cast<size_t>(size) + page;
     auto *header = static_cast<Header *>(capsule::keep(bytes));
     if (header == nullptr)
-        return MPI_ERR_NO_MEM;
+        return no_room(MPI_COMM_WORLD, size);
     header->bytes = bytes;
     *static_cast<void **>(place) = size == 0 ? nullptr : reinterpret_cast<char *>(header) + page;
     if (size == 0)

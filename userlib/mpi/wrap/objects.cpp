@@ -2,8 +2,12 @@
 #include "mpi/wrap/objects.hpp"
 #include "mpi/capsule/capsule.hpp"
 #include "mpi/capsule/lock.hpp"
+#include "mpi/wrap/directory.hpp"
 #include "mpi/wrap/fatal.hpp"
 #include "mpi/wrap/stock.hpp"
+
+#include <algorithm>
+#include <new>
 
 namespace cryo::mpi {
 
@@ -18,110 +22,17 @@ Object *nulls[kind_count];
 uint64_t objects_made;
 size_t requests;
 
+// Of objects; begins in place of the first one.
+struct Block {
+    static constexpr size_t bytes = 64 * 1024;
+    Block *next;
+};
+Block *blocks;
+
 size_t index_of(Kind kind)
 {
     return static_cast<size_t>(kind);
 }
-
-void *keep_or_die(size_t bytes)
-{
-    void *memory = capsule::keep(bytes);
-    if (memory == nullptr)
-        fatal("no memory for MPI handles");
-    return memory;
-}
-
-// Maps the stock library's handles to ours: open addressing, linear probing.
-class Directory
-{
-  public:
-    Object *find(const void *real) const
-    {
-        if (table_ == nullptr)
-            return nullptr;
-        for (size_t i = place(real);; i = (i + 1) & (size_ - 1)) {
-            if (table_[i] == nullptr || table_[i]->real == real)
-                return table_[i];
-        }
-    }
-
-    void add(Object *object)
-    {
-        if (2 * (count_ + 1) > size_)
-            grow();
-        put(object);
-        count_++;
-    }
-
-    void remove(const Object *object)
-    {
-        if (table_ == nullptr)
-            return;
-        size_t hole = place(object->real);
-        while (table_[hole] != object) {
-            if (table_[hole] == nullptr)
-                return;
-            hole = (hole + 1) & (size_ - 1);
-        }
-        table_[hole] = nullptr;
-        count_--;
-        // Later entries may have been displaced by this one: insert them again.
-        for (size_t i = (hole + 1) & (size_ - 1); table_[i] != nullptr; i = (i + 1) & (size_ - 1)) {
-            Object *moved = table_[i];
-            table_[i] = nullptr;
-            put(moved);
-        }
-    }
-
-    // The first entry at or after `from`, which is advanced past it.
-    Object *next(size_t &from) const
-    {
-        while (from < size_) {
-            if (Object *object = table_[from++])
-                return object;
-        }
-        return nullptr;
-    }
-
-    void clear()
-    {
-        for (size_t i = 0; i < size_; i++)
-            table_[i] = nullptr;
-        count_ = 0;
-    }
-
-  private:
-    size_t place(const void *real) const
-    {
-        return reinterpret_cast<uintptr_t>(real) * 0x9e3779b97f4a7c15 >> 32 & (size_ - 1);
-    }
-
-    void put(Object *object)
-    {
-        size_t i = place(object->real);
-        while (table_[i] != nullptr)
-            i = (i + 1) & (size_ - 1);
-        table_[i] = object;
-    }
-
-    void grow()
-    {
-        Object **old = table_;
-        const size_t old_size = size_;
-        size_ = old_size == 0 ? 1024 : 2 * old_size;
-        table_ = static_cast<Object **>(keep_or_die(size_ * sizeof(void *)));
-        for (size_t i = 0; i < old_size; i++) {
-            if (old[i] != nullptr)
-                put(old[i]);
-        }
-        if (old != nullptr)
-            capsule::unkeep(old, old_size * sizeof(void *));
-    }
-
-    Object **table_ = nullptr;
-    size_t size_ = 0;
-    size_t count_ = 0;
-};
 
 // Fortran numbers of one kind. A free entry holds the next free number.
 class Numbers
@@ -227,11 +138,11 @@ static_assert(sizeof(Object) <= 0xd0); // where attributes begin
 
 void add_free_objects(Kind kind)
 {
-    constexpr size_t block = 64 * 1024;
     const size_t bytes = bytes_of(kind);
     Object *&list = free_objects[is_large(kind)];
-    auto *fresh = static_cast<char *>(keep_or_die(block));
-    for (size_t at = 0; at + bytes <= block; at += bytes) {
+    auto *fresh = static_cast<char *>(keep_or_die(Block::bytes));
+    blocks = new (fresh) Block{blocks};
+    for (size_t at = bytes; at + bytes <= Block::bytes; at += bytes) {
         auto *object = reinterpret_cast<Object *>(fresh + at);
         object->next = list;
         list = object;
@@ -309,6 +220,19 @@ bool is_no_object(const Object *object)
 bool is_predefined(const Object *object)
 {
     return object->references == UINT32_MAX;
+}
+
+bool is_object(const Object *object, Kind kind)
+{
+    const auto place = reinterpret_cast<uintptr_t>(object);
+    Hold hold(lock);
+    for (const Block *block = blocks; place % 256 == 0 && block != nullptr; block = block->next) {
+        if (place - reinterpret_cast<uintptr_t>(block) < Block::bytes)
+            return object->references != 0 && object->kind == kind;
+    }
+    return std::any_of(predefined, predefined + predefined_count, [&](const Predefined &entry) {
+        return entry.object == object && entry.kind == kind;
+    });
 }
 
 Object *known_object(void *real)

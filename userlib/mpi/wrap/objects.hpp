@@ -136,6 +136,8 @@ extern const size_t predefined_count;
 const char *bind_predefined();
 
 bool is_predefined(const Object *object);
+// Whether there is an object of this kind at the address, which may be any.
+bool is_object(const Object *object, Kind kind);
 // The object that has this handle of the library; null: none.
 Object *known_object(void *real);
 

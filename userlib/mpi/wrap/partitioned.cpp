@@ -27,7 +27,7 @@ int init_by_library(const char *name, Buffer buf, int partitions, MPI_Count coun
     const int result = done(by_name(name, buf, partitions, count, real_of(type), peer, tag,
                                     real_of(comm), real_of(info), made.place()),
                             made);
-    return rank::tracked(result, request, rank::Use::unknown);
+    return rank::on && request != nullptr ? rank::track_persistent(result, request) : result;
 }
 
 rank::Request *partitioned_of(MPI_Request request)

@@ -86,7 +86,8 @@ bool describe_all(Why &why)
     bool done = describe_communicator(story, object_of(MPI_COMM_WORLD), true, why);
     // Errors not related to a communicator go to MPI_COMM_WORLD.
     ErrorsReturn quiet(object_of(MPI_COMM_WORLD));
-    done = done && describe_communicator(story, object_of(MPI_COMM_SELF), true, why);
+    done = done && describe_communicator(story, object_of(MPI_COMM_SELF), true, why) &&
+           describe_predefined_types(story, why) && describe_default_of_files(story, why);
     for (Object *object = next_object(from); done && object != nullptr; object = next_object(from))
         done = describe_object(object, why);
     close_world();
@@ -102,7 +103,7 @@ bool replay_all(Why &why)
         done = replay_operation(note->object, why);
     done = done && replay_types(story, why) && replay_communicators(story, why) &&
            replay_windows(story, why) && replay_files(story, why) &&
-           rank::make_collectives_again(why);
+           replay_default_of_files(story, why) && rank::make_collectives_again(why);
     close_world();
     if (done)
         drop_nameless(story);

@@ -174,6 +174,7 @@ struct Story {
     List<CommNote> comms;
     List<WindowNote> windows;
     List<FileNote> files;
+    HandlerNote *default_of_files;
     MPI_Group world; // the library's
 };
 
@@ -214,6 +215,7 @@ void drop_nameless(Story &story); // frees what only other objects refer to, onc
 // replay_types.cpp
 // `is_part`: a part of another datatype, not a handle of the program.
 bool describe_type(Story &story, MPI_Datatype real, bool is_part, TypeNote *&note, Why &why);
+bool describe_predefined_types(Story &story, Why &why);
 void drop_parts_of_types(Story &story);
 bool replay_types(Story &story, Why &why);
 
@@ -231,6 +233,8 @@ bool replay_windows(Story &story, Why &why);
 // files.cpp
 bool describe_file(Story &story, Object *object, Why &why);
 bool replay_files(Story &story, Why &why);
+bool describe_default_of_files(Story &story, Why &why);
+bool replay_default_of_files(const Story &story, Why &why);
 
 // sessions.cpp
 bool describe_session(Story &story, Object *object, Why &why);

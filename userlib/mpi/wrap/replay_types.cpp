@@ -5,6 +5,8 @@
 #include "mpi/wrap/replay_kinds.hpp"
 #include "mpi/wrap/wrapper.hpp"
 
+#include <cstring>
+
 namespace cryo::mpi {
 
 using capsule::call;
@@ -34,6 +36,15 @@ bool can_make(int combiner)
 }
 
 constexpr int no_combiner = -1;
+
+void describe_name(Story &story, MPI_Datatype real, TypeNote &note)
+{
+    char name[MPI_MAX_OBJECT_NAME + 1] = "";
+    int length = 0;
+    call(stock.Type_get_name, real, name, &length);
+    if (name[0] != 0)
+        note.trimmings.name = story.notes.text(name);
+}
 
 bool describe_contents(Story &story, MPI_Datatype real, TypeNote &note, Why &why)
 {
@@ -135,6 +146,18 @@ int make(const TypeNote &note, MPI_Datatype *made)
     return result;
 }
 
+// Gives a predefined datatype the name that the program has given it.
+void rename(const TypeNote &note)
+{
+    char name[MPI_MAX_OBJECT_NAME + 1] = "";
+    int length = 0;
+    auto real = static_cast<MPI_Datatype>(note.real);
+    if (note.trimmings.name != nullptr &&
+        call(stock.Type_get_name, real, name, &length) == MPI_SUCCESS &&
+        strncmp(name, note.trimmings.name, sizeof(name)) != 0)
+        call(stock.Type_set_name, real, note.trimmings.name);
+}
+
 // Recreates a datatype, its parts first.
 bool remake(TypeNote &note, Why &why)
 {
@@ -142,7 +165,10 @@ bool remake(TypeNote &note, Why &why)
         return true;
     if (note.predefined != nullptr) {
         note.real = note.predefined->real;
-        return true;
+        if (note.real == nullptr) // another release, which lacks it
+            return true;
+        rename(note);
+        return replay_attributes(note.predefined, note.trimmings.attributes, why);
     }
     for (int i = 0; i < note.type_count; i++) {
         if (!remake(*note.types[i], why))
@@ -188,12 +214,31 @@ bool describe_type(Story &story, MPI_Datatype real, bool is_part, TypeNote *&not
     if (is_part)
         return true;
     note->object = object;
-    char name[MPI_MAX_OBJECT_NAME + 1] = "";
-    int length = 0;
-    call(stock.Type_get_name, real, name, &length);
-    if (name[0] != 0 && !is_f90(note->combiner))
-        note->trimmings.name = story.notes.text(name);
+    if (!is_f90(note->combiner))
+        describe_name(story, real, *note);
     return describe_attributes(story, object, note->trimmings.attributes, why);
+}
+
+// The program may have named them, or attached values to them.
+bool describe_predefined_types(Story &story, Why &why)
+{
+    for (size_t i = 0; i < predefined_count; i++) {
+        const Predefined &entry = predefined[i];
+        void *real = entry.object->real;
+        // Of MPICH's predefined datatypes some have two names.
+        if (entry.kind != Kind::Datatype || entry.is_null || real == nullptr ||
+            known_object(real) != entry.object)
+            continue;
+        auto *note = story.notes.make<TypeNote>();
+        if (note == nullptr)
+            return no_memory(why);
+        note->predefined = entry.object;
+        describe_name(story, static_cast<MPI_Datatype>(real), *note);
+        story.types.add(note);
+        if (!describe_attributes(story, entry.object, note->trimmings.attributes, why))
+            return false;
+    }
+    return true;
 }
 
 void drop_parts_of_types(Story &story)

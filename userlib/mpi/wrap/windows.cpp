@@ -73,7 +73,7 @@ int make_in_library(MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void 
         return result;
     Window &window = *window_of(*win);
     if (!map_own(window, base))
-        return MPI_ERR_NO_MEM;
+        return no_room(comm, static_cast<MPI_Aint>(window.alias_bytes));
     *static_cast<void **>(place) = window.base = in_alias(window, base);
     return result;
 }
@@ -87,7 +87,7 @@ int make_over_memory(MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void
     const size_t bytes = size > 0 ? static_cast<size_t>(size) : 1;
     void *memory = capsule::keep(bytes);
     if (memory == nullptr)
-        return MPI_ERR_NO_MEM;
+        return no_room(comm, size);
     const int result = make_window(comm, win, {flavor, memory, size, unit}, [&](MPI_Win *real) {
         return call(stock.Win_create, memory, size, unit, real_of(info), real_of(comm), real);
     });
@@ -154,7 +154,7 @@ EXPORTED int PMPI_Win_allocate_shared(MPI_Aint size, int unit, MPI_Info info, MP
         return result;
     Window &window = *window_of(*win);
     if (!map_alias(window))
-        return MPI_ERR_NO_MEM;
+        return no_room(comm, static_cast<MPI_Aint>(window.alias_bytes));
     window.base = window.alias != nullptr ? in_alias(window, base) : nullptr;
     *static_cast<void **>(place) = window.base;
     return result;

@@ -30,6 +30,9 @@ bool shares_memory(MPI_Comm comm);
 int allocate_window(MPI_Aint size, int unit, MPI_Info info, MPI_Comm comm, void **base,
                     MPI_Win *win);
 
+// Reports that Cryo has no room for this many bytes; the result for the program.
+int no_room(MPI_Comm comm, MPI_Aint bytes);
+
 // Replaces a predefined attribute's value where the program must see another than the library's.
 void translate_window_attribute(const Object *object, int keyval, long *value);
 
