@@ -58,6 +58,24 @@ void warn_if_not_preloadable(const std::string &program)
         cryo::cli::say("cr_run", fmt::format("{} {}: it cannot be saved", program, why));
 }
 
+// Says now, not at the checkpoint, that MPI processes run without what they are saved with.
+// `library` is the file that is missing; "": it is not known which one the job needs.
+void warn_of_no_stand_in(const std::string &program, const std::string &library)
+{
+    if (!library.empty())
+        cryo::cli::say("cr_run",
+                       fmt::format("{} is missing: {} runs, but its MPI processes cannot be saved; "
+                                   "install the part of Cryo for this MPI library (a build makes "
+                                   "it where that library's mpi.h is)",
+                                   library, program));
+    else
+        cryo::cli::say("cr_run",
+                       fmt::format("it is not to be seen which MPI library {} uses: it runs, but "
+                                   "the job cannot be saved; if it starts the launcher of Open MPI "
+                                   "or MPICH, put cr_run there: `cr_run mpirun ...`",
+                                   program));
+}
+
 // Starts automatic checkpoints of a program or of a launcher's job. The exit code on failure.
 std::optional<int> keep(cryo::keeper::Settings &settings, bool omit, pid_t pid)
 {
@@ -107,6 +125,8 @@ pid_t join_job()
 
 static int run(int argc, char **argv)
 {
+    // Ignored by the caller, it would keep the ends of our own children from us.
+    const sighandler_t children_of_caller = std::signal(SIGCHLD, SIG_DFL);
     CLI::App app("Starts a program under Cryo, so that cr_checkpoint can save it.", "cr_run");
     app.prefix_command();
     int signal = 0;
@@ -151,7 +171,7 @@ static int run(int argc, char **argv)
     }
 
     const bool is_job = mpi || (!no_mpi && !omit && cryo::coord::is_launcher(words.front()));
-    const char *stand_in = omit ? nullptr : stand_in_for(words);
+    const char *stand_in = omit ? nullptr : stand_in_for(words, is_job);
     const bool is_rank = !is_job && !no_mpi && stand_in != nullptr &&
                          cryo::coord::is_rank(cryo::coord::own_variables());
     pid_t whole = getpid(); // what automatic checkpoints save; 0: others make them
@@ -170,9 +190,12 @@ static int run(int argc, char **argv)
             "cr_run",
             Error::from_errno(library, errno).within("the installation of Cryo is not complete"));
     std::string preload = library;
-    // A missing library is reported when an MPI program is to be saved.
-    if (stand_in != nullptr && access(cryo::cli::library(stand_in).c_str(), R_OK) == 0)
-        preload += ":" + cryo::cli::library(stand_in);
+    const std::string of_mpi = stand_in != nullptr ? cryo::cli::library(stand_in) : "";
+    if (!of_mpi.empty() && access(of_mpi.c_str(), R_OK) == 0)
+        preload += ":" + of_mpi;
+    else if (is_rank ? cryo::coord::is_first_of_node(cryo::coord::own_variables())
+                     : !omit && (is_job || stand_in != nullptr))
+        warn_of_no_stand_in(words.front(), of_mpi);
     if (const char *present = getenv("LD_PRELOAD"); present != nullptr && *present != 0)
         preload += ":" + std::string(present);
     setenv("LD_PRELOAD", preload.c_str(), 1);
@@ -197,6 +220,8 @@ static int run(int argc, char **argv)
     for (std::string &word : words)
         arguments.push_back(word.data());
     arguments.push_back(nullptr);
+    if (children_of_caller == SIG_IGN) // the program inherits what its user has chosen
+        std::signal(SIGCHLD, SIG_IGN);
     execvp(arguments[0], arguments.data());
     const int error = errno;
     cryo::cli::say("cr_run", words.front() + ": " + strerror(error));

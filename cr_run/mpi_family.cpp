@@ -10,6 +10,10 @@
 #include <cstring>
 #include <elf.h>
 #include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
 #include <string_view>
 #include <unistd.h>
 #include <vector>
@@ -22,7 +26,7 @@ class Elf
   public:
     explicit Elf(const std::string &path)
     {
-        const cryo::Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+        const cryo::Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
         char magic[SELFMAG] = {}; // any other file may be data, and large
         if (!file || pread(file.get(), magic, SELFMAG, 0) != SELFMAG ||
             memcmp(magic, ELFMAG, SELFMAG) != 0)
@@ -136,15 +140,87 @@ const char *started_by_slurm(const std::vector<std::string> &words)
     return pmix ? for_open_mpi : nullptr;
 }
 
-const char *found_for(const std::vector<std::string> &words)
+// A launcher, by its file or its name; srun's further words count, too.
+const char *for_launcher(const std::vector<std::string> &words)
 {
     const std::string path = cryo::coord::whole_path(words.front());
     if (const char *found = needed_by(path); found != nullptr)
         return found;
     if (cryo::coord::is_hydra(path))
         return for_mpich;
-    if (cryo::coord::is_srun(path))
-        return started_by_slurm(words);
+    return cryo::coord::is_srun(path) ? started_by_slurm(words) : nullptr;
+}
+
+// The text of a script, or "": none. Data files among a program's words may be large, so they are
+// not read.
+std::string text_of_script(const std::string &path)
+{
+    constexpr size_t most = 1 << 16;
+    std::error_code ignored;
+    if (!std::filesystem::is_regular_file(path, ignored))
+        return {};
+    std::ifstream in(path, std::ios::binary);
+    std::string text(2, '\0');
+    if (!in.read(text.data(), 2) || text != "#!")
+        return {};
+    text.resize(most);
+    in.read(text.data() + 2, static_cast<std::streamsize>(most - 2));
+    text.resize(2 + static_cast<size_t>(in.gcount()));
+    return text;
+}
+
+// What a shell may execute of a text, roughly: what stands between blanks, quotes and operators.
+void add_words_of(const std::string &text, std::vector<std::string> &words)
+{
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        constexpr const char *between = " \t\r;&|()'\"`";
+        const size_t begin = line.find_first_not_of(" \t");
+        if (begin == std::string::npos || line[begin] == '#')
+            continue;
+        for (size_t at = 0; (at = line.find_first_not_of(between, at)) != std::string::npos;) {
+            const size_t end = std::min(line.find_first_of(between, at), line.size());
+            words.push_back(line.substr(at, end - at));
+            at = end;
+        }
+    }
+}
+
+// The job's launcher is not the program itself: a script or a command such as env starts it. What
+// the ranks' program needs decides, since launchers of several MPIs have the same name; where no
+// word names either, the launcher is taken for the mpirun that the PATH leads to.
+const char *started_within(const std::vector<std::string> &words)
+{
+    std::vector<std::string> all;
+    for (const std::string &word : words) {
+        add_words_of(word, all);
+        add_words_of(text_of_script(cryo::coord::whole_path(word)), all);
+    }
+    std::set<std::string> seen;
+    for (const std::string &word : all) {
+        if (cryo::coord::is_launcher(word) || !seen.insert(word).second)
+            continue;
+        if (const char *found = needed_by(cryo::coord::whole_path(word)); found != nullptr)
+            return found;
+    }
+    for (auto at = all.begin();
+         (at = std::find_if(at, all.end(), cryo::coord::is_launcher)) != all.end(); at++) {
+        std::vector<std::string> from(at, all.end());
+        if (from.front().find('$') != std::string::npos) // $MPI_HOME/bin/mpirun: the PATH has to do
+            from.front() = std::filesystem::path(from.front()).filename();
+        if (const char *found = for_launcher(from); found != nullptr)
+            return found;
+    }
+    return for_launcher({"mpirun"});
+}
+
+const char *found_for(const std::vector<std::string> &words, bool is_job)
+{
+    const char *found = for_launcher(words);
+    if (found == nullptr && is_job && !cryo::coord::is_srun(words.front()))
+        found = started_within(words);
+    if (found != nullptr || cryo::coord::is_srun(words.front()))
+        return found;
     if (getenv("OMPI_COMM_WORLD_SIZE") != nullptr)
         return for_open_mpi;
     return getenv("HYDI_CONTROL_FD") != nullptr ? for_mpich : nullptr;
@@ -152,8 +228,8 @@ const char *found_for(const std::vector<std::string> &words)
 
 } // namespace
 
-const char *stand_in_for(const std::vector<std::string> &words)
+const char *stand_in_for(const std::vector<std::string> &words, bool is_job)
 {
-    const char *found = found_for(words);
+    const char *found = found_for(words, is_job);
     return found == none ? nullptr : found;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ompi-checkpoint, mpi-checkpoint: saves a running MPI job into a global snapshot.
 #include "base/print.hpp"
+#include "base/printable.hpp"
 #include "cli/command.hpp"
 #include "cli/file_options.hpp"
 #include "cli/number.hpp"
@@ -196,6 +197,8 @@ Result<void> make_base(Options &options)
 {
     std::error_code error;
     options.where = std::filesystem::absolute(options.where, error).lexically_normal();
+    if (!error && !cryo::is_utf8(options.where))
+        return Error(EILSEQ, options.where + ": is not UTF-8; choose another --where directory");
     if (!error)
         std::filesystem::create_directories(options.where, error);
     if (error)

@@ -86,4 +86,15 @@ std::string printable_message(std::string_view text)
     }
 }
 
+bool is_utf8(std::string_view text)
+{
+    while (!text.empty()) {
+        const size_t bytes = first_character(text).bytes;
+        if (bytes == 0)
+            return false;
+        text.remove_prefix(bytes);
+    }
+    return true;
+}
+
 } // namespace cryo

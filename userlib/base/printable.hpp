@@ -21,4 +21,7 @@ std::string printable(std::string_view text);
 // a newline before two blanks stays.
 std::string printable_message(std::string_view text);
 
+// Whether all of it is UTF-8. JSON holds no other text.
+bool is_utf8(std::string_view text);
+
 } // namespace cryo

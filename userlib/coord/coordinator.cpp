@@ -2,6 +2,7 @@
 // The coordinator's knowledge of the job: nodes, ranks, the tree, and the
 // commands. What it does in a checkpoint is in coordinator_checkpoint.cpp.
 #include "coord/coordinator.hpp"
+#include "base/print.hpp"
 
 #include "coord/spread.hpp"
 #include "sys/own_variable.hpp"
@@ -230,7 +231,7 @@ void Coordinator::expel(uint32_t member, const std::string &why)
     const auto at = members_.find(member);
     if (at == members_.end())
         return;
-    fmt::print(stderr, "mpi-daemon: the daemon of node {} {}\n", at->second.name, why);
+    print(stderr, "mpi-daemon: the daemon of node {} {}\n", at->second.name, why);
     if (at->second.channel)
         at->second.channel->refuse();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One checkpoint: prepared at every node, agreed upon in the tree, images taken, snapshot
 // committed. Until the commit any step may fail anywhere, and then nothing has changed.
+#include "base/printable.hpp"
 #include "coord/coordinator.hpp"
 #include "coord/parameters.hpp"
 #include "coord/patience.hpp"
@@ -187,8 +188,11 @@ Result<void> Coordinator::begin_checkpoint(const json &request)
     std::error_code ignored;
     about.directory =
         std::filesystem::read_symlink(fmt::format("/proc/{}/cwd", job_.launcher), ignored);
+    const std::string directory = request.at("directory");
+    if (!is_utf8(directory)) // MPI_Ckpt's: daemons could not be told of it
+        return Error(EILSEQ, directory + ": is not UTF-8; choose another directory");
     Result<SnapshotWriter> writer = SnapshotWriter::begin(
-        request.at("directory"), request.value("reference", std::string()), std::move(about));
+        directory, request.value("reference", std::string()), std::move(about));
     if (!writer)
         return writer.error();
     now_->writer.emplace(std::move(*writer));

@@ -2,9 +2,12 @@
 #include "coord/imager.hpp"
 
 #include "backend/backend.hpp"
+#include "base/printable.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <exception>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -20,9 +23,13 @@ using nlohmann::json;
 
 constexpr int report_fd = 3;
 
+// Below what a message may have (message.cpp): a daemon that sends more is expelled.
+constexpr size_t most_text = 1U << 14;
+constexpr size_t most_notices = 1024;
+
 void say(const json &what)
 {
-    const std::string text = what.dump() + "\n";
+    const std::string text = what.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
     for (size_t at = 0; at < text.size();) {
         const ssize_t n = write(report_fd, text.data() + at, text.size() - at);
         if (n < 0 && errno != EINTR)
@@ -31,9 +38,21 @@ void say(const json &what)
     }
 }
 
+// Names in it may be any bytes, and messages take neither a NUL nor what is not UTF-8.
 json failure(const Error &error)
 {
-    return {{"error", error.text()}, {"code", error.code()}};
+    return {{"error", printable_message(error.text())}, {"code", error.code()}};
+}
+
+std::string shortened(std::string text)
+{
+    if (text.size() <= most_text)
+        return text;
+    size_t end = most_text;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) // within a character
+        end--;
+    text.resize(end);
+    return text + " ...";
 }
 
 json take(pid_t pid, const std::string &file, const ImageOptions &options)
@@ -55,16 +74,29 @@ json take(pid_t pid, const std::string &file, const ImageOptions &options)
     const Result<capture::Outcome> done = (*chosen)->do_ckpt();
     if (!done)
         return failure(done.error());
+    json notices = json::array();
+    for (const std::string &notice : done->notices)
+        notices.push_back(printable_message(notice));
     return {{"bytes", done->image.size},
             {"threads", done->threads},
             {"stopped_ns", done->stopped_ns},
-            {"notices", done->notices}};
+            {"notices", notices}};
+}
+
+json take_or_fail(pid_t pid, const std::string &file, const ImageOptions &options)
+{
+    try {
+        return take(pid, file, options);
+    } catch (const std::exception &error) {
+        return failure(Error(EIO, error.what()));
+    }
 }
 
 // Runs in the child. It keeps none of the daemon's descriptors: a rank
-// that waits for the daemon's end must not wait for this process.
+// that waits for the daemon's end must not wait for this process. An
+// exception ends it, and does not make a second daemon of it.
 [[noreturn]] void run(int report, pid_t daemon, pid_t pid, const std::string &file,
-                      const ImageOptions &options)
+                      const ImageOptions &options) noexcept
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != daemon)
@@ -74,7 +106,7 @@ json take(pid_t pid, const std::string &file, const ImageOptions &options)
     close_range(report_fd + 1, ~0U, 0);
     for (int signal : {SIGTERM, SIGINT, SIGHUP, SIGCHLD})
         ::signal(signal, SIG_DFL);
-    say({{"end", take(pid, file, options)}});
+    say({{"end", take_or_fail(pid, file, options)}});
     _exit(0);
 }
 
@@ -181,12 +213,15 @@ void Imager::line(const std::string &text)
         return;
     const json &end = said["end"];
     ended_ = true;
-    taken_.error = end.value("error", "");
+    taken_.error = shortened(end.value("error", ""));
     taken_.code = end.value("code", 0);
     taken_.bytes = end.value("bytes", uint64_t(0));
     taken_.threads = end.value("threads", uint64_t(0));
     taken_.stopped_ns = end.value("stopped_ns", uint64_t(0));
     taken_.notices = end.value("notices", std::vector<std::string>());
+    taken_.notices.resize(std::min(taken_.notices.size(), most_notices));
+    for (std::string &notice : taken_.notices)
+        notice = shortened(std::move(notice));
 }
 
 void Imager::finish()

@@ -19,6 +19,7 @@
 #include <fstream>
 #include <spawn.h>
 #include <sstream>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -30,6 +31,7 @@ namespace cryo::coord {
 namespace {
 
 constexpr const char *job_mark = ".cryo-job";
+constexpr const char *alive_prefix = ".alive."; // and the node: locked by the node's daemon
 
 std::vector<std::string> split(const std::string &text, char at)
 {
@@ -206,19 +208,41 @@ Result<void> make_private(const std::string &path)
     return {};
 }
 
-Result<void> make_directories(const std::string &runtime, const std::string &job)
+static int lock(const Fd &file, int how)
+{
+    int failed;
+    while ((failed = flock(file.get(), how)) != 0 && errno == EINTR) {
+    }
+    return failed;
+}
+
+Result<Fd> hold_directories(const std::string &runtime, const std::string &job,
+                            const std::string &node)
 {
     if (Result<void> made = make_private(runtime); !made)
-        return made;
+        return made.error();
+    // Until this daemon has its lock, sweep_directories() removes nothing.
+    const Fd all(open(runtime.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!all)
+        return Error::from_errno(runtime, errno);
+    lock(all, LOCK_SH);
     if (Result<void> made = make_private(job); !made)
-        return made;
+        return made.error();
     const Result<Directory> directory = Directory::open(job);
     if (!directory)
         return directory.error();
     // The mark keeps anything else from being taken for a job's directory.
     const Fd mark(
         openat(directory->fd(), job_mark, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-    return mark ? Result<void>() : Error::from_errno(directory->path(job_mark), errno);
+    if (!mark)
+        return Error::from_errno(directory->path(job_mark), errno);
+    const std::string name = alive_prefix + node;
+    Fd alive(
+        openat(directory->fd(), name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!alive)
+        return Error::from_errno(directory->path(name), errno);
+    lock(alive, LOCK_SH); // where there are no locks, nothing is removed either
+    return alive;
 }
 
 Result<std::string> make_runtime(const std::string &usual)
@@ -234,6 +258,23 @@ Result<std::string> make_runtime(const std::string &usual)
     return other;
 }
 
+// Whether a daemon uses it: on this node, or on another one that sees the same directory.
+static bool is_held(const Directory &job)
+{
+    const Result<std::vector<std::string>> names = job.names();
+    if (!names)
+        return true;
+    for (const std::string &name : *names) {
+        if (!name.starts_with(alive_prefix))
+            continue;
+        const Fd alive(
+            openat(job.fd(), name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+        if (alive ? lock(alive, LOCK_EX | LOCK_NB) != 0 : errno != ENOENT)
+            return true;
+    }
+    return false;
+}
+
 static void remove_job_directory(const Directory &runtime, const std::string &id)
 {
     const Result<Directory> job = runtime.enter(id);
@@ -242,6 +283,8 @@ static void remove_job_directory(const Directory &runtime, const std::string &id
     const Result<std::optional<struct stat>> mark = job->look(job_mark);
     if (!mark || !mark->has_value())
         return; // not a job's, whatever its name
+    if (is_held(*job))
+        return;
     job->clear();
     static_cast<void>(runtime.remove(id));
 }
@@ -253,15 +296,20 @@ void sweep_directories(const std::string &path)
     if (!names)
         return;
     for (const std::string &id : *names) {
+        // A launcher on another node is not seen here: then the daemons' locks tell.
         const pid_t launcher = atoi(id.c_str());
         if (launcher <= 0 || kill(launcher, 0) == 0 || errno != ESRCH)
             continue;
-        // The launcher may have gone while its daemon still commits a snapshot.
+        // Daemons of an earlier release hold no lock.
         Job job;
         job.directory = runtime->path(id);
         const Result<Fd> root = connect_root(job);
-        if (!root && root.error().code() != ETIMEDOUT) // then it is only stopped
-            remove_job_directory(*runtime, id);
+        if (root || (root.error().code() != ENOENT && root.error().code() != ECONNREFUSED))
+            continue;
+        if (flock(runtime->fd(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+            return; // a daemon is starting: the next one sweeps
+        remove_job_directory(*runtime, id);
+        flock(runtime->fd(), LOCK_UN);
     }
 }
 

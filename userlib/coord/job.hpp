@@ -41,12 +41,15 @@ Variables own_variables();
 
 // Makes a directory that no other user may read or change, or accepts such a one.
 Result<void> make_private(const std::string &path);
-// make_directories() makes the runtime directory and the job's, which must be ours alone.
 // make_runtime() makes the directory of jobs. If another user has made the usual one
 // in /tmp, it makes one with an unpredictable name, which the caller has to remove.
 Result<std::string> make_runtime(const std::string &usual);
-Result<void> make_directories(const std::string &runtime, const std::string &job);
-// Removes the directories of jobs whose launchers have ended.
+// Makes the runtime directory and the job's, which must be ours alone. The job's is not swept as
+// long as a daemon has the result open, which is a lock that a child by fork() shares.
+Result<Fd> hold_directories(const std::string &runtime, const std::string &job,
+                            const std::string &node);
+// Removes the directories of jobs whose launchers and daemons have ended, or whose
+// launchers run on another node and whose daemons here have ended.
 void sweep_directories(const std::string &path);
 
 // Starts the first daemon of a job whose launcher is, or is going to be, the process `launcher`.

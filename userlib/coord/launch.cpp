@@ -37,6 +37,25 @@ bool is_open_mpi(const std::string &launcher)
            name == "prterun" || name.ends_with(".openmpi");
 }
 
+// Commands that execute their last words unchanged, the launcher among them. A script's words are
+// its own, and are left as they are.
+bool is_prefix(const std::string &program)
+{
+    constexpr std::string_view known[] = {"chrt",   "env",     "ionice",  "nice",
+                                          "nohup",  "numactl", "setarch", "setsid",
+                                          "stdbuf", "taskset", "time",    "timeout"};
+    return std::ranges::find(known, fs::path(program).filename().string()) != std::end(known);
+}
+
+// Which of the words is the launcher; the first if that is not to be seen.
+size_t launcher_among(const std::vector<std::string> &words)
+{
+    if (is_launcher(words.front()) || !is_prefix(words.front()))
+        return 0;
+    const auto found = std::ranges::find_if(words, is_launcher);
+    return found != words.end() ? static_cast<size_t>(found - words.begin()) : 0;
+}
+
 } // namespace
 
 std::string whole_path(const std::string &program)
@@ -77,7 +96,11 @@ std::vector<std::string> export_options(const std::string &launcher)
     std::vector<std::string> options;
     if (!is_open_mpi(launcher))
         return options;
-    for (const char *name : {job_variable, "CRYO_DAEMON", "CRYO_RUNTIME_DIR", "LD_PRELOAD"}) {
+    std::vector<const char *> names = {job_variable, "CRYO_DAEMON",   "CRYO_RUNTIME_DIR",
+                                       "LD_PRELOAD", "CRYO_DEADLINE", "CRYO_SIGNAL"};
+    if (sys::own_variable("CRYO_CPU") != nullptr) // cr_run has set both
+        names.insert(names.end(), {"CRYO_CPU", "GLIBC_TUNABLES"});
+    for (const char *name : names) {
         if (sys::own_variable(name) != nullptr)
             options.insert(options.end(), {"-x", name});
     }
@@ -88,7 +111,7 @@ void set_variables(const Variables &variables, const std::string &launcher)
 {
     for (const auto &[name, value] : variables)
         setenv(name.c_str(), value.c_str(), 1);
-    if (is_hydra(launcher))
+    if (is_hydra(launcher) || is_srun(launcher))
         unsetenv("CRYO_LISTEN");
 }
 
@@ -97,9 +120,10 @@ Result<void> make_job(std::vector<std::string> &words)
     const Result<Variables> variables = start_job(getpid());
     if (!variables)
         return variables.error();
-    set_variables(*variables, words.front());
-    const std::vector<std::string> options = export_options(words.front());
-    words.insert(words.begin() + 1, options.begin(), options.end());
+    const size_t at = launcher_among(words);
+    set_variables(*variables, words[at]);
+    const std::vector<std::string> options = export_options(words[at]);
+    words.insert(words.begin() + static_cast<ptrdiff_t>(at) + 1, options.begin(), options.end());
     return {};
 }
 

@@ -29,11 +29,14 @@ bool is_srun(const std::string &launcher);
 // Starts the job's first daemon for this process, which is going to be the launcher, and puts what
 // ranks must know into its environment. Open MPI's launcher gets options that take these variables
 // (and the preloaded libraries) to other nodes, by name: values do not belong on a command line.
+// It may stand behind a command such as env or timeout.
 Result<void> make_job(std::vector<std::string> &words);
 // Puts what a job's first daemon has printed into the environment of the future launcher.
-// CRYO_LISTEN is an address of this node: MPICH's launcher would pass it on to the others.
+// CRYO_LISTEN is an address of this node: MPICH's and Slurm's launchers would pass it on to the
+// others.
 void set_variables(const Variables &variables, const std::string &launcher);
-// The names of those variables, as options. MPICH's launcher takes its whole environment along.
+// The names of those variables, and of cr_run's settings for ranks, as options. MPICH's and Slurm's
+// launchers take their whole environment along.
 std::vector<std::string> export_options(const std::string &launcher);
 
 } // namespace cryo::coord

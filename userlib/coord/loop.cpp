@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coord/loop.hpp"
+#include "base/print.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -14,7 +15,7 @@ namespace {
 // An exception in one callback must not end the daemon.
 void tell_of(const std::exception &error)
 {
-    fmt::print(stderr, "mpi-daemon: {}\n", error.what());
+    print(stderr, "mpi-daemon: {}\n", error.what());
 }
 
 } // namespace

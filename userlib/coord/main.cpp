@@ -2,6 +2,7 @@
 // mpi-daemon: the daemon of one node of an MPI job. Started by cr_run and ompi-restart (the first
 // one, --root, which prints what belongs into mpirun's environment) and by the first rank of every
 // other node (--node); never by a person.
+#include "base/print.hpp"
 #include "cli/command.hpp"
 #include "cli/number.hpp"
 #include "coord/coordinator.hpp"
@@ -70,13 +71,14 @@ void to_background(const Fd &null)
     setpgid(0, 0);
     for (int signal : {SIGHUP, SIGINT, SIGPIPE, SIGTSTP, SIGTTIN, SIGTTOU})
         ::signal(signal, SIG_IGN);
+    ::signal(SIGCHLD, SIG_DFL); // the user may have it ignored: then no child's end could be read
     const char *log = cryo::sys::own_variable("CRYO_DAEMON_LOG");
     const Fd to(log != nullptr ? open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1);
     dup2(null.get(), STDIN_FILENO);
     dup2(null.get(), STDOUT_FILENO);
     dup2(to ? to.get() : null.get(), STDERR_FILENO);
     if (chdir("/") != 0)
-        fmt::print(stderr, "mpi-daemon: /: {}\n", strerror(errno));
+        cryo::print(stderr, "mpi-daemon: /: {}\n", strerror(errno));
 }
 
 Result<void> root(pid_t launcher)
@@ -96,12 +98,14 @@ Result<void> root(pid_t launcher)
         return runtime.error();
     const bool is_other = *runtime != usual;
     job.directory = fmt::format("{}/{}", *runtime, job.id);
-    if (Result<void> made = cryo::coord::make_directories(*runtime, job.directory); !made)
-        return made;
+    const std::string name = name_of_node();
+    const Result<Fd> held = cryo::coord::hold_directories(*runtime, job.directory, name);
+    if (!held)
+        return held.error();
     cryo::coord::sweep_directories(*runtime);
 
     Loop loop;
-    Coordinator coordinator(loop, job, name_of_node());
+    Coordinator coordinator(loop, job, name);
     std::error_code ignored;
     if (Result<void> begun = coordinator.begin(); !begun) {
         std::filesystem::remove_all(job.directory, ignored);
@@ -110,9 +114,9 @@ Result<void> root(pid_t launcher)
     job.port = coordinator.local().tcp().port;
     job.addresses = coordinator.local().tcp().addresses;
     const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", ignored);
-    fmt::print("{}={}\nCRYO_DAEMON={}\n", cryo::coord::job_variable, job.text(), self.string());
+    cryo::print("{}={}\nCRYO_DAEMON={}\n", cryo::coord::job_variable, job.text(), self.string());
     if (is_other)
-        fmt::print("CRYO_RUNTIME_DIR={}\n", *runtime);
+        cryo::print("CRYO_RUNTIME_DIR={}\n", *runtime);
     fflush(stdout);
     to_background(*null);
     loop.run();
@@ -172,8 +176,10 @@ Result<void> join(Loop &loop, const Job &job, Daemon &daemon, std::shared_ptr<Ch
             const char *own = cryo::sys::own_variable("CRYO_LISTEN");
             const bool says = own != nullptr && *own != 0;
             if (daemon.tcp().port == 0) {
-                const Result<void> kept =
-                    daemon.keep_port(says ? own : cryo::coord::address_from(socket->get()));
+                const std::string here = cryo::coord::address_from(socket->get());
+                Result<void> kept = daemon.keep_port(says ? own : here);
+                if (!kept && says)
+                    kept = daemon.keep_port(here); // another node's: the launcher passed it on
                 if (!kept)
                     return kept.error();
             }
@@ -204,10 +210,11 @@ Result<void> node()
     if (!job)
         return job.error();
     const std::string runtime = std::filesystem::path(job->directory).parent_path();
-    if (Result<void> made = cryo::coord::make_directories(runtime, job->directory); !made)
-        return made;
-    // Of several ranks that start a daemon at once, one succeeds; the others wait until it listens.
     const std::string name = name_of_node();
+    const Result<Fd> held = cryo::coord::hold_directories(runtime, job->directory, name);
+    if (!held)
+        return held.error();
+    // Of several ranks that start a daemon at once, one succeeds; the others wait until it listens.
     const std::string lock_name = fmt::format("{}/.{}.lock", job->directory, name);
     Fd lock(open(lock_name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     if (!lock || flock(lock.get(), LOCK_EX) != 0)

@@ -65,13 +65,20 @@ static bool is_private(const char *path, unsigned uid)
            status.st_uid == uid && (status.st_mode & (S_IRWXG | S_IRWXO)) == 0;
 }
 
+// Whether the system removes it when the user logs out, though jobs of that user go on.
+static bool ends_with_login(const char *path)
+{
+    constexpr char logins[] = "/run/user/";
+    return strncmp(path, logins, sizeof(logins) - 1) == 0;
+}
+
 bool runtime_directory(const char *const *environment, unsigned uid, char *path, size_t size)
 {
     if (const char *own = variable(environment, "CRYO_RUNTIME_DIR"); own != nullptr && *own == '/')
         return Text(path, size).add(own).fits();
     const char *of_user = variable(environment, "XDG_RUNTIME_DIR");
-    if (of_user != nullptr && *of_user == '/' && is_private(of_user, uid) &&
-        Text(path, size).add(of_user).add("/cryo").fits())
+    if (of_user != nullptr && *of_user == '/' && !ends_with_login(of_user) &&
+        is_private(of_user, uid) && Text(path, size).add(of_user).add("/cryo").fits())
         return true;
     return Text(path, size).add(common_runtime).add(static_cast<unsigned long>(uid)).fits();
 }

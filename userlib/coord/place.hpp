@@ -5,8 +5,9 @@
 //
 // CRYO_JOB: ID:SECRET:PORT:ADDRESS,ADDRESS..., the job, and its first daemon on the net.
 // CRYO_RUNTIME_DIR: where jobs have their directory; by default cryo in XDG_RUNTIME_DIR,
-// if that belongs to the user alone, else /tmp/cryo-UID. If another user has made that,
-// the job's first daemon makes another one, and passes its name on in this variable.
+// if that belongs to the user alone and is not below /run/user, which is removed when the
+// user logs out; else /tmp/cryo-UID. If another user has made that, the job's first
+// daemon makes another one, and passes its name on in this variable.
 // CRYO_NODE: the name of this node; by default that of the host.
 // CRYO_DAEMON: the daemon's program.
 //

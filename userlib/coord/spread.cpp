@@ -7,10 +7,12 @@
 
 #include <algorithm>
 #include <arpa/inet.h>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
+#include <functional>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -72,8 +74,8 @@ bool goes_elsewhere(const std::string &program)
     return std::ranges::find(known, program) != std::end(known);
 }
 
-// An interface's IPv4 address, or IPv6 where it has no other; "" if it is not there.
-std::string address_on(const std::string &interface)
+// The first IPv4 address of those that fit, or IPv6 where they have no other; "": there is none.
+std::string address_where(const std::function<bool(const ifaddrs &)> &fits)
 {
     ifaddrs *list = nullptr;
     if (getifaddrs(&list) != 0)
@@ -81,14 +83,14 @@ std::string address_on(const std::string &interface)
     std::string four;
     std::string six;
     for (const ifaddrs *one = list; one != nullptr; one = one->ifa_next) {
-        if (one->ifa_addr == nullptr || interface != one->ifa_name)
+        if (one->ifa_addr == nullptr || !fits(*one))
             continue;
         char text[INET6_ADDRSTRLEN] = {};
-        if (one->ifa_addr->sa_family == AF_INET) {
+        if (one->ifa_addr->sa_family == AF_INET && four.empty()) {
             inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in *>(one->ifa_addr)->sin_addr, text,
                       sizeof(text));
             four = static_cast<const char *>(text);
-        } else if (one->ifa_addr->sa_family == AF_INET6) {
+        } else if (one->ifa_addr->sa_family == AF_INET6 && six.empty()) {
             const in6_addr &address = reinterpret_cast<sockaddr_in6 *>(one->ifa_addr)->sin6_addr;
             if (IN6_IS_ADDR_LINKLOCAL(&address))
                 continue;
@@ -98,6 +100,65 @@ std::string address_on(const std::string &interface)
     }
     freeifaddrs(list);
     return four.empty() ? six : four;
+}
+
+// As the network has them: four bytes, sixteen, or none for another family.
+std::string bytes_of(const sockaddr &address)
+{
+    if (address.sa_family == AF_INET) {
+        const in_addr &four = reinterpret_cast<const sockaddr_in &>(address).sin_addr;
+        return {reinterpret_cast<const char *>(&four), sizeof(four)};
+    }
+    if (address.sa_family == AF_INET6) {
+        const in6_addr &six = reinterpret_cast<const sockaddr_in6 &>(address).sin6_addr;
+        return {reinterpret_cast<const char *>(&six), sizeof(six)};
+    }
+    return {};
+}
+
+std::string bytes_of(const std::string &address)
+{
+    char bytes[sizeof(in6_addr)];
+    for (const auto &[family, size] :
+         {std::pair(AF_INET, sizeof(in_addr)), std::pair(AF_INET6, sizeof(in6_addr))}) {
+        if (inet_pton(family, address.c_str(), static_cast<char *>(bytes)) == 1)
+            return {static_cast<const char *>(bytes), size};
+    }
+    return {};
+}
+
+bool begin_alike(const std::string &one, const std::string &other, unsigned bits)
+{
+    if (one.empty() || one.size() != other.size() || bits > 8 * one.size())
+        return false;
+    const unsigned whole = bits / 8;
+    const unsigned rest = bits % 8;
+    return one.compare(0, whole, other, 0, whole) == 0 &&
+           (rest == 0 || static_cast<unsigned char>(one[whole] ^ other[whole]) >> (8 - rest) == 0);
+}
+
+// On an interface by its name, or on the one in a network (10.1.0.0/16), as Open MPI takes both.
+std::string address_on(const std::string &word)
+{
+    const size_t slash = word.find('/');
+    if (slash == std::string::npos)
+        return address_where([&](const ifaddrs &one) { return word == one.ifa_name; });
+    const std::string network = bytes_of(word.substr(0, slash));
+    unsigned bits = 0;
+    const char *last = word.data() + word.size();
+    const auto [end, error] = std::from_chars(word.data() + slash + 1, last, bits);
+    if (network.empty() || error != std::errc() || end != last)
+        return {};
+    return address_where(
+        [&](const ifaddrs &one) { return begin_alike(bytes_of(*one.ifa_addr), network, bits); });
+}
+
+// Of any interface: a network of the cluster's own need not have a route to elsewhere.
+std::string address_of_any()
+{
+    return address_where([](const ifaddrs &one) {
+        return (one.ifa_flags & IFF_UP) != 0 && (one.ifa_flags & IFF_LOOPBACK) == 0;
+    });
 }
 
 // Nothing is sent: connect() of a datagram socket looks for a route, and chooses an address.
@@ -192,12 +253,13 @@ std::string own_address()
         if (names == nullptr)
             continue;
         std::istringstream list(names);
-        for (std::string interface; std::getline(list, interface, ',');) {
-            if (std::string at = address_on(interface); !at.empty())
+        for (std::string word; std::getline(list, word, ',');) {
+            if (std::string at = address_on(word); !at.empty())
                 return at;
         }
     }
-    for (const std::string &address : {address_of_host(), address_to_elsewhere()}) {
+    for (const std::string &address :
+         {address_of_host(), address_to_elsewhere(), address_of_any()}) {
         if (!address.empty())
             return address;
     }

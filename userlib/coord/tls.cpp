@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coord/tls.hpp"
+#include "base/print.hpp"
 
 #include <climits>
 #include <cstdlib>
@@ -26,7 +27,7 @@ void insist(bool good, const char *what)
 {
     if (good)
         return;
-    fmt::print(stderr, "mpi-daemon: {}\n", what);
+    print(stderr, "mpi-daemon: {}\n", what);
     abort();
 }
 

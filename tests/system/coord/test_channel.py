@@ -191,17 +191,22 @@ class Strangers(jobs.Case):
 
     @unittest.skipUnless(os.geteuid() == 0, "it takes root to have a network of one's own")
     def test_at_which_address(self):
-        """Of a machine with two: the one that its name leads to, the launcher uses, or that leads out."""
+        """Of a machine with two: the one that its name leads to, the launcher uses, or that leads out;
+        if none does, one that is up."""
         inner, outer = "10.1.2.3", "198.51.100.5"
         network = "ip link set lo up && ip link add inner type veth peer name outer && "
         for name, address in (("inner", inner), ("outer", outer)):
             network += f"ip address add {address}/24 dev {name} && ip link set {name} up && "
-        network += ("ip route add default dev outer && hostname nodex && "
+        network += ("hostname nodex && ip $ROUTE && "
                     "mount --bind hosts /etc/hosts && exec \"$@\"")
         settings = self.settings(FAKE_NODES="2")
         del settings["CRYO_LISTEN"]
-        for hosts, more, expected in ((f"{inner} nodex\n", {}, inner), ("", {}, outer),
-                                      ("", {"OMPI_MCA_oob_tcp_if_include": "inner"}, inner)):
+        out = {"ROUTE": "route add default dev outer"}
+        for hosts, more, expected in (
+                (f"{inner} nodex\n", out, inner), ("", out, outer),
+                ("", {**out, "OMPI_MCA_oob_tcp_if_include": "inner"}, inner),
+                ("", {**out, "OMPI_MCA_btl_tcp_if_include": "10.1.2.0/24"}, inner),
+                ("127.0.1.1 nodex\n", {"ROUTE": "link set outer down"}, inner)):
             for old in Path(self.scratch).glob("started.*"):
                 old.unlink()
             Path(self.scratch, "hosts").write_text("127.0.0.1 localhost\n" + hosts, encoding="ascii")
@@ -213,6 +218,29 @@ class Strangers(jobs.Case):
             at = {address for daemon in job.status()["daemons"] for address in listeners(daemon)}
             self.assertEqual({socket.inet_aton(expected)[::-1].hex().upper()}, at)
             job.kill()
+
+    def test_address_of_another_node(self):
+        """A launcher has passed CRYO_LISTEN on: the daemon there listens at one of its own."""
+        job = self.start(2, STEPS, FAKE_NODES="2", FAKE_LISTEN="192.0.2.77")
+        self.save(job)
+        self.assertEqual(3, len(job.status()["daemons"]))
+        job.kill()
+
+    @unittest.skipUnless(os.geteuid() == 0, "it takes root to have a /run of one's own")
+    def test_end_of_the_login(self):
+        """The directory that the system has made for a login is removed: the job can be saved."""
+        login = "/run/user/0"
+        settings = self.settings(XDG_RUNTIME_DIR=login)
+        del settings["CRYO_RUNTIME_DIR"]
+        job = jobs.Job(self, ["unshare", "--mount", "sh", "-c", "mount -t tmpfs none /run && "
+                              f"mkdir -p -m 700 {login} && exec \"$@\"", "sh",
+                              jobs.OPTIONS.bin + "/cr_run", "--mpi", jobs.MPIRUN, "-n", "2",
+                              jobs.OPTIONS.rank, str(STEPS), self.scratch], settings)
+        jobs.wait_for(lambda: len(list(Path(self.scratch).glob("started.*"))) == 2, "the ranks")
+        subprocess.run(["nsenter", "--target", str(job.pid), "--mount", "rm", "-r", login],
+                       check=True)
+        self.save(job)
+        job.kill()
 
 
 class Others(jobs.Case):

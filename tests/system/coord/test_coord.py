@@ -166,36 +166,6 @@ class Whole(jobs.Case):
         self.check_result(alone.text(), 1, 1500)
 
 
-    # Sets a terminal's title, begins a line, and turns it around.
-    HOSTILE = "\033]0;mine\a\r\nall is well: \u202e"
-
-    def assert_plain(self, text):
-        self.assertFalse([character for character in text if character in "\u202e\x7f" or
-                          (character < " " and character != "\n")], text)
-        self.assertNotIn("\nall is well", text)
-
-    def test_hostile_names(self):
-        """Whatever a job, its directory and its snapshots are called, is plain text on a terminal."""
-        self.scratch = os.path.join(self.scratch, self.HOSTILE)
-        self.store = os.path.join(self.scratch, "snapshots")
-        os.mkdir(self.scratch)
-        job = self.start(2, 100000)
-        done = self.tool("ompi-checkpoint", "-v", "--name", f"case{self.HOSTILE}", job.pid)
-        self.assert_plain(done.stdout + done.stderr)
-        self.assertIn("\\x1b]0;mine", done.stdout)
-        for name, *words in (("ompi-checkpoint", "--json", job.pid),
-                             ("ompi-checkpoint", "--list"),
-                             ("ompi-checkpoint", "--list", "--json"),
-                             ("ompi-checkpoint", "--name", f"sub/{self.HOSTILE}", job.pid),
-                             ("ompi-restart", "--info", f"case{self.HOSTILE}"),
-                             ("ompi-restart", "--info", "--json", f"case{self.HOSTILE}"),
-                             ("ompi-restart", f"absent{self.HOSTILE}")):
-            with self.subTest(name=name, words=words):
-                done = self.tool(name, *words, code=None)
-                self.assert_plain(done.stdout + done.stderr)
-        job.kill()
-
-
 class OpenMpi(jobs.Case):
     """The stock launcher, with the same ranks; "other nodes" are names and bare environments."""
 
@@ -236,6 +206,16 @@ class OpenMpi(jobs.Case):
 
     def test_one_node_from_within(self):
         self.run_and_back(3, [], 1, within=True)
+
+    def test_settings_of_other_nodes(self):
+        names = ["CRYO_DEADLINE", "CRYO_SIGNAL", "CRYO_CPU", "GLIBC_TUNABLES"]
+        done = self.tool("cr_run", "--signal", "40", "--cpu=baseline", jobs.OPTIONS.open_mpi,
+                         "--host", "one:2,two:2", "-n", "4", "printenv", *names,
+                         CRYO_DEADLINE="7", **self.mpi)
+        lines = done.stdout.splitlines()
+        for value in "7", "40", "baseline":
+            self.assertEqual(lines.count(value), 4, done.stdout)
+        self.assertEqual(done.stdout.count("glibc.cpu.hwcaps="), 4, done.stdout)
 
 
 class Refused(jobs.Case):

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <random>
 
+using cryo::is_utf8;
 using cryo::printable;
 using cryo::printable_message;
 
@@ -33,6 +34,14 @@ TEST(Printable, EscapesWhatIsNoUtf8)
     EXPECT_EQ("\\xed\\xa0\\x80", printable("\xed\xa0\x80"));
     EXPECT_EQ("\\xf4\\x90\\x80\\x80", printable("\xf4\x90\x80\x80"));
     EXPECT_EQ("\\xffx", printable("\xffx"));
+}
+
+TEST(Printable, TellsWhatIsUtf8)
+{
+    EXPECT_TRUE(is_utf8(""));
+    EXPECT_TRUE(is_utf8(std::string_view("a\0ü € 😀", 13)));
+    for (const char *text : {"caf\xe9", "\xc0\x9b", "\xe2\x82", "\xed\xa0\x80", "ü\xff"})
+        EXPECT_FALSE(is_utf8(text)) << printable(text);
 }
 
 TEST(Printable, MessagesKeepTheirOwnLines)

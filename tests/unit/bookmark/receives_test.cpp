@@ -182,6 +182,28 @@ TEST(Receives, TruncationIsAsFromTheLibrary)
     }
 }
 
+TEST(Receives, OneThatTheLibraryHasCancelledIsForgotten)
+{
+    Bench b(1);
+    const Request &older = b.post(1, 5);
+    Request &r = b.post(1, 6);
+    b.shared.net.cancel(r.native);
+    b.receives.completed(r, {.cancelled = true});
+    EXPECT_EQ(r.state, Receive::State::cancelled);
+    EXPECT_TRUE(b.receives.test(r));
+    b.comm.for_used([](WorldRank, const Tally &, const Tally &) { ADD_FAILURE() << "counted"; });
+    b.receives.post(r); // the same object serves another receive
+    EXPECT_EQ(older.after, &r);
+    EXPECT_EQ(r.after, nullptr);
+    b.send(1, 5);
+    b.send(1, 6);
+    b.cut(true);
+    for (const auto &request : b.requests)
+        EXPECT_TRUE(b.receives.test(*request));
+    EXPECT_EQ(older.payload, 1U);
+    EXPECT_EQ(r.payload, 2U);
+}
+
 TEST(Receives, AMessageThatIsStillArrivingKeepsItsPlace)
 {
     Bench b(1);

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs of fake ranks among names that are no plain text, and beside the directories of other jobs.
+
+    test_hostile.py --bin DIRECTORY --rank FAKE_RANK [unittest arguments]
+"""
+import contextlib
+import errno
+import os
+import signal
+import socket
+from pathlib import Path
+
+import jobs
+from jobs import processes
+
+STEPS = 1_000_000 # longer than any test
+
+
+class Hostile(jobs.Case):
+    # Sets a terminal's title, begins a line, and turns it around.
+    HOSTILE = "\033]0;mine\a\r\nall is well: \u202e"
+
+    def assert_plain(self, text):
+        self.assertFalse([character for character in text if character in "\u202e\x7f" or
+                          (character < " " and character != "\n")], text)
+        self.assertNotIn("\nall is well", text)
+
+    def test_hostile_names(self):
+        """Whatever a job, its directory and its snapshots are called, is plain text on a terminal."""
+        self.scratch = os.path.join(self.scratch, self.HOSTILE)
+        self.store = os.path.join(self.scratch, "snapshots")
+        os.mkdir(self.scratch)
+        job = self.start(2, 100000)
+        done = self.tool("ompi-checkpoint", "-v", "--name", f"case{self.HOSTILE}", job.pid)
+        self.assert_plain(done.stdout + done.stderr)
+        self.assertIn("\\x1b]0;mine", done.stdout)
+        for name, *words in (("ompi-checkpoint", "--json", job.pid),
+                             ("ompi-checkpoint", "--list"),
+                             ("ompi-checkpoint", "--list", "--json"),
+                             ("ompi-checkpoint", "--name", f"sub/{self.HOSTILE}", job.pid),
+                             ("ompi-restart", "--info", f"case{self.HOSTILE}"),
+                             ("ompi-restart", "--info", "--json", f"case{self.HOSTILE}"),
+                             ("ompi-restart", f"absent{self.HOSTILE}")):
+            with self.subTest(name=name, words=words):
+                done = self.tool(name, *words, code=None)
+                self.assert_plain(done.stdout + done.stderr)
+        job.kill()
+
+    def listen(self, name):
+        """Outside of the job: what is connected to it cannot be saved."""
+        listener = socket.socket(socket.AF_UNIX)
+        self.addCleanup(listener.close)
+        listener.bind(name)
+        listener.listen()
+        return listener
+
+    def refused(self, job, name):
+        done = self.tool("ompi-checkpoint", job.pid, code=None)
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        self.assertRegex(done.stderr, r"rank \d on node (?s:.*)descriptor \d+: a socket, UNIX")
+        self.assertIn(name, done.stderr)
+
+    def test_refusal_that_is_not_utf8(self):
+        """What takes an image reports it, and ends; nothing of the job goes with it."""
+        path = os.path.join(self.scratch, os.fsdecode(b"caf\xe9"))
+        listener = self.listen(path)
+        job = self.start(1, STEPS, FAKE_CONNECT=path)
+        self.addCleanup(listener.accept()[0].close)
+        for _ in range(2):
+            self.refused(job, "/caf\\xe9")
+            self.assertEqual(len(list(Path(self.runtime).glob(f"{job.pid}-*/.root"))), 1)
+            self.assertEqual(len(job.status()["daemons"]), 1)
+        job.kill()
+
+    def test_refusal_with_nuls(self):
+        """It costs no node its daemon: without the cause the job can be saved."""
+        name = f"@cryo-{os.getpid()}"
+        listener = self.listen(b"\0" + name[1:].encode().ljust(107, b"\0"))
+        job = self.start(2, STEPS, FAKE_NODES="2", FAKE_CONNECT=name)
+        connections = [listener.accept()[0] for _ in range(2)]
+        for _ in range(2):
+            self.refused(job, name + "\\x00")
+        for connection in connections: # then it is saved as one that has ended
+            connection.close()
+        self.save(job)
+        job.kill()
+
+    def test_directory_that_is_not_utf8(self):
+        """It is refused by its name, and no other one is made in its place."""
+        job = self.start(1, STEPS)
+        before = set(os.listdir(self.scratch))
+        where = os.path.join(self.scratch, os.fsdecode(b"caf\xe9"))
+        done = self.tool("ompi-checkpoint", "--where", where, job.pid, code=errno.EILSEQ)
+        self.assertIn("/caf\\xe9: is not UTF-8; choose another --where directory", done.stderr)
+        self.assertEqual(set(os.listdir(self.scratch)), before)
+        done = self.tool("ompi-checkpoint", "--name", os.fsdecode(b"caf\xe9"), job.pid,
+                         code=errno.EILSEQ)
+        self.assertIn("caf\\xe9: is not UTF-8", done.stderr)
+        self.save(job)
+        job.kill()
+
+
+class Directories(jobs.Case):
+    """Where jobs of one user have their sockets; each new job removes what is left of others."""
+
+    def test_of_a_launcher_elsewhere(self):
+        """From here it looks dead, and its first daemon is not there: the node's daemon counts."""
+        job = self.start(2, STEPS, FAKE_NODES="2")
+        daemon = next(pid for pid in job.status()["daemons"]
+                      if b"--node" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        os.kill(daemon, signal.SIGSTOP) # else it ends with the first one
+        jobs.wait_for(lambda: processes.state(daemon) == "T", "the stop")
+        others = [pid for pid in job.everything() if pid != daemon]
+        for pid in others:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        job.process.wait()
+        jobs.wait_for(lambda: not any(map(jobs.is_alive, others)), "the end of the others")
+        (directory,) = Path(self.runtime).iterdir()
+        self.tool("cr_run", "--mpi", "true")
+        self.assertTrue(directory.exists())
+        os.kill(daemon, signal.SIGKILL)
+        jobs.wait_for(lambda: not jobs.is_alive(daemon), "the end of the daemon")
+        self.tool("cr_run", "--mpi", "true")
+        self.assertFalse(directory.exists())
+
+
+if __name__ == "__main__":
+    jobs.main()
