@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include "base/print.hpp"
@@ -54,6 +55,28 @@ bool is_trusted(Version &version)
            });
 }
 
+// An image that the version needs is never replaced by its contents.
+Result<void> check_output(const std::string &output, Version &version, bool has_base_file)
+{
+    struct stat there, own;
+    if (stat(output.c_str(), &there) != 0)
+        return {};
+    std::vector<Image *> needed = {&version.image()};
+    if (!has_base_file) {
+        auto chain = version.image().chain();
+        if (!chain)
+            return chain.error();
+        needed = std::move(*chain);
+    }
+    for (const Image *image : needed) {
+        if (fstat(image->fd(), &own) == 0 && own.st_dev == there.st_dev &&
+            own.st_ino == there.st_ino)
+            return Error(EEXIST, output + ": is an image that this version needs; choose another "
+                                          "name");
+    }
+    return {};
+}
+
 } // namespace
 
 Result<void> write_output(const Options &options, Version &version, ByteSource *base_file)
@@ -64,6 +87,8 @@ Result<void> write_output(const Options &options, Version &version, ByteSource *
         StreamSink sink(Fd(dup(STDOUT_FILENO)), "standard output");
         return write_contents(version, base_file, sink, line.reporter());
     }
+    if (auto ok = check_output(options.output, version, base_file != nullptr); !ok)
+        return ok;
     if (auto ok = check_space(options.output, about.size); !ok)
         return ok;
     auto sink = FileSink::create(options.output,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/directory.hpp"
 
+#include "base/sync.hpp"
+
 #include <cerrno>
 #include <dirent.h>
 #include <fcntl.h>
@@ -141,8 +143,8 @@ Result<void> Directory::write(const std::string &name, const std::string &conten
         error = n < 0 && errno != EINTR ? errno : 0;
         at += n > 0 ? static_cast<size_t>(n) : 0;
     }
-    if (error == 0 &&
-        (fsync(fd->get()) != 0 || renameat(fd_.get(), fresh.c_str(), fd_.get(), name.c_str()) != 0))
+    if (error == 0 && (sync_file(fd->get()) != 0 ||
+                       renameat(fd_.get(), fresh.c_str(), fd_.get(), name.c_str()) != 0))
         error = errno;
     if (error != 0) {
         unlinkat(fd_.get(), fresh.c_str(), 0);
@@ -204,8 +206,8 @@ Result<void> Directory::rename(const std::string &from, const std::string &to) c
 
 Result<void> Directory::sync() const
 {
-    if (fsync(fd_.get()) != 0)
-        return Error::from_errno(path_, errno);
+    if (const int err = sync_directory(fd_.get()))
+        return Error::from_errno(path_, err);
     return {};
 }
 

@@ -3,7 +3,6 @@
 
 #include "image/base_finder.hpp"
 
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 namespace cryo::capture {
@@ -22,7 +21,7 @@ void MappedImages::look(std::string_view smaps)
 
 bool MappedImages::has(const Mapping &m)
 {
-    if (m.kind != image::RegionKind::private_file || m.deleted || (m.prot & PROT_EXEC) != 0)
+    if (m.kind != image::RegionKind::private_file || m.deleted)
         return false;
     const auto [found, fresh] = known_.emplace(std::pair(m.device, m.inode), false);
     struct stat now;

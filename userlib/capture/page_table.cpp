@@ -29,7 +29,6 @@ Result<std::vector<PageDigest>> stored_digests(Image &image, const PageDigests &
     // The size of a piece is a multiple of both the page size and the entry size.
     std::vector<uint8_t> piece(entry_size / 8 * piece_pages * page_size);
     std::vector<PageDigest> out;
-    out.reserve(about.count);
     const Digest zero = zero_digest();
     std::optional<uint64_t> last;
     for (uint64_t done = 0; done < bytes; done += piece.size()) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A snapshot as a directory: built beside its place under a hidden name, then renamed as a whole.
 #include "base/directory.hpp"
+#include "base/sync.hpp"
 #include "image/snapshot.hpp"
 #include "image/tree_directory.hpp"
 
@@ -325,8 +326,8 @@ Result<Committed> DirectoryWriter::commit(Tree tree)
         return done;
     if (auto ok = publish(); !ok)
         return ok.error();
-    if (options_.sync && fsync(directory_.get()) != 0)
-        return failure("fsync of the directory above it", errno);
+    if (const int err = options_.sync ? sync_directory(directory_.get()) : 0)
+        return failure("fsync of the directory above it", err);
     done->size += size_;
     return done;
 }

@@ -16,6 +16,7 @@
 #include <sys/statfs.h>
 #include <utility>
 
+#include "base/sync.hpp"
 #include "image/format.hpp"
 
 namespace cryo::image {
@@ -60,16 +61,6 @@ int write_all(int fd, std::span<iovec> pieces)
         } else if (errno != EINTR) {
             return errno;
         }
-    }
-    return 0;
-}
-
-// Returns 0 or an errno. Retries after a signal, which must not make the image count as lost.
-int synced(int fd)
-{
-    while (fsync(fd) != 0) {
-        if (errno != EINTR)
-            return errno;
     }
     return 0;
 }
@@ -378,11 +369,11 @@ Result<void> FileSink::commit()
     give_back_rest();
     if (fchmod(file_.get(), options_.mode))
         return failure("setting its mode", errno);
-    if (const int err = options_.sync ? synced(file_.get()) : 0)
+    if (const int err = options_.sync ? sync_file(file_.get()) : 0)
         return failure("fsync", err);
     if (auto ok = publish(); !ok)
         return ok;
-    if (const int err = options_.sync ? synced(directory_.get()) : 0) {
+    if (const int err = options_.sync ? sync_directory(directory_.get()) : 0) {
         if (options_.existing != Existing::refuse)
             return failure("is in place, but a power cut may take it away: fsync of its directory",
                            err);
@@ -395,7 +386,7 @@ Result<void> FileSink::commit()
 Result<void> StreamSink::commit()
 {
     // A pipe, a socket or a terminal has no disk.
-    const int err = sync_ ? synced(fd_.get()) : 0;
+    const int err = sync_ ? sync_file(fd_.get()) : 0;
     if (err != 0 && err != EINVAL && err != EROFS && err != ENOTSUP)
         return Error::from_errno(name_ + ": fsync", err);
     return {};

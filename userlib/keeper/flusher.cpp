@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "keeper/flusher.hpp"
 
+#include "base/sync.hpp"
 #include "keeper/worker.hpp"
 
 #include <cerrno>
@@ -48,13 +49,6 @@ Result<void> write_all(int fd, const char *bytes, size_t size, const std::string
     return {};
 }
 
-Result<void> synchronize(int fd, const std::string &name)
-{
-    if (fsync(fd) != 0)
-        return Error::from_errno(name, errno);
-    return {};
-}
-
 } // namespace
 
 Result<void> Flusher::copy(const std::string &name) const
@@ -74,8 +68,10 @@ Result<void> Flusher::copy(const std::string &name) const
         uint64_t bytes = 0;
         for (;;) {
             const ssize_t got = read(in.get(), piece.data(), piece.size());
+            if (const int err = got == 0 ? sync_file(out.get()) : 0)
+                return Error::from_errno(made, err);
             if (got == 0)
-                return synchronize(out.get(), made);
+                return {};
             if (got < 0 && errno != EINTR)
                 return Error::from_errno(source, errno);
             if (got < 0)
@@ -97,7 +93,9 @@ Result<void> Flusher::copy(const std::string &name) const
         return error;
     }
     const Fd directory(open(to_.directory().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    return synchronize(directory.get(), to_.directory());
+    if (const int err = sync_directory(directory.get()))
+        return Error::from_errno(to_.directory(), err);
+    return {};
 }
 
 // EEXIST: another file has the name; it is not replaced.

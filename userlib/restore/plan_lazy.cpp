@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 
 namespace cryo::restore {
@@ -18,8 +19,21 @@ namespace {
 
 using image::RegionKind;
 
-constexpr uint64_t most_mappings = 30'000; // the kernel's own limit is 65,530 for a process
-constexpr uint64_t least_pages = 64;       // what is smaller is read as quickly
+constexpr uint64_t least_pages = 64; // what is smaller is read as quickly
+
+// The kernel's limit is 65,530 mappings for a process. Between two pieces there may be a gap.
+uint64_t most_pieces(const Planning &p)
+{
+    constexpr uint64_t most_mappings = 65'000;
+    return (most_mappings - std::min<uint64_t>(p.saved.regions.size(), most_mappings)) / 2;
+}
+
+// From such a file system nothing can be mapped that is executable, or becomes so later.
+bool is_noexec(const Planning &p)
+{
+    struct statvfs about = {};
+    return fstatvfs(p.image.fd(), &about) == 0 && (about.f_flag & ST_NOEXEC) != 0;
+}
 
 // glibc's heaps of threads: it gives parts of them back with MADV_DONTNEED and relies on zeros
 // afterwards, where a mapping of a file shows the file again.
@@ -99,8 +113,9 @@ bool is_lazy(const Planning &p, const image::Region &region)
                                 image::kRegionWipeOnFork | image::kRegionMergeable;
     const bool kind = region.kind == RegionKind::anonymous || region.kind == RegionKind::heap;
     return p.options.lazy && kind && !needs_file(region) && (region.flags & others) == 0 &&
-           (region.end - region.start) / 4096 >= least_pages && !may_be_a_heap_of_threads(region) &&
-           !is_stack(p, region) && !is_part_of_a_file(p, region);
+           (region.prot & PROT_EXEC) == 0 && (region.end - region.start) / 4096 >= least_pages &&
+           !may_be_a_heap_of_threads(region) && !is_stack(p, region) &&
+           !is_part_of_a_file(p, region) && !is_noexec(p);
 }
 
 // The region is mapped already, as memory of zeros.
@@ -110,6 +125,7 @@ Result<void> plan_lazy_region(Planning &p, const image::Region &region)
     if (!fd)
         return fd.error();
     const uint64_t pages = (region.end - region.start) / 4096;
+    const uint64_t most = most_pieces(p);
     std::vector<Piece> row;
     for (uint64_t at = 0; at < pages;) {
         const uint64_t page = region.object_page + at;
@@ -124,7 +140,12 @@ Result<void> plan_lazy_region(Planning &p, const image::Region &region)
             if (!piece)
                 return piece.error();
             piece->count = std::min(piece->count, count);
-            if (piece->count >= least_pages && p.plan.lazy.mappings + row.size() < most_mappings) {
+            // A region that ended in a mapping of the image would grow by mremap(), which realloc()
+            // uses, into what follows in the image. Across mappings mremap() fails, and realloc()
+            // copies.
+            if (at + piece->count == pages && piece->count > 1)
+                piece->count--;
+            if (piece->count >= least_pages && p.plan.lazy.mappings + row.size() < most) {
                 count = piece->count;
                 const uint64_t address = region.start + at * 4096;
                 if (!row.empty() && row.back().address + row.back().length != address)
@@ -148,6 +169,10 @@ void note_lazy(Planning &p)
             "--lazy: {} MiB come from {} when they are touched. Their contents are not verified, "
             "and memory that the program gives back with MADV_DONTNEED reads as it was saved",
             p.plan.lazy.pages / 256, p.image.name()));
+    else if (p.options.lazy && is_noexec(p))
+        p.plan.notices.push_back(fmt::format("--lazy: {} is on a file system that is mounted "
+                                             "noexec, so all memory is read at once",
+                                             p.image.name()));
 }
 
 } // namespace cryo::restore

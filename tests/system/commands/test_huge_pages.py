@@ -3,8 +3,6 @@
 """Shared huge pages (hugetlb) where too few are free at the restart. By root, who sets them aside."""
 import errno
 import mmap
-import os
-import signal
 import subprocess
 
 import case
@@ -29,6 +27,11 @@ def set_aside(number):
         file.seek(0)
         file.write(str(number))
     return int(before)
+
+
+def number_free():
+    with open("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", encoding="ascii") as file:
+        return int(file.read())
 
 
 class HugePages(case.Case):
@@ -77,28 +80,27 @@ class HugePages(case.Case):
         self.assert_alive(program)
 
     def test_processes_of_a_tree_share_what_is_free(self):
+        """The child ends with its parent."""
         setup = SETUP + f"""
 m = mmap.mmap(-1, 6 << 20, flags={mmap.MAP_PRIVATE | 0x40000})
 m[5:10] = b'hello'
 m[2 << 20] = m[4 << 20] = 1
+its, end = os.pipe()
 if os.fork() == 0:
-    import time
-    time.sleep(100000)
+    os.close(end)
+    os.read(its, 1)
+    os._exit(0)
 """
         program = self.start(setup, each="sys.stdout.write(m[5:10].decode() + '\\n'); sys.stdout.flush()")
         self.save("--tree", "-f", "image", program.pid)
         self.end(program)
+        case.wait_until("the end of both", lambda: number_free() == 4)
         back = self.restart("image", stderr=subprocess.PIPE)
         self.assert_alive(back)
         self.assertEqual("hello\n", back.stdout.readline())
-        self.end_group(back)
+        _, said = back.communicate(timeout=case.PATIENCE)
         self.assertIn("6 MiB of memory consisted of huge pages of 2048 KiB (hugetlb), of which 1 are "
-                      "free here", self.said)
-
-    def end_group(self, program):
-        """The child too, whose copy of standard error is open as long."""
-        os.killpg(program.pid, signal.SIGKILL)
-        self.said = program.communicate(timeout=case.PATIENCE)[1]
+                      "free here", said)
 
 
 if __name__ == "__main__":

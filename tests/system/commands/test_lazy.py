@@ -88,6 +88,57 @@ class Lazy(case.Case):
         self.assertEqual(0, restarted.wait(case.PATIENCE))
         self.assertIn("not verified", restarted.stderr.read())
 
+    def test_memory_that_becomes_executable(self):
+        """The next image has all of it, though a program's code is left out where a file has it."""
+        setup = """
+import ctypes, mmap, zlib
+memory = mmap.mmap(-1, 8 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+for at in range(0, len(memory), 4096):
+    memory[at:at + 8] = (at + 1).to_bytes(8, 'little')
+def answer(word):
+    if word == 'change':
+        where = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        if ctypes.CDLL(None).mprotect(ctypes.c_void_p(where), ctypes.c_size_t(len(memory)), 7):
+            print(0, flush=True)
+    print(zlib.crc32(memory), flush=True)
+"""
+        program = self.start(setup, "answer(line.strip())")
+        checksum = self.ask(program, "same")
+        self.save("--nosync", "-f", "image", program.pid)
+        self.end(program)
+        restarted = self.restart("-q", "--lazy", "image")
+        self.assertEqual(checksum, self.ask(restarted, "change"))
+        self.save("--nosync", "-f", "image", self.child_of(restarted))
+        self.end(restarted)
+        restarted = self.restart("-q", "--eager", "image")
+        self.assertEqual(checksum, self.ask(restarted, "same"))
+        self.end(restarted)
+        # Executable at the checkpoint, it is read at once.
+        restarted = self.restart("-q", "--lazy", "image")
+        self.assertEqual(checksum, self.ask(restarted, "same"))
+        self.assertEqual(0, self.mapped_from(self.child_of(restarted), "image"))
+
+    def test_memory_that_grows(self):
+        """realloc() of a block that comes from the image, to beyond the end of that."""
+        setup = """
+import os, zlib
+memory = bytearray(8 << 20)
+for at in range(0, len(memory), 4096):
+    memory[at:at + 8] = (at + 1).to_bytes(8, 'little')
+def answer(word):
+    if word == 'change':
+        memory.extend(bytes(os.path.getsize('image') + (1 << 20)))
+    print(zlib.crc32(memory[:8 << 20]), flush=True)
+"""
+        program = self.start(setup, "answer(line.strip())")
+        checksum = self.ask(program, "same")
+        self.save("--nosync", "-f", "image", program.pid)
+        self.end(program)
+        restarted = self.restart("-q", "--lazy", "image")
+        self.assertEqual(checksum, self.ask(restarted, "same"))
+        self.assertGreaterEqual(self.mapped_from(self.child_of(restarted), "image"), 7)
+        self.assertEqual(checksum, self.ask(restarted, "change"))
+
 
 if __name__ == "__main__":
     case.main()

@@ -165,6 +165,8 @@ class Automatic(Case):
         self.run_it("add", "--service", "s", "file", "-o", "other", status=errno.EEXIST)
         self.run_it("restore", "--service", "s", "1", "-o", "other", status=errno.EEXIST)
         self.run_it("add", "--service", "s", "file", "-o", "file", "-f", status=errno.EINVAL)
+        done = self.run_it("restore", "--service", "s", "2", "-o", "d1", "-f", status=errno.EEXIST)
+        self.assertIn("needs", done.stderr)
         self.assertEqual((self.read("d1"), self.read("other")), (before, b"mine"))
         self.run_it("add", "--service", "s", "file", "-o", "other", "-f")
         self.assertEqual(self.json_of("list", "--service", "s")["versions"][-1]["number"], 3)
