@@ -306,15 +306,11 @@ int Command::run(Inside &inside)
 // program would get it. Kept over execve, for the first process of a pid namespace.
 static bool fill_standard_descriptors()
 {
-    for (;;) {
-        const int fd = open("/dev/null", O_RDWR);
-        if (fd < 0)
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
             return false;
-        if (fd > STDERR_FILENO) {
-            close(fd);
-            return true;
-        }
     }
+    return true;
 }
 
 static int run(int argc, char **argv)

@@ -39,7 +39,8 @@ inline std::atomic<uint32_t> &cuts_of(int fd, uintptr_t argument)
 }
 
 // Repeats the call for the rest as long as checkpoints cut it short. An error, or the end, ends
-// that: the program hears of it by its next call.
+// that. The program hears of it by its next call, unless it is one that a socket tells only once
+// (a reset): then the next call finds the end.
 template <class Call>
 [[gnu::noinline, gnu::cold]] ssize_t rest_of(int fd, uintptr_t data, size_t size, size_t done,
                                              Call call)

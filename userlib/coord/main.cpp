@@ -60,6 +60,14 @@ Result<Fd> open_null()
     }
 }
 
+// A pipe that stayed open would hold its reader for ever: what does not come about at once is tried
+// again, and a descriptor that cannot be replaced is given up.
+void replace(int descriptor, const Fd &by)
+{
+    if (dup2(by.get(), descriptor) < 0 && dup2(by.get(), descriptor) < 0)
+        close(descriptor);
+}
+
 // The process that started us continues when the sockets listen. Nothing
 // of it is kept: no terminal, no pipe whose reader waits for its end.
 void to_background(const Fd &null)
@@ -74,9 +82,9 @@ void to_background(const Fd &null)
     ::signal(SIGCHLD, SIG_DFL); // the user may have it ignored: then no child's end could be read
     const char *log = cryo::sys::own_variable("CRYO_DAEMON_LOG");
     const Fd to(log != nullptr ? open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1);
-    dup2(null.get(), STDIN_FILENO);
-    dup2(null.get(), STDOUT_FILENO);
-    dup2(to ? to.get() : null.get(), STDERR_FILENO);
+    replace(STDIN_FILENO, null);
+    replace(STDOUT_FILENO, null);
+    replace(STDERR_FILENO, to ? to : null);
     if (chdir("/") != 0)
         cryo::print(stderr, "mpi-daemon: /: {}\n", strerror(errno));
 }

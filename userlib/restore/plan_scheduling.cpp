@@ -61,7 +61,8 @@ void plan_scheduling(Planning &p, const image::Thread &thread, const std::string
         say_once(p,
                  "the processes keep the scheduling policy of cr_restart, SCHED_IDLE: leaving it "
                  "takes a privilege");
-    } else if (policy != own_policy() || reset) {
+    } else if (policy != SCHED_OTHER || policy != own_policy() ||
+               reset) { // or the priority differs
         const sched_param param = {static_cast<int>(thread.priority)};
         program.call(who + "setting its scheduling policy", SYS_sched_setscheduler,
                      {value(0), value(policy | (reset ? SCHED_RESET_ON_FORK : 0)),

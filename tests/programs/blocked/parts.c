@@ -102,6 +102,8 @@ static void connect_ends(struct mover *mover)
         PROBE_TRY(fcntl(ends[0], F_SETPIPE_SZ, PAGE));
     } else {
         PROBE_TRY(socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+        int little = 65536; // whatever the machine's default is
+        PROBE_TRY(setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &little, sizeof(little)));
     }
     mover->other = ends[0];
     mover->own = ends[1];

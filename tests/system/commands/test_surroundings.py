@@ -65,6 +65,13 @@ def unprivileged_nice(nice):
     return apply
 
 
+def be_urgent_or_skip():
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(5))
+    except PermissionError:
+        os._exit(1)
+
+
 def deny_clone3():
     """As the filters of containers do: it does not exist."""
     set_no_new_privileges, set_seccomp, filter_mode = 38, 22, 2
@@ -129,8 +136,9 @@ class Surroundings(case.Case):
         with open(self.path("said"), "w", encoding="utf-8") as said:
             restarted = self.restart("image", stderr=said, preexec_fn=unprivileged_nice(5))
         self.assert_alive(restarted)
-        self.assertEqual("nice 5\n", restarted.stdout.readline())
-        self.await_said("keep the nice value of cr_restart, 5")
+        nice = os.nice(0) + 5
+        self.assertEqual(f"nice {nice}\n", restarted.stdout.readline())
+        self.await_said(f"keep the nice value of cr_restart, {nice}")
 
     def test_rehearsal_with_higher_nice_value(self):
         program = self.start()
@@ -157,6 +165,17 @@ class Surroundings(case.Case):
         restarted = self.restart("-q", "image", preexec_fn=be_batch)
         self.assert_alive(restarted)
         self.assertEqual(f"policy {os.SCHED_OTHER}\n", restarted.stdout.readline())
+
+    def test_real_time_priority_is_the_programs_own(self):
+        def be_urgent():
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(5))
+        if subprocess.run(["true"], preexec_fn=be_urgent_or_skip, check=False).returncode != 0:
+            self.skipTest("no real-time priorities here")
+        self.saved(setup="import os\nos.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(3))",
+                   each="print(os.sched_getparam(0).sched_priority, flush=True)")
+        restarted = self.restart("-q", "image", preexec_fn=be_urgent)
+        self.assert_alive(restarted)
+        self.assertEqual("3\n", restarted.stdout.readline())
 
     def test_filter_that_denies_clone3(self):
         self.saved("--tree", setup=MANY, each=ASK_THEM)

@@ -107,12 +107,14 @@ class Directories(jobs.Case):
     def test_of_a_launcher_elsewhere(self):
         """From here it looks dead, and its first daemon is not there: the node's daemon counts."""
         job = self.start(2, STEPS, FAKE_NODES="2")
-        daemon = next(pid for pid in job.status()["daemons"]
+        daemons = job.status()["daemons"]
+        daemon = next(pid for pid in daemons
                       if b"--node" in Path(f"/proc/{pid}/cmdline").read_bytes())
         os.kill(daemon, signal.SIGSTOP) # else it ends with the first one
         jobs.wait_for(lambda: processes.state(daemon) == "T", "the stop")
         others = [pid for pid in job.everything() if pid != daemon]
-        for pid in others:
+        # The first daemon would remove the directory, if it saw the launcher's end.
+        for pid in sorted(others, key=lambda pid: pid not in daemons):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         job.process.wait()
