@@ -26,7 +26,10 @@ class Elf
   public:
     explicit Elf(const std::string &path)
     {
-        const cryo::Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+        std::error_code ignored;
+        if (!std::filesystem::is_regular_file(path, ignored))
+            return; // to open a pipe or a device may do something
+        const cryo::Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
         char magic[SELFMAG] = {}; // any other file may be data, and large
         if (!file || pread(file.get(), magic, SELFMAG, 0) != SELFMAG ||
             memcmp(magic, ELFMAG, SELFMAG) != 0)
@@ -186,32 +189,48 @@ void add_words_of(const std::string &text, std::vector<std::string> &words)
     }
 }
 
-// The job's launcher is not the program itself: a script or a command such as env starts it. What
-// the ranks' program needs decides, since launchers of several MPIs have the same name; where no
-// word names either, the launcher is taken for the mpirun that the PATH leads to.
-const char *started_within(const std::vector<std::string> &words)
+const char *needed_by_one_of(const std::vector<std::string> &words)
 {
-    std::vector<std::string> all;
-    for (const std::string &word : words) {
-        add_words_of(word, all);
-        add_words_of(text_of_script(cryo::coord::whole_path(word)), all);
-    }
     std::set<std::string> seen;
-    for (const std::string &word : all) {
+    for (const std::string &word : words) {
         if (cryo::coord::is_launcher(word) || !seen.insert(word).second)
             continue;
         if (const char *found = needed_by(cryo::coord::whole_path(word)); found != nullptr)
             return found;
     }
-    for (auto at = all.begin();
-         (at = std::find_if(at, all.end(), cryo::coord::is_launcher)) != all.end(); at++) {
-        std::vector<std::string> from(at, all.end());
-        if (from.front().find('$') != std::string::npos) // $MPI_HOME/bin/mpirun: the PATH has to do
-            from.front() = std::filesystem::path(from.front()).filename();
-        if (const char *found = for_launcher(from); found != nullptr)
+    return nullptr;
+}
+
+const char *for_launcher_among(const std::vector<std::string> &words, bool by_path_only)
+{
+    for (auto at = words.begin();
+         (at = std::find_if(at, words.end(), cryo::coord::is_launcher)) != words.end(); at++) {
+        if (by_path_only && !at->starts_with('/'))
+            continue;
+        if (const char *found = for_launcher({at, words.end()}); found != nullptr)
             return found;
     }
-    return for_launcher({"mpirun"});
+    return nullptr;
+}
+
+// The job's launcher is not the program itself: a script or a command such as env starts it. What
+// the ranks' program needs decides, since launchers of several MPIs have the same name. A script
+// may change the PATH (`module load`), so it names a launcher only by its whole path. Nothing is
+// guessed: the functions of another MPI in front of the ranks' own would crash them.
+const char *started_within(const std::vector<std::string> &words)
+{
+    std::vector<std::string> said;
+    std::vector<std::string> in_scripts;
+    for (const std::string &word : words) {
+        add_words_of(word, said);
+        add_words_of(text_of_script(cryo::coord::whole_path(word)), in_scripts);
+    }
+    for (const std::vector<std::string> *all : {&said, &in_scripts}) {
+        if (const char *found = needed_by_one_of(*all); found != nullptr)
+            return found;
+    }
+    const char *found = for_launcher_among(said, false);
+    return found != nullptr ? found : for_launcher_among(in_scripts, true);
 }
 
 const char *found_for(const std::vector<std::string> &words, bool is_job)

@@ -14,5 +14,5 @@
 // belongs to no MPI: its words are searched for the program, and if that is a script, its
 // option decides (--mpi=pmix: Open MPI). If the program starts a job and is no launcher
 // (a script, env), a program or a launcher that its words name decides, the words of a
-// script among them, else the usual mpirun. Null: none. The words are those for execvp.
+// script among them. Null: none, or unknown. The words are those for execvp.
 const char *stand_in_for(const std::vector<std::string> &words, bool is_job);

@@ -164,9 +164,12 @@ std::unique_ptr<Backend> make_kmod(Device device)
 
 Result<Device> find_module(Purpose purpose)
 {
-    // Choosing ids needs write access; everything else does not.
-    Result<Device> device = Device::open(Device::Access::ReadWrite);
-    if (!device && (device.error().code() == EACCES || device.error().code() == EPERM))
+    // Only choosing ids needs write access. A checkpoint passes the descriptor to the program,
+    // which may be another user's: it would keep that right.
+    const bool chooses = purpose == Purpose::restart;
+    Result<Device> device =
+        Device::open(chooses ? Device::Access::ReadWrite : Device::Access::ReadOnly);
+    if (chooses && !device && (device.error().code() == EACCES || device.error().code() == EPERM))
         device = Device::open(Device::Access::ReadOnly);
     if (!device)
         return device.error();

@@ -216,8 +216,8 @@ static int lock(const Fd &file, int how)
     return failed;
 }
 
-Result<Fd> hold_directories(const std::string &runtime, const std::string &job,
-                            const std::string &node)
+Result<Held> hold_directories(const std::string &runtime, const std::string &job,
+                              const std::string &node)
 {
     if (Result<void> made = make_private(runtime); !made)
         return made.error();
@@ -242,7 +242,11 @@ Result<Fd> hold_directories(const std::string &runtime, const std::string &job,
     if (!alive)
         return Error::from_errno(directory->path(name), errno);
     lock(alive, LOCK_SH); // where there are no locks, nothing is removed either
-    return alive;
+    Fd whole(fcntl(directory->fd(), F_DUPFD_CLOEXEC, 0));
+    if (!whole)
+        return Error::from_errno(job, errno);
+    lock(whole, LOCK_SH);
+    return Held{std::move(alive), std::move(whole)};
 }
 
 Result<std::string> make_runtime(const std::string &usual)

@@ -44,10 +44,14 @@ Result<void> make_private(const std::string &path);
 // make_runtime() makes the directory of jobs. If another user has made the usual one
 // in /tmp, it makes one with an unpredictable name, which the caller has to remove.
 Result<std::string> make_runtime(const std::string &usual);
-// Makes the runtime directory and the job's, which must be ours alone. The job's is not swept as
-// long as a daemon has the result open, which is a lock that a child by fork() shares.
-Result<Fd> hold_directories(const std::string &runtime, const std::string &job,
-                            const std::string &node);
+// Locks that keep a job's directory, as long as they are open; a child by fork() shares them.
+struct Held {
+    Fd alive;     // from sweep_directories(), on all nodes that see the directory
+    Fd directory; // from systemd-tmpfiles, which removes what is old in /tmp, but nothing locked
+};
+// Makes the runtime directory and the job's, which must be ours alone.
+Result<Held> hold_directories(const std::string &runtime, const std::string &job,
+                              const std::string &node);
 // Removes the directories of jobs whose launchers and daemons have ended, or whose
 // launchers run on another node and whose daemons here have ended.
 void sweep_directories(const std::string &path);

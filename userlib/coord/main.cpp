@@ -77,7 +77,7 @@ void to_background(const Fd &null)
     // Not setsid(): with a session comes a scheduling group (autogroup), and a daemon in another
     // one than its ranks was seen to wait for seconds for ranks that do little but yield.
     setpgid(0, 0);
-    for (int signal : {SIGHUP, SIGINT, SIGPIPE, SIGTSTP, SIGTTIN, SIGTTOU})
+    for (int signal : {SIGHUP, SIGINT, SIGPIPE, SIGXFSZ, SIGTSTP, SIGTTIN, SIGTTOU})
         ::signal(signal, SIG_IGN);
     ::signal(SIGCHLD, SIG_DFL); // the user may have it ignored: then no child's end could be read
     const char *log = cryo::sys::own_variable("CRYO_DAEMON_LOG");
@@ -107,7 +107,8 @@ Result<void> root(pid_t launcher)
     const bool is_other = *runtime != usual;
     job.directory = fmt::format("{}/{}", *runtime, job.id);
     const std::string name = name_of_node();
-    const Result<Fd> held = cryo::coord::hold_directories(*runtime, job.directory, name);
+    const Result<cryo::coord::Held> held =
+        cryo::coord::hold_directories(*runtime, job.directory, name);
     if (!held)
         return held.error();
     cryo::coord::sweep_directories(*runtime);
@@ -219,7 +220,8 @@ Result<void> node()
         return job.error();
     const std::string runtime = std::filesystem::path(job->directory).parent_path();
     const std::string name = name_of_node();
-    const Result<Fd> held = cryo::coord::hold_directories(runtime, job->directory, name);
+    const Result<cryo::coord::Held> held =
+        cryo::coord::hold_directories(runtime, job->directory, name);
     if (!held)
         return held.error();
     // Of several ranks that start a daemon at once, one succeeds; the others wait until it listens.

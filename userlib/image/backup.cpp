@@ -179,6 +179,12 @@ Result<void> check_backup(int descriptor, const std::string &name, const Backup 
     const Result<Directory> here = Directory::of(descriptor, "where " + name + " is");
     if (!there || !here)
         return !there ? there.error() : here.error();
+    struct stat place_there, place_here;
+    if (last == name && fstat(there->fd(), &place_there) == 0 &&
+        fstat(here->fd(), &place_here) == 0 && place_there.st_dev == place_here.st_dev &&
+        place_there.st_ino == place_here.st_ino)
+        return Error(EEXIST, backup.name + ": is the name of the image itself; choose another one "
+                                           "for the backup");
     const Result<std::optional<Digest>> id = look_for_id(*there, last);
     if (!id)
         return id.error().code() == ENOENT ? Result<void>() : id.error();

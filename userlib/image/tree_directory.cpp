@@ -9,8 +9,10 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <string_view>
 #include <sys/file.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 namespace cryo::image {
@@ -141,10 +143,20 @@ Fd hold_directory(const Directory &parent, const std::string &name)
     return fd;
 }
 
+bool has_locks_for_all(long type)
+{
+    constexpr long zfs = 0x2fc12fc1;
+    constexpr long local[] = {
+        EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,       BTRFS_SUPER_MAGIC, TMPFS_MAGIC,
+        RAMFS_MAGIC,      OVERLAYFS_SUPER_MAGIC, F2FS_SUPER_MAGIC,  zfs};
+    return std::ranges::find(local, type) != std::end(local);
+}
+
 void remove_left_over(const Directory &parent, const std::string &name)
 {
+    struct statfs system;
     const Result<std::vector<std::string>> all = parent.names();
-    if (!all)
+    if (!all || fstatfs(parent.fd(), &system) != 0 || !has_locks_for_all(system.f_type))
         return;
     for (const std::string &entry : *all) {
         const Result<Directory> left =

@@ -33,8 +33,11 @@ struct Building {
 Result<Building> make_building(const Directory &parent, const std::string &name);
 // Keeps remove_left_over() from a directory that has such a name, until the descriptor is closed.
 Fd hold_directory(const Directory &parent, const std::string &name);
+// Whether a lock on a directory of such a file system (statfs::f_type) is seen by all who use it.
+// Of NFS and FUSE, for example, each node has locks of its own.
+bool has_locks_for_all(long type);
 // Removes the caller's directories that were to be `name`, are held by nobody, and contain nothing
-// but what a checkpoint writes.
+// but what a checkpoint writes; only where locks tell that for sure.
 void remove_left_over(const Directory &parent, const std::string &name);
 
 } // namespace cryo::image

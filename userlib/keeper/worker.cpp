@@ -90,6 +90,7 @@ Done run(std::vector<std::string> words)
     sigset_t standard; // of what the keeper ignores
     sigemptyset(&standard);
     sigaddset(&standard, SIGPIPE);
+    sigaddset(&standard, SIGXFSZ);
     posix_spawnattr_setsigdefault(&attributes, &standard);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 

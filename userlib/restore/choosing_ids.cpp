@@ -25,7 +25,9 @@ bool may_choose_ids(bool with_module)
         return true;
     if (!with_module)
         return false;
-    const Result<Device> device = Device::open(Device::Access::ReadWrite);
+    Result<Device> device = Device::open(Device::Access::ReadWrite);
+    if (!device) // the administrator may allow it to all (nextpid_for_all)
+        device = Device::open(Device::Access::ReadOnly);
     return device && device->has(CRYO_FEATURE_NEXTPID | CRYO_FEATURE_RESTORE) &&
            !device->has(CRYO_FEATURE_FILTERED);
 }

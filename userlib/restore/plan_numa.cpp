@@ -34,10 +34,7 @@ bool plan(Planning &p, std::string_view whose, uint32_t mode, image::Bytes nodes
         return false;
     if (is_possible(mode, nodes))
         return true;
-    const std::string notice =
-        fmt::format("the NUMA policy of {} cannot be had here, and is left out", whose);
-    if (std::ranges::find(p.plan.notices, notice) == p.plan.notices.end())
-        p.plan.notices.push_back(notice);
+    notice_once(p, fmt::format("the NUMA policy of {} cannot be had here, and is left out", whose));
     return false;
 }
 

@@ -37,6 +37,9 @@ struct Planning {
     std::map<uint64_t, bool> has_huge_pages = {}; // by page size: as decided for all its memory
 };
 
+// planner.cpp: for what is the same of several threads or mappings.
+void notice_once(Planning &p, std::string notice);
+
 // planner.cpp: all of one process whose files are
 // open. `alone`: it need not wait for other processes.
 Result<void> plan_process_whole(Planning &p, bool alone);

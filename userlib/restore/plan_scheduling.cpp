@@ -4,7 +4,6 @@
 #include "restore/plan_parts.hpp"
 #include "restore/scheduling.hpp"
 
-#include <algorithm>
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -17,12 +16,6 @@ namespace {
 int own_policy()
 {
     return sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
-}
-
-void say_once(Planning &p, std::string notice)
-{
-    if (std::ranges::find(p.plan.notices, notice) == p.plan.notices.end())
-        p.plan.notices.push_back(std::move(notice));
 }
 
 } // namespace
@@ -58,9 +51,9 @@ void plan_scheduling(Planning &p, const image::Thread &thread, const std::string
     const auto policy = static_cast<int>(thread.policy);
     const bool reset = (thread.sched_flags & 1) != 0; // SCHED_FLAG_RESET_ON_FORK
     if (!may_have_policy(policy)) {
-        say_once(p,
-                 "the processes keep the scheduling policy of cr_restart, SCHED_IDLE: leaving it "
-                 "takes a privilege");
+        notice_once(
+            p, "the processes keep the scheduling policy of cr_restart, SCHED_IDLE: leaving it "
+               "takes a privilege");
     } else if (policy != SCHED_OTHER || policy != own_policy() ||
                reset) { // or the priority differs
         const sched_param param = {static_cast<int>(thread.priority)};
@@ -70,7 +63,8 @@ void plan_scheduling(Planning &p, const image::Thread &thread, const std::string
     }
     const int nice = getpriority(PRIO_PROCESS, 0);
     if (!may_have_nice(thread.nice))
-        say_once(p, fmt::format("the processes keep the nice value of cr_restart, {}: lowering it "
+        notice_once(p,
+                    fmt::format("the processes keep the nice value of cr_restart, {}: lowering it "
                                 "takes a privilege",
                                 nice));
     else if (thread.nice != nice)

@@ -67,6 +67,12 @@ void plan_rendezvous(Planning &p, uint32_t word)
 
 } // namespace
 
+void notice_once(Planning &p, std::string notice)
+{
+    if (std::ranges::find(p.plan.notices, notice) == p.plan.notices.end())
+        p.plan.notices.push_back(std::move(notice));
+}
+
 Result<void> plan_process_whole(Planning &p, bool alone)
 {
     RestartPlan &plan = p.plan;

@@ -287,7 +287,6 @@ class Refused(jobs.Case):
     def test_full_disk(self):
         """A limit on the size of files does what a full disk does, and needs no privilege."""
         def limit():
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 20, 8 << 20))
         job = self.start(2, 5000, limit=limit, FAKE_MEGABYTES="16")
         for _ in range(2):

@@ -6,6 +6,7 @@
 """
 import contextlib
 import errno
+import fcntl
 import os
 import signal
 import socket
@@ -120,6 +121,10 @@ class Directories(jobs.Case):
         job.process.wait()
         jobs.wait_for(lambda: not any(map(jobs.is_alive, others)), "the end of the others")
         (directory,) = Path(self.runtime).iterdir()
+        held = os.open(directory, os.O_RDONLY)
+        self.addCleanup(os.close, held)
+        with self.assertRaises(BlockingIOError):  # so systemd-tmpfiles leaves it alone
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.tool("cr_run", "--mpi", "true")
         self.assertTrue(directory.exists())
         os.kill(daemon, signal.SIGKILL)

@@ -341,21 +341,6 @@ class Keeper(unittest.TestCase):
         self.assertEqual(with_keeper, without)
         self.assertIn("alone", with_keeper)
 
-    def test_what_cannot_be_saved_is_told_once(self):
-        outside = socket.create_server(("127.0.0.1", 0))
-        self.addCleanup(outside.close)
-        self.spawn(tool("cr_run"), "--interval", "100ms", "--into", "one", sys.executable, "-c",
-                   "import socket\n"
-                   f"client = socket.create_connection(('127.0.0.1', {outside.getsockname()[1]}))\n"
-                   "print(1, flush=True)\n"
-                   "client.recv(1)")
-        wait_until("an attempt", lambda: "127.0.0.1" in self.log())
-        before = self.images()  # of the time before the connection was there
-        wait_until("three attempts", lambda: self.log().count("127.0.0.1") >= 3)
-        self.assertEqual(self.images(), before)
-        told = [line for line in self.errors().splitlines() if "automatic checkpoint" in line]
-        self.assertEqual(len(told), len(set(told)), told)
-
     def refused_program(self, stderr, **how):
         """A program with what cannot be saved, whose keeper warns on this."""
         outside = socket.create_server(("127.0.0.1", 0))
@@ -368,6 +353,16 @@ class Keeper(unittest.TestCase):
                  "print(1, flush=True)\n"
                  "client.recv(1)"], stdin=subprocess.DEVNULL, stdout=out, stderr=stderr,
                 start_new_session=True, cwd=self.top, **how))
+
+    def test_what_cannot_be_saved_is_told_once(self):
+        with open(self.path("err"), "ab") as err:
+            self.refused_program(err)
+        wait_until("an attempt", lambda: "127.0.0.1" in self.log())
+        before = self.images()  # of the time before the connection was there
+        wait_until("three attempts", lambda: self.log().count("127.0.0.1") >= 3)
+        self.assertEqual(self.images(), before)
+        told = [line for line in self.errors().splitlines() if "automatic checkpoint" in line]
+        self.assertEqual(len(told), len(set(told)), told)
 
     def test_a_warning_that_nobody_reads(self):
         with open("/dev/full", "ab") as full:

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include "flagless_renames.hpp"
 #include "image/base_finder.hpp"
 #include "image/snapshot.hpp"
+#include "image/tree_directory.hpp"
 #include "sample.hpp"
 
 namespace cryo::image {
@@ -245,6 +247,20 @@ TEST(Backups, ANamedOneThatAnImageNeedsIsNotReplaced)
     EXPECT_EQ(id_of_file(dir / "before"), base->id);
 }
 
+TEST(Backups, TheImageItselfIsNotItsOwnBackup)
+{
+    Scratch dir;
+    ASSERT_TRUE(save(dir / "image", {.sync = false}));
+    const auto id = id_of_file(dir / "image");
+    const auto refused =
+        FileSink::create(dir / "image", {.existing = Existing::backup,
+                                         .backup = {.name = dir.path().native() + "/./image"},
+                                         .sync = false});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code(), EEXIST);
+    EXPECT_EQ(id_of_file(dir / "image"), id);
+}
+
 // Refused before anything is written, and the previous backup stays.
 TEST(Backups, OnAnotherFileSystem)
 {
@@ -269,6 +285,15 @@ TEST(Backups, OnAnotherFileSystem)
     ASSERT_FALSE(tree);
     EXPECT_EQ(tree.error().code(), EXDEV);
     EXPECT_EQ(names(dir.path()), (std::vector<std::string>{"image"}));
+}
+
+// Elsewhere another node may be at work in a directory that looks left over here.
+TEST(Trees, OnlyLocalFileSystemsTellOfAllLocks)
+{
+    EXPECT_TRUE(has_locks_for_all(EXT4_SUPER_MAGIC));
+    EXPECT_TRUE(has_locks_for_all(TMPFS_MAGIC));
+    for (const long shared : {long(NFS_SUPER_MAGIC), long(FUSE_SUPER_MAGIC), long(V9FS_MAGIC)})
+        EXPECT_FALSE(has_locks_for_all(shared));
 }
 
 // The process that wrote it is killed: in a member, between two, and when all is written.

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <fcntl.h>
 #include <fstream>
+#include <grp.h>
 #include <iostream>
 #include <map>
 #include <pthread.h>
@@ -21,8 +22,11 @@
 #include <sys/wait.h>
 #include <thread>
 
+#include "backend/backend.hpp"
+#include "backend/native.hpp"
 #include "device_test.hpp"
 #include "memory.hpp"
+#include "restore/choosing_ids.hpp"
 #include "restore/restorer/next_id.hpp"
 
 namespace cryo::test {
@@ -434,13 +438,43 @@ TEST_F(NextPid, WhatWasNextIsToldAndGoesBack)
     EXPECT_FALSE(restore::NextId(ids, getpid()).comes_free());
 }
 
+// Whether a user without any right gets the old ids in a restart.
+bool nobody_may_choose()
+{
+    const pid_t child = fork();
+    if (child == 0) {
+        constexpr uid_t nobody = 65534;
+        if (setgroups(0, nullptr) != 0 || setgid(nobody) != 0 || setuid(nobody) != 0)
+            _exit(2);
+        _exit(restore::may_choose_ids(true) ? 0 : 1);
+    }
+    int status = -1;
+    EXPECT_EQ(child, waitpid(child, &status, 0));
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) < 2);
+    return status == 0;
+}
+
 TEST_F(NextPid, RootMayAllowItToAll)
 {
     const char *parameter = "/sys/module/cryo/parameters/nextpid_for_all";
     std::ofstream(parameter) << "Y\n";
     EXPECT_TRUE(child_gets(device(), 30123));
+    EXPECT_TRUE(nobody_may_choose());
     std::ofstream(parameter) << "N\n";
     EXPECT_EQ(-EPERM, choose(device(), 30123));
+    EXPECT_FALSE(nobody_may_choose());
+}
+
+// The descriptor of a checkpoint goes to the program, that of a restart does not.
+TEST_F(NextPid, RootSavesWithoutTheRightToChoose)
+{
+    const auto saving = backend::find_module(backend::Purpose::checkpoint);
+    ASSERT_TRUE(saving) << saving.error().text();
+    EXPECT_EQ(O_RDONLY, fcntl(saving->fd(), F_GETFL) & O_ACCMODE);
+    EXPECT_EQ(-EPERM, choose(*saving, 30123));
+    const auto restarting = backend::find_module(backend::Purpose::restart);
+    ASSERT_TRUE(restarting) << restarting.error().text();
+    EXPECT_EQ(O_RDWR, fcntl(restarting->fd(), F_GETFL) & O_ACCMODE);
 }
 
 TEST_F(NextPid, RootStaysInsideItsPidNamespace)
