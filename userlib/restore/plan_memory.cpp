@@ -99,7 +99,6 @@ Result<void> fill_region(Planning &p, const image::Region &region)
     return {};
 }
 
-// Before memory is filled: which pages it is to consist of.
 void advise_size(Program &program, const image::Region &region)
 {
     constexpr uint32_t either = image::kRegionHugePages | image::kRegionNoHugePages;
@@ -226,6 +225,12 @@ Result<std::vector<Stretch>> stretches_of(const Planning &p, const image::Region
     return stretches;
 }
 
+void plan_choice_of_pages(Planning &p, const image::Region &region)
+{
+    advise_size(p.plan.program, region);
+    plan_region_policy(p, region);
+}
+
 Result<void> plan_memory(Planning &p)
 {
     Program &program = p.plan.program;
@@ -245,12 +250,15 @@ Result<void> plan_memory(Planning &p)
     if (Result<void> done = plan_segments(p); !done)
         return done;
     for (const image::Region &region : p.saved.regions) {
-        if (!module_makes(p, region) && !is_segment(region)) {
-            if (Result<void> done = map_region(p, region); !done)
-                return done;
-            advise_size(program, region);
+        if (module_makes(p, region))
+            continue;
+        if (is_segment(region)) {
+            plan_region_policy(p, region);
+            continue;
         }
-        plan_region_policy(p, region);
+        if (Result<void> done = map_region(p, region); !done)
+            return done;
+        plan_choice_of_pages(p, region);
     }
     if (Result<void> done = plan_vdso(p); !done)
         return done;

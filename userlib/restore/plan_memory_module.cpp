@@ -1,16 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory by the kernel module: one RESTORE gives up the fresh process's memory, maps the regions
-// and fills them. What it cannot make (hugetlbfs, memory that has another object behind it) is
-// mapped afterwards, as without the module.
+// and fills them; where advice or a policy has to come in between, a second one fills them. What
+// the module cannot make (hugetlbfs, memory that has another object behind it) is mapped
+// afterwards, as without the module.
 #include "restore/plan_parts.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <linux/cryo.h>
+#include <linux/mempolicy.h>
 #include <sys/mman.h>
 
 namespace cryo::restore {
 
 using image::RegionKind;
+
+namespace {
+
+// Whether advice or a policy decides which pages the kernel takes when the region is filled.
+bool has_choice_of_pages(const image::Region &region)
+{
+    constexpr uint32_t sizes = image::kRegionHugePages | image::kRegionNoHugePages;
+    return (region.flags & sizes) != 0 || region.numa_mode != MPOL_DEFAULT;
+}
+
+// `bytes`: of all ranges.
+void add_restore(Planning &p, const cryo_restore &command, const Operand &regions,
+                 const Operand &ranges, uint64_t bytes)
+{
+    Program &program = p.plan.program;
+    const Operand data = program.data(&command, sizeof(command));
+    const auto member = [](const Operand &of, size_t offset) {
+        return Operand{of.kind, of.number + offset};
+    };
+    // Addresses are known only in the new process.
+    program.add(Do::store, "placing the regions",
+                {member(data, offsetof(cryo_restore, regions)), regions});
+    program.add(Do::store, "placing the ranges",
+                {member(data, offsetof(cryo_restore, ranges)), ranges});
+    program.add(Do::restore, "making the memory with the kernel module",
+                {value(p.plan.header.device_fd), data, value(bytes)});
+}
+
+} // namespace
 
 bool module_makes(const Planning &p, const image::Region &region)
 {
@@ -72,17 +104,20 @@ Result<void> plan_module_memory(Planning &p)
     command.fd = p.plan.floor + pages_fd_offset;
     const Operand list = program.data(regions.data(), regions.size() * sizeof(cryo_region));
     const Operand parts = program.data(ranges.data(), ranges.size() * sizeof(cryo_range));
-    const Operand data = program.data(&command, sizeof(command));
-    const auto member = [](const Operand &of, size_t offset) {
-        return Operand{of.kind, of.number + offset};
-    };
-    // Addresses are known only in the new process.
-    program.add(Do::store, "placing the regions",
-                {member(data, offsetof(cryo_restore, regions)), list});
-    program.add(Do::store, "placing the ranges",
-                {member(data, offsetof(cryo_restore, ranges)), parts});
-    program.add(Do::restore, "making the memory with the kernel module",
-                {value(p.plan.header.device_fd), data, value(bytes)});
+    const bool in_two = std::ranges::any_of(p.saved.regions, [&](const image::Region &region) {
+        return module_makes(p, region) && has_choice_of_pages(region);
+    });
+    if (in_two) {
+        cryo_restore only_map = command;
+        only_map.nr_ranges = 0;
+        add_restore(p, only_map, list, parts, 0);
+        for (const image::Region &region : p.saved.regions) {
+            if (module_makes(p, region))
+                plan_choice_of_pages(p, region);
+        }
+        command.mapped = command.nr_regions;
+    }
+    add_restore(p, command, list, parts, bytes);
     return {};
 }
 

@@ -73,6 +73,9 @@ struct Stretch {
     uint32_t prot;
 };
 Result<std::vector<Stretch>> stretches_of(const Planning &p, const image::Region &region);
+// Which pages a mapped region is to consist of: before it is filled,
+// because neither advice nor a policy exchanges pages that are there.
+void plan_choice_of_pages(Planning &p, const image::Region &region);
 
 // plan_memory_module.cpp: the same by one operation of the kernel module,
 // for the regions that it can make. False: plan_memory() maps this one.

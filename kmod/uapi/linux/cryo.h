@@ -426,8 +426,10 @@ struct cryo_region {
  * is unmapped. Returns early when a signal is pending or something fails later:
  * call again with @mapped and @done as returned, until they have reached
  * @nr_regions and the length of the sequence; only a call with both at 0
- * unmaps. An error is returned only by a call that made no progress; if mapping
- * a region failed, @mapped is its index.
+ * unmaps. So a call without ranges only maps, and one with ranges and @mapped as
+ * returned fills what has been given advice or a policy meanwhile. An error is
+ * returned only by a call that made no progress; if mapping a region failed,
+ * @mapped is its index.
  */
 struct cryo_restore {
 	__u32 size;

@@ -2,6 +2,7 @@
 //
 // DUMP and RESTORE as a program uses them: the file gets the memory's contents, memory gets the
 // file's contents, and every partial call can be continued.
+#include <algorithm>
 #include <csignal>
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -281,6 +282,34 @@ TEST_F(RestoreMemory, MapsAndFills)
     EXPECT_EQ(uint64_t{1}, number_at(file.get(), 0)) << "a private mapping reached its file";
     unsigned char there;
     EXPECT_EQ(-1, mincore(before, page, &there));
+}
+
+TEST_F(RestoreMemory, AdviceCanComeBetweenMappingAndFilling)
+{
+    constexpr uint64_t huge = 512; // pages
+    Mapping source(2, rw, anon);
+    number_pages(source);
+    Fd file(memfd_create("in", 0));
+    ASSERT_EQ(static_cast<ssize_t>(2 * page), write(file.get(), source.at(0), 2 * page));
+    std::vector<cryo_region> regions = {{free_area, free_area + 2 * huge * page, 0, -1, 0, rw, 0}};
+    std::vector<cryo_range> ranges = {{free_area, free_area + page},
+                                      {free_area + huge * page, free_area + (huge + 1) * page}};
+    cryo_restore restore = command(regions, ranges, file.get());
+    restore.nr_ranges = 0;
+    ASSERT_EQ(0, call(CRYO_IOC_RESTORE, &restore));
+    ASSERT_EQ(uint32_t{1}, restore.mapped);
+    auto *memory = reinterpret_cast<char *>(free_area);
+    madvise(memory, 2 * huge * page, MADV_NOHUGEPAGE); // fails on a kernel without huge pages
+    memory[5 * page] = 'k';
+    restore.nr_ranges = 2;
+    ASSERT_EQ(0, call(CRYO_IOC_RESTORE, &restore));
+    EXPECT_EQ(2 * page, restore.done);
+    EXPECT_EQ('k', memory[5 * page]) << "the second call mapped anew";
+    EXPECT_EQ(uint64_t{1}, *reinterpret_cast<uint64_t *>(free_area));
+    EXPECT_EQ(uint64_t{2}, *reinterpret_cast<uint64_t *>(free_area + huge * page));
+    std::vector<unsigned char> there(2 * huge);
+    ASSERT_EQ(0, mincore(memory, 2 * huge * page, there.data()));
+    EXPECT_EQ(3, std::ranges::count_if(there, [](unsigned char one) { return (one & 1) != 0; }));
 }
 
 TEST_F(RestoreMemory, FillsFromASocketByAndBy)

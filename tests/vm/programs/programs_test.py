@@ -43,6 +43,14 @@ def set_huge_pages_aside():
         subprocess.run(["mount", "-t", "hugetlbfs", "none", "/dev/hugepages"], check=True)
 
 
+def use_huge_pages_always():
+    """Then a restart that forgets who wants none of them shows."""
+    mode = "/sys/kernel/mm/transparent_hugepage/enabled"
+    if os.getuid() == 0 and os.path.exists(mode):
+        with open(mode, "w", encoding="ascii") as file:
+            file.write("always")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runner")
@@ -57,6 +65,7 @@ def main():
         everything = json.load(file)
 
     set_huge_pages_aside()
+    use_huge_pages_always()
     failed = []
     for tool in options.tool or TOOLS:
         command = [sys.executable, "-B", options.runner, "--list", options.list, "--tool", tool,
