@@ -241,6 +241,10 @@ Result<void> plan_memory(Planning &p)
     program.avoid(m.vdso_start, m.vdso_start + m.vdso_size);
     program.avoid(m.vvar_start, m.vvar_start + m.vvar_size);
 
+    // Before memory is filled: huge pages would stay.
+    if (p.saved.process.thp_disable)
+        program.call("switching huge pages off", SYS_prctl,
+                     {value(PR_SET_THP_DISABLE), value(1), value(0), value(0), value(0)});
     if (p.options.device >= 0) {
         if (Result<void> done = plan_module_memory(p); !done)
             return done;

@@ -117,9 +117,6 @@ Result<void> plan_process(Planning &p)
     if (Result<void> done = plan_credentials(p); !done)
         return done;
     program.call("setting the umask", SYS_umask, {value(process.umask)});
-    if (process.thp_disable)
-        program.call("switching huge pages off", SYS_prctl,
-                     {value(PR_SET_THP_DISABLE), value(1), value(0), value(0), value(0)});
     if (process.memory_merge)
         plan_memory_merge(p);
     if (process.child_subreaper)

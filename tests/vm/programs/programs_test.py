@@ -17,10 +17,11 @@ TOOLS = ("cryo-kmod", "cryo-user", "cryo-user+kmod", "cryo-kmod+user")
 # By the module, as whoever this is: original ids, registers, memory of every kind, locks held.
 MODULE = ["life", "counting_8", "heap_malloc", "sse", "x87", "private_file", "protections",
           "sparse_terabyte", "reservation", "thp", "hugetlb", "hugetlb_shared", "hugetlbfs", "process_ids",
-          "mutex_robust", "log_rollback", "pipe_contents", "passed_in_stream", "passed_in_packets", "tcp_members"]
+          "process_settings", "mutex_robust", "log_rollback", "pipe_contents", "passed_in_stream",
+          "passed_in_packets", "tcp_members"]
 # Without it: a plain user gets new ids.
 USER = ["life", "counting_1", "heap_brk", "protections", "shared_description", "passed_in_stream",
-        "passed_in_packets"]
+        "passed_in_packets", "process_settings"]
 # Saved by one, brought back by the other.
 ACROSS = ["counting_8", "heap_malloc", "private_file"]
 
