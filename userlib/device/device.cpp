@@ -128,8 +128,13 @@ Result<std::vector<cryo_run>> Device::scan(uint64_t start, uint64_t end, uint32_
 
 Result<std::vector<cryo_thread>> Device::threads() const
 {
-    return whole_list<cryo_thread>(fd_.get(), CRYO_IOC_THREADS, "threads", &cryo_threads::threads,
-                                   &cryo_threads::max_threads, &cryo_threads::nr_threads);
+    Result<std::vector<cryo_thread>> threads =
+        whole_list<cryo_thread>(fd_.get(), CRYO_IOC_THREADS, "threads", &cryo_threads::threads,
+                                &cryo_threads::max_threads, &cryo_threads::nr_threads);
+    // Older modules count threads that were made too late to be filled in, or that are gone.
+    if (threads)
+        std::erase_if(*threads, [](const cryo_thread &thread) { return thread.tid == 0; });
+    return threads;
 }
 
 Result<std::vector<cryo_file>> Device::files() const
