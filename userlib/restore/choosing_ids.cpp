@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "restore/choosing_ids.hpp"
 
+#include "base/contents.hpp"
 #include "device/device.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstdint>
 #include <linux/sched.h>
+#include <string>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -30,6 +33,23 @@ bool may_choose_ids(bool with_module)
         device = Device::open(Device::Access::ReadOnly);
     return device && device->has(CRYO_FEATURE_NEXTPID | CRYO_FEATURE_RESTORE) &&
            !device->has(CRYO_FEATURE_FILTERED);
+}
+
+Ids ids_of(int device)
+{
+    Ids ids;
+    ids.device = device;
+    if (device < 0)
+        return ids;
+    // The last number is the last id given to a task in the reader's pid namespace, wherever this
+    // /proc was mounted.
+    const Result<std::string> load = contents("/proc/loadavg");
+    uint32_t last = 0;
+    if (load)
+        std::from_chars(load->data() + load->rfind(' ') + 1, load->data() + load->size(), last);
+    if (last != 0)
+        ids.home = last + 1;
+    return ids;
 }
 
 } // namespace cryo::restore

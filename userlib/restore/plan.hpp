@@ -93,6 +93,7 @@ struct Header {
     int32_t plan_fd;
     int32_t device_fd; // /dev/cryo, which may choose thread ids; −1: none
     uint32_t home_id;  // see Ids (restorer/next_id.hpp)
+    uint32_t least_id, greatest_id;
 };
 
 // Sent over status_fd when an operation fails.
@@ -102,6 +103,6 @@ struct Failure {
     uint64_t result;
 };
 
-static_assert(sizeof(Op) == 72 && sizeof(Thread) == 88 && sizeof(Header) == 88);
+static_assert(sizeof(Op) == 72 && sizeof(Thread) == 88 && sizeof(Header) == 96);
 
 } // namespace cryo::restore

@@ -4,6 +4,7 @@
 #include "base/contents.hpp"
 #include "base/fd.hpp"
 #include "base/pipe.hpp"
+#include "restore/choosing_ids.hpp"
 #include "restore/compare.hpp"
 #include "restore/ending_signals.hpp"
 #include "restore/enter.hpp"
@@ -11,7 +12,6 @@
 #include "restore/how_ended.hpp"
 #include "restore/nursery.hpp"
 #include "restore/page_sender.hpp"
-#include "restore/restorer/next_id.hpp"
 #include "restore/restorer/restorer.hpp"
 #include "sys/raw.hpp"
 
@@ -179,7 +179,12 @@ class Restart
 
 Result<void> Restart::prepare(const std::string &library)
 {
-    const Ids ids = ids_of(device_, static_cast<uint32_t>(getpid()));
+    Ids ids = ids_of(device_);
+    for (const TreePlan::Process &process : tree_.processes) {
+        ids.may_choose(process.kin.pid);
+        for (const pid_t thread : process.kin.threads)
+            ids.may_choose(thread);
+    }
     if (device_ >= 0)
         nursery_.set_maker(make_process_by_module, ids);
     if (tree_.for_requester)
@@ -193,6 +198,8 @@ Result<void> Restart::prepare(const std::string &library)
         if (process.plan) {
             RestartPlan &own = *process.plan;
             own.header.home_id = ids.home;
+            own.header.least_id = ids.least;
+            own.header.greatest_id = ids.greatest;
             for (const Fill &fill : own.fills)
                 to_send_ += fill.count * 4096;
             Result<Fd> plan = memory_file("cryo plan", own.program.finish(own.header));

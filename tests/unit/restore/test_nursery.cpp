@@ -5,6 +5,7 @@
 
 #include "base/fd.hpp"
 #include "capture/proc.hpp"
+#include "restore/choosing_ids.hpp"
 #include "restore/plan.hpp"
 
 #include <cerrno>
@@ -330,6 +331,23 @@ TEST_F(NurseryTest, AnIdThatNobodyIsSeenToHaveIsWaitedFor)
     if (WEXITSTATUS(status) == EPERM)
         GTEST_SKIP() << "ids cannot be chosen";
     EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+// By looking only: the descriptor here is no device.
+TEST(Ids, TheNextOneIsKnownWithoutTheModule)
+{
+    bool near = false;
+    for (int attempt = 0; attempt < 20 && !near; attempt++) { // others fork, and ids start over
+        const pid_t child = fork();
+        if (child == 0)
+            _exit(0);
+        ASSERT_EQ(waitpid(child, nullptr, 0), child);
+        const auto last = static_cast<uint32_t>(child);
+        const uint32_t next = cryo::restore::ids_of(STDIN_FILENO).home;
+        near = next > last && next < last + 1000;
+    }
+    EXPECT_TRUE(near);
+    EXPECT_EQ(cryo::restore::ids_of(-1).home, 0U);
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // NEXTPID is compared with the result of fork().
+#include <atomic>
 #include <cerrno>
 #include <fcntl.h>
 #include <fstream>
@@ -28,16 +29,21 @@ class NextPid : public DeviceTest
         return previous < 0 ? previous : 0;
     }
 
+    static pid_t next_child()
+    {
+        const pid_t child = fork();
+        if (child == 0)
+            _exit(0);
+        waitpid(child, nullptr, 0);
+        return child;
+    }
+
     // Whether a child gets `pid` within some attempts: other processes fork too.
     static bool child_gets(const Device &device, uint32_t pid)
     {
         for (int attempt = 0; attempt < 50; attempt++) {
             EXPECT_EQ(0, choose(device, pid));
-            pid_t child = fork();
-            if (child == 0)
-                _exit(0);
-            waitpid(child, nullptr, 0);
-            if (child == static_cast<pid_t>(pid))
+            if (next_child() == static_cast<pid_t>(pid))
                 return true;
         }
         return false;
@@ -98,21 +104,67 @@ TEST_F(NextPid, WhatWasNextIsToldAndGoesBack)
 {
     auto writable = Device::open(Device::Access::ReadWrite);
     ASSERT_TRUE(writable) << writable.error().text();
-    pid_t child = 0;
     ASSERT_EQ(0, choose(*writable, 25000));
-    const restore::Ids ids = restore::ids_of(writable->fd(), static_cast<uint32_t>(getpid()));
+    const restore::Ids ids = restore::ids_of(writable->fd());
     EXPECT_GE(ids.home, 25000U); // other processes may have forked
     EXPECT_LT(ids.home, 25100U);
     restore::NextId wished(ids, 31000);
     ASSERT_EQ(0, wished.choose());
     EXPECT_GE(restore::make_next(ids.device, 31000), 31000);
     wished.put_back();
-    if ((child = fork()) == 0)
-        _exit(0);
-    waitpid(child, nullptr, 0);
+    const pid_t child = next_child();
     EXPECT_GE(child, 25000);
     EXPECT_LT(child, 25100);
     EXPECT_FALSE(restore::NextId(ids, getpid()).comes_free());
+}
+
+TEST_F(NextPid, LookingChangesNoChoice)
+{
+    auto writable = Device::open(Device::Access::ReadWrite);
+    ASSERT_TRUE(writable) << writable.error().text();
+    std::atomic<bool> stop = false;
+    std::thread looker([&] {
+        while (!stop)
+            restore::ids_of(writable->fd());
+    });
+    int got = 0;
+    constexpr int choices = 100;
+    for (int i = 0; i < choices; i++) {
+        const auto wished = static_cast<uint32_t>(22000 + 20 * i);
+        EXPECT_EQ(0, choose(*writable, wished));
+        got += next_child() == static_cast<pid_t>(wished);
+    }
+    stop = true;
+    looker.join();
+    EXPECT_GE(got, choices * 9 / 10); // other processes fork, too
+}
+
+// A restart may take minutes.
+TEST_F(NextPid, GoesBackToWhereOthersHaveCome)
+{
+    auto writable = Device::open(Device::Access::ReadWrite);
+    ASSERT_TRUE(writable) << writable.error().text();
+    restore::Ids ids = {writable->fd(), 25000};
+    for (const int32_t id : {0, 31010, 31000})
+        ids.may_choose(id);
+    EXPECT_EQ(31000U, ids.least);
+    EXPECT_EQ(31010U, ids.greatest);
+    ASSERT_EQ(0, choose(*writable, 27000));
+    restore::NextId wished(ids, 31000);
+    ASSERT_EQ(0, wished.choose());
+    wished.put_back();
+    pid_t child = next_child();
+    EXPECT_GE(child, 27000);
+    EXPECT_LT(child, 27100);
+
+    // Another process of the restart has got its id, but has not put back the next one yet.
+    ASSERT_EQ(0, choose(*writable, 31011));
+    restore::NextId other(ids, 31005);
+    ASSERT_EQ(0, other.choose());
+    other.put_back();
+    child = next_child();
+    EXPECT_GE(child, 25000);
+    EXPECT_LT(child, 25100);
 }
 
 // Whether a user without any right gets the old ids in a restart.

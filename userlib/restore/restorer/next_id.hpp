@@ -38,9 +38,19 @@ namespace cryo::restore {
 
 // Where ids come from.
 struct Ids {
-    int device = -1; // /dev/cryo; −1: there is none
-    // The id of the next task before anything was restored; 0: an older module.
-    uint32_t home = 0;
+    int device = -1;   // /dev/cryo; −1: there is none
+    uint32_t home = 0; // the id of the next task before anything was restored; 0: unknown
+    // The ids that this restart may choose lie between these.
+    uint32_t least = UINT32_MAX, greatest = 0;
+
+    void may_choose(int32_t id)
+    {
+        if (id <= 0)
+            return;
+        const auto one = static_cast<uint32_t>(id);
+        least = one < least ? one : least;
+        greatest = one > greatest ? one : greatest;
+    }
 };
 
 // Makes `id` the next one. Returns the previous next id, or −errno.
@@ -51,21 +61,6 @@ inline long make_next(int device, uint32_t id)
     next.pid = id;
     const long rc = sys::call(SYS_ioctl, device, CRYO_IOC_NEXTPID, &next);
     return sys::failed(rc) ? rc : static_cast<long>(next.previous);
-}
-
-// The ids of a device, with the present next id as `home`.
-inline Ids ids_of(int device, uint32_t own)
-{
-    Ids ids = {device, 0};
-    if (device < 0)
-        return ids;
-    // The next id cannot be read without setting it; `own` is in use, so no task can get it.
-    const long previous = make_next(device, own);
-    if (previous > 1) {
-        ids.home = static_cast<uint32_t>(previous);
-        make_next(device, ids.home);
-    }
-    return ids;
 }
 
 // In newer kernels (6.18 is one) an id stays taken for a moment after its
@@ -94,21 +89,28 @@ class Leaving
 class NextId
 {
   public:
-    NextId(const Ids &ids, int32_t id) : ids_(ids), id_(id) {}
+    NextId(const Ids &ids, int32_t id) : ids_(ids), home_(ids.home), id_(id) {}
 
     // 0, or −errno.
-    long choose() const
+    long choose()
     {
-        const long rc = make_next(ids_.device, static_cast<uint32_t>(id_));
-        return sys::failed(rc) ? rc : 0;
+        const long previous = make_next(ids_.device, static_cast<uint32_t>(id_));
+        if (sys::failed(previous))
+            return previous;
+        // Other programs have started tasks since the restart began. But among, or just behind,
+        // its own ids the next one may be what another of its processes has chosen.
+        const auto next = static_cast<uint32_t>(previous);
+        if (next > 1 && (next < ids_.least || next > ids_.greatest + just_behind))
+            home_ = next;
+        return 0;
     }
 
     // Otherwise the next task that any process starts gets the id after
     // this one, which is often that of a thread of the same program.
     void put_back() const
     {
-        if (ids_.home != 0)
-            make_next(ids_.device, ids_.home);
+        if (home_ != 0)
+            make_next(ids_.device, home_);
     }
 
     // Whether it is worth a try. A task that took the id first, perhaps
@@ -127,7 +129,10 @@ class NextId
     }
 
   private:
+    static constexpr uint32_t just_behind = 32;
+
     const Ids &ids_;
+    uint32_t home_;
     int32_t id_;
     int attempts_ = 1000;
     int looks_ = 300; // of 10 ms: three seconds in all

@@ -235,7 +235,8 @@ long start_thread(Shared &shared, const Thread &thread, uint64_t stack_top)
     if (result == -EPERM && wished != 0 && shared.plan->device_fd >= 0) {
         args.set_tid = 0;
         args.set_tid_size = 0;
-        const Ids ids = {shared.plan->device_fd, shared.plan->home_id};
+        const Header &plan = *shared.plan;
+        const Ids ids = {plan.device_fd, plan.home_id, plan.least_id, plan.greatest_id};
         result = clone_with_next_tid(ids, args, *start);
     }
     if (result == -ENOSYS && wished == 0)
