@@ -105,6 +105,23 @@ class Installed(unittest.TestCase):
                 for header in re.findall(r'^#include "(.*)"', file.read(), re.MULTILINE):
                     self.in_prefix(module, "kmod", header)
 
+    def test_dkms_passes_over_kernels_that_the_module_is_not_for(self):
+        """A kernel's installation would fail with the module's build otherwise."""
+        conf = self.in_prefix("share", "cryo", "module", "dkms.conf")
+        matches = 'source "$1" && [[ $2 =~ ${!3} ]] && echo yes || echo no'
+
+        def taken(word, variable):
+            return run("bash", "-ec", matches, "-", conf, word, variable).strip() == "yes"
+
+        for release in ("6.1.0-9-amd64", "6.1", "6.10.3", "6.12.117+deb12-cloud-amd64", "7.0.0",
+                        "7.3.4+deb13-amd64", "10.0"):
+            self.assertTrue(taken(release, "BUILD_EXCLUSIVE_KERNEL"), release)
+        for release in ("6.0.19", "6.0.0-6.1-amd64", "5.10.0-39-amd64", "5.6.1", "4.19", "3.7.1"):
+            self.assertFalse(taken(release, "BUILD_EXCLUSIVE_KERNEL"), release)
+        self.assertTrue(taken("x86_64", "BUILD_EXCLUSIVE_ARCH"))
+        for machine in ("aarch64", "i686"):
+            self.assertFalse(taken(machine, "BUILD_EXCLUSIVE_ARCH"), machine)
+
     def test_nothing_knows_where_it_was_built(self):
         for path in self.files():
             with open(path, "rb") as file:
