@@ -139,17 +139,22 @@ static inline ssize_t cryo_iter_write(struct file *file, struct iov_iter *iter,
 #endif
 
 /*
- * Multicast with a filter per receiver came with 6.7. Without it every member
+ * Multicast with a filter per receiver came with 6.8. Without it every member
  * of the group receives the events of every user's processes, so joining is
  * then a privilege.
  */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 7, 0)
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 8, 0)
 #define CRYO_EVENTS_PER_USER 1
 #define CRYO_EVENTS_GROUP_FLAGS 0
 #define cryo_multicast genlmsg_multicast_netns_filtered
 #else
 #define CRYO_EVENTS_PER_USER 0
+/* From 6.8 as well, but in later stable kernels of older series, too. */
+#ifdef GENL_MCAST_CAP_SYS_ADMIN
 #define CRYO_EVENTS_GROUP_FLAGS GENL_MCAST_CAP_SYS_ADMIN
+#else
+#define CRYO_EVENTS_GROUP_FLAGS GENL_UNS_ADMIN_PERM /* CAP_NET_ADMIN */
+#endif
 #define cryo_multicast(family, net, skb, portid, group, gfp, filter, data) \
 	((void)(filter), (void)(data), \
 	 genlmsg_multicast_netns(family, net, skb, portid, group, gfp))

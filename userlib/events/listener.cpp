@@ -88,7 +88,7 @@ Result<EventListener> EventListener::join()
                              "'modprobe cryo'");
     if (int rc = nl_socket_add_membership(socket->nl, group); rc < 0) {
         if (rc == -NLE_PERM)
-            return Error(EPERM, "listening for events: on kernels before 6.7 only the "
+            return Error(EPERM, "listening for events: on kernels before 6.8 only the "
                                 "administrator may, since events of all users are heard there");
         return nl_error("listening for events", rc);
     }

@@ -12,7 +12,7 @@
 //     }
 //
 // A plain user receives its own processes' events; a user that may trace every process receives all
-// in the listener's network namespace. Before Linux 6.7 only the administrator may join.
+// in the listener's network namespace. Before Linux 6.8 only the administrator may join.
 #pragma once
 
 #include <chrono>
