@@ -2,12 +2,12 @@
 #include "mpi/wrap/objects.hpp"
 #include "mpi/capsule/capsule.hpp"
 #include "mpi/capsule/lock.hpp"
+#include "mpi/wrap/blocks.hpp"
 #include "mpi/wrap/directory.hpp"
 #include "mpi/wrap/fatal.hpp"
 #include "mpi/wrap/stock.hpp"
 
 #include <algorithm>
-#include <new>
 
 namespace cryo::mpi {
 
@@ -21,13 +21,7 @@ Object *free_objects[2]; // small and large ones
 Object *nulls[kind_count];
 uint64_t objects_made;
 size_t requests;
-
-// Of objects; begins in place of the first one.
-struct Block {
-    static constexpr size_t bytes = 64 * 1024;
-    Block *next;
-};
-Block *blocks;
+Blocks blocks;
 
 size_t index_of(Kind kind)
 {
@@ -140,9 +134,8 @@ void add_free_objects(Kind kind)
 {
     const size_t bytes = bytes_of(kind);
     Object *&list = free_objects[is_large(kind)];
-    auto *fresh = static_cast<char *>(keep_or_die(Block::bytes));
-    blocks = new (fresh) Block{blocks};
-    for (size_t at = bytes; at + bytes <= Block::bytes; at += bytes) {
+    char *fresh = blocks.add();
+    for (size_t at = 0; at + bytes <= Blocks::bytes; at += bytes) {
         auto *object = reinterpret_cast<Object *>(fresh + at);
         object->next = list;
         list = object;
@@ -224,15 +217,16 @@ bool is_predefined(const Object *object)
 
 bool is_object(const Object *object, Kind kind)
 {
+    // Most handles are these; the list never changes and needs no lock.
+    if (std::any_of(predefined, predefined + predefined_count, [&](const Predefined &entry) {
+            return entry.object == object && entry.kind == kind;
+        }))
+        return true;
     const auto place = reinterpret_cast<uintptr_t>(object);
+    if (place % bytes_of(kind) != 0)
+        return false;
     Hold hold(lock);
-    for (const Block *block = blocks; place % 256 == 0 && block != nullptr; block = block->next) {
-        if (place - reinterpret_cast<uintptr_t>(block) < Block::bytes)
-            return object->references != 0 && object->kind == kind;
-    }
-    return std::any_of(predefined, predefined + predefined_count, [&](const Predefined &entry) {
-        return entry.object == object && entry.kind == kind;
-    });
+    return blocks.contain(place) && object->references != 0 && object->kind == kind;
 }
 
 Object *known_object(void *real)
