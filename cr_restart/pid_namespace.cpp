@@ -2,6 +2,7 @@
 #include "pid_namespace.hpp"
 
 #include "base/passing.hpp"
+#include "restore/choosing_ids.hpp"
 #include "restore/ending_signals.hpp"
 #include "sys/own_variable.hpp"
 #include "sys/raw.hpp"
@@ -224,6 +225,13 @@ Result<Outside> Outside::make(char **argv, bool rehearse, bool by_default)
         send_message(theirs.get(), failure_message(error));
         _exit(127);
     }
+    if (pid == -ENOSYS)
+        return Error(
+            ENOSYS,
+            fmt::format("{}: {}; {}, or use another seccomp profile",
+                        rehearse ? for_rehearsal.option : "the saved ids cannot be had",
+                        cryo::restore::clone3_denied,
+                        rehearse ? for_rehearsal.without : "--no-restore-pid gives new ones"));
     if (pid < 0)
         return Error(static_cast<int>(-pid),
                      fmt::format("{}: {} namespaces cannot be made here ({}): the sysctls "

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <csignal>
 #include <cstdint>
+#include <fmt/format.h>
 #include <linux/sched.h>
 #include <string>
 #include <sys/syscall.h>
@@ -50,6 +51,29 @@ Ids ids_of(int device)
     if (last != 0)
         ids.home = last + 1;
     return ids;
+}
+
+bool is_about_choosing(int error)
+{
+    return error == EPERM || error == ENOSYS || error == EINVAL;
+}
+
+Error not_chosen(pid_t pid, int error)
+{
+    if (error == ENOSYS)
+        return Error(error, fmt::format("pid {} cannot be had: {}; use --no-restore-pid for a new "
+                                        "one, or another seccomp profile",
+                                        pid, clone3_denied));
+    if (error == EINVAL)
+        return Error(error, fmt::format("pid {} is more than the kernel gives here "
+                                        "(/proc/sys/kernel/pid_max); use --no-restore-pid for a "
+                                        "new one",
+                                        pid));
+    return Error(error, fmt::format("pid {} cannot be had without a privilege "
+                                    "(CAP_CHECKPOINT_RESTORE, or the kernel module and "
+                                    "membership in the group cryo); use --pidns to have it in "
+                                    "a pid namespace, or --no-restore-pid for a new one",
+                                    pid));
 }
 
 } // namespace cryo::restore

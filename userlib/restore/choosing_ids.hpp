@@ -5,7 +5,10 @@
 // namespace, the kernel module requires write access to its device.
 #pragma once
 
+#include "base/result.hpp"
 #include "restore/restorer/next_id.hpp"
+
+#include <sys/types.h>
 
 namespace cryo::restore {
 
@@ -14,5 +17,13 @@ bool may_choose_ids(bool with_module);
 // The ids of a device (−1: there is none), with the present next id as `home`. This only looks:
 // what another process has chosen stays the next id.
 Ids ids_of(int device);
+
+// What an ENOSYS of clone3() means: every kernel that we support has it.
+constexpr const char *clone3_denied = "a filter of system calls (seccomp, as containers have one) "
+                                      "denies clone3(), which ids are chosen with";
+
+// Whether this is an error of somebody who may not choose an id, or chose one that cannot be.
+bool is_about_choosing(int error);
+Error not_chosen(pid_t pid, int error);
 
 } // namespace cryo::restore

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "restore/nursery.hpp"
 
+#include "restore/choosing_ids.hpp"
 #include "restore/former_holders.hpp"
 #include "restore/plan.hpp"
 #include "sys/raw.hpp"
@@ -362,22 +363,13 @@ Error Nursery::failure(size_t number, const char *what, int error) const
     const bool seen = pid != 0 && sys::call(SYS_kill, pid, 0) != -ESRCH;
     if (error == EEXIST && seen)
         return in_use(pid);
-    if ((error == EPERM || error == ENOSYS) && pid != 0 && births_[number].pid.load() < 0)
-        return Error(error, fmt::format("pid {} cannot be had without a privilege "
-                                        "(CAP_CHECKPOINT_RESTORE, or the kernel module and "
-                                        "membership in the group cryo); use --pidns to have it in "
-                                        "a pid namespace, or --no-restore-pid for a new one",
-                                        pid));
+    if (pid != 0 && births_[number].pid.load() < 0 && is_about_choosing(error))
+        return not_chosen(pid, error);
     if ((error == EBUSY || error == EEXIST) && pid != 0)
         return Error(EBUSY, fmt::format("pid {} cannot be had: it is the id of a process group or "
                                         "session here, or others are always faster; use "
                                         "--pidns or --no-restore-pid for a new one",
                                         pid));
-    if (error == EINVAL && pid != 0 && births_[number].pid.load() < 0)
-        return Error(EINVAL, fmt::format("pid {} is more than the kernel gives here "
-                                         "(/proc/sys/kernel/pid_max); use --no-restore-pid for a "
-                                         "new one",
-                                         pid));
     return Error::from_errno(fmt::format("{} process {}", what, pid), error);
 }
 

@@ -179,6 +179,16 @@ class Surroundings(case.Case):
         self.assert_alive(restarted)
         self.assert_alive(restarted, "again")
 
+    def test_no_id_can_be_chosen_where_a_filter_denies_clone3(self):
+        self.saved()
+        for words in (("--restore-pid",), ("--pidns",), ()):
+            with self.subTest(words):
+                done = self.run_command("cr_restart", *words, "image", preexec_fn=deny_clone3)
+                self.assertNotEqual(0, done.returncode)
+                self.assertIn("denies clone3()", done.stderr)
+                self.assertIn("--no-restore-pid", done.stderr)
+                self.assertNotIn("privilege", done.stderr)
+
 
 if __name__ == "__main__":
     case.main()
