@@ -242,6 +242,22 @@ TEST(Scale, SubCommunicatorsAreSettledWhereTheyLive)
     EXPECT_LE(job.tree().most_bytes, kHead + 3 * kClock);
 }
 
+TEST(Scale, FreedCommunicatorsOfOneRankAreNotTold)
+{
+    constexpr CommId kEach = 1000;
+    Job job(4, 2, 4);
+    for (WorldRank r = 0; r < job.size(); r++) {
+        for (CommId i = 0; i < kEach; i++) {
+            Comm &own = job.rank(r).made((r + 1) * kEach + i, 1, {&r, 1}, 1);
+            job.rank(r).start(own);
+            job.rank(r).freed(own);
+        }
+    }
+    job.checkpoint();
+    // A rank names the world and the communicator of MPI_Ckpt.
+    EXPECT_LE(job.tree().most_bytes, kHead + 2 * kClock);
+}
+
 TEST(Scale, NoNodeHoldsAMatrix)
 {
     // Every rank has sent to every rank: the largest message names each rank once.

@@ -55,7 +55,8 @@ void Rank::forget_freed()
             traffic.sent += sent;
             traffic.received += received;
         });
-        gone_.push_back({.id = comm.id(), .clock = comm.clock, .members = comm.members()});
+        if (comm.members() > 1) // nobody else could be behind
+            gone_.push_back({.id = comm.id(), .clock = comm.clock, .members = comm.members()});
         lingering_--;
         at = comms_.erase(at);
     }

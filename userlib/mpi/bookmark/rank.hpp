@@ -181,8 +181,9 @@ class Rank
         uint64_t clock;
         uint32_t members;
     };
-    std::pmr::vector<Gone> gone_; // freed here; only after a cut have all members freed them
-    uint32_t lingering_ = 0;      // freed communicators that are still referred to
+    // Freed here, with other members; only after a cut have they all freed them.
+    std::pmr::vector<Gone> gone_;
+    uint32_t lingering_ = 0; // freed communicators that are still referred to
     Receives receives_;
 
     std::atomic<bool> pending_{false};
