@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coord/client.hpp"
 
-#include "base/printable.hpp"
+#include "cli/json_text.hpp"
 #include "coord/frame.hpp"
 #include "coord/message.hpp"
 #include "coord/patience.hpp"
@@ -58,11 +58,8 @@ Result<Client> Client::to(pid_t launcher)
 
 Result<void> Client::send(const json &message)
 {
-    for (const json &value : message) {
-        const auto *text = value.get_ptr<const std::string *>();
-        if (text != nullptr && !is_utf8(*text)) // with bytes replaced it would name another file
-            return Error(EILSEQ, *text + ": is not UTF-8");
-    }
+    if (const std::string *text = cli::not_utf8(message))
+        return Error(EILSEQ, *text + ": is not UTF-8");
     const std::string body = message.dump();
     FrameHeader header;
     header.length = static_cast<uint32_t>(body.size());

@@ -3,7 +3,7 @@
 
 #include "base/fd.hpp"
 #include "base/pipe.hpp"
-#include "base/printable.hpp"
+#include "cli/json_text.hpp"
 #include "cli/place.hpp"
 
 #include <cerrno>
@@ -72,13 +72,10 @@ Result<void> launch(Settings settings, pid_t pid)
     if (!said || !answer)
         return said ? answer.error() : said.error();
     const nlohmann::json all = settings;
-    for (const nlohmann::json &value : all) {
-        const auto *one = value.get_ptr<const std::string *>();
-        if (one != nullptr && !is_utf8(*one))
-            return Error(EILSEQ, fmt::format("{}: is not UTF-8: automatic checkpoints cannot have "
-                                             "such a name",
-                                             *one));
-    }
+    if (const std::string *name = cli::not_utf8(all))
+        return Error(EILSEQ, fmt::format("{}: is not UTF-8: automatic checkpoints cannot have such "
+                                         "a name",
+                                         *name));
     const std::string text = all.dump();
     if (text.size() > PIPE_BUF ||
         write(said->write.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))

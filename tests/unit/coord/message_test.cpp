@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coord/message.hpp"
 
+#include "cli/json_text.hpp"
+
 #include <gtest/gtest.h>
 
 using namespace cryo;
@@ -57,6 +59,17 @@ TEST(Messages, AreNotDeep)
     EXPECT_EQ(refused.error().text(), "no message");
     // Brackets inside a string do not nest.
     EXPECT_TRUE(taken(Speaker::member, R"({"type":"unplaced","error":"[[[[[[[[[[\"[[[[["})"));
+}
+
+TEST(Messages, NameTheTextThatJsonCannotHold)
+{
+    const nlohmann::json sound = {{"a", "caf\u00e9"}, {"b", 3}, {"c", {"x", "y"}}};
+    EXPECT_EQ(cli::not_utf8(sound), nullptr);
+    nlohmann::json bad = sound;
+    bad["d"] = "/caf\xe9";
+    const std::string *text = cli::not_utf8(bad);
+    ASSERT_NE(text, nullptr);
+    EXPECT_EQ(*text, "/caf\xe9");
 }
 
 TEST(Messages, ComeBackAsTheyWere)

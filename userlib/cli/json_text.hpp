@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What JSON cannot hold (printable.hpp): a name with such bytes replaced would be another one's.
+//
+//     if (const std::string *text = not_utf8(message))
+//         return Error(EILSEQ, *text + ": is not UTF-8");
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace cryo::cli {
+
+// The first of the values, not of those inside them, that is a text and not UTF-8; null: none is.
+const std::string *not_utf8(const nlohmann::json &values);
+
+} // namespace cryo::cli
