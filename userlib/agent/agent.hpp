@@ -158,6 +158,15 @@ bool send_tracker(int connection, const Command &command);
 long set_watched(const Command &command);
 void forget_tracker(bool close_it); // in a child, or after a restart: it is another process's
 void count_read();                  // counts one read(2) of the agent's own
+// Lives around one process_vm_writev(2), in which the kernel may write past the page tables.
+class MemoryWrite
+{
+  public:
+    MemoryWrite();
+    ~MemoryWrite();
+    MemoryWrite(const MemoryWrite &) = delete;
+    MemoryWrite &operator=(const MemoryWrite &) = delete;
+};
 
 // own.cpp: descriptors and libraries of the process that belong to Cryo.
 void fill_own_facts(OwnFacts &facts, int connection);

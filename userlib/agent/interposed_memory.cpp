@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interposes madvise(2) and the like, only to record when they were called (advice.cpp). Allocators
-// call these functions, so the first call looks nothing up.
+// Interposes madvise(2) and the like, only to record when they were called (advice.cpp), and
+// process_vm_writev(2), only to count the calls under way (tracker.cpp). Allocators call some of
+// these functions, so the first call looks nothing up.
 #include "agent/advice.hpp"
 #include "agent/interposed.hpp"
 #include "sys/raw.hpp"
@@ -8,12 +9,14 @@
 #include <cerrno>
 #include <dlfcn.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 
 namespace cryo::agent {
 
 namespace {
 
 int (*real_madvise)(void *, size_t, int) noexcept;
+decltype(&::process_vm_writev) real_process_vm_writev;
 
 // 0, or −errno
 int advise(void *address, size_t size, int advice)
@@ -29,6 +32,7 @@ int advise(void *address, size_t size, int advice)
 void find_real_memory_functions()
 {
     real_madvise = reinterpret_cast<decltype(real_madvise)>(dlsym(RTLD_NEXT, "madvise"));
+    find(real_process_vm_writev, "process_vm_writev");
     notice_advice();
 }
 
@@ -56,6 +60,21 @@ CRYO_INTERPOSED int posix_madvise(void *address, size_t size, int advice) noexce
     const int result = advise(address, size, advice);
     errno = before;
     return -result;
+}
+
+CRYO_INTERPOSED ssize_t process_vm_writev(pid_t pid, const iovec *from, unsigned long from_count,
+                                          const iovec *to, unsigned long to_count,
+                                          unsigned long flags) noexcept
+{
+    const MemoryWrite counted;
+    if (real_process_vm_writev != nullptr)
+        return real_process_vm_writev(pid, from, from_count, to, to_count, flags);
+    const long result =
+        cryo::sys::call(SYS_process_vm_writev, pid, from, from_count, to, to_count, flags);
+    if (!cryo::sys::failed(result))
+        return result;
+    errno = static_cast<int>(-result);
+    return -1;
 }
 
 } // extern "C"

@@ -21,10 +21,10 @@ namespace cryo::agent {
 
 namespace {
 
-// Calls that wait; setsockopt, which may give a socket a limit; madvise, which is recorded; exec,
-// for the reason in interposed_exec.cpp; and calls that close descriptors, as in
-// interposed_descriptors.cpp.
-constexpr std::array<long, 41> taken = {
+// Calls that wait; setsockopt, which may give a socket a limit; madvise, which is recorded;
+// process_vm_writev, which is counted; exec, for the reason in interposed_exec.cpp; and calls that
+// close descriptors, as in interposed_descriptors.cpp.
+constexpr std::array<long, 42> taken = {
     SYS_poll,
     SYS_select,
     SYS_pause,
@@ -62,6 +62,7 @@ constexpr std::array<long, 41> taken = {
     SYS_connect,
     SYS_sendfile,
     SYS_madvise,
+    SYS_process_vm_writev,
     SYS_close,
     SYS_close_range,
     SYS_dup2,
@@ -272,6 +273,10 @@ long do_call(long number, const long (&a)[6])
     }
     case SYS_madvise: {
         const Advising noticed(static_cast<int>(a[2]));
+        return plain(number, a);
+    }
+    case SYS_process_vm_writev: {
+        const MemoryWrite counted;
         return plain(number, a);
     }
     case SYS_futex: // only this command takes a relative time

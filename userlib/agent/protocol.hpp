@@ -156,8 +156,12 @@ struct TrackerMark {
     // the kernel attributes to the program.
     uint64_t has_reads;
     uint64_t reads;
+    // If has_writes is writes_counted: how many calls of process_vm_writev(2) are under way.
+    uint64_t has_writes;
+    uint64_t writes;
 };
-constexpr uint64_t reads_counted = 0x7364616572; // "reads"
+constexpr uint64_t reads_counted = 0x7364616572;    // "reads"
+constexpr uint64_t writes_counted = 0x736574697277; // "writes"
 
 constexpr uint64_t queue_part = 65536;
 

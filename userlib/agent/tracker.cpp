@@ -79,6 +79,19 @@ void count_read()
     mark.reads = mark.reads + 1;
 }
 
+// The count stays above zero in a child that was forked during another thread's call: nothing is
+// copied early there.
+MemoryWrite::MemoryWrite()
+{
+    mark.has_writes = writes_counted;
+    __atomic_fetch_add(&mark.writes, 1, __ATOMIC_SEQ_CST);
+}
+
+MemoryWrite::~MemoryWrite()
+{
+    __atomic_fetch_sub(&mark.writes, 1, __ATOMIC_SEQ_CST);
+}
+
 namespace {
 
 long make(TrackerKind kind)

@@ -45,6 +45,16 @@ uint64_t agents_reads(const Fd &memory, uint64_t address)
     return counted ? mark.reads : 0;
 }
 
+// Whether a thread of the program is in process_vm_writev, perhaps on its own memory. As with other
+// processes (may_write_to_others), the pages that it writes to may have been looked up before they
+// were protected. A call that begins later is no danger.
+bool writes_to_itself(const Fd &memory, uint64_t address)
+{
+    TrackerMark mark = {};
+    return get(memory, address, &mark, sizeof(mark)) && mark.has_writes == agent::writes_counted &&
+           mark.writes != 0;
+}
+
 // Finished calls of read(2) and the like, by all threads that ever existed.
 std::optional<uint64_t> ended_reads(const Proc &proc)
 {
@@ -319,7 +329,8 @@ EarlyCopy EarlyCopy::of(const Proc &proc, std::string_view smaps, const DeltaPla
     others = others_of(proc);
     const Result<std::string> maps = proc.read("maps");
     if (!early.reads_ || !others || others->rings || has_pinned(proc) || !maps ||
-        maps->find("/[aio]") != std::string::npos || may_write_to_others(saved_too))
+        maps->find("/[aio]") != std::string::npos || writes_to_itself(early.memory_, early.mark_) ||
+        may_write_to_others(saved_too))
         return early;
     early.copy(proc, stage);
     have_memory_for_lists(early.copied_.size());

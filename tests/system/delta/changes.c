@@ -246,6 +246,8 @@ static int obey(const char *way, uint64_t seed)
         struct iovec to = {at, few * (size_t)page};
         need(process_vm_writev(getpid(), &from, 1, &to, 1, 0) == few * page, "process_vm_writev");
         free(text);
+    } else if (strcmp(way, "writers") == 0) {
+        write_for_ever();
     } else if (strcmp(way, "mem") == 0) {
         int fd = open("/proc/self/mem", O_RDWR);
         need(fd >= 0 && pwrite(fd, &seed, sizeof(seed), (off_t)(uintptr_t)at) == sizeof(seed),

@@ -18,3 +18,5 @@ void fill(unsigned char *to, size_t count, uint64_t seed);
 /* Changes a thread's stack, inside a larger mapping whose other memory stays as it is. */
 extern unsigned char *aside;
 void by_thread_aside(uint64_t seed);
+/* From now on, threads write past the page tables, by process_vm_writev(2). */
+void write_for_ever(void);

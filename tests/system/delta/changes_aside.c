@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread whose stacks lie within a large mapping, with other memory before and behind them. */
+/* A thread whose stacks lie within a large mapping, with other memory before and behind them; and
+ * threads that write to the process from outside. */
 #include "changes.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 unsigned char *aside;
@@ -51,4 +54,31 @@ void by_thread_aside(uint64_t seed)
         n = read(from_aside[0], &seed, sizeof(seed));
     } while (n < 0 && errno == EINTR);
     need(n == sizeof(seed), "read");
+}
+
+/* All the time, in long calls, to memory that no checksum includes. */
+static void *write_to_itself(void *by_number)
+{
+    const size_t much = 1024;
+    struct iovec from = {map(much, MAP_PRIVATE | MAP_ANONYMOUS), much * (size_t)page};
+    struct iovec to = {map(much, MAP_PRIVATE | MAP_ANONYMOUS), much * (size_t)page};
+    fill(from.iov_base, much, 9);
+    for (;;) {
+        if (by_number != NULL)
+            syscall(SYS_process_vm_writev, getpid(), &from, 1UL, &to, 1UL, 0UL);
+        else
+            process_vm_writev(getpid(), &from, 1, &to, 1, 0);
+    }
+    return NULL;
+}
+
+/* By several threads, so that one at least is in such a call at any moment. */
+void write_for_ever(void)
+{
+    static int by_number;
+    for (int i = 0; i < 4; i++) {
+        pthread_t thread;
+        need(pthread_create(&thread, NULL, write_to_itself, i % 2 != 0 ? &by_number : NULL) == 0,
+             "pthread_create");
+    }
 }

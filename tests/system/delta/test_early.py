@@ -121,6 +121,19 @@ class Early(unittest.TestCase):
             self.assertEqual(any(int(pages) > 50 for pages in early), waits, said)
             program.kill()
 
+    def test_nothing_where_the_program_may_be_writing_to_itself(self):
+        self.save("v0", "--snapshot=staged")
+        self.program.tell("later store 1")
+        said, copied = self.save("v1", "--snapshot=staged")
+        self.assertGreater(copied, 50, said)
+        self.program.tell("writers 0")
+        self.program.tell("later store 2")
+        said, copied = self.save("v2", "--snapshot=staged")
+        self.assertEqual(copied, 0, said)
+        expected = sum_of(self.program)
+        self.program.kill()
+        self.check("v2", expected)
+
     def test_an_image_that_failed_is_no_base(self):
         self.save("v0")
         self.program.tell("later store 1")
