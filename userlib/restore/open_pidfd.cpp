@@ -49,14 +49,16 @@ Result<void> open_pidfds(Planning &p)
     for (const auto &[id, saved] : p.saved.pidfds) {
         if (is_opened(p, id))
             continue;
-        const image::OpenFile &open_file = p.saved.open_files.at(id);
+        const auto open_file = p.saved.open_files.find(id);
+        if (open_file == p.saved.open_files.end())
+            return Error(EINVAL, "a pidfd refers to no open file");
         Result<Fd> made = saved.pid == 0 ? pidfd_of_ended() : Fd(open("/", O_PATH | O_CLOEXEC));
         if (!made)
             return made.error();
         if (!*made)
             return Error::from_errno("keeping a pidfd's number", errno);
         if (saved.pid == 0) {
-            if (Result<void> set = set_flags(made->get(), open_file.flags, "a pidfd"); !set)
+            if (Result<void> set = set_flags(made->get(), open_file->second.flags, "a pidfd"); !set)
                 return set;
         }
         if (Result<int> kept = keep_open(p, std::move(*made), id); !kept)
