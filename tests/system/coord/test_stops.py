@@ -141,6 +141,16 @@ class Stops(jobs.Case):
         self.assertIn("was stopped (SIGSTOP)", errors)
         self.saved_at_last(job, reference)
 
+    def test_death_of_an_imager(self):
+        """The checkpoint fails, and says so; the ranks go on."""
+        job, reference, tool = self.job_and_tool("--snapshot=stop", megabytes=64)
+        os.kill(self.await_imager(tool), signal.SIGKILL)
+        self.await_going(self.ranks, self.SOON)
+        _, errors = tool.communicate(timeout=jobs.PATIENCE)
+        self.assertNotEqual(0, tool.returncode)
+        self.assertTrue(errors.strip())
+        self.saved_at_last(job, reference)
+
     def test_last_snapshot(self):
         """With --term: who has gone on meanwhile is not ended, and whoever asked for it is told."""
         job, reference, tool = self.job_and_tool("--term")
