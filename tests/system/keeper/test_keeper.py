@@ -67,8 +67,11 @@ class Keeper(unittest.TestCase):
         self.addCleanup(self.end_all)
 
     def end_all(self):
-        # What a keeper does begins before it has written down who it is.
-        keepers = [self.keeper_of(program.pid) for program in self.programs]
+        # A keeper works before it has written down its pid; in a restart it does not name
+        # cr_restart's, but has the standard error that cr_restart was given.
+        keepers = [pid for pid, of in self.all_keepers()
+                   if of in [program.pid for program in self.programs]
+                   or self.has_our_errors(pid)]
         for program in self.programs:
             self.kill(program)
         keepers += [self.state(directory).get("keeper") for directory in ("one", "two")]
@@ -315,18 +318,25 @@ class Keeper(unittest.TestCase):
         self.assertIsNone(program.poll())
 
     @staticmethod
-    def keeper_of(pid):
-        for entry in os.listdir("/proc"):
-            if not entry.isdigit():
-                continue
+    def all_keepers():
+        """The pids of all, each with the pid of its program."""
+        for entry in filter(str.isdigit, os.listdir("/proc")):
             try:
                 with open(f"/proc/{entry}/cmdline", "rb") as file:
                     words = file.read().split(b"\0")
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            if words[0].endswith(b"/cryo/keeper") and words[1] == str(pid).encode():
-                return int(entry)
-        return None
+            if words[0].endswith(b"/cryo/keeper"):
+                yield int(entry), int(words[1])
+
+    def has_our_errors(self, pid):
+        try:
+            return os.readlink(f"/proc/{pid}/fd/2") == self.path("err")
+        except OSError:  # ended, or another user's
+            return False
+
+    def keeper_of(self, program):
+        return next((pid for pid, of in self.all_keepers() if of == program), None)
 
     def test_the_program_does_not_notice(self):
         # No child more to wait for, no descriptor, no end of a pipe, no variable.
