@@ -10,6 +10,10 @@ import tempfile
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+
+from vmlib import clock  # noqa: E402 (needs the path above)
+
 VM = pathlib.Path(__file__).resolve().parents[2] / "scripts/vm"
 KERNEL_REPORT, NODE_DIED, TIMEOUT, NO_START = 250, 251, 252, 253
 
@@ -51,6 +55,7 @@ test -r "$WHERE/file" && ! touch "$WHERE/other" 2>/dev/null
 echo scratch >/tmp/file; echo scratch >/dev/shm/file; echo scratch >"$HOME/file"
 test -w /dev/null && test -c /dev/ptmx && test -d /proc/self/task && test -d /sys/kernel
 getent hosts node1 localhost >/dev/null
+awk -v mhz="$MHZ" '/^cpu MHz/ && ($4 < mhz * 0.85 || $4 > mhz * 1.15) { exit 1 }' /proc/cpuinfo
 python3 -c 'import os; m, s = os.openpty(); print(os.ttyname(s))'
 echo to stderr >&2
 echo result >"$CRYO_VM_OUT/result"
@@ -65,7 +70,8 @@ exit 42
             here.mkdir()
             (here / "file").write_text("host")
             done = vm_run("--no-module", "--user", "--out", out, "--env", "GREETING=it's here",
-                          "--env", f"WHERE={here}", "--", self.SCRIPT, cwd=here)
+                          "--env", f"WHERE={here}", "--env", f"MHZ={clock.tsc_khz() / 1000}", "--",
+                          self.SCRIPT, cwd=here)
             self.assertEqual((done.returncode, done.stderr), (42, "to stderr\n"))
             self.assertEqual(done.stdout, "/dev/pts/0\n")
             self.assertEqual((out / "result").read_text(), "result\n")
