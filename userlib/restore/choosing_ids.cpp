@@ -2,6 +2,7 @@
 #include "restore/choosing_ids.hpp"
 
 #include "base/contents.hpp"
+#include "base/fd.hpp"
 #include "device/device.hpp"
 #include "sys/raw.hpp"
 
@@ -9,10 +10,13 @@
 #include <charconv>
 #include <csignal>
 #include <cstdint>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <linux/sched.h>
 #include <string>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 namespace cryo::restore {
@@ -36,18 +40,23 @@ bool may_choose_ids(bool with_module)
            !device->has(CRYO_FEATURE_FILTERED);
 }
 
-Ids ids_of(int device)
+Ids ids_of(int device, const char *load)
 {
     Ids ids;
     ids.device = device;
     if (device < 0)
         return ids;
     // The last number is the last id given to a task in the reader's pid namespace, wherever this
-    // /proc was mounted.
-    const Result<std::string> load = contents("/proc/loadavg");
+    // /proc was mounted. But a container may have another file there (lxcfs), of which the reader
+    // is a process of the host.
+    const Fd file(open(load, O_RDONLY | O_CLOEXEC));
+    struct statfs system = {};
+    if (!file || fstatfs(file.get(), &system) != 0 || system.f_type != PROC_SUPER_MAGIC)
+        return ids;
+    const Result<std::string> text = contents(file.get(), load);
     uint32_t last = 0;
-    if (load)
-        std::from_chars(load->data() + load->rfind(' ') + 1, load->data() + load->size(), last);
+    if (text)
+        std::from_chars(text->data() + text->rfind(' ') + 1, text->data() + text->size(), last);
     if (last != 0)
         ids.home = last + 1;
     return ids;

@@ -15,8 +15,8 @@ namespace cryo::restore {
 bool may_choose_ids(bool with_module);
 
 // The ids of a device (−1: there is none), with the present next id as `home`. This only looks:
-// what another process has chosen stays the next id.
-Ids ids_of(int device);
+// what another process has chosen stays the next id. `load` is /proc/loadavg.
+Ids ids_of(int device, const char *load = "/proc/loadavg");
 
 // What an ENOSYS of clone3() means: every kernel that we support has it.
 constexpr const char *clone3_denied = "a filter of system calls (seccomp, as containers have one) "

@@ -167,6 +167,23 @@ TEST_F(NextPid, GoesBackToWhereOthersHaveCome)
     EXPECT_LT(child, 25100);
 }
 
+// Where /proc/loadavg is another one's, as in a container.
+TEST_F(NextPid, GoesBehindItsOwnIdsWhereTheNextOneIsUnknown)
+{
+    auto writable = Device::open(Device::Access::ReadWrite);
+    ASSERT_TRUE(writable) << writable.error().text();
+    restore::Ids ids = {writable->fd(), 0};
+    for (const int32_t id : {31000, 31050})
+        ids.may_choose(id);
+    ASSERT_EQ(0, choose(*writable, 31001));
+    restore::NextId wished(ids, 31005);
+    ASSERT_EQ(0, wished.choose());
+    wished.put_back();
+    const pid_t child = next_child();
+    EXPECT_GE(child, 31051);
+    EXPECT_LT(child, 31150);
+}
+
 // Whether a user without any right gets the old ids in a restart.
 bool nobody_may_choose()
 {

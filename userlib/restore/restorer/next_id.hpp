@@ -38,8 +38,10 @@ namespace cryo::restore {
 
 // Where ids come from.
 struct Ids {
-    int device = -1;   // /dev/cryo; −1: there is none
-    uint32_t home = 0; // the id of the next task before anything was restored; 0: unknown
+    int device = -1; // /dev/cryo; −1: there is none
+    // The id of the next task before anything was restored. 0: unknown; then tasks of others go on
+    // behind all ids that this restart may choose, so that they take none of them.
+    uint32_t home = 0;
     // The ids that this restart may choose lie between these.
     uint32_t least = UINT32_MAX, greatest = 0;
 
@@ -89,7 +91,9 @@ class Leaving
 class NextId
 {
   public:
-    NextId(const Ids &ids, int32_t id) : ids_(ids), home_(ids.home), id_(id) {}
+    NextId(const Ids &ids, int32_t id)
+        : ids_(ids), home_(ids.home != 0 ? ids.home : ids.greatest + 1), id_(id)
+    {}
 
     // 0, or −errno.
     long choose()
@@ -107,11 +111,7 @@ class NextId
 
     // Otherwise the next task that any process starts gets the id after
     // this one, which is often that of a thread of the same program.
-    void put_back() const
-    {
-        if (home_ != 0)
-            make_next(ids_.device, home_);
-    }
+    void put_back() const { make_next(ids_.device, home_); }
 
     // Whether it is worth a try. A task that took the id first, perhaps
     // when an id just before it was chosen, may end soon: many tasks do.
