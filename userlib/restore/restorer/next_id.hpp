@@ -101,10 +101,11 @@ class NextId
         const long previous = make_next(ids_.device, static_cast<uint32_t>(id_));
         if (sys::failed(previous))
             return previous;
-        // Other programs have started tasks since the restart began. But among, or just behind,
-        // its own ids the next one may be what another of its processes has chosen.
+        // Other programs have started tasks since the restart began. But among or near its own ids
+        // the next one may be what another of its processes has chosen, or another restart, as of
+        // the other ranks of a job, whose ids are near: tasks of others would take these.
         const auto next = static_cast<uint32_t>(previous);
-        if (next > 1 && (next < ids_.least || next > ids_.greatest + just_behind))
+        if (next > 1 && (next + near < ids_.least || next > ids_.greatest + near))
             home_ = next;
         return 0;
     }
@@ -129,7 +130,7 @@ class NextId
     }
 
   private:
-    static constexpr uint32_t just_behind = 32;
+    static constexpr uint32_t near = 1024;
 
     const Ids &ids_;
     uint32_t home_;
