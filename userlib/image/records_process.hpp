@@ -49,7 +49,7 @@ struct ImageInfo {
 // The process: one per image. Ids are those of its own namespaces.
 struct Process {
     static constexpr RecordType type = RecordType::process;
-    static constexpr uint16_t version = 4;
+    static constexpr uint16_t version = 5;
     static constexpr bool required = true;
 
     uint32_t pid = 0;
@@ -98,6 +98,7 @@ struct Process {
     bool stopped = false;       // by a signal; since version 2
     uint32_t membarrier = 0;    // MEMBARRIER_CMD_REGISTER_ bits; since version 3
     bool memory_merge = false;  // PR_SET_MEMORY_MERGE; since version 4
+    bool thp_advised = false;   // thp_disable is for memory without advice; since version 5
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)
@@ -148,6 +149,7 @@ struct Process {
         v("stopped", s.stopped);
         v("membarrier", s.membarrier, Show::hex);
         v("memory_merge", s.memory_merge);
+        v("thp_advised", s.thp_advised);
     }
 };
 

@@ -183,6 +183,20 @@ void plan_layout(Planning &p)
                  {value(PR_SET_MM), value(PR_SET_MM_MAP), data, value(sizeof(map)), value(0)});
 }
 
+// Before memory is filled: huge pages would stay.
+void plan_huge_pages_off(Planning &p)
+{
+    constexpr int except_advised = 2; // PR_THP_DISABLE_EXCEPT_ADVISED, since Linux 6.18
+    if (!p.saved.process.thp_disable)
+        return;
+    p.plan.program.call("switching huge pages off", SYS_prctl,
+                        {value(PR_SET_THP_DISABLE), value(1), value(0), value(0), value(0)});
+    if (p.saved.process.thp_advised) // an older kernel refuses this, and they are off everywhere
+        p.plan.program.try_call(
+            "leaving huge pages on where they are advised", SYS_prctl,
+            {value(PR_SET_THP_DISABLE), value(1), value(except_advised), value(0), value(0)});
+}
+
 } // namespace
 
 Result<std::vector<Range>> filled_parts(Planning &p, const image::Region &region)
@@ -241,10 +255,7 @@ Result<void> plan_memory(Planning &p)
     program.avoid(m.vdso_start, m.vdso_start + m.vdso_size);
     program.avoid(m.vvar_start, m.vvar_start + m.vvar_size);
 
-    // Before memory is filled: huge pages would stay.
-    if (p.saved.process.thp_disable)
-        program.call("switching huge pages off", SYS_prctl,
-                     {value(PR_SET_THP_DISABLE), value(1), value(0), value(0), value(0)});
+    plan_huge_pages_off(p);
     if (p.options.device >= 0) {
         if (Result<void> done = plan_module_memory(p); !done)
             return done;
