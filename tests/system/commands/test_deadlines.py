@@ -18,6 +18,8 @@ STALL = f"--stall={SLOW}"
 READ = ("--snapshot=stop", STALL, "-f", "image")
 # Then programs write their memory by themselves, and need not wait until all else is in the image.
 MODULE = os.path.exists("/dev/cryo")
+# File systems whose locks tell that a directory is left over, by their names in stat(1).
+LOCAL = ("ext2/ext3", "xfs", "btrfs", "tmpfs", "ramfs", "overlayfs", "f2fs", "zfs")
 
 
 class SilentSaver(held.Case):
@@ -190,6 +192,10 @@ class KilledHelper(held.Case):
 
     def test_the_saver_of_a_directory(self):
         """What it has left is gone when the next one has saved to that directory."""
+        kind = subprocess.run(["stat", "-f", "-c", "%T", self.directory], check=True, text=True,
+                              capture_output=True).stdout.strip()
+        if kind not in LOCAL:
+            self.skipTest(f"nothing that looks left over is removed from {kind}")
         for words, phase in self.PHASES:
             with self.subTest((words, phase)):
                 program = self.count(threads=2, processes=2)

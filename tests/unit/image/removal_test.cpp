@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -301,6 +302,8 @@ TEST(Trees, WhatAKilledOneHasLeftIsRemoved)
 {
     for (int progress = 0; progress < 3; progress++) {
         Scratch dir;
+        struct statfs system = {};
+        ASSERT_EQ(statfs(dir.path().c_str(), &system), 0);
         const pid_t child = fork();
         if (child == 0) {
             Publication publication([](const std::string &) -> Result<void> { _exit(0); });
@@ -320,9 +323,13 @@ TEST(Trees, WhatAKilledOneHasLeftIsRemoved)
         int status = -1;
         ASSERT_EQ(waitpid(child, &status, 0), child);
         ASSERT_EQ(status, 0);
-        EXPECT_EQ(names(dir.path()).size(), 1U);
+        const std::vector<std::string> left = names(dir.path());
+        EXPECT_EQ(left.size(), 1U);
         ASSERT_TRUE(save_tree(dir / "tree"));
-        EXPECT_EQ(names(dir.path()), std::vector<std::string>{"tree"});
+        std::vector<std::string> expected = {"tree"};
+        if (!has_locks_for_all(system.f_type)) // as in a container on fuse-overlayfs
+            expected.insert(expected.begin(), left.begin(), left.end());
+        EXPECT_EQ(names(dir.path()), expected);
     }
 }
 
