@@ -201,11 +201,20 @@ const char *needed_by_one_of(const std::vector<std::string> &words)
     return nullptr;
 }
 
+// Then what comes behind it need not be found where our PATH leads.
+bool may_change_path(const std::string &word)
+{
+    constexpr std::string_view known[] = {".", "conda", "eval", "ml", "module", "source", "spack"};
+    return word.starts_with("PATH=") ||
+           std::find(std::begin(known), std::end(known), word) != std::end(known);
+}
+
 const char *for_launcher_among(const std::vector<std::string> &words, bool by_path_only)
 {
     for (auto at = words.begin();
          (at = std::find_if(at, words.end(), cryo::coord::is_launcher)) != words.end(); at++) {
-        if (by_path_only && !at->starts_with('/'))
+        if (!at->starts_with('/') &&
+            (by_path_only || std::any_of(words.begin(), at, may_change_path)))
             continue;
         if (const char *found = for_launcher({at, words.end()}); found != nullptr)
             return found;
@@ -215,8 +224,9 @@ const char *for_launcher_among(const std::vector<std::string> &words, bool by_pa
 
 // The job's launcher is not the program itself: a script or a command such as env starts it. What
 // the ranks' program needs decides, since launchers of several MPIs have the same name. A script
-// may change the PATH (`module load`), so it names a launcher only by its whole path. Nothing is
-// guessed: the functions of another MPI in front of the ranks' own would crash them.
+// may change the PATH (`module load`), so it names a launcher only by its whole path; and so does
+// a command that changes it before. Nothing is guessed: the functions of another MPI in front of
+// the ranks' own would crash them.
 const char *started_within(const std::vector<std::string> &words)
 {
     std::vector<std::string> said;

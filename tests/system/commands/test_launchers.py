@@ -60,8 +60,13 @@ class Launchers(case.Case):
         self.program("bin/mpiexec.hydra", SAYS_PRELOAD)
         os.symlink("mpiexec.hydra", self.path("bin/mpirun"))
         self.program("script", SAYS_PRELOAD + "exit\nmodule load another\nmpirun -n 2 $program\n")
-        for words, name in ((["/bin/sh", "-c", "echo \"$LD_PRELOAD\"; $LAUNCHER"], "/bin/sh"),
-                            (["./script"], "./script")):
+        shell = "/bin/sh"
+        loads = "echo \"$LD_PRELOAD\"; exit; module load another; mpirun -n 2 $program"
+        for words, name in (([shell, "-c", "echo \"$LD_PRELOAD\"; $LAUNCHER"], shell),
+                            (["./script"], "./script"),
+                            ([shell, "-c", loads], shell),
+                            (["/usr/bin/env", f"PATH={self.path('bin')}", "mpirun"],
+                             "/usr/bin/env")):
             done = self.job("--mpi", *words)
             self.assertEqual(0, done.returncode)
             self.assertIn(f"it is not to be seen which MPI library {name} uses: it runs, but the "
