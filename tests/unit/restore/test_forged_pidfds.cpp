@@ -5,6 +5,7 @@
 #include "image/writer.hpp"
 #include "restore/planner.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <filesystem>
@@ -139,9 +140,10 @@ TEST_P(Strangers, AreInNoPidfd)
         << why->text();
 }
 
-// init, a process of ours, the one that restarts; beyond all ids; with bits that are no id's.
+// init, a process of ours (in a container that may be one outside, which has no id here), the one
+// that restarts; beyond all ids; with bits that are no id's.
 INSTANTIATE_TEST_SUITE_P(Pids, Strangers,
-                         testing::Values(1U, static_cast<uint32_t>(getppid()),
+                         testing::Values(1U, static_cast<uint32_t>(std::max(getppid(), 1)),
                                          static_cast<uint32_t>(getpid()), member + 1, 0x7fffffffU,
                                          0x80000000U, 0x80000000U | member, 0xfffffffeU,
                                          0xffffffffU),
