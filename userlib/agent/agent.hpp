@@ -152,6 +152,7 @@ bool send_ipc(int connection, const Command &command);
 bool send_queue(int connection, const Command &command);   // queues.cpp
 void send_touched(int connection, const Command &command); // touched.cpp
 void send_undo(int connection, const Command &command);    // undo.cpp
+void send_aio(int connection, const Command &command);     // aio.cpp
 
 // tracker.cpp: tracks changes of memory from one checkpoint to the next.
 bool send_tracker(int connection, const Command &command);

@@ -31,7 +31,7 @@
 namespace cryo::agent {
 
 constexpr uint32_t protocol_magic = 0x6f797243; // "Cryo"
-constexpr uint16_t protocol_version = 17;
+constexpr uint16_t protocol_version = 18;
 constexpr int max_signals = 64;
 constexpr const char *callback_thread_name = "cr callbacks"; // of libcr's own thread
 constexpr const char *copy_name = "cryo copy";               // of the process that is a frozen copy
@@ -103,7 +103,16 @@ enum class Op : uint16_t {
     // Sent by the agent, unasked, before it hangs up: the checkpointer was silent for `value`
     // milliseconds, and the program continues. From protocol 17 on.
     called_off = 33,
+    // arg[0], arg[1] address and bytes of the ring of a context of asynchronous I/O, arg[2] how
+    // many requests such a context takes while none is under way. result −errno; −EBUSY: requests
+    // are under way; −ESRCH: the process has no such context; −E2BIG: more than aio_most events
+    // wait in it. value: the ring's head, and shifted by 32 bits its tail; then in count packets of
+    // up to aio_at_once io_event the events between them. From protocol 18 on.
+    aio = 34,
 };
+
+constexpr uint32_t aio_most = 8192;
+constexpr uint32_t aio_at_once = 1024;
 
 // How long a checkpointer may be silent, unless it asks for another limit.
 constexpr uint32_t default_silence_ms = 10'000;

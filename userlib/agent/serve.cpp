@@ -323,6 +323,9 @@ void serve(int connection)
         case Op::undo:
             send_undo(connection, command);
             break;
+        case Op::aio:
+            send_aio(connection, command);
+            break;
         case Op::policies:
             if (!send_policies(connection, command) && !line.is_silent)
                 return;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/describe.hpp"
 
+#include "capture/aio.hpp"
 #include "capture/cpu.hpp"
 #include "capture/settings.hpp"
 #include "capture/shared_memory.hpp"
@@ -362,6 +363,8 @@ Result<void> look_at_memory(Description &d, AgentSession &session)
     if (!space)
         return space.error();
     d.space = std::move(*space);
+    if (Result<void> looked = look_at_aio(d, session); !looked)
+        return looked;
     std::vector<uint64_t> addresses;
     for (const Mapping &m : d.space.mappings)
         addresses.push_back(m.start);

@@ -85,6 +85,7 @@ struct Description {
     std::vector<image::Thread> threads; // main thread first
     std::vector<image::Region> regions; // one per mapping, then vdso and vvar
     std::vector<image::Guard> guards;
+    std::vector<image::AioContext> aio_contexts;
     std::vector<image::Sigaction> actions;
     std::vector<image::Timer> timers;
     std::vector<image::PendingSignal> pending;
@@ -102,10 +103,10 @@ struct Description {
 // Sends the requests that describe() will need, to all processes before the first answer is
 // awaited.
 Result<void> ask_to_describe(AgentSession &session);
-// Fill `d`; what cannot be saved is in d.problems afterwards. The memory comes last, after the
-// descriptors of all processes, because mapped files are among them, and is looked at in all
-// processes before the first is described. The first two may run for several processes in
-// parallel.
+// Fill `d`; what cannot be saved is in d.problems afterwards. The memory of all processes is looked
+// at before any descriptor, because requests of asynchronous I/O that end change those, and is
+// described after the descriptors of all, because mapped files are among them. The first two may
+// run for several processes in parallel.
 Result<void> describe(Description &d, AgentSession &session);
 Result<void> look_at_memory(Description &d, AgentSession &session);
 // One process at a time, as all that is asked of Description::files.

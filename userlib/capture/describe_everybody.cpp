@@ -21,6 +21,13 @@ Result<void> describe_everybody(Gathering &gathering, Common &common, Obstacles 
     if (!described)
         return described;
     common.at_work();
+    // Before the descriptors: requests of asynchronous I/O may still end until then.
+    Result<void> seen = for_all(members, [](Member &member) {
+        return look_at_memory(member.description(), member.session());
+    });
+    if (!seen)
+        return seen;
+    common.at_work();
     std::vector<Holder> holders;
     holders.reserve(members.size());
     for (const auto &member : members)
@@ -31,12 +38,6 @@ Result<void> describe_everybody(Gathering &gathering, Common &common, Obstacles 
     if (Result<void> read = common.files.read_descriptors(std::move(holders), std::move(ended));
         !read)
         return read;
-    common.at_work();
-    Result<void> seen = for_all(members, [](Member &member) {
-        return look_at_memory(member.description(), member.session());
-    });
-    if (!seen)
-        return seen;
     common.at_work();
     for (const auto &member : members) {
         Description &d = member->description();

@@ -431,6 +431,7 @@ Result<void> Member::write_records(image::ImageWriter &writer, const ImageFacts 
     all(d_.threads);
     all(d_.regions);
     all(d_.guards);
+    all(d_.aio_contexts);
     if (added)
         added = d_.files.write_records(writer, number_, mapped);
     if (added && number_ == 0)

@@ -146,11 +146,6 @@ void classify(Mapping &m, uint64_t page_size, bool device, Problems &problems)
         m.kind = RegionKind::device;
         problems.add(fmt::format("memory at {:x}: a mapping of {}", m.start, m.path),
                      "the program must close it first");
-    } else if (m.path == "/[aio]") {
-        m.kind = RegionKind::device;
-        problems.add(
-            fmt::format("memory at {:x}: a context of asynchronous I/O (io_setup)", m.start),
-            "the program must destroy it first (io_destroy)");
     } else if (device) {
         m.kind = RegionKind::device;
         problems.add(fmt::format("memory at {:x}: device memory of {}", m.start, m.path),
@@ -270,6 +265,10 @@ Result<AddressSpace> address_space_of(const Proc &proc, std::string_view smaps,
             }
             for (Mapping &part : outside(m, left_out)) {
                 part.flags = parse_flags(line, watched, problems, part);
+                if (part.path == "/[aio]") {
+                    space.aio_rings.push_back(part);
+                    continue;
+                }
                 classify(part, page_size, device, problems);
                 space.mappings.push_back(part);
             }

@@ -34,7 +34,8 @@ struct Mapping {
 inline constexpr std::string_view huge_anonymous = "/anon_hugepage";
 
 struct AddressSpace {
-    std::vector<Mapping> mappings; // ascending; without vsyscall
+    std::vector<Mapping> mappings;  // ascending; without vsyscall
+    std::vector<Mapping> aio_rings; // not among them: the kernel makes and fills these
     uint64_t vdso_start = 0, vdso_end = 0;
     uint64_t vvar_start = 0, vvar_end = 0;
     uint64_t huge_pages = 0; // 4 KiB pages in transparent huge pages, if reported

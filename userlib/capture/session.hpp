@@ -221,6 +221,14 @@ class AgentSession
     Result<void> stop_watching(uint32_t notes = 0);
     // Copies this memory into a file from `offset` on, one run after the other; all or an error.
     Result<void> stage(int file, uint64_t offset, const std::vector<Run> &runs);
+    // A context of asynchronous I/O, by its ring; `idle`: how many requests one of this size takes
+    // while none is under way. `error`: as the agent's result in agent::Op::aio.
+    struct Aio {
+        int error = 0;
+        uint32_t head = 0, tail = 0;
+        std::vector<uint64_t> events; // that nobody has fetched, four numbers each
+    };
+    Result<Aio> aio(uint64_t start, uint64_t bytes, uint64_t idle);
     // Which of these pages are in memory (mincore); EOPNOTSUPP if the agent is too old.
     Result<std::vector<Run>> touched(uint64_t start, uint64_t end);
     // What in the process does not belong to the program; null if there is nothing.

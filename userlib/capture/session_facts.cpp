@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of a session that asks the stopped program for facts that only it knows.
 #include "capture/session.hpp"
+#include "sys/aio_ring.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -71,6 +72,42 @@ Result<agent::TimerFacts> AgentSession::timer(int id)
     if (Result<void> got = packet(&facts, sizeof(facts)); !got)
         return got.error();
     return facts;
+}
+
+Result<AgentSession::Aio> AgentSession::aio(uint64_t start, uint64_t bytes, uint64_t idle)
+{
+    constexpr uint16_t first_with_aio = 18;
+    constexpr size_t numbers = sizeof(io_event) / sizeof(uint64_t);
+    Aio found;
+    if (version_ < first_with_aio) {
+        found.error = EOPNOTSUPP;
+        return found;
+    }
+    const Command command = {
+        agent::protocol_magic, agent::protocol_version, Op::aio, {start, bytes, idle}};
+    if (Result<void> sent = send(command); !sent)
+        return sent.error();
+    Result<Reply> answer = reply(Op::aio);
+    if (!answer)
+        return answer.error();
+    found.error = static_cast<int>(-answer->result);
+    if (found.error != 0)
+        return found;
+    found.head = static_cast<uint32_t>(answer->value);
+    found.tail = static_cast<uint32_t>(answer->value >> 32);
+    const auto slots = static_cast<uint32_t>(sys::aio_slots(bytes));
+    if (found.head >= slots || found.tail >= slots)
+        return other_protocol();
+    const uint32_t count = (found.tail + slots - found.head) % slots;
+    if (count > agent::aio_most)
+        return other_protocol();
+    found.events.resize(count * numbers);
+    for (size_t at = 0; at < count; at += agent::aio_at_once) {
+        const size_t part = std::min<size_t>(agent::aio_at_once, count - at);
+        if (Result<void> got = packet(&found.events[at * numbers], part * sizeof(io_event)); !got)
+            return got.error();
+    }
+    return found;
 }
 
 Result<std::vector<Run>> AgentSession::touched(uint64_t start, uint64_t end)

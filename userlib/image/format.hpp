@@ -119,6 +119,7 @@ enum class RecordType : uint32_t {
     waiting = 56,
     semaphore_undo = 57,
     pidfd = 58,
+    aio_context = 59,
 
     // Files, of any kind, in versions.
     delta = 64,

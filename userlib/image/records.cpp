@@ -31,16 +31,16 @@ uint16_t known_version(RecordType type)
 const char *name_of(RecordType type)
 {
     static constexpr const char *names[] = {
-        "SEGMENT",    "INDEX_PART",  "DIRECTORY",      "PADDING",        "FOOTER",  nullptr,
-        nullptr,      nullptr,       nullptr,          nullptr,          nullptr,   nullptr,
-        nullptr,      nullptr,       nullptr,          "IMAGE_INFO",     "PROCESS", "MEMORY",
-        "ARGS",       "ENVIRON",     "AUXV",           "THREAD",         "REGION",  "FILE",
-        "OPEN_FILE",  "DESCRIPTOR",  "SIGACTION",      "PENDING_SIGNAL", "TIMER",   "PIPE",
-        "EVENTFD",    "SIGNALFD",    "EPOLL_ITEM",     "INOTIFY_WATCH",  "LOCK",    "RLIMIT",
-        "CPU",        "NOTICE",      "SOCKET",         "TERMINAL",       "OBJECT",  "ATTACHMENT",
-        "TREE",       "MEMBER",      "AGENT",          "PAGE_DIGESTS",   "FOREIGN", "IPC",
-        "GUARD",      "POSIX_QUEUE", "PAGE_TRACKER",   "PASSED",         nullptr,   "SENDERS",
-        "CONNECTION", "WAITING",     "SEMAPHORE_UNDO", "PIDFD"};
+        "SEGMENT",    "INDEX_PART",  "DIRECTORY",      "PADDING",        "FOOTER",     nullptr,
+        nullptr,      nullptr,       nullptr,          nullptr,          nullptr,      nullptr,
+        nullptr,      nullptr,       nullptr,          "IMAGE_INFO",     "PROCESS",    "MEMORY",
+        "ARGS",       "ENVIRON",     "AUXV",           "THREAD",         "REGION",     "FILE",
+        "OPEN_FILE",  "DESCRIPTOR",  "SIGACTION",      "PENDING_SIGNAL", "TIMER",      "PIPE",
+        "EVENTFD",    "SIGNALFD",    "EPOLL_ITEM",     "INOTIFY_WATCH",  "LOCK",       "RLIMIT",
+        "CPU",        "NOTICE",      "SOCKET",         "TERMINAL",       "OBJECT",     "ATTACHMENT",
+        "TREE",       "MEMBER",      "AGENT",          "PAGE_DIGESTS",   "FOREIGN",    "IPC",
+        "GUARD",      "POSIX_QUEUE", "PAGE_TRACKER",   "PASSED",         nullptr,      "SENDERS",
+        "CONNECTION", "WAITING",     "SEMAPHORE_UNDO", "PIDFD",          "AIO_CONTEXT"};
     static constexpr const char *file_names[] = {"DELTA", "DELTA_SERVICE", "DELTA_VERSION"};
     size_t i = static_cast<size_t>(type) - 1;
     if (type >= RecordType::delta && type <= RecordType::delta_version)

@@ -158,6 +158,32 @@ struct Guard {
     }
 };
 
+// A context of asynchronous I/O without requests under way. Its ring is no region: the kernel maps
+// and fills it.
+struct AioContext {
+    static constexpr RecordType type = RecordType::aio_context;
+    static constexpr uint16_t version = 1;
+    static constexpr bool required = true;
+
+    uint64_t start = 0; // of the ring, which is the context's id
+    uint64_t end = 0;
+    uint32_t flags = 0;         // as of a Region
+    uint32_t head = 0;          // slots of the ring: the first event that nobody has fetched,
+    uint32_t tail = 0;          // and the first free slot
+    List<uint64_t> events = {}; // from head to tail: data, object and two results of each
+
+    template <class Self, class V>
+    static void fields(Self &s, V &&v)
+    {
+        v("start", s.start, Show::hex);
+        v("end", s.end, Show::hex);
+        v("flags", s.flags, Show::hex);
+        v("head", s.head);
+        v("tail", s.tail);
+        v("events", s.events);
+    }
+};
+
 enum class ObjectKind : uint32_t {
     address_space = 0,
     file_contents = 1,

@@ -3,6 +3,7 @@
 #include "capture/regions.hpp"
 #include "restore/compare.hpp"
 #include "restore/plan_parts.hpp"
+#include "sys/aio_ring.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -103,16 +104,50 @@ Result<void> compare_rest(const Comparison &c, const std::vector<Mapping> &now)
 {
     uint64_t area_end = 0;
     for (const Mapping &one : now) {
+        const auto lies_there = [&](const auto &saved) {
+            return saved.start < one.end && saved.end > one.start;
+        };
         const bool known = one.path.starts_with("[v") ||
-                           std::ranges::any_of(c.saved.regions, [&](const Region &region) {
-                               return region.start < one.end && region.end > one.start;
-                           });
+                           std::ranges::any_of(c.saved.regions, lies_there) ||
+                           std::ranges::any_of(c.saved.aio_contexts, lies_there);
         if (known)
             continue;
         if (area_end != 0 && one.start != area_end)
             return difference(fmt::format("memory is mapped at {:x}-{:x} {}, where nothing was",
                                           one.start, one.end, one.path));
         area_end = one.end;
+    }
+    return {};
+}
+
+Result<void> compare_context(const image::AioContext &context, const Fd &memory,
+                             const std::vector<Mapping> &now)
+{
+    const std::string what = fmt::format("the context of asynchronous I/O at {:x}", context.start);
+    const bool is_mapped = std::ranges::any_of(now, [&](const Mapping &one) {
+        return one.path == "/[aio]" && one.start == context.start && one.end == context.end;
+    });
+    if (!is_mapped)
+        return difference(what + " is not there");
+    const auto get = [&](uint64_t address, void *to, size_t size) {
+        return pread(memory.get(), to, size, static_cast<off_t>(address)) ==
+               static_cast<ssize_t>(size);
+    };
+    sys::AioRing ring = {};
+    if (!get(context.start, &ring, sizeof(ring)))
+        return Error::from_errno("reading " + what, errno);
+    if (Result<void> same = same_number(what + ": its head", ring.head, context.head); !same)
+        return same;
+    if (Result<void> same = same_number(what + ": its tail", ring.tail, context.tail); !same)
+        return same;
+    const image::Bytes events = context.events.bytes();
+    for (uint64_t i = 0; i < events.size() / sizeof(io_event); i++) {
+        io_event event = {};
+        const uint64_t slot = (context.head + i) % sys::aio_slots(context.end - context.start);
+        if (!get(context.start + sizeof(ring) + slot * sizeof(event), &event, sizeof(event)))
+            return Error::from_errno("reading " + what, errno);
+        if (memcmp(&event, events.data() + i * sizeof(event), sizeof(event)) != 0)
+            return difference(fmt::format("{}: the event in slot {}", what, slot));
     }
     return {};
 }
@@ -259,6 +294,10 @@ Result<void> compare_memory(const Comparison &c)
         return !maps ? maps.error() : !memory ? memory.error() : pages.error();
     std::vector<Mapping> now;
     capture::for_each_mapping(*maps, [&](const Mapping &one) { now.push_back(one); });
+    for (const image::AioContext &context : c.saved.aio_contexts) {
+        if (Result<void> same = compare_context(context, *memory, now); !same)
+            return same;
+    }
     Contents contents(c, std::move(*memory), std::move(*pages));
     for (const Region &region : c.saved.regions) {
         if (is_kernels(region))

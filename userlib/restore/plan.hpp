@@ -37,11 +37,20 @@ enum class Do : uint16_t {
     // fills as the cryo_restore at arg[1] says; arg[2] bytes are to be filled.
     restore = 6,
     map = 8, // privately, from descriptor arg[3] with protection arg[2]: arg[1] Pieces at arg[0]
+    // make the context of asynchronous I/O whose ring, of arg[1] bytes, lies at arg[0]: arg[2] a
+    // SavedRing, arg[3] a file for requests that read nothing
+    ring = 9,
 };
 
 struct Piece {
     uint64_t address, length;
     uint64_t offset; // in the file
+};
+
+// Followed by the io_event from head to tail.
+struct SavedRing {
+    uint32_t requests; // for io_setup
+    uint32_t slots, head, tail;
 };
 
 enum class Arg : uint8_t {

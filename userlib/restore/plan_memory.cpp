@@ -251,6 +251,8 @@ Result<void> plan_memory(Planning &p)
     const image::Memory &m = p.saved.memory;
     for (const image::Region &region : p.saved.regions)
         program.avoid(region.start, region.end);
+    for (const image::AioContext &context : p.saved.aio_contexts)
+        program.avoid(context.start, context.end);
     program.avoid(m.start_brk, m.brk + (1ULL << 30)); // the heap grows
     program.avoid(m.vdso_start, m.vdso_start + m.vdso_size);
     program.avoid(m.vvar_start, m.vvar_start + m.vvar_size);
@@ -285,8 +287,12 @@ Result<void> plan_memory(Planning &p)
             return done;
     }
     note_lazy(p);
+    if (Result<void> done = plan_aio(p); !done)
+        return done;
     for (const image::Region &region : p.saved.regions)
         finish_region(p, region);
+    for (const image::AioContext &context : p.saved.aio_contexts)
+        finish_region(p, ring_of(context));
     plan_layout(p);
     if (m.mlockall != 0)
         program.call("locking memory that is mapped from now on", SYS_mlockall,

@@ -82,6 +82,10 @@ void plan_choice_of_pages(Planning &p, const image::Region &region);
 bool module_makes(const Planning &p, const image::Region &region);
 Result<void> plan_module_memory(Planning &p);
 
+// plan_aio.cpp: contexts of asynchronous I/O, whose rings lie where nothing else is.
+Result<void> plan_aio(Planning &p);
+image::Region ring_of(const image::AioContext &context);
+
 // plan_guards.cpp: guard pages, and locking a region that has some.
 void plan_guards(Planning &p, const image::Region &region);
 void plan_lock(Planning &p, const image::Region &region);

@@ -71,6 +71,8 @@ bool take(Saved &s, image::RecordType type, image::Bytes payload, bool &known)
         return append(payload, s.regions);
     case RecordType::guard:
         return append(payload, s.guards);
+    case RecordType::aio_context:
+        return append(payload, s.aio_contexts);
     case RecordType::file:
         return put(payload, s.files, &image::File::id);
     case RecordType::open_file:

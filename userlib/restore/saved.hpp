@@ -22,6 +22,7 @@ struct Saved {
     std::vector<image::Thread> threads;
     std::vector<image::Region> regions;
     std::vector<image::Guard> guards;
+    std::vector<image::AioContext> aio_contexts;
     std::map<uint32_t, image::File> files;
     std::map<uint32_t, image::OpenFile> open_files;
     std::vector<image::Descriptor> descriptors;

@@ -8,6 +8,7 @@ foreach(name offset flags append log_rollback unlinked renamed shared_descriptio
         datagrams_waiting udp_shut_down shared_port closed_by_number removed_directory leases)
     cryo_test_program(files/${name})
 endforeach()
+cryo_test_program(files/aio NEEDS aio)
 cryo_test_program(files/many_descriptors NEEDS open-files-2000)
 cryo_test_program(files/high_descriptor NEEDS open-files-2000)
 cryo_test_program(files/socket_closed CHECKPOINT_OPTIONS --sockets=close)

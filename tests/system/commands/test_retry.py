@@ -74,6 +74,32 @@ class Retry(case.Case):
 
         self.saved_after(program, close)
 
+    def test_request_ended_meanwhile(self):
+        """Of asynchronous I/O: it waits for a pipe, and its event is in the image."""
+        program, _ = self.start_server("""
+import ctypes, struct
+ends = os.pipe()
+kernel = ctypes.CDLL(None, use_errno=True).syscall
+context = ctypes.c_ulong()
+assert kernel(206, 1, ctypes.byref(context)) == 0, ctypes.get_errno()  # io_setup
+# Data, key, flags, IOCB_CMD_POLL, priority, descriptor, POLLIN.
+request = ctypes.create_string_buffer(
+    struct.pack("<QIIHhIQQqQII", 7, 0, 0, 5, 0, ends[0], 1, 0, 0, 0, 0, 0))
+assert kernel(209, context, 1, ctypes.byref(ctypes.pointer(request))) == 1  # io_submit
+def data_of_event():
+    event = (ctypes.c_uint64 * 4)()
+    assert kernel(208, context, 0, 1, ctypes.byref(event), None) == 1  # io_getevents
+    return event[0]
+""", """
+    if line.strip() == 'end': os.write(ends[1], b'x')
+    if line.strip() == 'fetch': assert data_of_event() == 7
+""")
+        self.saved_after(program, lambda: self.assert_alive(program, "end"))
+        restarted = self.restart("-q", "image")
+        self.assert_alive(restarted, "fetch")
+        self.assert_alive(restarted)
+        self.end(restarted)
+
     def test_short_connections(self):
         """One after the other: often somebody is there or about to be."""
         program, port = self.start_server("""
@@ -135,14 +161,11 @@ threading.Thread(target=serve, daemon=True).start()
 
     def test_something_else_too(self):
         """What does not pass by itself is said at once, together with what might have."""
-        program, port = self.start_server(
-            "import ctypes\n"
-            "context = ctypes.c_ulong()\n"
-            "assert ctypes.CDLL(None).syscall(206, 1, ctypes.byref(context)) == 0") # io_setup
+        program, port = self.start_server("outside = os.pidfd_open(os.getppid())")
         self.connect(port)
         said = self.refuse(errno.ENOTSUP, "-f", "image", program.pid)
         self.assertIn("nobody has accepted yet", said)
-        self.assertIn("asynchronous I/O", said)
+        self.assertIn("a pidfd of process", said)
         self.assertNotIn("tried", said)
 
     def test_limit_of_time(self):

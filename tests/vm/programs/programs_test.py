@@ -18,10 +18,10 @@ TOOLS = ("cryo-kmod", "cryo-user", "cryo-user+kmod", "cryo-kmod+user")
 MODULE = ["life", "counting_8", "heap_malloc", "sse", "x87", "private_file", "protections",
           "sparse_terabyte", "reservation", "thp", "hugetlb", "hugetlb_shared", "hugetlbfs", "process_ids",
           "process_settings", "mutex_robust", "log_rollback", "pipe_contents", "passed_in_stream",
-          "passed_in_packets", "tcp_members"]
+          "passed_in_packets", "tcp_members", "aio"]
 # Without it: a plain user gets new ids.
 USER = ["life", "counting_1", "heap_brk", "protections", "shared_description", "passed_in_stream",
-        "passed_in_packets", "process_settings"]
+        "passed_in_packets", "process_settings", "aio"]
 # Saved by one, brought back by the other.
 ACROSS = ["counting_8", "heap_malloc", "private_file"]
 

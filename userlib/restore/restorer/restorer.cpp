@@ -7,6 +7,7 @@
 // binary (restorer.lds) and the build fails when it needs anything.
 #include "restore/restorer/restorer.hpp"
 #include "restore/restorer/next_id.hpp"
+#include "sys/aio_ring.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -105,6 +106,57 @@ long restore_memory(const Shared &shared, uint64_t device, cryo_restore &restore
             return result;
     } while (restore.mapped < restore.nr_regions || restore.done < bytes);
     return 0;
+}
+
+// Only requests move the tail: as many as it takes, which read nothing and so end at once. The last
+// ones stay unfetched, so that the kernel counts as many events as there are, and these take their
+// slots.
+long turn_ring(sys::AioRing &ring, const SavedRing &saved, uint64_t file)
+{
+    constexpr uint64_t at_once = 64;
+    iocb request = {};
+    request.aio_lio_opcode = IOCB_CMD_PREAD;
+    request.aio_fildes = static_cast<uint32_t>(file);
+    request.aio_buf = reinterpret_cast<uint64_t>(&ring);
+    iocb *requests[at_once];
+    for (iocb *&one : requests)
+        one = &request;
+    const uint64_t unfetched = (saved.tail + saved.slots - saved.head) % saved.slots;
+    const uint64_t all = saved.tail < unfetched ? saved.tail + saved.slots : saved.tail;
+    for (uint64_t done = 0; done < all;) {
+        const bool are_last = done >= all - unfetched;
+        if (!are_last || done == all - unfetched)
+            ring.head = static_cast<uint32_t>(done % saved.slots); // those before are fetched
+        const uint64_t left = (are_last ? all : all - unfetched) - done;
+        const long taken =
+            sys::call(SYS_io_submit, &ring, left < at_once ? left : at_once, requests);
+        if (taken <= 0)
+            return taken == 0 ? -EIO : taken;
+        done += static_cast<uint64_t>(taken);
+    }
+    ring.head = saved.head;
+    const auto *events = reinterpret_cast<const io_event *>(&saved + 1);
+    for (uint64_t i = 0; i < unfetched; i++)
+        ring.events()[(saved.head + i) % saved.slots] = events[i];
+    return ring.tail == saved.tail ? 0 : -EPROTO;
+}
+
+// The kernel places a new ring where it likes, and follows it when it is moved.
+long make_ring(uint64_t address, uint64_t length, const SavedRing &saved, uint64_t file)
+{
+    uint64_t context = 0;
+    const long made = sys::call(SYS_io_setup, saved.requests, &context);
+    if (sys::failed(made))
+        return made;
+    if (reinterpret_cast<const sys::AioRing *>(context)->slots != saved.slots)
+        return -ERANGE;
+    if (context != address) {
+        const long moved =
+            sys::call(SYS_mremap, context, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, address);
+        if (sys::failed(moved))
+            return moved;
+    }
+    return turn_ring(*reinterpret_cast<sys::AioRing *>(address), saved, file);
 }
 
 [[noreturn]] void go_on(const agent::Context &context)
@@ -322,6 +374,8 @@ long do_op(Shared &shared, const Op &op)
         return create_timer(arg[0], arg[1], static_cast<int>(arg[2]));
     case Do::restore:
         return restore_memory(shared, arg[0], *reinterpret_cast<cryo_restore *>(arg[1]), arg[2]);
+    case Do::ring:
+        return make_ring(arg[0], arg[1], *reinterpret_cast<const SavedRing *>(arg[2]), arg[3]);
     case Do::map:
         return map_pieces(reinterpret_cast<const Piece *>(arg[0]), arg[1], arg[2], arg[3]);
     }

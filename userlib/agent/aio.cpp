@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether requests are under way in a context of asynchronous I/O (io_setup). The kernel does not
+// report it, and nobody sees the program submit them. But the kernel takes only as many requests as
+// there will be room for their events in the ring. So while the program stands still, the context
+// is filled with requests that end at once: it takes as many as an idle one only if it is idle.
+//
+// The program must not notice, even where a thread was stopped while it read the ring itself. So
+// requests follow until the tail has come round to where it was, and then the program's events are
+// put back into their slots. The last requests stay unfetched, as many as there are such events,
+// so that the kernel counts these, too. What ends meanwhile is added behind them.
+//
+// The kernel keeps a part of the room for each processor. A part that is kept for one where this
+// process may not run looks like requests under way, never the other way round.
+#include "agent/agent.hpp"
+#include "agent/room.hpp"
+#include "sys/aio_ring.hpp"
+#include "sys/raw.hpp"
+
+#include <cerrno>
+#include <linux/memfd.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+namespace cryo::agent {
+
+namespace {
+
+constexpr uint64_t at_once = 256;
+constexpr unsigned bits = 64;
+constexpr unsigned most_processors = 8192; // the kernel's limit
+
+// Static: the handler's stack may be small. Only the leader and its helper use them.
+alignas(16) char stack[16384];
+iocb request;
+iocb *requests[at_once];
+uint64_t allowed[most_processors / bits];
+uint64_t chosen[most_processors / bits];
+
+struct Probe {
+    sys::AioRing *ring;
+    uint64_t idle;  // requests that the context takes while none is under way
+    uint32_t slots; // of the ring, known from its size
+    uint32_t head, tail, unfetched;
+    io_event *kept; // events of the program's requests, in their order
+    uint64_t kept_count;
+    uint64_t seen; // events that have been looked at, counted from the head that we found
+    uint64_t sent; // our own requests
+    long result;
+};
+
+uint32_t slot_of(const Probe &p, uint64_t event)
+{
+    return static_cast<uint32_t>((p.head + event) % p.slots);
+}
+
+void set_head(const Probe &p, uint32_t head)
+{
+    __atomic_store_n(&p.ring->head, head, __ATOMIC_RELEASE);
+}
+
+// Requests that read nothing: the kernel is done with them before it returns.
+void prepare_requests(int file)
+{
+    request = {};
+    request.aio_lio_opcode = IOCB_CMD_PREAD;
+    request.aio_fildes = static_cast<uint32_t>(file);
+    request.aio_buf = reinterpret_cast<uint64_t>(&request);
+    for (iocb *&one : requests)
+        one = &request;
+}
+
+// The helper has an affinity of its own, which ends with it.
+void allow_all_processors()
+{
+    for (uint64_t &word : chosen)
+        word = ~0UL;
+    for (uint64_t &word : allowed)
+        word = 0;
+    sys::call(SYS_sched_setaffinity, 0, sizeof(chosen), chosen);
+    sys::call(SYS_sched_getaffinity, 0, sizeof(allowed), allowed);
+    for (uint64_t &word : chosen)
+        word = 0;
+}
+
+bool go_to(unsigned processor)
+{
+    const uint64_t bit = uint64_t(1) << (processor % bits);
+    if ((allowed[processor / bits] & bit) == 0)
+        return false;
+    chosen[processor / bits] = bit;
+    const long moved = sys::call(SYS_sched_setaffinity, 0, sizeof(chosen), chosen);
+    chosen[processor / bits] = 0;
+    return !sys::failed(moved);
+}
+
+// −EAGAIN: not all of them are taken, on no processor.
+long send(Probe &p, uint64_t wanted)
+{
+    const uint64_t goal = p.sent + wanted;
+    for (unsigned turn = 0; p.sent < goal && turn <= most_processors; turn++) {
+        if (turn > 0 && !go_to(turn - 1))
+            continue;
+        while (p.sent < goal) {
+            const uint64_t left = goal - p.sent;
+            const long taken =
+                sys::call(SYS_io_submit, p.ring, left < at_once ? left : at_once, requests);
+            if (taken == -EAGAIN)
+                break;
+            if (taken <= 0)
+                return taken == 0 ? -EIO : taken;
+            p.sent += static_cast<uint64_t>(taken);
+        }
+    }
+    return p.sent == goal ? 0 : -EAGAIN;
+}
+
+// Keeps the events of requests that were the program's.
+void collect(Probe &p)
+{
+    const uint32_t tail = __atomic_load_n(&p.ring->tail, __ATOMIC_ACQUIRE) % p.slots;
+    for (; slot_of(p, p.seen) != tail; p.seen++) {
+        const io_event &event = p.ring->events()[slot_of(p, p.seen)];
+        if (event.obj != reinterpret_cast<uint64_t>(&request) && p.kept_count < p.slots)
+            p.kept[p.kept_count++] = event;
+    }
+}
+
+// The kept events become the unfetched ones, from this slot on. Slots behind them are the kernel's.
+void put_back(const Probe &p, uint32_t first)
+{
+    for (uint64_t i = 0; i < p.kept_count; i++)
+        p.ring->events()[(first + i) % p.slots] = p.kept[i];
+    set_head(p, first);
+}
+
+// Brings the ring to where it was. The head stops at the end of the round, so that the kernel
+// counts what is behind it as unfetched.
+long come_round(Probe &p)
+{
+    constexpr int patience = 1000;
+    const uint64_t least = p.sent > p.unfetched ? p.sent : p.unfetched;
+    const uint64_t goal = (least + p.slots - 1) / p.slots * p.slots;
+    const uint64_t part = p.idle / 2 + 1; // there is room for so many, if nearly all are ours
+    long result = 0;
+    for (int fruitless = 0; fruitless < patience; fruitless++) {
+        collect(p);
+        set_head(p, slot_of(p, p.seen < goal ? p.seen : goal));
+        if (p.sent == goal) {
+            put_back(p, p.head);
+            return 0;
+        }
+        const uint64_t before = p.sent;
+        const uint64_t left = goal - p.sent;
+        result = send(p, left < part ? left : part);
+        if (p.sent != before)
+            fruitless = 0;
+        else
+            sys::call(SYS_sched_yield);
+    }
+    // What room there is has come to processors where we may not run. The ring is good, but turned.
+    collect(p);
+    put_back(p, slot_of(p, p.seen - p.kept_count));
+    return result;
+}
+
+long fill(Probe &p)
+{
+    for (uint32_t i = 0; i < p.unfetched; i++)
+        p.kept[i] = p.ring->events()[slot_of(p, i)];
+    p.kept_count = p.unfetched;
+    p.seen = p.unfetched;
+    set_head(p, p.tail); // else the kernel would believe what the program wrote there
+    const long filled = send(p, p.idle);
+    if (p.sent == 0 && filled != -EAGAIN) { // requests are not allowed, or not understood
+        set_head(p, p.head);
+        return filled == 0 ? -EIO : filled;
+    }
+    const long back = come_round(p);
+    if (filled != 0 && filled != -EAGAIN)
+        return filled;
+    if (back != 0)
+        return back == -EAGAIN ? -EBUSY : back;
+    return filled == 0 && p.kept_count == p.unfetched ? 0 : -EBUSY;
+}
+
+// A process of its own for a moment, which shares the memory and so the contexts.
+void help(void *of)
+{
+    Probe &p = *static_cast<Probe *>(of);
+    const long file = with_room([] { return sys::call(SYS_memfd_create, "cryo", MFD_CLOEXEC); });
+    if (sys::failed(file)) {
+        p.result = file;
+        return;
+    }
+    const uint64_t size = p.slots * sizeof(io_event);
+    const long kept = sys::call(SYS_mmap, nullptr, size, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (sys::failed(kept)) {
+        p.result = kept;
+        return;
+    }
+    prepare_requests(static_cast<int>(file));
+    allow_all_processors();
+    p.kept = reinterpret_cast<io_event *>(kept);
+    p.result = fill(p);
+    sys::call(SYS_munmap, kept, size);
+}
+
+long look(Probe &p, uint64_t bytes)
+{
+    // A filter might kill for this, but a program with one is refused anyway.
+    if (sys::call(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0) != 0)
+        return -EPERM;
+    const long known = sys::call(SYS_io_submit, p.ring, 0, nullptr);
+    if (known != 0)
+        return known == -EINVAL ? -ESRCH : known;
+    p.slots = p.ring->slots;
+    p.head = p.ring->head;
+    p.tail = p.ring->tail;
+    if (p.ring->magic != sys::aio_magic || p.ring->header_size != sizeof(*p.ring) ||
+        p.slots != sys::aio_slots(bytes) || p.head >= p.slots || p.tail >= p.slots)
+        return -EPROTO;
+    p.unfetched = (p.tail + p.slots - p.head) % p.slots;
+    if (p.unfetched > aio_most)
+        return -E2BIG;
+    if (p.unfetched > p.idle || p.idle >= p.slots)
+        return -EPROTO;
+    p.result = -EIO;
+    const long helper = cryo_clone(CLONE_VM, stack + sizeof(stack), help, &p);
+    if (sys::failed(helper))
+        return helper;
+    // The ring is half changed until then, so there is no limit.
+    while (sys::call(SYS_wait4, helper, nullptr, __WALL, nullptr) == -EINTR)
+        ;
+    return p.result;
+}
+
+} // namespace
+
+void send_aio(int connection, const Command &command)
+{
+    Probe p = {};
+    p.ring = reinterpret_cast<sys::AioRing *>(command.arg[0]);
+    p.idle = command.arg[2];
+    const long result = look(p, command.arg[1]);
+    Reply answer = {protocol_magic, protocol_version, Op::aio, result, 0, 0};
+    if (result == 0) {
+        answer.value = p.head | uint64_t(p.tail) << 32;
+        answer.count = (p.unfetched + aio_at_once - 1) / aio_at_once;
+    }
+    send_packet(connection, &answer, sizeof(answer));
+    static io_event events[aio_at_once];
+    for (uint64_t i = 0, left = p.unfetched; i < answer.count; i++) {
+        uint32_t part = 0;
+        for (; part < aio_at_once && left > 0; part++, left--)
+            events[part] = p.ring->events()[slot_of(p, p.unfetched - left)];
+        send_packet(connection, events, part * sizeof(io_event));
+    }
+}
+
+} // namespace cryo::agent
