@@ -96,7 +96,7 @@ program attributes_fortran
     end interface
 
     integer :: ierr, rank, ranks, rounds, round, keyval, same, type_keyval, win_keyval, comm, copy, win
-    integer :: request, status(MPI_STATUS_SIZE), total, old_value, row, row_copy
+    integer :: request, status(MPI_STATUS_SIZE), total, old_value, row, row_copy, later
     integer(kind=MPI_ADDRESS_KIND) :: value, extra, state, base
     integer, target :: something = 5
     integer(kind=MPI_ADDRESS_KIND) :: memory(4)
@@ -117,9 +117,12 @@ program attributes_fortran
     call MPI_COMM_CREATE_KEYVAL(MPI_COMM_DUP_FN, MPI_COMM_NULL_DELETE_FN, same, extra, ierr)
     call MPI_TYPE_CREATE_KEYVAL(MPI_TYPE_DUP_FN, MPI_TYPE_NULL_DELETE_FN, type_keyval, extra, ierr)
     call MPI_WIN_CREATE_KEYVAL(MPI_WIN_NULL_COPY_FN, MPI_WIN_NULL_DELETE_FN, win_keyval, extra, ierr)
+    ! After a restart it is made before those of types and windows, whose numbers it must leave to them.
+    call MPI_COMM_CREATE_KEYVAL(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, later, extra, ierr)
     call MPI_COMM_DUP(MPI_COMM_WORLD, comm, ierr)
     value = -1234567890123_MPI_ADDRESS_KIND
     call MPI_COMM_SET_ATTR(comm, same, value, ierr)
+    call MPI_COMM_SET_ATTR(comm, later, value + 3, ierr)
     call MPI_TYPE_CONTIGUOUS(3, MPI_INTEGER, row, ierr)
     call MPI_TYPE_COMMIT(row, ierr)
     call MPI_TYPE_SET_ATTR(row, type_keyval, value + 1, ierr)
@@ -137,6 +140,9 @@ program attributes_fortran
         if (number_at(found) /= 7 * round) call fail('a number in C')
         if (c_get(copy, keyval, found, is_set) /= MPI_SUCCESS .or. is_set == 0) call fail('C finds none')
         if (number_at(found) /= 14 * round) call fail('a copied number in C')
+
+        call MPI_COMM_GET_ATTR(comm, later, value, flag, ierr)
+        if (.not. flag .or. value /= -1234567890120_MPI_ADDRESS_KIND) call fail('by the last keyval')
 
         ! A copy by the function for that is one of its own.
         call MPI_COMM_SET_ATTR(copy, same, int(round, MPI_ADDRESS_KIND), ierr)

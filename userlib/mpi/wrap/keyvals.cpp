@@ -45,7 +45,8 @@ int release(Kind kind, int number)
     }
 }
 
-// The library assigns the lowest free number; lower ones are allocated first and released later.
+// The library assigns the lowest free number; lower ones are allocated first and released later:
+// the highest first, because MPICH assigns next what was released last.
 bool make_with_number(const KeyvalOrigin &origin, Why &why)
 {
     constexpr int most_between = 4096;
@@ -67,8 +68,8 @@ bool make_with_number(const KeyvalOrigin &origin, Why &why)
         else
             between[taken++] = number;
     }
-    for (int i = 0; i < taken; i++)
-        release(origin.kind, between[i]);
+    while (taken > 0)
+        release(origin.kind, between[--taken]);
     capsule::unkeep(between, most_between * sizeof(int));
     return done;
 }
