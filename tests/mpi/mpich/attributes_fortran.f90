@@ -115,6 +115,9 @@ program attributes_fortran
     extra = 0
     call MPI_COMM_CREATE_KEYVAL(copy_double, forget, keyval, extra, ierr)
     call MPI_COMM_CREATE_KEYVAL(MPI_COMM_DUP_FN, MPI_COMM_NULL_DELETE_FN, same, extra, ierr)
+    ! That of types takes its place in the library.
+    call MPI_COMM_CREATE_KEYVAL(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, later, extra, ierr)
+    call MPI_COMM_FREE_KEYVAL(later, ierr)
     call MPI_TYPE_CREATE_KEYVAL(MPI_TYPE_DUP_FN, MPI_TYPE_NULL_DELETE_FN, type_keyval, extra, ierr)
     call MPI_WIN_CREATE_KEYVAL(MPI_WIN_NULL_COPY_FN, MPI_WIN_NULL_DELETE_FN, win_keyval, extra, ierr)
     ! After a restart it is made before those of types and windows, whose numbers it must leave to them.

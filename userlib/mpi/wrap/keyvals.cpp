@@ -79,15 +79,17 @@ bool make_with_number(const KeyvalOrigin &origin, Why &why)
 void remember_keyval(const KeyvalOrigin &origin)
 {
     capsule::Hold hold(lock);
+    const auto is_replaced = [&](const KeyvalOrigin &old) {
+        return abi::keyval_place(old.number) == abi::keyval_place(origin.number);
+    };
+    count = static_cast<size_t>(std::remove_if(origins, origins + count, is_replaced) - origins);
     if (count == room)
         grow();
     size_t at = 0;
     while (at < count && origins[at].number < origin.number)
         at++;
-    if (at == count || origins[at].number != origin.number) {
-        std::copy_backward(origins + at, origins + count, origins + count + 1);
-        count++;
-    }
+    std::copy_backward(origins + at, origins + count, origins + count + 1);
+    count++;
     origins[at] = origin;
 }
 

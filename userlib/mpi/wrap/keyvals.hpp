@@ -30,7 +30,8 @@ struct KeyvalOrigin {
     int (*set)(Object *object, int number, void *value);
 };
 
-// If the number is known already, its old keyval no longer exists and is replaced.
+// A keyval that is known by the number, or was in its place in the library's table, no longer
+// exists and is replaced.
 void remember_keyval(const KeyvalOrigin &origin);
 void set_keyval_proxies(int number, const KeyvalProxies &proxies);
 

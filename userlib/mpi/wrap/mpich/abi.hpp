@@ -85,6 +85,13 @@ constexpr int window_slot(int keyval)
     return keyval >> 1 & 3;
 }
 
+// What two keyvals that exist at one time never share: the number without the kind of object, four
+// bits from bit 22 on. All kinds have one table in the library.
+constexpr int keyval_place(int keyval)
+{
+    return keyval & ~0x03c00000;
+}
+
 // The program's handles of each kind (objects.hpp) are the numbers above this one, which the
 // library does not use; this number is the null handle. 0: handles are addresses. From the highest
 // bit on, the library's handles have 2 bits for the storage class (0: none) and 4 for the kind.

@@ -86,6 +86,12 @@ constexpr int window_slot(int keyval)
     return keyval % 4;
 }
 
+// What two keyvals that exist at one time never share.
+constexpr int keyval_place(int keyval)
+{
+    return keyval;
+}
+
 // Handles are addresses.
 constexpr uint32_t first_handle(size_t /*kind*/)
 {
