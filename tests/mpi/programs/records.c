@@ -13,6 +13,8 @@ static int rank, size, errors;
 static unsigned long long sum = 14695981039346656037ULL;
 static MPI_File striped, common, own, doomed;
 static MPI_Datatype stripes;
+static MPI_Comm noted;
+static int copied, deleted;
 
 static void count_error(MPI_File *file, int *code, ...)
 {
@@ -50,6 +52,56 @@ static void make(void)
     OK(MPI_File_create_errhandler(count_error, &handler));
     OK(MPI_File_set_errhandler(own, handler));
     OK(MPI_Errhandler_free(&handler));
+}
+
+/* Called for the library's own copies of the communicator, too. */
+static void look_at_note(MPI_Comm comm, const void *value, const void *extra)
+{
+    int number, members;
+    CHECK(value == &noted && extra == &copied);
+    OK(MPI_Comm_rank(comm, &number));
+    OK(MPI_Comm_size(comm, &members));
+    CHECK(number == rank && members == size);
+}
+
+static int copy_note(MPI_Comm comm, int keyval, void *extra, void *in, void *out, int *flag)
+{
+    (void)keyval;
+    look_at_note(comm, in, extra);
+    copied++;
+    *(void **)out = in;
+    *flag = 1;
+    return MPI_SUCCESS;
+}
+
+static int delete_note(MPI_Comm comm, int keyval, void *value, void *extra)
+{
+    (void)keyval;
+    look_at_note(comm, value, extra);
+    deleted++;
+    return MPI_SUCCESS;
+}
+
+/* A file and a window of a communicator with an attribute, which the library's copies of it have,
+ * too. They come and go: what is saved knows only the communicator. */
+static void leave_no_copies(int round)
+{
+    MPI_File file;
+    MPI_Win win;
+    char name[4096];
+    if (round == 0) {
+        int keyval;
+        OK(MPI_Comm_dup(MPI_COMM_WORLD, &noted));
+        OK(MPI_Comm_create_keyval(copy_note, delete_note, &keyval, &copied));
+        OK(MPI_Comm_set_attr(noted, keyval, &noted));
+        OK(MPI_Comm_free_keyval(&keyval));
+    }
+    snprintf(name, sizeof(name), "%s/noted", getenv("CRYO_SCRATCH"));
+    OK(MPI_File_open(noted, name, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+    OK(MPI_File_close(&file));
+    OK(MPI_Win_create(NULL, 0, 1, MPI_INFO_NULL, noted, &win));
+    OK(MPI_Win_free(&win));
+    CHECK(deleted <= copied);
 }
 
 static void add(const void *data, size_t bytes)
@@ -260,6 +312,8 @@ int main(int argc, char **argv)
     OK(MPI_Comm_size(MPI_COMM_WORLD, &size));
     make();
     for (int round = 0; round < rounds; round++) {
+        if (round % 100 == 0)
+            leave_no_copies(round);
         look(round);
         by_view(round);
         by_common_position(round);
@@ -272,6 +326,9 @@ int main(int argc, char **argv)
     OK(MPI_File_close(&common));
     OK(MPI_File_close(&striped));
     OK(MPI_Type_free(&stripes));
+    const int before = deleted;
+    OK(MPI_Comm_free(&noted));
+    CHECK(deleted == before + 1);
     char name[4096];
     snprintf(name, sizeof(name), "%s/doomed.%d", getenv("CRYO_SCRATCH"), rank);
     CHECK(access(name, F_OK) != 0);

@@ -59,12 +59,11 @@ int keep_copied(FortranValue *from, bool in_fortran, void **copy)
 
 // Open MPI's C++ library reads a communicator's kind from its object.
 template <class Handle>
-Handle to_show(Handle real)
+Handle to_show(const Shown &shown)
 {
-    Object *object = find_object(kind_of<Handle>, real);
     if constexpr (kind_of<Handle> == Kind::Comm)
-        mirror_communicator(object);
-    return handle_of<Handle>(object);
+        mirror_communicator(shown.object());
+    return shown.as<Handle>();
 }
 
 // Called by the stock library, in the capsule.
@@ -77,16 +76,18 @@ int copy_attribute(Handle from, int keyval, void *extra, void *value, void *copy
         *flag = 0;
         return MPI_SUCCESS;
     }
+    const Shown shown(from);
     FortranValue *number = fortran_value(value);
     const bool by_proxy = ours->proxies.copy != nullptr;
     int result = MPI_SUCCESS;
     if (by_proxy)
         result =
             call_home(ours->proxies.copy, reinterpret_cast<void *>(ours->copy),
-                      number_of(known(from)), keyval, ours->extra_state,
+                      number_of(shown.as<Handle>()), keyval, ours->extra_state,
                       KeyvalProxies::type_of(number != nullptr), in_words(value), copied, flag);
     else
-        result = call_home(ours->copy, to_show(from), keyval, ours->extra_state, value, copy, flag);
+        result = call_home(ours->copy, to_show<Handle>(shown), keyval, ours->extra_state, value,
+                           copy, flag);
     return result == MPI_SUCCESS && *flag != 0 ? keep_copied(number, by_proxy, copied) : result;
 }
 
@@ -94,14 +95,16 @@ template <class Handle, class Copy, class Delete>
 int delete_attribute(Handle from, int keyval, void *value, void *extra)
 {
     const auto *ours = static_cast<Keyval<Copy, Delete> *>(extra);
+    const Shown shown(from);
     FortranValue *number = fortran_value(value);
     int result = MPI_SUCCESS;
     if (ours->remove != nullptr && ours->proxies.remove != nullptr)
-        result = call_home(
-            ours->proxies.remove, reinterpret_cast<void *>(ours->remove), number_of(known(from)),
-            keyval, KeyvalProxies::type_of(number != nullptr), in_words(value), ours->extra_state);
+        result = call_home(ours->proxies.remove, reinterpret_cast<void *>(ours->remove),
+                           number_of(shown.as<Handle>()), keyval,
+                           KeyvalProxies::type_of(number != nullptr), in_words(value),
+                           ours->extra_state);
     else if (ours->remove != nullptr)
-        result = call_home(ours->remove, to_show(from), keyval, value, ours->extra_state);
+        result = call_home(ours->remove, to_show<Handle>(shown), keyval, value, ours->extra_state);
     if (number != nullptr && result == MPI_SUCCESS)
         drop_fortran_value(number);
     return result;

@@ -27,12 +27,32 @@ namespace cryo::mpi {
 // Memory that is never freed; from capsule::keep.
 void *make_record(size_t bytes);
 
-// Our handle for one that the library passes to a callback.
-template <class Handle>
-Handle known(Handle real)
+// Our object for a handle that the library passes to a callback. The library may have made it for
+// itself, as it copies the communicator of a file or window, with attributes; what the program has
+// no handle of is forgotten again at the end of the callback, for nothing tells when it is freed.
+class Shown
 {
-    return handle_of<Handle>(find_object(kind_of<Handle>, real));
-}
+  public:
+    template <class Handle>
+    explicit Shown(Handle real) : object_(adopt_object(kind_of<Handle>, real))
+    {}
+    ~Shown()
+    {
+        if (object_ != nullptr)
+            drop_object(object_);
+    }
+    Shown(const Shown &) = delete;
+    Shown &operator=(const Shown &) = delete;
+    Object *object() const { return object_; }
+    template <class Handle>
+    Handle as() const
+    {
+        return handle_of<Handle>(object_);
+    }
+
+  private:
+    Object *object_;
+};
 
 // A program has few distinct callback functions, however often it registers them.
 template <size_t most>

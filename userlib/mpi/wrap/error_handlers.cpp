@@ -113,7 +113,8 @@ void set_cxx(MPI_Errhandler real)
 template <class Handle, size_t slot>
 void handle(Handle *object, int *code, ...)
 {
-    Handle ours = known(*object);
+    const Shown shown(*object);
+    Handle ours = shown.as<Handle>();
     if (languages<Handle>[slot] == Language::cxx) {
         handle_in_cxx(ours, code, reinterpret_cast<void (*)()>(handlers<Handle>.at(slot)));
         return;

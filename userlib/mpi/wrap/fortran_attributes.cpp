@@ -35,18 +35,22 @@ struct Keyval {
     MPI_Aint extra_state;
 };
 
-// Converts the stock library's number of an object to ours. Runs in the capsule.
-MPI_Fint our_number(Owner owner, MPI_Fint number)
+// Our object for the stock library's number of one. Runs in the capsule.
+Shown shown(Owner owner, MPI_Fint number)
 {
     switch (owner) {
-    case Owner::Comm:
-        return fortran_number(known(stock.Comm_f2c(number)));
     case Owner::Datatype:
-        return fortran_number(known(stock.Type_f2c(number)));
+        return Shown(stock.Type_f2c(number));
     case Owner::Win:
-        return fortran_number(known(stock.Win_f2c(number)));
+        return Shown(stock.Win_f2c(number));
+    default:
+        return Shown(stock.Comm_f2c(number));
     }
-    return -1;
+}
+
+MPI_Fint our_number(const Shown &shown)
+{
+    return shown.object() != nullptr ? number_object(shown.object()) : -1;
 }
 
 const Keyval *record_of(const MPI_Aint *extra)
@@ -70,7 +74,8 @@ void copy_attribute(MPI_Fint *from, MPI_Fint *keyval, MPI_Aint *extra, MPI_Aint 
                     MPI_Fint *flag, MPI_Fint *error)
 {
     const Keyval *ours = record_of(extra);
-    MPI_Fint number = our_number(ours->owner, *from);
+    const Shown owner = shown(ours->owner, *from);
+    MPI_Fint number = our_number(owner);
     if (ours->is_short)
         copy_with<MPI_Fint>(ours, &number, keyval, in, out, flag, error);
     else
@@ -91,7 +96,8 @@ void delete_attribute(MPI_Fint *from, MPI_Fint *keyval, MPI_Aint *in, MPI_Aint *
                       MPI_Fint *error)
 {
     const Keyval *ours = record_of(extra);
-    MPI_Fint number = our_number(ours->owner, *from);
+    const Shown owner = shown(ours->owner, *from);
+    MPI_Fint number = our_number(owner);
     if (ours->is_short)
         delete_with<MPI_Fint>(ours, &number, keyval, in, error);
     else

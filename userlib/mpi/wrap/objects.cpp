@@ -254,15 +254,6 @@ Object *adopt_object(Kind kind, void *real)
     return new_object(kind, real);
 }
 
-Object *find_object(Kind kind, void *real)
-{
-    if (real == nullptr)
-        return nullptr;
-    Hold hold(lock);
-    Object *known = directory.find(real);
-    return known != nullptr ? known : new_object(kind, real);
-}
-
 void drop_object(Object *object)
 {
     if (is_predefined(object))

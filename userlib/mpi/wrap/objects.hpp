@@ -101,9 +101,8 @@ constexpr size_t attributes_offset(Kind kind, bool is_newer)
 }
 
 Object *make_object(Kind kind, void *real);
+// Safe with the capsule's thread-local storage, as drop_object() is: for callbacks.
 Object *adopt_object(Kind kind, void *real);
-// Adds no reference: for callbacks. Safe with the capsule's thread-local storage.
-Object *find_object(Kind kind, void *real);
 void drop_object(Object *object);
 
 // The null object of a kind, whose address is MPI_COMM_NULL or its like.

@@ -65,7 +65,8 @@ Object *operations[most];
 void apply(size_t slot, void *in, void *inout, int *count, MPI_Datatype *type,
            MPI_User_function *cxx)
 {
-    MPI_Datatype ours = known(*type);
+    const Shown shown(*type);
+    auto ours = shown.as<MPI_Datatype>();
     if (apply_in_cxx(slot, in, inout, count, ours, cxx))
         return;
     Object *operation = operations[slot];

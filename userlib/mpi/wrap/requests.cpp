@@ -67,20 +67,25 @@ int read_items(void *user, MPI_Datatype type, int count, void *file, MPI_Offset 
                void *data)
 {
     const auto *ours = static_cast<Representation *>(data);
-    return call_home(ours->read, user, known(type), count, file, position, ours->extra_state);
+    const Shown shown(type);
+    return call_home(ours->read, user, shown.as<MPI_Datatype>(), count, file, position,
+                     ours->extra_state);
 }
 
 int write_items(void *user, MPI_Datatype type, int count, void *file, MPI_Offset position,
                 void *data)
 {
     const auto *ours = static_cast<Representation *>(data);
-    return call_home(ours->write, user, known(type), count, file, position, ours->extra_state);
+    const Shown shown(type);
+    return call_home(ours->write, user, shown.as<MPI_Datatype>(), count, file, position,
+                     ours->extra_state);
 }
 
 int extent_of_item(MPI_Datatype type, MPI_Aint *extent, void *data)
 {
     const auto *ours = static_cast<Representation *>(data);
-    return call_home(ours->extent, known(type), extent, ours->extra_state);
+    const Shown shown(type);
+    return call_home(ours->extent, shown.as<MPI_Datatype>(), extent, ours->extra_state);
 }
 
 } // namespace
