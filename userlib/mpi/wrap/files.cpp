@@ -41,31 +41,46 @@ bool is_writable(const FileNote &note)
     return (note.mode & MPI_MODE_RDONLY) == 0;
 }
 
+// Whether the shared position may be another than that of a file that has just been opened.
+bool may_have_shared_position(const FileNote &note)
+{
+    return note.object->variant != 0 || (note.mode & MPI_MODE_APPEND) != 0;
+}
+
 // Accessed only through the shared pointer.
 bool is_sequential(const FileNote &note)
 {
     return (note.mode & MPI_MODE_SEQUENTIAL) != 0;
 }
 
-// Called by all members, so that they agree on the size that the file had when it was saved.
-bool cut_back(MPI_File real, MPI_Comm comm, const FileNote &note, Why &why)
+// What all members must say of a file.
+struct Common {
+    MPI_Offset size; // when it was saved
+    MPI_Offset shared_position;
+};
+
+// Members that have not used the shared position do not know it.
+bool agree(MPI_Comm comm, const FileNote &note, Common &common, Why &why)
 {
-    MPI_Offset largest = 0;
+    const Common mine = {note.size, note.shared_position};
+    return worked(call(stock.Allreduce, static_cast<const void *>(&mine),
+                       static_cast<void *>(&common), 2,
+                       static_cast<MPI_Datatype>(object_of(MPI_OFFSET)->real),
+                       static_cast<MPI_Op>(object_of(MPI_MAX)->real), comm),
+                  "agreeing on the size of a file", why);
+}
+
+bool cut_back(MPI_File real, MPI_Offset size, const FileNote &note, Why &why)
+{
     MPI_Offset now = 0;
-    const MPI_Offset *mine = &note.size;
-    if (!worked(call(stock.Allreduce, static_cast<const void *>(mine),
-                     static_cast<void *>(&largest), 1,
-                     static_cast<MPI_Datatype>(object_of(MPI_OFFSET)->real),
-                     static_cast<MPI_Op>(object_of(MPI_MAX)->real), comm),
-                "agreeing on the size of a file", why) ||
-        !worked(call(stock.File_get_size, real, &now), "the size of a file", why))
+    if (!worked(call(stock.File_get_size, real, &now), "the size of a file", why))
         return false;
-    if (now < largest)
+    if (now < size)
         return refuse(why, "%s has %lld bytes, and had %lld when the program was saved", note.name,
-                      static_cast<long long>(now), static_cast<long long>(largest));
-    if (now == largest || !is_writable(note))
+                      static_cast<long long>(now), static_cast<long long>(size));
+    if (now == size || !is_writable(note))
         return true;
-    return worked(call(stock.File_set_size, real, largest), "cutting a file back", why);
+    return worked(call(stock.File_set_size, real, size), "cutting a file back", why);
 }
 
 bool reopen(const Story &story, const FileNote &note, Why &why)
@@ -78,7 +93,8 @@ bool reopen(const Story &story, const FileNote &note, Why &why)
     auto info = static_cast<MPI_Info>(note.info->real);
     if (call(stock.File_open, comm, note.name, mode, info, &real) != MPI_SUCCESS)
         return refuse(why, "%s, which the program had open, cannot be opened", note.name);
-    bool done = cut_back(real, comm, note, why);
+    Common common = {};
+    bool done = agree(comm, note, common, why) && cut_back(real, common.size, note, why);
     call(stock.Comm_free, &comm);
     done = done &&
            worked(call(stock.File_set_view, real, note.displacement,
@@ -91,8 +107,8 @@ bool reopen(const Story &story, const FileNote &note, Why &why)
            worked(call(stock.File_set_errhandler, real,
                        static_cast<MPI_Errhandler>(note.handler->real)),
                   "the error handler of a file", why);
-    if (done && note.shared_position != 0)
-        done = worked(call(stock.File_seek_shared, real, note.shared_position, MPI_SEEK_SET),
+    if (done && common.shared_position != 0)
+        done = worked(call(stock.File_seek_shared, real, common.shared_position, MPI_SEEK_SET),
                       "the shared position in a file", why);
     if (done)
         bind_object(note.object, real);
@@ -139,8 +155,9 @@ bool describe_file(Story &story, Object *object, Why &why)
     return done && describe_view(story, real, *note, why) &&
            (is_sequential(*note) ||
             worked(call(stock.File_get_position, real, &note->position), note->name, why)) &&
-           worked(call(stock.File_get_position_shared, real, &note->shared_position), note->name,
-                  why) &&
+           (!may_have_shared_position(*note) ||
+            worked(call(stock.File_get_position_shared, real, &note->shared_position), note->name,
+                   why)) &&
            worked(call(stock.File_get_atomicity, real, &note->atomicity), note->name, why) &&
            worked(call(stock.File_get_size, real, &note->size), note->name, why);
 }

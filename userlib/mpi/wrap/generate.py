@@ -153,6 +153,8 @@ class Function:
             lines.append("    " + self.conversion())
         else:
             lines += self.early_end()
+            if re.match("File_.*_(shared|ordered)", self.name):
+                lines.append("    uses_shared_position(fh);")
             lines += ["    " + line for line in self.counting()]
             for parameter in self.parameters:
                 lines += ["    " + line for line in parameter.preparation()]

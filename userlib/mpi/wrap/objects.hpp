@@ -60,7 +60,8 @@ struct Object {
     bool doomed;   // the program has freed it
     // For recreating it after a restart (replay.hpp).
     uint64_t made;    // ordinal of its creation
-    uint32_t variant; // operation: whether it commutes; error handler: the kind it is for
+    uint32_t variant; // operation: whether it commutes; error handler: the kind it is for; file:
+                      // whether its shared position is used
     uint32_t slot;    // of the program's function
     uint32_t owed;    // references that the library does not count
     uint32_t handle;  // the program's handle, if handles are integers (mpich/abi.hpp)

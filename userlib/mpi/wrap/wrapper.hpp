@@ -39,6 +39,14 @@ void must_have(Function function, const char *name)
         lacks(name);
 }
 
+// Notes that the program uses a file's shared position. Asked for another file's, MPICH would make
+// a file for it, beside the program's own.
+inline void uses_shared_position(MPI_File file)
+{
+    if (file != nullptr)
+        object_of(file)->variant = 1;
+}
+
 // Waits until everything that MPI_Isendrecv sends has been sent.
 void finish_copies();
 
