@@ -286,6 +286,27 @@ static int delete_value(MPI_Comm comm, int keyval, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
+/* Called by MPI_Finalize, in the reverse of the order in which they were set. */
+static int say_end(MPI_Comm comm, int keyval, void *value, void *extra)
+{
+    static int ends;
+    CHECK(comm == MPI_COMM_SELF && keyval != MPI_KEYVAL_INVALID && extra == NULL);
+    printf("%d: end %d is that of %s\n", rank, ++ends, (const char *)value);
+    return MPI_SUCCESS;
+}
+
+static void set_ends(void)
+{
+    static char *const values[] = {"the first", "the second", "the third"};
+    for (int i = 0; i < 3; i++) {
+        int keyval;
+        OK(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, say_end, &keyval, NULL));
+        OK(MPI_Comm_set_attr(MPI_COMM_SELF, keyval, values[i]));
+        if (i == 1)
+            OK(MPI_Comm_free_keyval(&keyval));
+    }
+}
+
 static void make_attributes(void)
 {
     int gone;
@@ -364,6 +385,7 @@ int main(int argc, char **argv)
     make_types();
     make_small_things();
     make_attributes();
+    set_ends();
     wait_here(rank);
     ask_in_threads();
     int now;

@@ -103,10 +103,12 @@ void set_keyval_proxies(int number, const KeyvalProxies &proxies)
 }
 
 // A keyval that the program has freed exists as long as an object has an attribute with it; for one
-// that no longer exists, the library reports no attribute.
+// that no longer exists, the library reports no attribute. The newest keyval is added first and so
+// replayed last: MPI_Finalize deletes those of MPI_COMM_SELF in the reverse of the order in which
+// they were set, which mostly is that of the keyvals.
 bool describe_attributes(Story &story, Object *object, List<AttributeNote> &attributes, Why &why)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = count; i-- > 0;) {
         int flag = 0;
         void *value = nullptr;
         if (origins[i].kind != object->kind ||
