@@ -124,7 +124,8 @@ struct Line {
     bool is_silent = false;
 };
 extern Line line;
-void begin_line(int connection);
+void begin_line(int connection); // none: −1
+void limit_line(int connection, uint32_t ms);
 void limit_silence(int fd, uint32_t ms); // fd is a socket
 long send_packet(int to, const void *data, size_t size);
 long send_message(int to, const void *message); // a msghdr

@@ -36,10 +36,15 @@ void limit_silence(int fd, uint32_t ms)
 
 void begin_line(int connection)
 {
-    line.limit_ms = default_silence_ms;
     line.is_silent = false;
+    limit_line(connection, first_word_ms);
+}
+
+void limit_line(int connection, uint32_t ms)
+{
+    line.limit_ms = ms;
     if (connection >= 0)
-        limit_silence(connection, line.limit_ms);
+        limit_silence(connection, ms);
 }
 
 long send_packet(int to, const void *data, size_t size)

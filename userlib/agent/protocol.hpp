@@ -116,6 +116,8 @@ constexpr uint32_t aio_at_once = 1024;
 
 // How long a checkpointer may be silent, unless it asks for another limit.
 constexpr uint32_t default_silence_ms = 10'000;
+// How long until its first word, which tells that limit: it has nothing else to do.
+constexpr uint32_t first_word_ms = 3'000;
 
 constexpr uint32_t scanned_at_once = 2048;
 
@@ -286,7 +288,7 @@ struct RequestInfo {
     uint32_t flags;
     char dest[4096]; // the image's destination; empty: not a file
     // Of protocol 17: the program continues if it gets nothing from the requester, and can send it
-    // nothing, for so long; 0: default_silence_ms.
+    // nothing, for so long; 0: default_silence_ms. Until then: first_word_ms.
     uint32_t silence_ms;
 };
 

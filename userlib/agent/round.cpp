@@ -58,8 +58,11 @@ void read_request()
     round.info = {};
     round.prepared = false;
     const long n = receive_packet(round.connection, &command, sizeof(command), MSG_PEEK);
-    if (line.is_silent)
+    if (line.is_silent) {
         vote(0, ETIME);
+        return;
+    }
+    limit_line(round.connection, default_silence_ms);
     if (n != sizeof(command) || command.op != Op::prepare)
         return;
     receive_packet(round.connection, &command, sizeof(command));
@@ -67,10 +70,8 @@ void read_request()
     round.requester = command.version;
     receive_packet(round.connection, &round.info, sizeof(round.info));
     round.info.dest[sizeof(round.info.dest) - 1] = 0;
-    if (round.info.silence_ms != 0) {
-        line.limit_ms = round.info.silence_ms;
-        limit_silence(round.connection, line.limit_ms);
-    }
+    if (round.info.silence_ms != 0)
+        limit_line(round.connection, round.info.silence_ms);
 }
 
 bool has_callbacks(const Client &client)

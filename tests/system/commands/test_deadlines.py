@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nobody stands still for long because somebody else does nothing: a program goes on when its saver is
 stopped or hangs, and then there is no image of it; and the saver gives up a program that is hostile."""
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -135,6 +137,22 @@ class SilentSaver(held.Case):
         self.assertNotEqual(0, code, said)
         self.assertIn("told nothing for 10 s", said)
         self.assertEqual(["counts"], self.files())
+
+    def test_three_seconds_until_the_first_word(self):
+        """A caller says at once what it wants; until then its own limit is not known."""
+        program = self.count(threads=1)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as caller:
+            self.connect(caller, program.pid)
+            waited = self.until_all_count()
+        self.assertLess(2, waited)
+        self.assertLess(waited, 3 + SOON)
+        self.assert_can_be_saved(program)
+
+    def connect(self, caller, pid):
+        for number in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):  # not that of the agent
+                return caller.connect(f"/proc/{pid}/fd/{number}")
+        return self.fail("the agent has no socket")
 
     def test_a_copy_waits_for_as_long_as_it_takes(self):
         program = self.count()
