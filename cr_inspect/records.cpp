@@ -35,6 +35,8 @@ std::string label_of(const StoredRecord &record)
         else if constexpr (std::is_same_v<R, Eventfd> || std::is_same_v<R, Signalfd> ||
                            std::is_same_v<R, Pidfd> || std::is_same_v<R, Socket>)
             label = fmt::format("{} of open file {}", name_of(R::type), r.open_file);
+        else if constexpr (std::is_same_v<R, SocketMore>)
+            label = fmt::format("more of the socket of open file {}", r.socket);
         else if constexpr (std::is_same_v<R, Passed>)
             label = fmt::format("descriptors in the socket of open file {}", r.socket);
         else if constexpr (std::is_same_v<R, Senders>)

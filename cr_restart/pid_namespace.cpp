@@ -140,6 +140,7 @@ bool keep_apart()
     write_file("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
     write_file("/proc/sys/net/ipv4/ip_nonlocal_bind", "1");
     write_file("/proc/sys/net/ipv6/ip_nonlocal_bind", "1");
+    write_file("/proc/sys/net/ipv4/ping_group_range", fmt::format("{0} {0}", getegid()));
     mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666");
     return write_file("/proc/self/oom_score_adj", "1000");
 }

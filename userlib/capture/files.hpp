@@ -198,6 +198,8 @@ class Files
     // files_socket.cpp
     bool is_to_be_accepted(const SocketLook &look) const;
     std::set<uint64_t> inherited_sockets() const;
+    bool needs_no_peer(const SocketLook &look) const;
+    void keep_more(const SocketLook &look, uint32_t open_file);
     Result<void> read_sockets();
     // files_datagrams.cpp: the senders of packets that are queued in a socket.
     std::string read_senders(const SeenSocket &socket, const image::Socket &record,
@@ -248,6 +250,7 @@ class Files
     std::vector<image::Lock> locks_;
     std::vector<image::Terminal> terminal_records_;
     std::vector<image::Socket> sockets_;
+    std::vector<image::SocketMore> socket_more_;
     std::vector<image::Passed> passed_;
     std::vector<image::Senders> senders_;
     std::vector<image::Connection> connections_;

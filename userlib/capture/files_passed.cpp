@@ -49,7 +49,7 @@ Result<bool> Files::look_at_new_sockets()
         // No matter who sent them, or whether the sender still exists.
         const bool datagrams =
             ((is_unix && look.kind == SOCK_DGRAM) || is_udp(look)) && look.unread;
-        socket.contents = (socket.in_pair || left_alone || datagrams) && !look.has_filter;
+        socket.contents = socket.in_pair || left_alone || datagrams;
     }
     return fresh;
 }

@@ -5,6 +5,7 @@
 #include "capture/files.hpp"
 #include "capture/inherited.hpp"
 #include "capture/internet_address.hpp"
+#include "capture/other_look.hpp"
 #include "capture/socket_look.hpp"
 
 #include <algorithm>
@@ -40,8 +41,9 @@ bool is_known(const SocketLook &look)
     const bool datagram = look.kind == SOCK_DGRAM;
     if (is_internet(look))
         return (stream && look.protocol == IPPROTO_TCP) ||
-               (datagram && look.protocol == IPPROTO_UDP);
-    return look.domain == AF_UNIX && (stream || datagram || look.kind == SOCK_SEQPACKET);
+               (datagram && look.protocol == IPPROTO_UDP) || is_other(look);
+    return is_other(look) ||
+           (look.domain == AF_UNIX && (stream || datagram || look.kind == SOCK_SEQPACKET));
 }
 
 // Whether the file of a bound UNIX socket still is where a restart would create it again.
@@ -119,6 +121,30 @@ std::set<uint64_t> Files::inherited_sockets() const
     return inherited;
 }
 
+// Connected for sending only, or to another one that comes back under its number.
+bool Files::needs_no_peer(const SocketLook &look) const
+{
+    if (look.domain != AF_NETLINK)
+        return look.protocol != IPPROTO_UDPLITE;
+    return is_unnamed(look.peer) || std::ranges::any_of(looked_at_, [&](const auto &one) {
+               const SocketLook &other = one.second.look;
+               return other.domain == AF_NETLINK && other.protocol == look.protocol &&
+                      other.bound && printable_address(other.local) == printable_address(look.peer);
+           });
+}
+
+void Files::keep_more(const SocketLook &look, uint32_t open_file)
+{
+    if (look.groups.empty() && look.filter.empty() && !look.filter_locked)
+        return;
+    image::SocketMore more;
+    more.socket = open_file;
+    more.groups = strings_.keep_list(look.groups);
+    more.filter = strings_.keep_list(look.filter);
+    more.filter_locked = look.filter_locked;
+    socket_more_.push_back(more);
+}
+
 Result<void> Files::read_sockets()
 {
     if (looked_at_.empty())
@@ -157,8 +183,9 @@ Result<void> Files::read_sockets()
                    "close it before the checkpoint");
             continue;
         }
-        if (look.has_filter) {
-            refuse(*seen, name + ", with a packet filter", "detach the filter first");
+        if (!look.problem.empty()) {
+            refuse(*seen, fmt::format("{}, {}", name, look.problem),
+                   "undo that, or close it, before the checkpoint");
             continue;
         }
         if (look.listening) {
@@ -181,6 +208,8 @@ Result<void> Files::read_sockets()
                    !look.peer_is_unnamed) {
             record.state = SocketState::connected_datagram;
         } else if (connected && is_udp(look) && !look.failed && reaches_member(look)) {
+            record.state = SocketState::connected_datagram;
+        } else if (connected && is_other(look) && needs_no_peer(look)) {
             record.state = SocketState::connected_datagram;
         } else if (socket.waits) { // a restart connects it again later
             record.state = look.bound ? SocketState::bound : SocketState::fresh;
@@ -216,11 +245,13 @@ Result<void> Files::read_sockets()
         } else {
             record.state = look.bound ? SocketState::bound : SocketState::fresh;
         }
+        const bool is_closed = record.state == SocketState::closed;
         // An accepted connection has its listener's name, and the listener may be gone.
-        if (record.state != SocketState::closed && !path_leads_to(look, *cwd, record.file_mode) &&
+        if (!is_closed && !path_leads_to(look, *cwd, record.file_mode) &&
             !(pair && look.kind != SOCK_DGRAM))
             refuse(*seen, name + ", whose name does not lead to it any more",
                    "close it before the checkpoint");
+        const bool is_lone = look.kind == SOCK_DGRAM || is_other(look);
         if (socket.contents) {
             const bool may_drop =
                 options_.close_sockets && look.kind == SOCK_DGRAM && !pair && socket.passed.empty();
@@ -244,16 +275,22 @@ Result<void> Files::read_sockets()
                 record.object =
                     copied(image::ObjectKind::socket_queue, std::move(socket.queue->bytes));
             }
-        } else if (look.kind == SOCK_DGRAM && look.unread && !options_.close_sockets) {
+        } else if (is_lone && look.unread && options_.close_sockets) {
+            notices_.push_back(fmt::format("descriptor {}: {}, with datagrams that were not read "
+                                           "yet; what waits in it is dropped",
+                                           seen->fd, name));
+        } else if (is_lone && look.unread) {
             refuse(*seen, name + ", with datagrams that were not read yet",
                    "read them before the checkpoint, or let --sockets=close drop them",
                    Passing::soon);
-        } else if (is_udp(look) && look.failed && !connected && !options_.close_sockets) {
+        } else if ((is_udp(look) || is_other(look)) && look.failed && !is_closed &&
+                   !options_.close_sockets) {
             refuse(*seen, name + ", with an error that it was not told yet",
                    "let it read that before the checkpoint, or let --sockets=close drop it",
                    Passing::soon);
         }
         sockets_.push_back(record);
+        keep_more(look, record.open_file);
     }
     if (unix_pairs > 0 && holders_.size() > 1) // a process rarely asks for the peer of its own pair
         notices_.push_back(fmt::format("who is at the other end of {} UNIX sockets (SO_PEERCRED) "

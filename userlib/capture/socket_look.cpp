@@ -2,14 +2,13 @@
 #include "capture/socket_look.hpp"
 
 #include "base/fd.hpp"
+#include "capture/other_look.hpp"
 #include "capture/udp_look.hpp"
 #include "image/socket_options.hpp"
 
 #include <algorithm>
-#include <arpa/inet.h>
 #include <cerrno>
 #include <cstring>
-#include <fmt/format.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
@@ -20,7 +19,6 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 namespace cryo::capture {
@@ -40,18 +38,6 @@ std::string address(int fd, int (*ask)(int, sockaddr *, socklen_t *) noexcept, b
     socklen_t size = sizeof(storage);
     there = ask(fd, reinterpret_cast<sockaddr *>(&storage), &size) == 0;
     return there ? std::string(reinterpret_cast<const char *>(&storage), size) : std::string();
-}
-
-// Whether the address lacks a port, or a name.
-bool is_unnamed(const std::string &address)
-{
-    sockaddr_storage storage = {};
-    memcpy(&storage, address.data(), std::min(address.size(), sizeof(storage)));
-    if (storage.ss_family == AF_INET)
-        return reinterpret_cast<const sockaddr_in &>(storage).sin_port == 0;
-    if (storage.ss_family == AF_INET6)
-        return reinterpret_cast<const sockaddr_in6 &>(storage).sin6_port == 0;
-    return address.size() <= offsetof(sockaddr_un, sun_path);
 }
 
 // The kernel's diagnostics of one UNIX socket: calls `take` with type, data and size of each
@@ -147,39 +133,6 @@ void look_at_tcp(int fd, SocketLook &look)
 
 } // namespace
 
-std::string printable_address(const std::string &address)
-{
-    sockaddr_storage storage = {};
-    memcpy(&storage, address.data(), std::min(address.size(), sizeof(storage)));
-    char text[INET6_ADDRSTRLEN] = "";
-    if (storage.ss_family == AF_INET) {
-        const auto &in = reinterpret_cast<const sockaddr_in &>(storage);
-        inet_ntop(AF_INET, &in.sin_addr, text, sizeof(text));
-        return fmt::format("{}:{}", text, ntohs(in.sin_port));
-    }
-    if (storage.ss_family == AF_INET6) {
-        const auto &in = reinterpret_cast<const sockaddr_in6 &>(storage);
-        inet_ntop(AF_INET6, &in.sin6_addr, text, sizeof(text));
-        return fmt::format("[{}]:{}", text, ntohs(in.sin6_port));
-    }
-    if (is_unnamed(address))
-        return "an unnamed socket";
-    std::string name = address.substr(offsetof(sockaddr_un, sun_path));
-    if (name.front() == 0)
-        return "@" + name.substr(1);
-    return name.substr(0, name.find('\0')); // the length may include the terminator
-}
-
-std::string unix_path(const std::string &address)
-{
-    constexpr size_t head = offsetof(sockaddr_un, sun_path);
-    sa_family_t family = 0;
-    memcpy(&family, address.data(), std::min(address.size(), sizeof(family)));
-    if (family != AF_UNIX || address.size() <= head || address[head] == 0)
-        return {};
-    return address.c_str() + head;
-}
-
 std::vector<uint64_t> waiting_callers(uint64_t listener)
 {
     std::vector<uint64_t> callers;
@@ -210,11 +163,11 @@ Result<SocketLook> look_at_socket(int fd, uint64_t inode)
     const bool some = poll(&ready, 1, 0) == 1;
     look.unread = some && (ready.revents & POLLIN) != 0;
     look.failed = some && (ready.revents & POLLERR) != 0;
-    socklen_t filter = 0;
-    look.has_filter =
-        getsockopt(fd, SOL_SOCKET, SO_GET_FILTER, nullptr, &filter) == 0 && filter > 0;
+    look_at_filter(fd, look);
     if (look.domain == AF_UNIX)
         diagnose(look, inode);
+    else if (is_other(look))
+        look_at_other(fd, look, inode);
     else if (look.kind == SOCK_STREAM)
         look_at_tcp(fd, look);
     else if (is_udp(look))
@@ -227,47 +180,6 @@ bool is_udp(const SocketLook &look)
 {
     return (look.domain == AF_INET || look.domain == AF_INET6) && look.kind == SOCK_DGRAM &&
            look.protocol == IPPROTO_UDP;
-}
-
-namespace {
-
-std::string other_family(const SocketLook &look)
-{
-    switch (look.domain) {
-    case AF_NETLINK:
-        return fmt::format("netlink, protocol {}", look.protocol);
-    case AF_PACKET:
-        return "packets of a network device";
-    case AF_ALG:
-        return "of the kernel's cryptography (AF_ALG)";
-    case AF_VSOCK:
-        return "between virtual machines (AF_VSOCK)";
-    default:
-        return fmt::format("family {} type {}", look.domain, look.kind);
-    }
-}
-
-} // namespace
-
-std::string describe_socket(const SocketLook &look)
-{
-    const bool internet = look.domain == AF_INET || look.domain == AF_INET6;
-    std::string text;
-    if (internet)
-        text = look.kind == SOCK_STREAM ? "TCP" : look.kind == SOCK_DGRAM ? "UDP" : "raw IP";
-    else if (look.domain == AF_UNIX)
-        text = look.kind == SOCK_STREAM  ? "UNIX stream"
-               : look.kind == SOCK_DGRAM ? "UNIX datagram"
-                                         : "UNIX packets";
-    else
-        return other_family(look);
-    if (look.listening)
-        return text + " listening at " + printable_address(look.local);
-    if (look.bound)
-        text += " " + printable_address(look.local);
-    if (look.connected && !look.peer.empty())
-        text += " connected to " + printable_address(look.peer);
-    return text;
 }
 
 namespace {

@@ -20,10 +20,9 @@ struct SocketLook {
     std::string local, peer; // in the format of bind(2)
     bool bound = false, connected = false, listening = false;
     bool local_is_unnamed = true, peer_is_unnamed = true;
-    bool ended = false;      // TCP: it had a connection, which is over
-    bool unread = false;     // it has unread data
-    bool failed = false;     // it has a pending error
-    bool has_filter = false; // SO_ATTACH_FILTER
+    bool ended = false;  // TCP: it had a connection, which is over
+    bool unread = false; // it has unread data
+    bool failed = false; // it has a pending error
     uint32_t backlog = 0;
     uint32_t waiting = 0;  // connections not yet accepted
     uint32_t shutdown = 0; // 1: reading, 2: writing
@@ -32,6 +31,11 @@ struct SocketLook {
     uint64_t peer_inode = 0;       // 0: none, gone, or not accepted yet
     uint64_t file_inode = 0;       // of the socket file
     std::vector<uint64_t> options; // level, name, value
+    // The filter, classic BPF: of each instruction the code, from bit 16 on jt, 24: jf, 32: k.
+    std::vector<uint64_t> filter;
+    bool filter_locked = false;   // SO_LOCK_FILTER
+    std::vector<uint32_t> groups; // netlink only: those that it has joined
+    std::string problem;          // what about it cannot be restored; empty: nothing
 };
 
 Result<SocketLook> look_at_socket(int fd, uint64_t inode);
@@ -40,7 +44,9 @@ Result<SocketLook> look_at_socket(int fd, uint64_t inode);
 std::vector<uint64_t> waiting_callers(uint64_t listener);
 std::string describe_socket(const SocketLook &look);
 bool is_udp(const SocketLook &look);
-// "127.0.0.1:80", "[::1]:80", a path, "@abstract".
+// Whether the address lacks a port, or a name.
+bool is_unnamed(const std::string &address);
+// "127.0.0.1:80", "[::1]:80", a path, "@abstract", "port 4711" of netlink.
 std::string printable_address(const std::string &address);
 // The file name in a UNIX address; empty if there is none.
 std::string unix_path(const std::string &address);

@@ -120,6 +120,7 @@ enum class RecordType : uint32_t {
     semaphore_undo = 57,
     pidfd = 58,
     aio_context = 59,
+    socket_more = 60,
 
     // Files, of any kind, in versions.
     delta = 64,

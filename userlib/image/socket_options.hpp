@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <linux/netlink.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -29,8 +30,12 @@ namespace cryo::image {
 struct SocketOption {
     int level, name;
     int domain; // only in this domain; 0: in any; AF_INET: AF_INET6 as well
-    int kind;
+    int kind;   // 0: any; SOCK_DGRAM: SOCK_RAW as well
 };
+
+// Linux's headers for these do not go with those of libc.
+inline constexpr int icmp_filter_option = 1;
+inline constexpr int udplite_sent_coverage = 10, udplite_received_coverage = 11;
 
 inline constexpr SocketOption socket_options[] = {
     {SOL_SOCKET, SO_REUSEADDR, 0, 0},
@@ -39,6 +44,7 @@ inline constexpr SocketOption socket_options[] = {
     {SOL_SOCKET, SO_BROADCAST, 0, 0},
     {SOL_SOCKET, SO_OOBINLINE, 0, 0},
     {SOL_SOCKET, SO_PASSCRED, AF_UNIX, 0},
+    {SOL_SOCKET, SO_PASSCRED, AF_NETLINK, 0},
     {SOL_SOCKET, SO_RCVBUF, 0, 0},
     {SOL_SOCKET, SO_SNDBUF, 0, 0},
     {SOL_SOCKET, SO_BUF_LOCK, 0, 0}, // after the sizes, which set the lock themselves
@@ -59,6 +65,7 @@ inline constexpr SocketOption socket_options[] = {
     {IPPROTO_IP, IP_RECVTTL, AF_INET, SOCK_DGRAM},
     {IPPROTO_IP, IP_RECVTOS, AF_INET, SOCK_DGRAM},
     {IPPROTO_IP, IP_FREEBIND, AF_INET, 0},
+    {IPPROTO_IP, IP_HDRINCL, AF_INET, SOCK_RAW},
     {IPPROTO_IP, IP_MULTICAST_TTL, AF_INET, SOCK_DGRAM},
     {IPPROTO_IP, IP_MULTICAST_LOOP, AF_INET, SOCK_DGRAM},
     {IPPROTO_IPV6, IPV6_V6ONLY, AF_INET6, 0},
@@ -66,6 +73,22 @@ inline constexpr SocketOption socket_options[] = {
     {IPPROTO_IPV6, IPV6_TCLASS, AF_INET6, 0},
     {IPPROTO_IPV6, IPV6_RECVERR, AF_INET6, 0},
     {IPPROTO_IPV6, IPV6_RECVPKTINFO, AF_INET6, SOCK_DGRAM},
+    {IPPROTO_IPV6, IPV6_RECVHOPLIMIT, AF_INET6, SOCK_DGRAM},
+    {IPPROTO_IPV6, IPV6_RECVTCLASS, AF_INET6, SOCK_DGRAM},
+    {IPPROTO_IPV6, IPV6_MULTICAST_HOPS, AF_INET6, SOCK_DGRAM},
+    {IPPROTO_IPV6, IPV6_MULTICAST_LOOP, AF_INET6, SOCK_DGRAM},
+    {IPPROTO_IPV6, IPV6_HDRINCL, AF_INET6, SOCK_RAW},
+    {IPPROTO_IPV6, IPV6_CHECKSUM, AF_INET6, SOCK_RAW},
+    {SOL_RAW, icmp_filter_option, AF_INET, SOCK_RAW},
+    {IPPROTO_UDPLITE, udplite_sent_coverage, AF_INET, SOCK_DGRAM},
+    {IPPROTO_UDPLITE, udplite_received_coverage, AF_INET, SOCK_DGRAM},
+    {SOL_NETLINK, NETLINK_PKTINFO, AF_NETLINK, 0},
+    {SOL_NETLINK, NETLINK_BROADCAST_ERROR, AF_NETLINK, 0},
+    {SOL_NETLINK, NETLINK_NO_ENOBUFS, AF_NETLINK, 0},
+    {SOL_NETLINK, NETLINK_LISTEN_ALL_NSID, AF_NETLINK, 0},
+    {SOL_NETLINK, NETLINK_CAP_ACK, AF_NETLINK, 0},
+    {SOL_NETLINK, NETLINK_EXT_ACK, AF_NETLINK, 0},
+    {SOL_NETLINK, NETLINK_GET_STRICT_CHK, AF_NETLINK, 0},
     {IPPROTO_TCP, TCP_NODELAY, AF_INET, SOCK_STREAM},
     {IPPROTO_TCP, TCP_CORK, AF_INET, SOCK_STREAM},
     {IPPROTO_TCP, TCP_SYNCNT, AF_INET, SOCK_STREAM},
@@ -183,7 +206,9 @@ inline std::vector<uint64_t> read_socket_options(int fd, int domain, int kind)
         uint64_t value = 0;
         const bool of_domain = option.domain == 0 || option.domain == domain ||
                                (option.domain == AF_INET && domain == AF_INET6);
-        if (!of_domain || (option.kind != 0 && option.kind != kind) ||
+        const bool of_kind = option.kind == 0 || option.kind == kind ||
+                             (option.kind == SOCK_DGRAM && kind == SOCK_RAW);
+        if (!of_domain || !of_kind ||
             (option.level == SOL_SOCKET && is_chosen_by_kernel(fd, option.name, domain, kind)) ||
             !read_socket_option(fd, option.level, option.name, value))
             continue;

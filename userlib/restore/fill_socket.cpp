@@ -162,6 +162,8 @@ Result<void> fill_sockets(Planning &p)
     }
     if (Result<void> done = finish_connections(p); !done)
         return done;
+    if (Result<void> done = filter_filled(p); !done)
+        return done;
     p.unfilled.clear(); // closes the ends that no process has
     return {};
 }

@@ -64,6 +64,16 @@ Result<void> open_sockets(Planning &p);
 Result<void> set_socket_options(int fd, const image::Socket &saved);
 Result<void> keep_socket(Planning &p, Fd fd, const image::Socket &saved);
 Result<void> connect_datagram(Planning &p, int fd, const image::Socket &saved);
+// open_more.cpp. Whether this user may open such sockets, before anything is made.
+Result<void> may_open_sockets(const Planning &p);
+// Sockets in which something waits, or that are connected first, get their filters at the end;
+// all others before anything can reach them.
+Result<void> filter_first(const Planning &p, int fd, const image::Socket &saved);
+Result<void> filter_filled(const Planning &p);
+// A raw socket gets packets from its first moment on: those that came before it had its addresses
+// are dropped, and then it gets its filter.
+Result<void> start_raw(const Planning &p, int fd, const image::Socket &saved);
+Result<void> join_groups(const Planning &p, int fd, const image::Socket &saved);
 // open_tcp.cpp: TCP connections whose ends are both in the image. free_addresses()
 // ends lingering ones that still have the addresses, before anything is bound.
 void free_addresses(const Planning &p);

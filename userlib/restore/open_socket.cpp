@@ -57,11 +57,12 @@ bool is_internet(const image::Socket &socket)
     return socket.domain == AF_INET || socket.domain == AF_INET6;
 }
 
-// 0: none, or the socket of a connection, which has its listener's port.
+// 0: none, or the socket of a connection, which has its listener's port. The port of a raw socket
+// is the number of its protocol, and not its own.
 uint16_t own_port(const image::Socket &socket)
 {
     uint16_t port = 0;
-    if (is_internet(socket) && socket.state != SocketState::pair &&
+    if (is_internet(socket) && socket.state != SocketState::pair && socket.kind != SOCK_RAW &&
         socket.local.size() >= offsetof(sockaddr_in, sin_addr))
         memcpy(&port, socket.local.data() + offsetof(sockaddr_in, sin_port), sizeof(port));
     return port;
@@ -75,7 +76,7 @@ bool shares_its_port(const Planning &p, const image::Socket &saved)
     return port != 0 && std::ranges::any_of(p.saved.sockets, [&](const auto &entry) {
                const image::Socket &other = entry.second;
                return other.open_file != saved.open_file && other.kind == saved.kind &&
-                      own_port(other) == port;
+                      other.protocol == saved.protocol && own_port(other) == port;
            });
 }
 
@@ -107,12 +108,13 @@ Result<void> name_it(Planning &p, int fd, const image::Socket &saved)
         setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &yes, sizeof(yes));
     if (bind(fd, address.get(), address.size) != 0) {
         const int why = errno;
-        const bool lingers = why == EADDRINUSE && saved.domain != AF_UNIX;
-        return Error(why, fmt::format("giving a socket its address {}: {}{}", address.text(),
-                                      strerror(why),
-                                      lingers ? ": by another program, or by old connections of "
-                                                "this one, which linger for a minute"
-                                              : ""));
+        const bool used = why == EADDRINUSE && saved.domain != AF_UNIX;
+        return Error(why, fmt::format("giving a socket its address {}: {}{}{}", address.text(),
+                                      strerror(why), used ? ": by another program" : "",
+                                      used && is_internet(saved)
+                                          ? ", or by old connections of this one, which linger "
+                                            "for a minute"
+                                          : ""));
     }
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse));
     if (address.path() != nullptr && saved.file_mode != 0 &&
@@ -293,11 +295,15 @@ Result<void> open_one(Planning &p, const image::Socket &saved)
     Result<Fd> made = make(saved);
     if (!made)
         return made.error();
+    if (Result<void> done = filter_first(p, made->get(), saved); !done)
+        return done;
     const bool unnamed = saved.local.size() <= sizeof(sa_family_t);
     if (saved.state != SocketState::fresh && saved.state != SocketState::closed && !unnamed) {
         if (Result<void> named = name_it(p, made->get(), saved); !named)
             return named;
     }
+    if (Result<void> done = join_groups(p, made->get(), saved); !done)
+        return done;
     // Reading reports the end of a connection that was over; shutdown works despite ENOTCONN.
     if (saved.state == SocketState::closed && saved.shutdown == 3)
         shutdown(made->get(), SHUT_RDWR);
@@ -313,6 +319,8 @@ Result<void> open_one(Planning &p, const image::Socket &saved)
     }
     if (p.saved.senders.count(saved.open_file) != 0)
         p.unfilled.push_back({saved.open_file, 0, {}});
+    if (Result<void> done = start_raw(p, made->get(), saved); !done)
+        return done;
     return keep_socket(p, std::move(*made), saved);
 }
 

@@ -186,6 +186,8 @@ Result<void> open_files(Planning &p)
     allow_descriptors();
     if (Result<void> done = redirect(p); !done)
         return done;
+    if (Result<void> may = may_open_sockets(p); !may)
+        return may;
     using Step = Result<void> (*)(Planning &);
     for (const Step step :
          {Step(open_contents), Step(open_pipes), Step(open_queues), Step(open_events),

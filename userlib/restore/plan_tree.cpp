@@ -272,6 +272,7 @@ Saved Planner::distribute()
     common.queues = first.queues;
     common.terminals = first.terminals;
     common.sockets = first.sockets;
+    common.socket_more = first.socket_more;
     common.passed = first.passed;
     common.senders = first.senders;
     common.connections = first.connections;

@@ -97,6 +97,8 @@ bool take(Saved &s, image::RecordType type, image::Bytes payload, bool &known)
         return put(payload, s.terminals, &image::Terminal::file);
     case RecordType::socket:
         return put(payload, s.sockets, &image::Socket::open_file);
+    case RecordType::socket_more:
+        return put(payload, s.socket_more, &image::SocketMore::socket);
     case RecordType::posix_queue:
         return put(payload, s.queues, &image::PosixQueue::file);
     case RecordType::passed:

@@ -5,10 +5,14 @@ foreach(name offset flags append log_rollback unlinked renamed shared_descriptio
         terminal stdio_streams no_standard_descriptors every_number socket_pairs sockets_unconnected
         pty_lines epoll_numbers linked unlinked_large fifo_alone timer_repeats timer_short lock_ranges
         proc_self connection_ended time_kept passed_in_stream passed_in_packets pair_left
-        datagrams_waiting udp_shut_down shared_port closed_by_number removed_directory leases)
+        datagrams_waiting udp_shut_down shared_port closed_by_number removed_directory leases
+        netlink_sockets socket_filters)
     cryo_test_program(files/${name})
 endforeach()
 cryo_test_program(files/aio NEEDS aio)
 cryo_test_program(files/many_descriptors NEEDS open-files-2000)
 cryo_test_program(files/high_descriptor NEEDS open-files-2000)
+cryo_test_program(files/ping_socket NEEDS ping)
+cryo_test_program(files/raw_sockets NEEDS net_raw)
+cryo_test_program(files/udp_lite NEEDS udp_lite)
 cryo_test_program(files/socket_closed CHECKPOINT_OPTIONS --sockets=close)

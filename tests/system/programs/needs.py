@@ -9,6 +9,7 @@ import mmap
 import os
 import resource
 import shutil
+import socket
 import subprocess
 import sys
 
@@ -75,6 +76,15 @@ def _accepted(number, *arguments):
     return ctypes.CDLL(None).syscall(ctypes.c_long(number), *arguments) != -1
 
 
+def _socket(kind, protocol):
+    """True if this user may open such a socket, and the kernel has them."""
+    try:
+        with socket.socket(socket.AF_INET, kind, protocol):
+            return True
+    except OSError:
+        return False
+
+
 def _droppable():
     try:
         with mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_ANONYMOUS | 8):
@@ -106,6 +116,9 @@ CHECKS = {
     "sys_nice": lambda: _capability(23),
     "two-cpus": lambda: len(os.sched_getaffinity(0)) >= 2,
     "open-files-2000": lambda: _open_files(2000),
+    "ping": lambda: _socket(socket.SOCK_DGRAM, 1),
+    "net_raw": lambda: _socket(socket.SOCK_RAW, 253),
+    "udp_lite": lambda: _socket(socket.SOCK_DGRAM, 136),
     "io_uring": lambda: _system_call(425, 1, ctypes.create_string_buffer(256)),
     "aio": lambda: os.path.exists("/proc/sys/fs/aio-max-nr"),
     "numa": lambda: os.path.exists("/proc/self/numa_maps"),

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Raw IP sockets: one that is bound and connected, a filter of ICMP's types, headers of one's own.
+#include "probe.h"
+
+#include <netinet/in.h>
+#include <netinet/ip.h>
+#include <sys/socket.h>
+
+enum { protocol = 253, type_filter = 1 }; // for experiments; ICMP_FILTER
+
+static int make(int of)
+{
+    return (int)PROBE_TRY(socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, of));
+}
+
+static struct sockaddr_in at(unsigned address)
+{
+    return (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(address)};
+}
+
+static unsigned get(int fd, int level, int option)
+{
+    unsigned value = 0;
+    socklen_t size = sizeof value;
+    PROBE_TRY(getsockopt(fd, level, option, &value, &size));
+    return value;
+}
+
+int main(int argc, char **argv)
+{
+    probe_start(argc, argv);
+    // Addresses to which nobody else sends anything, another run of this program neither.
+    const struct sockaddr_in name = at(0x7f800000U | (unsigned)getpid());
+    const struct sockaddr_in away = at(0x7fc00000U | (unsigned)getpid());
+    const int one = make(protocol), icmp = make(IPPROTO_ICMP), whole = make(protocol);
+    PROBE_TRY(bind(one, (const struct sockaddr *)&name, sizeof name));
+    PROBE_TRY(connect(one, (const struct sockaddr *)&name, sizeof name));
+    PROBE_TRY(bind(icmp, (const struct sockaddr *)&name, sizeof name));
+    PROBE_TRY(bind(whole, (const struct sockaddr *)&away, sizeof away));
+    PROBE_TRY(setsockopt(icmp, SOL_RAW, type_filter, &(unsigned){0x102}, sizeof(unsigned)));
+    PROBE_TRY(setsockopt(whole, IPPROTO_IP, IP_HDRINCL, &(int){1}, sizeof(int)));
+    PROBE_TRY(setsockopt(one, IPPROTO_IP, IP_TOS, &(int){0x10}, sizeof(int)));
+    do {
+        probe_ready();
+        PROBE_SABOTAGE("peer", {
+            dup2(make(protocol), one);
+            PROBE_TRY(bind(one, (const struct sockaddr *)&name, sizeof name));
+        });
+        PROBE_SABOTAGE("types", dup2(make(IPPROTO_ICMP), icmp));
+        PROBE_SABOTAGE("headers", dup2(make(protocol), whole));
+        struct sockaddr_in now = {0};
+        socklen_t size = sizeof now;
+        PROBE_TRY(getsockname(one, (struct sockaddr *)&now, &size));
+        probe_equal("its address", name.sin_addr.s_addr, now.sin_addr.s_addr);
+        unsigned char got[64];
+        probe_equal("bytes to the peer", 5, send(one, "hello", 5, 0));
+        probe_equal("bytes from it", 25, recv(one, got, sizeof got, 0));
+        probe_equal("type of service", 0x10, got[1]);
+        probe_equal("protocol", protocol, got[9]);
+        probe_equal_bytes("what came", "hello", got + 20, 5);
+        probe_equal("types that are left out", 0x102, get(icmp, SOL_RAW, type_filter));
+        probe_equal("headers of its own", 1, get(whole, IPPROTO_IP, IP_HDRINCL));
+    } while (probe_more());
+    return probe_pass();
+}

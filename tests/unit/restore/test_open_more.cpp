@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sockets that this user may not open, and filters and groups that no socket can have: a restart is
+// refused by name, before there is a process.
+#include "image/sink.hpp"
+#include "image/writer.hpp"
+#include "restore/planner.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace cryo::restore {
+
+namespace {
+
+constexpr uint32_t socket_file = 1, socket_id = 11, other_id = 12; // FILE, OPEN_FILE
+
+// Takes a capability from this thread for a while, where it has it.
+class Without
+{
+  public:
+    explicit Without(uint32_t capability)
+    {
+        syscall(SYS_capget, &head_, before_);
+        __user_cap_data_struct now[2] = {before_[0], before_[1]};
+        now[capability / 32].effective &= ~(1U << capability % 32);
+        EXPECT_EQ(0, syscall(SYS_capset, &head_, now));
+    }
+    ~Without() { EXPECT_EQ(0, syscall(SYS_capset, &head_, before_)); }
+    Without(const Without &) = delete;
+    Without &operator=(const Without &) = delete;
+
+  private:
+    __user_cap_header_struct head_ = {_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct before_[2] = {};
+};
+
+class OpenMore : public testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        path_ = testing::TempDir() + "open_more." + std::to_string(getpid());
+        auto sink = image::FileSink::create(path_, {.sync = false});
+        ASSERT_TRUE(sink);
+        auto writer = image::ImageWriter::create(std::move(*sink));
+        ASSERT_TRUE(writer);
+        writer_ = std::move(*writer);
+        image::Process process;
+        process.pid = process.pgid = process.sid = 12'345'678; // above all ids that a kernel gives
+        process.cwd = "/";
+        add(process);
+        image::Agent agent;
+        agent.protocol = 1;
+        add(agent);
+        image::File file;
+        file.id = socket_file;
+        file.kind = image::FileKind::socket;
+        add(file);
+    }
+    void TearDown() override { std::filesystem::remove(path_); }
+
+    template <class R>
+    void add(const R &record)
+    {
+        ASSERT_TRUE(writer_->add(record));
+    }
+    void add_socket(uint32_t domain, uint32_t kind, uint32_t protocol)
+    {
+        image::OpenFile open_file;
+        open_file.id = socket_id;
+        open_file.file = socket_file;
+        open_file.flags = O_RDWR;
+        add(open_file);
+        image::Descriptor descriptor;
+        descriptor.fd = 5;
+        descriptor.open_file = socket_id;
+        add(descriptor);
+        image::Socket socket;
+        socket.open_file = socket_id;
+        socket.domain = domain;
+        socket.kind = kind;
+        socket.protocol = protocol;
+        add(socket);
+    }
+    void add_filter(uint32_t socket, const std::vector<uint64_t> &instructions)
+    {
+        image::SocketMore more;
+        more.socket = socket;
+        more.filter = image::List<uint64_t>::of(instructions);
+        add(more);
+    }
+    void expect_refusal(int code, const std::string &text)
+    {
+        ASSERT_TRUE(writer_->commit());
+        const auto snapshot = image::Snapshot::open(path_);
+        ASSERT_TRUE(snapshot);
+        const auto plan = plan_restart(**snapshot, {});
+        ASSERT_FALSE(plan);
+        EXPECT_EQ(plan.error().code(), code);
+        EXPECT_NE(plan.error().text().find(text), std::string::npos) << plan.error().text();
+    }
+
+  private:
+    std::string path_;
+    std::unique_ptr<image::ImageWriter> writer_;
+};
+
+TEST_F(OpenMore, ARawSocketTakesItsPrivilege)
+{
+    add_socket(AF_INET, SOCK_RAW, 253);
+    const Without privilege(CAP_NET_RAW);
+    expect_refusal(EPERM, "takes CAP_NET_RAW");
+}
+
+TEST_F(OpenMore, AFilterThatIsTooLongIsRefused)
+{
+    add_socket(AF_INET, SOCK_DGRAM, 0);
+    add_filter(socket_id, std::vector<uint64_t>(4097, 6)); // each one a return
+    expect_refusal(EINVAL, "filter is too long");
+}
+
+TEST_F(OpenMore, AFilterThatIsNoProgramIsRefused)
+{
+    add_socket(AF_INET, SOCK_DGRAM, 0);
+    add_filter(socket_id, {0}); // does not end in a return
+    expect_refusal(EINVAL, "attaching a socket's filter");
+}
+
+TEST_F(OpenMore, AFilterOfWhatIsNoSocketIsRefused)
+{
+    add_socket(AF_INET, SOCK_DGRAM, 0);
+    add_filter(other_id, {6});
+    expect_refusal(EINVAL, "no socket has a filter");
+}
+
+TEST_F(OpenMore, AGroupThatDoesNotExistIsRefused)
+{
+    add_socket(AF_NETLINK, SOCK_RAW, 0);
+    const std::vector<uint32_t> groups = {1, 0x7fffffff};
+    image::SocketMore more;
+    more.socket = socket_id;
+    more.groups = image::List<uint32_t>::of(groups);
+    add(more);
+    expect_refusal(EINVAL, "joining group 2147483647");
+}
+
+} // namespace
+
+} // namespace cryo::restore

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an image says about sockets: how they come back, and what waits in them. Include
+// records.hpp, which has the whole list.
+#pragma once
+
+#include "image/record_codec.hpp"
+
+namespace cryo::image {
+
+// How a socket comes back.
+enum class SocketState : uint32_t {
+    fresh = 0,
+    bound = 1,
+    listening = 2,
+    connected_datagram = 3,
+    pair = 4,   // both ends in the image
+    closed = 5, // as after the peer went away
+};
+
+// A socket. Addresses are as bind(2) and connect(2) take them on Linux: u16 family, then its data
+// in network order.
+struct Socket {
+    static constexpr RecordType type = RecordType::socket;
+    static constexpr uint16_t version = 2;
+    static constexpr bool required = true;
+
+    uint32_t open_file = 0;
+    uint32_t domain = 0;
+    uint32_t kind = 0; // SOCK_…
+    uint32_t protocol = 0;
+    SocketState state = SocketState{};
+    Bytes local = {};
+    Bytes peer = {};
+    uint32_t backlog = 0;
+    uint32_t peer_open_file = 0; // of a pair
+    uint32_t object = 0;         // with the receive queue; 0: empty
+    uint64_t size = 0;
+    List<uint32_t> packets = {};
+    List<uint64_t> options = {}; // triples: level, name, value
+    uint32_t shutdown = 0;       // 1: reading, 2: writing, 3: both
+    uint32_t file_mode = 0;      // version 2; of the file that a UNIX socket is bound to
+
+    template <class Self, class V>
+    static void fields(Self &s, V &&v)
+    {
+        v("open_file", s.open_file);
+        v("domain", s.domain);
+        v("kind", s.kind);
+        v("protocol", s.protocol);
+        v("state", s.state);
+        v("local", s.local);
+        v("peer", s.peer);
+        v("backlog", s.backlog);
+        v("peer_open_file", s.peer_open_file);
+        v("object", s.object);
+        v("size", s.size);
+        v("packets", s.packets);
+        v("options", s.options);
+        v("shutdown", s.shutdown);
+        v("file_mode", s.file_mode, Show::octal);
+    }
+};
+
+// What few sockets have. An older reader, which would leave it out, refuses the image.
+struct SocketMore {
+    static constexpr RecordType type = RecordType::socket_more;
+    static constexpr uint16_t version = 1;
+    static constexpr bool required = true;
+
+    uint32_t socket = 0;        // OPEN_FILE id
+    List<uint32_t> groups = {}; // of a netlink socket: those that it has joined
+    List<uint64_t> filter = {}; // instructions: code, and from bits 16, 24 and 32 on jt, jf and k
+    bool filter_locked = false; // SO_LOCK_FILTER
+
+    template <class Self, class V>
+    static void fields(Self &s, V &&v)
+    {
+        v("socket", s.socket);
+        v("groups", s.groups);
+        v("filter", s.filter);
+        v("filter_locked", s.filter_locked);
+    }
+};
+
+// Descriptors in flight (SCM_RIGHTS): those that a message queued in a UNIX socket carries besides
+// its bytes.
+struct Passed {
+    static constexpr RecordType type = RecordType::passed;
+    static constexpr uint16_t version = 1;
+    static constexpr bool required = true;
+
+    uint32_t socket = 0;   // OPEN_FILE id of the socket that it is queued in
+    uint64_t position = 0; // bytes queued before it
+    uint64_t size = 0;     // bytes of the message
+    uint32_t packet = 0;   // packets queued before it
+    List<uint32_t> open_files = {};
+
+    template <class Self, class V>
+    static void fields(Self &s, V &&v)
+    {
+        v("socket", s.socket);
+        v("position", s.position);
+        v("size", s.size);
+        v("packet", s.packet);
+        v("open_files", s.open_files);
+    }
+};
+
+// The senders of packets that are queued in an unconnected socket: their names as bind(2) takes
+// them, one after the other. A sender without a name has size 0.
+struct Senders {
+    static constexpr RecordType type = RecordType::senders;
+    static constexpr uint16_t version = 1;
+    static constexpr bool required = true;
+
+    uint32_t socket = 0;       // OPEN_FILE id of the socket that they are queued in
+    List<uint32_t> sizes = {}; // of the sender's name, for each packet
+    Bytes names = {};
+
+    template <class Self, class V>
+    static void fields(Self &s, V &&v)
+    {
+        v("socket", s.socket);
+        v("sizes", s.sizes);
+        v("names", s.names);
+    }
+};
+
+// A TCP connection both of whose ends are in the image: SOCKETs of the state pair.
+struct Connection {
+    static constexpr RecordType type = RecordType::connection;
+    static constexpr uint16_t version = 1;
+    static constexpr bool required = true;
+
+    uint32_t accepted = 0; // OPEN_FILE id of the end that is to accept
+    uint32_t caller = 0;   // of the end that is to connect
+
+    template <class Self, class V>
+    static void fields(Self &s, V &&v)
+    {
+        v("accepted", s.accepted);
+        v("caller", s.caller);
+    }
+};
+
+// UNIX connections that are not accepted yet and hold no data: the connecting sockets, in order.
+// Their SOCKETs are of the state fresh or bound.
+struct Waiting {
+    static constexpr RecordType type = RecordType::waiting;
+    static constexpr uint16_t version = 1;
+    static constexpr bool required = true;
+
+    uint32_t listener = 0; // OPEN_FILE id
+    List<uint32_t> callers = {};
+
+    template <class Self, class V>
+    static void fields(Self &s, V &&v)
+    {
+        v("listener", s.listener);
+        v("callers", s.callers);
+    }
+};
+
+} // namespace cryo::image

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// What few sockets have: groups of netlink, filters; and kinds that not every user may open.
+#include "restore/open_parts.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fmt/format.h>
+#include <linux/filter.h>
+#include <linux/netlink.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+namespace cryo::restore {
+
+namespace {
+
+bool is_internet(const image::Socket &socket)
+{
+    return socket.domain == AF_INET || socket.domain == AF_INET6;
+}
+
+bool is_raw(const image::Socket &socket)
+{
+    return is_internet(socket) && socket.kind == SOCK_RAW;
+}
+
+bool may_be_denied(const image::Socket &socket)
+{
+    return socket.kind == SOCK_RAW || socket.domain == AF_NETLINK ||
+           (is_internet(socket) && socket.kind == SOCK_DGRAM && socket.protocol != IPPROTO_UDP);
+}
+
+const char *way_out(const image::Socket &socket, int why)
+{
+    if (why == EPERM)
+        return ", which takes CAP_NET_RAW: run cr_restart with that privilege, as root has it";
+    if (why == EACCES && is_internet(socket))
+        return ": no group of this user is one of the sysctl net.ipv4.ping_group_range";
+    if (why == EPROTONOSUPPORT || why == EAFNOSUPPORT)
+        return ": this kernel has no such sockets";
+    return "";
+}
+
+// Whether the filter comes at the end: what is connected or filled by this restart must not be
+// dropped by it, and has passed it already.
+bool is_filled(const Planning &p, const image::Socket &socket)
+{
+    return (socket.kind != SOCK_DGRAM && socket.kind != SOCK_RAW) ||
+           socket.state == image::SocketState::pair ||
+           (socket.state == image::SocketState::closed && socket.domain == AF_UNIX) ||
+           p.saved.senders.count(socket.open_file) != 0;
+}
+
+Result<void> attach_filter(int fd, const image::SocketMore &more)
+{
+    std::vector<sock_filter> program;
+    for (size_t i = 0; i < more.filter.size(); i++) {
+        const uint64_t one = more.filter[i];
+        program.push_back({static_cast<uint16_t>(one), static_cast<uint8_t>(one >> 16),
+                           static_cast<uint8_t>(one >> 24), static_cast<uint32_t>(one >> 32)});
+    }
+    if (program.size() > BPF_MAXINSNS)
+        return Error(EINVAL, "a socket's filter is too long");
+    const sock_fprog filter = {static_cast<unsigned short>(program.size()), program.data()};
+    if (!program.empty() &&
+        setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)) != 0)
+        return Error::from_errno("attaching a socket's filter", errno);
+    const int yes = 1;
+    if (more.filter_locked && setsockopt(fd, SOL_SOCKET, SO_LOCK_FILTER, &yes, sizeof(yes)) != 0)
+        return Error::from_errno("locking a socket's filter", errno);
+    return {};
+}
+
+} // namespace
+
+Result<void> may_open_sockets(const Planning &p)
+{
+    for (const auto &[id, socket] : p.saved.sockets) {
+        if (is_opened(p, id) || !may_be_denied(socket))
+            continue;
+        const Fd tried(::socket(static_cast<int>(socket.domain),
+                                static_cast<int>(socket.kind) | SOCK_CLOEXEC,
+                                static_cast<int>(socket.protocol)));
+        if (const int why = errno; !tried)
+            return Error(why, fmt::format("descriptor {}: opening a socket of family {}, type {}, "
+                                          "protocol {}: {}{}",
+                                          descriptor_of(p, id), socket.domain, socket.kind,
+                                          socket.protocol, strerror(why), way_out(socket, why)));
+    }
+    return {};
+}
+
+Result<void> filter_first(const Planning &p, int fd, const image::Socket &saved)
+{
+    const auto more = p.saved.socket_more.find(saved.open_file);
+    if (more == p.saved.socket_more.end() || is_filled(p, saved) || is_raw(saved))
+        return {};
+    return attach_filter(fd, more->second);
+}
+
+Result<void> start_raw(const Planning &p, int fd, const image::Socket &saved)
+{
+    if (!is_raw(saved))
+        return {};
+    sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+    const sock_fprog filter = {1, &nothing};
+    const int unused = 0;
+    if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)) != 0)
+        return Error::from_errno("attaching a socket's filter", errno);
+    char byte;
+    while (recv(fd, &byte, sizeof(byte), MSG_DONTWAIT) >= 0)
+        ;
+    const auto more = p.saved.socket_more.find(saved.open_file);
+    if (more != p.saved.socket_more.end() && !more->second.filter.empty())
+        return attach_filter(fd, more->second);
+    if (setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &unused, sizeof(unused)) != 0)
+        return Error::from_errno("detaching a socket's filter", errno);
+    return more == p.saved.socket_more.end() ? Result<void>() : attach_filter(fd, more->second);
+}
+
+Result<void> filter_filled(const Planning &p)
+{
+    for (const auto &[id, more] : p.saved.socket_more) {
+        const auto socket = p.saved.sockets.find(id);
+        const auto fd = p.open_fds.find(id);
+        if (socket == p.saved.sockets.end() || fd == p.open_fds.end())
+            return Error(EINVAL, "what is no socket has a filter, or is in groups");
+        if (p.redirected.count(id) != 0 || !is_filled(p, socket->second))
+            continue;
+        if (Result<void> done = attach_filter(fd->second, more); !done)
+            return done.error().within(fmt::format("descriptor {}", descriptor_of(p, id)));
+    }
+    return {};
+}
+
+Result<void> join_groups(const Planning &p, int fd, const image::Socket &saved)
+{
+    const auto more = p.saved.socket_more.find(saved.open_file);
+    if (saved.domain != AF_NETLINK || more == p.saved.socket_more.end())
+        return {};
+    for (size_t i = 0; i < more->second.groups.size(); i++) {
+        const auto group = static_cast<int>(more->second.groups[i]);
+        if (setsockopt(fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof(group)) != 0)
+            return Error::from_errno(
+                fmt::format("joining group {} of netlink's protocol {}", group, saved.protocol),
+                errno);
+    }
+    return {};
+}
+
+} // namespace cryo::restore
