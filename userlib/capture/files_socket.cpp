@@ -135,11 +135,12 @@ bool Files::needs_no_peer(const SocketLook &look) const
 
 void Files::keep_more(const SocketLook &look, uint32_t open_file)
 {
-    if (look.groups.empty() && look.filter.empty() && !look.filter_locked)
+    if (look.groups.empty() && look.interface.empty() && look.filter.empty() && !look.filter_locked)
         return;
     image::SocketMore more;
     more.socket = open_file;
     more.groups = strings_.keep_list(look.groups);
+    more.interface = strings_.keep(look.interface);
     more.filter = strings_.keep_list(look.filter);
     more.filter_locked = look.filter_locked;
     socket_more_.push_back(more);

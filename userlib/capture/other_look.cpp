@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/other_look.hpp"
 
+#include "capture/packet_look.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -174,6 +176,8 @@ bool is_other(const SocketLook &look)
 {
     if (look.domain == AF_NETLINK)
         return true;
+    if (look.domain == AF_PACKET)
+        return look.kind == SOCK_RAW || look.kind == SOCK_DGRAM;
     if (look.domain != AF_INET && look.domain != AF_INET6)
         return false;
     return look.kind == SOCK_RAW || is_ping(look) ||
@@ -184,6 +188,8 @@ void look_at_other(int fd, SocketLook &look, uint64_t inode)
 {
     if (look.domain == AF_NETLINK)
         look_at_netlink(fd, look);
+    else if (look.domain == AF_PACKET)
+        look_at_packet(fd, look, inode);
     else
         look_at_internet(fd, look, inode);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sockets whose other end is the kernel or a whole network: netlink, ICMP, raw IP, UDP-Lite. And
-// the filter that any socket may have.
+// Sockets whose other end is the kernel or a whole network: netlink, ICMP, raw IP, UDP-Lite, packet
+// sockets. And the filter that any socket may have.
 //
 //     look_at_filter(fd, look);
 //     if (is_other(look))

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstring>
 #include <fmt/format.h>
+#include <linux/if_packet.h>
 #include <linux/netlink.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -43,6 +44,9 @@ std::string printable_address(const std::string &address)
         inet_ntop(AF_INET6, &in.sin6_addr, text, sizeof(text));
         return fmt::format("[{}]:{}", text, ntohs(in.sin6_port));
     }
+    if (storage.ss_family == AF_PACKET)
+        return fmt::format("protocol {:#06x}",
+                           ntohs(reinterpret_cast<const sockaddr_ll &>(storage).sll_protocol));
     const auto &netlink = reinterpret_cast<const sockaddr_nl &>(storage);
     if (storage.ss_family == AF_NETLINK)
         return netlink.nl_pid != 0 ? fmt::format("port {}", netlink.nl_pid) : "a multicast group";
@@ -72,7 +76,8 @@ std::string other_family(const SocketLook &look)
     case AF_NETLINK:
         return fmt::format("netlink, protocol {}", look.protocol);
     case AF_PACKET:
-        return "packets of a network device";
+        return look.interface.empty() ? "packets of network devices"
+                                      : "packets of the network device " + look.interface;
     case AF_ALG:
         return "of the kernel's cryptography (AF_ALG)";
     case AF_VSOCK:

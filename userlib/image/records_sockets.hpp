@@ -72,6 +72,7 @@ struct SocketMore {
     List<uint32_t> groups = {}; // of a netlink socket: those that it has joined
     List<uint64_t> filter = {}; // instructions: code, and from bits 16, 24 and 32 on jt, jf and k
     bool filter_locked = false; // SO_LOCK_FILTER
+    std::string_view interface; // of a packet socket: the name of that which it is bound to
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)
@@ -80,6 +81,7 @@ struct SocketMore {
         v("groups", s.groups);
         v("filter", s.filter);
         v("filter_locked", s.filter_locked);
+        v("interface", s.interface);
     }
 };
 

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <linux/if_packet.h>
 #include <linux/netlink.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -23,6 +24,9 @@
 
 #ifndef SO_BUF_LOCK
 #define SO_BUF_LOCK 72 // since Linux 5.14; libc's headers may be older
+#endif
+#ifndef PACKET_VNET_HDR_SZ
+#define PACKET_VNET_HDR_SZ 24 // since Linux 6.4
 #endif
 
 namespace cryo::image {
@@ -89,6 +93,17 @@ inline constexpr SocketOption socket_options[] = {
     {SOL_NETLINK, NETLINK_CAP_ACK, AF_NETLINK, 0},
     {SOL_NETLINK, NETLINK_EXT_ACK, AF_NETLINK, 0},
     {SOL_NETLINK, NETLINK_GET_STRICT_CHK, AF_NETLINK, 0},
+    {SOL_PACKET, PACKET_AUXDATA, AF_PACKET, 0},
+    {SOL_PACKET, PACKET_ORIGDEV, AF_PACKET, 0},
+    {SOL_PACKET, PACKET_VERSION, AF_PACKET, 0},
+    {SOL_PACKET, PACKET_RESERVE, AF_PACKET, 0},
+    {SOL_PACKET, PACKET_LOSS, AF_PACKET, 0},
+    {SOL_PACKET, PACKET_VNET_HDR, AF_PACKET, 0},
+    {SOL_PACKET, PACKET_VNET_HDR_SZ, AF_PACKET, 0}, // after the one that chooses a size
+    {SOL_PACKET, PACKET_TIMESTAMP, AF_PACKET, 0},
+    {SOL_PACKET, PACKET_TX_HAS_OFF, AF_PACKET, 0},
+    {SOL_PACKET, PACKET_QDISC_BYPASS, AF_PACKET, 0},
+    {SOL_PACKET, PACKET_IGNORE_OUTGOING, AF_PACKET, 0},
     {IPPROTO_TCP, TCP_NODELAY, AF_INET, SOCK_STREAM},
     {IPPROTO_TCP, TCP_CORK, AF_INET, SOCK_STREAM},
     {IPPROTO_TCP, TCP_SYNCNT, AF_INET, SOCK_STREAM},

@@ -6,7 +6,9 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <linux/filter.h>
+#include <linux/if_packet.h>
 #include <linux/netlink.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -26,7 +28,7 @@ bool is_raw(const image::Socket &socket)
 
 bool may_be_denied(const image::Socket &socket)
 {
-    return socket.kind == SOCK_RAW || socket.domain == AF_NETLINK ||
+    return socket.kind == SOCK_RAW || socket.domain == AF_NETLINK || socket.domain == AF_PACKET ||
            (is_internet(socket) && socket.kind == SOCK_DGRAM && socket.protocol != IPPROTO_UDP);
 }
 
@@ -130,6 +132,23 @@ Result<void> filter_filled(const Planning &p)
         if (Result<void> done = attach_filter(fd->second, more); !done)
             return done.error().within(fmt::format("descriptor {}", descriptor_of(p, id)));
     }
+    return {};
+}
+
+Result<void> find_interface(const Planning &p, const image::Socket &saved,
+                            sockaddr_storage &address)
+{
+    const auto more = p.saved.socket_more.find(saved.open_file);
+    if (address.ss_family != AF_PACKET || more == p.saved.socket_more.end() ||
+        more->second.interface.empty())
+        return {};
+    const std::string name(more->second.interface);
+    const unsigned index = if_nametoindex(name.c_str());
+    if (index == 0)
+        return Error(ENODEV, fmt::format("there is no network device {} here, to which a socket "
+                                         "was bound",
+                                         name));
+    reinterpret_cast<sockaddr_ll &>(address).sll_ifindex = static_cast<int>(index);
     return {};
 }
 

@@ -15,6 +15,7 @@
 #include "restore/plan_parts.hpp"
 
 #include <fcntl.h>
+#include <sys/socket.h>
 
 namespace cryo::restore {
 
@@ -73,6 +74,9 @@ Result<void> filter_filled(const Planning &p);
 // A raw socket gets packets from its first moment on: those that came before it had its addresses
 // are dropped, and then it gets its filter.
 Result<void> start_raw(const Planning &p, int fd, const image::Socket &saved);
+// Puts the interface into the address of a packet socket.
+Result<void> find_interface(const Planning &p, const image::Socket &saved,
+                            sockaddr_storage &address);
 Result<void> join_groups(const Planning &p, int fd, const image::Socket &saved);
 // open_tcp.cpp: TCP connections whose ends are both in the image. free_addresses()
 // ends lingering ones that still have the addresses, before anything is bound.

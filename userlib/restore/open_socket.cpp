@@ -93,10 +93,12 @@ Result<void> settle_options(const Planning &p)
 
 Result<void> name_it(Planning &p, int fd, const image::Socket &saved)
 {
-    const Address address(saved.local);
+    Address address(saved.local);
     const InDirectory inside{std::string(p.saved.process.cwd)};
     if (Result<void> removed = remove_stale(address, static_cast<int>(saved.kind)); !removed)
         return removed;
+    if (Result<void> found = find_interface(p, saved, address.storage); !found)
+        return found;
     // Old connections of this port linger (TIME_WAIT); they must not prevent listening.
     const int yes = 1;
     int reuse = 0;

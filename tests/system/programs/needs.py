@@ -10,6 +10,7 @@ import os
 import resource
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 
@@ -85,6 +86,14 @@ def _socket(kind, protocol):
         return False
 
 
+def _packet_diag():
+    """True if the kernel tells of packet sockets: a dump of none of them ends without an error."""
+    header = struct.pack("=IHHII", 36, 20, 0x301, 1, 0)  # SOCK_DIAG_BY_FAMILY, a dump
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4) as netlink:
+        netlink.send(header + struct.pack("=BBHIIII", socket.AF_PACKET, 0, 0, 0, 0, 0, 0))
+        return struct.unpack_from("=IH", netlink.recv(65536))[1] != 2  # NLMSG_ERROR
+
+
 def _droppable():
     try:
         with mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_ANONYMOUS | 8):
@@ -118,6 +127,7 @@ CHECKS = {
     "open-files-2000": lambda: _open_files(2000),
     "ping": lambda: _socket(socket.SOCK_DGRAM, 1),
     "net_raw": lambda: _socket(socket.SOCK_RAW, 253),
+    "packet_diag": _packet_diag,
     "udp_lite": lambda: _socket(socket.SOCK_DGRAM, 136),
     "io_uring": lambda: _system_call(425, 1, ctypes.create_string_buffer(256)),
     "aio": lambda: os.path.exists("/proc/sys/fs/aio-max-nr"),

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
+#include <linux/if_packet.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -70,7 +71,7 @@ class OpenMore : public testing::Test
     {
         ASSERT_TRUE(writer_->add(record));
     }
-    void add_socket(uint32_t domain, uint32_t kind, uint32_t protocol)
+    void add_socket(uint32_t domain, uint32_t kind, uint32_t protocol, image::Bytes local = {})
     {
         image::OpenFile open_file;
         open_file.id = socket_id;
@@ -86,6 +87,8 @@ class OpenMore : public testing::Test
         socket.domain = domain;
         socket.kind = kind;
         socket.protocol = protocol;
+        socket.state = local.empty() ? image::SocketState::fresh : image::SocketState::bound;
+        socket.local = local;
         add(socket);
     }
     void add_filter(uint32_t socket, const std::vector<uint64_t> &instructions)
@@ -148,6 +151,22 @@ TEST_F(OpenMore, AGroupThatDoesNotExistIsRefused)
     more.groups = image::List<uint32_t>::of(groups);
     add(more);
     expect_refusal(EINVAL, "joining group 2147483647");
+}
+
+TEST_F(OpenMore, AnInterfaceThatIsNotThereIsRefused)
+{
+    const Fd allowed(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
+    if (!allowed)
+        GTEST_SKIP() << "packet sockets take a privilege";
+    sockaddr_ll name = {};
+    name.sll_family = AF_PACKET;
+    add_socket(AF_PACKET, SOCK_RAW, 0,
+               image::Bytes(reinterpret_cast<const uint8_t *>(&name), sizeof(name)));
+    image::SocketMore more;
+    more.socket = socket_id;
+    more.interface = "not-there";
+    add(more);
+    expect_refusal(ENODEV, "no network device not-there here");
 }
 
 } // namespace
