@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/other_look.hpp"
 
+#include "capture/multicast.hpp"
 #include "capture/packet_look.hpp"
+#include "capture/udp_look.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -163,8 +165,14 @@ void look_at_internet(int fd, SocketLook &look, uint64_t inode)
         look.problem = "connected to an address that is one of a link only";
     else if (poll(&end, 1, 0) == 1 && (end.revents & (POLLRDHUP | POLLHUP)) != 0)
         look.problem = "which was shut down";
+    else if (look.protocol == IPPROTO_UDPLITE && udp_shutdown(fd, look.local, inode) != 0)
+        look.problem = "which was shut down";
+    else if (has_joined_group(fd, look.domain))
+        look.problem = "that has joined a group of multicasts (IP_ADD_MEMBERSHIP)";
     else if (raw && look.domain == AF_INET && look.protocol == IPPROTO_IGMP)
         look.problem = "by which the program may route multicasts (MRT_INIT)";
+    else if (raw && look.protocol == IPPROTO_ICMPV6 && is_multicast_router_here())
+        look.problem = "by which the program may route multicasts (MRT6_INIT)";
     else if (raw && look.protocol == IPPROTO_ICMPV6 && filters_types(fd))
         look.problem = "with a filter of message types (ICMP6_FILTER)";
     look.peer_is_unnamed = !look.connected;

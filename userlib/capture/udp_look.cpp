@@ -37,8 +37,8 @@ uint32_t shutdown_of(const char *from, size_t size)
     return 0;
 }
 
-// Asks the kernel's diagnostics for all UDP sockets with this port, and picks ours.
-uint32_t ask_diagnostics(int family, uint16_t port, uint64_t inode)
+// Asks the kernel's diagnostics for all sockets of this protocol and port, and picks ours.
+uint32_t ask_diagnostics(int family, int protocol, uint16_t port, uint64_t inode)
 {
     const Fd netlink(socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
     struct {
@@ -49,7 +49,7 @@ uint32_t ask_diagnostics(int family, uint16_t port, uint64_t inode)
     question.head.nlmsg_type = SOCK_DIAG_BY_FAMILY;
     question.head.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
     question.request.sdiag_family = static_cast<uint8_t>(family);
-    question.request.sdiag_protocol = IPPROTO_UDP;
+    question.request.sdiag_protocol = static_cast<uint8_t>(protocol);
     question.request.idiag_ext = 1 << (INET_DIAG_SHUTDOWN - 1);
     question.request.idiag_states = ~0U;
     question.request.id.idiag_sport = port;
@@ -89,8 +89,10 @@ uint32_t udp_shutdown(int fd, const std::string &local, uint64_t inode)
     memcpy(&name, local.data(), std::min(local.size(), sizeof(name)));
     // The port is at the same offset in both families.
     const uint16_t port = reinterpret_cast<const sockaddr_in &>(name).sin_port;
-    if (port != 0)
-        found |= ask_diagnostics(name.ss_family, port, inode) & (reading | writing);
+    int protocol = IPPROTO_UDP; // or UDP-Lite
+    socklen_t size = sizeof(protocol);
+    if (port != 0 && getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0)
+        found |= ask_diagnostics(name.ss_family, protocol, port, inode) & (reading | writing);
     return found;
 }
 

@@ -2,6 +2,7 @@
 // What few sockets have: groups of netlink, filters; and kinds that not every user may open.
 #include "restore/open_parts.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
@@ -43,10 +44,20 @@ const char *way_out(const image::Socket &socket, int why)
     return "";
 }
 
+bool connects_within(const Planning &p)
+{
+    return std::ranges::any_of(p.saved.sockets, [](const auto &one) {
+        return one.second.state == image::SocketState::pair && is_internet(one.second);
+    });
+}
+
 // Whether the filter comes at the end: what is connected or filled by this restart must not be
-// dropped by it, and has passed it already.
+// dropped by it, and has passed it already. One that listens has its filter before anybody else can
+// call it, if this restart does not.
 bool is_filled(const Planning &p, const image::Socket &socket)
 {
+    if (is_internet(socket) && socket.state == image::SocketState::listening)
+        return connects_within(p);
     return (socket.kind != SOCK_DGRAM && socket.kind != SOCK_RAW) ||
            socket.state == image::SocketState::pair ||
            (socket.state == image::SocketState::closed && socket.domain == AF_UNIX) ||

@@ -77,10 +77,10 @@ def _accepted(number, *arguments):
     return ctypes.CDLL(None).syscall(ctypes.c_long(number), *arguments) != -1
 
 
-def _socket(kind, protocol):
+def _socket(kind, protocol, family=socket.AF_INET):
     """True if this user may open such a socket, and the kernel has them."""
     try:
-        with socket.socket(socket.AF_INET, kind, protocol):
+        with socket.socket(family, kind, protocol):
             return True
     except OSError:
         return False
@@ -89,9 +89,13 @@ def _socket(kind, protocol):
 def _packet_diag():
     """True if the kernel tells of packet sockets: a dump of none of them ends without an error."""
     header = struct.pack("=IHHII", 36, 20, 0x301, 1, 0)  # SOCK_DIAG_BY_FAMILY, a dump
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4) as netlink:
-        netlink.send(header + struct.pack("=BBHIIII", socket.AF_PACKET, 0, 0, 0, 0, 0, 0))
-        return struct.unpack_from("=IH", netlink.recv(65536))[1] != 2  # NLMSG_ERROR
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4) as netlink:
+            netlink.settimeout(5)
+            netlink.send(header + struct.pack("=BBHIIII", socket.AF_PACKET, 0, 0, 0, 0, 0, 0))
+            return struct.unpack_from("=IH", netlink.recv(65536))[1] != 2  # NLMSG_ERROR
+    except OSError:
+        return False
 
 
 def _droppable():
@@ -127,6 +131,7 @@ CHECKS = {
     "open-files-2000": lambda: _open_files(2000),
     "ping": lambda: _socket(socket.SOCK_DGRAM, 1),
     "net_raw": lambda: _socket(socket.SOCK_RAW, 253),
+    "packet": lambda: _socket(socket.SOCK_RAW, 0, socket.AF_PACKET),
     "packet_diag": _packet_diag,
     "udp_lite": lambda: _socket(socket.SOCK_DGRAM, 136),
     "io_uring": lambda: _system_call(425, 1, ctypes.create_string_buffer(256)),
