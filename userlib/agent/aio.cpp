@@ -71,14 +71,12 @@ void prepare_requests(int file)
         one = &request;
 }
 
-// The helper has an affinity of its own, which ends with it.
-void allow_all_processors()
+// Only where the program may run: a processor that is kept for others may never be free. The
+// helper has an affinity of its own, which ends with it.
+void find_processors()
 {
-    for (uint64_t &word : chosen)
-        word = ~0UL;
     for (uint64_t &word : allowed)
         word = 0;
-    sys::call(SYS_sched_setaffinity, 0, sizeof(chosen), chosen);
     sys::call(SYS_sched_getaffinity, 0, sizeof(allowed), allowed);
     for (uint64_t &word : chosen)
         word = 0;
@@ -199,13 +197,15 @@ void help(void *of)
                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (sys::failed(kept)) {
         p.result = kept;
+        sys::call(SYS_close, file);
         return;
     }
     prepare_requests(static_cast<int>(file));
-    allow_all_processors();
+    find_processors();
     p.kept = reinterpret_cast<io_event *>(kept);
     p.result = fill(p);
     sys::call(SYS_munmap, kept, size);
+    sys::call(SYS_close, file);
 }
 
 long look(Probe &p, uint64_t bytes)
@@ -228,7 +228,9 @@ long look(Probe &p, uint64_t bytes)
     if (p.unfetched > p.idle || p.idle >= p.slots)
         return -EPROTO;
     p.result = -EIO;
-    const long helper = cryo_clone(CLONE_VM, stack + sizeof(stack), help, &p);
+    // The descriptors are shared: the end of a copy of them would flush each file (NFS, FUSE).
+    const long helper =
+        cryo_clone(CLONE_VM | CLONE_FILES | CLONE_FS, stack + sizeof(stack), help, &p);
     if (sys::failed(helper))
         return helper;
     // The ring is half changed until then, so there is no limit.
