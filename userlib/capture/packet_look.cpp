@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/packet_look.hpp"
 
-#include "base/fd.hpp"
+#include "capture/diagnostics.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <linux/if_packet.h>
-#include <linux/netlink.h>
 #include <linux/packet_diag.h>
-#include <linux/rtnetlink.h>
-#include <linux/sock_diag.h>
 #include <net/if.h>
 #include <sys/socket.h>
 
@@ -24,61 +20,26 @@ struct Shared {
     bool fanout = false;
 };
 
-// Parses the attributes of one socket, which follow its fixed part.
-Shared parse_attributes(const char *from, size_t size)
-{
-    Shared shared;
-    shared.found = true;
-    while (size >= sizeof(rtattr)) {
-        rtattr attribute;
-        memcpy(&attribute, from, sizeof(attribute));
-        if (attribute.rta_len < sizeof(attribute) || attribute.rta_len > size)
-            break;
-        // A list is there even if it is empty.
-        shared.joined |=
-            attribute.rta_type == PACKET_DIAG_MCLIST && attribute.rta_len > sizeof(attribute);
-        shared.fanout |= attribute.rta_type == PACKET_DIAG_FANOUT;
-        const size_t whole = std::min<size_t>((attribute.rta_len + 3U) & ~3U, size);
-        from += whole;
-        size -= whole;
-    }
-    return shared;
-}
-
 // Asks for all packet sockets, and picks ours.
 Shared ask_diagnostics(uint64_t inode)
 {
-    const Fd netlink(socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
-    struct {
-        nlmsghdr head;
-        packet_diag_req request;
-    } question = {};
-    question.head.nlmsg_len = sizeof(question);
-    question.head.nlmsg_type = SOCK_DIAG_BY_FAMILY;
-    question.head.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-    question.request.sdiag_family = AF_PACKET;
-    question.request.pdiag_show = PACKET_SHOW_MCLIST | PACKET_SHOW_FANOUT;
-    if (!netlink || send(netlink.get(), &question, sizeof(question), 0) != sizeof(question))
-        return {};
-    std::vector<char> answer(65536);
-    for (;;) {
-        const ssize_t got = recv(netlink.get(), answer.data(), answer.size(), 0);
-        if (got <= 0)
-            return {};
-        for (size_t at = 0; at + sizeof(nlmsghdr) <= static_cast<size_t>(got);) {
-            nlmsghdr head;
-            memcpy(&head, answer.data() + at, sizeof(head));
-            constexpr size_t fixed = sizeof(nlmsghdr) + sizeof(packet_diag_msg);
-            if (head.nlmsg_type != SOCK_DIAG_BY_FAMILY || head.nlmsg_len < fixed ||
-                at + head.nlmsg_len > static_cast<size_t>(got))
-                return {}; // the end, or an error
-            packet_diag_msg found;
-            memcpy(&found, answer.data() + at + sizeof(head), sizeof(found));
-            if (found.pdiag_ino == static_cast<uint32_t>(inode))
-                return parse_attributes(answer.data() + at + fixed, head.nlmsg_len - fixed);
-            at += (head.nlmsg_len + 3U) & ~3U;
-        }
-    }
+    packet_diag_req request = {};
+    request.sdiag_family = AF_PACKET;
+    request.pdiag_show = PACKET_SHOW_MCLIST | PACKET_SHOW_FANOUT;
+    Shared shared;
+    const auto take = [&shared](unsigned type, Attributes data) {
+        // A list is there even if it is empty.
+        shared.joined |= type == PACKET_DIAG_MCLIST && !data.empty();
+        shared.fanout |= type == PACKET_DIAG_FANOUT;
+    };
+    const auto is_ours = [&](const packet_diag_msg &socket, Attributes attributes) {
+        if (socket.pdiag_ino != static_cast<uint32_t>(inode))
+            return false;
+        shared.found = for_each_attribute(attributes.data(), attributes.size(), take);
+        return true;
+    };
+    const Result<bool> found = find_diagnosed<packet_diag_msg>(request, is_ours);
+    return found && *found ? shared : Shared();
 }
 
 // Whether it has a ring of packets: then its version may not be set, not even to what it is.

@@ -2,6 +2,7 @@
 #include "capture/socket_look.hpp"
 
 #include "base/fd.hpp"
+#include "capture/diagnostics.hpp"
 #include "capture/other_look.hpp"
 #include "capture/udp_look.hpp"
 #include "image/socket_options.hpp"
@@ -9,9 +10,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <linux/netlink.h>
-#include <linux/rtnetlink.h>
-#include <linux/sock_diag.h>
 #include <linux/unix_diag.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -40,61 +38,38 @@ std::string address(int fd, int (*ask)(int, sockaddr *, socklen_t *) noexcept, b
     return there ? std::string(reinterpret_cast<const char *>(&storage), size) : std::string();
 }
 
-// The kernel's diagnostics of one UNIX socket: calls `take` with type, data and size of each
-// attribute. False: there are none.
+// The kernel's diagnostics of one UNIX socket: calls `take` with type and data of each attribute.
+// False: there are none, or not all can be read.
 template <class F>
 bool ask_diagnostics(uint64_t inode, uint32_t show, const F &take)
 {
-    const Fd netlink(socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
-    if (!netlink)
-        return false;
-    struct {
-        nlmsghdr head;
-        unix_diag_req request;
-    } question = {};
-    question.head.nlmsg_len = sizeof(question);
-    question.head.nlmsg_type = SOCK_DIAG_BY_FAMILY;
-    question.head.nlmsg_flags = NLM_F_REQUEST;
-    question.request.sdiag_family = AF_UNIX;
-    question.request.udiag_states = ~0U;
-    question.request.udiag_ino = static_cast<uint32_t>(inode);
-    question.request.udiag_show = show;
-    question.request.udiag_cookie[0] = question.request.udiag_cookie[1] = ~0U;
-    if (send(netlink.get(), &question, sizeof(question), 0) != sizeof(question))
-        return false;
-    alignas(nlmsghdr) char answer[65536];
-    const ssize_t got = recv(netlink.get(), answer, sizeof(answer), 0);
-    constexpr size_t start = sizeof(nlmsghdr) + sizeof(unix_diag_msg);
-    const auto *head = reinterpret_cast<const nlmsghdr *>(answer);
-    if (got < static_cast<ssize_t>(start) || head->nlmsg_type != SOCK_DIAG_BY_FAMILY)
-        return false;
-    // Attributes: u16 length including these four bytes, u16 type, data; each is aligned to 4.
-    for (size_t at = start; at + sizeof(rtattr) <= static_cast<size_t>(got);) {
-        const auto *attribute = reinterpret_cast<const rtattr *>(answer + at);
-        const size_t size = attribute->rta_len;
-        if (size < sizeof(rtattr) || at + size > static_cast<size_t>(got))
-            break;
-        take(attribute->rta_type, static_cast<const void *>(answer + at + sizeof(rtattr)),
-             size - sizeof(rtattr));
-        at += (size + 3) & ~size_t(3);
-    }
-    return true;
+    unix_diag_req request = {};
+    request.sdiag_family = AF_UNIX;
+    request.udiag_states = ~0U;
+    request.udiag_ino = static_cast<uint32_t>(inode);
+    request.udiag_show = show;
+    request.udiag_cookie[0] = request.udiag_cookie[1] = ~0U;
+    const auto visit = [&take](const unix_diag_msg &, Attributes attributes) {
+        return for_each_attribute(attributes.data(), attributes.size(), take);
+    };
+    const Result<bool> found = find_diagnosed<unix_diag_msg>(request, visit, Asking::one);
+    return found && *found;
 }
 
 // Queries one UNIX socket, by its inode.
 void diagnose(SocketLook &look, uint64_t inode)
 {
-    const auto take = [&look](unsigned type, const void *data, size_t) {
+    const auto take = [&look](unsigned type, Attributes data) {
         if (type == UNIX_DIAG_PEER) {
-            look.peer_inode = *static_cast<const uint32_t *>(data);
+            look.peer_inode = attribute_value<uint32_t>(data);
         } else if (type == UNIX_DIAG_VFS) {
-            look.file_inode = static_cast<const unix_diag_vfs *>(data)->udiag_vfs_ino;
+            look.file_inode = attribute_value<unix_diag_vfs>(data).udiag_vfs_ino;
         } else if (type == UNIX_DIAG_SHUTDOWN) {
-            look.shutdown = *static_cast<const uint8_t *>(data);
+            look.shutdown = attribute_value<uint8_t>(data);
         } else if (type == UNIX_DIAG_RQLEN && look.listening) {
-            const auto *queue = static_cast<const unix_diag_rqlen *>(data);
-            look.waiting = queue->udiag_rqueue;
-            look.backlog = queue->udiag_wqueue;
+            const auto queue = attribute_value<unix_diag_rqlen>(data);
+            look.waiting = queue.udiag_rqueue;
+            look.backlog = queue.udiag_wqueue;
         }
     };
     look.diagnosed =
@@ -136,10 +111,11 @@ void look_at_tcp(int fd, SocketLook &look)
 std::vector<uint64_t> waiting_callers(uint64_t listener)
 {
     std::vector<uint64_t> callers;
-    ask_diagnostics(listener, UDIAG_SHOW_ICONS, [&](unsigned type, const void *data, size_t size) {
-        const auto *inodes = static_cast<const uint32_t *>(data);
-        if (type == UNIX_DIAG_ICONS)
-            callers.assign(inodes, inodes + size / sizeof(uint32_t));
+    ask_diagnostics(listener, UDIAG_SHOW_ICONS, [&](unsigned type, Attributes data) {
+        if (type != UNIX_DIAG_ICONS)
+            return;
+        for (; data.size() >= sizeof(uint32_t); data = data.subspan(sizeof(uint32_t)))
+            callers.push_back(attribute_value<uint32_t>(data));
     });
     return callers;
 }

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sockets that this user may not open, and filters and groups that no socket can have: a restart is
 // refused by name, before there is a process.
-#include "image/sink.hpp"
-#include "image/writer.hpp"
-#include "restore/planner.hpp"
+#include "base/fd.hpp"
+#include "forged_image.hpp"
 
 #include <cerrno>
-#include <fcntl.h>
-#include <filesystem>
-#include <gtest/gtest.h>
 #include <linux/capability.h>
 #include <linux/if_packet.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <vector>
 
 namespace cryo::restore {
 
@@ -41,47 +38,19 @@ class Without
     __user_cap_data_struct before_[2] = {};
 };
 
-class OpenMore : public testing::Test
+class OpenMore : public ForgedImage
 {
   protected:
     void SetUp() override
     {
-        path_ = testing::TempDir() + "open_more." + std::to_string(getpid());
-        auto sink = image::FileSink::create(path_, {.sync = false});
-        ASSERT_TRUE(sink);
-        auto writer = image::ImageWriter::create(std::move(*sink));
-        ASSERT_TRUE(writer);
-        writer_ = std::move(*writer);
-        image::Process process;
-        process.pid = process.pgid = process.sid = 12'345'678; // above all ids that a kernel gives
-        process.cwd = "/";
-        add(process);
-        image::Agent agent;
-        agent.protocol = 1;
-        add(agent);
-        image::File file;
-        file.id = socket_file;
-        file.kind = image::FileKind::socket;
-        add(file);
-    }
-    void TearDown() override { std::filesystem::remove(path_); }
-
-    template <class R>
-    void add(const R &record)
-    {
-        ASSERT_TRUE(writer_->add(record));
+        ForgedImage::SetUp();
+        if (!HasFatalFailure())
+            add_file(socket_file, image::FileKind::socket);
     }
     void add_socket(uint32_t domain, uint32_t kind, uint32_t protocol, image::Bytes local = {})
     {
-        image::OpenFile open_file;
-        open_file.id = socket_id;
-        open_file.file = socket_file;
-        open_file.flags = O_RDWR;
-        add(open_file);
-        image::Descriptor descriptor;
-        descriptor.fd = 5;
-        descriptor.open_file = socket_id;
-        add(descriptor);
+        add_open(socket_id, socket_file);
+        add_descriptor(5, socket_id);
         image::Socket socket;
         socket.open_file = socket_id;
         socket.domain = domain;
@@ -98,20 +67,6 @@ class OpenMore : public testing::Test
         more.filter = image::List<uint64_t>::of(instructions);
         add(more);
     }
-    void expect_refusal(int code, const std::string &text)
-    {
-        ASSERT_TRUE(writer_->commit());
-        const auto snapshot = image::Snapshot::open(path_);
-        ASSERT_TRUE(snapshot);
-        const auto plan = plan_restart(**snapshot, {});
-        ASSERT_FALSE(plan);
-        EXPECT_EQ(plan.error().code(), code);
-        EXPECT_NE(plan.error().text().find(text), std::string::npos) << plan.error().text();
-    }
-
-  private:
-    std::string path_;
-    std::unique_ptr<image::ImageWriter> writer_;
 };
 
 TEST_F(OpenMore, ARawSocketTakesItsPrivilege)
