@@ -9,15 +9,18 @@
 // put back into their slots. The last requests stay unfetched, as many as there are such events,
 // so that the kernel counts these, too. What ends meanwhile is added behind them.
 //
-// The kernel keeps a part of the room for each processor. A part that is kept for one where this
-// process may not run looks like requests under way, never the other way round.
+// The kernel keeps a part of the room for each processor, so requests are sent from each of them. A
+// part that is kept for one where this process may not run looks like requests under way, never the
+// other way round.
 #include "agent/agent.hpp"
 #include "agent/room.hpp"
 #include "sys/aio_ring.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
+#include <csignal>
 #include <linux/memfd.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -35,8 +38,10 @@ constexpr unsigned most_processors = 8192; // the kernel's limit
 alignas(16) char stack[16384];
 iocb request;
 iocb *requests[at_once];
-uint64_t allowed[most_processors / bits];
+uint64_t home[most_processors / bits];    // where the program runs
+uint64_t allowed[most_processors / bits]; // where it could run
 uint64_t chosen[most_processors / bits];
+uint32_t is_called_back; // another program may keep a processor for itself, for ever
 
 struct Probe {
     sys::AioRing *ring;
@@ -71,21 +76,25 @@ void prepare_requests(int file)
         one = &request;
 }
 
-// Only where the program may run: a processor that is kept for others may never be free. The
-// helper has an affinity of its own, which ends with it.
+// The helper has an affinity of its own, which ends with it. The kernel leaves those processors
+// that there are.
 void find_processors()
 {
+    for (unsigned i = 0; i < most_processors / bits; i++) {
+        chosen[i] = 0;
+        allowed[i] = ~uint64_t(0);
+    }
+    sys::call(SYS_sched_setaffinity, 0, sizeof(allowed), allowed);
     for (uint64_t &word : allowed)
         word = 0;
     sys::call(SYS_sched_getaffinity, 0, sizeof(allowed), allowed);
-    for (uint64_t &word : chosen)
-        word = 0;
 }
 
 bool go_to(unsigned processor)
 {
     const uint64_t bit = uint64_t(1) << (processor % bits);
-    if ((allowed[processor / bits] & bit) == 0)
+    if ((allowed[processor / bits] & bit) == 0 ||
+        __atomic_load_n(&is_called_back, __ATOMIC_ACQUIRE) != 0)
         return false;
     chosen[processor / bits] = bit;
     const long moved = sys::call(SYS_sched_setaffinity, 0, sizeof(chosen), chosen);
@@ -133,6 +142,16 @@ void put_back(const Probe &p, uint32_t first)
     set_head(p, first);
 }
 
+// Where the head may be. As many events as are kept stay behind it wherever there is room, so that
+// the kernel counts them as unfetched even if the ring cannot be brought round.
+uint64_t head_of(const Probe &p, uint64_t goal)
+{
+    const uint64_t ours = p.seen - p.kept_count;
+    const bool may_lag = p.kept_count <= p.idle / 2 && ours >= p.unfetched;
+    const uint64_t place = may_lag ? ours : p.seen;
+    return place < goal ? place : goal;
+}
+
 // Brings the ring to where it was. The head stops at the end of the round, so that the kernel
 // counts what is behind it as unfetched.
 long come_round(Probe &p)
@@ -144,7 +163,7 @@ long come_round(Probe &p)
     long result = 0;
     for (int fruitless = 0; fruitless < patience; fruitless++) {
         collect(p);
-        set_head(p, slot_of(p, p.seen < goal ? p.seen : goal));
+        set_head(p, slot_of(p, head_of(p, goal)));
         if (p.sent == goal) {
             put_back(p, p.head);
             return 0;
@@ -208,6 +227,25 @@ void help(void *of)
     sys::call(SYS_close, file);
 }
 
+// The ring is half changed until the helper has ended, so there is no limit. But after a while it
+// is called back from where it may never run, and is woken if it was stopped.
+void await_helper(long helper)
+{
+    constexpr int patience = 300, pause = 20; // ms
+    const long ended = with_room([&] { return sys::call(SYS_pidfd_open, helper, 0); });
+    if (!sys::failed(ended)) {
+        pollfd waited = {static_cast<int>(ended), POLLIN, 0};
+        for (int limit = patience; sys::call(SYS_poll, &waited, 1, limit) != 1; limit = pause) {
+            __atomic_store_n(&is_called_back, 1, __ATOMIC_RELEASE);
+            sys::call(SYS_sched_setaffinity, helper, sizeof(home), home);
+            sys::call(SYS_kill, helper, SIGCONT);
+        }
+        sys::call(SYS_close, ended);
+    }
+    while (sys::call(SYS_wait4, helper, nullptr, __WALL, nullptr) == -EINTR)
+        ;
+}
+
 long look(Probe &p, uint64_t bytes)
 {
     // A filter might kill for this, but a program with one is refused anyway.
@@ -228,14 +266,16 @@ long look(Probe &p, uint64_t bytes)
     if (p.unfetched > p.idle || p.idle >= p.slots)
         return -EPROTO;
     p.result = -EIO;
+    is_called_back = 0;
+    for (uint64_t &word : home)
+        word = 0;
+    sys::call(SYS_sched_getaffinity, 0, sizeof(home), home);
     // The descriptors are shared: the end of a copy of them would flush each file (NFS, FUSE).
     const long helper =
         cryo_clone(CLONE_VM | CLONE_FILES | CLONE_FS, stack + sizeof(stack), help, &p);
     if (sys::failed(helper))
         return helper;
-    // The ring is half changed until then, so there is no limit.
-    while (sys::call(SYS_wait4, helper, nullptr, __WALL, nullptr) == -EINTR)
-        ;
+    await_helper(helper);
     return p.result;
 }
 

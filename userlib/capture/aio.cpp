@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <fmt/format.h>
+#include <linux/kcmp.h>
 #include <map>
 #include <mutex>
 #include <sched.h>
@@ -100,16 +101,38 @@ Result<uint64_t> taken_by_idle(uint64_t bytes)
     return taken;
 }
 
+using Time = std::chrono::steady_clock::time_point;
+
 // Asks until no request is under way.
-Result<AgentSession::Aio> ask(AgentSession &session, const Mapping &ring, uint64_t idle)
+Result<AgentSession::Aio> ask(AgentSession &session, const Mapping &ring, uint64_t idle, Time until)
 {
-    const auto until = std::chrono::steady_clock::now() + patience;
     for (milliseconds pause(1);; pause = std::min(2 * pause, longest_pause)) {
         Result<AgentSession::Aio> found = session.aio(ring.start, ring.end - ring.start, idle);
         if (!found || found->error != EBUSY || std::chrono::steady_clock::now() > until)
             return found;
         std::this_thread::sleep_for(pause);
     }
+}
+
+// A child that lives in the memory of the process, and so may use its contexts while they are
+// filled and turned: 0 if there is none. One that cannot be asked about counts.
+Result<pid_t> find_user(const Proc &proc)
+{
+    const Result<std::vector<int>> threads = proc.numbers("task");
+    if (!threads)
+        return threads.error();
+    for (const int tid : *threads) {
+        const Result<std::string> list = proc.read(fmt::format("task/{}/children", tid));
+        if (!list && list.error().code() != ESRCH)
+            return list.error();
+        for (std::string_view rest = list ? std::string_view(*list) : ""; !rest.empty();) {
+            const auto child = static_cast<pid_t>(take_number(rest));
+            const long order = syscall(SYS_kcmp, proc.pid(), child, KCMP_VM, 0, 0);
+            if (order == 0 || (order < 0 && errno != ESRCH))
+                return child;
+        }
+    }
+    return 0;
 }
 
 void refuse(Description &d, const Mapping &ring, int error)
@@ -142,7 +165,20 @@ void refuse(Description &d, const Mapping &ring, int error)
 
 Result<void> look_at_aio(Description &d, AgentSession &session)
 {
+    if (d.space.aio_rings.empty())
+        return {};
+    const Result<pid_t> user = find_user(d.proc);
+    if (!user)
+        return user.error();
+    const Time until = std::chrono::steady_clock::now() + patience; // for all of them
     for (const Mapping &ring : d.space.aio_rings) {
+        if (*user != 0) {
+            d.problems.add(fmt::format("memory at {:x}: a context of asynchronous I/O (io_setup), "
+                                       "which process {} can use (clone with CLONE_VM, vfork)",
+                                       ring.start, *user),
+                           "that process must end, or call exec, first", Passing::when_gone);
+            continue;
+        }
         if (d.process.seccomp != 0)
             continue; // the process is refused for that
         const bool is_whole = ring.shared && ring.prot == (PROT_READ | PROT_WRITE) &&
@@ -159,7 +195,7 @@ Result<void> look_at_aio(Description &d, AgentSession &session)
                            "the program must destroy it first (io_destroy)");
             continue;
         }
-        Result<AgentSession::Aio> found = ask(session, ring, *idle);
+        Result<AgentSession::Aio> found = ask(session, ring, *idle, until);
         if (!found)
             return found.error();
         if (found->error != 0) {

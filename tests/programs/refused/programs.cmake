@@ -19,6 +19,7 @@ cryo_test_program(refused/packet_joined NEEDS packet packet_diag REFUSED PACKET_
 cryo_test_program(refused/packet_ring NEEDS packet REFUSED PACKET_RX_RING)
 cryo_test_program(refused/socket_bpf NEEDS bpf REFUSED SO_ATTACH_BPF)
 cryo_test_program(refused/asynchronous_io NEEDS aio REFUSED "asynchronous I/O")
+cryo_test_program(refused/aio_shared NEEDS aio REFUSED CLONE_VM)
 cryo_test_program(refused/other_rseq REFUSED rseq)
 cryo_test_program(refused/own_rseq REFUSED rseq)
 cryo_test_program(refused/hidden_pages REFUSED remap_file_pages)

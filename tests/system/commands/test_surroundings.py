@@ -81,6 +81,23 @@ def deny_clone3():
         raise OSError("no filter could be installed")
 
 
+def deny_randomisation():
+    """As debuggers do: the kernel chooses addresses from the top of the free ones."""
+    addr_no_randomize = 0x0040000
+    if ctypes.CDLL(None).personality(addr_no_randomize) < 0:
+        raise OSError("no personality could be chosen")
+
+
+# A context of asynchronous I/O, whose place the kernel chooses here and at the restart.
+CONTEXT = """
+import ctypes
+kernel = ctypes.CDLL(None, use_errno=True).syscall
+context, event = ctypes.c_ulong(), (ctypes.c_uint64 * 4)()
+assert kernel(206, 100, ctypes.byref(context)) == 0, ctypes.get_errno()  # io_setup
+"""
+USE_CONTEXT = "assert kernel(208, context, 0, 1, ctypes.byref(event), None) == 0"  # io_getevents
+
+
 class Surroundings(case.Case):
     def saved(self, *words, **how):
         program = self.start(**how)
@@ -171,6 +188,14 @@ class Surroundings(case.Case):
         restarted = self.restart("-q", "image", preexec_fn=be_urgent)
         self.assert_alive(restarted)
         self.assertEqual("3\n", restarted.stdout.readline())
+
+    def test_no_randomisation(self):
+        program = self.start(setup=CONTEXT, each=USE_CONTEXT, preexec_fn=deny_randomisation)
+        self.assert_alive(program)
+        self.save("--nosync", "--kill", "-f", "image", program.pid)
+        self.end(program)
+        restarted = self.restart("-q", "image", preexec_fn=deny_randomisation)
+        self.assert_alive(restarted)
 
     def test_filter_that_denies_clone3(self):
         self.saved("--tree", setup=MANY, each=ASK_THEM)

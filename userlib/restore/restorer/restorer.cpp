@@ -141,21 +141,28 @@ long turn_ring(sys::AioRing &ring, const SavedRing &saved, uint64_t file)
     return ring.tail == saved.tail ? 0 : -EPROTO;
 }
 
-// The kernel places a new ring where it likes, and follows it when it is moved.
+// The kernel places a new ring where it likes, and follows it when it is moved. Its place is
+// reserved first: else the kernel may choose one that reaches into it, and no mapping can be moved
+// onto a part of itself.
 long make_ring(uint64_t address, uint64_t length, const SavedRing &saved, uint64_t file)
 {
+    const long reserved =
+        sys::call(SYS_mmap, address, length, PROT_NONE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (sys::failed(reserved))
+        return reserved;
+    if (static_cast<uint64_t>(reserved) != address) // a kernel that does not know the flag
+        return -EEXIST;
     uint64_t context = 0;
     const long made = sys::call(SYS_io_setup, saved.requests, &context);
     if (sys::failed(made))
         return made;
     if (reinterpret_cast<const sys::AioRing *>(context)->slots != saved.slots)
         return -ERANGE;
-    if (context != address) {
-        const long moved =
-            sys::call(SYS_mremap, context, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, address);
-        if (sys::failed(moved))
-            return moved;
-    }
+    const long moved =
+        sys::call(SYS_mremap, context, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, address);
+    if (sys::failed(moved))
+        return moved;
     return turn_ring(*reinterpret_cast<sys::AioRing *>(address), saved, file);
 }
 
