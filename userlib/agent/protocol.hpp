@@ -116,7 +116,8 @@ constexpr uint32_t aio_at_once = 1024;
 
 // How long a checkpointer may be silent, unless it asks for another limit.
 constexpr uint32_t default_silence_ms = 10'000;
-// How long until its first word, which tells that limit: it has nothing else to do.
+// How long before and within its first word (Prepare and RequestInfo), which tells that limit: it
+// has nothing else to do.
 constexpr uint32_t first_word_ms = 3'000;
 
 constexpr uint32_t scanned_at_once = 2048;

@@ -58,20 +58,19 @@ void read_request()
     round.info = {};
     round.prepared = false;
     const long n = receive_packet(round.connection, &command, sizeof(command), MSG_PEEK);
-    if (line.is_silent) {
-        vote(0, ETIME);
-        return;
+    if (n == sizeof(command) && command.op == Op::prepare) {
+        receive_packet(round.connection, &command, sizeof(command));
+        receive_packet(round.connection, &round.info, sizeof(round.info));
+        round.info.dest[sizeof(round.info.dest) - 1] = 0;
+        round.requester = command.version;
+        round.prepared = !line.is_silent;
     }
-    limit_line(round.connection, default_silence_ms);
-    if (n != sizeof(command) || command.op != Op::prepare)
-        return;
-    receive_packet(round.connection, &command, sizeof(command));
-    round.prepared = true;
-    round.requester = command.version;
-    receive_packet(round.connection, &round.info, sizeof(round.info));
-    round.info.dest[sizeof(round.info.dest) - 1] = 0;
-    if (round.info.silence_ms != 0)
-        limit_line(round.connection, round.info.silence_ms);
+    // The limit stays until here, since a requester may fall silent between the two packets, too.
+    if (line.is_silent)
+        vote(0, ETIME);
+    else
+        limit_line(round.connection,
+                   round.info.silence_ms != 0 ? round.info.silence_ms : default_silence_ms);
 }
 
 bool has_callbacks(const Client &client)

@@ -3,9 +3,11 @@
 """Nobody stands still for long because somebody else does nothing: a program goes on when its saver is
 stopped or hangs, and then there is no image of it; and the saver gives up a program that is hostile."""
 import contextlib
+import errno
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -22,6 +24,8 @@ READ = ("--snapshot=stop", STALL, "-f", "image")
 MODULE = os.path.exists("/dev/cryo")
 # File systems whose locks tell that a directory is left over, by their names in stat(1).
 LOCAL = ("ext2/ext3", "xfs", "btrfs", "tmpfs", "ramfs", "overlayfs", "f2fs", "zfs")
+# Of the agent's protocol (userlib/agent/protocol.hpp).
+MAGIC, PREPARE, ACCEPTED, CALLED_OFF = 0x6f797243, 10, 11, 33
 
 
 class SilentSaver(held.Case):
@@ -147,6 +151,26 @@ class SilentSaver(held.Case):
         self.assertLess(2, waited)
         self.assertLess(waited, 3 + SOON)
         self.assert_can_be_saved(program)
+
+    def test_three_seconds_within_the_first_word(self):
+        """Prepare alone raises no limit: what comes after it tells which one."""
+        program = self.count(threads=1)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as caller:
+            caller.settimeout(case.PATIENCE)
+            self.connect(caller, program.pid)
+            caller.send(struct.pack("=IHH4Q", MAGIC, 18, PREPARE, 0, 0, 0, 0))
+            self.assertEqual((ACCEPTED, 0, 0), self.reply(caller))  # it stands still from here on
+            waited = self.until_all_count()
+            self.assertEqual((CALLED_OFF, -errno.ETIME, 3000), self.reply(caller))
+        self.assertLess(2, waited)
+        self.assertLess(waited, 3 + SOON)
+        self.assert_can_be_saved(program)
+
+    def reply(self, caller):
+        """What the agent says next: about what, the result, and a value."""
+        magic, _, op, result, value, _ = struct.unpack("=IHHqQQ", caller.recv(32))
+        self.assertEqual(MAGIC, magic)
+        return op, result, value
 
     def connect(self, caller, pid):
         for number in os.listdir(f"/proc/{pid}/fd"):
