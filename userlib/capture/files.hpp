@@ -15,6 +15,7 @@
 
 #include "base/fd.hpp"
 #include "capture/file_options.hpp"
+#include "capture/multicast.hpp"
 #include "capture/objects.hpp"
 #include "capture/problems.hpp"
 #include "capture/proc.hpp"
@@ -200,6 +201,7 @@ class Files
     std::set<uint64_t> inherited_sockets() const;
     bool needs_no_peer(const SocketLook &look) const;
     void keep_more(const SocketLook &look, uint32_t open_file);
+    void keep_groups(const SocketLook &look, uint32_t open_file);
     Result<void> read_sockets();
     // files_datagrams.cpp: the senders of packets that are queued in a socket.
     std::string read_senders(const SeenSocket &socket, const image::Socket &record,
@@ -231,6 +233,7 @@ class Files
     std::map<std::pair<size_t, int>, uint32_t> descriptor_;  // holder, fd → index in seen_
     std::set<uint64_t> terminals_;                           // device numbers of the program's own
     std::map<uint64_t, SeenSocket> looked_at_;               // by inode; during read_descriptors()
+    GroupTables group_tables_;                               // likewise
     std::vector<std::pair<size_t, size_t>> tcp_connections_; // acceptor, caller: in seen_
     const Proc own_{getpid()};                               // this process
 
@@ -251,6 +254,7 @@ class Files
     std::vector<image::Terminal> terminal_records_;
     std::vector<image::Socket> sockets_;
     std::vector<image::SocketMore> socket_more_;
+    std::vector<image::GroupMember> group_members_;
     std::vector<image::Passed> passed_;
     std::vector<image::Senders> senders_;
     std::vector<image::Connection> connections_;

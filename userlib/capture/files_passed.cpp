@@ -31,6 +31,7 @@ Result<bool> Files::look_at_new_sockets()
         Result<SocketLook> look = look_at_socket(seen.shared.get(), inode);
         if (!look)
             return look.error().within(fmt::format("descriptor {}", seen.fd));
+        group_tables_.look_at(seen.shared.get(), holders_[seen.holder].proc, *look);
         SeenSocket socket;
         socket.seen = i;
         socket.look = std::move(*look);

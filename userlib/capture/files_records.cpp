@@ -41,6 +41,7 @@ Result<void> Files::write_records(image::ImageWriter &writer, size_t holder,
     all(terminal_records_, any);
     all(sockets_, any);
     all(socket_more_, any);
+    all(group_members_, any);
     all(passed_, any);
     all(senders_, any);
     all(connections_, any);

@@ -146,6 +146,19 @@ void Files::keep_more(const SocketLook &look, uint32_t open_file)
     socket_more_.push_back(more);
 }
 
+void Files::keep_groups(const SocketLook &look, uint32_t open_file)
+{
+    for (const Membership &one : look.memberships) {
+        image::GroupMember member;
+        member.socket = open_file;
+        member.interface = strings_.keep(one.interface);
+        member.group = image::as_bytes(strings_.keep(one.group));
+        member.only_sources = one.filter.only_sources;
+        member.sources = image::as_bytes(strings_.keep(one.filter.sources));
+        group_members_.push_back(member);
+    }
+}
+
 Result<void> Files::read_sockets()
 {
     if (looked_at_.empty())
@@ -292,6 +305,7 @@ Result<void> Files::read_sockets()
         }
         sockets_.push_back(record);
         keep_more(look, record.open_file);
+        keep_groups(look, record.open_file);
     }
     if (unix_pairs > 0 && holders_.size() > 1) // a process rarely asks for the peer of its own pair
         notices_.push_back(fmt::format("who is at the other end of {} UNIX sockets (SO_PEERCRED) "

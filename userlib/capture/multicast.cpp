@@ -1,73 +1,162 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/multicast.hpp"
 
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <fmt/format.h>
 #include <fstream>
 #include <netinet/in.h>
 #include <sstream>
 #include <string>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 namespace cryo::capture {
 
 namespace {
 
-bool is_member(int fd, int level, uint32_t interface, const void *address, size_t size)
+template <class Address>
+std::string as_bytes(const Address &address)
 {
-    group_filter asked = {};
-    asked.gf_interface = interface;
-    memcpy(&asked.gf_group, address, size);
-    socklen_t room = sizeof(asked);
-    return getsockopt(fd, level, MCAST_MSFILTER, &asked, &room) == 0;
+    return {reinterpret_cast<const char *>(&address), sizeof(address)};
 }
 
-// An interface's line begins with its index; its groups' lines follow, and begin with a tab and the
-// address as a number of this machine.
-bool has_joined_of_4(int fd)
+std::string address_in(const sockaddr_storage &from)
 {
-    std::ifstream table("/proc/self/net/igmp");
-    uint32_t interface = 0;
-    for (std::string line; std::getline(table, line);) {
-        if (!line.starts_with('\t')) {
-            interface = static_cast<uint32_t>(strtoul(line.c_str(), nullptr, 10));
-            continue;
-        }
-        sockaddr_in group = {};
-        group.sin_family = AF_INET;
-        group.sin_addr.s_addr = static_cast<in_addr_t>(strtoul(line.c_str(), nullptr, 16));
-        if (is_member(fd, IPPROTO_IP, interface, &group, sizeof(group)))
-            return true;
-    }
-    return false;
+    if (from.ss_family == AF_INET)
+        return as_bytes(reinterpret_cast<const sockaddr_in &>(from).sin_addr);
+    return as_bytes(reinterpret_cast<const sockaddr_in6 &>(from).sin6_addr);
 }
 
-bool has_joined_of_6(int fd)
+uint64_t network_of(const Proc &holder)
 {
-    std::ifstream table("/proc/self/net/igmp6");
-    for (std::string line; std::getline(table, line);) {
-        std::istringstream words(line);
-        uint32_t interface = 0;
-        std::string name, address;
-        words >> interface >> name >> address;
-        sockaddr_in6 group = {};
-        group.sin6_family = AF_INET6;
-        for (size_t i = 0; i < sizeof(group.sin6_addr) && 2 * i + 1 < address.size(); i++)
-            group.sin6_addr.s6_addr[i] =
-                static_cast<uint8_t>(strtoul(address.substr(2 * i, 2).c_str(), nullptr, 16));
-        if (is_member(fd, IPPROTO_IPV6, interface, &group, sizeof(group)))
-            return true;
-    }
-    return false;
+    struct stat names = {};
+    // A process id is none of the numbers that namespaces have.
+    return stat(holder.path("ns/net").c_str(), &names) == 0 ? names.st_ino
+                                                            : static_cast<uint64_t>(holder.pid());
 }
 
 } // namespace
 
-bool has_joined_group(int fd, int domain)
+sockaddr_storage as_group_address(std::string_view address)
 {
-    // One of IPv6 may be in groups of both; a raw one answers that it has no such option.
-    return has_joined_of_4(fd) || (domain == AF_INET6 && has_joined_of_6(fd));
+    sockaddr_storage group = {};
+    if (address.size() == sizeof(in_addr)) {
+        auto &four = reinterpret_cast<sockaddr_in &>(group);
+        four.sin_family = AF_INET;
+        memcpy(&four.sin_addr, address.data(), sizeof(four.sin_addr));
+    } else if (address.size() == sizeof(in6_addr)) {
+        auto &six = reinterpret_cast<sockaddr_in6 &>(group);
+        six.sin6_family = AF_INET6;
+        memcpy(&six.sin6_addr, address.data(), sizeof(six.sin6_addr));
+    }
+    return group;
+}
+
+int level_of_group(std::string_view address)
+{
+    return address.size() == sizeof(in_addr) ? IPPROTO_IP : IPPROTO_IPV6;
+}
+
+Result<std::optional<SourceFilter>> read_source_filter(int fd, uint32_t interface,
+                                                       std::string_view group)
+{
+    constexpr size_t fixed = offsetof(group_filter, gf_slist);
+    for (uint32_t room = 0;;) {
+        // One more, for the structure has one.
+        std::vector<sockaddr_storage> answer(fixed / sizeof(sockaddr_storage) + 2 + room);
+        auto *filter = reinterpret_cast<group_filter *>(answer.data());
+        filter->gf_interface = interface;
+        filter->gf_group = as_group_address(group);
+        filter->gf_numsrc = room;
+        auto size = static_cast<socklen_t>(answer.size() * sizeof(sockaddr_storage));
+        if (getsockopt(fd, level_of_group(group), MCAST_MSFILTER, filter, &size) != 0) {
+            // The first one says that it is no member; a raw socket of IPv6 has no options of IPv4.
+            if (errno == EADDRNOTAVAIL || errno == ENODEV || errno == ENOPROTOOPT)
+                return std::optional<SourceFilter>();
+            return Error::from_errno("asking a socket about a group of multicasts", errno);
+        }
+        if (filter->gf_numsrc > room) {
+            room = filter->gf_numsrc;
+            continue;
+        }
+        SourceFilter found;
+        found.only_sources = filter->gf_fmode == MCAST_INCLUDE;
+        for (uint32_t i = 0; i < filter->gf_numsrc; i++) {
+            sockaddr_storage source;
+            memcpy(&source, reinterpret_cast<const char *>(filter) + fixed + i * sizeof(source),
+                   sizeof(source));
+            found.sources += address_in(source);
+        }
+        return std::optional(std::move(found));
+    }
+}
+
+GroupTables::Table::Table(const Proc &holder)
+{
+    const auto read = [&](const char *name, std::string &problem) {
+        Result<std::string> text = holder.read(name);
+        if (!text)
+            problem = fmt::format("of which the kernel does not tell the groups of multicasts: {}",
+                                  text.error().text());
+        return std::istringstream(text ? std::move(*text) : std::string());
+    };
+    // An interface's line begins with its index; the lines of its groups follow, and begin with
+    // tabs and the address as a number of this machine.
+    std::istringstream four = read("net/igmp", problem_of_4);
+    Group last = {};
+    for (std::string line; std::getline(four, line);) {
+        if (!line.starts_with('\t')) {
+            std::istringstream words(line);
+            words >> last.interface >> last.name;
+            last.name.resize(std::min(last.name.size(), last.name.find(':')));
+            continue;
+        }
+        last.address = as_bytes(static_cast<uint32_t>(strtoul(line.c_str(), nullptr, 16)));
+        of_4.push_back(last);
+    }
+    std::istringstream six = read("net/igmp6", problem_of_6);
+    for (std::string line; std::getline(six, line);) {
+        std::istringstream words(line);
+        Group group = {};
+        std::string digits;
+        words >> group.interface >> group.name >> digits;
+        for (size_t i = 0; i + 1 < digits.size(); i += 2)
+            group.address += static_cast<char>(strtoul(digits.substr(i, 2).c_str(), nullptr, 16));
+        of_6.push_back(std::move(group));
+    }
+}
+
+void GroupTables::look_at(int fd, const Proc &holder, SocketLook &look)
+{
+    if (look.domain != AF_INET && look.domain != AF_INET6)
+        return;
+    const Table &table = tables_.try_emplace(network_of(holder), holder).first->second;
+    std::string problem = table.problem_of_4;
+    const auto ask = [&](const std::vector<Group> &groups) {
+        for (const Group &group : groups) {
+            auto filter = read_source_filter(fd, group.interface, group.address);
+            if (!filter)
+                problem = "of which the kernel does not tell the groups of multicasts: " +
+                          filter.error().text();
+            else if (*filter)
+                look.memberships.push_back({group.name, group.address, std::move(**filter)});
+        }
+    };
+    ask(table.of_4);
+    // One of IPv6 may be in groups of both.
+    if (look.domain == AF_INET6) {
+        if (problem.empty())
+            problem = table.problem_of_6;
+        ask(table.of_6);
+    }
+    // A stream hears no multicasts anyhow.
+    if (look.problem.empty() && look.kind != SOCK_STREAM)
+        look.problem = problem;
 }
 
 bool is_multicast_router_here()

@@ -1,13 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a socket has to do with multicasts.
+// What a socket has to do with multicasts: the groups that it has joined.
+//
+//     GroupTables tables; // while nothing joins or leaves
+//     tables.look_at(fd, Proc(412), look); // look.memberships, or look.problem
 #pragma once
+
+#include "capture/proc.hpp"
+#include "capture/socket_look.hpp"
+
+#include <map>
+#include <optional>
+#include <sys/socket.h>
 
 namespace cryo::capture {
 
-// Whether it has joined a group. The kernel does not list a socket's groups, but answers about
-// each one, and lists those that interfaces listen to.
-bool has_joined_group(int fd, int domain);
+// The kernel does not list a socket's groups, but answers about each one, and lists those that
+// interfaces listen to. What is joined on an interface that is gone is in no list, and hears
+// nothing.
+class GroupTables
+{
+  public:
+    // `holder`: a process in whose network namespace the socket is.
+    void look_at(int fd, const Proc &holder, SocketLook &look);
+
+  private:
+    struct Group {
+        uint32_t interface;
+        std::string name;
+        std::string address;
+    };
+    struct Table {
+        explicit Table(const Proc &holder);
+        std::string problem_of_4, problem_of_6; // why they are not known; empty: they are
+        std::vector<Group> of_4, of_6;
+    };
+    std::map<uint64_t, Table> tables_; // by network namespace
+};
+
+// The sources that the socket hears in a group, which it has joined on this interface; nothing: it
+// has not.
+Result<std::optional<SourceFilter>> read_source_filter(int fd, uint32_t interface,
+                                                       std::string_view group);
+
+// The address, of 4 bytes or 16, as the options of sockets take it, and the level of these options.
+sockaddr_storage as_group_address(std::string_view address);
+int level_of_group(std::string_view address);
 
 // Whether anything routes multicasts of IPv6 here, which takes a raw socket of ICMP.
 bool is_multicast_router_here();

@@ -167,8 +167,6 @@ void look_at_internet(int fd, SocketLook &look, uint64_t inode)
         look.problem = "which was shut down";
     else if (look.protocol == IPPROTO_UDPLITE && udp_shutdown(fd, look.local, inode) != 0)
         look.problem = "which was shut down";
-    else if (has_joined_group(fd, look.domain))
-        look.problem = "that has joined a group of multicasts (IP_ADD_MEMBERSHIP)";
     else if (raw && look.domain == AF_INET && look.protocol == IPPROTO_IGMP)
         look.problem = "by which the program may route multicasts (MRT_INIT)";
     else if (raw && look.protocol == IPPROTO_ICMPV6 && is_multicast_router_here())

@@ -15,6 +15,18 @@
 
 namespace cryo::capture {
 
+// The sources that a socket hears in a group of multicasts.
+struct SourceFilter {
+    bool only_sources = false; // these; else all but these
+    std::string sources;       // addresses of 4 bytes or 16, one after the other
+};
+
+struct Membership {
+    std::string interface;
+    std::string group; // an address of 4 bytes or 16
+    SourceFilter filter;
+};
+
 struct SocketLook {
     int domain = 0, kind = 0, protocol = 0;
     std::string local, peer; // in the format of bind(2)
@@ -33,10 +45,11 @@ struct SocketLook {
     std::vector<uint64_t> options; // level, name, value
     // The filter, classic BPF: of each instruction the code, from bit 16 on jt, 24: jf, 32: k.
     std::vector<uint64_t> filter;
-    bool filter_locked = false;   // SO_LOCK_FILTER
-    std::vector<uint32_t> groups; // netlink only: those that it has joined
-    std::string interface;        // packet sockets only: the one that it is bound to
-    std::string problem;          // what about it cannot be restored; empty: nothing
+    bool filter_locked = false;          // SO_LOCK_FILTER
+    std::vector<uint32_t> groups;        // netlink only: those that it has joined
+    std::string interface;               // packet sockets only: the one that it is bound to
+    std::vector<Membership> memberships; // GroupTables::look_at()
+    std::string problem;                 // what about it cannot be restored; empty: nothing
 };
 
 Result<SocketLook> look_at_socket(int fd, uint64_t inode);

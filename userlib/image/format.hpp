@@ -121,6 +121,7 @@ enum class RecordType : uint32_t {
     pidfd = 58,
     aio_context = 59,
     socket_more = 60,
+    group_member = 61,
 
     // Files, of any kind, in versions.
     delta = 64,

@@ -41,7 +41,8 @@ const char *name_of(RecordType type)
         "CPU", "NOTICE", "SOCKET", "TERMINAL", "OBJECT", "ATTACHMENT",
         "TREE", "MEMBER", "AGENT", "PAGE_DIGESTS", "FOREIGN", "IPC",
         "GUARD", "POSIX_QUEUE", "PAGE_TRACKER", "PASSED", nullptr, "SENDERS",
-        "CONNECTION", "WAITING", "SEMAPHORE_UNDO", "PIDFD", "AIO_CONTEXT", "SOCKET_MORE"};
+        "CONNECTION", "WAITING", "SEMAPHORE_UNDO", "PIDFD", "AIO_CONTEXT", "SOCKET_MORE",
+        "GROUP_MEMBER"};
     // clang-format on
     static constexpr const char *file_names[] = {"DELTA", "DELTA_SERVICE", "DELTA_VERSION"};
     size_t i = static_cast<size_t>(type) - 1;

@@ -44,8 +44,8 @@ using AllRecords =
              Descriptor, Sigaction, PendingSignal, Timer, Pipe, Eventfd, Signalfd, EpollItem,
              InotifyWatch, Lock, Rlimit, Cpu, Notice, Socket, Terminal, Object, Attachment, Tree,
              Member, Agent, PageDigests, Foreign, Ipc, Guard, PosixQueue, PageTracker, Passed,
-             Senders, Connection, Waiting, SemaphoreUndo, Pidfd, AioContext, SocketMore, Delta,
-             DeltaService, DeltaVersion>;
+             Senders, Connection, Waiting, SemaphoreUndo, Pidfd, AioContext, SocketMore,
+             GroupMember, Delta, DeltaService, DeltaVersion>;
 
 // Calls f.template operator()<R>() for the record with this number; false if there is none.
 template <class F>

@@ -85,6 +85,30 @@ struct SocketMore {
     }
 };
 
+// A group of multicasts that an internet socket has joined on an interface. Addresses are of 4
+// bytes or of 16, in network order.
+struct GroupMember {
+    static constexpr RecordType type = RecordType::group_member;
+    static constexpr uint16_t version = 1;
+    static constexpr bool required = true;
+
+    uint32_t socket = 0;        // OPEN_FILE id
+    std::string_view interface; // its name
+    Bytes group = {};
+    bool only_sources = false; // it hears the sources only; else all but them
+    Bytes sources = {};        // addresses of the same size, one after the other
+
+    template <class Self, class V>
+    static void fields(Self &s, V &&v)
+    {
+        v("socket", s.socket);
+        v("interface", s.interface);
+        v("group", s.group);
+        v("only_sources", s.only_sources);
+        v("sources", s.sources);
+    }
+};
+
 // Descriptors in flight (SCM_RIGHTS): those that a message queued in a UNIX socket carries besides
 // its bytes.
 struct Passed {

@@ -25,6 +25,9 @@
 #ifndef SO_BUF_LOCK
 #define SO_BUF_LOCK 72 // since Linux 5.14; libc's headers may be older
 #endif
+#ifndef IPV6_MULTICAST_ALL
+#define IPV6_MULTICAST_ALL 29 // since Linux 4.20
+#endif
 #ifndef PACKET_VNET_HDR_SZ
 #define PACKET_VNET_HDR_SZ 24 // since Linux 6.4
 #endif
@@ -72,6 +75,8 @@ inline constexpr SocketOption socket_options[] = {
     {IPPROTO_IP, IP_HDRINCL, AF_INET, SOCK_RAW},
     {IPPROTO_IP, IP_MULTICAST_TTL, AF_INET, SOCK_DGRAM},
     {IPPROTO_IP, IP_MULTICAST_LOOP, AF_INET, SOCK_DGRAM},
+    {IPPROTO_IP, IP_MULTICAST_IF, AF_INET, SOCK_DGRAM}, // the kernel tells an address only
+    {IPPROTO_IP, IP_MULTICAST_ALL, AF_INET, SOCK_DGRAM},
     {IPPROTO_IPV6, IPV6_V6ONLY, AF_INET6, 0},
     {IPPROTO_IPV6, IPV6_UNICAST_HOPS, AF_INET6, 0},
     {IPPROTO_IPV6, IPV6_TCLASS, AF_INET6, 0},
@@ -81,6 +86,8 @@ inline constexpr SocketOption socket_options[] = {
     {IPPROTO_IPV6, IPV6_RECVTCLASS, AF_INET6, SOCK_DGRAM},
     {IPPROTO_IPV6, IPV6_MULTICAST_HOPS, AF_INET6, SOCK_DGRAM},
     {IPPROTO_IPV6, IPV6_MULTICAST_LOOP, AF_INET6, SOCK_DGRAM},
+    {IPPROTO_IPV6, IPV6_MULTICAST_IF, AF_INET6, SOCK_DGRAM},
+    {IPPROTO_IPV6, IPV6_MULTICAST_ALL, AF_INET6, SOCK_DGRAM},
     {IPPROTO_IPV6, IPV6_HDRINCL, AF_INET6, SOCK_RAW},
     {IPPROTO_IPV6, IPV6_CHECKSUM, AF_INET6, SOCK_RAW},
     {SOL_RAW, icmp_filter_option, AF_INET, SOCK_RAW},
@@ -125,7 +132,8 @@ inline bool is_time(int level, int name)
 // The value is a hash of the interface's name, as another host may number interfaces otherwise.
 inline bool is_interface(int level, int name)
 {
-    return level == SOL_SOCKET && name == SO_BINDTODEVICE;
+    return (level == SOL_SOCKET && name == SO_BINDTODEVICE) ||
+           (level == IPPROTO_IPV6 && name == IPV6_MULTICAST_IF);
 }
 
 // 0: no interface.
@@ -135,7 +143,21 @@ inline uint64_t interface_value(std::string_view interface)
     return interface.empty() ? 0 : checksum64({bytes, interface.size()});
 }
 
-inline int bind_to_interface(int fd, uint64_t value)
+// The socket's choice by number or by name. An interface that is gone has a value that none has.
+inline bool read_interface(int fd, int level, int name, uint64_t &value)
+{
+    char interface[IF_NAMESIZE] = "";
+    unsigned index = 0;
+    const bool by_name = level == SOL_SOCKET;
+    socklen_t size = by_name ? sizeof(interface) : sizeof(index);
+    if (getsockopt(fd, level, name, by_name ? static_cast<void *>(interface) : &index, &size) != 0)
+        return false;
+    const bool gone = index != 0 && if_indextoname(index, interface) == nullptr;
+    value = gone ? ~uint64_t(0) : interface_value(interface);
+    return true;
+}
+
+inline int choose_interface(int fd, int level, int option, uint64_t value)
 {
     char name[IF_NAMESIZE] = "";
     if (struct if_nameindex *all = if_nameindex()) {
@@ -147,7 +169,10 @@ inline int bind_to_interface(int fd, uint64_t value)
     }
     if (name[0] == 0 && value != 0)
         return ENODEV;
-    return setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, name, sizeof(name)) == 0 ? 0 : errno;
+    const unsigned index = level == SOL_SOCKET ? 0 : if_nametoindex(name);
+    const int result = level == SOL_SOCKET ? setsockopt(fd, level, option, name, sizeof(name))
+                                           : setsockopt(fd, level, option, &index, sizeof(index));
+    return result == 0 ? 0 : errno;
 }
 
 // The kernel doubles the value that is set, and getsockopt returns the double.
@@ -180,14 +205,8 @@ inline bool read_socket_option(int fd, int level, int name, uint64_t &value)
             static_cast<uint64_t>(time.tv_sec) * 1'000'000 + static_cast<uint64_t>(time.tv_usec);
         return true;
     }
-    if (is_interface(level, name)) {
-        char interface[IF_NAMESIZE] = "";
-        socklen_t size = sizeof(interface);
-        if (getsockopt(fd, level, name, interface, &size) != 0)
-            return false;
-        value = interface_value(interface);
-        return true;
-    }
+    if (is_interface(level, name))
+        return read_interface(fd, level, name, value);
     uint64_t got = 0;
     socklen_t size = level == SOL_SOCKET && name == SO_LINGER ? 8 : 4;
     if (getsockopt(fd, level, name, &got, &size) != 0)
@@ -199,7 +218,7 @@ inline bool read_socket_option(int fd, int level, int name, uint64_t &value)
 inline int set_socket_option(int fd, int level, int name, uint64_t value)
 {
     if (is_interface(level, name))
-        return bind_to_interface(fd, value);
+        return choose_interface(fd, level, name, value);
     int result;
     if (is_time(level, name)) {
         const timeval time = {static_cast<time_t>(value / 1'000'000),

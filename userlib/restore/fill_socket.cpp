@@ -164,6 +164,8 @@ Result<void> fill_sockets(Planning &p)
         return done;
     if (Result<void> done = filter_filled(p); !done)
         return done;
+    if (Result<void> done = join_multicasts(p); !done)
+        return done;
     p.unfilled.clear(); // closes the ends that no process has
     return {};
 }

@@ -78,6 +78,8 @@ Result<void> start_raw(const Planning &p, int fd, const image::Socket &saved);
 Result<void> find_interface(const Planning &p, const image::Socket &saved,
                             sockaddr_storage &address);
 Result<void> join_groups(const Planning &p, int fd, const image::Socket &saved);
+// open_groups.cpp: groups of multicasts, once nothing else has to come into a socket.
+Result<void> join_multicasts(const Planning &p);
 // open_tcp.cpp: TCP connections whose ends are both in the image. free_addresses()
 // ends lingering ones that still have the addresses, before anything is bound.
 void free_addresses(const Planning &p);

@@ -273,6 +273,7 @@ Saved Planner::distribute()
     common.terminals = first.terminals;
     common.sockets = first.sockets;
     common.socket_more = first.socket_more;
+    common.group_members = first.group_members;
     common.passed = first.passed;
     common.senders = first.senders;
     common.connections = first.connections;

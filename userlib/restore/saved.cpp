@@ -99,6 +99,8 @@ bool take(Saved &s, image::RecordType type, image::Bytes payload, bool &known)
         return put(payload, s.sockets, &image::Socket::open_file);
     case RecordType::socket_more:
         return put(payload, s.socket_more, &image::SocketMore::socket);
+    case RecordType::group_member:
+        return append(payload, s.group_members);
     case RecordType::posix_queue:
         return put(payload, s.queues, &image::PosixQueue::file);
     case RecordType::passed:

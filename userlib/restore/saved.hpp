@@ -37,6 +37,7 @@ struct Saved {
     std::map<uint32_t, image::PosixQueue> queues;  // by FILE
     std::map<uint32_t, image::Socket> sockets;
     std::map<uint32_t, image::SocketMore> socket_more; // by the SOCKET's OPEN_FILE
+    std::vector<image::GroupMember> group_members;
     std::vector<image::Passed> passed;
     std::map<uint32_t, image::Senders> senders; // by the SOCKET's OPEN_FILE
     std::vector<image::Connection> connections;

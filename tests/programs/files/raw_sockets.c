@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Raw IP sockets: one that is bound and connected, a filter of ICMP's types, headers of one's own.
+// Raw IP sockets: one that is bound and connected, a filter of ICMP's types, headers of one's own,
+// a group of multicasts.
 #include "probe.h"
 
+#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/ip.h>
 #include <sys/socket.h>
@@ -40,6 +42,12 @@ int main(int argc, char **argv)
     PROBE_TRY(setsockopt(icmp, SOL_RAW, type_filter, &(unsigned){0x102}, sizeof(unsigned)));
     PROBE_TRY(setsockopt(whole, IPPROTO_IP, IP_HDRINCL, &(int){1}, sizeof(int)));
     PROBE_TRY(setsockopt(one, IPPROTO_IP, IP_TOS, &(int){0x10}, sizeof(int)));
+    const int member = make(protocol);
+    const struct sockaddr_in group = at(0xeffe0000U | ((unsigned)getpid() & 0xffff));
+    const struct ip_mreqn joined = {.imr_multiaddr = group.sin_addr,
+                                    .imr_ifindex = (int)if_nametoindex("lo")};
+    PROBE_TRY(bind(member, (const struct sockaddr *)&group, sizeof group));
+    PROBE_TRY(setsockopt(member, IPPROTO_IP, IP_ADD_MEMBERSHIP, &joined, sizeof joined));
     do {
         probe_ready();
         PROBE_SABOTAGE("peer", {
@@ -48,6 +56,8 @@ int main(int argc, char **argv)
         });
         PROBE_SABOTAGE("types", dup2(make(IPPROTO_ICMP), icmp));
         PROBE_SABOTAGE("headers", dup2(make(protocol), whole));
+        PROBE_SABOTAGE("group", PROBE_TRY(setsockopt(member, IPPROTO_IP, IP_DROP_MEMBERSHIP,
+                                                     &joined, sizeof joined)));
         struct sockaddr_in now = {0};
         socklen_t size = sizeof now;
         PROBE_TRY(getsockname(one, (struct sockaddr *)&now, &size));
@@ -60,6 +70,11 @@ int main(int argc, char **argv)
         probe_equal_bytes("what came", "hello", got + 20, 5);
         probe_equal("types that are left out", 0x102, get(icmp, SOL_RAW, type_filter));
         probe_equal("headers of its own", 1, get(whole, IPPROTO_IP, IP_HDRINCL));
+        struct group_filter asked = {.gf_interface = (unsigned)joined.imr_ifindex};
+        memcpy(&asked.gf_group, &group, sizeof group);
+        size = sizeof asked;
+        probe_equal("the group that it has joined", 0,
+                    getsockopt(member, IPPROTO_IP, MCAST_MSFILTER, &asked, &size));
     } while (probe_more());
     return probe_pass();
 }

@@ -10,6 +10,8 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace cryo::restore {
@@ -67,6 +69,16 @@ class OpenMore : public ForgedImage
         more.filter = image::List<uint64_t>::of(instructions);
         add(more);
     }
+    void add_group(uint32_t socket, std::string_view interface, std::string_view group,
+                   std::string_view sources = {})
+    {
+        image::GroupMember member;
+        member.socket = socket;
+        member.interface = interface;
+        member.group = image::as_bytes(group);
+        member.sources = image::as_bytes(sources);
+        add(member);
+    }
 };
 
 TEST_F(OpenMore, ARawSocketTakesItsPrivilege)
@@ -122,6 +134,70 @@ TEST_F(OpenMore, AnInterfaceThatIsNotThereIsRefused)
     more.interface = "not-there";
     add(more);
     expect_refusal(ENODEV, "no network device not-there here");
+}
+
+constexpr std::string_view multicasts("\xef\xff\x4d\x03", 4); // 239.255.77.3
+
+TEST_F(OpenMore, AGroupOnAnInterfaceThatIsNotThereIsRefused)
+{
+    add_socket(AF_INET, SOCK_DGRAM, 0);
+    add_group(socket_id, "lo", multicasts);
+    add_group(socket_id, "not-there", multicasts);
+    expect_refusal(ENODEV, "no network device not-there here, on which a socket had joined "
+                           "239.255.77.3");
+}
+
+TEST_F(OpenMore, AGroupOfWhatIsNoInternetSocketIsRefused)
+{
+    add_socket(AF_UNIX, SOCK_DGRAM, 0);
+    add_group(socket_id, "lo", multicasts);
+    expect_refusal(EINVAL, "no internet socket has joined a group");
+}
+
+TEST_F(OpenMore, AGroupOfWhatIsNoSocketIsRefused)
+{
+    add_socket(AF_INET, SOCK_DGRAM, 0);
+    add_group(other_id, "lo", multicasts);
+    expect_refusal(EINVAL, "no internet socket has joined a group");
+}
+
+TEST_F(OpenMore, AGroupWithoutAnAddressIsRefused)
+{
+    add_socket(AF_INET, SOCK_DGRAM, 0);
+    add_group(socket_id, "lo", {});
+    expect_refusal(EINVAL, "an address of no known kind");
+}
+
+TEST_F(OpenMore, SourcesThatAreCutOffAreRefused)
+{
+    add_socket(AF_INET, SOCK_DGRAM, 0);
+    add_group(socket_id, "lo", multicasts, "12345");
+    expect_refusal(EINVAL, "an address of no known kind");
+}
+
+TEST_F(OpenMore, AGroupThatIsNoneIsRefused)
+{
+    add_socket(AF_INET, SOCK_DGRAM, 0);
+    add_group(socket_id, "lo", "\x7f\x01\x01\x01");
+    expect_refusal(EINVAL, "joining 127.1.1.1 on lo");
+}
+
+TEST_F(OpenMore, AGroupThatIsJoinedTwiceIsRefused)
+{
+    add_socket(AF_INET, SOCK_DGRAM, 0);
+    add_group(socket_id, "lo", multicasts);
+    add_group(socket_id, "lo", multicasts);
+    expect_refusal(EADDRINUSE, "joining 239.255.77.3 on lo");
+}
+
+TEST_F(OpenMore, MoreSourcesThanTheKernelTakesAreRefused)
+{
+    add_socket(AF_INET, SOCK_DGRAM, 0);
+    std::string sources;
+    for (int i = 0; i < 4096; i++)
+        sources += {127, static_cast<char>(i >> 8), static_cast<char>(i), 1};
+    add_group(socket_id, "lo", multicasts, sources);
+    expect_refusal(ENOBUFS, "net.ipv4.igmp_max_msf");
 }
 
 } // namespace

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups of multicasts that internet sockets have joined: joined again, on the interface of the old
+// name.
+#include "capture/multicast.hpp"
+#include "restore/open_parts.hpp"
+
+#include <arpa/inet.h>
+#include <cerrno>
+#include <cstring>
+#include <fmt/format.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+namespace cryo::restore {
+
+namespace {
+
+std::string printable(std::string_view address)
+{
+    char text[INET6_ADDRSTRLEN] = "";
+    inet_ntop(address.size() == sizeof(in_addr) ? AF_INET : AF_INET6, address.data(), text,
+              sizeof(text));
+    return text;
+}
+
+Error failure(int why, const std::string &what)
+{
+    const bool limited = why == ENOBUFS || why == ENOMEM;
+    return Error(why, fmt::format("{}: {}{}", what, strerror(why),
+                                  limited ? ": see the sysctls net.ipv4.igmp_max_memberships, "
+                                            "net.ipv4.igmp_max_msf, net.ipv6.mld_max_msf and "
+                                            "net.core.optmem_max"
+                                          : ""));
+}
+
+Result<void> join(int fd, const image::GroupMember &saved)
+{
+    const std::string_view group = image::as_text(saved.group);
+    const std::string_view sources = image::as_text(saved.sources);
+    if ((group.size() != sizeof(in_addr) && group.size() != sizeof(in6_addr)) ||
+        sources.size() % group.size() != 0)
+        return Error(EINVAL, "a group of multicasts has an address of no known kind");
+    const std::string interface(saved.interface);
+    const std::string what = fmt::format("joining {} on {}", printable(group), interface);
+    const unsigned index = if_nametoindex(interface.c_str());
+    if (index == 0)
+        return Error(ENODEV, fmt::format("there is no network device {} here, on which a socket "
+                                         "had joined {}: give one that name before the restart",
+                                         interface, printable(group)));
+    const int level = capture::level_of_group(group);
+    const group_req whole = {index, capture::as_group_address(group)};
+    if ((!saved.only_sources || sources.empty()) &&
+        setsockopt(fd, level, MCAST_JOIN_GROUP, &whole, sizeof(whole)) != 0)
+        return failure(errno, what);
+    group_source_req one = {index, whole.gr_group, {}};
+    for (size_t at = 0; at < sources.size(); at += group.size()) {
+        const std::string_view source = sources.substr(at, group.size());
+        one.gsr_source = capture::as_group_address(source);
+        if (setsockopt(fd, level, saved.only_sources ? MCAST_JOIN_SOURCE_GROUP : MCAST_BLOCK_SOURCE,
+                       &one, sizeof(one)) != 0)
+            return failure(errno, fmt::format("{}, source {}", what, printable(source)));
+    }
+    // A member that hears nobody: leaving a source that is not there fails, but not before a
+    // membership without sources has changed to hearing its sources only.
+    if (saved.only_sources && sources.empty()) {
+        one.gsr_source = whole.gr_group;
+        setsockopt(fd, level, MCAST_LEAVE_SOURCE_GROUP, &one, sizeof(one));
+    }
+    const auto now = capture::read_source_filter(fd, index, group);
+    if (!now)
+        return now.error();
+    if (!*now || (*now)->only_sources != saved.only_sources ||
+        (*now)->sources.size() != sources.size())
+        return Error(ENOTSUP, what + ": the kernel has other sources for it now");
+    return {};
+}
+
+} // namespace
+
+Result<void> join_multicasts(const Planning &p)
+{
+    for (const image::GroupMember &one : p.saved.group_members) {
+        const auto socket = p.saved.sockets.find(one.socket);
+        const auto fd = p.open_fds.find(one.socket);
+        if (socket == p.saved.sockets.end() || fd == p.open_fds.end() ||
+            (socket->second.domain != AF_INET && socket->second.domain != AF_INET6))
+            return Error(EINVAL, "what is no internet socket has joined a group of multicasts");
+        if (p.redirected.count(one.socket) != 0)
+            continue;
+        if (Result<void> done = join(fd->second, one); !done)
+            return done.error().within(fmt::format("descriptor {}", descriptor_of(p, one.socket)));
+    }
+    return {};
+}
+
+} // namespace cryo::restore
