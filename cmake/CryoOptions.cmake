@@ -23,6 +23,12 @@ set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 string(REPLACE "-DNDEBUG" "" CMAKE_CXX_FLAGS_RELWITHDEBINFO "${CMAKE_CXX_FLAGS_RELWITHDEBINFO}")
 string(REPLACE "-DNDEBUG" "" CMAKE_C_FLAGS_RELWITHDEBINFO "${CMAKE_C_FLAGS_RELWITHDEBINFO}")
 
+# For code that runs without libc, or with the thread-local storage of another: without what
+# distributions turn on for all code (dpkg-buildflags, or the compiler itself). Fortified headers
+# would also define functions that the agent defines. Behind CMAKE_CXX_FLAGS, so these win.
+set(CRYO_BARE_FLAGS -U_FORTIFY_SOURCE -fno-stack-protector -fno-stack-clash-protection
+    -fcf-protection=none)
+
 add_library(cryo_options INTERFACE)
 target_compile_options(cryo_options INTERFACE
     -Wall -Wextra ${CRYO_WARNINGS_ARE_ERRORS} -Wshadow -Wvla -Wformat=2

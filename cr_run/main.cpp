@@ -65,8 +65,8 @@ void warn_of_no_stand_in(const std::string &program, const std::string &library)
     if (!library.empty())
         cryo::cli::say("cr_run",
                        fmt::format("{} is missing: {} runs, but its MPI processes cannot be saved; "
-                                   "install the part of Cryo for this MPI library (a build makes "
-                                   "it where that library's mpi.h is)",
+                                   "install the part of Cryo for this MPI library (the package "
+                                   "cryo-mpi, or a build where that library's mpi.h is)",
                                    library, program));
     else
         cryo::cli::say("cr_run",

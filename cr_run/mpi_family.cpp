@@ -105,8 +105,8 @@ bool begins_with_one_of(const std::string &name, const std::vector<std::string_v
     });
 }
 
-constexpr const char *for_open_mpi = "libcryo_openmpi.so";
-constexpr const char *for_mpich = "libcryo_mpich.so";
+constexpr const char *for_open_mpi = "cryo/libcryo_openmpi.so";
+constexpr const char *for_mpich = "cryo/libcryo_mpich.so";
 constexpr const char *none = ""; // none, whatever other rules say
 
 // Chosen by the libraries that a program's file names; null: they do not decide it.

@@ -346,7 +346,8 @@ Result<Variables> start_job(pid_t launcher)
                                   environment.data());
     posix_spawn_file_actions_destroy(&actions);
     if (error != 0)
-        return Error::from_errno(daemon, error).within("the installation of Cryo is not complete");
+        return Error::from_errno(daemon, error)
+            .within("Cryo's part for MPI jobs is not installed (the package cryo-mpi)");
     write.reset();
     std::string text;
     char bytes[4096];

@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join("@PROJECT_SOURCE_DIR@", "tests", "mpi"))
 from run_mpi import environment  # noqa: E402 (needs the path above)
 
 PROGRAM = "@CMAKE_CURRENT_BINARY_DIR@/mpi_calls"
-LIBRARY = "@PROJECT_BINARY_DIR@/@CMAKE_INSTALL_LIBDIR@/libcryo_openmpi.so"
+LIBRARY = "@PROJECT_BINARY_DIR@/@CMAKE_INSTALL_LIBDIR@/cryo/libcryo_openmpi.so"
 MPIRUN = "@CRYO_MPIRUN@"
 CALLS = ("call", "ping-pong", "tested-ping-pong", "test", "allreduce", "waitall")
 # Nanoseconds that the capsule may add, on shared memory.

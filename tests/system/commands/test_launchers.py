@@ -22,11 +22,14 @@ class Launchers(case.Case):
         # Cryo's libraries, with one of them for MPICH wherever the tests run.
         done = self.run_command("cr_run", "sh", "-c", SAYS_PRELOAD)
         real = os.path.dirname(done.stdout.split(":")[0])
-        os.mkdir(self.path("lib"))
-        for name in os.listdir(real):
-            os.symlink(os.path.join(real, name), self.path(f"lib/{name}"))
-        if not os.path.exists(self.path("lib/libcryo_mpich.so")):
-            os.symlink(os.path.join(real, "libcr_run.so"), self.path("lib/libcryo_mpich.so"))
+        for folder in "lib", "lib/cryo":
+            os.mkdir(self.path(folder))
+            place = real + folder.removeprefix("lib")
+            for name in os.listdir(place):
+                if name != "cryo":
+                    os.symlink(os.path.join(place, name), self.path(f"{folder}/{name}"))
+        if not os.path.exists(self.path("lib/cryo/libcryo_mpich.so")):
+            os.symlink(os.path.join(real, "libcr_run.so"), self.path("lib/cryo/libcryo_mpich.so"))
         os.mkdir(self.path("bin"))
         self.settings = {**os.environ, "CRYO_LIBDIR": self.path("lib"), "PATH": self.path("bin"),
                          "CRYO_RUNTIME_DIR": self.path("run"), "CRYO_LISTEN": "127.0.0.1"}
@@ -74,12 +77,12 @@ class Launchers(case.Case):
             self.assertNotIn("libcryo_", done.stdout)
 
     def test_missing_library(self):
-        os.unlink(self.path("lib/libcryo_mpich.so"))
+        os.unlink(self.path("lib/cryo/libcryo_mpich.so"))
         self.program("mpiexec.hydra", SAYS_PRELOAD)
         done = self.job("./mpiexec.hydra")
         self.assertEqual(0, done.returncode)
         self.assertIn("/libcr_run.so", done.stdout)
-        self.assertIn(f"{self.path('lib/libcryo_mpich.so')} is missing: ./mpiexec.hydra runs, "
+        self.assertIn(f"{self.path('lib/cryo/libcryo_mpich.so')} is missing: ./mpiexec.hydra runs, "
                       "but its MPI processes cannot be saved", done.stderr)
 
     def test_options_behind_the_launcher(self):
@@ -100,8 +103,7 @@ class Launchers(case.Case):
             self.assertEqual(0, done.returncode, done.stderr)
             ignored = int(done.stdout.split()[1], 16)
             self.assertTrue(ignored & 1 << (signal.SIGCHLD - 1), done.stdout)
-        os.unlink(self.path("lib/cryo"))
-        os.mkdir(self.path("lib/cryo"))
+        os.unlink(self.path("lib/cryo/mpi-daemon"))
         shutil.copy("/bin/false", self.path("lib/cryo/mpi-daemon"))
         done = self.job("--mpi", "/bin/true", preexec_fn=ignore_children)
         self.assertNotEqual(0, done.returncode)

@@ -139,6 +139,12 @@ class Installed(unittest.TestCase):
         self.assertEqual(os.readlink(self.library), "libcr.so.0")
         self.assertEqual(os.readlink(self.library + ".0"), f"libcr.so.{self.version}")
 
+    def test_ldconfig_takes_no_library_for_another(self):
+        """What has the SONAME of an MPI library would be what every MPI program loads."""
+        before = sorted(os.listdir(self.libdir))
+        run("/sbin/ldconfig", "-n", self.libdir)
+        self.assertEqual(sorted(os.listdir(self.libdir)), before)
+
     def test_library_needs_only_libc(self):
         needed = re.findall(r"NEEDED.*\[(.*)\]", run("readelf", "-d", self.library))
         self.assertEqual(needed, ["libc.so.6"])

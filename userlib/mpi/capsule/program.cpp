@@ -11,7 +11,7 @@ namespace cryo::capsule {
 
 namespace {
 
-constexpr char name[] = "/cryo/mpi-capsule";
+constexpr char name[] = "/mpi-capsule";
 
 char beside_library[PATH_MAX]; // empty: not looked up yet
 
