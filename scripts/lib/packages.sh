@@ -15,8 +15,8 @@ CRYO_PACKAGES_BUILD=(
 # To run MPI jobs, which quickstart shows.
 CRYO_PACKAGES_MPI=(libopenmpi-dev openmpi-bin)
 
-# Debian packages, which parts for MPI belong to.
-CRYO_PACKAGES_PACKAGE=(dpkg-dev debhelper dh-dkms lintian libopenmpi-dev libmpich-dev)
+# Debian packages, which parts for MPI belong to, and a clean system to install them into.
+CRYO_PACKAGES_PACKAGE=(dpkg-dev debhelper dh-dkms lintian libopenmpi-dev libmpich-dev mmdebstrap)
 
 # The virtual machines, the kernels built for them, KUnit.
 CRYO_PACKAGES_VM=(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # Which tests scripts/test runs, what they need beforehand, and how ctest runs them.
-# shellcheck disable=SC2154 # labels, regex, full, slice, log, measure belong to scripts/test
+# shellcheck disable=SC2154 # labels, regex, full, slice, log, measure, install belong to scripts/test
 # shellcheck disable=SC2034 # and asan_too and results are for it
 
 # As cmake/CryoTiers.cmake has them.
@@ -63,6 +63,13 @@ prepare_for_tests() {
     if selected '^mpi[.]openmpi5'; then
         # Without it the tests that need it are skipped.
         (step "preparing Open MPI 5.0" "$log/openmpi5.log" "$CRYO_TOP/scripts/vm" tree trixie-openmpi)
+    fi
+    if selected '^system[.]packages$'; then
+        local options=(--no-lint) # the test has them looked at
+        $install || options+=(--no-install)
+        # The test fails where they cannot be built.
+        (step "building the Debian packages" "$log/package.log" \
+            "$CRYO_TOP/scripts/package" "${options[@]}")
     fi
 }
 

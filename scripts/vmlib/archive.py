@@ -66,6 +66,12 @@ def _archives():
     return found[False], found[True]
 
 
+def ways_to_the_archive():
+    """Proxies and the like, as this machine's apt has them: lines of its configuration."""
+    return [line for line in host.run(["apt-config", "dump"], "apt-config").splitlines()
+            if re.match(r"Acquire::(https?|ftp|Retries|ForceIPv)", line)]
+
+
 class Suite:
     """A Debian release as apt sees it, apart from what the machine itself runs."""
 
@@ -76,7 +82,7 @@ class Suite:
         suites = [(main, name), (main, f"{name}-updates"), (security, f"{name}-security")]
         if prefer:
             suites.append((main, prefer))
-        self._sources = "".join(self._source(key, uri, suite) for (key, uri), suite in suites)
+        self.sources = "".join(self._source(key, uri, suite) for (key, uri), suite in suites)
         self._prefer = prefer
         self._may_be_old = may_be_old
 
@@ -92,12 +98,10 @@ class Suite:
         for sub in ("lists/partial", "archives/partial"):
             (self._dir / sub).mkdir(parents=True, exist_ok=True)
         (self._dir / "status").touch()
-        (self._dir / "sources.list").write_text(self._sources)
+        (self._dir / "sources.list").write_text(self.sources)
         (self._dir / "preferences").write_text(
             f"Package: *\nPin: release n={self._prefer}\nPin-Priority: 900\n"
             if self._prefer else "")
-        acquire = [line for line in host.run(["apt-config", "dump"], "apt-config").splitlines()
-                   if re.match(r"Acquire::(https?|ftp|Retries|ForceIPv)", line)]
         (self._dir / "apt.conf").write_text("\n".join([
             'Dir::Etc::Parts "/dev/null";', 'Dir::Etc::main "/dev/null";',
             f'Dir::Etc::sourcelist "{self._dir}/sources.list";',
@@ -109,7 +113,7 @@ class Suite:
             'APT::Architecture "amd64";', 'APT::Architectures "amd64";',
             *(['Acquire::Check-Valid-Until "false";'] if self._may_be_old else []),
             'APT::Install-Recommends "false";', 'APT::Sandbox::User "root";',
-            *acquire, ""]))
+            *ways_to_the_archive(), ""]))
         self._apt("apt-get", "update")
 
     def _apt(self, tool, *args, **kwargs):
@@ -137,10 +141,12 @@ class Suite:
                     todo.append(first[0])
         return seen
 
-    def closure_of_everything(self, packages):
-        """`packages` with all they need to run, as apt resolves it from nothing."""
-        text = self._apt("apt-get", "install", "-s", *packages)
-        return dict(re.findall(r"^Inst (\S+) \((\S+)", text, re.M))
+    def closure_of_everything(self, packages, status=None):
+        """`packages` (names, or paths of .deb files) with all they need to run, as apt resolves it
+        from nothing, or where the packages are installed that the dpkg status file says."""
+        known = ["-o", f"Dir::State::status={status}"] if status else []
+        text = self._apt("apt-get", *known, "install", "-s", *packages)
+        return dict(re.findall(r"^Inst (\S+) (?:\[\S+\] )?\((\S+)", text, re.M))
 
     def download(self, versions, directory):
         """Fetches {package: version} into directory and returns the files."""

@@ -105,15 +105,19 @@ while [ "$1" != -- ]; do
     shift
 done
 shift
-exec chroot --userspec="$ids" "$root" env -i PATH=/usr/sbin:/usr/bin LC_ALL=C HOME=/tmp \
-    DEB_BUILD_ARCH=amd64 "$@"
+exec chroot --userspec="$ids" "$root" env -i PATH=/usr/sbin:/usr/bin LC_ALL=C HOME=/tmp "$@"
 """
+
+
+def enter(tree, argv, seen=(), ids=None):
+    """The command that runs argv in a directory with a system, as the calling user or as `ids`
+    (UID:GID). The directories `seen` are there at their own paths."""
+    ids = ids or f"{os.getuid()}:{os.getgid()}"
+    return host.as_root(["unshare", "--mount", "sh", "-c", _ENTER, "sh", str(tree), ids,
+                         *map(str, seen), "--", *map(str, argv)])
 
 
 def inside(suite_name, argv, seen=()):
     """The command that runs argv in the tree as the calling user. The directories `seen` are there at
     their own paths, as the cache is."""
-    tree = get(suite_name)
-    ids = f"{os.getuid()}:{os.getgid()}"
-    return host.as_root(["unshare", "--mount", "sh", "-c", _ENTER, "sh", str(tree), ids,
-                         *map(str, [host.cache(), *seen]), "--", *map(str, argv)])
+    return enter(get(suite_name), ["env", "DEB_BUILD_ARCH=amd64", *argv], [host.cache(), *seen])

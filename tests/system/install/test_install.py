@@ -4,6 +4,8 @@
 
     test_install.py BUILD_DIR
 """
+import fnmatch
+import glob
 import os
 import re
 import shutil
@@ -66,6 +68,22 @@ class Installed(unittest.TestCase):
         for licence in os.listdir(os.path.join(TOP, "LICENSES")):
             self.in_prefix("share", "doc", "cryo", "LICENSES", licence)
 
+    def test_every_file_is_in_a_package(self):
+        """Where a Debian package has it: what is in none fails the build of the packages."""
+        patterns = []
+        for listing in [*glob.glob(os.path.join(TOP, "debian", "*.install")),
+                        os.path.join(TOP, "debian", "not-installed")]:
+            with open(listing, encoding="utf-8") as file:
+                patterns += [line.split()[0] for line in file if not line.startswith("#")]
+        self.assertGreater(len(patterns), 20)
+        libdir = os.path.join("usr", cache_value("CMAKE_INSTALL_LIBDIR"))
+        for path in self.files():
+            path = os.path.join("usr", os.path.relpath(path, self.prefix))
+            # Debian's libraries are below its name of the machine, here or not.
+            names = {path, re.sub(rf"^{libdir}/", "usr/lib/x86_64-linux-gnu/", path)}
+            self.assertTrue(any(fnmatch.fnmatch(name, pattern) or fnmatch.fnmatch(name, pattern + "/*")
+                                for name in names for pattern in patterns), path)
+
     def test_every_command_has_page_and_completion(self):
         folder = os.path.join(self.prefix, "bin")
         for command in os.listdir(folder) if os.path.isdir(folder) else ():
@@ -104,6 +122,17 @@ class Installed(unittest.TestCase):
             with open(self.in_prefix(module, name + ".c"), encoding="utf-8") as file:
                 for header in re.findall(r'^#include "(.*)"', file.read(), re.MULTILINE):
                     self.in_prefix(module, "kmod", header)
+
+    def test_every_file_names_the_same_version(self):
+        """What a release has to raise: CMakeLists.txt, dkms.conf, the module, and the changelogs."""
+        for name, pattern in (("dkms.conf", r'^PACKAGE_VERSION="(.*)"$'),
+                              ("kmod/main.c", r'^MODULE_VERSION\("(.*)"\);$'),
+                              ("debian/changelog", r"\Acryo \((.*)-\d+\) "),
+                              ("CHANGELOG.md", r"^## \[(\d.*)\] - \d{4}-\d\d-\d\d$")):
+            with open(os.path.join(TOP, name), encoding="utf-8") as file:
+                said = re.search(pattern, file.read(), re.MULTILINE)
+            self.assertIsNotNone(said, name)
+            self.assertEqual(said.group(1), self.version, name)
 
     def test_dkms_passes_over_kernels_that_the_module_is_not_for(self):
         """A kernel's installation would fail with the module's build otherwise."""
