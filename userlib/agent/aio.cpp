@@ -235,7 +235,12 @@ void await_helper(long helper)
     const long ended = with_room([&] { return sys::call(SYS_pidfd_open, helper, 0); });
     if (!sys::failed(ended)) {
         pollfd waited = {static_cast<int>(ended), POLLIN, 0};
-        for (int limit = patience; sys::call(SYS_poll, &waited, 1, limit) != 1; limit = pause) {
+        for (int limit = patience;; limit = pause) {
+            const long ready = sys::call(SYS_poll, &waited, 1, limit);
+            if (ready == -EINTR)
+                continue;
+            if (ready != 0)
+                break; // it has ended; or no descriptor may be waited for, as RLIMIT_NOFILE is 0
             __atomic_store_n(&is_called_back, 1, __ATOMIC_RELEASE);
             sys::call(SYS_sched_setaffinity, helper, sizeof(home), home);
             sys::call(SYS_kill, helper, SIGCONT);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/aio.hpp"
 
+#include "capture/members.hpp"
 #include "sys/aio_ring.hpp"
 
 #include <cerrno>
@@ -116,21 +117,15 @@ Result<AgentSession::Aio> ask(AgentSession &session, const Mapping &ring, uint64
 
 // A child that lives in the memory of the process, and so may use its contexts while they are
 // filled and turned: 0 if there is none. One that cannot be asked about counts.
-Result<pid_t> find_user(const Proc &proc)
+Result<pid_t> find_user(pid_t pid)
 {
-    const Result<std::vector<int>> threads = proc.numbers("task");
-    if (!threads)
-        return threads.error();
-    for (const int tid : *threads) {
-        const Result<std::string> list = proc.read(fmt::format("task/{}/children", tid));
-        if (!list && list.error().code() != ESRCH)
-            return list.error();
-        for (std::string_view rest = list ? std::string_view(*list) : ""; !rest.empty();) {
-            const auto child = static_cast<pid_t>(take_number(rest));
-            const long order = syscall(SYS_kcmp, proc.pid(), child, KCMP_VM, 0, 0);
-            if (order == 0 || (order < 0 && errno != ESRCH))
-                return child;
-        }
+    const Result<std::set<pid_t>> children = children_of(pid);
+    if (!children)
+        return children.error();
+    for (const pid_t child : *children) {
+        const long order = syscall(SYS_kcmp, pid, child, KCMP_VM, 0, 0);
+        if (order == 0 || (order < 0 && errno != ESRCH))
+            return child;
     }
     return 0;
 }
@@ -167,7 +162,7 @@ Result<void> look_at_aio(Description &d, AgentSession &session)
 {
     if (d.space.aio_rings.empty())
         return {};
-    const Result<pid_t> user = find_user(d.proc);
+    const Result<pid_t> user = find_user(d.proc.pid());
     if (!user)
         return user.error();
     const Time until = std::chrono::steady_clock::now() + patience; // for all of them

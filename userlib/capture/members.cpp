@@ -46,9 +46,10 @@ Result<std::vector<Relation>> everybody()
     return all;
 }
 
-// The children of all threads of a process. The kernel may omit one from a list when another just
-// listed one ends, so it is asked until two answers agree. An error: the kernel does not support
-// it, or there is no such process.
+} // namespace
+
+// The kernel may omit one from a list when another just listed one ends, so it is asked until two
+// answers agree.
 Result<std::set<pid_t>> children_of(pid_t pid)
 {
     const Proc proc(pid);
@@ -70,6 +71,8 @@ Result<std::set<pid_t>> children_of(pid_t pid)
         last = std::move(now);
     }
 }
+
+namespace {
 
 // A process and its children, as far as they must be followed; empty if it has ended.
 struct Family {

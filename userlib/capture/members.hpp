@@ -11,6 +11,7 @@
 #include "capture/proc.hpp"
 #include "image/records.hpp"
 
+#include <set>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -47,6 +48,10 @@ bool was_begun_by(pid_t pid, pid_t ancestor, uint64_t since_ns);
 bool runs_program(const Proc &proc, std::string_view name);
 // Whether it is a child of cr_restart: being restarted, or restarted already.
 bool is_being_restarted(const Proc &proc);
+
+// The children of all threads of a process. An error: the kernel does not support it, or there is
+// no such process.
+Result<std::set<pid_t>> children_of(pid_t pid);
 
 // `id`: a process, group or session. A tree, group or session never includes the caller.
 Result<std::vector<Relation>> members_of(image::Scope scope, pid_t id);

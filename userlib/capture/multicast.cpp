@@ -9,11 +9,13 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <fstream>
+#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <sstream>
 #include <string>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <utility>
 
 namespace cryo::capture {
 
@@ -30,6 +32,16 @@ std::string address_in(const sockaddr_storage &from)
     if (from.ss_family == AF_INET)
         return as_bytes(reinterpret_cast<const sockaddr_in &>(from).sin_addr);
     return as_bytes(reinterpret_cast<const sockaddr_in6 &>(from).sin6_addr);
+}
+
+// The kernel counts the memory of a socket's memberships among that of its options. Where it does
+// not tell (before Linux 4.12), any socket may have some.
+bool may_be_member(int fd)
+{
+    uint32_t memory[SK_MEMINFO_OPTMEM + 1] = {};
+    socklen_t size = sizeof(memory);
+    return getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory, &size) != 0 || size != sizeof(memory) ||
+           memory[SK_MEMINFO_OPTMEM] != 0;
 }
 
 uint64_t network_of(const Proc &holder)
@@ -96,9 +108,9 @@ Result<std::optional<SourceFilter>> read_source_filter(int fd, uint32_t interfac
     }
 }
 
-GroupTables::Table::Table(const Proc &holder)
+void GroupTables::Table::read(const Proc &holder)
 {
-    const auto read = [&](const char *name, std::string &problem) {
+    const auto open = [&](const char *name, std::string &problem) {
         Result<std::string> text = holder.read(name);
         if (!text)
             problem = fmt::format("of which the kernel does not tell the groups of multicasts: {}",
@@ -107,7 +119,7 @@ GroupTables::Table::Table(const Proc &holder)
     };
     // An interface's line begins with its index; the lines of its groups follow, and begin with
     // tabs and the address as a number of this machine.
-    std::istringstream four = read("net/igmp", problem_of_4);
+    std::istringstream four = open("net/igmp", problem_of_4);
     Group last = {};
     for (std::string line; std::getline(four, line);) {
         if (!line.starts_with('\t')) {
@@ -119,7 +131,7 @@ GroupTables::Table::Table(const Proc &holder)
         last.address = as_bytes(static_cast<uint32_t>(strtoul(line.c_str(), nullptr, 16)));
         of_4.push_back(last);
     }
-    std::istringstream six = read("net/igmp6", problem_of_6);
+    std::istringstream six = open("net/igmp6", problem_of_6);
     for (std::string line; std::getline(six, line);) {
         std::istringstream words(line);
         Group group = {};
@@ -131,9 +143,25 @@ GroupTables::Table::Table(const Proc &holder)
     }
 }
 
+// The kernel hands out a long list in pieces, and may omit a group between two of them when
+// somebody else leaves an earlier one. So it is asked until two answers agree.
+GroupTables::Table::Table(const Proc &holder)
+{
+    constexpr int patience = 100;
+    read(holder);
+    for (int i = 0; i < patience; i++) {
+        const Table last = std::exchange(*this, Table());
+        read(holder);
+        if (*this == last)
+            return;
+    }
+    problem_of_4 = problem_of_6 = "of which the groups of multicasts cannot be found, because "
+                                  "others are joined and left all the time";
+}
+
 void GroupTables::look_at(int fd, const Proc &holder, SocketLook &look)
 {
-    if (look.domain != AF_INET && look.domain != AF_INET6)
+    if ((look.domain != AF_INET && look.domain != AF_INET6) || !may_be_member(fd))
         return;
     const Table &table = tables_.try_emplace(network_of(holder), holder).first->second;
     std::string problem = table.problem_of_4;

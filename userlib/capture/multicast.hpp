@@ -29,9 +29,13 @@ class GroupTables
         uint32_t interface;
         std::string name;
         std::string address;
+        bool operator==(const Group &) const = default;
     };
     struct Table {
+        Table() = default;
         explicit Table(const Proc &holder);
+        bool operator==(const Table &) const = default;
+        void read(const Proc &holder);
         std::string problem_of_4, problem_of_6; // why they are not known; empty: they are
         std::vector<Group> of_4, of_6;
     };

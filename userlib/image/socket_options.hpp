@@ -16,6 +16,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string_view>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <vector>
@@ -58,6 +59,10 @@ inline constexpr SocketOption socket_options[] = {
     {SOL_SOCKET, SO_RCVLOWAT, 0, 0},
     {SOL_SOCKET, SO_PRIORITY, 0, 0},
     {SOL_SOCKET, SO_MARK, 0, 0},
+    // These two before the next one: a socket that is bound to an interface may choose no other
+    // one, but keeps what it has chosen before.
+    {IPPROTO_IP, IP_MULTICAST_IF, AF_INET, SOCK_DGRAM}, // the kernel tells an address only
+    {IPPROTO_IPV6, IPV6_MULTICAST_IF, AF_INET6, SOCK_DGRAM},
     {SOL_SOCKET, SO_BINDTODEVICE, AF_INET, 0},
     {SOL_SOCKET, SO_TIMESTAMP, 0, 0},
     {SOL_SOCKET, SO_TIMESTAMPNS, 0, 0},
@@ -75,7 +80,6 @@ inline constexpr SocketOption socket_options[] = {
     {IPPROTO_IP, IP_HDRINCL, AF_INET, SOCK_RAW},
     {IPPROTO_IP, IP_MULTICAST_TTL, AF_INET, SOCK_DGRAM},
     {IPPROTO_IP, IP_MULTICAST_LOOP, AF_INET, SOCK_DGRAM},
-    {IPPROTO_IP, IP_MULTICAST_IF, AF_INET, SOCK_DGRAM}, // the kernel tells an address only
     {IPPROTO_IP, IP_MULTICAST_ALL, AF_INET, SOCK_DGRAM},
     {IPPROTO_IPV6, IPV6_V6ONLY, AF_INET6, 0},
     {IPPROTO_IPV6, IPV6_UNICAST_HOPS, AF_INET6, 0},
@@ -86,7 +90,6 @@ inline constexpr SocketOption socket_options[] = {
     {IPPROTO_IPV6, IPV6_RECVTCLASS, AF_INET6, SOCK_DGRAM},
     {IPPROTO_IPV6, IPV6_MULTICAST_HOPS, AF_INET6, SOCK_DGRAM},
     {IPPROTO_IPV6, IPV6_MULTICAST_LOOP, AF_INET6, SOCK_DGRAM},
-    {IPPROTO_IPV6, IPV6_MULTICAST_IF, AF_INET6, SOCK_DGRAM},
     {IPPROTO_IPV6, IPV6_MULTICAST_ALL, AF_INET6, SOCK_DGRAM},
     {IPPROTO_IPV6, IPV6_HDRINCL, AF_INET6, SOCK_RAW},
     {IPPROTO_IPV6, IPV6_CHECKSUM, AF_INET6, SOCK_RAW},
@@ -143,17 +146,18 @@ inline uint64_t interface_value(std::string_view interface)
     return interface.empty() ? 0 : checksum64({bytes, interface.size()});
 }
 
-// The socket's choice by number or by name. An interface that is gone has a value that none has.
+// The socket's choice by number or by name; false, too, if that interface is gone. The socket
+// itself is asked for the name, as its network namespace may be another one than ours.
 inline bool read_interface(int fd, int level, int name, uint64_t &value)
 {
-    char interface[IF_NAMESIZE] = "";
-    unsigned index = 0;
+    ifreq chosen = {};
     const bool by_name = level == SOL_SOCKET;
-    socklen_t size = by_name ? sizeof(interface) : sizeof(index);
-    if (getsockopt(fd, level, name, by_name ? static_cast<void *>(interface) : &index, &size) != 0)
+    socklen_t size = by_name ? IF_NAMESIZE : sizeof(chosen.ifr_ifindex);
+    void *const answer = by_name ? static_cast<void *>(chosen.ifr_name) : &chosen.ifr_ifindex;
+    if (getsockopt(fd, level, name, answer, &size) != 0 ||
+        (chosen.ifr_ifindex != 0 && ioctl(fd, SIOCGIFNAME, &chosen) != 0))
         return false;
-    const bool gone = index != 0 && if_indextoname(index, interface) == nullptr;
-    value = gone ? ~uint64_t(0) : interface_value(interface);
+    value = interface_value(chosen.ifr_name);
     return true;
 }
 
@@ -169,10 +173,12 @@ inline int choose_interface(int fd, int level, int option, uint64_t value)
     }
     if (name[0] == 0 && value != 0)
         return ENODEV;
-    const unsigned index = level == SOL_SOCKET ? 0 : if_nametoindex(name);
-    const int result = level == SOL_SOCKET ? setsockopt(fd, level, option, name, sizeof(name))
-                                           : setsockopt(fd, level, option, &index, sizeof(index));
-    return result == 0 ? 0 : errno;
+    if (level == SOL_SOCKET)
+        return setsockopt(fd, level, option, name, sizeof(name)) == 0 ? 0 : errno;
+    const unsigned index = value == 0 ? 0 : if_nametoindex(name);
+    if (value != 0 && index == 0)
+        return ENODEV; // it has gone since
+    return setsockopt(fd, level, option, &index, sizeof(index)) == 0 ? 0 : errno;
 }
 
 // The kernel doubles the value that is set, and getsockopt returns the double.

@@ -5,6 +5,7 @@
 #include "restore/socket_name.hpp"
 
 #include <algorithm>
+#include <arpa/inet.h>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -17,6 +18,27 @@
 namespace cryo::restore {
 
 using image::SocketState;
+
+namespace {
+
+// What could not be done, and for the interface to send to groups of multicasts also the way out.
+std::string describe_failure(int level, int name, uint64_t value, int why)
+{
+    if (level == IPPROTO_IPV6 && name == IPV6_MULTICAST_IF && why == ENODEV)
+        return "there is no network device here with the name of that by which a socket sends to "
+               "groups of multicasts (IPV6_MULTICAST_IF): give one that name before the restart";
+    if (level == IPPROTO_IP && name == IP_MULTICAST_IF && why == EADDRNOTAVAIL) {
+        char address[INET_ADDRSTRLEN] = "";
+        inet_ntop(AF_INET, &value, address, sizeof(address));
+        return fmt::format("no network device here has the address {}, by which a socket sends to "
+                           "groups of multicasts (IP_MULTICAST_IF): give one that address before "
+                           "the restart",
+                           address);
+    }
+    return fmt::format("setting option {} of level {} of a socket: {}", name, level, strerror(why));
+}
+
+} // namespace
 
 Result<void> set_socket_options(int fd, const image::Socket &saved)
 {
@@ -31,8 +53,7 @@ Result<void> set_socket_options(int fd, const image::Socket &saved)
             continue;
         if (const int why = image::set_socket_option(fd, level, name, saved.options[i + 2]);
             why != 0)
-            return Error(why, fmt::format("setting option {} of level {} of a socket: {}", name,
-                                          level, strerror(why)));
+            return Error(why, describe_failure(level, name, saved.options[i + 2], why));
     }
     return {};
 }

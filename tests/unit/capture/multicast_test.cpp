@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The groups of multicasts that a socket has joined, as the kernel tells them.
 #include "capture/multicast.hpp"
+#include "image/socket_options.hpp"
 
+#include <algorithm>
+#include <cerrno>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace cryo::capture {
@@ -73,6 +78,60 @@ TEST_F(Multicast, GroupsAreTold)
     EXPECT_EQ(found[1].group, other_four);
     EXPECT_FALSE(found[1].filter.only_sources);
     EXPECT_EQ(found[1].filter.sources, "\x7f\0\0\x02"sv);
+}
+
+TEST_F(Multicast, WhatHasOnlyAFilterHasNone)
+{
+    sock_filter all = BPF_STMT(BPF_RET | BPF_K, 0xffff);
+    const sock_fprog filter = {1, &all};
+    ASSERT_EQ(setsockopt(fd_.get(), SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)), 0);
+    EXPECT_TRUE(memberships().empty());
+}
+
+// A process that has ended has no tables.
+TEST_F(Multicast, OnlyAMemberNeedsTheTables)
+{
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    ASSERT_EQ(waitpid(child, nullptr, 0), child);
+    SocketLook look;
+    look.domain = AF_INET;
+    GroupTables().look_at(fd_.get(), Proc(child), look);
+    EXPECT_EQ(look.problem, "");
+    ASSERT_TRUE(join(four));
+    GroupTables().look_at(fd_.get(), Proc(child), look);
+    EXPECT_NE(look.problem.find("does not tell the groups"), std::string::npos) << look.problem;
+}
+
+// A socket that is bound to an interface may choose no other one to send to groups.
+TEST_F(Multicast, TheInterfaceToSendComesBeforeTheOneOfTheSocket)
+{
+    const auto place = [](int level, int name) {
+        return std::ranges::find_if(image::socket_options, [&](const image::SocketOption &one) {
+            return one.level == level && one.name == name;
+        });
+    };
+    const auto bound = place(SOL_SOCKET, SO_BINDTODEVICE);
+    EXPECT_LT(place(IPPROTO_IP, IP_MULTICAST_IF), bound);
+    EXPECT_LT(place(IPPROTO_IPV6, IPV6_MULTICAST_IF), bound);
+}
+
+TEST_F(MulticastOf6, TheInterfaceToSendIsKnownByItsName)
+{
+    if (!fd_)
+        GTEST_SKIP() << "no IPv6 here";
+    uint64_t value = 1;
+    ASSERT_TRUE(image::read_socket_option(fd_.get(), IPPROTO_IPV6, IPV6_MULTICAST_IF, value));
+    EXPECT_EQ(value, 0u);
+    ASSERT_EQ(image::set_socket_option(fd_.get(), IPPROTO_IPV6, IPV6_MULTICAST_IF,
+                                       image::interface_value("lo")),
+              0);
+    ASSERT_TRUE(image::read_socket_option(fd_.get(), IPPROTO_IPV6, IPV6_MULTICAST_IF, value));
+    EXPECT_EQ(value, image::interface_value("lo"));
+    EXPECT_EQ(image::set_socket_option(fd_.get(), IPPROTO_IPV6, IPV6_MULTICAST_IF,
+                                       image::interface_value("not-there")),
+              ENODEV);
 }
 
 TEST_F(Multicast, AGroupOfEveryInterfaceMayBeJoined)

@@ -7,11 +7,12 @@
 #include <cerrno>
 #include <linux/capability.h>
 #include <linux/if_packet.h>
+#include <netinet/in.h>
+#include <string>
+#include <string_view>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <string>
-#include <string_view>
 #include <vector>
 
 namespace cryo::restore {
@@ -60,6 +61,7 @@ class OpenMore : public ForgedImage
         socket.protocol = protocol;
         socket.state = local.empty() ? image::SocketState::fresh : image::SocketState::bound;
         socket.local = local;
+        socket.options = options_;
         add(socket);
     }
     void add_filter(uint32_t socket, const std::vector<uint64_t> &instructions)
@@ -79,6 +81,8 @@ class OpenMore : public ForgedImage
         member.sources = image::as_bytes(sources);
         add(member);
     }
+
+    image::List<uint64_t> options_ = {}; // of the socket
 };
 
 TEST_F(OpenMore, ARawSocketTakesItsPrivilege)
@@ -145,6 +149,24 @@ TEST_F(OpenMore, AGroupOnAnInterfaceThatIsNotThereIsRefused)
     add_group(socket_id, "not-there", multicasts);
     expect_refusal(ENODEV, "no network device not-there here, on which a socket had joined "
                            "239.255.77.3");
+}
+
+TEST_F(OpenMore, AnAddressToSendToGroupsThatIsNotHereIsRefused)
+{
+    const std::vector<uint64_t> options = {IPPROTO_IP, IP_MULTICAST_IF, htonl(0xcb007109)};
+    options_ = image::List<uint64_t>::of(options);
+    add_socket(AF_INET, SOCK_DGRAM, 0);
+    expect_refusal(EADDRNOTAVAIL, "no network device here has the address 203.0.113.9");
+}
+
+TEST_F(OpenMore, AnInterfaceToSendToGroupsThatIsNotHereIsRefused)
+{
+    if (!Fd(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0)))
+        GTEST_SKIP() << "no IPv6 here";
+    const std::vector<uint64_t> options = {IPPROTO_IPV6, IPV6_MULTICAST_IF, 1};
+    options_ = image::List<uint64_t>::of(options);
+    add_socket(AF_INET6, SOCK_DGRAM, 0);
+    expect_refusal(ENODEV, "IPV6_MULTICAST_IF");
 }
 
 TEST_F(OpenMore, AGroupOfWhatIsNoInternetSocketIsRefused)
