@@ -37,10 +37,11 @@ static void say(const char *name, const char *what)
         abort();
 }
 
+// Each thread has its own texts: hooks run in several at once.
 static const char *number(int n)
 {
-    static char text[4][16];
-    static int turn;
+    static __thread char text[4][16];
+    static __thread int turn;
     char *end = text[turn++ & 3] + 15;
     unsigned left = n < 0 ? -(unsigned)n : (unsigned)n;
     *end = 0;
