@@ -59,8 +59,8 @@ inline constexpr SocketOption socket_options[] = {
     {SOL_SOCKET, SO_RCVLOWAT, 0, 0},
     {SOL_SOCKET, SO_PRIORITY, 0, 0},
     {SOL_SOCKET, SO_MARK, 0, 0},
-    // These two before the next one: a socket that is bound to an interface may choose no other
-    // one, but keeps what it has chosen before.
+    // The interfaces to send to groups come before the socket's own: once it is bound to one, a
+    // socket may choose no other, but it keeps what it has chosen before.
     {IPPROTO_IP, IP_MULTICAST_IF, AF_INET, SOCK_DGRAM}, // the kernel tells an address only
     {IPPROTO_IPV6, IPV6_MULTICAST_IF, AF_INET6, SOCK_DGRAM},
     {SOL_SOCKET, SO_BINDTODEVICE, AF_INET, 0},
