@@ -231,6 +231,9 @@ def main():
         jobs = Jobs(options, directory)
         try:
             natively, took = measure(jobs, mpirun, options)
+            # A job hangs when it takes far longer than it just did: on a busy machine, ranks that
+            # yield while they wait come to their turn late.
+            options.patience = max(options.patience, math.ceil(10 * took))
             longest_pause = min(0.3, took / 8 / (options.passing + 1)) # it shall not be over
             automatic = ["--interval", "200ms", "--into", f"{directory}/snapshots"]
             automatic = automatic if options.automatic else []
