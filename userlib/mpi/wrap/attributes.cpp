@@ -180,6 +180,13 @@ void copy_out_of_capsule(Object *object, int keyval, void *place)
     auto *value = static_cast<long **>(place);
     if (!capsule::owns(*value))
         return;
+    // What a function in Fortran has copied is a number to Open MPI, which C finds the address of:
+    // that of a record.
+    if (FortranValue *number = fortran_value(reinterpret_cast<void *>(**value));
+        number != nullptr) {
+        *value = &number->number;
+        return;
+    }
     const int slot = abi::attribute_slot(keyval);
     if (slot < 0 || slot >= most_predefined)
         fatal("attribute %d has a value inside the MPI library", keyval);
@@ -245,6 +252,16 @@ EXPORTED int PMPI_Attr_get(MPI_Comm comm, int keyval, void *value, int *flag)
     return PMPI_Comm_get_attr(comm, keyval, value, flag);
 }
 ALIAS(MPI_Attr_get, PMPI_Attr_get)
+
+EXPORTED int PMPI_Type_get_attr(MPI_Datatype type, int keyval, void *value, int *flag)
+{
+    const Inside inside;
+    const int result = call(stock.Type_get_attr, real_of(type), keyval, value, flag);
+    if (result == MPI_SUCCESS && *flag != 0)
+        copy_out_of_capsule(object_of(type), keyval, value);
+    return result;
+}
+ALIAS(MPI_Type_get_attr, PMPI_Type_get_attr)
 
 EXPORTED int PMPI_Win_get_attr(MPI_Win win, int keyval, void *value, int *flag)
 {

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attributes from Fortran: Open MPI's binding library does not use the C functions for them,
 // because values are integers there and callbacks take references. And keyvals from C++.
+//
+// C finds what Fortran has set as the address of a number, which natively lies in the library. It
+// must outlive the library here, so the library stores the number's record (FortranValue) as if C
+// had set it.
 #include "mpi/wrap/callback.hpp"
+#include "mpi/wrap/fortran_values.hpp"
 #include "mpi/wrap/keyvals.hpp"
 #include "mpi/wrap/windows.hpp"
 #include "mpi/wrap/wrapper.hpp"
@@ -58,16 +63,33 @@ const Keyval *record_of(const MPI_Aint *extra)
     return reinterpret_cast<const Keyval *>(*extra);
 }
 
+FortranValue *number_in(MPI_Aint word)
+{
+    return fortran_value(reinterpret_cast<void *>(word));
+}
+
+// What Fortran finds: its number, or what C or the library have set.
+MPI_Aint seen_in_fortran(MPI_Aint word)
+{
+    const FortranValue *number = number_in(word);
+    return number != nullptr ? number->number : word;
+}
+
 template <class Value>
 void copy_with(const Keyval *ours, MPI_Fint *from, MPI_Fint *keyval, MPI_Aint *in, MPI_Aint *out,
                MPI_Fint *flag, MPI_Fint *error)
 {
     auto extra = static_cast<Value>(ours->extra_state);
-    auto value = static_cast<Value>(*in);
+    auto value = static_cast<Value>(seen_in_fortran(*in));
     Value copy = 0;
     call_home(reinterpret_cast<CopyFunction<Value> *>(ours->copy), from, keyval, &extra, &value,
               &copy, flag, error);
-    *out = copy;
+    if (*flag == 0 || *error != MPI_SUCCESS)
+        return;
+    const FortranValue *made = make_fortran_value(copy);
+    if (made == nullptr)
+        *error = MPI_ERR_NO_MEM;
+    *out = reinterpret_cast<MPI_Aint>(made);
 }
 
 void copy_attribute(MPI_Fint *from, MPI_Fint *keyval, MPI_Aint *extra, MPI_Aint *in, MPI_Aint *out,
@@ -87,9 +109,12 @@ void delete_with(const Keyval *ours, MPI_Fint *from, MPI_Fint *keyval, MPI_Aint 
                  MPI_Fint *error)
 {
     auto extra = static_cast<Value>(ours->extra_state);
-    auto value = static_cast<Value>(*in);
+    auto value = static_cast<Value>(seen_in_fortran(*in));
+    FortranValue *number = number_in(*in);
     call_home(reinterpret_cast<DeleteFunction<Value> *>(ours->remove), from, keyval, &value, &extra,
               error);
+    if (number != nullptr && *error == MPI_SUCCESS)
+        drop_fortran_value(number);
 }
 
 void delete_attribute(MPI_Fint *from, MPI_Fint *keyval, MPI_Aint *in, MPI_Aint *extra,
@@ -121,18 +146,29 @@ void **real_attributes(const Object *object)
                                      attributes_offset(object->kind, library_is_newer()));
 }
 
-template <class Value>
-int get(const char *name, const Object *object, int keyval, Value *value, int *flag)
+int get(const Object *object, int keyval, MPI_Aint *word, int *flag)
 {
-    auto get_real = capsule::function<int (*)(void *, int, Value *, int *)>(name);
-    return call(get_real, *real_attributes(object), keyval, value, flag);
+    auto get_real =
+        capsule::function<int (*)(void *, int, MPI_Aint *, int *)>("ompi_attr_get_aint");
+    return call(get_real, *real_attributes(object), keyval, word, flag);
 }
 
-template <class Value>
-int set(const char *name, int owner, const Object *object, int keyval, Value value)
+int set(int owner, const Object *object, int keyval, void *word)
 {
-    auto set_real = capsule::function<int (*)(int, void *, void **, int, Value, bool)>(name);
-    return call(set_real, owner, object->real, real_attributes(object), keyval, value, false);
+    auto set_real =
+        capsule::function<int (*)(int, void *, void **, int, void *, bool)>("ompi_attr_set_c");
+    return call(set_real, owner, object->real, real_attributes(object), keyval, word, false);
+}
+
+int set_number(int owner, const Object *object, int keyval, MPI_Aint value)
+{
+    FortranValue *number = make_fortran_value(value);
+    if (number == nullptr)
+        return MPI_ERR_NO_MEM;
+    const int result = set(owner, object, keyval, number);
+    if (result != MPI_SUCCESS)
+        drop_fortran_value(number);
+    return result;
 }
 
 int recreate_keyval(const KeyvalOrigin &origin, int *keyval)
@@ -142,7 +178,7 @@ int recreate_keyval(const KeyvalOrigin &origin, int *keyval)
 
 int get_attribute(Object *object, int keyval, void **value, int *flag)
 {
-    return get("ompi_attr_get_aint", object, keyval, reinterpret_cast<MPI_Aint *>(value), flag);
+    return get(object, keyval, reinterpret_cast<MPI_Aint *>(value), flag);
 }
 
 int set_attribute(Object *object, int keyval, void *value)
@@ -150,8 +186,7 @@ int set_attribute(Object *object, int keyval, void *value)
     const Owner owner = object->kind == Kind::Comm       ? Owner::Comm
                         : object->kind == Kind::Datatype ? Owner::Datatype
                                                          : Owner::Win;
-    return set("ompi_attr_set_aint", static_cast<int>(owner), object, keyval,
-               reinterpret_cast<MPI_Aint>(value));
+    return set(static_cast<int>(owner), object, keyval, value);
 }
 
 Kind kind_of_owner(Owner owner)
@@ -202,8 +237,11 @@ EXPORTED int ompi_attr_create_keyval_fint(int owner, void *copy, void *remove, i
 EXPORTED int ompi_attr_get_aint(const Object *object, int keyval, MPI_Aint *value, int *flag)
 {
     const Inside inside;
-    const int result = get("ompi_attr_get_aint", object, keyval, value, flag);
-    if (result == MPI_SUCCESS && *flag != 0 && object->kind == Kind::Win)
+    const int result = get(object, keyval, value, flag);
+    if (result != MPI_SUCCESS || *flag == 0)
+        return result;
+    *value = seen_in_fortran(*value);
+    if (object->kind == Kind::Win)
         translate_window_attribute(object, keyval, value);
     return result;
 }
@@ -211,21 +249,25 @@ EXPORTED int ompi_attr_get_aint(const Object *object, int keyval, MPI_Aint *valu
 EXPORTED int ompi_attr_get_fint(const Object *object, int keyval, MPI_Fint *value, int *flag)
 {
     const Inside inside;
-    return get("ompi_attr_get_fint", object, keyval, value, flag);
+    MPI_Aint word = 0;
+    const int result = get(object, keyval, &word, flag);
+    if (result == MPI_SUCCESS && *flag != 0)
+        *value = static_cast<MPI_Fint>(seen_in_fortran(word));
+    return result;
 }
 
 EXPORTED int ompi_attr_set_aint(int owner, const Object *object, void ** /*attributes*/, int keyval,
                                 MPI_Aint value, bool /*predefined*/)
 {
     const Inside inside;
-    return set("ompi_attr_set_aint", owner, object, keyval, value);
+    return set_number(owner, object, keyval, value);
 }
 
 EXPORTED int ompi_attr_set_fint(int owner, const Object *object, void ** /*attributes*/, int keyval,
                                 MPI_Fint value, bool /*predefined*/)
 {
     const Inside inside;
-    return set("ompi_attr_set_fint", owner, object, keyval, value);
+    return set_number(owner, object, keyval, value);
 }
 
 // From C++: the functions that Open MPI's C++ library passes are called as in C.
