@@ -46,7 +46,6 @@ FAULTS = (
     ("tree", "a.sh", "cp /" + "home/alice/x .\n", "a.sh:1: a path of one machine"),
     ("tree", "a.sh", "cp /home/user/x .\n", None),
     ("tree", "a.sh", "wget ftp.debian" + ".org\n", "a package archive's address"),
-    ("tree", "docs/a.md", "https://www.debian" + ".org/doc/\n", None),
     ("tree", "a.sh", "# TO" + "DO: more\n", "unfinished work"),
     ("tree", "a.sh", "<" * 7 + " ours\n", "a conflict marker"),
     ("shell", "a", "#!/bin/bash\nrm $1\n", "SC2086"),

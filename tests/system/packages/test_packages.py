@@ -111,7 +111,7 @@ class Used(unittest.TestCase):
         cls.system.run(["apt-get", "install", "cryo"])
         cls.alone = cls.system.run(["cr_run", "--version"])
         cls.system.run(["apt-get", "install", "libcr-dev", "cryo-mpi", *more])
-        cls.work = os.path.join(cls.system.root, "packages", "work")
+        cls.work = os.path.join(cls.system.root, "packages", "tried")
         os.mkdir(cls.work)
         os.chmod(cls.work, 0o777)
         for name in (os.path.join(HERE, "counter.c"), os.path.join(HERE, "save_and_restore.sh"),
@@ -149,9 +149,9 @@ class Used(unittest.TestCase):
         self.assertNotRegex(self.sh("ldconfig -p"), "libmpi|libmpich|/cryo/")
 
     def test_program_with_libcr(self):
-        built = "cd /packages/work && gcc -Wall -Werror -o consumer consumer.c $(pkg-config --cflags --libs libcr)"
+        built = "cd /packages/tried && gcc -Wall -Werror -o consumer consumer.c $(pkg-config --cflags --libs libcr)"
         self.sh(built)
-        self.assertRegex(self.sh("/packages/work/consumer"), rf"^{re.escape(self.version())}: \w")
+        self.assertRegex(self.sh("/packages/tried/consumer"), rf"^{re.escape(self.version())}: \w")
 
     def test_project_with_cmake(self):
         """Configured and linked by this machine's tools, against the system's files."""
@@ -164,9 +164,9 @@ class Used(unittest.TestCase):
 
     def test_save_and_restore(self):
         """As a user whom the system does not know, by what needs no module."""
-        self.sh("cd /packages/work && gcc -O2 -o counter counter.c && mkdir -m 777 saved")
-        said = self.system.run(["/packages/work/save_and_restore.sh", "/packages/work/saved",
-                                "/packages/work/counter"], USER)
+        self.sh("cd /packages/tried && gcc -O2 -o counter counter.c && mkdir -m 777 saved")
+        said = self.system.run(["/packages/tried/save_and_restore.sh", "/packages/tried/saved",
+                                "/packages/tried/counter"], USER)
         self.assertIn("word counted", said)
 
 
