@@ -111,6 +111,7 @@ void keep_time_left(void *frame); // call this first, as time passes
 // restarted.cpp: in the restored process, the checkpoint's leader puts things in order. When the
 // other threads are running, it notifies cr_restart.
 void after_restart();
+void tell_released(); // the other threads run from here on
 void tell_alive();
 void tell_end(int failure); // reports how the callbacks ended
 

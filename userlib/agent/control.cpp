@@ -89,8 +89,8 @@ void lead(int self, void *frame)
     }
     state.gone.store(0, std::memory_order_release);
     const bool over = end_image(restarted);
-    if (restarted && !over)
-        tell_alive();
+    if (restarted)
+        over ? tell_released() : tell_alive();
     release_threads();
     if (!over)
         return;

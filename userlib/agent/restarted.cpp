@@ -30,15 +30,28 @@ void after_restart()
         prepare_sections();
 }
 
+namespace {
+
 // A process restored as stopped may be continued only after cr_restart has closed the pipe.
-void tell_alive()
+void tell(uint32_t word)
 {
-    const uint32_t alive = 1;
     pollfd look = {state.resume.status_fd, POLLOUT, 0};
     sys::call(SYS_poll, &look, 1, 0);
     if ((look.revents & POLLERR) != 0)
         return;
-    sys::call(SYS_write, state.resume.status_fd, &alive, sizeof(alive));
+    sys::call(SYS_write, state.resume.status_fd, &word, sizeof(word));
+}
+
+} // namespace
+
+void tell_released()
+{
+    tell(5);
+}
+
+void tell_alive()
+{
+    tell(1);
 }
 
 void tell_end(int failure)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "restore/restart.hpp"
 
-#include "base/contents.hpp"
 #include "base/fd.hpp"
 #include "base/pipe.hpp"
 #include "restore/choosing_ids.hpp"
@@ -13,6 +12,7 @@
 #include "restore/nursery.hpp"
 #include "restore/page_sender.hpp"
 #include "restore/restorer/restorer.hpp"
+#include "restore/stopping.hpp"
 #include "sys/raw.hpp"
 
 #include <algorithm>
@@ -20,16 +20,13 @@
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
-#include <filesystem>
 #include <fmt/format.h>
-#include <fstream>
 #include <linux/close_range.h>
 #include <optional>
 #include <string>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 namespace cryo::restore {
@@ -89,39 +86,6 @@ long make_process_by_module(pid_t wished, const Ids &ids, pid_t *lost)
     return -EBUSY; // the id of a process group or session, or others are always faster
 }
 
-// Whether all threads of the process are stopped, or zombies.
-bool stands_still(pid_t pid)
-{
-    const std::string tasks = fmt::format("/proc/{}/task", pid);
-    std::error_code error;
-    for (const auto &task : std::filesystem::directory_iterator(tasks, error)) {
-        const Result<std::string> stat = contents(task.path() / "stat");
-        if (!stat && (stat.error().code() == ENOENT || stat.error().code() == ESRCH))
-            continue; // it has ended
-        const size_t end = stat ? stat->rfind(')') : std::string::npos;
-        if (end == std::string::npos || end + 2 >= stat->size() ||
-            ((*stat)[end + 2] != 'T' && (*stat)[end + 2] != 'Z'))
-            return false;
-    }
-    return true;
-}
-
-// Whether the stop that it was sent was ended by another process's SIGCONT. It looks the same
-// while the stop is just reaching its threads; then they stop before they run any of the program.
-bool was_continued(pid_t pid)
-{
-    std::ifstream file(fmt::format("/proc/{}/status", pid));
-    bool pending = true;
-    bool traced = true;
-    for (std::string line; std::getline(file, line);) {
-        if (line.starts_with("TracerPid:"))
-            traced = std::stoi(line.substr(10)) != 0;
-        else if (line.starts_with("ShdPnd:"))
-            pending = (std::stoull(line.substr(7), nullptr, 16) & 1ULL << (SIGSTOP - 1)) != 0;
-    }
-    return !pending && !traced;
-}
-
 // Whether another process of the tree, which runs already, has killed it and so has seen
 // it alive. Also true if it has been reaped, because its parent knows how it ended.
 bool was_killed(pid_t pid)
@@ -145,11 +109,13 @@ class Restart
         TreePlan::Process *process;
         Fd plan, status, pages, go;             // our ends
         Fd their_status, their_pages, their_go; // until the processes are made
+        bool released = false;                  // threads of it run the program
     };
 
     Result<void> prepare(const std::string &library);
     Result<void> bring_up();
     Result<void> send_pages(Link &link);
+    ssize_t read_report(Link &link, uint32_t word, Failure &said);
     Result<void> hear(Link &link, uint32_t word);
     Result<void> meet(uint32_t word);
     void send_signal();
@@ -261,16 +227,32 @@ void Restart::tell_progress(uint64_t bytes)
         ending_->let_through();
 }
 
+// A word, two, or a failure.
+ssize_t Restart::read_report(Link &link, uint32_t word, Failure &said)
+{
+    for (;;) {
+        // In a tree, other processes may run by the time this one reports that it is alive.
+        if (!link.released && (!tree_.meets || word != says_alive))
+            ending_->await(link.status.get());
+        const ssize_t n = read(link.status.get(), &said, sizeof(said));
+        if (n < 0 && errno == EINTR)
+            continue;
+        uint32_t first = 0;
+        memcpy(&first, &said, sizeof(first));
+        if (n <= 0 || n == sizeof(said) || first != says_released)
+            return n;
+        link.released = true;
+        const size_t rest = static_cast<size_t>(n) - sizeof(first);
+        memmove(&said, reinterpret_cast<const char *>(&said) + sizeof(first), rest);
+        if (rest > 0)
+            return static_cast<ssize_t>(rest);
+    }
+}
+
 Result<void> Restart::hear(Link &link, uint32_t word)
 {
     Failure said = {};
-    ssize_t n;
-    // In a tree, other processes may run by the time this one reports that it is alive.
-    if (!tree_.meets || word != says_alive)
-        ending_->await(link.status.get());
-    do {
-        n = read(link.status.get(), &said, sizeof(said));
-    } while (n < 0 && errno == EINTR);
+    const ssize_t n = read_report(link, word, said);
     uint32_t heard = 0;
     memcpy(&heard, &said, sizeof(heard));
     if (n == sizeof(word) && heard == word)
@@ -281,7 +263,9 @@ Result<void> Restart::hear(Link &link, uint32_t word)
             failed_callback_ = said.error;
         return {};
     }
-    if (n == 0 && word == says_alive && tree_.meets && was_killed(pid_of(link)))
+    // What a program that runs does is its own affair, and so is its end.
+    if (n == 0 && word == says_alive &&
+        (link.released || (tree_.meets && was_killed(pid_of(link)))))
         return {};
     if (n == sizeof(said))
         return Error::from_errno(std::string(link.process->plan->program.message(said.op)),
@@ -355,20 +339,11 @@ Result<void> Restart::look()
 // Stops those that were saved as stopped. Their byte to go on waits until they are continued.
 Result<void> Restart::stop_again()
 {
-    constexpr int turns = 25'000; // of 200 µs
     for (const Link &link : links_) {
         if (!link.process->stopped)
             continue;
-        kill(pid_of(link), SIGSTOP);
-        for (int i = 0; !stands_still(pid_of(link)) && !was_continued(pid_of(link)); i++) {
-            if (i == turns)
-                return Error(ETIMEDOUT,
-                             fmt::format("{}: was saved as stopped, and process {} does not stop "
-                                         "again; is it traced?",
-                                         link.process->image->name(), pid_of(link)));
-            const timespec pause = {0, 200'000};
-            nanosleep(&pause, nullptr);
-        }
+        if (Result<void> stopped = stop_process(pid_of(link)); !stopped)
+            return stopped.error().within(link.process->image->name());
     }
     return {};
 }
@@ -478,10 +453,14 @@ int Restarted::failure() const
         return failed_callback;
     // Children of the program may hold the other end open.
     uint32_t code = 0;
+    bool alive = !silent; // whether this was read before
     fcntl(status.get(), F_SETFL, O_NONBLOCK);
-    if (silent && read(status.get(), &code, sizeof(code)) != sizeof(code)) // says_alive
-        return 0;
-    return read(status.get(), &code, sizeof(code)) == sizeof(code) ? static_cast<int>(code) : 0;
+    while (read(status.get(), &code, sizeof(code)) == sizeof(code)) {
+        if (alive)
+            return static_cast<int>(code);
+        alive = code == says_alive;
+    }
+    return 0;
 }
 
 Result<Restarted> restart(TreePlan &tree, const std::string &library, int device,
