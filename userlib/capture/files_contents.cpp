@@ -193,9 +193,15 @@ Result<void> Files::save_contents(image::ImageWriter &writer, const std::functio
         object.name = file.path;
         if (Result<void> added = writer.add(object); !added)
             return added;
-        const Fd source(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+        // Where others may write, another file may be there by now, a link to one, or a FIFO.
+        const bool by_name = path == file.path;
+        const Fd source(open(path.c_str(), O_RDONLY | O_CLOEXEC | (by_name ? O_NONBLOCK : 0)));
+        struct stat now;
         if (!source)
             return Error::from_errno(path, errno);
+        if (by_name && (fstat(source.get(), &now) != 0 || now.st_ino != file.inode ||
+                        now.st_dev != file.device))
+            return Error(ESTALE, fmt::format("{}: another file has come to its place", path));
         kept.reset();
         for (uint64_t at = 0; at < file.size;) {
             const off_t data = lseek(source.get(), static_cast<off_t>(at), SEEK_DATA);

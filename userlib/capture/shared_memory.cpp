@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/shared_memory.hpp"
 
+#include "capture/jvm_counters.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 
 namespace cryo::capture {
@@ -22,6 +25,16 @@ bool is_in_memory(const Mapping &m, const std::string &path)
     return m.huge_page_size != 0 ||
            (path.starts_with("/dev/shm/") && statfs(path.c_str(), &system) == 0 &&
             system.f_type == TMPFS_MAGIC);
+}
+
+// A file of that name in a directory of its owner's; any other user may make one in /tmp.
+bool is_counters_of_its_owner(const image::File &file)
+{
+    constexpr uint64_t most = 1 << 20; // a JVM's has 32 KiB
+    struct stat directory;
+    return file.size <= most && is_jvm_counters(file.path) &&
+           lstat(std::string(file.path.substr(0, file.path.rfind('/'))).c_str(), &directory) == 0 &&
+           S_ISDIR(directory.st_mode) && directory.st_uid == file.uid;
 }
 
 } // namespace
@@ -84,7 +97,8 @@ void SharedMappings::add(const Mapping &m, image::Region &region)
         file.object = contents.object;
         file.flags |= image::kFileUnlinked | image::kFileContentsSaved;
     } else if (m.kind == RegionKind::shared_file && (m.prot & PROT_WRITE) != 0) {
-        if (d_.options.save_shared || is_in_memory(m, std::string(file.path)))
+        if (d_.options.save_shared || is_in_memory(m, std::string(file.path)) ||
+            is_counters_of_its_owner(file))
             d_.files.save_by_name(region.file);
     }
 }

@@ -4,8 +4,8 @@
 //
 // The contents of a file with a descriptor are saved with the descriptor (files_contents.cpp), and
 // a file with a name stays where it is, unless its contents were asked for or it is POSIX shared
-// memory. What remains exists only in its mappings and is read through them: shared anonymous
-// memory, and files and memfds without name and descriptor.
+// memory or a JVM's counters. What remains exists only in its mappings and is read through them:
+// shared anonymous memory, and files and memfds without name and descriptor.
 //
 //     SharedMappings shared(d, common, is_first);
 //     for (...)

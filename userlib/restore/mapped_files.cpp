@@ -67,8 +67,10 @@ Error not_found(const image::File &file, RegionKind kind, const Error &why)
         return why;
     if (kind == RegionKind::private_file)
         return refusal(file, "is not there: " + why.text());
-    return Error(why.code(), fmt::format("the mapped file {}: {}; put it back", file.path,
-                                         strerror(why.code())));
+    return Error(why.code(),
+                 fmt::format("the mapped file {}: {}; put it back, or save it, too, next "
+                             "time (cr_checkpoint --save-shared)",
+                             file.path, strerror(why.code())));
 }
 
 // A writable shared mapping needs a writable descriptor.

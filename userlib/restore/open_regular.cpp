@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files that have a name, and those whose contents are in the image.
+#include "restore/beside.hpp"
 #include "restore/open_parts.hpp"
 #include "restore/trusted_path.hpp"
 
@@ -326,15 +327,13 @@ bool is_still_there(const Planning &p, const image::File &file, int made)
 // process at the very end; so a restart that fails leaves everything as it was.
 Result<void> open_replacement(Planning &p, const image::File &file)
 {
-    const std::string path(file.path);
-    std::string beside = path + ".cryo.XXXXXX";
-    const Fd made(mkostemp(beside.data(), O_CLOEXEC));
-    if (!made)
-        return Error(errno, fmt::format("file {} is not as it was saved, and cannot be written "
-                                        "back: {}",
-                                        path, strerror(errno)));
+    const Result<Beside> beside = make_beside(p, file);
+    if (!beside)
+        return beside.error();
+    const Fd &made = beside->fd;
     const bool in_place = is_still_there(p, file, made.get());
-    p.plan.replacements.add({beside, path, in_place, file.size, file.modified, 0});
+    p.plan.replacements.add(
+        {beside->path, std::string(file.path), in_place, file.size, file.modified, 0});
     Result<void> done = fill(p, file, made.get());
     if (in_place)
         return done; // it is opened by its name

@@ -62,7 +62,8 @@ struct Replacement {
 };
 
 // Files placed beside those that they replace, until the restored
-// process renames or copies them. Those that it did not use are removed.
+// process renames or copies them. Those that it did not use are removed,
+// and so are directories that were made for them.
 class Replacements
 {
   public:
@@ -73,12 +74,16 @@ class Replacements
     {
         for (const Replacement &one : all_)
             unlink(one.beside.c_str());
+        for (const std::string &directory : made_)
+            rmdir(directory.c_str()); // fails if it is used
     }
+    void add_directory(std::string made) { made_.push_back(std::move(made)); }
     void add(Replacement one) { all_.push_back(std::move(one)); }
     std::vector<Replacement> &all() { return all_; }
 
   private:
     std::vector<Replacement> all_;
+    std::vector<std::string> made_; // directories that were missing
 };
 
 struct RestartPlan {

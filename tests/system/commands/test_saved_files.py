@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Images that have the contents of files need them no more: --save-exe, --save-private,
---save-shared, --save-all."""
+--save-shared, --save-all. So do those of JVMs, whose counters are always saved."""
 import errno
 import os
 import shutil
+import signal
 import subprocess
+import tempfile
 
 import case
 
@@ -41,6 +43,26 @@ memory = share(name)
 """
 TOUCH = ("memory[1] = ord('c'); os.write(tell, b'x'); "
          "print(memory[:3].decode(), os.read(ask, 3).decode(), flush=True)")
+# As a JVM does: no descriptor is left, and both names are gone when it ends.
+COUNTERS = """
+import mmap, os, signal
+def share(name):
+    fd = os.open(name, os.O_RDWR | os.O_CREAT, 0o600)
+    os.write(fd, bytes(32768))
+    memory = mmap.mmap(fd, 32768)
+    os.closerange(fd, fd + 2)  # and the copy that mmap has made
+    return memory
+name = {name!r}
+os.mkdir(os.path.dirname(name), 0o755)
+counters = share(name)
+other = share('other')
+def end(*_):
+    os.unlink(name)
+    os.rmdir(os.path.dirname(name))
+    os._exit(0)
+signal.signal(signal.SIGTERM, end)
+"""
+COUNT = "counters[0] += 1; print(counters[0], flush=True)"
 
 
 class SavedFiles(case.Case):
@@ -126,6 +148,87 @@ class SavedFiles(case.Case):
             self.contents(name)[:3] == b"baa" for name in ("first", "second")))
         self.assertEqual("bca bca\n", self.ask(restarted))
         self.end(restarted)
+
+    def test_shared_file_that_is_needed(self):
+        program = self.start(SHARING, TOUCH)
+        self.save("--nosync", "-f", "image", program.pid)
+        self.end(program)
+        os.unlink(self.path("second"))
+        done = self.run_command("cr_restart", "image")
+        self.assertEqual(errno.ENOENT, done.returncode, done.stderr)
+        self.assertIn(self.path("second"), done.stderr)
+
+
+class CountersOfJvms(case.Case):
+    def setUp(self):
+        super().setUp()
+        self.counters = tempfile.mkdtemp(prefix="hsperfdata_cryo.", dir="/tmp")
+        self.addCleanup(shutil.rmtree, self.counters, ignore_errors=True)
+        os.rmdir(self.counters)
+        self.name = os.path.join(self.counters, "4711")
+
+    def count(self, program):
+        self.assert_alive(program)
+        return int(program.stdout.readline())
+
+    def save_and_end(self):
+        program = self.start(COUNTERS.format(name=self.name), COUNT)
+        self.assertEqual(1, self.count(program))
+        self.save("--nosync", "--term", "-f", "image", program.pid)
+        self.assertEqual(0, program.wait(case.PATIENCE))
+        self.assertFalse(os.path.exists(self.counters))
+
+    def refused(self, code, *words):
+        done = self.run_command("cr_restart", "image")
+        self.assertEqual(code, done.returncode, done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def test_they_are_there_again(self):
+        self.save_and_end()
+        restarted = self.restart("-q", "image")
+        self.assertEqual(2, self.count(restarted))
+        self.assertEqual(0o755, os.stat(self.counters).st_mode & 0o7777)
+        self.assertEqual(["4711"], os.listdir(self.counters))
+        self.assertEqual(0o600, os.stat(self.name).st_mode & 0o7777)
+        with open(self.name, "rb") as file:
+            self.assertEqual(b"\2" + bytes(32767), file.read())
+        os.kill(case.processes.children(restarted.pid)[0], signal.SIGTERM)
+        self.assertEqual(0, restarted.wait(case.PATIENCE))
+        self.assertFalse(os.path.exists(self.counters))
+
+    def test_directory_that_is_there(self):
+        self.save_and_end()
+        os.mkdir(self.counters)
+        with open(self.name, "wb") as file:
+            file.write(b"\7" * 32768)  # of a JVM that had the id meanwhile
+        restarted = self.restart("-q", "image")
+        self.assertEqual(2, self.count(restarted))
+        with open(self.name, "rb") as file:
+            self.assertEqual(b"\2" + bytes(32767), file.read())
+
+    def test_nothing_is_left_of_a_restart_that_fails(self):
+        self.save_and_end()
+        os.unlink(self.path("other"))
+        self.refused(errno.ENOENT, self.path("other"), "cr_checkpoint --save-shared")
+        self.assertFalse(os.path.exists(self.counters))
+
+    def test_link_in_its_place(self):
+        self.save_and_end()
+        os.mkdir(self.path("elsewhere"))
+        os.symlink(self.path("elsewhere"), self.counters)
+        self.addCleanup(os.unlink, self.counters)
+        self.refused(errno.ENOTDIR, self.name)
+        self.assertEqual([], os.listdir(self.path("elsewhere")))
+
+    def test_directory_of_another_user(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root makes one")
+        self.save_and_end()
+        os.mkdir(self.counters)
+        os.chown(self.counters, 4711, -1)
+        self.refused(errno.EPERM, self.counters, "--owner 4711")
+        self.assertEqual([], os.listdir(self.counters))
 
 
 case.main()
