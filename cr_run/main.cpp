@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cr_run: starts a program so that it can be saved.
+#include "asan.hpp"
 #include "base/print.hpp"
 #include "baseline.hpp"
 #include "capture/identity.hpp"
@@ -198,6 +199,7 @@ static int run(int argc, char **argv)
         warn_of_no_stand_in(words.front(), of_mpi);
     if (const char *present = getenv("LD_PRELOAD"); present != nullptr && *present != 0)
         preload += ":" + std::string(present);
+    allow_asan_behind_us(is_job ? words : std::vector<std::string>{words.front()}, preload);
     setenv("LD_PRELOAD", preload.c_str(), 1);
     unsetenv("CRYO_PLAN_FD"); // only cr_restart may set it
     if (signal != 0)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the fresh process executes, and what its dynamic linker needs to know.
+#include "base/asan.hpp"
 #include "capture/identity.hpp"
 #include "restore/mapped_files.hpp"
 #include "restore/plan_parts.hpp"
@@ -201,6 +202,9 @@ Result<void> plan_exec(Planning &p)
         if (variable.starts_with("GLIBC_TUNABLES="))
             p.plan.environment.push_back(variable);
     }
+    if (std::ranges::any_of(files_with_code(p.saved),
+                            [](const image::File *file) { return is_asan(file->path); }))
+        p.plan.environment.push_back("ASAN_OPTIONS=" + std::string(asan_unordered));
     const Result<std::string> path = trusted_part(p, library_path(p.saved, variables));
     if (!path)
         return path.error();

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program whose libraries only LD_LIBRARY_PATH finds comes back: also when it has written a title
 over its environment, and from another directory than the one that the path is relative to. Another
-preloaded library hears of the calls that Cryo's stands in front of."""
+preloaded library hears of the calls that Cryo's stands in front of. A program with GCC's
+AddressSanitizer runs behind Cryo's library, and comes back."""
 import os
 import subprocess
 
@@ -54,6 +55,29 @@ COUNTED(sigprocmask, (int how, const sigset_t *set, sigset_t *old), (how, set, o
 COUNTED(signalfd, (int fd, const sigset_t *set, int flags), (fd, set, flags))
 COUNTED(dup2, (int from, int to), (from, to))
 COUNTED(dup3, (int from, int to, int flags), (from, to, flags))
+"""
+# What it allocates, and what it finds, is as before; "bad" makes it go beyond the end.
+SANITIZED = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(void)
+{
+    char *line = malloc(100), *kept = strdup("kept");
+    const char *options = getenv("ASAN_OPTIONS");
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    puts("ready");
+    puts(options != NULL ? options : "none");
+    while (fgets(line, 100, stdin) != NULL) {
+        char *more = malloc(64);
+        strcpy(more, kept);
+        if (strcmp(line, "bad\n") == 0)
+            more[strlen(line) + 60] = 1;
+        printf("echo %s", strcmp(more, "kept") == 0 ? line : "lost\n");
+        free(more);
+    }
+    return 0;
+}
 """
 COUNTED = ("sigaction", "pthread_sigmask", "sigprocmask", "signalfd", "dup2", "dup3")
 CALLS = f"""
@@ -131,6 +155,59 @@ class Libraries(case.Case):
         restarted = self.restart("-q", "image")
         self.assert_heard(restarted)
         self.end(restarted)
+
+
+class Sanitized(case.Case):
+    def setUp(self):
+        super().setUp()
+        with open(self.path("program.c"), "w", encoding="ascii") as file:
+            file.write(SANITIZED)
+        built = subprocess.run(["gcc", "-g", "-fsanitize=address", "-o", "program", "program.c"],
+                               check=False, cwd=self.directory)
+        if built.returncode != 0:
+            self.skipTest("this compiler has no AddressSanitizer")
+
+    def start_it(self, options=None):
+        environment = {**os.environ}
+        environment.pop("ASAN_OPTIONS", None)
+        if options is not None:
+            environment["ASAN_OPTIONS"] = options
+        return self.spawn(case.command("cr_run"), "./program", env=environment,
+                          stderr=subprocess.PIPE)
+
+    def assert_finds_errors(self, program):
+        program.stdin.write("bad\n")
+        program.stdin.flush()
+        self.assertIn("heap-buffer-overflow", program.stderr.read())
+        self.assertNotEqual(0, program.wait(case.PATIENCE))
+
+    def test_it_comes_back(self):
+        program = self.start_it()
+        self.assertEqual("ready\n", program.stdout.readline())
+        self.assertEqual("verify_asan_link_order=0\n", program.stdout.readline())
+        self.assert_alive(program)
+        self.save("--nosync", "-f", "image", program.pid)
+        self.assert_finds_errors(program)
+        restarted = self.restart("-q", "image", stderr=subprocess.PIPE)
+        self.assert_alive(restarted)
+        self.save("--nosync", "-f", "again", processes.children(restarted.pid)[0])
+        self.assert_finds_errors(restarted)
+        self.assert_good("again")
+
+    def test_what_the_user_says(self):
+        program = self.start_it("exitcode=23")
+        self.assertEqual("ready\n", program.stdout.readline())
+        self.assertEqual("exitcode=23:verify_asan_link_order=0\n", program.stdout.readline())
+        self.assert_finds_errors(program)
+        self.assertEqual(23, program.returncode)
+        program = self.start_it("verify_asan_link_order=1")
+        self.assertNotEqual(0, program.wait(case.PATIENCE))
+        self.assertIn("does not come first", program.stderr.read())
+
+    def test_other_programs_hear_nothing_of_it(self):
+        done = self.run_command("cr_run", "sh", "-c", "echo ${ASAN_OPTIONS-none}", env={
+            name: value for name, value in os.environ.items() if name != "ASAN_OPTIONS"})
+        self.assertEqual("none\n", done.stdout)
 
 
 if __name__ == "__main__":

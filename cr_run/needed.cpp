@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "needed.hpp"
+
+#include "base/contents.hpp"
+#include "base/fd.hpp"
+
+#include <cstring>
+#include <elf.h>
+#include <fcntl.h>
+#include <filesystem>
+#include <unistd.h>
+
+namespace {
+
+// The contents of an ELF file, with reads that stay within it.
+class Elf
+{
+  public:
+    explicit Elf(const std::string &path)
+    {
+        std::error_code ignored;
+        if (!std::filesystem::is_regular_file(path, ignored))
+            return; // to open a pipe or a device may do something
+        const cryo::Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+        char magic[SELFMAG] = {}; // any other file may be data, and large
+        if (!file || pread(file.get(), magic, SELFMAG, 0) != SELFMAG ||
+            memcmp(magic, ELFMAG, SELFMAG) != 0)
+            return;
+        if (const cryo::Result<std::string> all = cryo::contents(file.get(), path))
+            bytes_.assign(all->begin(), all->end());
+    }
+
+    std::vector<std::string> needed() const
+    {
+        std::vector<std::string> names;
+        Elf64_Ehdr head;
+        if (!read(0, head) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
+            head.e_ident[EI_CLASS] != ELFCLASS64)
+            return names;
+        std::vector<Elf64_Phdr> segments(head.e_phnum);
+        for (size_t i = 0; i < segments.size(); i++) {
+            if (!read(head.e_phoff + i * sizeof(Elf64_Phdr), segments[i]))
+                return names;
+        }
+        std::vector<uint64_t> places;
+        uint64_t strings = 0;
+        for (const Elf64_Phdr &segment : segments) {
+            if (segment.p_type != PT_DYNAMIC)
+                continue;
+            Elf64_Dyn entry;
+            for (uint64_t at = segment.p_offset; read(at, entry) && entry.d_tag != DT_NULL;
+                 at += sizeof(entry)) {
+                if (entry.d_tag == DT_NEEDED)
+                    places.push_back(entry.d_un.d_val);
+                if (entry.d_tag == DT_STRTAB)
+                    strings = offset_of(segments, entry.d_un.d_ptr);
+            }
+        }
+        for (const uint64_t place : places)
+            names.push_back(text(strings + place));
+        return names;
+    }
+
+  private:
+    template <class T>
+    bool read(uint64_t at, T &to) const
+    {
+        if (at > bytes_.size() || bytes_.size() - at < sizeof(to))
+            return false;
+        memcpy(&to, bytes_.data() + at, sizeof(to));
+        return true;
+    }
+    static uint64_t offset_of(const std::vector<Elf64_Phdr> &segments, uint64_t address)
+    {
+        for (const Elf64_Phdr &segment : segments) {
+            if (segment.p_type == PT_LOAD && address >= segment.p_vaddr &&
+                address < segment.p_vaddr + segment.p_filesz)
+                return address - segment.p_vaddr + segment.p_offset;
+        }
+        return address;
+    }
+    std::string text(uint64_t at) const
+    {
+        if (at >= bytes_.size())
+            return {};
+        return std::string(bytes_.data() + at, strnlen(bytes_.data() + at, bytes_.size() - at));
+    }
+
+    std::vector<char> bytes_;
+};
+
+} // namespace
+
+std::vector<std::string> needed_libraries(const std::string &path)
+{
+    return Elf(path).needed();
+}
