@@ -11,9 +11,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fstream>
+#include <memory>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sstream>
@@ -46,6 +49,12 @@ bool is_known(const SocketLook &look)
            (look.domain == AF_UNIX && (stream || datagram || look.kind == SOCK_SEQPACKET));
 }
 
+bool is_file_of(const SocketLook &look, const struct stat &file)
+{
+    return S_ISSOCK(file.st_mode) &&
+           (look.file_inode == 0 || static_cast<uint32_t>(file.st_ino) == look.file_inode);
+}
+
 // Whether the file of a bound UNIX socket still is where a restart would create it again.
 bool path_leads_to(const SocketLook &look, const std::string &cwd, uint32_t &mode)
 {
@@ -54,11 +63,39 @@ bool path_leads_to(const SocketLook &look, const std::string &cwd, uint32_t &mod
         return true; // no name, or an abstract one
     struct stat now;
     const std::string whole = path.front() == '/' ? path : cwd + "/" + path;
-    if (stat(whole.c_str(), &now) != 0 || !S_ISSOCK(now.st_mode) ||
-        (look.file_inode != 0 && now.st_ino != look.file_inode))
+    if (stat(whole.c_str(), &now) != 0 || !is_file_of(look, now))
         return false;
     mode = now.st_mode;
     return true;
+}
+
+// Finds a socket's file that was renamed within its directory, as servers do that let a new socket
+// replace an old one at once.
+bool find_renamed(SocketLook &look, const std::string &cwd, uint32_t &mode)
+{
+    constexpr int most_entries = 10'000;
+    const std::string path = unix_path(look.local);
+    const std::string whole = path.front() == '/' ? path : cwd + "/" + path;
+    const size_t of_directory = path.rfind('/') + 1; // 0: it is in the working directory
+    const std::unique_ptr<DIR, int (*)(DIR *)> directory(
+        opendir(whole.substr(0, whole.rfind('/') + 1).c_str()), closedir);
+    for (int i = 0; look.file_inode != 0 && directory && i < most_entries; i++) {
+        const dirent *entry = readdir(directory.get());
+        if (entry == nullptr)
+            break;
+        struct stat now;
+        if ((entry->d_type != DT_SOCK && entry->d_type != DT_UNKNOWN) ||
+            fstatat(dirfd(directory.get()), entry->d_name, &now, AT_SYMLINK_NOFOLLOW) != 0 ||
+            !is_file_of(look, now))
+            continue;
+        // With a longer name nobody can connect to it.
+        if (of_directory + strlen(entry->d_name) >= sizeof(sockaddr_un::sun_path))
+            return false;
+        look.file_name = entry->d_name;
+        mode = now.st_mode;
+        return true;
+    }
+    return false;
 }
 
 // The inodes that cr_run has noted in its environment, if noted since this boot.
@@ -135,7 +172,8 @@ bool Files::needs_no_peer(const SocketLook &look) const
 
 void Files::keep_more(const SocketLook &look, uint32_t open_file)
 {
-    if (look.groups.empty() && look.interface.empty() && look.filter.empty() && !look.filter_locked)
+    if (look.groups.empty() && look.interface.empty() && look.filter.empty() &&
+        !look.filter_locked && look.file_name.empty())
         return;
     image::SocketMore more;
     more.socket = open_file;
@@ -143,6 +181,7 @@ void Files::keep_more(const SocketLook &look, uint32_t open_file)
     more.interface = strings_.keep(look.interface);
     more.filter = strings_.keep_list(look.filter);
     more.filter_locked = look.filter_locked;
+    more.file_name = strings_.keep(look.file_name);
     socket_more_.push_back(more);
 }
 
@@ -262,7 +301,8 @@ Result<void> Files::read_sockets()
         const bool is_closed = record.state == SocketState::closed;
         // An accepted connection has its listener's name, and the listener may be gone.
         if (!is_closed && !path_leads_to(look, *cwd, record.file_mode) &&
-            !(pair && look.kind != SOCK_DGRAM))
+            !(pair && look.kind != SOCK_DGRAM) &&
+            !find_renamed(socket.look, *cwd, record.file_mode))
             refuse(*seen, name + ", whose name does not lead to it any more",
                    "close it before the checkpoint");
         const bool is_lone = look.kind == SOCK_DGRAM || is_other(look);

@@ -41,7 +41,8 @@ struct SocketLook {
     // UNIX only, if the kernel reports it; TCP peers are found by their addresses.
     bool diagnosed = false;
     uint64_t peer_inode = 0;       // 0: none, gone, or not accepted yet
-    uint64_t file_inode = 0;       // of the socket file
+    uint64_t file_inode = 0;       // of the socket file: the lower 32 bits
+    std::string file_name;         // of a socket file that was renamed: Files finds it
     std::vector<uint64_t> options; // level, name, value
     // The filter, classic BPF: of each instruction the code, from bit 16 on jt, 24: jf, 32: k.
     std::vector<uint64_t> filter;

@@ -207,4 +207,14 @@ constexpr uint16_t record_flags()
     return R::required ? kRequired : 0;
 }
 
+// A record may have something in it that a reader of an older version must not leave out.
+template <class R>
+constexpr uint16_t record_flags(const R &record)
+{
+    uint16_t flags = record_flags<R>();
+    if constexpr (requires { record.needs_version(); })
+        flags |= record.needs_version() ? kRequiredVersion : 0;
+    return flags;
+}
+
 } // namespace cryo::image

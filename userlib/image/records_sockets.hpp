@@ -65,7 +65,7 @@ struct Socket {
 // What few sockets have. An older reader, which would leave it out, refuses the image.
 struct SocketMore {
     static constexpr RecordType type = RecordType::socket_more;
-    static constexpr uint16_t version = 1;
+    static constexpr uint16_t version = 2;
     static constexpr bool required = true;
 
     uint32_t socket = 0;        // OPEN_FILE id
@@ -73,6 +73,11 @@ struct SocketMore {
     List<uint64_t> filter = {}; // instructions: code, and from bits 16, 24 and 32 on jt, jf and k
     bool filter_locked = false; // SO_LOCK_FILTER
     std::string_view interface; // of a packet socket: the name of that which it is bound to
+    // Version 2. Of a UNIX socket whose file was renamed: what it is called now, in the same
+    // directory.
+    std::string_view file_name;
+
+    bool needs_version() const { return !file_name.empty(); }
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)
@@ -82,6 +87,7 @@ struct SocketMore {
         v("filter", s.filter);
         v("filter_locked", s.filter_locked);
         v("interface", s.interface);
+        v("file_name", s.file_name);
     }
 };
 

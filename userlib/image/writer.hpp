@@ -69,7 +69,7 @@ class ImageWriter
     {
         scratch_.resize(encoded_size(record));
         encode(record, scratch_);
-        return add_record(R::type, R::version, record_flags<R>(), scratch_);
+        return add_record(R::type, R::version, record_flags(record), scratch_);
     }
     Result<void> add_record(RecordType type, uint16_t version, uint16_t flags, Bytes payload);
 

@@ -140,7 +140,7 @@ Result<void> send_datagrams(Planning &p, const image::Socket &to, const image::S
     if (to.domain != AF_UNIX || to.kind != SOCK_DGRAM || senders.sizes.size() != to.packets.size())
         return Error(EINVAL, "senders that do not belong to datagrams");
     const InDirectory inside{std::string(p.saved.process.cwd)};
-    const SocketName address(to.local);
+    const SocketName address = name_now(p, to);
     FormerSenders former(p);
     image::Bytes names = senders.names;
     for (size_t i = 0; i < to.packets.size(); i++) {

@@ -13,6 +13,7 @@
 
 #include "base/fd.hpp"
 #include "restore/plan_parts.hpp"
+#include "restore/socket_name.hpp"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -62,6 +63,10 @@ Result<void> open_terminals(Planning &p);
 Result<int> open_other_end(Planning &p, int fd, const image::Terminal &saved);
 // open_socket.cpp
 Result<void> open_sockets(Planning &p);
+// Where a socket is, or the UNIX socket that was bound to this name: its file may have been renamed
+// since.
+SocketName name_now(const Planning &p, const image::Socket &socket);
+SocketName name_now(const Planning &p, image::Bytes name);
 Result<void> set_socket_options(int fd, const image::Socket &saved);
 Result<void> keep_socket(Planning &p, Fd fd, const image::Socket &saved);
 Result<void> connect_datagram(Planning &p, int fd, const image::Socket &saved);

@@ -38,7 +38,33 @@ std::string describe_failure(int level, int name, uint64_t value, int why)
     return fmt::format("setting option {} of level {} of a socket: {}", name, level, strerror(why));
 }
 
+// What the file of a socket was renamed to; empty if it was not, or if the socket has no file, as
+// in a rehearsal.
+std::string_view new_name(const Planning &p, const image::Socket &saved)
+{
+    const auto more = p.saved.socket_more.find(saved.open_file);
+    return more == p.saved.socket_more.end() || SocketName(saved.local).path() == nullptr
+               ? std::string_view()
+               : more->second.file_name;
+}
+
 } // namespace
+
+SocketName name_now(const Planning &p, const image::Socket &socket)
+{
+    const SocketName old(socket.local);
+    const Result<SocketName> now = old.beside(new_name(p, socket));
+    return now ? *now : old;
+}
+
+SocketName name_now(const Planning &p, image::Bytes name)
+{
+    for (const auto &[id, socket] : p.saved.sockets) {
+        if (!new_name(p, socket).empty() && std::ranges::equal(socket.local, name))
+            return name_now(p, socket);
+    }
+    return SocketName(name);
+}
 
 Result<void> set_socket_options(int fd, const image::Socket &saved)
 {
@@ -112,9 +138,25 @@ Result<void> settle_options(const Planning &p)
     return {};
 }
 
+// As the program did it: so the socket tells its old name, and is found under the new one.
+Result<void> rename_file(const image::Socket &saved, const Address &old, const Address &renamed)
+{
+    Result<void> done = remove_stale(renamed, static_cast<int>(saved.kind));
+    if (done && renameat2(AT_FDCWD, old.path(), AT_FDCWD, renamed.path(), RENAME_NOREPLACE) != 0)
+        done = Error::from_errno(
+            fmt::format("renaming the socket {} to {}", old.path(), renamed.path()), errno);
+    if (!done)
+        unlink(old.path());
+    return done;
+}
+
 Result<void> name_it(Planning &p, int fd, const image::Socket &saved)
 {
     Address address(saved.local);
+    const std::string_view file = new_name(p, saved);
+    Result<Address> renamed = file.empty() ? address : address.beside(file);
+    if (!renamed)
+        return renamed.error();
     const InDirectory inside{std::string(p.saved.process.cwd)};
     if (Result<void> removed = remove_stale(address, static_cast<int>(saved.kind)); !removed)
         return removed;
@@ -143,7 +185,7 @@ Result<void> name_it(Planning &p, int fd, const image::Socket &saved)
     if (address.path() != nullptr && saved.file_mode != 0 &&
         chmod(address.path(), saved.file_mode & 07777) != 0)
         return Error::from_errno(fmt::format("giving {} its mode", address.path()), errno);
-    return {};
+    return file.empty() ? Result<void>() : rename_file(saved, address, *renamed);
 }
 
 Result<Fd> make(const image::Socket &saved)
@@ -222,7 +264,7 @@ Result<Pair> connection(Planning &p, const image::Socket &accepted, const image:
     const InDirectory inside{std::string(p.saved.process.cwd)};
     if (const int listener = listener_at(p, accepted); listener >= 0) {
         // Even a nonblocking listener will do: the connection is there when accept is called.
-        return connect_to(listener, address, caller);
+        return connect_to(listener, name_now(p, accepted.local), caller);
     }
     struct stat now;
     const bool was_there = address.path() != nullptr && lstat(address.path(), &now) == 0;
@@ -255,7 +297,7 @@ Result<Pair> named_datagrams(Planning &p, const image::Socket &saved, const imag
     }
     for (const auto &[fd, to] :
          {std::pair(pair.one.get(), &other), std::pair(pair.two.get(), &saved)}) {
-        const Address address(to->local);
+        const Address address = name_now(p, *to);
         if (connect(fd, address.get(), address.size) != 0)
             return Error::from_errno("connecting to " + address.text(), errno);
     }
@@ -357,7 +399,7 @@ Result<void> connect_waiting(Planning &p)
             continue; // no process listens there now
         if (listener == p.saved.sockets.end() || !is_opened(p, queue.listener))
             return Error(EINVAL, "connections wait at what is no socket");
-        const Address address(listener->second.local);
+        const Address address = name_now(p, listener->second);
         // The backlog may have been made smaller since the connections came.
         const int room = std::max(static_cast<int>(listener->second.backlog),
                                   static_cast<int>(queue.callers.size()));
@@ -393,7 +435,7 @@ Result<void> connect_waiting(Planning &p)
 
 Result<void> connect_datagram(Planning &p, int fd, const image::Socket &saved)
 {
-    const Address peer(saved.peer);
+    const Address peer = name_now(p, saved.peer);
     const InDirectory inside{std::string(p.saved.process.cwd)};
     // A missing receiver is as one that went away while the program ran: sending reports it.
     if (connect(fd, peer.get(), peer.size) == 0)
@@ -408,14 +450,16 @@ Result<void> connect_datagram(Planning &p, int fd, const image::Socket &saved)
 
 Result<void> open_sockets(Planning &p)
 {
-    // Named sockets come before those that are connected to them, or send to them.
-    const auto turn_of = [](const image::Socket &socket) {
-        return socket.state == SocketState::connected_datagram ? 2
-               : socket.state == SocketState::pair             ? 1
+    // Named sockets come before those that are connected to them, or send to them; and what leaves
+    // a name to another one comes before all.
+    const auto turn_of = [&p](const image::Socket &socket) {
+        return socket.state == SocketState::connected_datagram ? 3
+               : socket.state == SocketState::pair             ? 2
+               : new_name(p, socket).empty()                   ? 1
                                                                : 0;
     };
     free_addresses(p);
-    for (const int turn : {0, 1, 2}) {
+    for (const int turn : {0, 1, 2, 3}) {
         for (const auto &[id, socket] : p.saved.sockets) {
             if (is_opened(p, id) || turn_of(socket) != turn ||
                 (socket.state == SocketState::pair && socket.domain != AF_UNIX))

@@ -16,7 +16,7 @@
 namespace cryo::restore {
 
 SocketName::SocketName(image::Bytes bytes)
-    : size(static_cast<socklen_t>(std::min(bytes.size(), sizeof(storage))))
+    : size(static_cast<socklen_t>(std::min(bytes.size(), sizeof(storage) - 1))) // path() ends
 {
     memcpy(&storage, bytes.data(), size);
 }
@@ -33,6 +33,23 @@ const char *SocketName::path() const
         local.sun_path[0] == 0)
         return nullptr;
     return local.sun_path;
+}
+
+Result<SocketName> SocketName::beside(std::string_view file) const
+{
+    const std::string_view whole = path() == nullptr ? "" : path();
+    const std::string_view directory = whole.substr(0, whole.rfind('/') + 1);
+    if (whole.empty() || file.empty() || file == "." || file == ".." ||
+        file.find('/') != file.npos || file.find('\0') != file.npos)
+        return Error(EINVAL, "what a socket's file was renamed to is no name");
+    if (directory.size() + file.size() >= sizeof(sockaddr_un::sun_path))
+        return Error(EINVAL, "what a socket's file was renamed to is too long");
+    sockaddr_un made = {};
+    made.sun_family = AF_UNIX;
+    memcpy(made.sun_path, directory.data(), directory.size());
+    memcpy(made.sun_path + directory.size(), file.data(), file.size());
+    const size_t used = offsetof(sockaddr_un, sun_path) + directory.size() + file.size() + 1;
+    return SocketName(image::Bytes(reinterpret_cast<const uint8_t *>(&made), used));
 }
 
 // The NUL at its end goes to the front. A name of maximal length has none and loses its end.

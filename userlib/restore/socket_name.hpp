@@ -13,6 +13,7 @@
 #include "image/format.hpp"
 
 #include <string>
+#include <string_view>
 #include <sys/socket.h>
 #include <vector>
 
@@ -27,6 +28,8 @@ struct SocketName {
     const sockaddr *get() const { return reinterpret_cast<const sockaddr *>(&storage); }
     // The file name of a UNIX address; nullptr where there is none.
     const char *path() const;
+    // The name of another file in the directory of that file; an error if `file` is no such name.
+    Result<SocketName> beside(std::string_view file) const;
 };
 
 // For a UNIX name that is a file: an abstract name of the same size, a different one for each.

@@ -220,6 +220,22 @@ class Files(case.Case):
         self.assertIn("pidfd", refusal)
         self.assertIn(f"127.0.0.1:{port}", refusal)
 
+    def test_renamed_socket_whose_old_name_is_taken(self):
+        """It is bound there for a moment."""
+        self.start("import socket; s = socket.socket(socket.AF_UNIX); s.bind('old'); s.listen()\n"
+                   "os.rename('old', 'new')", "print(s.getsockname(), flush=True)")
+        self.save()
+        open(self.path("old"), "w").close()
+        status, printed = self.restart()
+        self.assertNotEqual(0, status)
+        self.assertIn("old stands where a socket was; remove it", printed)
+        os.unlink(self.path("old"))
+        os.unlink(self.path("go"))
+        self.back()
+        self.assertEqual("old\n", self.read(self.log.name))
+        self.assertTrue(os.path.exists(self.path("new")))
+        self.assertFalse(os.path.exists(self.path("old")))
+
     def test_pipes_to_outside(self):
         ends = [os.pipe(), os.pipe()]
         writers = [end[1] for end in ends]

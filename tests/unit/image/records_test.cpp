@@ -118,6 +118,14 @@ TEST(Records, CutAnywhere)
     });
 }
 
+TEST(Records, AnOlderReaderMustNotLeaveOutANewName)
+{
+    SocketMore more;
+    EXPECT_EQ(record_flags(more), kRequired);
+    more.file_name = "stats";
+    EXPECT_EQ(record_flags(more), kRequired | kRequiredVersion);
+}
+
 TEST(Records, NewerVersionsTailIsIgnored)
 {
     Rlimit record{.resource = 7, .soft = 1, .hard = 2};

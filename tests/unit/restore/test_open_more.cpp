@@ -12,6 +12,7 @@
 #include <string_view>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include <vector>
 
@@ -138,6 +139,23 @@ TEST_F(OpenMore, AnInterfaceThatIsNotThereIsRefused)
     more.interface = "not-there";
     add(more);
     expect_refusal(ENODEV, "no network device not-there here");
+}
+
+TEST_F(OpenMore, ANewNameOfASocketFileIsOneInItsDirectory)
+{
+    sockaddr_un name = {};
+    name.sun_family = AF_UNIX;
+    const std::string path = testing::TempDir() + "renamed_socket." + std::to_string(getpid());
+    ASSERT_LT(path.size(), sizeof(name.sun_path));
+    path.copy(name.sun_path, path.size());
+    add_socket(AF_UNIX, SOCK_STREAM, 0,
+               image::Bytes(reinterpret_cast<const uint8_t *>(&name), sizeof(name)));
+    image::SocketMore more;
+    more.socket = socket_id;
+    more.file_name = "../elsewhere";
+    add(more);
+    expect_refusal(EINVAL, "what a socket's file was renamed to is no name");
+    EXPECT_NE(access(path.c_str(), F_OK), 0);
 }
 
 constexpr std::string_view multicasts("\xef\xff\x4d\x03", 4); // 239.255.77.3

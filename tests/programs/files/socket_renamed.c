@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// UNIX sockets whose files were renamed after the bind, as servers do that replace a socket at
+// once: they are found under the new name and tell the old one (getsockname).
+#include "probe.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+static struct sockaddr_un named(const char *path)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    strcpy(name.sun_path, path);
+    return name;
+}
+
+// Relative, since sun_path is short and the run's directory may have a long path.
+static int bound(const char *old, const char *new, int kind)
+{
+    const struct sockaddr_un name = named(old);
+    int fd = PROBE_TRY(socket(AF_UNIX, kind, 0));
+    PROBE_TRY(bind(fd, (const struct sockaddr *)&name, sizeof name));
+    PROBE_TRY(chmod(old, 0620));
+    PROBE_TRY(rename(old, new));
+    return fd;
+}
+
+static int caller(const char *path, int kind)
+{
+    const struct sockaddr_un name = named(path);
+    int fd = PROBE_TRY(socket(AF_UNIX, kind, 0));
+    PROBE_TRY(connect(fd, (const struct sockaddr *)&name, sizeof name));
+    return fd;
+}
+
+typedef int ask_name(int, struct sockaddr *restrict, socklen_t *restrict);
+
+static void tells(const char *what, ask_name *ask, int fd, const char *path)
+{
+    struct sockaddr_un name = named("");
+    socklen_t size = sizeof name;
+    PROBE_TRY(ask(fd, (struct sockaddr *)&name, &size));
+    probe_equal_text(what, path, name.sun_path);
+}
+
+static void sends(const char *what, int from, int to)
+{
+    char got[8] = "";
+    probe_equal(what, 5, send(from, "hello", 5, 0));
+    probe_equal(what, 5, recv(to, got, sizeof got, 0));
+    probe_equal_text(what, "hello", got);
+}
+
+int main(int argc, char **argv)
+{
+    probe_start(argc, argv);
+    PROBE_TRY(chdir(probe_path(".")));
+    int listener = bound("stats.tmp", "stats", SOCK_STREAM);
+    PROBE_TRY(listen(listener, 8));
+    int client = caller("stats", SOCK_STREAM);
+    int accepted = PROBE_TRY(accept(listener, NULL, NULL));
+    int log = bound("log.tmp", "log", SOCK_DGRAM);
+    int sender = caller("log", SOCK_DGRAM);
+    do {
+        int waiting = caller("stats", SOCK_STREAM);
+        probe_equal("bytes of a datagram that waits", 5, send(sender, "early", 5, 0));
+        probe_ready();
+        PROBE_SABOTAGE("the new name", rename("stats", "stats.tmp"));
+        PROBE_SABOTAGE("the old name of the log", dup2(bound("other.tmp", "log", SOCK_DGRAM), log));
+        char got[8] = "";
+        PROBE_SABOTAGE("the mode", chmod("stats", 0600));
+        probe_equal("the new name is there", 0, access("stats", F_OK));
+        probe_equal("the old name is not there", -1, access("stats.tmp", F_OK));
+        struct stat seen;
+        PROBE_TRY(stat("stats", &seen));
+        probe_equal("the mode of the file", 0620, seen.st_mode & 07777);
+        tells("the old name of the listener", getsockname, listener, "stats.tmp");
+        tells("the old name of the log", getsockname, log, "log.tmp");
+        tells("the name of who has accepted", getpeername, client, "stats.tmp");
+        sends("over the connection", client, accepted);
+        int one = PROBE_TRY(accept(listener, NULL, NULL));
+        sends("from one that has waited", waiting, one);
+        close(waiting);
+        close(one);
+        int fresh = caller("stats", SOCK_STREAM);
+        one = PROBE_TRY(accept(listener, NULL, NULL));
+        sends("from one that calls by the new name", fresh, one);
+        close(fresh);
+        close(one);
+        probe_equal("bytes that have waited", 5, recv(log, got, sizeof got, MSG_DONTWAIT));
+        sends("to the log", sender, log);
+    } while (probe_more());
+    return probe_pass();
+}
