@@ -51,6 +51,7 @@ Result<void> describe_everybody(Gathering &gathering, Common &common, Obstacles 
     }
     refuse_lost_sessions(members, zombies);
     refuse_several_users(members);
+    constexpr const char *next_line = "\n  "; // of a message (base/printable.hpp)
     std::string problems;
     bool may_pass = true;
     const std::set<pid_t> everybody = gathering.known();
@@ -62,7 +63,7 @@ Result<void> describe_everybody(Gathering &gathering, Common &common, Obstacles 
             describe_children(d, everybody);
         gathering.tell_of_our_end(d);
         if (!d.problems.empty())
-            problems += (problems.empty() ? "" : "\n") + d.problems.error(d.proc.pid()).text();
+            problems += (problems.empty() ? "" : next_line) + d.problems.error(d.proc.pid()).text();
         // A stopped process does not change anything by itself.
         may_pass = may_pass && d.problems.may_pass() && !member->is_stopped();
         d.problems.add_to(obstacles.things);
@@ -74,7 +75,7 @@ Result<void> describe_everybody(Gathering &gathering, Common &common, Obstacles 
         if (zombie.wait_status >= 0)
             continue;
         problems += fmt::format("{}process {} has ended, and how is not to be known",
-                                problems.empty() ? "" : "\n", zombie.pid);
+                                problems.empty() ? "" : next_line, zombie.pid);
         may_pass = false;
     }
     if (problems.empty())

@@ -9,6 +9,7 @@ import subprocess
 import time
 
 import case
+from case import processes
 
 BIG = "memory = bytearray(b'x' * (24 << 20))"
 
@@ -38,6 +39,23 @@ class Messages(case.Case):
         self.assertEqual("image", said["image"])
         with open(f"/proc/{said['pid']}/status", encoding="ascii") as file:
             self.assertIn(f"PPid:\t{restarted.pid}\n", file.read())
+
+    def test_several_refused(self):
+        """Each begins a line, and what is in the way follows."""
+        program = self.start(f"""
+import os, time
+held = os.pidfd_open({os.getpid()})
+told, tell = os.pipe()
+if os.fork() == 0:
+    held_too = os.pidfd_open({os.getpid()})
+    os.write(tell, b"x")
+    while True: time.sleep(100)
+os.read(told, 1)""")
+        child = processes.children(program.pid)[0]
+        said = self.refuse(errno.ENOTSUP, "--retry=0", "-f", "image", program.pid)
+        for pid in (program.pid, child):
+            self.assertRegex(said, rf"(?m)^(cr_checkpoint:| ) .*process {pid} cannot be saved:$")
+        self.assertNotIn("\\n", said)
 
     def test_verbose_and_quiet(self):
         program = self.start()
