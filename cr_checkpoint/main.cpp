@@ -63,11 +63,15 @@ cryo::Result<cryo::capture::Outcome> run(Options &options)
 // under cr_run or is static, another backend may save it.
 cryo::Error with_offer(const cryo::Error &error, const std::string &backend)
 {
-    const bool outside = error.text().find("under cr_run") != std::string::npos ||
-                         error.text().find("Cryo cannot enter it") != std::string::npos;
-    if (!outside || backend == "criu" || !cryo::backend::criu_would_work())
+    const bool closed = error.text().find("Cryo cannot enter it") != std::string::npos;
+    if ((!closed && error.text().find("under cr_run") == std::string::npos) || backend == "criu")
         return error;
-    return {error.code(), error.text() + "; --backend=criu can save it"};
+    if (cryo::backend::criu_would_work())
+        return {error.code(), error.text() + "; --backend=criu can save it"};
+    return closed
+               ? cryo::Error(error.code(), error.text() + "; root can save it with "
+                                                          "--backend=criu where CRIU is installed")
+               : error;
 }
 
 void tell(Options &options, const cryo::capture::Outcome &done)

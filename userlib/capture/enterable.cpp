@@ -42,7 +42,10 @@ Result<void> check_enterable(const Proc &proc)
                                           proc.pid()));
     if (const std::string why = why_not_preloadable(proc.path("exe")); !why.empty())
         return Error(CR_ENOSUPPORT,
-                     fmt::format("process {} {}: Cryo cannot enter it", proc.pid(), why));
+                     fmt::format("process {} {}: Cryo cannot enter it{}", proc.pid(), why,
+                                 why == statically_linked
+                                     ? "; link it dynamically (a program in Go: build it with cgo)"
+                                     : ""));
     if (Result<std::string> root = proc.link("root"); root && *root != "/")
         return Error(ENOTSUP, fmt::format("process {} has another root directory, {}: run "
                                           "cr_checkpoint inside it",

@@ -121,7 +121,7 @@ std::string why_not_preloadable(const std::string &path)
     case Program::of_32_bits:
         return "is a 32-bit program";
     case Program::statically_linked:
-        return "is statically linked";
+        return std::string(statically_linked);
     default:
         return "";
     }

@@ -23,8 +23,9 @@ struct Identity {
 
 Result<Identity> identify(const std::string &path);
 
-// Why the dynamic linker cannot preload a library into this program ("is a 32-bit program", "is
-// statically linked"); empty if it can.
+// Why the dynamic linker cannot preload a library into this program ("is a 32-bit program", or the
+// following); empty if it can.
+inline constexpr std::string_view statically_linked = "is statically linked";
 std::string why_not_preloadable(const std::string &path);
 
 // Whether this is an ELF program started by the dynamic linker, as preloading requires.

@@ -300,6 +300,8 @@ assert libc.prctl(22, 2, ctypes.byref(Program(1, allow)), 0, 0) == 0
         child = processes.children(program.pid)[0]
         said = self.refuse(ENOSUPPORT, "-f", "image", program.pid)
         self.assertIn(f"process {child} is statically linked", said)
+        self.assertIn("link it dynamically", said)
+        self.assertIn("--backend=criu", said)
         self.assert_alive(program)
         self.assertEqual("S", case.state(child))
         os.kill(child, signal.SIGKILL)
