@@ -33,6 +33,7 @@ Tries::Tries(const CheckpointOptions &options, uint64_t deadline) : begun_(now_n
 bool Tries::may_pass(const Obstacles &obstacles)
 {
     but_ = {};
+    time_is_up_ = false;
     if (!obstacles.may_pass)
         return false;
     const uint64_t now = now_ns();
@@ -47,7 +48,8 @@ bool Tries::may_pass(const Obstacles &obstacles)
     // Varying pauses, so that they do not coincide with something periodic in the program.
     pause_ns_ = std::max(std::min(first_pause_ns + count_ * ms / 2, longest_pause_ns),
                          obstacles.stood_ns * runs_for_stop);
-    if (now + pause_ns_ >= end_)
+    time_is_up_ = now + pause_ns_ >= end_;
+    if (time_is_up_)
         return false;
     if (!obstacles.but.empty()) {
         but_ = obstacles.but;
@@ -70,10 +72,13 @@ Error Tries::told(const Error &error) const
                                           error.text(), but_)};
     if (count_ == 1)
         return error;
+    // What has stayed for too long would not be waited for longer either.
     return {error.code(),
-            fmt::format("{}\n  (tried {} times over {:.1f} s, for such things may "
-                        "pass by themselves; --retry=SECONDS tries for longer)",
-                        error.text(), count_, static_cast<double>(now_ns() - begun_) / 1e9)};
+            fmt::format("{}\n  (tried {} times over {:.1f} s{})", error.text(), count_,
+                        static_cast<double>(now_ns() - begun_) / 1e9,
+                        time_is_up_ ? ", for such things may pass by themselves; --retry=SECONDS "
+                                      "tries for longer"
+                                    : "")};
 }
 
 } // namespace cryo::capture
