@@ -253,6 +253,8 @@ void plan_owners(Planning &p)
             }
             program.call(what, SYS_fcntl, {value(fd), value(F_SETOWN), result(self)});
         } else if (open_file.owner != 0 && !p.options.restore_pid) {
+            if (p.saved.owned.contains(id))
+                continue; // the owner takes them by itself
             p.plan.notices.push_back(fmt::format("descriptor {} sends its signals to nobody: its "
                                                  "owner {} has a new id",
                                                  fd, open_file.owner));

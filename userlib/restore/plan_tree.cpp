@@ -3,7 +3,6 @@
 // files, once for all of them; then each process by itself.
 #include "restore/mapped_files.hpp"
 #include "restore/open_parts.hpp"
-#include "restore/socket_name.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -17,37 +16,6 @@ namespace cryo::restore {
 namespace {
 
 using image::SnapshotMember;
-
-// The files that name UNIX sockets belong to the program, which may still use
-// them. A rehearsal has abstract names instead, in a network namespace of its own.
-void keep_names_apart(Saved &saved)
-{
-    std::set<std::vector<uint8_t>> taken;
-    const auto change = [&](image::Bytes &name) {
-        const SocketName was(name);
-        if (was.path() == nullptr)
-            return;
-        taken.emplace(name.begin(), name.end());
-        name = saved.payloads.emplace_back(without_file(name));
-    };
-    for (auto &[id, socket] : saved.sockets)
-        change(socket.local);
-    for (auto &[id, senders] : saved.senders) {
-        std::vector<uint8_t> names;
-        size_t at = 0;
-        for (size_t i = 0; i < senders.sizes.size(); i++) {
-            image::Bytes one = senders.names.subspan(at, senders.sizes[i]);
-            at += senders.sizes[i];
-            change(one);
-            names.insert(names.end(), one.begin(), one.end());
-        }
-        senders.names = saved.payloads.emplace_back(std::move(names));
-    }
-    for (auto &[id, socket] : saved.sockets) {
-        if (taken.contains({socket.peer.begin(), socket.peer.end()}))
-            change(socket.peer);
-    }
-}
 
 struct One {
     const SnapshotMember *member = nullptr;
@@ -280,10 +248,15 @@ Saved Planner::distribute()
     common.waiting = first.waiting;
     common.timers = first.timers;
     std::map<uint32_t, Saved *> holder; // OPEN_FILE → the first process that holds it
+    std::set<uint32_t> owned;
     for (const auto &one : all_) {
         for (const image::Descriptor &descriptor : one->saved.descriptors) {
             holder.emplace(descriptor.open_file, &one->saved);
             common.descriptors.push_back(descriptor);
+            const auto file = first.open_files.find(descriptor.open_file);
+            if (file != first.open_files.end() && file->second.owner_type == F_OWNER_PID &&
+                static_cast<uint32_t>(file->second.owner) == one->saved.process.pid)
+                owned.insert(file->first);
         }
         if (one == all_.front())
             continue;
@@ -296,6 +269,8 @@ Saved Planner::distribute()
         one->saved.ipc = first.ipc;
         one->saved.undo = first.undo;
     }
+    for (const auto &one : all_)
+        one->saved.owned = owned;
     for (const image::Passed &passed : first.passed) {
         for (size_t i = 0; i < passed.open_files.size(); i++) {
             const uint32_t id = passed.open_files[i];

@@ -42,6 +42,7 @@ struct Saved {
     std::map<uint32_t, image::Senders> senders; // by the SOCKET's OPEN_FILE
     std::vector<image::Connection> connections;
     std::vector<image::Waiting> waiting;
+    std::set<uint32_t> owned;       // open files whose owner (F_SETOWN) is a process that has them
     std::set<uint32_t> only_passed; // open files that no process has
     std::set<uint32_t>
         listeners; // of only_passed, those that this process listens on; by OPEN_FILE
@@ -58,6 +59,9 @@ struct Saved {
 };
 
 Result<void> read_saved(image::Image &image, Saved &saved);
+// names_apart.cpp. The files that name UNIX sockets belong to the program, which may still use
+// them. A rehearsal has abstract names instead, in a network namespace of its own.
+void keep_names_apart(Saved &saved);
 // relocate.cpp: every path that the image knows, once, before anything uses one.
 void relocate(Saved &saved, const FileOptions &options);
 

@@ -57,6 +57,27 @@ os.read(told, 1)""")
             self.assertRegex(said, rf"(?m)^(cr_checkpoint:| ) .*process {pid} cannot be saved:$")
         self.assertNotIn("\\n", said)
 
+    def test_owner_of_signals_with_a_new_id(self):
+        """A member that has the file receives its signals again, whoever else has it."""
+        program = self.start("""
+import fcntl, os, signal, time
+signal.signal(signal.SIGIO, lambda *_: print("signal", flush=True))
+told, tell = os.pipe()
+fcntl.fcntl(told, fcntl.F_SETOWN, os.getpid())
+if os.fork() == 0:
+    os.write(tell, b"x")
+    while True: time.sleep(100)
+os.read(told, 1)
+fcntl.fcntl(told, fcntl.F_SETFL, os.O_ASYNC)""", "os.write(tell, b'x')")
+        self.save("-f", "image", program.pid)
+        self.end(program)
+        with open(self.path("said"), "w", encoding="utf-8") as said:
+            restarted = self.restart("image", stderr=said)
+        self.assert_alive(restarted)
+        self.assertEqual("signal\n", restarted.stdout.readline())
+        with open(self.path("said"), encoding="utf-8") as said:
+            self.assertNotIn("to nobody", said.read())
+
     def test_verbose_and_quiet(self):
         program = self.start()
         said = self.save("-v", "-f", "image", program.pid).stderr
