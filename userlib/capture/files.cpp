@@ -3,6 +3,7 @@
 #include "capture/files.hpp"
 
 #include "capture/session.hpp"
+#include "capture/session_peer.hpp"
 #include "capture/together.hpp"
 
 #include <algorithm>
@@ -137,6 +138,14 @@ void Files::refuse(const Seen &seen, std::string_view what, std::string_view way
         problems.add(fmt::format("descriptor {}: a socket; only a message in it holds {}",
                                  seen.passed_in, what),
                      "receive it before the checkpoint", Passing::soon);
+}
+
+std::string Files::offer(const Seen &seen, const std::string &link) const
+{
+    std::set<pid_t> members;
+    for (const Holder &holder : holders_)
+        members.insert(holder.proc.pid());
+    return offer_session(holders_[seen.holder].proc.pid(), members, link);
 }
 
 // The terminal on which the program was started, judged by its descriptors.

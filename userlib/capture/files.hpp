@@ -158,6 +158,8 @@ class Files
     image::OpenFile &record_of(const Seen &seen) { return open_files_[seen.open_file - 1]; }
     image::File &file_record(const Seen &seen) { return files_[record_of(seen).file - 1]; }
     uint32_t copied(image::ObjectKind kind, std::string bytes);
+    // Whether saving the whole session would do, for what is at the other end (session_peer.hpp).
+    std::string offer(const Seen &seen, const std::string &link) const;
 
     // files_process.cpp
     void refuse_files_about_processes();

@@ -107,10 +107,12 @@ void Files::close_pipe(const Seen &seen)
     // A FIFO can be reopened by name, so closing it for good would change what it is.
     if (seen.kind == FileKind::fifo && !options_.close_fifos && !options_.refuse_pipes)
         refuse(seen, fmt::format("a second pipe to outside, the FIFO {}", name),
-               "--pipes=close brings it back as closed at the other end", Passing::soon);
+               "--pipes=close brings it back as closed at the other end" + offer(seen, seen.link),
+               Passing::soon);
     else if (options_.refuse_pipes)
         refuse(seen, fmt::format("a second pipe to outside, {}", name),
-               "without --pipes=refuse it comes back as closed at the other end");
+               "without --pipes=refuse it comes back as closed at the other end" +
+                   offer(seen, seen.link));
     else
         notices_.push_back(
             fmt::format("descriptor {}, a pipe to a process outside ({}), comes back "

@@ -6,6 +6,7 @@
 #include "capture/inherited.hpp"
 #include "capture/internet_address.hpp"
 #include "capture/other_look.hpp"
+#include "capture/session_peer.hpp"
 #include "capture/socket_look.hpp"
 
 #include <algorithm>
@@ -30,7 +31,7 @@ using image::SocketState;
 
 namespace {
 
-constexpr const char *way_out = "--sockets=close brings it back as closed";
+constexpr std::string_view way_out = "--sockets=close brings it back as closed";
 
 bool is_internet(const SocketLook &look)
 {
@@ -283,7 +284,7 @@ Result<void> Files::read_sockets()
                                 "back as closed",
                                 seen->fd, name));
             else if (!options_.close_sockets)
-                refuse(*seen, name, way_out,
+                refuse(*seen, name, std::string(way_out) + offer(*seen, link_of_peer(look)),
                        is_to_be_accepted(look) ? Passing::soon : Passing::when_gone);
         } else if (look.ended) {
             record.state = SocketState::closed;

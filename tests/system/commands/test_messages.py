@@ -5,6 +5,8 @@ import errno
 import json
 import os
 import pty
+import socket
+import struct
 import subprocess
 import time
 
@@ -12,6 +14,14 @@ import case
 from case import processes
 
 BIG = "memory = bytearray(b'x' * (24 << 20))"
+
+
+def kernel_tells_of_tcp():
+    """A dump (tcp_diag) of no connections ends without an error."""
+    request = struct.pack("=IHHIIBBBBI48x", 72, 20, 0x301, 1, 0, socket.AF_INET, 6, 0, 0, 0)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4) as netlink:
+        netlink.send(request)
+        return struct.unpack_from("=IH", netlink.recv(65536))[1] != 2  # NLMSG_ERROR
 
 
 class Messages(case.Case):
@@ -56,6 +66,29 @@ os.read(told, 1)""")
         for pid in (program.pid, child):
             self.assertRegex(said, rf"(?m)^(cr_checkpoint:| ) .*process {pid} cannot be saved:$")
         self.assertNotIn("\\n", said)
+
+    def test_other_end_in_the_session(self):
+        program = self.start("""
+import os, socket, time
+told, tell = os.pipe()
+a, b = socket.socketpair()
+listener = socket.create_server(("127.0.0.1", 0))
+c, d = socket.create_connection(listener.getsockname()), listener.accept()[0]
+listener.close()
+if os.fork() == 0:
+    a.close(), c.close()
+    os.write(tell, b"x")
+    while True: time.sleep(100)
+b.close(), d.close()
+os.read(told, 1)""")
+        child = processes.children(program.pid)[0]
+        said = self.refuse(errno.ENOTSUP, "--retry=0", "-f", "image", child)
+        offer = (f"process {program.pid} has the other end, which is in the same session: "
+                 f"cr_checkpoint --sid {program.pid} saves both")
+        self.assertRegex(said, f"UNIX stream.*{offer}")
+        if kernel_tells_of_tcp():
+            self.assertRegex(said, f"TCP.*{offer}")
+        self.save("--sid", "-f", "image", program.pid)
 
     def test_owner_of_signals_with_a_new_id(self):
         """A member that has the file receives its signals again, whoever else has it."""
