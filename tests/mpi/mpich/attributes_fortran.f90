@@ -1,6 +1,7 @@
 ! SPDX-License-Identifier: Apache-2.0
-! Attributes that Fortran sets and C reads and the other way round, those of a window, and a generalized
-! request with functions in Fortran; again and again, with some that live all the while.
+! Attributes that Fortran sets and C reads and the other way round, also of the address of a number of
+! Fortran's, those of a window, and a generalized request with functions in Fortran; again and again,
+! with some that live all the while.
 !
 !     attributes_fortran ROUNDS
 module kept
@@ -96,13 +97,13 @@ program attributes_fortran
     end interface
 
     integer :: ierr, rank, ranks, rounds, round, keyval, same, type_keyval, win_keyval, comm, copy, win
-    integer :: request, status(MPI_STATUS_SIZE), total, old_value, row, row_copy, later
+    integer :: request, status(MPI_STATUS_SIZE), total, old_value, row, row_copy, later, alias, lasting
     integer(kind=MPI_ADDRESS_KIND) :: value, extra, state, base
     integer, target :: something = 5
     integer(kind=MPI_ADDRESS_KIND) :: memory(4)
     integer(c_intptr_t) :: pi
     integer(c_int), pointer :: seen
-    type(c_ptr) :: found
+    type(c_ptr) :: found, kept_at
     integer(c_int) :: is_set
     logical :: flag
     character(len=20) :: word
@@ -122,10 +123,14 @@ program attributes_fortran
     call MPI_WIN_CREATE_KEYVAL(MPI_WIN_NULL_COPY_FN, MPI_WIN_NULL_DELETE_FN, win_keyval, extra, ierr)
     ! After a restart it is made before those of types and windows, whose numbers it must leave to them.
     call MPI_COMM_CREATE_KEYVAL(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, later, extra, ierr)
+    call MPI_COMM_CREATE_KEYVAL(MPI_COMM_DUP_FN, MPI_COMM_NULL_DELETE_FN, alias, extra, ierr)
+    call MPI_COMM_CREATE_KEYVAL(MPI_COMM_DUP_FN, MPI_COMM_NULL_DELETE_FN, lasting, extra, ierr)
     call MPI_COMM_DUP(MPI_COMM_WORLD, comm, ierr)
     value = -1234567890123_MPI_ADDRESS_KIND
     call MPI_COMM_SET_ATTR(comm, same, value, ierr)
     call MPI_COMM_SET_ATTR(comm, later, value + 3, ierr)
+    if (c_get(comm, later, kept_at, is_set) /= MPI_SUCCESS .or. is_set == 0) call fail('C finds none')
+    if (c_set(comm, lasting, kept_at) /= MPI_SUCCESS) call fail('C sets what it found')
     call MPI_TYPE_CONTIGUOUS(3, MPI_INTEGER, row, ierr)
     call MPI_TYPE_COMMIT(row, ierr)
     call MPI_TYPE_SET_ATTR(row, type_keyval, value + 1, ierr)
@@ -136,7 +141,21 @@ program attributes_fortran
         ! Set in Fortran, read in both.
         value = 7 * round
         call MPI_COMM_SET_ATTR(comm, keyval, value, ierr)
+        ! In C its address becomes attributes, which end before it.
+        if (c_get(comm, keyval, found, is_set) /= MPI_SUCCESS .or. is_set == 0) call fail('C finds none')
+        if (c_set(comm, alias, found) /= MPI_SUCCESS) call fail('C sets what it found')
         call MPI_COMM_DUP(comm, copy, ierr)
+        call same_address(comm, alias, found, 'an address of a number')
+        call same_address(copy, alias, found, 'a copied address of a number')
+        call MPI_COMM_DELETE_ATTR(copy, alias, ierr)
+        call MPI_COMM_DELETE_ATTR(comm, alias, ierr)
+        call same_address(comm, lasting, kept_at, 'an address of a number, all the while')
+        call same_address(copy, lasting, kept_at, 'an address of a number, all the while, copied')
+        if (number_at(kept_at) /= -1234567890120_MPI_ADDRESS_KIND) call fail('a number, by its address')
+        call MPI_COMM_SET_ATTR(copy, same, -1_MPI_ADDRESS_KIND, ierr)
+        call MPI_COMM_SET_ATTR(copy, later, -2_MPI_ADDRESS_KIND, ierr)
+        call MPI_COMM_GET_ATTR(comm, keyval, value, flag, ierr)
+        if (.not. flag .or. value /= 7 * round) call fail('a number, once C is rid of its address')
         call MPI_COMM_GET_ATTR(copy, keyval, value, flag, ierr)
         if (.not. flag .or. value /= 14 * round) call fail('a copied number')
         if (c_get(comm, keyval, found, is_set) /= MPI_SUCCESS .or. is_set == 0) call fail('C finds none')
@@ -214,6 +233,17 @@ contains
         integer :: error
         write (0, *) 'not as it should be: ', what, value, copied, deleted, queried, freed, canceled
         call MPI_ABORT(MPI_COMM_WORLD, 3, error)
+    end subroutine
+
+    ! What C finds, and Fortran as a number.
+    subroutine same_address(owner, key, expected, what)
+        integer :: owner, key
+        type(c_ptr) :: expected, there
+        character(len=*) :: what
+        if (c_get(owner, key, there, is_set) /= MPI_SUCCESS .or. is_set == 0) call fail('C finds none')
+        if (transfer(there, pi) /= transfer(expected, pi)) call fail(what // ', in C')
+        call MPI_COMM_GET_ATTR(owner, key, value, flag, ierr)
+        if (.not. flag .or. value /= transfer(expected, pi)) call fail(what)
     end subroutine
 
     function number_at(place)

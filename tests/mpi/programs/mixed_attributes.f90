@@ -1,6 +1,6 @@
 ! SPDX-License-Identifier: Apache-2.0
 ! Attributes with Open MPI that Fortran sets and C reads, and the other way round, by keyvals of both;
-! again and again, with some that live all the while.
+! again and again, with some that live all the while. C also sets the address of a number of Fortran's.
 !
 !     mixed_attributes ROUNDS
 module counted
@@ -92,9 +92,11 @@ program mixed_attributes
 
     integer(kind=MPI_ADDRESS_KIND), parameter :: long = -1234567890123_MPI_ADDRESS_KIND
     integer :: ierr, rank, ranks, rounds, round, comm, copy, row, row_copy, total, old_value
-    integer :: keyval, same, of_c, type_keyval, short
+    integer :: keyval, same, of_c, type_keyval, short, alias, kept
     integer(kind=MPI_ADDRESS_KIND) :: value, extra
     integer, target :: something = 5
+    type(c_ptr) :: found, kept_at
+    integer(c_int) :: is_set
     integer(c_intptr_t) :: pi
     character(len=20) :: word
     logical :: flag
@@ -110,10 +112,14 @@ program mixed_attributes
     call MPI_COMM_CREATE_KEYVAL(MPI_COMM_DUP_FN, MPI_COMM_NULL_DELETE_FN, short, extra, ierr)
     call MPI_TYPE_CREATE_KEYVAL(copy_double, forget, type_keyval, extra, ierr)
     if (c_create(c_funloc(dup_in_c), c_funloc(remove_in_c), of_c, c_null_ptr) /= MPI_SUCCESS) call fail('a keyval of C')
+    if (c_create(c_funloc(dup_in_c), c_funloc(remove_in_c), alias, c_null_ptr) /= MPI_SUCCESS) call fail('a keyval of C')
+    if (c_create(c_funloc(dup_in_c), c_funloc(remove_in_c), kept, c_null_ptr) /= MPI_SUCCESS) call fail('a keyval of C')
     call MPI_COMM_DUP(MPI_COMM_WORLD, comm, ierr)
     call MPI_COMM_SET_ATTR(comm, of_c, long, ierr)
     call MPI_ATTR_PUT(comm, short, -77, ierr)
     if (c_set(comm_in_c(comm), same, c_loc(something)) /= MPI_SUCCESS) call fail('C sets')
+    if (c_get(comm_in_c(comm), of_c, kept_at, is_set) /= MPI_SUCCESS) call fail('C finds')
+    if (c_set(comm_in_c(comm), kept, kept_at) /= MPI_SUCCESS) call fail('C sets what it found')
     call MPI_TYPE_CONTIGUOUS(3, MPI_INTEGER, row, ierr)
     call MPI_TYPE_COMMIT(row, ierr)
     call MPI_TYPE_SET_ATTR(row, type_keyval, long, ierr)
@@ -121,7 +127,21 @@ program mixed_attributes
     do round = 1, rounds
         ! Set in Fortran by its own keyval, read in both; the copy, too.
         call MPI_COMM_SET_ATTR(comm, keyval, int(7 * round, MPI_ADDRESS_KIND), ierr)
+        ! In C its address becomes attributes, which end before it.
+        if (c_get(comm_in_c(comm), keyval, found, is_set) /= MPI_SUCCESS) call fail('C finds')
+        if (c_set(comm_in_c(comm), alias, found) /= MPI_SUCCESS) call fail('C sets what it found')
         call MPI_COMM_DUP(comm, copy, ierr)
+        call same_address(comm, alias, found, 'an address of a number')
+        call same_address(copy, alias, found, 'a copied address of a number')
+        call MPI_COMM_DELETE_ATTR(copy, alias, ierr)
+        call MPI_COMM_DELETE_ATTR(comm, alias, ierr)
+        call same_address(comm, kept, kept_at, 'an address of a number, all the while')
+        call same_address(copy, kept, kept_at, 'an address of a number, all the while, copied')
+        if (number_at(kept_at) /= long) call fail('a number, by its address')
+        call MPI_COMM_SET_ATTR(copy, of_c, -1_MPI_ADDRESS_KIND, ierr)
+        call MPI_COMM_SET_ATTR(copy, same, -2_MPI_ADDRESS_KIND, ierr)
+        call in_both(comm, keyval, int(7 * round, MPI_ADDRESS_KIND), 'a number, once C is rid of its address')
+        if (c_set(comm_in_c(copy), same, c_loc(something)) /= MPI_SUCCESS) call fail('C sets')
         call in_both(comm, keyval, int(7 * round, MPI_ADDRESS_KIND), 'a number')
         call in_both(copy, keyval, int(14 * round, MPI_ADDRESS_KIND), 'a copied number')
         ! By one of C.
@@ -190,6 +210,16 @@ contains
         if (c_type_get(type_in_c(owner), type_keyval, found, is_set) /= MPI_SUCCESS .or. is_set == 0) call fail(what)
         value = number_at(found)
         if (value /= expected) call fail(what // ', in C')
+    end subroutine
+
+    ! What C finds, and Fortran as a number.
+    subroutine same_address(owner, key, expected, what)
+        integer :: owner, key
+        type(c_ptr) :: expected
+        character(len=*) :: what
+        if (number_of(owner, key) /= transfer(expected, pi)) call fail(what // ', in C')
+        call MPI_COMM_GET_ATTR(owner, key, value, flag, ierr)
+        if (.not. flag .or. value /= transfer(expected, pi)) call fail(what)
     end subroutine
 
     ! The word that C finds.

@@ -42,15 +42,17 @@ int number_of(Handle handle)
 void *in_words(void *value)
 {
     const FortranValue *number = fortran_value(value);
-    return number != nullptr ? reinterpret_cast<void *>(number->number) : value;
+    return number != nullptr ? reinterpret_cast<void *>(number->number) : pointer_of_c(value);
 }
 
 // Fixes up the copy that the program's function has made: for an attribute that was set in Fortran
 // it is a number again, in a record of its own, unless a function in C has returned something else.
 int keep_copied(FortranValue *from, bool in_fortran, void **copy)
 {
-    if (from == nullptr || (!in_fortran && *copy != from))
+    if (from == nullptr || (!in_fortran && *copy != from)) {
+        *copy = word_of_c(*copy);
         return MPI_SUCCESS;
+    }
     FortranValue *made =
         make_fortran_value(in_fortran ? reinterpret_cast<intptr_t>(*copy) : from->number);
     *copy = made;
@@ -86,8 +88,8 @@ int copy_attribute(Handle from, int keyval, void *extra, void *value, void *copy
                       number_of(shown.as<Handle>()), keyval, ours->extra_state,
                       KeyvalProxies::type_of(number != nullptr), in_words(value), copied, flag);
     else
-        result = call_home(ours->copy, to_show<Handle>(shown), keyval, ours->extra_state, value,
-                           copy, flag);
+        result = call_home(ours->copy, to_show<Handle>(shown), keyval, ours->extra_state,
+                           pointer_of_c(value), copy, flag);
     return result == MPI_SUCCESS && *flag != 0 ? keep_copied(number, by_proxy, copied) : result;
 }
 
@@ -104,7 +106,8 @@ int delete_attribute(Handle from, int keyval, void *value, void *extra)
                            KeyvalProxies::type_of(number != nullptr), in_words(value),
                            ours->extra_state);
     else if (ours->remove != nullptr)
-        result = call_home(ours->remove, to_show<Handle>(shown), keyval, value, ours->extra_state);
+        result = call_home(ours->remove, to_show<Handle>(shown), keyval, pointer_of_c(value),
+                           ours->extra_state);
     if (number != nullptr && result == MPI_SUCCESS)
         drop_fortran_value(number);
     return result;
@@ -178,6 +181,7 @@ long communicator_values[most_predefined]; // the same for all communicators
 void copy_out_of_capsule(Object *object, int keyval, void *place)
 {
     auto *value = static_cast<long **>(place);
+    *value = static_cast<long *>(pointer_of_c(*value));
     if (!capsule::owns(*value))
         return;
     // What a function in Fortran has copied is a number to Open MPI, which C finds the address of:
@@ -280,6 +284,33 @@ EXPORTED int PMPI_Win_get_attr(MPI_Win win, int keyval, void *value, int *flag)
     return result;
 }
 ALIAS(MPI_Win_get_attr, PMPI_Win_get_attr)
+
+EXPORTED int PMPI_Comm_set_attr(MPI_Comm comm, int keyval, void *value)
+{
+    const Inside inside;
+    return call(stock.Comm_set_attr, real_of(comm), keyval, word_of_c(value));
+}
+ALIAS(MPI_Comm_set_attr, PMPI_Comm_set_attr)
+
+EXPORTED int PMPI_Attr_put(MPI_Comm comm, int keyval, void *value)
+{
+    return PMPI_Comm_set_attr(comm, keyval, value);
+}
+ALIAS(MPI_Attr_put, PMPI_Attr_put)
+
+EXPORTED int PMPI_Type_set_attr(MPI_Datatype type, int keyval, void *value)
+{
+    const Inside inside;
+    return call(stock.Type_set_attr, real_of(type), keyval, word_of_c(value));
+}
+ALIAS(MPI_Type_set_attr, PMPI_Type_set_attr)
+
+EXPORTED int PMPI_Win_set_attr(MPI_Win win, int keyval, void *value)
+{
+    const Inside inside;
+    return call(stock.Win_set_attr, real_of(win), keyval, word_of_c(value));
+}
+ALIAS(MPI_Win_set_attr, PMPI_Win_set_attr)
 
 #ifdef OPEN_MPI
 

@@ -72,7 +72,9 @@ FortranValue *number_in(MPI_Aint word)
 MPI_Aint seen_in_fortran(MPI_Aint word)
 {
     const FortranValue *number = number_in(word);
-    return number != nullptr ? number->number : word;
+    if (number != nullptr)
+        return number->number;
+    return reinterpret_cast<MPI_Aint>(pointer_of_c(reinterpret_cast<void *>(word)));
 }
 
 template <class Value>

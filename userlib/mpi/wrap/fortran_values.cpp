@@ -12,7 +12,9 @@ namespace {
 
 constexpr size_t block_bytes = size_t{64} << 10;
 constexpr size_t in_a_block = block_bytes / sizeof(FortranValue);
-constexpr size_t most_blocks = 1024; // four million attributes
+constexpr size_t most_blocks = 1024; // two million attributes
+constexpr size_t half = offsetof(FortranValue, second_half);
+static_assert(sizeof(FortranValue) == 2 * half && block_bytes % sizeof(FortranValue) == 0);
 
 capsule::Lock lock;
 FortranValue *blocks[most_blocks];
@@ -33,6 +35,22 @@ bool grow()
     return true;
 }
 
+enum class Place { elsewhere, record, first_half, second_half };
+
+Place place_of(const void *word)
+{
+    const capsule::Hold hold(lock);
+    for (size_t i = 0; i < block_count; i++) {
+        const size_t offset =
+            reinterpret_cast<uintptr_t>(word) - reinterpret_cast<uintptr_t>(blocks[i]);
+        if (offset >= block_bytes)
+            continue;
+        const size_t inside = offset % sizeof(FortranValue);
+        return inside == 0 ? Place::record : inside < half ? Place::first_half : Place::second_half;
+    }
+    return Place::elsewhere;
+}
+
 } // namespace
 
 FortranValue *make_fortran_value(long number)
@@ -48,13 +66,21 @@ FortranValue *make_fortran_value(long number)
 
 FortranValue *fortran_value(void *word)
 {
-    const capsule::Hold hold(lock);
-    const auto address = reinterpret_cast<uintptr_t>(word);
-    for (size_t i = 0; i < block_count; i++) {
-        if (address - reinterpret_cast<uintptr_t>(blocks[i]) < block_bytes)
-            return static_cast<FortranValue *>(word);
-    }
-    return nullptr;
+    return place_of(word) == Place::record ? static_cast<FortranValue *>(word) : nullptr;
+}
+
+// A pointer to a number, or to a byte of one, becomes one into the record's second half.
+void *word_of_c(void *pointer)
+{
+    const Place place = place_of(pointer);
+    return place == Place::record || place == Place::first_half
+               ? static_cast<char *>(pointer) + half
+               : pointer;
+}
+
+void *pointer_of_c(void *word)
+{
+    return place_of(word) == Place::second_half ? static_cast<char *>(word) - half : word;
 }
 
 void drop_fortran_value(FortranValue *value)

@@ -9,6 +9,7 @@
 
 using namespace cryo;
 using namespace cryo::mpi;
+using cryo::capsule::call;
 
 // mpi_f08 recognizes these by their addresses.
 extern "C" {
@@ -40,31 +41,36 @@ MPI_Aint predefined_value(int keyval, void *found)
                                   : *static_cast<const int *>(found);
 }
 
-template <class Get>
-int get_value(int keyval, void *value, int *flag, Get get)
+// `get_word`: the library's own function, which is to be read inside an MPI function only.
+template <class Handle, class Get>
+int get_value(Handle handle, int keyval, void *value, int *flag, Get get, const Get &get_word)
 {
-    const bool predefined = is_predefined_keyval(keyval);
-    const int in_c = predefined && keyval % 2 == 0 ? keyval - 1 : keyval;
     void *found = nullptr;
-    const int result = get(in_c, &found, flag);
+    auto *number = static_cast<MPI_Aint *>(value);
+    if (is_predefined_keyval(keyval)) {
+        const int in_c = keyval % 2 == 0 ? keyval - 1 : keyval;
+        const int result = get(handle, in_c, &found, flag);
+        if (result == MPI_SUCCESS && *flag != 0)
+            *number = predefined_value(in_c, found);
+        return result;
+    }
+    const Inside inside;
+    const int result = call(get_word, real_of(handle), keyval, static_cast<void *>(&found), flag);
     if (result != MPI_SUCCESS || *flag == 0)
         return result;
-    const Inside inside;
-    const FortranValue *number = fortran_value(found);
-    *static_cast<MPI_Aint *>(value) = predefined          ? predefined_value(in_c, found)
-                                      : number != nullptr ? number->number
-                                                          : reinterpret_cast<MPI_Aint>(found);
+    const FortranValue *record = fortran_value(found);
+    *number = record != nullptr ? record->number : reinterpret_cast<MPI_Aint>(pointer_of_c(found));
     return result;
 }
 
 template <class Handle, class Set>
-int set_value(Handle handle, int keyval, void *value, Set set)
+int set_value(Handle handle, int keyval, void *value, const Set &set_word)
 {
     const Inside inside;
     FortranValue *number = make_fortran_value(reinterpret_cast<intptr_t>(value));
     if (number == nullptr)
         return MPI_ERR_NO_MEM;
-    const int result = set(handle, keyval, static_cast<void *>(number));
+    const int result = call(set_word, real_of(handle), keyval, static_cast<void *>(number));
     if (result != MPI_SUCCESS)
         drop_fortran_value(number);
     return result;
@@ -74,38 +80,32 @@ int set_value(Handle handle, int keyval, void *value, Set set)
 
 EXPORTED int MPII_Comm_get_attr(MPI_Comm comm, int keyval, void *value, int *flag, int /*type*/)
 {
-    return get_value(keyval, value, flag, [comm](int key, void *found, int *is_set) {
-        return PMPI_Comm_get_attr(comm, key, found, is_set);
-    });
+    return get_value(comm, keyval, value, flag, PMPI_Comm_get_attr, stock.Comm_get_attr);
 }
 
 EXPORTED int MPII_Comm_set_attr(MPI_Comm comm, int keyval, void *value, int /*type*/)
 {
-    return set_value(comm, keyval, value, PMPI_Comm_set_attr);
+    return set_value(comm, keyval, value, stock.Comm_set_attr);
 }
 
 EXPORTED int MPII_Type_get_attr(MPI_Datatype type, int keyval, void *value, int *flag, int /*type*/)
 {
-    return get_value(keyval, value, flag, [type](int key, void *found, int *is_set) {
-        return PMPI_Type_get_attr(type, key, found, is_set);
-    });
+    return get_value(type, keyval, value, flag, PMPI_Type_get_attr, stock.Type_get_attr);
 }
 
 EXPORTED int MPII_Type_set_attr(MPI_Datatype type, int keyval, void *value, int /*type*/)
 {
-    return set_value(type, keyval, value, PMPI_Type_set_attr);
+    return set_value(type, keyval, value, stock.Type_set_attr);
 }
 
 EXPORTED int MPII_Win_get_attr(MPI_Win win, int keyval, void *value, int *flag, int /*type*/)
 {
-    return get_value(keyval, value, flag, [win](int key, void *found, int *is_set) {
-        return PMPI_Win_get_attr(win, key, found, is_set);
-    });
+    return get_value(win, keyval, value, flag, PMPI_Win_get_attr, stock.Win_get_attr);
 }
 
 EXPORTED int MPII_Win_set_attr(MPI_Win win, int keyval, void *value, int /*type*/)
 {
-    return set_value(win, keyval, value, PMPI_Win_set_attr);
+    return set_value(win, keyval, value, stock.Win_set_attr);
 }
 
 EXPORTED void MPII_Keyval_set_proxy(int keyval, decltype(KeyvalProxies::copy) copy,
