@@ -155,6 +155,16 @@ bool filters_types(int fd)
            memcmp(&filter, &none, sizeof(filter)) != 0;
 }
 
+std::string problem_of_lite(int fd, const SocketLook &look, uint64_t inode)
+{
+    if (look.protocol != IPPROTO_UDPLITE)
+        return {};
+    const Result<uint32_t> shutdown = udp_shutdown(fd, look.local, inode);
+    if (!shutdown)
+        return untold_shutdown(shutdown.error());
+    return *shutdown != 0 ? "which was shut down" : "";
+}
+
 void look_at_internet(int fd, SocketLook &look, uint64_t inode)
 {
     const bool raw = look.kind == SOCK_RAW;
@@ -165,8 +175,8 @@ void look_at_internet(int fd, SocketLook &look, uint64_t inode)
         look.problem = "connected to an address that is one of a link only";
     else if (poll(&end, 1, 0) == 1 && (end.revents & (POLLRDHUP | POLLHUP)) != 0)
         look.problem = "which was shut down";
-    else if (look.protocol == IPPROTO_UDPLITE && udp_shutdown(fd, look.local, inode) != 0)
-        look.problem = "which was shut down";
+    else if (const std::string problem = problem_of_lite(fd, look, inode); !problem.empty())
+        look.problem = problem;
     else if (raw && look.domain == AF_INET && look.protocol == IPPROTO_IGMP)
         look.problem = "by which the program may route multicasts (MRT_INIT)";
     else if (raw && look.protocol == IPPROTO_ICMPV6 && is_multicast_router_here())

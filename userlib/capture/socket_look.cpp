@@ -106,6 +106,15 @@ void look_at_tcp(int fd, SocketLook &look)
     }
 }
 
+void look_at_udp(int fd, SocketLook &look, uint64_t inode)
+{
+    const Result<uint32_t> shutdown = udp_shutdown(fd, look.local, inode);
+    if (shutdown)
+        look.shutdown = *shutdown;
+    else if (look.problem.empty())
+        look.problem = untold_shutdown(shutdown.error());
+}
+
 } // namespace
 
 std::vector<uint64_t> waiting_callers(uint64_t listener)
@@ -147,7 +156,7 @@ Result<SocketLook> look_at_socket(int fd, uint64_t inode)
     else if (look.kind == SOCK_STREAM)
         look_at_tcp(fd, look);
     else if (is_udp(look))
-        look.shutdown = udp_shutdown(fd, look.local, inode);
+        look_at_udp(fd, look, inode);
     look.options = image::read_socket_options(fd, look.domain, look.kind);
     return look;
 }

@@ -4,6 +4,7 @@
 #include "capture/diagnostics.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <linux/inet_diag.h>
 #include <netinet/in.h>
@@ -16,8 +17,14 @@ namespace {
 
 constexpr uint32_t reading = 1, writing = 2;
 
+// Whether the kernel has no udp_diag, or none for this kind of socket, or no sock_diag at all.
+bool is_lack(const Error &error)
+{
+    return error.code() == ENOENT || error.code() == EPROTONOSUPPORT;
+}
+
 // Asks the kernel's diagnostics for all sockets of this protocol and port, and picks ours.
-uint32_t ask_diagnostics(int family, int protocol, uint16_t port, uint64_t inode)
+Result<uint32_t> ask_diagnostics(int family, int protocol, uint16_t port, uint64_t inode)
 {
     inet_diag_req_v2 request = {};
     request.sdiag_family = static_cast<uint8_t>(family);
@@ -26,23 +33,30 @@ uint32_t ask_diagnostics(int family, int protocol, uint16_t port, uint64_t inode
     request.idiag_states = ~0U;
     request.id.idiag_sport = port;
     uint32_t directions = 0;
+    bool is_whole = true;
     const auto is_ours = [&](const inet_diag_msg &socket, Attributes attributes) {
         if (socket.idiag_inode != static_cast<uint32_t>(inode))
             return false;
-        for_each_attribute(attributes.data(), attributes.size(),
-                           [&directions](unsigned type, Attributes data) {
-                               if (type == INET_DIAG_SHUTDOWN)
-                                   directions = attribute_value<uint8_t>(data);
-                           });
+        is_whole = for_each_attribute(attributes.data(), attributes.size(),
+                                      [&directions](unsigned type, Attributes data) {
+                                          if (type == INET_DIAG_SHUTDOWN)
+                                              directions = attribute_value<uint8_t>(data);
+                                      });
         return true;
     };
     const Result<bool> found = find_diagnosed<inet_diag_msg>(request, is_ours);
-    return found && *found ? directions : 0;
+    if (!found && is_lack(found.error()))
+        return 0;
+    if (!found)
+        return found.error();
+    if (!is_whole)
+        return Error(EPROTO, "the kernel's answer cannot be read (udp_diag)");
+    return directions;
 }
 
 } // namespace
 
-uint32_t udp_shutdown(int fd, const std::string &local, uint64_t inode)
+Result<uint32_t> udp_shutdown(int fd, const std::string &local, uint64_t inode)
 {
     pollfd end = {fd, POLLRDHUP, 0};
     const bool told = poll(&end, 1, 0) == 1;
@@ -55,9 +69,19 @@ uint32_t udp_shutdown(int fd, const std::string &local, uint64_t inode)
     const uint16_t port = reinterpret_cast<const sockaddr_in &>(name).sin_port;
     int protocol = IPPROTO_UDP; // or UDP-Lite
     socklen_t size = sizeof(protocol);
-    if (port != 0 && getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0)
-        found |= ask_diagnostics(name.ss_family, protocol, port, inode) & (reading | writing);
-    return found;
+    if (port == 0)
+        return found;
+    if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) != 0)
+        return Error::from_errno("SO_PROTOCOL", errno);
+    const Result<uint32_t> asked = ask_diagnostics(name.ss_family, protocol, port, inode);
+    if (!asked)
+        return asked;
+    return found | (*asked & (reading | writing));
+}
+
+std::string untold_shutdown(const Error &error)
+{
+    return "of which the kernel does not tell whether it was shut down: " + error.text();
 }
 
 } // namespace cryo::capture

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/udp_look.hpp"
+
+#include "base/fd.hpp"
+#include "capture/socket_look.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+namespace cryo::capture {
+
+namespace {
+
+// No descriptor can be opened meanwhile, not even a socket for the kernel's diagnostics.
+class NoMoreDescriptors
+{
+  public:
+    NoMoreDescriptors()
+    {
+        EXPECT_EQ(0, getrlimit(RLIMIT_NOFILE, &before_));
+        const Fd next(open("/dev/null", O_RDONLY | O_CLOEXEC));
+        rlimit now = before_;
+        now.rlim_cur = static_cast<rlim_t>(next.get());
+        EXPECT_EQ(0, setrlimit(RLIMIT_NOFILE, &now));
+    }
+    ~NoMoreDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+    NoMoreDescriptors(const NoMoreDescriptors &) = delete;
+    NoMoreDescriptors &operator=(const NoMoreDescriptors &) = delete;
+
+  private:
+    rlimit before_ = {};
+};
+
+// A UDP socket with a port on the loopback interface.
+struct Bound {
+    Fd fd{socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+    sockaddr_in at = {};
+    struct stat status = {};
+
+    Bound()
+    {
+        at.sin_family = AF_INET;
+        at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        socklen_t size = sizeof(at);
+        auto *name = reinterpret_cast<sockaddr *>(&at);
+        EXPECT_EQ(0, bind(fd.get(), name, size));
+        EXPECT_EQ(0, getsockname(fd.get(), name, &size));
+        EXPECT_EQ(0, fstat(fd.get(), &status));
+    }
+    std::string local() const { return {reinterpret_cast<const char *>(&at), sizeof(at)}; }
+    Result<uint32_t> shutdown() const { return udp_shutdown(fd.get(), local(), status.st_ino); }
+};
+
+TEST(UdpLook, AnOpenSocketIsOpen)
+{
+    const Bound one;
+    const Result<uint32_t> found = one.shutdown();
+    ASSERT_TRUE(found) << found.error().text();
+    EXPECT_EQ(0U, *found);
+}
+
+TEST(UdpLook, AQuestionThatFailsIsNoAnswer)
+{
+    const Bound one;
+    const NoMoreDescriptors none;
+    const Result<uint32_t> found = one.shutdown();
+    ASSERT_FALSE(found);
+    EXPECT_EQ(EMFILE, found.error().code());
+    const Result<SocketLook> look = look_at_socket(one.fd.get(), one.status.st_ino);
+    ASSERT_TRUE(look) << look.error().text();
+    EXPECT_NE(std::string::npos, look->problem.find("whether it was shut down")) << look->problem;
+}
+
+// As on one that has no udp_diag: ENOENT.
+TEST(UdpLook, ToAKernelThatHasNoDiagnosticsItIsOpen)
+{
+    Bound one;
+    one.at.sin_family = AF_APPLETALK;
+    const Result<uint32_t> found = one.shutdown();
+    ASSERT_TRUE(found) << found.error().text();
+    EXPECT_EQ(0U, *found);
+}
+
+} // namespace
+
+} // namespace cryo::capture
