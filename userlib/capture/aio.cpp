@@ -115,17 +115,39 @@ Result<AgentSession::Aio> ask(AgentSession &session, const Mapping &ring, uint64
     }
 }
 
-// A child that lives in the memory of the process, and so may use its contexts while they are
-// filled and turned: 0 if there is none. One that cannot be asked about counts.
+// 0: the other process lives in the memory of this one; −1: it does not; else why the kernel does
+// not tell (errno).
+int lives_with(pid_t pid, pid_t other)
+{
+    const long order = syscall(SYS_kcmp, pid, other, KCMP_VM, 0, 0);
+    return order < 0 ? errno : order == 0 ? 0 : -1;
+}
+
+// A process that lives in the memory of this one, and so may use its contexts while they are
+// filled and turned: 0 if there is none. A child that cannot be asked about counts. Any other
+// process may be one, too: a child of a child that has ended, or a sibling (CLONE_PARENT). Of
+// these, processes that the caller may not ask about do not count: they belong to other users, and
+// only root's can share memory with those of others. Numbers are listed in ascending order, and a
+// new process has a higher one than its maker, unless the numbers begin anew just then.
 Result<pid_t> find_user(pid_t pid)
 {
     const Result<std::set<pid_t>> children = children_of(pid);
     if (!children)
         return children.error();
     for (const pid_t child : *children) {
-        const long order = syscall(SYS_kcmp, pid, child, KCMP_VM, 0, 0);
-        if (order == 0 || (order < 0 && errno != ESRCH))
+        const int found = lives_with(pid, child);
+        if (found >= 0 && found != ESRCH)
             return child;
+    }
+    const Result<std::vector<int>> all = Proc(pid).numbers("..");
+    if (!all)
+        return all.error();
+    for (const pid_t other : *all) {
+        const int found = other != pid ? lives_with(pid, other) : -1;
+        if (found == 0)
+            return other;
+        if (found > 0 && found != ESRCH && found != EPERM)
+            return Error::from_errno("which processes share memory: kcmp(2)", found);
     }
     return 0;
 }
