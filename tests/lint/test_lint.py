@@ -125,11 +125,19 @@ class Lint(unittest.TestCase):
         # Tests that hold a promise are there.
         self.write("tests/tiers.txt", "full a[.]long\n0/3 a[.]turn.*\ndefault (unit|b)[.].*\n")
         self.write("docs/security.md", "| it holds | `unit.one`, `.two` (`Case`), `unit.one.*` |\n")
+        self.write("tests/one.py", "class Case:\n    def test_it(self):\n        pass\n")
         for name in "unit.one", "unit.one.two":
             verdict(fine, "docs/security.md:1: tests/costs.txt knows no test unit.one")
             fine += name + " 1.0 1\n"
         verdict(fine, None)
         verdict(fine.replace("unit.one.two", "unit.two"), "knows no test unit.one.*")
+        # So are the parts of them that it names.
+        self.write("tests/two.cpp", "TEST_F(Suite, Works)\n{\n}\n")
+        for named, complaint in (("(`Case`, `Suite`) test_it, `Suite.Works`, `Suite.*`", None),
+                                 ("(`Other`)", "docs/security.md:1: no test in tests/ has a part Other"),
+                                 ("test_that", "a part test_that"), ("`Suite.Fails`", "a part Suite.Fails")):
+            self.write("docs/security.md", f"| it holds | `unit.one` {named} |\n")
+            verdict(fine, complaint)
 
     def test_tidy_since_a_commit(self):
         """Looked at is what has changed, or reads what has; all of it where the commit is unknown."""

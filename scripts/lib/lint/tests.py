@@ -24,10 +24,35 @@ def _named(line):
             yield name, (before + name, before.rpartition(".")[0] + name)
 
 
+def _parts(line):
+    """Parts of tests that a row of a table names: `Suite.Case`, (`Case`), test_it."""
+    if line.startswith("|"):
+        yield from re.findall(r"`([A-Z]\w+\.[\w*]+)`", line)
+        for group in re.findall(r"\(((?:`[A-Z]\w+`(?:, )?)+)\)", line):
+            yield from re.findall(r"\w+", group)
+        yield from re.findall(r"\btest_\w+", line)
+
+
+def _parts_there(tree):
+    """Of Python's tests and GoogleTest's."""
+    there = set()
+    for name in tree.files:
+        if name.startswith("tests/") and name.endswith((".py", ".cpp")):
+            text = "\n".join(tree.lines(name))
+            there.update(re.findall(r"^ *(?:class|def) (\w+)", text, re.MULTILINE))
+            for suite, case in re.findall(r"^TEST(?:_[FP])?\((\w+),\s*(\w+)\)", text, re.MULTILINE):
+                there.update((suite, f"{suite}.{case}"))
+    return there
+
+
 def _promises(tree, costs):
     if "docs/security.md" not in tree.files:
         return
+    there = _parts_there(tree)
     for number, line in enumerate(tree.lines("docs/security.md"), 1):
+        for part in _parts(line):
+            if not fnmatch.filter(there, part):
+                yield f"docs/security.md:{number}: no test in tests/ has a part {part}"
         for name, meant in _named(line):
             if not any(fnmatch.filter(costs, one) for one in meant):
                 yield f"docs/security.md:{number}: tests/costs.txt knows no test {name}"
