@@ -57,12 +57,11 @@ class Run(jobs.Case):
 
     def work(self, way):
         """Processor time, in ms, of a job that does nothing, daemons and all, which end with it."""
+        await_all() # of an earlier job
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         job = jobs.Job(self, self.words(way, 0), self.settings_of(way))
         job.end()
-        with contextlib.suppress(ChildProcessError):
-            while True:
-                os.wait()
+        await_all()
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return 1000 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
@@ -97,6 +96,13 @@ class Run(jobs.Case):
             self.tool("ompi-checkpoint", "--keep", "1", job.pid)
             saved.append((time.monotonic() - begin) * 1000)
         return start, saved[1:] # the first one makes directories
+
+
+def await_all():
+    """Until no child is left, and no orphan."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.wait()
 
 
 @contextlib.contextmanager
