@@ -20,6 +20,8 @@ from pathlib import Path
 
 import jobs
 
+SOAK = bool(os.environ.get("CRYO_SOAK"))
+
 
 def frame(message):
     body = json.dumps(message).encode()
@@ -354,11 +356,20 @@ class Refused(jobs.Case):
 class Deaths(jobs.Case):
     """Whoever dies, the job runs as without Cryo, and the last snapshot stays good."""
 
+    ROUNDS = 100 if SOAK else 1
+
     def setUp(self):
         super().setUp()
         self.random = random.Random(int(os.environ.get("CRYO_SEED", "1")))
 
     def one(self, kill):
+        for turn in range(self.ROUNDS):
+            if turn > 0: # what the last one has left is not in its way
+                self.doCleanups()
+                jobs.Case.setUp(self)
+            self.once(kill)
+
+    def once(self, kill):
         """A snapshot; then `kill` at a random moment of the next checkpoint."""
         job = self.start(3, 4000, FAKE_NODES="2", FAKE_MEGABYTES="8")
         reference, _ = self.save(job)
@@ -423,7 +434,8 @@ class Restarts(jobs.Case):
     """Whoever of a restart is killed, or stopped for a while: the snapshot is whole, and comes back."""
 
     STEPS = 4000
-    ROUNDS = 100 if os.environ.get("CRYO_SOAK") else 5
+    ROUNDS = 100 if SOAK else 5
+    STOPPED = 30 if SOAK else 3
 
     def setUp(self):
         super().setUp()
@@ -455,7 +467,7 @@ class Restarts(jobs.Case):
         for _ in range(self.ROUNDS):
             again, victim = self.disturbed(signal.SIGSTOP)
             # Time is what this is about, and nothing tells that nothing happens.
-            time.sleep(3)
+            time.sleep(self.STOPPED)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(victim, signal.SIGCONT)
             self.check_result(again.end(), 3, self.STEPS)
