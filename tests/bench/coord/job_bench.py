@@ -6,8 +6,8 @@ job whose daemons have no TLS, and its start beside the launcher alone. The thre
     job_bench [--full]
 
 Nodes are names on this machine, and ranks are no MPI programs: all of their time is Cryo's. Four nodes
-share its processors here, so the processor time of all is the most by which real ones can be later;
-it is also what other work on the machine changes least.
+share its processors here. So the processor time of all is told, too, which other work on the machine
+changes least; it has no waits in it, and does not replace the time by the clock.
 """
 import argparse
 import contextlib
@@ -146,7 +146,7 @@ def main():
         print(f"{way}: start {start[way]:.1f} ms, processors {used[way]:.1f} ms" +
               (f", checkpoint {save[way]:.1f} ms" if way in save else ""))
     line("start on four nodes, TLS beside TCP: adds ms", start["TLS"] - start["TCP"], MOST_ADDED)
-    line("the same and its end, of all processors: adds ms", used["TLS"] - used["TCP"], MOST_ADDED)
+    line("the same and its end, of all processors: adds ms", used["TLS"] - used["TCP"])
     line("checkpoint, TLS beside TCP: time", save["TLS"] / save["TCP"], MOST_RATIO)
     line("start on four nodes, under cr_run beside natively: time", start["TLS"] / start["native"])
 
