@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "enter.hpp"
 
-#include "base/fd.hpp"
+#include "base/owner_teller.hpp"
 #include "capture/proc.hpp"
 
 #include <cerrno>
@@ -70,7 +70,7 @@ bool give_up_capabilities()
 
 } // namespace
 
-Result<std::optional<int>> enter_namespaces(pid_t &id, Scope scope)
+Result<std::optional<int>> enter_namespaces(pid_t &id, Scope scope, Fd &teller)
 {
     const Proc proc(id);
     if (is_ours(proc, "ns/pid") || !has_our_files(id))
@@ -83,6 +83,12 @@ Result<std::optional<int>> enter_namespaces(pid_t &id, Scope scope)
     const std::string place = std::filesystem::current_path(none).string();
     const int user = is_ours(proc, "ns/user") ? 0 : CLONE_NEWUSER;
     const int ipc = is_ours(proc, "ns/ipc") ? 0 : CLONE_NEWIPC;
+    if (user != 0) {
+        Result<Fd> started = cryo::start_owner_teller();
+        if (!started)
+            return started.error();
+        teller = std::move(*started);
+    }
     if (setns(target.get(), user | ipc | CLONE_NEWPID | CLONE_NEWNS) != 0)
         return Error::from_errno(fmt::format("process {} is in another pid namespace, which "
                                              "cannot be entered; its own user or root can",
@@ -100,6 +106,7 @@ Result<std::optional<int>> enter_namespaces(pid_t &id, Scope scope)
         id = inner;
         return std::optional<int>();
     }
+    teller.reset();
     int status = 0;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;

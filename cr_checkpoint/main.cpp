@@ -3,6 +3,7 @@
 #include "backend/backend.hpp"
 #include "backend/criu.hpp"
 #include "backend/criu_hook.hpp"
+#include "base/owner_teller.hpp"
 #include "cli/command.hpp"
 #include "cli/requester.hpp"
 #include "enter.hpp"
@@ -137,13 +138,20 @@ static int run(int argc, char **argv)
         ::signal(signal, SIG_IGN);
 
     const pid_t asked = options.id;
+    cryo::Fd teller;
     const cryo::Result<std::optional<int>> left =
         options.backend == "criu" ? std::optional<int>() // which saves them from outside
-                                  : enter_namespaces(options.id, options.capture.scope);
+                                  : enter_namespaces(options.id, options.capture.scope, teller);
     if (!left)
         return options.talk.fail(left.error());
     if (*left)
         return **left;
+    if (teller) {
+        options.teller = teller.get();
+        options.capture.files.owner_of = [from = teller.get()](int fd) {
+            return cryo::ask_owner(from, fd);
+        };
+    }
     if (options.id != asked && options.file.empty() && options.directory.empty() && options.fd < 0)
         options.file = fmt::format("context.{}", asked);
     limit_time(options.capture.timeout_s);

@@ -228,7 +228,8 @@ cryo::Result<void> complete_rehearsal(Options &options)
     options.capture.rehearse = [&options](const std::string &place,
                                           const std::function<void()> &alive) {
         constexpr unsigned calm = 6; // a rehearsal that does not stop the program may take longer
-        return rehearse(place, options.capture.file, options.capture.stall_s * calm, alive);
+        return rehearse(place, options.capture.file, options.capture.stall_s * calm, options.teller,
+                        alive);
     };
     return {};
 }

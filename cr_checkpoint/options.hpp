@@ -20,6 +20,7 @@ struct Options {
     cryo::capture::CheckpointOptions capture;
     std::string backend = "auto";
     std::string used; // the name of the backend that was chosen
+    int teller = -1;  // whom to ask for owners in a user namespace: base/owner_teller.hpp
     cryo::cli::Talk talk{"cr_checkpoint"};
 
     // As written on the command line.

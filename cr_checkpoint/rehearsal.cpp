@@ -23,12 +23,13 @@ using cryo::Fd;
 using cryo::Result;
 
 constexpr int heartbeat_fd = 3;
+constexpr int teller_fd = 4;
 
 // A running cr_restart: it ends with this process, and its namespaces with it.
 class Child
 {
   public:
-    static Result<Child> start(const std::string &place, int output, int heartbeat);
+    static Result<Child> start(const std::string &place, int output, int heartbeat, int teller);
     Child(Child &&other) noexcept : pid_(std::exchange(other.pid_, 0)) {}
     ~Child()
     {
@@ -53,30 +54,33 @@ class Child
 };
 
 // Descriptors are first moved out of the way of their final numbers.
-[[noreturn]] void execute(pid_t parent, std::vector<char *> &arguments, int output, int heartbeat)
+[[noreturn]] void execute(pid_t parent, std::vector<char *> &arguments, int output, int heartbeat,
+                          int teller)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(127);
     const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    const int from[] = {null, output, null, heartbeat};
+    const int from[] = {null, output, null, heartbeat, teller};
     int high[std::size(from)];
     for (size_t i = 0; i < std::size(from); i++)
         high[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 10);
     for (size_t i = 0; i < std::size(from); i++)
-        dup2(high[i], static_cast<int>(i));
-    static_assert(std::size(from) == heartbeat_fd + 1);
+        dup2(high[i], static_cast<int>(i)); // without a teller this one fails
+    static_assert(std::size(from) == teller_fd + 1);
     for (const int usual : {SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE, SIGXFSZ})
         signal(usual, SIG_DFL);
     execv(arguments.front(), arguments.data());
     _exit(127);
 }
 
-Result<Child> Child::start(const std::string &place, int output, int heartbeat)
+Result<Child> Child::start(const std::string &place, int output, int heartbeat, int teller)
 {
-    std::vector<std::string> words = {
-        cryo::cli::command("cr_restart"), "--rehearse", "--json", "--heartbeat",
-        std::to_string(heartbeat_fd),     "--",         place};
+    std::vector<std::string> words = {cryo::cli::command("cr_restart"), "--rehearse", "--json",
+                                      "--heartbeat", std::to_string(heartbeat_fd)};
+    if (teller >= 0)
+        words.insert(words.end(), {"--owner-teller", std::to_string(teller_fd)});
+    words.insert(words.end(), {"--", place});
     std::vector<char *> arguments;
     arguments.reserve(words.size() + 1);
     for (std::string &word : words)
@@ -87,7 +91,7 @@ Result<Child> Child::start(const std::string &place, int output, int heartbeat)
     if (pid < 0)
         return Error::from_errno("fork", errno);
     if (pid == 0)
-        execute(parent, arguments, output, heartbeat);
+        execute(parent, arguments, output, heartbeat, teller);
     return Child(pid);
 }
 
@@ -130,13 +134,13 @@ std::string with_name(std::string text, const std::string &place, const std::str
 } // namespace
 
 Result<void> rehearse(const std::string &place, const std::string &name, unsigned patience_s,
-                      const std::function<void()> &alive)
+                      int teller, const std::function<void()> &alive)
 {
     Result<cryo::PipeEnds> output = cryo::make_pipe();
     Result<cryo::PipeEnds> heartbeat = cryo::make_pipe();
     if (!output || !heartbeat)
         return !output ? output.error() : heartbeat.error();
-    Result<Child> child = Child::start(place, output->write.get(), heartbeat->write.get());
+    Result<Child> child = Child::start(place, output->write.get(), heartbeat->write.get(), teller);
     if (!child)
         return child.error();
     output->write.reset();

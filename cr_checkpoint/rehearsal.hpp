@@ -4,7 +4,7 @@
 // command of its own, so that no failure of a restart affects this process.
 //
 //     capture.rehearse = [&](const std::string &place, const auto &alive) {
-//         return rehearse(place, name, patience_s, alive);
+//         return rehearse(place, name, patience_s, teller, alive);
 //     };
 #pragma once
 
@@ -14,6 +14,7 @@
 #include <string>
 
 // `place`: where the image is; `name`: its final name, for messages.
-// Fails when nothing happens for so long. `alive` is called on progress.
+// Fails when nothing happens for so long. `teller`: whom to ask for owners (base/owner_teller.hpp),
+// or -1. `alive` is called on progress.
 cryo::Result<void> rehearse(const std::string &place, const std::string &name, unsigned patience_s,
-                            const std::function<void()> &alive);
+                            int teller, const std::function<void()> &alive);

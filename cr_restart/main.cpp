@@ -2,6 +2,7 @@
 // cr_restart: brings saved processes back, stays the parent of the first, and ends as it ends.
 #include "backend/backend.hpp"
 #include "backend/open_image.hpp"
+#include "base/owner_teller.hpp"
 #include "cli/command.hpp"
 #include "cli/place.hpp"
 #include "cli/requester.hpp"
@@ -344,7 +345,15 @@ static int run(int argc, char **argv)
             unsetenv(kept_variable);
         }
         options.request.options.own_pid_namespace = true;
-        options.request.trust->ask(inside->asker());
+        if (options.teller < 0)
+            options.request.trust->ask(inside->asker());
+    }
+    // The process outside of a pid namespace is in a user namespace itself, then.
+    if (options.teller >= 0) {
+        if (inside)
+            fcntl(options.teller, F_SETFD, FD_CLOEXEC);
+        options.request.trust->ask(
+            [from = options.teller](int fd) { return cryo::ask_owner(from, fd); });
     }
     Command command(options, argv);
     return inside ? command.run(*inside) : command.run();

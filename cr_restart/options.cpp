@@ -111,6 +111,7 @@ void add_options(CLI::App &app, Options &options)
                  "Bring them back in namespaces of their own, compare what is there with the "
                  "image before any of it runs, and end it again");
     app.add_option("--heartbeat", options.heartbeat)->group(""); // used by cr_checkpoint
+    app.add_option("--owner-teller", options.teller)->group(""); // likewise
     app.add_flag("--force", options.request.options.force, "Accept mapped files that have changed");
     app.add_option("--backend", options.backend,
                    "Who restores: kmod (the kernel module), user (without it), auto (who made the "

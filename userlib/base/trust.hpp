@@ -20,6 +20,9 @@
 
 namespace cryo {
 
+// What each owner is called that a user namespace does not show, unless somebody outside tells.
+constexpr uid_t unknown_owner = 65534;
+
 class Trust
 {
   public:
@@ -36,12 +39,13 @@ class Trust
     // In one's own user namespace all other owners look alike: there `Ask` asks a process outside
     // of it, passing a descriptor of the file, and returns nothing if the owner is unknown.
     using Ask = std::function<std::optional<uid_t>(int fd)>;
-    void ask(Ask whom) { ask_ = std::move(whom); }
+    void ask(Ask whom);
     // The file's owner, by its id outside of the namespace.
     std::optional<uid_t> owner_of(int fd, const struct stat &status) const;
 
   private:
     Ask ask_;
+    uid_t caller_ = 0; // by the id outside, if one can ask; root where that is not known
     std::vector<std::string> named_;
     std::vector<uid_t> owners_;
 };

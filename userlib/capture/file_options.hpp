@@ -3,6 +3,10 @@
 // The user's choices about descriptors that cannot be saved as they are.
 #pragma once
 
+#include <functional>
+#include <optional>
+#include <sys/types.h>
+
 namespace cryo::capture {
 
 struct FileOptions {
@@ -13,6 +17,8 @@ struct FileOptions {
     bool save_exe = false;      // save every page of the program file,
     bool save_private = false;  // of all privately mapped files,
     bool save_shared = false;   // of files mapped shared and writable
+    // No choice: in a user namespace, asks outside whose a file is. Nothing: that is not known.
+    std::function<std::optional<uid_t>(int fd)> owner_of = {};
 };
 
 } // namespace cryo::capture

@@ -262,7 +262,7 @@ uint32_t Files::file_of(const Seen &seen)
     file.device = seen.status.st_dev;
     file.inode = seen.status.st_ino;
     file.mode = seen.status.st_mode;
-    file.uid = seen.status.st_uid;
+    file.uid = owner_of(seen);
     file.gid = seen.status.st_gid;
     file.links = static_cast<uint32_t>(seen.status.st_nlink);
     file.size = static_cast<uint64_t>(seen.status.st_size);

@@ -164,6 +164,8 @@ class Files
     // files_process.cpp
     void refuse_files_about_processes();
     void read_pidfd(const Seen &seen);
+    // files_access.cpp: whose it is.
+    uid_t owner_of(const Seen &seen) const;
     // files_owner.cpp: who receives its signals.
     Result<void> read_owner(const Seen &seen);
     // files_contents.cpp

@@ -15,8 +15,6 @@ namespace cryo::restore {
 namespace {
 
 constexpr int most_links = 40; // as the kernel's own limit
-// In an image from a user namespace, all owners but the namespace's own and root are this one.
-constexpr uid_t nobody = 65534;
 
 class Search
 {
@@ -87,9 +85,9 @@ class Search
         if (!user)
             return Error(EPERM,
                          fmt::format("file {}: it cannot be told to whom {} belongs", path_, what));
-        if (options_.trust->is_owner(*user) || (owner_ == *user && owner_ != nobody))
+        if (options_.trust->is_owner(*user) || (owner_ == *user && owner_ != unknown_owner))
             return {};
-        if (owner_ == nobody)
+        if (owner_ == unknown_owner)
             return Error(EPERM,
                          fmt::format("file {}: {} belongs to user {}, and whose it was is not "
                                      "known, as in a user namespace; say with --owner {} that you "

@@ -81,6 +81,22 @@ class PidNamespace(case.Case):
         again = self.back(f"context.{pid}")
         self.assertEqual(before, self.ask(again, "ids()"))
 
+    def test_generations_are_rehearsed(self):
+        """Whose the libraries are does not show in the user namespace that each of them is saved
+        in, and has to be known in it for the rehearsal."""
+        program = self.asked()
+        before = self.ask(program, "ids()")
+        self.save("--rehearse", "--kill", "-f", "image.0", program.pid)
+        program.wait()
+        for generation in range(1, 4):
+            restarted = self.back(f"image.{generation - 1}")
+            self.assertEqual(before, self.ask(restarted, "ids()"))
+            pid, first = self.inside(restarted)
+            self.save("--rehearse", "--kill", "-f", f"image.{generation}", pid)
+            self.assertEqual(-signal.SIGKILL, restarted.wait(case.PATIENCE))
+            self.await_gone(first)
+        self.assertEqual(before, self.ask(self.back("image.3"), "ids()"))
+
     def test_end_and_signals_are_those_of_the_program(self):
         program = self.asked()
         self.save("--kill", "-f", "image", program.pid)

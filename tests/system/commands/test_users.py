@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Root saves what belongs to other users."""
+"""What belongs to several users: root saves it, or a plain user who has it open."""
 import ctypes
 import errno
 import os
+import subprocess
 import unittest
 
 import case
@@ -54,6 +55,56 @@ class Users(case.Case):
         self.assertIn("one user", said)
         self.assertEqual([], self.files())
         self.assert_alive(program)
+
+
+PLAIN, THIRD = 1000, 33
+AS_PLAIN = {"user": PLAIN, "group": PLAIN, "extra_groups": []}
+
+
+def sees_the_commands():
+    return subprocess.run(["test", "-x", case.command("cr_restart")], check=False,
+                          **AS_PLAIN).returncode == 0
+
+
+@unittest.skipUnless(os.geteuid() == 0, "nobody else's files are to be had")
+class PlainUser(case.Case):
+    """All commands are a plain user's, and root has made a file beforehand."""
+    def setUp(self):
+        super().setUp()
+        os.chown(self.directory, PLAIN, PLAIN)
+        if not sees_the_commands():
+            self.skipTest(f"user {PLAIN} may not see {case.BIN}")
+
+    def run_command(self, name, *words, **where):
+        return super().run_command(name, *words, **AS_PLAIN, **where)
+
+    @staticmethod
+    def child_of(pid):
+        def look():
+            with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+                return file.read().split()
+        return int(case.wait_until("a child", look)[0])
+
+    def test_generations_with_a_third_users_file(self):
+        with open(self.path("theirs"), "w", encoding="ascii") as theirs:
+            theirs.write("something to read")
+        os.chown(self.path("theirs"), THIRD, THIRD)
+        program = self.start("theirs = open('theirs')", **AS_PLAIN)
+        self.save("--kill", "-f", "image.0", program.pid)
+        program.wait()
+        for generation in range(1, 4):
+            restarted = self.spawn(case.command("cr_restart"), "-q", "--pidns",
+                                   f"image.{generation - 1}", **AS_PLAIN)
+            self.assert_alive(restarted)
+            pid = self.child_of(self.child_of(restarted.pid))
+            self.save("--rehearse", "--kill", "-f", f"image.{generation}", pid)
+            restarted.wait(case.PATIENCE)
+        # Another user's file in its place is refused, and it is known whose there was.
+        os.chown(self.path("theirs"), THIRD + 1, THIRD + 1)
+        done = self.run_command("cr_restart", "--pidns", "image.3")
+        self.assertEqual(errno.EPERM, done.returncode, done.stderr)
+        self.assertIn("and what was saved to user ", done.stderr)
+        self.assertIn(f"--owner {THIRD + 1} ", done.stderr)
 
 
 case.main()

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whose a file is, where one's own user namespace hides that: a process that stays outside of the
+// namespace tells.
+//
+//     Result<Fd> teller = start_owner_teller();                // before the namespace is entered
+//     std::optional<uid_t> owner = ask_owner(teller->get(), file);
+#pragma once
+
+#include "base/fd.hpp"
+#include "base/result.hpp"
+
+#include <optional>
+#include <sys/types.h>
+
+namespace cryo {
+
+// The teller ends when nobody has the returned socket any more, or the calling thread ends.
+Result<Fd> start_owner_teller();
+
+// By the id outside. Nothing: the teller is gone. May be called by several processes and threads
+// at once.
+std::optional<uid_t> ask_owner(int teller, int file);
+
+} // namespace cryo
