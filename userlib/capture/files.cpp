@@ -437,6 +437,7 @@ Result<void> Files::read_descriptors(std::vector<Holder> holders, std::set<pid_t
                    "it was mounted over, or is in another namespace");
         if (!done)
             return done;
+        note_access(seen);
     }
     Result<void> done = settle_timers();
     if (done)

@@ -164,8 +164,9 @@ class Files
     // files_process.cpp
     void refuse_files_about_processes();
     void read_pidfd(const Seen &seen);
-    // files_access.cpp: whose it is.
+    // files_access.cpp: whose it is, and who may open it again.
     uid_t owner_of(const Seen &seen) const;
+    void note_access(const Seen &seen);
     // files_owner.cpp: who receives its signals.
     Result<void> read_owner(const Seen &seen);
     // files_contents.cpp

@@ -1,13 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose a file is.
+// Whose a file is, and whether its user may open it again by its name.
 #include "base/trust.hpp"
 #include "capture/files.hpp"
 
+#include <algorithm>
+#include <cerrno>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 namespace cryo::capture {
+
+namespace {
+
+unsigned wanted(uint32_t flags)
+{
+    switch (flags & O_ACCMODE) {
+    case O_RDONLY:
+        return R_OK;
+    case O_WRONLY:
+        return W_OK;
+    default:
+        return R_OK | W_OK;
+    }
+}
+
+} // namespace
 
 // A restart judges owners as its caller sees them, outside of the program's user namespace.
 uid_t Files::owner_of(const Seen &seen) const
@@ -22,6 +41,42 @@ uid_t Files::owner_of(const Seen &seen) const
         now.st_ino != seen.status.st_ino)
         return unknown_owner;
     return options_.owner_of(found.get()).value_or(unknown_owner);
+}
+
+// A file that somebody with more rights has opened for the program, as the output to which a shell
+// of root's leads before it becomes another user.
+void Files::note_access(const Seen &seen)
+{
+    constexpr const char *streams[] = {"--stdin", "--stdout", "--stderr"};
+    const image::File &file = file_record(seen);
+    const std::string path(file.path);
+    struct stat process = {};
+    if ((seen.kind != image::FileKind::regular && seen.kind != image::FileKind::directory) ||
+        (file.flags & (image::kFileContentsSaved | image::kFileUnlinked)) != 0 ||
+        seen.passed_in >= 0)
+        return;
+    // Most files are the user's own, and nothing has to be asked while the program stands still.
+    const unsigned want = wanted(seen.flags);
+    if (seen.status.st_uid == geteuid() && (seen.status.st_mode >> 6 & want) == want)
+        return;
+    // What root may do says nothing about the program's user.
+    if (geteuid() == 0 || stat(proc_of(seen).path("").c_str(), &process) != 0 ||
+        process.st_uid != geteuid() ||
+        faccessat(AT_FDCWD, path.c_str(), static_cast<int>(want), AT_EACCESS) == 0 ||
+        errno != EACCES)
+        return;
+    int fd = seen.fd;
+    for (const std::vector<image::Descriptor> &some : descriptors_) {
+        for (const image::Descriptor &one : some) {
+            if (one.open_file == seen.open_file)
+                fd = std::min(fd, static_cast<int>(one.fd));
+        }
+    }
+    notices_.push_back(fmt::format(
+        "descriptor {}: the file {} may not be opened again by this user; for a restart, {}", fd,
+        path,
+        fd <= STDERR_FILENO ? fmt::format("cr_restart {} FILE gives another one", streams[fd])
+                            : "give it a mode that allows it, or close it before the checkpoint"));
 }
 
 } // namespace cryo::capture

@@ -20,27 +20,33 @@ using image::FileKind;
 
 namespace {
 
-// What to do about a file that cannot be opened.
-std::string_view way_out(std::string_view path, int error)
+// What to do about a file that cannot be opened, which the program had as this descriptor.
+std::string way_out(std::string_view path, int error, int fd)
 {
+    constexpr const char *streams[] = {"--stdin", "--stdout", "--stderr"};
     constexpr std::string_view processes = "/proc/";
     if (path.starts_with(processes) && path.size() > processes.size() &&
         path[processes.size()] >= '0' && path[processes.size()] <= '9')
         return "it is about a process that is not here; close such files before the checkpoint";
-    return error == EACCES ? "give it a mode that allows it, or let root restart"
-                           : "put it back, or use --relocate";
+    if (error != EACCES)
+        return "put it back, or use --relocate";
+    return fd >= 0 && fd <= STDERR_FILENO
+               ? fmt::format("give another one with {} FILE, or it a mode that allows it, or let "
+                             "root restart",
+                             streams[fd])
+               : "give it a mode that allows it, or let root restart";
 }
 
 // The file at the saved path, found but not opened yet: so no other
 // kind of file is opened in its place, and a FIFO does not block.
-Result<Fd> find(const Planning &p, const image::File &file)
+Result<Fd> find(const Planning &p, const image::File &file, int fd)
 {
     Result<Fd> found = find_trusted(p.options, file);
     if (!found) {
         const int why = found.error().code();
         return why == EPERM ? found.error()
                             : Error(why, fmt::format("file {}: {}; {}", file.path, strerror(why),
-                                                     way_out(file.path, why)));
+                                                     way_out(file.path, why, fd)));
     }
     struct stat now;
     if (fstat(found->get(), &now) != 0)
@@ -415,7 +421,7 @@ Result<void> open_by_name(Planning &p, const image::File &file, const image::Ope
             open_within(p, file, open_file);
             return {};
         }
-        Result<Fd> there = find(p, file);
+        Result<Fd> there = find(p, file, descriptor_of(p, open_file.id));
         if (!there)
             return there.error();
         found = std::move(*there);
@@ -446,8 +452,8 @@ Result<void> open_by_name(Planning &p, const image::File &file, const image::Ope
     Fd fd(open(found ? fmt::format("/proc/self/fd/{}", found.get()).c_str() : path.c_str(),
                static_cast<int>(flags)));
     if (!fd)
-        return Error(
-            errno, fmt::format("opening {}: {}; {}", path, strerror(errno), way_out(path, errno)));
+        return Error(errno, fmt::format("opening {}: {}; {}", path, strerror(errno),
+                                        way_out(path, errno, descriptor_of(p, open_file.id))));
     if (!path_only && file.kind == FileKind::directory) {
         // ext4 restores a directory position well only after the directory was read once.
         char entries[4096];

@@ -106,5 +106,30 @@ class PlainUser(case.Case):
         self.assertIn("and what was saved to user ", done.stderr)
         self.assertIn(f"--owner {THIRD + 1} ", done.stderr)
 
+    def test_output_that_root_has_opened(self):
+        log = self.path("log")
+        with open(os.open(log, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as output:
+            program = self.spawn(
+                case.command("cr_run"), "/usr/bin/python3", "-S", "-c",
+                "import sys\nprint('ready', file=sys.stderr, flush=True)\n"
+                "for line in sys.stdin: print(line.strip(), flush=True)",
+                stdout=output, stderr=subprocess.PIPE, **AS_PLAIN)
+        self.assertEqual("ready\n", program.stderr.readline())
+        said = self.save("--kill", "-f", "image", program.pid).stderr.splitlines()
+        program.wait()
+        said = [line for line in said if log in line]
+        self.assertEqual(1, len(said), said)
+        self.assertIn("descriptor 1: ", said[0])
+        self.assertIn("cr_restart --stdout FILE", said[0])
+        done = self.run_command("cr_restart", "--no-restore-pid", "image")
+        self.assertEqual(errno.EACCES, done.returncode, done.stderr)
+        self.assertIn(log, done.stderr)
+        self.assertIn("--stdout FILE", done.stderr)
+        done = self.run_command("cr_restart", "--no-restore-pid", "--stdout", "other", "image",
+                                stdin=None, input="goes on\n")
+        self.assertEqual(0, done.returncode, done.stderr)
+        with open(self.path("other"), encoding="ascii") as other:
+            self.assertEqual("goes on\n", other.read())
+
 
 case.main()
