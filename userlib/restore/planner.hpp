@@ -144,7 +144,7 @@ constexpr int first_free_offset = 6;
 
 // What a process reports on its status descriptor, as it progresses.
 constexpr uint32_t says_alive = 1; // its last report
-// Its other threads run the program from here on, which may end it before it says that it is alive.
+// Other threads of the process run the program from here on, and may end it before its last report.
 constexpr uint32_t says_released = 5;
 constexpr uint32_t says_ready = 2; // nothing can fail any more but the other processes
 // Sent only if the tree has semaphore undo values (SEM_UNDO): its own are restored.
