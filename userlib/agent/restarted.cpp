@@ -4,6 +4,7 @@
 #include "agent/callbacks.hpp"
 #include "sys/raw.hpp"
 
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
 
@@ -46,6 +47,8 @@ void tell(uint32_t word)
 
 void tell_released()
 {
+    // A program that one of the threads executes must not hold the pipe.
+    sys::call(SYS_fcntl, state.resume.status_fd, F_SETFD, FD_CLOEXEC);
     tell(5);
 }
 

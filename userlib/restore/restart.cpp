@@ -21,8 +21,10 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <iterator>
 #include <linux/close_range.h>
 #include <optional>
+#include <poll.h>
 #include <string>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -92,6 +94,19 @@ bool was_killed(pid_t pid)
 {
     const std::optional<int> status = status_of_end(pid);
     return !status || (WIFSIGNALED(*status) && WTERMSIG(*status) == SIGKILL);
+}
+
+// Waits until there is something to read, or nobody has the other end any more. False: neither,
+// and the process has ended; children of a program that runs may hold the other end open.
+bool says_more(int status, pid_t pid)
+{
+    const Fd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+    const bool gone = !process && errno == ESRCH;
+    pollfd look[] = {{status, POLLIN, 0}, {process.get(), POLLIN, 0}};
+    while (poll(look, std::size(look), gone ? 0 : -1) < 0 && errno == EINTR)
+        ;
+    // It may have spoken and ended after the pipe was looked at.
+    return look[0].revents != 0 || poll(look, 1, 0) == 1;
 }
 
 class Restart
@@ -234,6 +249,8 @@ ssize_t Restart::read_report(Link &link, uint32_t word, Failure &said)
         // In a tree, other processes may run by the time this one reports that it is alive.
         if (!link.released && (!tree_.meets || word != says_alive))
             ending_->await(link.status.get());
+        if (link.released && !says_more(link.status.get(), pid_of(link)))
+            return 0;
         const ssize_t n = read(link.status.get(), &said, sizeof(said));
         if (n < 0 && errno == EINTR)
             continue;
@@ -441,6 +458,8 @@ int Restarted::await_callbacks() const
         return failed_callback;
     uint32_t code = 0;
     ssize_t n;
+    if (!says_more(status.get(), pid))
+        return 0;
     do {
         n = read(status.get(), &code, sizeof(code));
     } while (n < 0 && errno == EINTR);
