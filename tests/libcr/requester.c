@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -152,13 +153,29 @@ static void save_now(const char *image)
     reap_self(&args, &handle);
 }
 
-/* Accepts while the request is in progress, which removes the obstacle. */
+static volatile int reaping;
+
+/* How often the other threads have begun to wait. An open file of /proc would be in the way, too.
+ */
+static long times_waited(void)
+{
+    struct rusage all, own;
+    CHECK(getrusage(RUSAGE_SELF, &all) == 0 && getrusage(RUSAGE_THREAD, &own) == 0);
+    return all.ru_nvcsw - own.ru_nvcsw;
+}
+
+/* Accepts once the first thread, which waits for the result, has been stopped: so a try was made,
+ * and the obstacle is gone at a later one. */
 static void *accept_late(void *sockets)
 {
-    const struct timespec late = {0, 300000000};
+    const struct timespec moment = {0, 1000000};
     const int listener = ((int *)sockets)[0], caller = ((int *)sockets)[1];
     char nothing;
-    nanosleep(&late, NULL);
+    while (!reaping)
+        nanosleep(&moment, NULL);
+    const long before = times_waited();
+    while (times_waited() < before + 2) /* in poll(), and to go on */
+        nanosleep(&moment, NULL);
     /* The caller ends first, so the listener's address is free at the restart. close(2) is not
      * enough: cr_checkpoint may have a descriptor of the same socket at that moment. And the
      * accepted end must have seen the end of file: if both end at once, both addresses linger. */
@@ -186,6 +203,7 @@ static void save_crowded(const char *image)
     CHECK(pthread_create(&thread, NULL, accept_late, sockets) == 0);
     ask_for_self(image, &args, &handle);
     say("asked", 0);
+    reaping = 1;
     reap_self(&args, &handle);
     CHECK(pthread_join(thread, NULL) == 0);
 }
