@@ -108,7 +108,9 @@ Result<std::optional<int>> enter_namespaces(pid_t &id, Scope scope, Fd &teller)
     }
     teller.reset();
     int status = 0;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-        ;
+    while (waitpid(child, &status, 0) < 0) {
+        if (errno != EINTR)
+            return Error::from_errno("waiting for the process inside", errno);
+    }
     return std::optional<int>(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 }

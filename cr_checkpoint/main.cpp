@@ -136,6 +136,7 @@ static int run(int argc, char **argv)
     // and so is a file that may not grow.
     for (int signal : {SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE, SIGXFSZ})
         ::signal(signal, SIG_IGN);
+    ::signal(SIGCHLD, SIG_DFL); // the caller may have it ignored: then no end could be waited for
 
     const pid_t asked = options.id;
     cryo::Fd teller;

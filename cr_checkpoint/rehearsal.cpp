@@ -40,7 +40,7 @@ class Child
 
     int await_end()
     {
-        int status = 0;
+        int status = -1; // what cannot be waited for has not succeeded
         while (pid_ > 0 && waitpid(pid_, &status, 0) < 0 && errno == EINTR)
             ;
         pid_ = 0;

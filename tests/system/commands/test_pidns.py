@@ -97,6 +97,18 @@ class PidNamespace(case.Case):
             self.await_gone(first)
         self.assertEqual(before, self.ask(self.back("image.3"), "ids()"))
 
+    def test_failure_inside_is_told_to_a_caller_that_ignores_ends(self):
+        program = self.asked()
+        self.save("--kill", "-f", "image", program.pid)
+        program.wait()
+        restarted = self.back("image")
+        self.assertEqual("0", self.ask(restarted, "0"))
+        pid, _ = self.inside(restarted)
+        done = self.checkpoint("-f", "nowhere/image", pid, preexec_fn=lambda: signal.signal(
+            signal.SIGCHLD, signal.SIG_IGN))
+        self.assertNotEqual(0, done.returncode)
+        self.assertIn("nowhere", done.stderr)
+
     def test_end_and_signals_are_those_of_the_program(self):
         program = self.asked()
         self.save("--kill", "-f", "image", program.pid)

@@ -93,10 +93,10 @@ class Rehearsal(case.Case):
                            what)
         return found
 
-    def run_without(self, number, name, *words):
+    def run_without(self, number, name, *words, **how):
         return subprocess.run(without(number, case.command(name), *map(str, words)),
                               cwd=self.directory, check=False, text=True, capture_output=True,
-                              stdin=subprocess.DEVNULL, timeout=case.PATIENCE)
+                              stdin=subprocess.DEVNULL, timeout=case.PATIENCE, **how)
 
     def assert_nothing_left(self):
         """No process of a rehearsal is there any more, neither the command nor what it brought back."""
@@ -176,6 +176,15 @@ class Rehearsal(case.Case):
         self.assert_nothing_left()
         done = self.run_without(UMASK, "cr_restart", "--rehearse", "--json", "image")
         self.assertEqual(errno.ENOTRECOVERABLE, json.loads(done.stdout)["error"]["code"])
+
+    def test_wrong_one_is_not_kept_for_a_caller_that_ignores_ends(self):
+        program = self.start("import os; os.umask(0o077)")
+        done = self.run_without(
+            UMASK, "cr_checkpoint", "--rehearse", "--kill", "-f", "image", program.pid,
+            preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        self.assertEqual(errno.ENOTRECOVERABLE, done.returncode, done.stderr)
+        self.assert_alive(program)
+        self.assertEqual([], self.files())
 
     def test_what_has_changed_is_told(self):
         program = self.start("kept = open('kept', 'w+'); kept.write('12345'); kept.flush()\n"
