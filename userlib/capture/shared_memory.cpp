@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/shared_memory.hpp"
 
+#include "base/fd.hpp"
 #include "capture/jvm_counters.hpp"
 
 #include <algorithm>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/magic.h>
+#include <optional>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -27,14 +30,22 @@ bool is_in_memory(const Mapping &m, const std::string &path)
             system.f_type == TMPFS_MAGIC);
 }
 
-// A file of that name in a directory of its owner's; any other user may make one in /tmp.
-bool is_counters_of_its_owner(const image::File &file)
+// Of the program's own user, in a directory of that user's: any other one may make both in /tmp,
+// and would then rule the place where a restart writes.
+bool is_counters_of_its_user(const Description &d, const image::File &file)
 {
     constexpr uint64_t most = 1 << 20; // a JVM's has 32 KiB
-    struct stat directory;
-    return file.size <= most && is_jvm_counters(file.path) &&
-           lstat(std::string(file.path.substr(0, file.path.rfind('/'))).c_str(), &directory) == 0 &&
-           S_ISDIR(directory.st_mode) && directory.st_uid == file.uid;
+    if (file.size > most || !is_jvm_counters(file.path))
+        return false;
+    const std::string place(file.path.substr(0, file.path.rfind('/')));
+    const Fd directory(open(place.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    struct stat status = {};
+    if (!directory || fstat(directory.get(), &status) != 0 || status.st_uid != d.process.uid)
+        return false;
+    // In a user namespace the file's owner is known by the id outside.
+    const std::optional<uid_t> user =
+        d.options.owner_of ? d.options.owner_of(directory.get()) : status.st_uid;
+    return user && *user == file.uid;
 }
 
 } // namespace
@@ -98,7 +109,7 @@ void SharedMappings::add(const Mapping &m, image::Region &region)
         file.flags |= image::kFileUnlinked | image::kFileContentsSaved;
     } else if (m.kind == RegionKind::shared_file && (m.prot & PROT_WRITE) != 0) {
         if (d_.options.save_shared || is_in_memory(m, std::string(file.path)) ||
-            is_counters_of_its_owner(file))
+            is_counters_of_its_user(d_, file))
             d_.files.save_by_name(region.file);
     }
 }

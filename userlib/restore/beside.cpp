@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "restore/beside.hpp"
 
+#include "base/trust.hpp"
 #include "capture/jvm_counters.hpp"
-#include "restore/trusted_path.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <optional>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,23 +41,22 @@ Result<Fd> make_directory(Planning &p, const std::string &path, const image::Fil
 }
 
 // A JVM's counters are saved without being asked for, and in /tmp: so the directory has to be of a
-// user who may own the file, and no link. A JVM looks at the same.
-Result<void> check_directory(const Planning &p, const std::string &path, const image::File &file,
-                             int fd)
+// user who is trusted, whoever it belonged to before: its owner can exchange the names in it.
+Result<void> check_directory(const Planning &p, const std::string &path, int fd)
 {
-    image::File directory;
-    directory.path = path;
-    directory.uid = file.uid;
-    const Result<Fd> found = find_trusted(p.options, directory);
-    if (!found)
-        return found.error();
-    struct stat trusted;
-    struct stat opened;
-    if (fstat(found->get(), &trusted) != 0 || fstat(fd, &opened) != 0)
-        return refusal(file, errno);
-    if (trusted.st_ino != opened.st_ino || trusted.st_dev != opened.st_dev)
-        return refusal(file, ELOOP);
-    return {};
+    struct stat now = {};
+    if (fstat(fd, &now) != 0)
+        return Error::from_errno(fmt::format("looking at {}", path), errno);
+    const std::optional<uid_t> owner = p.options.trust->owner_of(fd, now);
+    if (!owner)
+        return Error(EPERM,
+                     fmt::format("directory {}: it cannot be told to whom it belongs", path));
+    if (p.options.trust->is_owner(*owner))
+        return {};
+    return Error(EPERM, fmt::format("directory {} belongs to user {}, who could exchange what is "
+                                    "written back there; have it removed, use --relocate, or say "
+                                    "with --owner {} that you trust that user",
+                                    path, user_text(*owner), *owner));
 }
 
 // As a descriptor, so that what was looked at is where the file is made.
@@ -74,7 +74,7 @@ Result<Fd> directory_for(Planning &p, const image::File &file)
         there = std::move(*made);
     }
     if (in_tmp) {
-        if (Result<void> good = check_directory(p, path, file, there.get()); !good)
+        if (Result<void> good = check_directory(p, path, there.get()); !good)
             return good.error();
     }
     return there;

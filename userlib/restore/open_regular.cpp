@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files that have a name, and those whose contents are in the image.
+#include "capture/jvm_counters.hpp"
 #include "restore/beside.hpp"
 #include "restore/open_parts.hpp"
 #include "restore/trusted_path.hpp"
@@ -312,7 +313,8 @@ Result<bool> is_as_saved(Planning &p, const image::File &file)
 }
 
 // Whether the same file is there and writable: a program may know it by its inode, as SQLite
-// does. Not for named memory (/dev/shm, hugetlbfs), whose other users keep the old file.
+// does. Not for named memory (/dev/shm, hugetlbfs), whose other users keep the old file, nor for
+// the counters of a JVM, which may still run.
 bool is_still_there(const Planning &p, const image::File &file, int made)
 {
     constexpr uint64_t most = 1 << 30;
@@ -324,8 +326,9 @@ bool is_still_there(const Planning &p, const image::File &file, int made)
     struct stat now;
     const std::string path(file.path);
     return !has_huge_pages(made) && path.rfind("/dev/shm/", 0) != 0 &&
-           lstat(path.c_str(), &now) == 0 && S_ISREG(now.st_mode) && now.st_ino == file.inode &&
-           now.st_dev == file.device && access(path.c_str(), R_OK | W_OK) == 0;
+           !capture::is_jvm_counters(path) && lstat(path.c_str(), &now) == 0 &&
+           S_ISREG(now.st_mode) && now.st_ino == file.inode && now.st_dev == file.device &&
+           access(path.c_str(), R_OK | W_OK) == 0;
 }
 
 // A named file whose contents were saved (--save-files) and have changed since: the

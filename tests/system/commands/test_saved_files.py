@@ -53,7 +53,7 @@ def share(name):
     os.closerange(fd, fd + 2)  # and the copy that mmap has made
     return memory
 name = {name!r}
-os.mkdir(os.path.dirname(name), 0o755)
+os.makedirs(os.path.dirname(name), 0o755, exist_ok=True)
 counters = share(name)
 other = share('other')
 def end(*_):
@@ -171,10 +171,10 @@ class CountersOfJvms(case.Case):
         self.assert_alive(program)
         return int(program.stdout.readline())
 
-    def save_and_end(self):
+    def save_and_end(self, *words):
         program = self.start(COUNTERS.format(name=self.name), COUNT)
         self.assertEqual(1, self.count(program))
-        self.save("--nosync", "--term", "-f", "image", program.pid)
+        self.save("--nosync", "--term", *words, "-f", "image", program.pid)
         self.assertEqual(0, program.wait(case.PATIENCE))
         self.assertFalse(os.path.exists(self.counters))
 
@@ -207,6 +207,16 @@ class CountersOfJvms(case.Case):
         with open(self.name, "rb") as file:
             self.assertEqual(b"\2" + bytes(32767), file.read())
 
+    def test_beside_the_one_that_goes_on(self):
+        program = self.start(COUNTERS.format(name=self.name), COUNT)
+        self.assertEqual(1, self.count(program))
+        self.save("--nosync", "-f", "image", program.pid)
+        self.assertEqual(2, self.count(program))
+        restarted = self.restart("-q", "image")
+        self.assertEqual(2, self.count(restarted))
+        self.assertEqual(3, self.count(program))
+        self.assertEqual(3, self.count(restarted))
+
     def test_nothing_is_left_of_a_restart_that_fails(self):
         self.save_and_end()
         os.unlink(self.path("other"))
@@ -225,6 +235,30 @@ class CountersOfJvms(case.Case):
         if os.geteuid() != 0:
             self.skipTest("only root makes one")
         self.save_and_end()
+        os.mkdir(self.counters)
+        os.chown(self.counters, 4711, -1)
+        self.refused(errno.EPERM, self.counters, "--owner 4711")
+        self.assertEqual([], os.listdir(self.counters))
+
+    def make_foreign(self):
+        """What a user has there whose counters another one's program reads."""
+        if os.geteuid() != 0:
+            self.skipTest("only root makes one")
+        os.mkdir(self.counters)
+        with open(self.name, "wb"):
+            pass
+        for path in (self.counters, self.name):
+            os.chown(path, 4711, -1)
+
+    def test_those_of_another_user(self):
+        self.make_foreign()
+        self.save_and_end()
+        self.refused(errno.ENOENT, self.name)
+        self.assertFalse(os.path.exists(self.counters))
+
+    def test_directory_of_the_former_owner(self):
+        self.make_foreign()
+        self.save_and_end("--save-shared")
         os.mkdir(self.counters)
         os.chown(self.counters, 4711, -1)
         self.refused(errno.EPERM, self.counters, "--owner 4711")
