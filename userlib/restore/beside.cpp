@@ -27,10 +27,12 @@ Error refusal(const image::File &file, int why)
 }
 
 // mkdir(2) follows no link, and what it has made is not exchanged by others where that
-// directory's parent is sticky, as /tmp is.
+// directory's parent is sticky, as /tmp is. Which mode it had is not known: nobody else gets to see
+// what may have been private. All have to find the counters of JVMs.
 Result<Fd> make_directory(Planning &p, const std::string &path, const image::File &file)
 {
-    if (mkdir(path.c_str(), 0755) == 0)
+    const mode_t mode = capture::is_jvm_counters(file.path) ? 0755 : 0700;
+    if (mkdir(path.c_str(), mode) == 0)
         p.plan.replacements.add_directory(path);
     else if (errno != EEXIST) // another restart may have been faster
         return refusal(file, errno);

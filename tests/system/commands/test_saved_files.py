@@ -149,6 +149,20 @@ class SavedFiles(case.Case):
         self.assertEqual("bca bca\n", self.ask(restarted))
         self.end(restarted)
 
+    def test_directory_that_is_gone(self):
+        """One that was private is so again, whatever the mode of the file."""
+        self.addCleanup(os.umask, os.umask(0o022))
+        os.mkdir(self.path("private"), 0o700)
+        program = self.start("file = open('private/file', 'w+'); file.write('12345'); file.flush()",
+                             "print(file.tell(), flush=True)")
+        self.save("--nosync", "--save-files", "-f", "image", program.pid)
+        self.end(program)
+        shutil.rmtree(self.path("private"))
+        restarted = self.restart("-q", "image")
+        self.assertEqual("5\n", self.ask(restarted))
+        self.assertEqual(0o700, os.stat(self.path("private")).st_mode & 0o777)
+        self.assertEqual(b"12345", self.contents("private/file"))
+
     def test_shared_file_that_is_needed(self):
         program = self.start(SHARING, TOUCH)
         self.save("--nosync", "-f", "image", program.pid)
@@ -166,6 +180,7 @@ class CountersOfJvms(case.Case):
         self.addCleanup(shutil.rmtree, self.counters, ignore_errors=True)
         os.rmdir(self.counters)
         self.name = os.path.join(self.counters, "4711")
+        self.addCleanup(os.umask, os.umask(0o022))
 
     def count(self, program):
         self.assert_alive(program)
