@@ -49,6 +49,31 @@ dev_t device_of_file(const std::string &directory, uint64_t mapped)
     return differs ? status.st_dev : mapped;
 }
 
+// Where others may write, another file may be there by now, a FIFO or a device: so whatever the
+// name leads to is looked at before it is opened.
+Result<Fd> open_by_name(const std::string &path, const image::File &file)
+{
+    const Fd found(open(path.c_str(), O_PATH | O_CLOEXEC));
+    struct stat now;
+    if (!found || fstat(found.get(), &now) != 0)
+        return Error::from_errno(path, errno);
+    if (!S_ISREG(now.st_mode) || now.st_ino != file.inode || now.st_dev != file.device)
+        return Error(ESTALE, fmt::format("{}: another file has come to its place", path));
+    const std::string same = fmt::format("/proc/self/fd/{}", found.get());
+    Fd source(open(same.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!source)
+        return Error::from_errno(path, errno);
+    return source;
+}
+
+Result<Fd> open_descriptor(const std::string &path)
+{
+    Fd source(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!source)
+        return Error::from_errno(path, errno);
+    return source;
+}
+
 } // namespace
 
 // Another name of the same file in its original directory: a hard link, or its new name if a rename
@@ -193,18 +218,13 @@ Result<void> Files::save_contents(image::ImageWriter &writer, const std::functio
         object.name = file.path;
         if (Result<void> added = writer.add(object); !added)
             return added;
-        // Where others may write, another file may be there by now, a link to one, or a FIFO.
-        const bool by_name = path == file.path;
-        const Fd source(open(path.c_str(), O_RDONLY | O_CLOEXEC | (by_name ? O_NONBLOCK : 0)));
-        struct stat now;
+        const Result<Fd> source =
+            path == file.path ? open_by_name(path, file) : open_descriptor(path);
         if (!source)
-            return Error::from_errno(path, errno);
-        if (by_name && (fstat(source.get(), &now) != 0 || now.st_ino != file.inode ||
-                        now.st_dev != file.device))
-            return Error(ESTALE, fmt::format("{}: another file has come to its place", path));
+            return source.error();
         kept.reset();
         for (uint64_t at = 0; at < file.size;) {
-            const off_t data = lseek(source.get(), static_cast<off_t>(at), SEEK_DATA);
+            const off_t data = lseek(source->get(), static_cast<off_t>(at), SEEK_DATA);
             if (data < 0 && errno == ENXIO)
                 break; // only a hole remains
             if (data >= 0)
@@ -213,7 +233,7 @@ Result<void> Files::save_contents(image::ImageWriter &writer, const std::functio
             size_t have = 0;
             while (have < want) {
                 const ssize_t n =
-                    pread(source.get(), &buffer[have], want - have, static_cast<off_t>(at + have));
+                    pread(source->get(), &buffer[have], want - have, static_cast<off_t>(at + have));
                 if (n < 0)
                     return Error::from_errno(fmt::format("reading {}", file.path), errno);
                 if (n == 0)

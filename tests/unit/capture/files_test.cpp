@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is mapped by a name that was removed: which FILE that is.
+// What is mapped by a name that was removed: which FILE that is; and contents found by a name.
 #include "base/passing.hpp"
 #include "capture/files.hpp"
 #include "capture/session.hpp"
 
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <gtest/gtest.h>
+#include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/sysmacros.h>
 
@@ -91,6 +93,39 @@ TEST(Files, ADeletedFileIsThatOfItsDescriptorWhateverItsDevice)
     EXPECT_NE(0U, table.of(mapped).object);
     EXPECT_NE(1U, table.files.mapped(path, status.st_dev + 1, status.st_ino + 1));
     EXPECT_NE(1U, table.files.mapped(path + "2", status.st_dev + 2, status.st_ino));
+}
+
+// A device there may do something when it is opened.
+TEST(Files, WhatHasComeToTheirPlaceIsNotOpened)
+{
+    std::string directory = fs::temp_directory_path() / "cryo-files.XXXXXX";
+    ASSERT_NE(nullptr, mkdtemp(directory.data()));
+    const std::string path = directory + "/file";
+    struct stat status = {};
+    {
+        const Fd made(open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
+        ASSERT_TRUE(made);
+        ASSERT_EQ(0, ftruncate(made.get(), image::kPageSize));
+        ASSERT_EQ(0, fstat(made.get(), &status));
+    }
+    Table table;
+    table.files.save_by_name(table.files.mapped(path, status.st_dev, status.st_ino));
+    fs::rename(path, directory + "/former");
+    ASSERT_EQ(0, mkfifo(path.c_str(), 0600));
+    const Fd opens(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+    ASSERT_TRUE(opens);
+    ASSERT_GE(inotify_add_watch(opens.get(), path.c_str(), IN_OPEN), 0);
+    auto sink = image::FileSink::create(directory + "/image", {.sync = false});
+    ASSERT_TRUE(sink);
+    auto writer = image::ImageWriter::create(std::move(*sink));
+    ASSERT_TRUE(writer);
+    const Result<void> saved = table.files.save_contents(**writer, [] {});
+    ASSERT_FALSE(saved);
+    EXPECT_EQ(ESTALE, saved.error().code());
+    std::array<char, 4096> events{};
+    EXPECT_EQ(-1, read(opens.get(), events.data(), events.size()));
+    EXPECT_EQ(EAGAIN, errno);
+    fs::remove_all(directory);
 }
 
 } // namespace
