@@ -60,19 +60,6 @@ Result<void> check_shared(const image::File &file, const MappedFile &found)
     return {};
 }
 
-Error not_found(const image::File &file, RegionKind kind, const Error &why)
-{
-    constexpr int not_there[] = {ENOENT, ENOTDIR, EACCES, ELOOP, ENXIO, ENODEV};
-    if (std::ranges::find(not_there, why.code()) == std::end(not_there))
-        return why;
-    if (kind == RegionKind::private_file)
-        return refusal(file, "is not there: " + why.text());
-    return Error(why.code(),
-                 fmt::format("the mapped file {}: {}; put it back, or save it, too, next "
-                             "time (cr_checkpoint --save-shared)",
-                             file.path, strerror(why.code())));
-}
-
 // A writable shared mapping needs a writable descriptor.
 bool is_written(const Planning &p, uint32_t file)
 {
@@ -80,6 +67,22 @@ bool is_written(const Planning &p, uint32_t file)
         return region.file == file && (region.flags & image::kRegionShared) != 0 &&
                (region.prot & PROT_WRITE) != 0;
     });
+}
+
+Error not_found(const Planning &p, const image::File &file, RegionKind kind, const Error &why)
+{
+    constexpr int not_there[] = {ENOENT, ENOTDIR, EACCES, ELOOP, ENXIO, ENODEV};
+    if (std::ranges::find(not_there, why.code()) == std::end(not_there))
+        return why;
+    if (kind == RegionKind::private_file)
+        return refusal(file, "is not there: " + why.text());
+    // What the program only reads is not saved.
+    return Error(why.code(),
+                 fmt::format("the mapped file {}: {}; put it back{}", file.path,
+                             strerror(why.code()),
+                             is_written(p, file.id) ? ", or save it, too, next time (cr_checkpoint "
+                                                      "--save-shared)"
+                                                    : ""));
 }
 
 // Whether the image has its contents, so that it is made again where it is gone.
@@ -98,7 +101,7 @@ Result<void> open_mapped(Planning &p, const image::File &file, RegionKind kind)
         return {};
     Result<MappedFile *> found = p.mapped->find(p, file, is_written(p, file.id));
     if (!found)
-        return not_found(file, kind, found.error());
+        return not_found(p, file, kind, found.error());
     if (!is_open)
         p.mapped_fds[file.id] = (*found)->fd;
     if (made_again)

@@ -171,6 +171,23 @@ class SavedFiles(case.Case):
         done = self.run_command("cr_restart", "image")
         self.assertEqual(errno.ENOENT, done.returncode, done.stderr)
         self.assertIn(self.path("second"), done.stderr)
+        self.assertIn("--save-shared", done.stderr)
+
+    def test_file_that_is_only_read(self):
+        """No option saves it."""
+        with open(self.path("table"), "wb") as file:
+            file.write(bytes(4096))
+        program = self.start("import mmap, os\nfd = os.open('table', os.O_RDONLY)\n"
+                             "memory = mmap.mmap(fd, 4096, mmap.MAP_SHARED, mmap.PROT_READ)\n"
+                             "os.closerange(fd, fd + 2)")
+        self.save("--nosync", "--save-shared", "-f", "image", program.pid)
+        self.end(program)
+        os.unlink(self.path("table"))
+        done = self.run_command("cr_restart", "image")
+        self.assertEqual(errno.ENOENT, done.returncode, done.stderr)
+        self.assertIn(f"{self.path('table')}: ", done.stderr)
+        self.assertIn("put it back", done.stderr)
+        self.assertNotIn("--save-shared", done.stderr)
 
 
 class CountersOfJvms(case.Case):
