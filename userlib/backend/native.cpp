@@ -140,6 +140,10 @@ Result<Alive> Native::restart(const RestartRequest &request)
         announce(CRYO_OP_RESTART, CRYO_PHASE_FAILED, as_errno(done.error()), 0, pid);
         return done.error();
     }
+    for (restore::TreePlan::Process &process : (*plan)->processes) {
+        if (process.plan)
+            process.plan->replacements.keep_directories();
+    }
     phase(options.rehearse ? "memory sent, compared, and given up" : "memory sent; alive");
     return Alive{std::move(*done), (*plan)->cut_realtime, std::move((*plan)->notices)};
 }

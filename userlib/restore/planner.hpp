@@ -63,7 +63,7 @@ struct Replacement {
 
 // Files placed beside those that they replace, until the restored
 // process renames or copies them. Those that it did not use are removed,
-// and so are directories that were made for them.
+// and so are directories that were made for them, unless the restart succeeds.
 class Replacements
 {
   public:
@@ -78,6 +78,8 @@ class Replacements
             rmdir(directory.c_str()); // fails if it is used
     }
     void add_directory(std::string made) { made_.push_back(std::move(made)); }
+    // The program runs, and may have emptied them again.
+    void keep_directories() { made_.clear(); }
     void add(Replacement one) { all_.push_back(std::move(one)); }
     std::vector<Replacement> &all() { return all_; }
 
