@@ -7,7 +7,9 @@
 #include <cerrno>
 #include <climits>
 #include <csignal>
+#include <fcntl.h>
 #include <linux/close_range.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -31,6 +33,15 @@ void close_others(int kept)
     syscall(SYS_close_range, fd + 1, UINT_MAX, 0U);
 }
 
+// An asker that somebody has taken over may pass anything: a file that only this process may write,
+// or a pipe that is full.
+bool may_be_answered(int to)
+{
+    struct stat status = {};
+    return fstat(to, &status) == 0 && S_ISFIFO(status.st_mode) &&
+           fcntl(to, F_SETFL, O_NONBLOCK) == 0;
+}
+
 [[noreturn]] void tell(int from, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -44,7 +55,8 @@ void close_others(int kept)
         if (receive_with(from, room_in(byte), parts) <= 0)
             _exit(0);
         struct stat status = {};
-        if (parts.size() != parts_of_question || fstat(parts[0].get(), &status) != 0)
+        if (parts.size() != parts_of_question || !may_be_answered(parts[1].get()) ||
+            fstat(parts[0].get(), &status) != 0)
             continue; // the pipe is closed without an answer
         const uid_t owner = status.st_uid;
         parts[0].reset(); // before the program can go on
@@ -71,7 +83,7 @@ Result<Fd> start_owner_teller()
     return ours;
 }
 
-std::optional<uid_t> ask_owner(int teller, int file)
+std::optional<uid_t> ask_owner(int teller, int file, int patience_ms)
 {
     Result<PipeEnds> answer = make_pipe();
     if (!answer)
@@ -81,6 +93,13 @@ std::optional<uid_t> ask_owner(int teller, int file)
     if (send_with(teller, bytes_of(question), parts) != sizeof(question))
         return {};
     answer->write.reset();
+    pollfd ready = {answer->read.get(), POLLIN, 0};
+    int found = 0;
+    do
+        found = poll(&ready, 1, patience_ms);
+    while (found < 0 && errno == EINTR);
+    if (found <= 0)
+        return {};
     uid_t owner = 0;
     ssize_t n = 0;
     do

@@ -18,8 +18,8 @@ namespace cryo {
 // The teller ends when nobody has the returned socket any more, or the calling thread ends.
 Result<Fd> start_owner_teller();
 
-// By the id outside. Nothing: the teller is gone. May be called by several processes and threads
-// at once.
-std::optional<uid_t> ask_owner(int teller, int file);
+// By the id outside. Nothing: the teller is gone, or has not answered for so long. May be called by
+// several processes and threads at once.
+std::optional<uid_t> ask_owner(int teller, int file, int patience_ms = 10'000);
 
 } // namespace cryo

@@ -3,6 +3,9 @@
 // Whose a file is, told by a process outside of the asker's user namespace.
 #include "base/owner_teller.hpp"
 
+#include "base/passing.hpp"
+#include "base/pipe.hpp"
+
 #include <cerrno>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -99,6 +102,42 @@ TEST(OwnerTeller, NothingIsKnownWithoutIt)
     EXPECT_FALSE(cryo::ask_owner(ours.get(), file.get()));
     dies.join();
     EXPECT_FALSE(cryo::ask_owner(ours.get(), file.get()));
+}
+
+TEST(OwnerTeller, NothingIsKnownFromOneThatIsHeldUp)
+{
+    int ends[2];
+    ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
+    const Fd ours(ends[0]);
+    const Fd its(ends[1]); // from which nobody reads
+    const Fd file = root_directory();
+    EXPECT_FALSE(cryo::ask_owner(ours.get(), file.get(), 10));
+}
+
+TEST(OwnerTeller, AnswersIntoPipesOnlyAndWaitsForNone)
+{
+    Result<Fd> teller = cryo::start_owner_teller();
+    ASSERT_TRUE(teller) << teller.error().text();
+    const Fd file = root_directory();
+    struct stat status = {};
+    ASSERT_EQ(0, fstat(file.get(), &status));
+    const Fd other(memfd_create("other", MFD_CLOEXEC));
+    ASSERT_TRUE(other);
+    Result<cryo::PipeEnds> full = cryo::make_pipe();
+    ASSERT_TRUE(full);
+    const std::vector<char> much(static_cast<size_t>(fcntl(full->write.get(), F_GETPIPE_SZ)));
+    ASSERT_EQ(static_cast<ssize_t>(much.size()),
+              write(full->write.get(), much.data(), much.size()));
+    const char question = 0;
+    for (const int to : {other.get(), full->write.get()}) {
+        const int parts[] = {file.get(), to};
+        ASSERT_EQ(1, cryo::send_with(teller->get(), cryo::bytes_of(question), parts));
+    }
+    // The teller takes one question after the other.
+    EXPECT_EQ(status.st_uid, cryo::ask_owner(teller->get(), file.get()));
+    struct stat now = {};
+    ASSERT_EQ(0, fstat(other.get(), &now));
+    EXPECT_EQ(0, now.st_size) << "an answer went into a file";
 }
 
 } // namespace
