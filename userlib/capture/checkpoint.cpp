@@ -115,8 +115,8 @@ Result<void> Checkpoint::open_sink()
     image::FileOptions file = {.existing = options_.existing, .sync = options_.sync};
     file.publication = waits() || options_.rehearse ? &publication_ : nullptr;
     cpu_ = present_cpu();
-    Result<DeltaPlan> delta =
-        DeltaPlan::make(options_.delta, {options_.file, options_.backup.name}, id_);
+    Result<DeltaPlan> delta = DeltaPlan::make(options_.delta, {options_.file, options_.backup.name},
+                                              id_, options_.files.owner_of);
     if (!delta)
         return delta.error();
     delta_ = std::move(*delta);

@@ -94,9 +94,9 @@ std::string newest_beside(const std::string &target, pid_t pid,
     return newest;
 }
 
-bool is_trusted(const Image &image)
+bool is_trusted(const Image &image, const Trust &trust)
 {
-    return bool(Trust().check(image.fd(), image.name()));
+    return bool(trust.check(image.fd(), image.name()));
 }
 
 Result<PageDigests> measured(Image &image)
@@ -203,7 +203,7 @@ Result<void> DeltaPlan::choose_base(const DeltaOptions &options, const Snapshot 
     base.writes_per_s = *rate;
     // The agent's token is replaced at the address that an image gives, and pages are not read
     // because of it: another user's image, which can only have been named, is not believed there.
-    if (is_trusted(image) && is_trusted(**previous)) {
+    if (is_trusted(image, *trust_) && is_trusted(**previous, *trust_)) {
         base.watched = std::move(*watched);
         base.previous_watched = std::move(*previous_watched);
     }
@@ -232,7 +232,8 @@ Result<void> DeltaPlan::choose_base(const DeltaOptions &options, const Snapshot 
     return {};
 }
 
-Result<DeltaPlan> DeltaPlan::make(const DeltaOptions &options, const Places &places, pid_t root)
+Result<DeltaPlan> DeltaPlan::make(const DeltaOptions &options, const Places &places, pid_t root,
+                                  const Trust::Ask &owner_of)
 {
     DeltaPlan plan;
     if (!options.mode)
@@ -240,7 +241,11 @@ Result<DeltaPlan> DeltaPlan::make(const DeltaOptions &options, const Places &pla
     plan.wanted_ = true;
     const bool named = !options.previous.empty();
     // Another user may have put an image beside the new one; one that is named was chosen.
-    const auto trust = named ? std::shared_ptr<const Trust>() : std::make_shared<const Trust>();
+    const auto callers = std::make_shared<Trust>();
+    if (owner_of)
+        callers->ask(owner_of);
+    plan.trust_ = callers;
+    const auto trust = named ? std::shared_ptr<const Trust>() : plan.trust_;
     const std::string previous =
         named ? options.previous : newest_beside(places.target, root, trust);
     if (previous.empty()) {

@@ -17,6 +17,7 @@
 #include <sys/types.h>
 #include <vector>
 
+#include "base/trust.hpp"
 #include "capture/page_table.hpp"
 #include "capture/runs.hpp"
 #include "image/records.hpp"
@@ -69,7 +70,9 @@ class DeltaPlan
         std::string target;      // of the new image
         std::string backup = {}; // of the image that is there now; "": it replaces none
     };
-    static Result<DeltaPlan> make(const DeltaOptions &options, const Places &places, pid_t root);
+    // `owner_of`: in a user namespace, asks outside whose an image is (capture/file_options.hpp).
+    static Result<DeltaPlan> make(const DeltaOptions &options, const Places &places, pid_t root,
+                                  const Trust::Ask &owner_of = {});
 
     bool wanted() const { return wanted_; }
     const Base *base_of(pid_t pid) const;
@@ -83,6 +86,7 @@ class DeltaPlan
     Result<void> choose_base(const DeltaOptions &options, const image::Snapshot &snapshot,
                              const image::SnapshotMember &member, const Places &places);
 
+    std::shared_ptr<const Trust> trust_; // in images that nobody named
     bool wanted_ = false;
     std::map<uint32_t, Base> bases_; // by pid
     std::vector<image::Digest> needed_;
