@@ -221,17 +221,16 @@ bool same(image::Bytes a, image::Bytes b)
     return std::ranges::equal(a, b);
 }
 
-// The restored socket that listens under this name, or −1.
-int listener_at(const Planning &p, const image::Socket &accepted)
+// The restored socket that listens under this name; nullptr: none does.
+const image::Socket *listener_at(const Planning &p, const image::Socket &accepted)
 {
     for (const auto &[id, socket] : p.saved.sockets) {
-        const auto fd = p.open_fds.find(id);
         if (socket.state == SocketState::listening && socket.domain == AF_UNIX &&
             socket.kind == accepted.kind && same(socket.local, accepted.local) &&
-            fd != p.open_fds.end())
-            return fd->second;
+            p.open_fds.count(id) != 0 && p.redirected.count(id) == 0)
+            return &socket;
     }
-    return -1;
+    return nullptr;
 }
 
 // Connects to the listener. Another client may come first, as with
@@ -262,9 +261,10 @@ Result<Pair> connection(Planning &p, const image::Socket &accepted, const image:
 {
     const Address address(accepted.local);
     const InDirectory inside{std::string(p.saved.process.cwd)};
-    if (const int listener = listener_at(p, accepted); listener >= 0) {
+    if (const image::Socket *found = listener_at(p, accepted); found != nullptr) {
         // Even a nonblocking listener will do: the connection is there when accept is called.
-        return connect_to(listener, name_now(p, accepted.local), caller);
+        // Others may have been bound to its name, too, before their files were renamed.
+        return connect_to(p.open_fds.at(found->open_file), name_now(p, *found), caller);
     }
     struct stat now;
     const bool was_there = address.path() != nullptr && lstat(address.path(), &now) == 0;
