@@ -261,6 +261,8 @@ Result<void> Files::read_sockets()
         } else if (look.domain == AF_UNIX && look.kind == SOCK_DGRAM && connected &&
                    !look.peer_is_unnamed) {
             record.state = SocketState::connected_datagram;
+            if (const auto to = looked_at_.find(look.peer_inode); to != looked_at_.end())
+                record.peer_open_file = seen_[to->second.seen].open_file;
         } else if (connected && is_udp(look) && !look.failed && reaches_member(look)) {
             record.state = SocketState::connected_datagram;
         } else if (connected && is_other(look) && needs_no_peer(look)) {

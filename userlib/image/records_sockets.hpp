@@ -33,8 +33,9 @@ struct Socket {
     Bytes local = {};
     Bytes peer = {};
     uint32_t backlog = 0;
-    uint32_t peer_open_file = 0; // of a pair
-    uint32_t object = 0;         // with the receive queue; 0: empty
+    // Of a pair. Of a connected UNIX datagram socket: its receiver; 0: not in the image.
+    uint32_t peer_open_file = 0;
+    uint32_t object = 0; // with the receive queue; 0: empty
     uint64_t size = 0;
     List<uint32_t> packets = {};
     List<uint64_t> options = {}; // triples: level, name, value

@@ -63,12 +63,13 @@ Result<void> open_terminals(Planning &p);
 Result<int> open_other_end(Planning &p, int fd, const image::Terminal &saved);
 // open_socket.cpp
 Result<void> open_sockets(Planning &p);
-// Where a socket is, or the UNIX socket that was bound to this name: its file may have been renamed
-// since.
-SocketName name_now(const Planning &p, const image::Socket &socket);
-SocketName name_now(const Planning &p, image::Bytes name);
 Result<void> set_socket_options(int fd, const image::Socket &saved);
 Result<void> keep_socket(Planning &p, Fd fd, const image::Socket &saved);
+// socket_names.cpp. What the file of a socket was renamed to; empty if it was not, or if the socket
+// has no file, as in a rehearsal.
+std::string_view new_name(const Planning &p, const image::Socket &saved);
+// Where a socket is found.
+SocketName name_now(const Planning &p, const image::Socket &socket);
 Result<void> connect_datagram(Planning &p, int fd, const image::Socket &saved);
 // open_more.cpp. Whether this user may open such sockets, before anything is made.
 Result<void> may_open_sockets(const Planning &p);

@@ -38,33 +38,7 @@ std::string describe_failure(int level, int name, uint64_t value, int why)
     return fmt::format("setting option {} of level {} of a socket: {}", name, level, strerror(why));
 }
 
-// What the file of a socket was renamed to; empty if it was not, or if the socket has no file, as
-// in a rehearsal.
-std::string_view new_name(const Planning &p, const image::Socket &saved)
-{
-    const auto more = p.saved.socket_more.find(saved.open_file);
-    return more == p.saved.socket_more.end() || SocketName(saved.local).path() == nullptr
-               ? std::string_view()
-               : more->second.file_name;
-}
-
 } // namespace
-
-SocketName name_now(const Planning &p, const image::Socket &socket)
-{
-    const SocketName old(socket.local);
-    const Result<SocketName> now = old.beside(new_name(p, socket));
-    return now ? *now : old;
-}
-
-SocketName name_now(const Planning &p, image::Bytes name)
-{
-    for (const auto &[id, socket] : p.saved.sockets) {
-        if (!new_name(p, socket).empty() && std::ranges::equal(socket.local, name))
-            return name_now(p, socket);
-    }
-    return SocketName(name);
-}
 
 Result<void> set_socket_options(int fd, const image::Socket &saved)
 {
@@ -432,21 +406,6 @@ Result<void> connect_waiting(Planning &p)
 }
 
 } // namespace
-
-Result<void> connect_datagram(Planning &p, int fd, const image::Socket &saved)
-{
-    const Address peer = name_now(p, saved.peer);
-    const InDirectory inside{std::string(p.saved.process.cwd)};
-    // A missing receiver is as one that went away while the program ran: sending reports it.
-    if (connect(fd, peer.get(), peer.size) == 0)
-        return {};
-    if (saved.domain != AF_UNIX) // needs no peer to be there
-        return Error::from_errno("connecting to " + peer.text(), errno);
-    p.plan.notices.push_back(
-        fmt::format("descriptor {}: nobody is there at {} ({}); it is not connected",
-                    descriptor_of(p, saved.open_file), peer.text(), strerror(errno)));
-    return {};
-}
 
 Result<void> open_sockets(Planning &p)
 {

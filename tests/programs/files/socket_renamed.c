@@ -13,14 +13,16 @@ static struct sockaddr_un named(const char *path)
     return name;
 }
 
-// Relative, since sun_path is short and the run's directory may have a long path.
+// Relative, since sun_path is short and the run's directory may have a long path. Without a new
+// name it keeps the old one.
 static int bound(const char *old, const char *new, int kind)
 {
     const struct sockaddr_un name = named(old);
     int fd = PROBE_TRY(socket(AF_UNIX, kind, 0));
     PROBE_TRY(bind(fd, (const struct sockaddr *)&name, sizeof name));
     PROBE_TRY(chmod(old, 0620));
-    PROBE_TRY(rename(old, new));
+    if (new != NULL)
+        PROBE_TRY(rename(old, new));
     return fd;
 }
 
@@ -46,8 +48,47 @@ static void sends(const char *what, int from, int to)
 {
     char got[8] = "";
     probe_equal(what, 5, send(from, "hello", 5, 0));
-    probe_equal(what, 5, recv(to, got, sizeof got, 0));
+    probe_equal(what, 5, recv(to, got, sizeof got, MSG_DONTWAIT));
     probe_equal_text(what, "hello", got);
+}
+
+// Two sockets that were bound to one name: the file of the first had been renamed before.
+struct namesakes {
+    const char *old;
+    int first, second;
+    int to_first, to_second; // clients
+    int at_first, at_second; // where these are heard
+};
+
+static struct namesakes namesakes(const char *old, const char *new, int kind, bool second_is_lower)
+{
+    struct namesakes two = {.old = old};
+    const int low = PROBE_TRY(open("/dev/null", O_RDONLY));
+    two.first = bound(old, new, kind);
+    two.second = bound(old, NULL, kind);
+    int *lower = second_is_lower ? &two.second : &two.first;
+    PROBE_TRY(dup2(*lower, low));
+    close(*lower);
+    *lower = low;
+    if (kind == SOCK_STREAM) {
+        PROBE_TRY(listen(two.first, 8));
+        PROBE_TRY(listen(two.second, 8));
+    }
+    two.to_first = caller(new, kind);
+    two.to_second = caller(old, kind);
+    two.at_first = kind == SOCK_STREAM ? PROBE_TRY(accept(two.first, NULL, NULL)) : two.first;
+    two.at_second = kind == SOCK_STREAM ? PROBE_TRY(accept(two.second, NULL, NULL)) : two.second;
+    return two;
+}
+
+static void check_namesakes(const struct namesakes *two)
+{
+    tells("the old name of the one that was renamed", getsockname, two->first, two->old);
+    tells("the name of the other one", getsockname, two->second, two->old);
+    tells("the name of a peer that was renamed", getpeername, two->to_first, two->old);
+    tells("the name of the peer that has its name", getpeername, two->to_second, two->old);
+    sends("to the one that was renamed", two->to_first, two->at_first);
+    sends("to the one that has the old name", two->to_second, two->at_second);
 }
 
 int main(int argc, char **argv)
@@ -60,6 +101,12 @@ int main(int argc, char **argv)
     int accepted = PROBE_TRY(accept(listener, NULL, NULL));
     int log = bound("log.tmp", "log", SOCK_DGRAM);
     int sender = caller("log", SOCK_DGRAM);
+    const struct namesakes all[] = {
+        namesakes("web.tmp", "web", SOCK_STREAM, false),
+        namesakes("api.tmp", "api", SOCK_STREAM, true),
+        namesakes("news.tmp", "news", SOCK_DGRAM, false),
+        namesakes("mail.tmp", "mail", SOCK_DGRAM, true),
+    };
     do {
         int waiting = caller("stats", SOCK_STREAM);
         probe_equal("bytes of a datagram that waits", 5, send(sender, "early", 5, 0));
@@ -68,6 +115,10 @@ int main(int argc, char **argv)
         PROBE_SABOTAGE("the old name of the log", dup2(bound("other.tmp", "log", SOCK_DGRAM), log));
         char got[8] = "";
         PROBE_SABOTAGE("the mode", chmod("stats", 0600));
+        PROBE_SABOTAGE("to the one that was renamed",
+                       dup2(caller("news.tmp", SOCK_DGRAM), all[2].to_first));
+        PROBE_SABOTAGE("to the one that has the old name",
+                       dup2(caller("mail", SOCK_DGRAM), all[3].to_second));
         probe_equal("the new name is there", 0, access("stats", F_OK));
         probe_equal("the old name is not there", -1, access("stats.tmp", F_OK));
         struct stat seen;
@@ -88,6 +139,8 @@ int main(int argc, char **argv)
         close(one);
         probe_equal("bytes that have waited", 5, recv(log, got, sizeof got, MSG_DONTWAIT));
         sends("to the log", sender, log);
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+            check_namesakes(&all[i]);
     } while (probe_more());
     return probe_pass();
 }
