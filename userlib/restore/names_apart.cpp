@@ -3,7 +3,10 @@
 #include "restore/saved.hpp"
 #include "restore/socket_name.hpp"
 
+#include <set>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace cryo::restore {
 
@@ -17,8 +20,18 @@ void keep_names_apart(Saved &saved)
         taken.emplace(name.begin(), name.end());
         name = saved.payloads.emplace_back(without_file(name));
     };
-    for (auto &[id, socket] : saved.sockets)
+    for (auto &[id, socket] : saved.sockets) {
+        // Several sockets may have been bound to one name before their files were renamed: they
+        // are told apart by the names that they have now.
+        const auto more = saved.socket_more.find(id);
+        const SocketName old(socket.local);
+        const Result<SocketName> now = old.beside(
+            more == saved.socket_more.end() ? std::string_view() : more->second.file_name);
         change(socket.local);
+        if (now)
+            socket.local = saved.payloads.emplace_back(without_file(
+                image::Bytes(reinterpret_cast<const uint8_t *>(&now->storage), now->size)));
+    }
     for (auto &[id, senders] : saved.senders) {
         std::vector<uint8_t> names;
         size_t at = 0;
