@@ -3,7 +3,6 @@
 #include "capture/files.hpp"
 
 #include "capture/session.hpp"
-#include "capture/session_peer.hpp"
 #include "capture/together.hpp"
 
 #include <algorithm>
@@ -140,12 +139,12 @@ void Files::refuse(const Seen &seen, std::string_view what, std::string_view way
                      "receive it before the checkpoint", Passing::soon);
 }
 
-std::string Files::offer(const Seen &seen, const std::string &link) const
+std::string Files::offer(const Seen &seen, const std::string &link)
 {
     std::set<pid_t> members;
     for (const Holder &holder : holders_)
         members.insert(holder.proc.pid());
-    return offer_session(holders_[seen.holder].proc.pid(), members, link);
+    return session_peers_.offer(holders_[seen.holder].proc.pid(), members, link);
 }
 
 // The terminal on which the program was started, judged by its descriptors.
@@ -454,6 +453,7 @@ Result<void> Files::read_descriptors(std::vector<Holder> holders, std::set<pid_t
     seen_.clear();
     looked_at_.clear();
     holders_.clear();
+    session_peers_ = {};
     return done;
 }
 

@@ -19,6 +19,7 @@
 #include "capture/objects.hpp"
 #include "capture/problems.hpp"
 #include "capture/proc.hpp"
+#include "capture/session_peer.hpp"
 #include "capture/socket_look.hpp"
 #include "image/records.hpp"
 #include "image/writer.hpp"
@@ -159,7 +160,7 @@ class Files
     image::File &file_record(const Seen &seen) { return files_[record_of(seen).file - 1]; }
     uint32_t copied(image::ObjectKind kind, std::string bytes);
     // Whether saving the whole session would do, for what is at the other end (session_peer.hpp).
-    std::string offer(const Seen &seen, const std::string &link) const;
+    std::string offer(const Seen &seen, const std::string &link);
 
     // files_process.cpp
     void refuse_files_about_processes();
@@ -240,6 +241,7 @@ class Files
     std::map<uint64_t, SeenSocket> looked_at_;               // by inode; during read_descriptors()
     GroupTables group_tables_;                               // likewise
     std::vector<std::pair<size_t, size_t>> tcp_connections_; // acceptor, caller: in seen_
+    SessionsPeers session_peers_;                            // likewise
     const Proc own_{getpid()};                               // this process
 
     std::vector<image::File> files_;

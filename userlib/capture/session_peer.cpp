@@ -46,14 +46,8 @@ uint64_t inode_of_tcp_peer(const SocketLook &look)
     return found && *found ? inode : 0;
 }
 
-bool has(const Proc &proc, const std::string &link)
-{
-    const Result<std::vector<int>> all = proc.numbers("fd");
-    return all && std::ranges::any_of(*all, [&](int fd) {
-               const Result<std::string> one = proc.link(fmt::format("fd/{}", fd));
-               return one && *one == link;
-           });
-}
+// The program is stopped meanwhile.
+constexpr size_t most_descriptors = 10'000, most_sessions = 3;
 
 } // namespace
 
@@ -65,23 +59,47 @@ std::string link_of_peer(const SocketLook &look)
     return inode == 0 ? "" : fmt::format("socket:[{}]", inode);
 }
 
-std::string offer_session(pid_t member, const std::set<pid_t> &members, const std::string &link)
+SessionPeers::SessionPeers(pid_t sid, const std::set<pid_t> &members) : sid_(sid)
+{
+    const auto all = members_of(image::Scope::session, sid);
+    if (!all || std::ranges::any_of(*all, [](const Relation &one) {
+            return !one.zombie && !was_run_by_cr_run(Proc(one.pid));
+        }))
+        return;
+    size_t count = 0;
+    for (const Relation &one : *all) {
+        const Proc proc(one.pid);
+        if (members.contains(one.pid))
+            continue;
+        const Result<std::vector<int>> fds = proc.numbers("fd");
+        for (size_t i = 0; fds && i < fds->size() && count < most_descriptors; i++, count++) {
+            const Result<std::string> link = proc.link(fmt::format("fd/{}", (*fds)[i]));
+            if (link)
+                holder_.emplace(*link, one.pid);
+        }
+    }
+}
+
+std::string SessionPeers::offer(const std::string &link) const
+{
+    const auto found = holder_.find(link);
+    return found == holder_.end()
+               ? ""
+               : fmt::format("; process {} has the other end, which is in the same session: "
+                             "cr_checkpoint --sid {} saves both",
+                             found->second, sid_);
+}
+
+std::string SessionsPeers::offer(pid_t member, const std::set<pid_t> &members,
+                                 const std::string &link)
 {
     const Result<Relation> own = relation_of(member);
     if (link.empty() || !own)
         return {};
-    const auto all = members_of(image::Scope::session, own->sid);
-    if (!all || std::ranges::any_of(*all, [](const Relation &one) {
-            return !one.zombie && !was_run_by_cr_run(Proc(one.pid));
-        }))
-        return {};
-    for (const Relation &one : *all) {
-        if (!members.contains(one.pid) && has(Proc(one.pid), link))
-            return fmt::format("; process {} has the other end, which is in the same session: "
-                               "cr_checkpoint --sid {} saves both",
-                               one.pid, own->sid);
-    }
-    return {};
+    auto found = sessions_.find(own->sid);
+    if (found == sessions_.end() && sessions_.size() < most_sessions)
+        found = sessions_.try_emplace(own->sid, own->sid, members).first;
+    return found == sessions_.end() ? "" : found->second.offer(link);
 }
 
 } // namespace cryo::capture

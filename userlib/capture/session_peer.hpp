@@ -3,23 +3,48 @@
 // Who has the other end of a pipe or of a connection: a process that is left out of the checkpoint,
 // but would be in one of its whole session.
 //
+//     SessionsPeers peers; // of one look at all descriptors
 //     const std::string way_out = "--sockets=close brings it back as closed" +
-//                                 offer_session(412, {412, 413}, link_of_peer(look));
+//                                 peers.offer(412, {412, 413}, link_of_peer(look));
 #pragma once
 
 #include "capture/socket_look.hpp"
 
+#include <map>
 #include <set>
 #include <string>
 #include <sys/types.h>
+#include <unordered_map>
 
 namespace cryo::capture {
 
 // "socket:[4711]", as /proc/PID/fd has it; empty: not known.
 std::string link_of_peer(const SocketLook &look);
 
-// Tells of cr_checkpoint --sid ("; process 414 ..."); empty: no process of the session of `member`
-// has such a descriptor but the members, or the session has processes that Cryo cannot save.
-std::string offer_session(pid_t member, const std::set<pid_t> &members, const std::string &link);
+// What the processes of a session have that are left out: looked at once, and not beyond a limit,
+// for the program is stopped meanwhile.
+class SessionPeers
+{
+  public:
+    SessionPeers(pid_t sid, const std::set<pid_t> &members);
+    // Tells of cr_checkpoint --sid ("; process 414 ..."); empty: none of them is known to have such
+    // a descriptor, or the session has processes that Cryo cannot save.
+    std::string offer(const std::string &link) const;
+
+  private:
+    pid_t sid_;
+    std::unordered_map<std::string, pid_t> holder_; // of each link
+};
+
+// SessionPeers of the first few sessions that members belong to.
+class SessionsPeers
+{
+  public:
+    // For a descriptor of `member`, which is one of `members`.
+    std::string offer(pid_t member, const std::set<pid_t> &members, const std::string &link);
+
+  private:
+    std::map<pid_t, SessionPeers> sessions_; // by number
+};
 
 } // namespace cryo::capture
