@@ -38,8 +38,10 @@ uint64_t inode_of_tcp_peer(const SocketLook &look)
     put(peer, request.id.idiag_src, request.id.idiag_sport);
     put(own, request.id.idiag_dst, request.id.idiag_dport);
     uint64_t inode = 0;
-    const auto visit = [&inode](const inet_diag_msg &socket, Attributes) {
-        inode = socket.idiag_inode;
+    const auto visit = [&](const inet_diag_msg &socket, Attributes) {
+        // Where there is no such connection the kernel tells of a listener that would take it.
+        if (socket.id.idiag_dport == request.id.idiag_dport)
+            inode = socket.idiag_inode;
         return true;
     };
     const Result<bool> found = find_diagnosed<inet_diag_msg>(request, visit, Asking::one);

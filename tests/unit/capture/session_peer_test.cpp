@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -83,6 +85,26 @@ TEST(SessionPeers, MembersAreNotOffered)
 {
     const Cat cat;
     EXPECT_EQ("", SessionsPeers().offer(cat.pid(), {cat.pid()}, cat.input()));
+}
+
+// As a connection to another machine, whose port a server here has, too.
+TEST(SessionPeers, AListenerIsNoPeer)
+{
+    const Fd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in at = {};
+    at.sin_family = AF_INET;
+    socklen_t size = sizeof(at);
+    ASSERT_EQ(0, bind(listener.get(), reinterpret_cast<sockaddr *>(&at), size));
+    ASSERT_EQ(0, listen(listener.get(), 1));
+    ASSERT_EQ(0, getsockname(listener.get(), reinterpret_cast<sockaddr *>(&at), &size));
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    SocketLook look;
+    look.domain = AF_INET;
+    look.kind = SOCK_STREAM;
+    look.peer.assign(reinterpret_cast<const char *>(&at), sizeof(at));
+    at.sin_port = htons(1); // no client has it
+    look.local.assign(reinterpret_cast<const char *>(&at), sizeof(at));
+    EXPECT_EQ("", link_of_peer(look));
 }
 
 } // namespace
