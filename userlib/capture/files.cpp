@@ -144,7 +144,8 @@ std::string Files::offer(const Seen &seen, const std::string &link)
     std::set<pid_t> members;
     for (const Holder &holder : holders_)
         members.insert(holder.proc.pid());
-    return session_peers_.offer(holders_[seen.holder].proc.pid(), members, link);
+    return session_peers_.offer(holders_[seen.holder].proc.pid(), members, link,
+                                seen.flags & O_ACCMODE);
 }
 
 // The terminal on which the program was started, judged by its descriptors.

@@ -7,6 +7,7 @@
 #include "capture/members.hpp"
 
 #include <algorithm>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/inet_diag.h>
 #include <netinet/in.h>
@@ -76,16 +77,30 @@ SessionPeers::SessionPeers(pid_t sid, const std::set<pid_t> &members) : sid_(sid
         const Result<std::vector<int>> fds = proc.numbers("fd");
         for (size_t i = 0; fds && i < fds->size() && count < most_descriptors; i++, count++) {
             const Result<std::string> link = proc.link(fmt::format("fd/{}", (*fds)[i]));
-            if (link)
-                holder_.emplace(*link, one.pid);
+            if (!link)
+                continue;
+            // Both ends of a pipe have one link, and a FIFO's may be that of any file.
+            const bool is_socket = link->starts_with("socket:");
+            const Result<std::string> info =
+                is_socket ? std::string() : proc.read(fmt::format("fdinfo/{}", (*fds)[i]));
+            if (!info)
+                continue;
+            std::string_view flags = field(*info, "flags");
+            const auto access =
+                is_socket ? O_RDWR : static_cast<int>(take_number(flags, 8) & O_ACCMODE);
+            if (access != O_WRONLY)
+                readers_.emplace(*link, one.pid);
+            if (access != O_RDONLY)
+                writers_.emplace(*link, one.pid);
         }
     }
 }
 
-std::string SessionPeers::offer(const std::string &link) const
+std::string SessionPeers::offer(const std::string &link, uint32_t access) const
 {
-    const auto found = holder_.find(link);
-    return found == holder_.end()
+    const auto &others = access == O_RDONLY ? writers_ : readers_;
+    const auto found = others.find(link);
+    return found == others.end()
                ? ""
                : fmt::format("; process {} has the other end, which is in the same session: "
                              "cr_checkpoint --sid {} saves both",
@@ -93,7 +108,7 @@ std::string SessionPeers::offer(const std::string &link) const
 }
 
 std::string SessionsPeers::offer(pid_t member, const std::set<pid_t> &members,
-                                 const std::string &link)
+                                 const std::string &link, uint32_t access)
 {
     const Result<Relation> own = relation_of(member);
     if (link.empty() || !own)
@@ -101,7 +116,7 @@ std::string SessionsPeers::offer(pid_t member, const std::set<pid_t> &members,
     auto found = sessions_.find(own->sid);
     if (found == sessions_.end() && sessions_.size() < most_sessions)
         found = sessions_.try_emplace(own->sid, own->sid, members).first;
-    return found == sessions_.end() ? "" : found->second.offer(link);
+    return found == sessions_.end() ? "" : found->second.offer(link, access);
 }
 
 } // namespace cryo::capture

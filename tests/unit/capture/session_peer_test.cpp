@@ -75,16 +75,24 @@ TEST(SessionPeers, AreLookedAtOnce)
 {
     const Cat cat;
     SessionsPeers peers;
-    const std::string offer = peers.offer(cat.pid(), {}, cat.input());
+    const std::string offer = peers.offer(cat.pid(), {}, cat.input(), O_WRONLY);
     EXPECT_NE(std::string::npos, offer.find(fmt::format("process {}", cat.pid()))) << offer;
     cat.end();
-    EXPECT_EQ(offer, peers.offer(cat.pid(), {}, cat.input()));
+    EXPECT_EQ(offer, peers.offer(cat.pid(), {}, cat.input(), O_WRONLY));
 }
 
 TEST(SessionPeers, MembersAreNotOffered)
 {
     const Cat cat;
-    EXPECT_EQ("", SessionsPeers().offer(cat.pid(), {cat.pid()}, cat.input()));
+    EXPECT_EQ("", SessionsPeers().offer(cat.pid(), {cat.pid()}, cat.input(), O_WRONLY));
+}
+
+TEST(SessionPeers, TheSameEndOfAPipeIsNotTheOther)
+{
+    const Cat cat;
+    SessionsPeers peers;
+    EXPECT_EQ("", peers.offer(cat.pid(), {}, cat.input(), O_RDONLY));
+    EXPECT_NE("", peers.offer(cat.pid(), {}, cat.input(), O_WRONLY));
 }
 
 // As a connection to another machine, whose port a server here has, too.
