@@ -112,18 +112,6 @@ Result<void> settle_options(const Planning &p)
     return {};
 }
 
-// As the program did it: so the socket tells its old name, and is found under the new one.
-Result<void> rename_file(const image::Socket &saved, const Address &old, const Address &renamed)
-{
-    Result<void> done = remove_stale(renamed, static_cast<int>(saved.kind));
-    if (done && renameat2(AT_FDCWD, old.path(), AT_FDCWD, renamed.path(), RENAME_NOREPLACE) != 0)
-        done = Error::from_errno(
-            fmt::format("renaming the socket {} to {}", old.path(), renamed.path()), errno);
-    if (!done)
-        unlink(old.path());
-    return done;
-}
-
 Result<void> name_it(Planning &p, int fd, const image::Socket &saved)
 {
     Address address(saved.local);
@@ -159,7 +147,8 @@ Result<void> name_it(Planning &p, int fd, const image::Socket &saved)
     if (address.path() != nullptr && saved.file_mode != 0 &&
         chmod(address.path(), saved.file_mode & 07777) != 0)
         return Error::from_errno(fmt::format("giving {} its mode", address.path()), errno);
-    return file.empty() ? Result<void>() : rename_file(saved, address, *renamed);
+    return file.empty() ? Result<void>()
+                        : rename_socket(address, *renamed, static_cast<int>(saved.kind));
 }
 
 Result<Fd> make(const image::Socket &saved)

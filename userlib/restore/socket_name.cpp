@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <cstdio>
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -86,6 +87,19 @@ Result<void> remove_stale(const SocketName &name, int kind)
     if (unlink(path) != 0)
         return Error::from_errno(fmt::format("removing the old socket {}", path), errno);
     return {};
+}
+
+Result<void> rename_socket(const SocketName &old, const SocketName &renamed, int kind)
+{
+    Result<void> done = remove_stale(renamed, kind);
+    // Where a rename has no flags (NFS, 9p), a link refuses a taken name.
+    if (done && renameat2(AT_FDCWD, old.path(), AT_FDCWD, renamed.path(), RENAME_NOREPLACE) != 0 &&
+        (errno != EINVAL || link(old.path(), renamed.path()) != 0 || unlink(old.path()) != 0))
+        done = Error::from_errno(
+            fmt::format("renaming the socket {} to {}", old.path(), renamed.path()), errno);
+    if (!done)
+        unlink(old.path());
+    return done;
 }
 
 } // namespace cryo::restore

@@ -51,5 +51,8 @@ class InDirectory
 
 // Removes a socket file whose socket is gone: bind(2) would fail because of it.
 Result<void> remove_stale(const SocketName &name, int kind);
+// Renames a socket's file as the program did it: so the socket tells its old name, and is found
+// under the new one. A file that cannot be renamed is removed.
+Result<void> rename_socket(const SocketName &old, const SocketName &renamed, int kind);
 
 } // namespace cryo::restore
