@@ -71,32 +71,42 @@ bool path_leads_to(const SocketLook &look, const std::string &cwd, uint32_t &mod
 }
 
 // Finds a socket's file that was renamed within its directory, as servers do that let a new socket
-// replace an old one at once.
-bool find_renamed(SocketLook &look, const std::string &cwd, uint32_t &mode)
+// replace an old one at once. Otherwise returns what is wrong with its name.
+std::string find_renamed(SocketLook &look, const std::string &cwd, uint32_t &mode)
 {
-    constexpr int most_entries = 10'000;
+    // In a directory where everybody may write they may be anybody's.
+    constexpr int most_entries = 100'000, most_sockets = 10'000;
+    const std::string lost = "whose name does not lead to it any more";
     const std::string path = unix_path(look.local);
     const std::string whole = path.front() == '/' ? path : cwd + "/" + path;
     const size_t of_directory = path.rfind('/') + 1; // 0: it is in the working directory
+    if (look.file_inode == 0)
+        return lost;
     const std::unique_ptr<DIR, int (*)(DIR *)> directory(
         opendir(whole.substr(0, whole.rfind('/') + 1).c_str()), closedir);
-    for (int i = 0; look.file_inode != 0 && directory && i < most_entries; i++) {
+    if (!directory)
+        return fmt::format("{}, and its directory cannot be searched for another one: {}", lost,
+                           strerror(errno));
+    int sockets = 0;
+    for (int i = 0; i < most_entries && sockets < most_sockets; i++) {
         const dirent *entry = readdir(directory.get());
         if (entry == nullptr)
-            break;
+            return lost;
+        if (entry->d_type != DT_SOCK && entry->d_type != DT_UNKNOWN)
+            continue;
         struct stat now;
-        if ((entry->d_type != DT_SOCK && entry->d_type != DT_UNKNOWN) ||
-            fstatat(dirfd(directory.get()), entry->d_name, &now, AT_SYMLINK_NOFOLLOW) != 0 ||
+        sockets++;
+        if (fstatat(dirfd(directory.get()), entry->d_name, &now, AT_SYMLINK_NOFOLLOW) != 0 ||
             !is_file_of(look, now))
             continue;
         // With a longer name nobody can connect to it.
         if (of_directory + strlen(entry->d_name) >= sizeof(sockaddr_un::sun_path))
-            return false;
+            return lost;
         look.file_name = entry->d_name;
         mode = now.st_mode;
-        return true;
+        return {};
     }
-    return false;
+    return lost + ", and its directory has too many files to be searched for another one";
 }
 
 // The inodes that cr_run has noted in its environment, if noted since this boot.
@@ -304,10 +314,11 @@ Result<void> Files::read_sockets()
         const bool is_closed = record.state == SocketState::closed;
         // An accepted connection has its listener's name, and the listener may be gone.
         if (!is_closed && !path_leads_to(look, *cwd, record.file_mode) &&
-            !(pair && look.kind != SOCK_DGRAM) &&
-            !find_renamed(socket.look, *cwd, record.file_mode))
-            refuse(*seen, name + ", whose name does not lead to it any more",
-                   "close it before the checkpoint");
+            !(pair && look.kind != SOCK_DGRAM)) {
+            const std::string lost = find_renamed(socket.look, *cwd, record.file_mode);
+            if (!lost.empty())
+                refuse(*seen, fmt::format("{}, {}", name, lost), "close it before the checkpoint");
+        }
         const bool is_lone = look.kind == SOCK_DGRAM || is_other(look);
         if (socket.contents) {
             const bool may_drop =

@@ -90,6 +90,31 @@ os.read(told, 1)""")
             self.assertRegex(said, f"TCP.*{offer}")
         self.save("--sid", "-f", "image", program.pid)
 
+    def test_renamed_socket_among_many_files(self):
+        os.mkdir(self.path("many"))
+        program = self.start("""
+import os, socket
+def fill(name):
+    for i in range(15000): os.close(os.open(f"many/{name}{i}", os.O_CREAT))
+one = socket.socket(socket.AF_UNIX)
+fill("before")
+one.bind("many/old"), os.rename("many/old", "many/new")
+fill("after")""")
+        self.save("-f", "image", program.pid)
+
+    def test_renamed_socket_that_cannot_be_searched_for(self):
+        if os.geteuid() == 0:
+            self.skipTest("root may read every directory")
+        os.mkdir(self.path("closed"))
+        program = self.start("""
+import os, socket
+one = socket.socket(socket.AF_UNIX)
+one.bind("closed/old"), os.rename("closed/old", "closed/new")
+os.chmod("closed", 0o311)""")
+        said = self.checkpoint("--retry=0", "-f", "image", program.pid).stderr
+        os.chmod(self.path("closed"), 0o700)
+        self.assertRegex(said, "closed/old.* cannot be searched .*Permission denied")
+
     def test_owner_of_signals_with_a_new_id(self):
         """A member that has the file receives its signals again, whoever else has it."""
         program = self.start("""
