@@ -70,6 +70,8 @@ Result<void> keep_socket(Planning &p, Fd fd, const image::Socket &saved);
 std::string_view new_name(const Planning &p, const image::Socket &saved);
 // Where a socket is found.
 SocketName name_now(const Planning &p, const image::Socket &socket);
+// Whether another one that is to be opened will leave it the name that it is found under.
+bool waits_for_name(const Planning &p, const image::Socket &socket);
 Result<void> connect_datagram(Planning &p, int fd, const image::Socket &saved);
 // open_more.cpp. Whether this user may open such sockets, before anything is made.
 Result<void> may_open_sockets(const Planning &p);

@@ -394,31 +394,52 @@ Result<void> connect_waiting(Planning &p)
     return {};
 }
 
+// Named sockets come before those that are connected to them, or send to them; and what leaves a
+// name to another one comes before all.
+int turn_of(const Planning &p, const image::Socket &socket)
+{
+    return socket.state == SocketState::connected_datagram ? 3
+           : socket.state == SocketState::pair             ? 2
+           : new_name(p, socket).empty()                   ? 1
+                                                           : 0;
+}
+
+// Opens what has this turn; `patient`: but what has to wait. True: some of it can be opened now.
+Result<bool> open_turn(Planning &p, int turn, bool patient)
+{
+    bool opens = false, waits = false;
+    for (const auto &[id, socket] : p.saved.sockets) {
+        if (is_opened(p, id) || turn_of(p, socket) != turn ||
+            (socket.state == SocketState::pair && socket.domain != AF_UNIX))
+            continue;
+        if (patient && waits_for_name(p, socket)) {
+            waits = true;
+            continue;
+        }
+        opens = true;
+        if (Result<void> done = open_one(p, socket); !done)
+            return done.error().within(fmt::format("descriptor {}", descriptor_of(p, id)));
+        if (socket.state == SocketState::closed && socket.domain != AF_UNIX && socket.shutdown == 0)
+            p.plan.notices.push_back(
+                fmt::format("descriptor {}, a connection, is closed now", descriptor_of(p, id)));
+    }
+    return opens && waits;
+}
+
 } // namespace
 
 Result<void> open_sockets(Planning &p)
 {
-    // Named sockets come before those that are connected to them, or send to them; and what leaves
-    // a name to another one comes before all.
-    const auto turn_of = [&p](const image::Socket &socket) {
-        return socket.state == SocketState::connected_datagram ? 3
-               : socket.state == SocketState::pair             ? 2
-               : new_name(p, socket).empty()                   ? 1
-                                                               : 0;
-    };
     free_addresses(p);
     for (const int turn : {0, 1, 2, 3}) {
-        for (const auto &[id, socket] : p.saved.sockets) {
-            if (is_opened(p, id) || turn_of(socket) != turn ||
-                (socket.state == SocketState::pair && socket.domain != AF_UNIX))
-                continue;
-            if (Result<void> done = open_one(p, socket); !done)
-                return done.error().within(fmt::format("descriptor {}", descriptor_of(p, id)));
-            if (socket.state == SocketState::closed && socket.domain != AF_UNIX &&
-                socket.shutdown == 0)
-                p.plan.notices.push_back(fmt::format("descriptor {}, a connection, is closed now",
-                                                     descriptor_of(p, id)));
+        for (bool patient = true; patient;) {
+            const Result<bool> some = open_turn(p, turn, true);
+            if (!some)
+                return some.error();
+            patient = *some;
         }
+        if (Result<bool> rest = open_turn(p, turn, false); !rest)
+            return rest.error();
     }
     if (Result<void> done = settle_options(p); !done)
         return done;

@@ -107,6 +107,14 @@ int main(int argc, char **argv)
         namesakes("news.tmp", "news", SOCK_DGRAM, false),
         namesakes("mail.tmp", "mail", SOCK_DGRAM, true),
     };
+    // The first one has left its name to the second one, which has the lower descriptor.
+    const int low = PROBE_TRY(open("/dev/null", O_RDONLY));
+    int left = bound("left", "moved", SOCK_DGRAM);
+    int taker = bound("taker", "left", SOCK_DGRAM);
+    PROBE_TRY(dup2(taker, low));
+    close(taker);
+    taker = low;
+    int to_left = caller("moved", SOCK_DGRAM), to_taker = caller("left", SOCK_DGRAM);
     do {
         int waiting = caller("stats", SOCK_STREAM);
         probe_equal("bytes of a datagram that waits", 5, send(sender, "early", 5, 0));
@@ -139,6 +147,10 @@ int main(int argc, char **argv)
         close(one);
         probe_equal("bytes that have waited", 5, recv(log, got, sizeof got, MSG_DONTWAIT));
         sends("to the log", sender, log);
+        tells("the old name of the one that has left it", getsockname, left, "left");
+        tells("the old name of the one that has taken it", getsockname, taker, "taker");
+        sends("to the one that has left its name", to_left, left);
+        sends("to the one that has taken it", to_taker, taker);
         for (size_t i = 0; i < sizeof all / sizeof *all; i++)
             check_namesakes(&all[i]);
     } while (probe_more());

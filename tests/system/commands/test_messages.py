@@ -115,6 +115,16 @@ os.chmod("closed", 0o311)""")
         os.chmod(self.path("closed"), 0o700)
         self.assertRegex(said, "closed/old.* cannot be searched .*Permission denied")
 
+    def test_sockets_that_have_exchanged_their_names(self):
+        program = self.start("""
+import os, socket
+one, two = (socket.socket(socket.AF_UNIX) for _ in range(2))
+one.bind("a"), two.bind("b")
+os.rename("a", "c"), os.rename("b", "a"), os.rename("c", "b")""")
+        said = self.refuse(errno.ENOTSUP, "--retry=0", "-f", "image", program.pid)
+        self.assertRegex(said, r"UNIX stream a, whose file was renamed, .* descriptor \d")
+        self.assertRegex(said, r"UNIX stream b, whose file was renamed, .* descriptor \d")
+
     def test_owner_of_signals_with_a_new_id(self):
         """A member that has the file receives its signals again, whoever else has it."""
         program = self.start("""
