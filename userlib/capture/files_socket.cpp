@@ -286,7 +286,9 @@ Result<void> Files::read_sockets()
         }
         if (!look.problem.empty()) {
             refuse(*seen, fmt::format("{}, {}", name, look.problem),
-                   "undo that, or close it, before the checkpoint");
+                   look.passing ? "try it later, or close it before the checkpoint"
+                                : "undo that, or close it, before the checkpoint",
+                   look.passing ? Passing::soon : Passing::never);
             continue;
         }
         if (look.listening) {

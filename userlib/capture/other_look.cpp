@@ -155,11 +155,12 @@ bool filters_types(int fd)
            memcmp(&filter, &none, sizeof(filter)) != 0;
 }
 
-std::string problem_of_lite(int fd, const SocketLook &look, uint64_t inode)
+std::string problem_of_lite(int fd, SocketLook &look, uint64_t inode)
 {
     if (look.protocol != IPPROTO_UDPLITE)
         return {};
     const Result<uint32_t> shutdown = udp_shutdown(fd, look.local, inode);
+    look.passing = !shutdown && may_tell_later(shutdown.error());
     if (!shutdown)
         return untold_shutdown(shutdown.error());
     return *shutdown != 0 ? "which was shut down" : "";

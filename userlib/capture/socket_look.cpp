@@ -111,8 +111,10 @@ void look_at_udp(int fd, SocketLook &look, uint64_t inode)
     const Result<uint32_t> shutdown = udp_shutdown(fd, look.local, inode);
     if (shutdown)
         look.shutdown = *shutdown;
-    else if (look.problem.empty())
-        look.problem = untold_shutdown(shutdown.error());
+    if (shutdown || !look.problem.empty())
+        return;
+    look.problem = untold_shutdown(shutdown.error());
+    look.passing = may_tell_later(shutdown.error());
 }
 
 } // namespace

@@ -51,6 +51,7 @@ struct SocketLook {
     std::string interface;               // packet sockets only: the one that it is bound to
     std::vector<Membership> memberships; // GroupTables::look_at()
     std::string problem;                 // what about it cannot be restored; empty: nothing
+    bool passing = false;                // the problem is one of asking, and may pass
 };
 
 Result<SocketLook> look_at_socket(int fd, uint64_t inode);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <linux/inet_diag.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -17,10 +18,12 @@ namespace {
 
 constexpr uint32_t reading = 1, writing = 2;
 
-// Whether the kernel has no udp_diag, or none for this kind of socket, or no sock_diag at all.
+// Whether the kernel has no udp_diag, or none for this kind of socket, or no sock_diag at all; or a
+// service manager keeps netlink away (systemd's RestrictAddressFamilies).
 bool is_lack(const Error &error)
 {
-    return error.code() == ENOENT || error.code() == EPROTONOSUPPORT;
+    return error.code() == ENOENT || error.code() == EPROTONOSUPPORT ||
+           error.code() == EAFNOSUPPORT;
 }
 
 // Asks the kernel's diagnostics for all sockets of this protocol and port, and picks ours.
@@ -77,6 +80,12 @@ Result<uint32_t> udp_shutdown(int fd, const std::string &local, uint64_t inode)
     if (!asked)
         return asked;
     return found | (*asked & (reading | writing));
+}
+
+bool may_tell_later(const Error &error)
+{
+    constexpr int passing[] = {EAGAIN, EBUSY, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM};
+    return std::ranges::find(passing, error.code()) != std::end(passing);
 }
 
 std::string untold_shutdown(const Error &error)

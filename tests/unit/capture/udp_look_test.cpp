@@ -5,12 +5,20 @@
 #include "capture/socket_look.hpp"
 
 #include <cerrno>
+#include <cstddef>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <iterator>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace cryo::capture {
 
@@ -74,6 +82,7 @@ TEST(UdpLook, AQuestionThatFailsIsNoAnswer)
     const Result<SocketLook> look = look_at_socket(one.fd.get(), one.status.st_ino);
     ASSERT_TRUE(look) << look.error().text();
     EXPECT_NE(std::string::npos, look->problem.find("whether it was shut down")) << look->problem;
+    EXPECT_TRUE(look->passing);
 }
 
 // As on one that has no udp_diag: ENOENT.
@@ -84,6 +93,41 @@ TEST(UdpLook, ToAKernelThatHasNoDiagnosticsItIsOpen)
     const Result<uint32_t> found = one.shutdown();
     ASSERT_TRUE(found) << found.error().text();
     EXPECT_EQ(0U, *found);
+}
+
+// Makes socket(2) refuse netlink, for this process and for ever.
+bool refuse_netlink()
+{
+    sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_NETLINK, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAFNOSUPPORT),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const sock_fprog filter = {std::size(rules), rules};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+// As in a service whose systemd unit has RestrictAddressFamilies=AF_INET.
+TEST(UdpLook, WhereNetlinkIsForbiddenItIsOpen)
+{
+    const Bound one;
+    constexpr int no_filter = 77;
+    const pid_t child = fork();
+    if (child == 0) {
+        if (!refuse_netlink())
+            _exit(no_filter);
+        const Result<uint32_t> found = one.shutdown();
+        _exit(found && *found == 0 ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(child, waitpid(child, &status, 0));
+    if (status == no_filter << 8)
+        GTEST_SKIP() << "no seccomp";
+    EXPECT_EQ(0, status);
 }
 
 } // namespace
