@@ -126,11 +126,14 @@ int lives_with(pid_t pid, pid_t other)
 // A process that lives in the memory of this one, and so may use its contexts while they are
 // filled and turned: 0 if there is none. A child that cannot be asked about counts. Any other
 // process may be one, too: a child of a child that has ended, or a sibling (CLONE_PARENT). Of
-// these, processes that the caller may not ask about do not count: they belong to other users, and
-// only root's can share memory with those of others. Numbers are listed in ascending order, and a
-// new process has a higher one than its maker, unless the numbers begin anew just then.
+// these, processes that the caller may not ask about do not count, if it may ask at all (in some
+// containers nobody may): they belong to other users, and only root's can share memory with those
+// of others. Numbers are listed in ascending order, and a new process has a higher one than its
+// maker, unless the numbers begin anew just then.
 Result<pid_t> find_user(pid_t pid)
 {
+    if (const int why = lives_with(pid, pid); why > 0)
+        return Error::from_errno("which processes share memory: kcmp(2)", why);
     const Result<std::set<pid_t>> children = children_of(pid);
     if (!children)
         return children.error();

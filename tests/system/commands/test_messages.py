@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What the commands say: -v -q --json --kmsg-..., a bar on a terminal; and the limit of time."""
+import ctypes
 import errno
 import json
 import os
+import platform
 import pty
 import socket
 import struct
 import subprocess
 import time
+import unittest
 
 import case
 from case import processes
@@ -22,6 +25,19 @@ def kernel_tells_of_tcp():
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4) as netlink:
         netlink.send(request)
         return struct.unpack_from("=IH", netlink.recv(65536))[1] != 2  # NLMSG_ERROR
+
+
+def forbid_kcmp():
+    """For preexec_fn, as in some containers; on x86-64."""
+    kcmp, allowed, refused = 312, 0x7fff0000, 0x50000 | errno.EPERM
+    rules = b"".join(struct.pack("=HBBI", *rule) for rule in (
+        (0x20, 0, 0, 0), (0x15, 0, 1, kcmp), (0x06, 0, 0, refused), (0x06, 0, 0, allowed)))
+    room = ctypes.create_string_buffer(rules, len(rules))
+    program = ctypes.create_string_buffer(struct.pack("@HP", 4, ctypes.addressof(room)))
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    prctl.argtypes = [ctypes.c_int] + 4 * [ctypes.c_ulong]
+    if prctl(38, 1, 0, 0, 0) or prctl(22, 2, ctypes.addressof(program), 0, 0):
+        raise OSError(ctypes.get_errno(), "seccomp")
 
 
 class Messages(case.Case):
@@ -124,6 +140,17 @@ os.rename("a", "c"), os.rename("b", "a"), os.rename("c", "b")""")
         said = self.refuse(errno.ENOTSUP, "--retry=0", "-f", "image", program.pid)
         self.assertRegex(said, r"UNIX stream a, whose file was renamed, .* descriptor \d")
         self.assertRegex(said, r"UNIX stream b, whose file was renamed, .* descriptor \d")
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "numbers of system calls")
+    def test_asynchronous_io_where_nobody_tells_who_shares_memory(self):
+        program = self.start("""
+import ctypes
+context = ctypes.c_ulong()
+assert ctypes.CDLL(None).syscall(206, 8, ctypes.byref(context)) == 0""")
+        done = self.checkpoint("--retry=0", "-f", "image", program.pid, preexec_fn=forbid_kcmp)
+        self.assertNotEqual(0, done.returncode)
+        self.assertIn("which processes share memory: kcmp(2)", done.stderr)
+        self.save("-f", "image", program.pid)
 
     def test_owner_of_signals_with_a_new_id(self):
         """A member that has the file receives its signals again, whoever else has it."""
