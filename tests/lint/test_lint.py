@@ -134,6 +134,9 @@ class Lint(unittest.TestCase):
         # So are the parts of them that it names.
         self.write("tests/two.cpp", "TEST_F(Suite, Works)\n{\n}\n")
         for named, complaint in (("(`Case`, `Suite`) test_it, `Suite.Works`, `Suite.*`", None),
+                                 ("Case, Suite", None),
+                                 ("Case, Other", "docs/security.md:1: no test in tests/ has a part Other"),
+                                 ("(`Other`; 10)", "docs/security.md:1: no test in tests/ has a part Other"),
                                  ("(`Other`)", "docs/security.md:1: no test in tests/ has a part Other"),
                                  ("test_that", "a part test_that"), ("`Suite.Fails`", "a part Suite.Fails")):
             self.write("docs/security.md", f"| it holds | `unit.one` {named} |\n")

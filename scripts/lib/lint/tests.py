@@ -25,11 +25,11 @@ def _named(line):
 
 
 def _parts(line):
-    """Parts of tests that a row of a table names: `Suite.Case`, (`Case`), test_it."""
+    """Parts of tests that a row of a table names: `Suite.Case`, (`Case`), test_it, `a.test` Case."""
     if line.startswith("|"):
         yield from re.findall(r"`([A-Z]\w+\.[\w*]+)`", line)
-        for group in re.findall(r"\(((?:`[A-Z]\w+`(?:, )?)+)\)", line):
-            yield from re.findall(r"\w+", group)
+        for group in re.findall(r"\(((?:`[A-Z]\w+`(?:, )?)+)[;)]|` ([A-Z]\w+(?:, [A-Z]\w+)*)", line):
+            yield from re.findall(r"\w+", "".join(group))
         yield from re.findall(r"\btest_\w+", line)
 
 
