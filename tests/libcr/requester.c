@@ -13,6 +13,7 @@
  *
  * It ends when LOG.end exists.
  */
+#define _GNU_SOURCE /* RUSAGE_THREAD */
 #include <libcr.h>
 
 #include <errno.h>
