@@ -13,7 +13,6 @@
  *
  * It ends when LOG.end exists.
  */
-#define _GNU_SOURCE /* RUSAGE_THREAD */
 #include <libcr.h>
 
 #include <errno.h>
@@ -25,7 +24,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -154,37 +152,40 @@ static void save_now(const char *image)
     reap_self(&args, &handle);
 }
 
-static volatile int reaping;
-
-/* How often the other threads have begun to wait. An open file of /proc would be in the way, too.
- */
-static long times_waited(void)
+static int call(const struct sockaddr_in *address)
 {
-    struct rusage all, own;
-    CHECK(getrusage(RUSAGE_SELF, &all) == 0 && getrusage(RUSAGE_THREAD, &own) == 0);
-    return all.ru_nvcsw - own.ru_nvcsw;
+    const int caller = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK(connect(caller, (const struct sockaddr *)address, sizeof(*address)) == 0);
+    return caller;
 }
 
-/* Accepts once the first thread, which waits for the result, has been stopped: so a try was made,
- * and the obstacle is gone at a later one. */
-static void *accept_late(void *sockets)
+struct crowd {
+    struct sockaddr_in address;
+    int listener, caller;
+};
+
+/* Accepts while the request is in progress, which removes the obstacle. None of the connections is
+ * there for so long that cr_checkpoint gives up (250 ms), all together are there for longer than it
+ * takes to begin. */
+static void *accept_late(void *crowd)
 {
-    const struct timespec moment = {0, 1000000};
-    const int listener = ((int *)sockets)[0], caller = ((int *)sockets)[1];
-    char nothing;
-    while (!reaping)
-        nanosleep(&moment, NULL);
-    const long before = times_waited();
-    while (times_waited() < before + 2) /* in poll(), and to go on */
-        nanosleep(&moment, NULL);
-    /* The caller ends first, so the listener's address is free at the restart. close(2) is not
-     * enough: cr_checkpoint may have a descriptor of the same socket at that moment. And the
-     * accepted end must have seen the end of file: if both end at once, both addresses linger. */
-    CHECK(shutdown(caller, SHUT_RDWR) == 0);
-    close(caller);
-    const int accepted = accept(listener, NULL, NULL);
-    CHECK(accepted >= 0 && read(accepted, &nothing, 1) == 0);
-    close(accepted);
+    const struct timespec late = {0, 50000000};
+    struct crowd *c = crowd;
+    for (int left = 5; left > 0; left--) {
+        char nothing;
+        nanosleep(&late, NULL);
+        /* The caller ends first, so the listener's address is free at the restart. close(2) is not
+         * enough: cr_checkpoint may have a descriptor of the same socket at that moment. And the
+         * accepted end must have seen the end of file: if both end at once, both addresses linger.
+         */
+        CHECK(shutdown(c->caller, SHUT_RDWR) == 0);
+        close(c->caller);
+        const int accepted = accept(c->listener, NULL, NULL);
+        CHECK(accepted >= 0 && read(accepted, &nothing, 1) == 0);
+        close(accepted);
+        if (left > 1)
+            c->caller = call(&c->address);
+    }
     return NULL;
 }
 
@@ -192,19 +193,18 @@ static void save_crowded(const char *image)
 {
     cr_checkpoint_args_t args;
     cr_checkpoint_handle_t handle = 0;
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    socklen_t size = sizeof(address);
+    struct crowd crowd = {.address = {.sin_family = AF_INET}};
+    socklen_t size = sizeof(crowd.address);
     pthread_t thread;
-    int sockets[] = {socket(AF_INET, SOCK_STREAM, 0), socket(AF_INET, SOCK_STREAM, 0)};
-    const int listener = sockets[0], caller = sockets[1];
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    CHECK(bind(listener, (struct sockaddr *)&address, size) == 0 && listen(listener, 1) == 0);
-    CHECK(getsockname(listener, (struct sockaddr *)&address, &size) == 0);
-    CHECK(connect(caller, (struct sockaddr *)&address, size) == 0);
-    CHECK(pthread_create(&thread, NULL, accept_late, sockets) == 0);
+    crowd.listener = socket(AF_INET, SOCK_STREAM, 0);
+    crowd.address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    CHECK(bind(crowd.listener, (struct sockaddr *)&crowd.address, size) == 0 &&
+          listen(crowd.listener, 1) == 0);
+    CHECK(getsockname(crowd.listener, (struct sockaddr *)&crowd.address, &size) == 0);
+    crowd.caller = call(&crowd.address);
+    CHECK(pthread_create(&thread, NULL, accept_late, &crowd) == 0);
     ask_for_self(image, &args, &handle);
     say("asked", 0);
-    reaping = 1;
     reap_self(&args, &handle);
     CHECK(pthread_join(thread, NULL) == 0);
 }

@@ -105,7 +105,7 @@ bool says_more(int status, pid_t pid)
     pollfd look[] = {{status, POLLIN, 0}, {process.get(), POLLIN, 0}};
     while (poll(look, std::size(look), gone ? 0 : -1) < 0 && errno == EINTR)
         ;
-    // It may have spoken and ended after the pipe was looked at.
+    // The process may have spoken and ended after the pipe was looked at.
     return look[0].revents != 0 || poll(look, 1, 0) == 1;
 }
 

@@ -171,6 +171,18 @@ class SavedFiles(case.Case):
         done = self.run_command("cr_restart", "image")
         self.assertEqual(errno.ENOENT, done.returncode, done.stderr)
         self.assertIn(self.path("second"), done.stderr)
+
+    def test_mapped_file_that_is_needed(self):
+        """The program has it by no descriptor."""
+        program = self.start("import mmap, os\nfd = os.open('table', os.O_RDWR | os.O_CREAT)\n"
+                             "os.ftruncate(fd, 4096)\nmemory = mmap.mmap(fd, 4096)\n"
+                             "os.closerange(fd, fd + 2)")
+        self.save("--nosync", "-f", "image", program.pid)
+        self.end(program)
+        os.unlink(self.path("table"))
+        done = self.run_command("cr_restart", "image")
+        self.assertEqual(errno.ENOENT, done.returncode, done.stderr)
+        self.assertIn(f"{self.path('table')}: ", done.stderr)
         self.assertIn("--save-shared", done.stderr)
 
     def test_file_that_is_only_read(self):
