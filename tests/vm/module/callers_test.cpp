@@ -16,6 +16,7 @@
 #include <poll.h>
 #include <random>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -51,8 +52,10 @@ class Caller
 {
   public:
     Caller(Crowd &crowd, uint64_t seed)
-        : crowd_(crowd), random_(seed), all_(commands()), playground_(64, rw, anon)
-    {}
+        : crowd_(crowd), random_(seed), all_(commands()), playground_(used + guard, rw, anon)
+    {
+        mprotect(playground_.at(used), guard * page, PROT_NONE);
+    }
 
     void run()
     {
@@ -66,13 +69,17 @@ class Caller
     }
 
   private:
+    // In pages. An answer written at the end of the playground must not reach whatever lies behind
+    // it: that may be the heap of another thread, with its lock.
+    static constexpr size_t used = 64, guard = 16;
+
     uint64_t some_address()
     {
         switch (random_() % 4) {
         case 0:
             return kernel_address;
         case 1:
-            return playground_.end() - random_() % 64;
+            return playground_.start() + used * page - random_() % 64;
         default:
             return playground_.start() + random_() % (32 * page);
         }
