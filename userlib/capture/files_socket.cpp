@@ -76,7 +76,7 @@ std::string find_renamed(SocketLook &look, const std::string &cwd, uint32_t &mod
 {
     // In a directory where everybody may write they may be anybody's.
     constexpr int most_entries = 100'000, most_sockets = 10'000;
-    const std::string lost = "whose name does not lead to it any more";
+    std::string lost = "whose name does not lead to it any more"; // returned by a move
     const std::string path = unix_path(look.local);
     const std::string whole = path.front() == '/' ? path : cwd + "/" + path;
     const size_t of_directory = path.rfind('/') + 1; // 0: it is in the working directory
@@ -225,7 +225,7 @@ void Files::refuse_exchanged(const std::string &cwd)
         // An accepted connection has its listener's name.
         if (path.empty() || (look.connected && look.kind != SOCK_DGRAM))
             continue;
-        const std::string old = path.front() == '/' ? path : cwd + "/" + path;
+        const std::string old = path.front() == '/' ? path : fmt::format("{}/{}", cwd, path);
         const std::string now =
             look.file_name.empty() ? old : old.substr(0, old.rfind('/') + 1) + look.file_name;
         by_name[now] = {&socket, old, now, !look.connected ? 1 : socket.in_pair ? 2 : 3};

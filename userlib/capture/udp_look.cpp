@@ -76,7 +76,7 @@ Result<uint32_t> udp_shutdown(int fd, const std::string &local, uint64_t inode)
         return found;
     if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) != 0)
         return Error::from_errno("SO_PROTOCOL", errno);
-    const Result<uint32_t> asked = ask_diagnostics(name.ss_family, protocol, port, inode);
+    Result<uint32_t> asked = ask_diagnostics(name.ss_family, protocol, port, inode);
     if (!asked)
         return asked;
     return found | (*asked & (reading | writing));
