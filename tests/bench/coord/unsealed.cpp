@@ -7,7 +7,6 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <fmt/format.h>
 #include <sys/random.h>
 
 namespace cryo::coord {
@@ -48,24 +47,6 @@ std::string random_hex(size_t bytes)
         text += to_hex(random_key());
     text.resize(2 * bytes);
     return text;
-}
-
-std::string to_hex(const Key &key)
-{
-    std::string text;
-    for (const uint8_t byte : key)
-        text += fmt::format("{:02x}", byte);
-    return text;
-}
-
-std::optional<Key> key_from_hex(const std::string &text)
-{
-    Key key = {};
-    if (text.size() != 2 * key.size())
-        return {};
-    for (size_t i = 0; i < key.size(); i++)
-        key[i] = static_cast<uint8_t>(strtoul(text.substr(2 * i, 2).c_str(), nullptr, 16));
-    return key;
 }
 
 Tls::Tls(Find find) : find_(std::move(find)), ssl_(Hooks::make(true)) {}

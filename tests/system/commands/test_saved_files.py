@@ -163,27 +163,25 @@ class SavedFiles(case.Case):
         self.assertEqual(0o700, os.stat(self.path("private")).st_mode & 0o777)
         self.assertEqual(b"12345", self.contents("private/file"))
 
-    def test_shared_file_that_is_needed(self):
-        program = self.start(SHARING, TOUCH)
-        self.save("--nosync", "-f", "image", program.pid)
+    def refused_without(self, name, program, *options):
+        """What a restart says once this file is gone."""
+        self.save("--nosync", *options, "-f", "image", program.pid)
         self.end(program)
-        os.unlink(self.path("second"))
+        os.unlink(self.path(name))
         done = self.run_command("cr_restart", "image")
         self.assertEqual(errno.ENOENT, done.returncode, done.stderr)
-        self.assertIn(self.path("second"), done.stderr)
+        self.assertIn(f"{self.path(name)}: ", done.stderr)
+        return done.stderr
+
+    def test_shared_file_that_is_needed(self):
+        self.refused_without("second", self.start(SHARING, TOUCH))
 
     def test_mapped_file_that_is_needed(self):
         """The program has it by no descriptor."""
         program = self.start("import mmap, os\nfd = os.open('table', os.O_RDWR | os.O_CREAT)\n"
                              "os.ftruncate(fd, 4096)\nmemory = mmap.mmap(fd, 4096)\n"
                              "os.closerange(fd, fd + 2)")
-        self.save("--nosync", "-f", "image", program.pid)
-        self.end(program)
-        os.unlink(self.path("table"))
-        done = self.run_command("cr_restart", "image")
-        self.assertEqual(errno.ENOENT, done.returncode, done.stderr)
-        self.assertIn(f"{self.path('table')}: ", done.stderr)
-        self.assertIn("--save-shared", done.stderr)
+        self.assertIn("--save-shared", self.refused_without("table", program))
 
     def test_file_that_is_only_read(self):
         """No option saves it."""
@@ -192,14 +190,9 @@ class SavedFiles(case.Case):
         program = self.start("import mmap, os\nfd = os.open('table', os.O_RDONLY)\n"
                              "memory = mmap.mmap(fd, 4096, mmap.MAP_SHARED, mmap.PROT_READ)\n"
                              "os.closerange(fd, fd + 2)")
-        self.save("--nosync", "--save-shared", "-f", "image", program.pid)
-        self.end(program)
-        os.unlink(self.path("table"))
-        done = self.run_command("cr_restart", "image")
-        self.assertEqual(errno.ENOENT, done.returncode, done.stderr)
-        self.assertIn(f"{self.path('table')}: ", done.stderr)
-        self.assertIn("put it back", done.stderr)
-        self.assertNotIn("--save-shared", done.stderr)
+        said = self.refused_without("table", program, "--save-shared")
+        self.assertIn("put it back", said)
+        self.assertNotIn("--save-shared", said)
 
 
 class CountersOfJvms(case.Case):
