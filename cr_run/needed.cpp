@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "needed.hpp"
 
-#include "base/contents.hpp"
 #include "base/fd.hpp"
 
+#include <climits>
 #include <cstring>
 #include <elf.h>
 #include <fcntl.h>
@@ -12,22 +12,15 @@
 
 namespace {
 
-// The contents of an ELF file, with reads that stay within it.
+// An ELF file, of which only the parts looked at are read: programs may have gigabytes of symbols.
 class Elf
 {
   public:
     explicit Elf(const std::string &path)
     {
         std::error_code ignored;
-        if (!std::filesystem::is_regular_file(path, ignored))
-            return; // to open a pipe or a device may do something
-        const cryo::Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-        char magic[SELFMAG] = {}; // any other file may be data, and large
-        if (!file || pread(file.get(), magic, SELFMAG, 0) != SELFMAG ||
-            memcmp(magic, ELFMAG, SELFMAG) != 0)
-            return;
-        if (const cryo::Result<std::string> all = cryo::contents(file.get(), path))
-            bytes_.assign(all->begin(), all->end());
+        if (std::filesystem::is_regular_file(path, ignored)) // opening a pipe may do something
+            file_ = cryo::Fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     }
 
     std::vector<std::string> needed() const
@@ -65,10 +58,7 @@ class Elf
     template <class T>
     bool read(uint64_t at, T &to) const
     {
-        if (at > bytes_.size() || bytes_.size() - at < sizeof(to))
-            return false;
-        memcpy(&to, bytes_.data() + at, sizeof(to));
-        return true;
+        return file_ && pread(file_.get(), &to, sizeof(to), static_cast<off_t>(at)) == sizeof(to);
     }
     static uint64_t offset_of(const std::vector<Elf64_Phdr> &segments, uint64_t address)
     {
@@ -81,12 +71,12 @@ class Elf
     }
     std::string text(uint64_t at) const
     {
-        if (at >= bytes_.size())
-            return {};
-        return std::string(bytes_.data() + at, strnlen(bytes_.data() + at, bytes_.size() - at));
+        char longest[PATH_MAX];
+        const ssize_t n = pread(file_.get(), longest, sizeof(longest), static_cast<off_t>(at));
+        return n > 0 ? std::string(longest, strnlen(longest, static_cast<size_t>(n))) : "";
     }
 
-    std::vector<char> bytes_;
+    cryo::Fd file_;
 };
 
 } // namespace

@@ -23,6 +23,6 @@ function(add_process_attack name)
 endfunction()
 
 add_process_attack(environment ${privileged})
-add_process_attack(squatting)
+add_process_attack(squatting $<TARGET_FILE:libcr_self>)
 add_executable(process_waiter process_waiter.c)
 add_process_attack(impersonation $<TARGET_FILE:process_waiter>)

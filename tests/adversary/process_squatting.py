@@ -5,11 +5,14 @@ same, and MPI jobs start."""
 import os
 import re
 import shutil
+import subprocess
+import sys
 import time
 
 import process_attack
-from process_attack import ATTACKER, VICTIM, case, user
+from process_attack import ATTACKER, PLACE, VICTIM, case, user
 
+PROGRAMS = []  # which saves itself
 PATIENCE = 10  # seconds, of a command that meets what the attacker has left
 NOBODYS = 64123  # a user without a directory for jobs
 
@@ -27,6 +30,31 @@ for name in names:
 print("ready", flush=True)
 sys.stdin.read()
 """
+# Connects over and over to every address at which a checkpoint waits for a program to save itself.
+CROWD = """
+import socket
+met = False
+while True:
+    with open("/proc/net/unix", encoding="ascii") as sockets:
+        names = [line.split("@", 1)[1].strip() for line in sockets if "@cryo-self." in line]
+    for name in names:
+        try:
+            for _ in range(100):
+                one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
+                one.connect("\\0" + name)
+                if not met:
+                    print("in the way", flush=True)
+                met = True
+        except OSError:
+            pass
+"""
+
+
+def waiting_at(pid):
+    """The address at which a checkpoint waits for this program to save itself, as everybody sees it."""
+    with open("/proc/net/unix", encoding="ascii") as sockets:
+        found = re.search(rf"@(cryo-self\.\S+\.{pid}\.\w+)$", sockets.read(), re.MULTILINE)
+    return found and found.group(1)
 
 
 class Squatting(process_attack.Attack):
@@ -70,6 +98,43 @@ class Squatting(process_attack.Attack):
         program = self.start(**user(VICTIM))
         self.save_and_measure(program.pid, "image", VICTIM)
         self.assert_alive(program)
+
+    def start_one_that_saves_itself(self, log, *words):
+        placed = os.path.join(PLACE, "self")
+        if not os.path.exists(placed):
+            shutil.copy(PROGRAMS[0], placed)
+        libraries = os.pathsep.join(os.path.join(PLACE, name) for name in ("lib", "lib64"))
+        program = self.spawn(placed, self.path(log), *words, **user(VICTIM),
+                             env={**os.environ, "LD_LIBRARY_PATH": libraries})
+        case.wait_until("its log", lambda: os.path.exists(self.path(log)))
+        return program
+
+    def save_itself(self, program, image):
+        return self.spawn(case.command("cr_checkpoint"), "--backend=self", "-f", image, program.pid,
+                          stderr=subprocess.PIPE, **user(VICTIM))
+
+    def test_address_of_one_that_saves_itself(self):
+        """The attacker knows where the last checkpoint has waited, and is there before the next."""
+        for how in ("listen", "bind"):
+            program = self.start_one_that_saves_itself(how, "gated")
+            first = self.save_itself(program, "never")
+            case.wait_until("its address", lambda pid=program.pid: waiting_at(pid))
+            address = waiting_at(program.pid)
+            self.end(first)
+            self.take(how, [address])
+            second = self.save_itself(program, f"image.{how}")
+            self.write(f"{how}.open", "")
+            self.assertEqual(0, second.wait(PATIENCE), second.stderr.read())
+            self.assertIsNone(program.poll())
+
+    def test_crowd_at_the_addresses_of_those_that_save_themselves(self):
+        crowd = self.spawn("/usr/bin/python3", "-S", "-c", CROWD, **user(ATTACKER))
+        self.save_itself(self.start_one_that_saves_itself("held", "never"), "never")
+        self.assertEqual("in the way\n", crowd.stdout.readline())
+        program = self.start_one_that_saves_itself("free")
+        for name in ("image", "again"):
+            saved = self.save_itself(program, name)
+            self.assertEqual(0, saved.wait(PATIENCE), saved.stderr.read())
 
     def test_place_of_jobs_taken(self):
         place = f"/tmp/cryo-{NOBODYS}"
@@ -115,4 +180,6 @@ class Squatting(process_attack.Attack):
 
 
 if __name__ == "__main__":
+    PROGRAMS = sys.argv[2:]
+    del sys.argv[2:]
     process_attack.main()

@@ -5,9 +5,9 @@
  *     self LOG [WORD]
  *
  * It counts steps, and notes each in a table. WORD: large (so is the table); fails (to save, while
- * LOG.full exists); refuses (to be restored); never (reaches a point); threads (four are at
- * points); late (it registers when LOG.begin exists). It ends when LOG.end does, with 7 if the
- * table is right.
+ * LOG.full exists); refuses (to be restored); never (reaches a point); gated (its points begin when
+ * LOG.open exists); threads (four are at points); late (it registers when LOG.begin exists). It
+ * ends when LOG.end does, with 7 if the table is right.
  */
 #include <libcr.h>
 
@@ -79,6 +79,11 @@ static int restore(int fd, void *arg)
     if (file != NULL)
         fclose(file);
     return good ? 0 : EIO;
+}
+
+static int has_points(void)
+{
+    return strcmp(word, "never") != 0 && (strcmp(word, "gated") != 0 || exists("open"));
 }
 
 static void point(void)
@@ -154,7 +159,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < 3 && strcmp(word, "threads") == 0; i++)
         pthread_create(&threads[i], NULL, other, NULL);
     while (!exists("end")) {
-        if (strcmp(word, "never") != 0)
+        if (has_points())
             point();
         pthread_mutex_lock(&lock);
         table[step % size] = step + 1;

@@ -175,9 +175,26 @@ class Self(unittest.TestCase):
             stderr=subprocess.PIPE, text=True)
         self.addCleanup(waiting.stderr.close)
         self.await_word(waiting, "waiting")
-        self.assertIn("another checkpoint", self.refuse(errno.EBUSY, program))
+        self.assertIn("another checkpoint", self.refuse(errno.EBUSY, program, "--time=1"))
         self.assertEqual(END, self.lab.end(program))
         self.assertEqual(errno.ESRCH, waiting.wait(lab.PATIENCE))
+
+    def test_two_checkpoints_wait(self):
+        """They wait for the same point, and each has its turn."""
+        program = self.start("gated")
+        waiting = [subprocess.Popen(self.lab.command(
+            "cr_checkpoint", "-v", "--backend=self", "-f", self.lab.image + number,
+            str(program.pid)), stderr=subprocess.PIPE, text=True) for number in ("1", "2")]
+        for one in waiting:
+            self.addCleanup(one.stderr.close)
+            self.await_word(one, "waiting")
+        self.lab.touch("open")
+        self.assertEqual([0, 0], [one.wait(lab.PATIENCE) for one in waiting])
+        self.assertEqual(2, len([line for line in self.lab.lines() if line.startswith("saved")]))
+        for number in ("1", "2"):
+            good = self.lab.run("cr_inspect", "--verify", self.lab.image + number)
+            self.assertEqual(0, good.returncode, good.stdout)
+        self.assertEqual(END, self.lab.end(program))
 
     def test_a_checkpoint_that_was_waiting_is_killed(self):
         program = self.start("late")

@@ -147,7 +147,7 @@ Result<void> Self::before_ckpt(pid_t pid, const capture::CheckpointOptions &opti
     if (!image)
         return image.error();
     image_.emplace(std::move(*image));
-    Result<SelfRequest> request = SelfRequest::listen(pid);
+    Result<SelfRequest> request = SelfRequest::of(pid);
     if (!request)
         return request.error();
     request_.emplace(std::move(*request));

@@ -2,7 +2,7 @@
 //
 // Makes a program save itself: the other side of libcr/self.c.
 //
-//     Result<SelfRequest> request = SelfRequest::listen(412);
+//     Result<SelfRequest> request = SelfRequest::of(412);
 //     request->save(fd, true, deadline);  // after await(): the program is at a point
 //     request->let_go();                  // the program has waited for this
 #pragma once
@@ -11,6 +11,7 @@
 #include "base/result.hpp"
 
 #include <cstdint>
+#include <string>
 #include <sys/types.h>
 
 namespace cryo::backend {
@@ -18,22 +19,25 @@ namespace cryo::backend {
 class SelfRequest
 {
   public:
-    static Result<SelfRequest> listen(pid_t pid);
+    static Result<SelfRequest> of(pid_t pid);
 
-    // Waits until the program is at a point; `deadline_ns` on the monotonic clock, 0: for ever.
+    // Listens where the program looks, also before it has registered its functions, and waits until
+    // it is at a point; `deadline_ns` on the monotonic clock, 0: for ever.
     Result<void> await(uint64_t deadline_ns);
     Result<void> save(int file, bool waits, uint64_t deadline_ns);
     void let_go() const;
     void signal(int number) const;
 
   private:
-    SelfRequest(pid_t pid, Fd process, Fd listener)
-        : pid_(pid), process_(std::move(process)), listener_(std::move(listener))
-    {}
-    Result<void> await_input(int fd, uint64_t deadline_ns) const;
+    SelfRequest(pid_t pid, Fd process) : pid_(pid), process_(std::move(process)) {}
+    Result<void> listen();
+    Result<void> listen_at(const std::string &digits);
+    void accept();
+    Result<bool> has_input(int fd, uint64_t deadline_ns) const;
 
     pid_t pid_;
     Fd process_, listener_, connection_;
+    std::string listens_at_; // the digits of the address
 };
 
 // Receives the program's answer after a restart; false: not received.

@@ -17,7 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -32,6 +34,13 @@ static struct {
 static atomic_bool registered;
 static atomic_flag busy = ATOMIC_FLAG_INIT; // its holder may use `own` and `begun`
 static atomic_llong looked_at;              // the time of the last look; nanoseconds
+
+// Where the command is looked for; the holder of `busy` may use it. The digits of `memory`'s name.
+static struct {
+    char digits[CRYO_SELF_DIGITS + 1];
+    void *memory;
+    long long chosen; // as looked_at
+} place;
 
 // After a restart: the numbers that the command passed in CRYO_SELF.
 static struct {
@@ -108,6 +117,40 @@ static bool may_ask(int connection)
     return peer.uid == 0 || (peer.uid == real && peer.uid == effective && peer.uid == saved);
 }
 
+static bool draw_digits(char digits[CRYO_SELF_DIGITS + 1])
+{
+    unsigned char random[CRYO_SELF_DIGITS / 2];
+    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+        return false;
+    for (size_t i = 0; i < sizeof(random); i++)
+        snprintf(digits + 2 * i, 3, "%02x", random[i]);
+    return true;
+}
+
+// Takes another place. On failure the present one stays.
+static bool choose_place(long long now)
+{
+    char name[sizeof(CRYO_SELF_MEMORY) + CRYO_SELF_DIGITS] = CRYO_SELF_MEMORY;
+    char *digits = name + sizeof(CRYO_SELF_MEMORY) - 1;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const int fd = draw_digits(digits) ? memfd_create(name, MFD_CLOEXEC) : -1;
+    if (fd < 0)
+        return false;
+    void *memory = ftruncate(fd, (off_t)page) == 0 ? mmap(NULL, page, PROT_READ, MAP_PRIVATE, fd, 0)
+                                                   : MAP_FAILED;
+    const int failure = errno;
+    close(fd);
+    errno = failure;
+    if (memory == MAP_FAILED)
+        return false;
+    if (place.memory != NULL)
+        munmap(place.memory, page);
+    place.memory = memory;
+    place.chosen = now;
+    memcpy(place.digits, digits, sizeof(place.digits));
+    return true;
+}
+
 // Connects to the command that wants to save this process; -1: there is none.
 static int requester(void)
 {
@@ -116,7 +159,7 @@ static int requester(void)
     space[n > 0 ? n : 0] = 0;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const int length = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1,
-                                CRYO_SELF_ADDRESS, space, (int)getpid());
+                                CRYO_SELF_ADDRESS, space, (int)getpid(), place.digits);
     const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -1;
@@ -128,19 +171,37 @@ static int requester(void)
     return -1;
 }
 
-// A look costs some microseconds, and points may be nanoseconds apart. After a restart the clock
-// may have gone back.
+static long long now(void)
+{
+    struct timespec clock;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &clock);
+    return clock.tv_sec * 1000000000LL + clock.tv_nsec;
+}
+
+// After a restart the clock may have gone back.
+static bool is_over(long long since, long long period)
+{
+    const long long present = now();
+    return since == 0 || present < since || present - since >= period;
+}
+
+// A look costs some microseconds, and points may be nanoseconds apart.
 static bool is_time_to_look(void)
 {
     static const long long period = 10000000;
-    struct timespec clock;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &clock);
-    const long long now = clock.tv_sec * 1000000000LL + clock.tv_nsec;
-    const long long last = atomic_load_explicit(&looked_at, memory_order_relaxed);
-    if (last != 0 && now >= last && now - last < period)
+    if (!is_over(atomic_load_explicit(&looked_at, memory_order_relaxed), period))
         return false;
-    atomic_store_explicit(&looked_at, now, memory_order_relaxed);
+    atomic_store_explicit(&looked_at, now(), memory_order_relaxed);
     return true;
+}
+
+// Where nobody waits, another user may be in the way by now: the next look is somewhere else. A
+// command that waits reads the digits five times in this period.
+static void move_on(void)
+{
+    static const long long period = 1000000000;
+    if (is_over(place.chosen, period))
+        choose_place(now()); // after a failure the place is the present one, which mostly does
 }
 
 // 1: saved, 0: the command no longer wants it, or -errno.
@@ -172,6 +233,8 @@ int cr_self_point(void)
     if (command >= 0) {
         result = serve(command);
         close(command);
+    } else if (own.save != NULL) {
+        move_on();
     }
     atomic_flag_clear_explicit(&busy, memory_order_release);
     errno = result < 0 ? -result : before;
@@ -207,6 +270,10 @@ int cr_self_register(cr_self_function_t save, cr_self_function_t restore, void *
     }
     if (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire)) {
         errno = EBUSY;
+        return -1;
+    }
+    if (save != NULL && place.memory == NULL && !choose_place(now())) {
+        atomic_flag_clear_explicit(&busy, memory_order_release);
         return -1;
     }
     own.save = save;

@@ -5,6 +5,7 @@ over its environment, and from another directory than the one that the path is r
 preloaded library hears of the calls that Cryo's stands in front of. A program with GCC's
 AddressSanitizer runs behind Cryo's library, and comes back."""
 import os
+import shutil
 import subprocess
 
 import case
@@ -203,6 +204,13 @@ class Sanitized(case.Case):
         program = self.start_it("verify_asan_link_order=1")
         self.assertNotEqual(0, program.wait(case.PATIENCE))
         self.assertIn("does not come first", program.stderr.read())
+
+    def test_large_program(self):
+        """Only what names its libraries is read of its file."""
+        shutil.copy("/bin/true", self.path("large"))
+        os.truncate(self.path("large"), 1 << 40)
+        done = self.run_command("cr_run", self.path("large"))
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
 
     def test_other_programs_hear_nothing_of_it(self):
         done = self.run_command("cr_run", "sh", "-c", "echo ${ASAN_OPTIONS-none}", env={
