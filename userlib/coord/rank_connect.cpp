@@ -20,7 +20,8 @@ namespace cryo::coord {
 
 namespace {
 
-constexpr int welcome_ms = 30'000;
+// A node may be suspended for half a minute while its job starts.
+constexpr int welcome_ms = 60'000;
 
 // Also true for root, who may do everything anyway.
 bool is_our_user(int socket)
