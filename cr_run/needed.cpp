@@ -3,6 +3,7 @@
 
 #include "base/fd.hpp"
 
+#include <algorithm>
 #include <climits>
 #include <cstring>
 #include <elf.h>
@@ -12,6 +13,8 @@
 
 namespace {
 
+constexpr uint64_t most_entries = 4096; // of anybody's file that is a program's argument
+
 // An ELF file, of which only the parts looked at are read: programs may have gigabytes of symbols.
 class Elf
 {
@@ -20,7 +23,7 @@ class Elf
     {
         std::error_code ignored;
         if (std::filesystem::is_regular_file(path, ignored)) // opening a pipe may do something
-            file_ = cryo::Fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+            file_ = cryo::Fd(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     }
 
     std::vector<std::string> needed() const
@@ -37,17 +40,16 @@ class Elf
         }
         std::vector<uint64_t> places;
         uint64_t strings = 0;
-        for (const Elf64_Phdr &segment : segments) {
-            if (segment.p_type != PT_DYNAMIC)
-                continue;
-            Elf64_Dyn entry;
-            for (uint64_t at = segment.p_offset; read(at, entry) && entry.d_tag != DT_NULL;
-                 at += sizeof(entry)) {
-                if (entry.d_tag == DT_NEEDED)
-                    places.push_back(entry.d_un.d_val);
-                if (entry.d_tag == DT_STRTAB)
-                    strings = offset_of(segments, entry.d_un.d_ptr);
-            }
+        const auto table = std::ranges::find(segments, Elf64_Word(PT_DYNAMIC), &Elf64_Phdr::p_type);
+        Elf64_Dyn entry;
+        for (uint64_t i = 0;
+             table != segments.end() && i < most_entries &&
+             read(table->p_offset + i * sizeof(entry), entry) && entry.d_tag != DT_NULL;
+             i++) {
+            if (entry.d_tag == DT_NEEDED)
+                places.push_back(entry.d_un.d_val);
+            if (entry.d_tag == DT_STRTAB)
+                strings = offset_of(segments, entry.d_un.d_ptr);
         }
         for (const uint64_t place : places)
             names.push_back(text(strings + place));

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Another user takes the names that Cryo's parts meet at, before they do: programs are saved all the
 same, and MPI jobs start."""
+import errno
 import os
 import re
 import shutil
@@ -109,32 +110,40 @@ class Squatting(process_attack.Attack):
         case.wait_until("its log", lambda: os.path.exists(self.path(log)))
         return program
 
-    def save_itself(self, program, image):
-        return self.spawn(case.command("cr_checkpoint"), "--backend=self", "-f", image, program.pid,
-                          stderr=subprocess.PIPE, **user(VICTIM))
+    def save_itself(self, program, image, *options):
+        return self.spawn(case.command("cr_checkpoint"), "--backend=self", "-f", image, *options,
+                          program.pid, stderr=subprocess.PIPE, **user(VICTIM))
 
     def test_address_of_one_that_saves_itself(self):
-        """The attacker knows where the last checkpoint has waited, and is there before the next."""
+        """The attacker knows where the last checkpoint has waited, and is there before the next. One
+        point is enough then."""
         for how in ("listen", "bind"):
-            program = self.start_one_that_saves_itself(how, "gated")
+            program = self.start_one_that_saves_itself(how, "once")
             first = self.save_itself(program, "never")
             case.wait_until("its address", lambda pid=program.pid: waiting_at(pid))
             address = waiting_at(program.pid)
             self.end(first)
             self.take(how, [address])
             second = self.save_itself(program, f"image.{how}")
-            self.write(f"{how}.open", "")
+            self.write(f"{how}.point", "", owner=VICTIM)
             self.assertEqual(0, second.wait(PATIENCE), second.stderr.read())
             self.assertIsNone(program.poll())
 
     def test_crowd_at_the_addresses_of_those_that_save_themselves(self):
-        crowd = self.spawn("/usr/bin/python3", "-S", "-c", CROWD, **user(ATTACKER))
-        self.save_itself(self.start_one_that_saves_itself("held", "never"), "never")
-        self.assertEqual("in the way\n", crowd.stdout.readline())
+        crowds = [self.spawn("/usr/bin/python3", "-S", "-c", CROWD, **user(ATTACKER))
+                  for _ in range(3)]
+        held = self.start_one_that_saves_itself("held", "never")
+        waiting = self.save_itself(held, "never")
+        for crowd in crowds:
+            self.assertEqual("in the way\n", crowd.stdout.readline())
         program = self.start_one_that_saves_itself("free")
         for name in ("image", "again"):
             saved = self.save_itself(program, name)
             self.assertEqual(0, saved.wait(PATIENCE), saved.stderr.read())
+        limited = self.save_itself(held, "limited", "--time=1")
+        self.assertIn(limited.wait(PATIENCE), (errno.ETIME, errno.EBUSY))
+        self.end(held)
+        self.assertEqual(errno.ESRCH, waiting.wait(PATIENCE), waiting.stderr.read())
 
     def test_place_of_jobs_taken(self):
         place = f"/tmp/cryo-{NOBODYS}"

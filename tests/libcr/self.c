@@ -6,8 +6,10 @@
  *
  * It counts steps, and notes each in a table. WORD: large (so is the table); fails (to save, while
  * LOG.full exists); refuses (to be restored); never (reaches a point); gated (its points begin when
- * LOG.open exists); threads (four are at points); late (it registers when LOG.begin exists). It
- * ends when LOG.end does, with 7 if the table is right.
+ * LOG.open exists); once (it removes LOG.point, and is at one point); threads (four are at points);
+ * forks (while another thread is saving, until LOG.go exists: the child goes on as the program);
+ * late (it goes to /, and registers, when LOG.begin exists); maps (another file that is named as
+ * libcr's page). It ends when LOG.end does, with 7 if the table is right.
  */
 #include <libcr.h>
 
@@ -18,7 +20,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,6 +31,8 @@ static const char *word;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the following */
 static unsigned step, size = 100;
 static unsigned *table;
+static volatile int saving; /* the first process's thread is */
+static pid_t first;
 
 static void say(const char *what, long long number)
 {
@@ -54,6 +60,9 @@ static void nap(void)
 static int save(int fd, void *arg)
 {
     (void)arg;
+    saving = 1;
+    while (strcmp(word, "forks") == 0 && getpid() == first && !exists("go"))
+        nap();
     FILE *file = fdopen(dup(fd), "w");
     pthread_mutex_lock(&lock);
     int good = file != NULL && fprintf(file, "%u %u\n", step, size) > 0 &&
@@ -81,9 +90,20 @@ static int restore(int fd, void *arg)
     return good ? 0 : EIO;
 }
 
+static int takes(const char *suffix)
+{
+    char name[4096];
+    snprintf(name, sizeof(name), "%s.%s", path, suffix);
+    return unlink(name) == 0;
+}
+
 static int has_points(void)
 {
-    return strcmp(word, "never") != 0 && (strcmp(word, "gated") != 0 || exists("open"));
+    if (strcmp(word, "gated") == 0)
+        return exists("open");
+    if (strcmp(word, "once") == 0)
+        return takes("point");
+    return strcmp(word, "never") != 0;
 }
 
 static void point(void)
@@ -124,6 +144,35 @@ static void describe(void)
     say(line, 0);
 }
 
+/* Below all else. */
+static void map_foreign(void)
+{
+    char name[4096];
+    const char *end = strrchr(path, '/');
+    snprintf(name, sizeof(name), "%.*s/memfd:cryo-self.%032d", (int)(end - path), path, 0);
+    const int fd = open(name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 ||
+        mmap((void *)0x10000000, 4096, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) == MAP_FAILED)
+        abort();
+    close(fd);
+}
+
+/* The child goes on as the program; its parent ends as it does. */
+static void go_on_as_child(void)
+{
+    int status;
+    while (!saving)
+        nap();
+    const pid_t child = fork();
+    if (child == 0) {
+        say("child", getpid());
+        return;
+    }
+    if (waitpid(child, &status, 0) != child)
+        abort();
+    _exit(WEXITSTATUS(status));
+}
+
 static int is_right(void)
 {
     for (unsigned i = 0; i < size; i++) {
@@ -150,6 +199,11 @@ int main(int argc, char **argv)
             return 3;
         nap();
     }
+    if (strcmp(word, "late") == 0 && chdir("/") != 0)
+        return 3;
+    if (strcmp(word, "maps") == 0)
+        map_foreign();
+    first = getpid();
     const int back = cr_self_register(save, restore, NULL);
     if (back < 0)
         say("error", errno);
@@ -158,6 +212,10 @@ int main(int argc, char **argv)
     pthread_t threads[3];
     for (int i = 0; i < 3 && strcmp(word, "threads") == 0; i++)
         pthread_create(&threads[i], NULL, other, NULL);
+    if (strcmp(word, "forks") == 0) {
+        pthread_create(&threads[0], NULL, other, NULL);
+        go_on_as_child();
+    }
     while (!exists("end")) {
         if (has_points())
             point();

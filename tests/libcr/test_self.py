@@ -8,6 +8,8 @@
 import errno
 import json
 import os
+import re
+import resource
 import signal
 import subprocess
 import unittest
@@ -16,6 +18,12 @@ import lab
 import processes
 
 END = 7  # the client's exit status if its memory is as it should be
+
+
+def waits_for(pid):
+    """Whether a checkpoint listens where this program looks."""
+    with open("/proc/net/unix", encoding="ascii") as sockets:
+        return re.search(rf"@cryo-self\.\S+\.{pid}\.\w+$", sockets.read(), re.MULTILINE)
 
 
 def state(pid):
@@ -37,6 +45,14 @@ class Self(unittest.TestCase):
         done = self.lab.checkpoint(program, "--backend=self", *options)
         self.assertEqual(0, done.returncode, done.stderr)
         return done
+
+    def begin(self, program, image):
+        """A checkpoint that is under way."""
+        one = subprocess.Popen(self.lab.command("cr_checkpoint", "-v", "--backend=self", "-f", image,
+                                                str(program.pid)), stderr=subprocess.PIPE, text=True)
+        self.addCleanup(one.stderr.close)
+        self.await_word(one, "waiting")
+        return one
 
     def refuse(self, code, program, *options):
         """A checkpoint that fails; the program goes on, and there is no image."""
@@ -174,7 +190,7 @@ class Self(unittest.TestCase):
             "cr_checkpoint", "-v", "--backend=self", "-f", self.lab.image, str(program.pid)),
             stderr=subprocess.PIPE, text=True)
         self.addCleanup(waiting.stderr.close)
-        self.await_word(waiting, "waiting")
+        self.lab.wait_for(lambda: waits_for(program.pid), "checkpoint", program)
         self.assertIn("another checkpoint", self.refuse(errno.EBUSY, program, "--time=1"))
         self.assertEqual(END, self.lab.end(program))
         self.assertEqual(errno.ESRCH, waiting.wait(lab.PATIENCE))
@@ -182,12 +198,10 @@ class Self(unittest.TestCase):
     def test_two_checkpoints_wait(self):
         """They wait for the same point, and each has its turn."""
         program = self.start("gated")
-        waiting = [subprocess.Popen(self.lab.command(
-            "cr_checkpoint", "-v", "--backend=self", "-f", self.lab.image + number,
-            str(program.pid)), stderr=subprocess.PIPE, text=True) for number in ("1", "2")]
-        for one in waiting:
-            self.addCleanup(one.stderr.close)
-            self.await_word(one, "waiting")
+        waiting = []
+        for number in ("1", "2"):
+            waiting.append(self.begin(program, self.lab.image + number))
+            self.lab.wait_for(lambda: waits_for(program.pid), "checkpoint", program)
         self.lab.touch("open")
         self.assertEqual([0, 0], [one.wait(lab.PATIENCE) for one in waiting])
         self.assertEqual(2, len([line for line in self.lab.lines() if line.startswith("saved")]))
@@ -198,15 +212,58 @@ class Self(unittest.TestCase):
 
     def test_a_checkpoint_that_was_waiting_is_killed(self):
         program = self.start("late")
-        waiting = subprocess.Popen(self.lab.command(
-            "cr_checkpoint", "-v", "--backend=self", "-f", self.lab.image, str(program.pid)),
-            stderr=subprocess.PIPE, text=True)
-        self.addCleanup(waiting.stderr.close)
-        self.await_word(waiting, "waiting")
+        waiting = self.begin(program, self.lab.image)
         waiting.kill()
         waiting.wait()
         self.lab.touch("begin")
         self.save(program)
+        self.assertEqual(END, self.lab.end(program))
+
+    def test_it_goes_elsewhere_while_it_is_waited_for(self):
+        program = self.start("late")
+        waiting = self.begin(program, self.lab.image)
+        self.lab.touch("begin")
+        self.assertEqual(0, waiting.wait(lab.PATIENCE))
+        self.lab.kill(program)
+        again = self.restart()
+        self.assertEqual(2, self.lab.lines().count("directory / 0"))
+        self.assertEqual(END, self.lab.end(again))
+
+    def test_it_goes_on_while_the_image_is_written(self):
+        program = self.start("large")
+        with subprocess.Popen(self.lab.command("cr_checkpoint", "--backend=self", "-F", "1",
+                                               "--compress=none", str(program.pid)),
+                              stdout=subprocess.PIPE) as writing:  # into a pipe that nobody reads
+            self.lab.await_line("went on", program)
+            self.lab.touch("end")
+            self.assertEqual(END, program.wait(5))  # half of what a point waits for a command
+            writing.kill()
+
+    def test_child_of_one_that_is_saving_itself(self):
+        program = self.start("forks")
+        first = self.begin(program, self.lab.image + "1")
+        self.lab.await_line("child", program)
+        done = self.lab.run("cr_checkpoint", "--backend=self", "-f", self.lab.image,
+                            str(self.number("child")))
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.lab.touch("go")
+        self.assertEqual(0, first.wait(lab.PATIENCE))
+        self.assertEqual(END, self.lab.end(program))
+
+    def test_file_named_as_its_page(self):
+        name = os.path.join(self.lab.directory, "memfd:cryo-self." + "0" * 32)
+        with open(name, "w", encoding="ascii"):
+            os.truncate(name, 4096)
+        program = self.start("maps")
+        self.save(program)
+        self.assertEqual(END, self.lab.end(program))
+
+    def test_files_may_not_have_a_page(self):
+        """The kernel would end a program that makes a larger one."""
+        program = self.start("late")
+        resource.prlimit(program.pid, resource.RLIMIT_FSIZE, (4095, 4095))
+        self.lab.touch("begin")
+        self.lab.await_line(f"error {errno.EFBIG}", program)
         self.assertEqual(END, self.lab.end(program))
 
     def test_options_that_mean_nothing_to_it(self):

@@ -48,6 +48,7 @@ class Self : public Backend
         return options_.then_signal != 0 || options_.snapshot == capture::Snapshot::stop;
     }
     Result<void> check_options() const;
+    Result<void> look_at_start();
     Result<capture::Outcome> save();
     void phase(std::string_view text) const
     {
@@ -135,23 +136,31 @@ Result<void> Self::before_ckpt(pid_t pid, const capture::CheckpointOptions &opti
     options_.file = file_;
     if (Result<void> good = check_options(); !good)
         return good;
+    Result<SelfRequest> request = SelfRequest::of(pid);
+    if (!request)
+        return request.error();
+    request_.emplace(std::move(*request));
     if (Result<void> good = check_library(capture::Proc(pid)); !good)
         return good;
-    Result<Outline> outline = Outline::of(pid);
-    if (!outline)
-        return outline.error();
-    outline_ = std::move(*outline);
-    if (Result<void> good = check_start(outline_); !good)
+    if (Result<void> good = look_at_start(); !good)
         return good;
     Result<ForeignImage> image = ForeignImage::begin(options_);
     if (!image)
         return image.error();
     image_.emplace(std::move(*image));
-    Result<SelfRequest> request = SelfRequest::of(pid);
-    if (!request)
-        return request.error();
-    request_.emplace(std::move(*request));
     return {};
+}
+
+// How the program is started again.
+Result<void> Self::look_at_start()
+{
+    Result<Outline> outline = Outline::of(pid_);
+    if (Result<void> alive = request_->check_alive(); !alive)
+        return alive;
+    if (!outline)
+        return outline.error();
+    outline_ = std::move(*outline);
+    return check_start(outline_);
 }
 
 Result<capture::Outcome> Self::do_ckpt()
@@ -176,6 +185,9 @@ Result<capture::Outcome> Self::save()
     phase("waiting for the program to come to a point (cr_self_point)");
     if (Result<void> came = request_->await(deadline); !came)
         return came.error();
+    // While it was waited for, the program may have executed another one, or changed its directory.
+    if (Result<void> good = look_at_start(); !good)
+        return good.error();
     // The image's directory has the room that the image needs anyway.
     const fs::path parent = fs::path(file_).parent_path();
     Result<PrivateDirectory> directory = PrivateDirectory::make(options_.fd >= 0 ? temporary_place()

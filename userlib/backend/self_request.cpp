@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/self_request.hpp"
 
+#include "backend/outline.hpp"
 #include "base/passing.hpp"
 #include "capture/proc.hpp"
+#include "capture/regions.hpp"
 #include "capture/session.hpp"
 #include "libcr/self.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
 #include <cstring>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -21,7 +25,12 @@ namespace cryo::backend {
 
 namespace {
 
-constexpr int most_strangers = 64; // that are in front of the program
+constexpr uint64_t shortest_pause_ns = 100'000'000, longest_pause_ns = 2'000'000'000;
+
+uint64_t present_ns()
+{
+    return static_cast<uint64_t>(clock_ns(CLOCK_MONOTONIC));
+}
 
 bool receive(int from, uint32_t what, int &result)
 {
@@ -58,18 +67,56 @@ Result<SelfRequest> SelfRequest::of(pid_t pid)
     return SelfRequest(pid, std::move(process));
 }
 
-// Follows the program, which changes its digits. Without digits it has not registered yet.
-Result<void> SelfRequest::listen()
+Result<void> SelfRequest::check_alive() const
 {
-    const Result<std::string> maps = capture::Proc(pid_).read("maps");
-    if (!maps) // if it has ended, has_input() says so
-        return maps.error().code() == EACCES ? Result<void>(maps.error()) : Result<void>();
+    pollfd end = {process_.get(), POLLIN, 0};
+    if (poll(&end, 1, 0) > 0)
+        return Error(ESRCH, fmt::format("process {} has ended", pid_));
+    return {};
+}
+
+// The name of the page that the program has made: nobody else's file, wherever it is mapped.
+// Empty: the program has not registered yet.
+Result<std::string> SelfRequest::digits() const
+{
     constexpr std::string_view beginning = "/memfd:" CRYO_SELF_MEMORY;
-    const size_t found = maps->find(beginning);
-    if (found == std::string::npos)
+    const Result<std::string> maps = capture::Proc(pid_).read("maps");
+    if (Result<void> alive = check_alive(); !alive)
+        return alive.error();
+    if (!maps)
+        return maps.error();
+    std::string found;
+    capture::for_each_mapping(*maps, [&](const capture::Mapping &mapping) {
+        if (mapping.path.starts_with(beginning) && mapping.deleted && !mapping.shared &&
+            mapping.prot == PROT_READ &&
+            mapping.path.size() == beginning.size() + CRYO_SELF_DIGITS &&
+            mapping.path.find_first_not_of("0123456789abcdef", beginning.size()) ==
+                std::string::npos)
+            found = mapping.path.substr(beginning.size());
+    });
+    return found;
+}
+
+// The program changes its digits where nobody has met it. So they stay while this listener stands,
+// and meets no strangers, but for a program that is executed or registers anew.
+Result<void> SelfRequest::follow()
+{
+    const uint64_t begun = present_ns();
+    if (begun < follows_at_ns_)
         return {};
-    const std::string digits = maps->substr(found + beginning.size(), CRYO_SELF_DIGITS);
-    return listener_ && digits == listens_at_ ? Result<void>() : listen_at(digits);
+    const Result<std::string> found = digits();
+    if (!found)
+        return found.error();
+    const bool settled = listener_ && *found == listens_at_;
+    if (!found->empty() && !settled) {
+        if (Result<void> listens = listen_at(*found); !listens)
+            return listens;
+    }
+    const uint64_t end = present_ns();
+    pause_ns_ = settled ? std::min(2 * pause_ns_, longest_pause_ns)
+                        : std::max(shortest_pause_ns, 10 * (end - begun)); // of many mappings
+    follows_at_ns_ = end + pause_ns_;
+    return {};
 }
 
 // While another socket has the address there is no listener: another checkpoint may have it, which
@@ -79,6 +126,8 @@ Result<void> SelfRequest::listen_at(const std::string &digits)
     const capture::Proc proc(pid_);
     const Result<std::string> status = proc.read("status");
     const Result<std::string> ns = proc.link("ns/pid");
+    if (Result<void> alive = check_alive(); !alive)
+        return alive;
     if (!status || !ns)
         return (status ? ns : status).error();
     std::string_view inner = capture::field(*status, "NSpid");
@@ -94,7 +143,7 @@ Result<void> SelfRequest::listen_at(const std::string &digits)
                       static_cast<socklen_t>(length);
     if (!listener_ ||
         bind(listener_.get(), reinterpret_cast<const sockaddr *>(&address), size) != 0 ||
-        ::listen(listener_.get(), most_strangers) != 0) {
+        ::listen(listener_.get(), SOMAXCONN) != 0) {
         const int failure = errno;
         listener_.reset();
         if (failure != EADDRINUSE)
@@ -104,26 +153,32 @@ Result<void> SelfRequest::listen_at(const std::string &digits)
     return {};
 }
 
-// Waits for a fifth of a second at most.
+// Waits for a moment at most.
 Result<bool> SelfRequest::has_input(int fd, uint64_t deadline_ns) const
 {
-    constexpr int look_again_ms = 200;
+    constexpr int moment_ms = 100;
     pollfd look[] = {{fd, POLLIN, 0}, {process_.get(), POLLIN, 0}};
-    if (poll(look, 2, look_again_ms) < 0 && errno != EINTR)
+    if (poll(look, 2, moment_ms) < 0 && errno != EINTR)
         return Error::from_errno("waiting for the program", errno);
     if ((look[0].revents & (POLLIN | POLLHUP)) != 0)
         return true;
-    if ((look[1].revents & POLLIN) != 0)
-        return Error(ESRCH, fmt::format("process {} has ended", pid_));
+    if (Result<void> alive = check_alive(); !alive)
+        return alive.error();
     if (Result<void> early = capture::check_deadline(deadline_ns); !early)
         return early.error();
     return false;
 }
 
+void SelfRequest::follow_soon()
+{
+    pause_ns_ = shortest_pause_ns;
+    follows_at_ns_ = std::min(follows_at_ns_, present_ns() + pause_ns_);
+}
+
 // Passes over strangers.
 void SelfRequest::accept()
 {
-    for (int i = 0; i < most_strangers && !connection_; i++) {
+    for (int i = 0; i < SOMAXCONN && !connection_; i++) {
         Fd connection(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
         ucred peer = {};
         socklen_t size = sizeof(peer);
@@ -132,22 +187,41 @@ void SelfRequest::accept()
         if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
             peer.pid == pid_)
             connection_ = std::move(connection);
+        else
+            follow_soon(); // the program may have found the queue full
     }
+}
+
+// What is said where the deadline has ended the wait.
+Error SelfRequest::early(const Error &error) const
+{
+    if (error.code() != ETIME || listener_ || listens_at_.empty())
+        return error;
+    return {EBUSY, fmt::format("process {}: until --time was over, another socket was where it "
+                               "looks: another checkpoint of it waits, or another user is in the "
+                               "way",
+                               pid_)};
 }
 
 Result<void> SelfRequest::await(uint64_t deadline_ns)
 {
     while (!connection_) {
-        if (Result<void> there = listen(); !there)
-            return there;
+        if (Result<void> followed = follow(); !followed)
+            return followed;
         const Result<bool> came = has_input(listener_ ? listener_.get() : -1, deadline_ns);
-        if (!came && came.error().code() == ETIME && !listener_ && !listens_at_.empty())
-            return Error(EBUSY, fmt::format("process {}: another checkpoint of it waits", pid_));
         if (!came)
-            return came.error();
-        if (*came)
-            accept();
+            return early(came.error());
+        if (!*came)
+            continue;
+        accept();
+        // A crowd hides neither the program's end, since another process may have its number then,
+        // nor the deadline.
+        if (Result<void> alive = check_alive(); !alive)
+            return alive;
+        if (Result<void> in_time = capture::check_deadline(deadline_ns); !connection_ && !in_time)
+            return in_time;
     }
+    listener_.reset(); // the program's next points are not to wait for this checkpoint
     return {};
 }
 

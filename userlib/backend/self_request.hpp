@@ -19,6 +19,7 @@ namespace cryo::backend {
 class SelfRequest
 {
   public:
+    // From here on the process is this one, whoever has its number later.
     static Result<SelfRequest> of(pid_t pid);
 
     // Listens where the program looks, also before it has registered its functions, and waits until
@@ -27,17 +28,22 @@ class SelfRequest
     Result<void> save(int file, bool waits, uint64_t deadline_ns);
     void let_go() const;
     void signal(int number) const;
+    Result<void> check_alive() const;
 
   private:
     SelfRequest(pid_t pid, Fd process) : pid_(pid), process_(std::move(process)) {}
-    Result<void> listen();
+    Result<void> follow();
+    void follow_soon();
+    Result<std::string> digits() const;
     Result<void> listen_at(const std::string &digits);
     void accept();
     Result<bool> has_input(int fd, uint64_t deadline_ns) const;
+    Error early(const Error &error) const;
 
     pid_t pid_;
     Fd process_, listener_, connection_;
-    std::string listens_at_; // the digits of the address
+    std::string listens_at_;                    // the digits of the address
+    uint64_t follows_at_ns_ = 0, pause_ns_ = 0; // when the digits are looked at again
 };
 
 // Receives the program's answer after a restart; false: not received.

@@ -20,7 +20,7 @@ namespace cryo::coord {
 
 namespace {
 
-// A node may be suspended for half a minute while its job starts.
+// A daemon may be stopped for half a minute while its ranks start.
 constexpr int welcome_ms = 60'000;
 
 // Also true for root, who may do everything anyway.

@@ -571,8 +571,8 @@ int cr_poll_restart(cr_restart_handle_t *handle, struct timeval *timeout);
  * is killed. What signal handlers and other threads do meanwhile is up to the program.
  *
  * Errors: EINVAL, there is no `restore`; EBUSY, another thread is in cr_self_point(); CR_ENOSUPPORT
- * as of cr_init(); what restore() returned; of memfd_create(2) and mmap(2), by which it gets a
- * page.
+ * as of cr_init(); what restore() returned; those of getrandom(2), memfd_create(2), ftruncate(2)
+ * and mmap(2), by which it gets a page.
  */
 typedef int (*cr_self_function_t)(int fd, void *arg);
 int cr_self_register(cr_self_function_t save, cr_self_function_t restore, void *arg);

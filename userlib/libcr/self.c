@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Programs that save themselves. Between two points the library holds no descriptor and no thread
-// for this, so that a fork, an exec or a checkpoint by another backend meets nothing special.
+// for this, so that a fork, an exec or a checkpoint by another backend meets nothing special but a
+// page of memory.
 
 #include "libcr/self.h"
 #include "libcr.h"
@@ -9,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -20,6 +22,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -38,8 +41,8 @@ static atomic_llong looked_at;              // the time of the last look; nanose
 // Where the command is looked for; the holder of `busy` may use it. The digits of `memory`'s name.
 static struct {
     char digits[CRYO_SELF_DIGITS + 1];
-    void *memory;
-    long long chosen; // as looked_at
+    void *memory, *former; // another page, which is no longer needed
+    long long chosen;      // as looked_at; 0: the first point at which nobody is met moves on
 } place;
 
 // After a restart: the numbers that the command passed in CRYO_SELF.
@@ -127,48 +130,101 @@ static bool draw_digits(char digits[CRYO_SELF_DIGITS + 1])
     return true;
 }
 
-// Takes another place. On failure the present one stays.
+static int make_memory(const char *name, size_t size)
+{
+    enum { NOEXEC_SEAL = 8 }; // demanded by some systems; kernels before 6.3 do not know it
+    // The kernel would end the program.
+    struct rlimit most;
+    if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur < size) {
+        errno = EFBIG;
+        return -1;
+    }
+    int fd = memfd_create(name, MFD_CLOEXEC | NOEXEC_SEAL);
+    if (fd < 0 && errno == EINVAL)
+        fd = memfd_create(name, MFD_CLOEXEC);
+    if (fd >= 0 && ftruncate(fd, (off_t)size) != 0) {
+        const int failure = errno;
+        close(fd);
+        errno = failure;
+        return -1;
+    }
+    return fd;
+}
+
+static void drop_former(size_t size)
+{
+    if (place.former != NULL)
+        munmap(place.former, size);
+    place.former = NULL;
+}
+
+// Takes another place. On failure the present one stays. A fork in another thread leaves the child
+// with all that it needs to take the next one.
 static bool choose_place(long long now)
 {
     char name[sizeof(CRYO_SELF_MEMORY) + CRYO_SELF_DIGITS] = CRYO_SELF_MEMORY;
     char *digits = name + sizeof(CRYO_SELF_MEMORY) - 1;
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    const int fd = draw_digits(digits) ? memfd_create(name, MFD_CLOEXEC) : -1;
+    const int fd = draw_digits(digits) ? make_memory(name, page) : -1;
     if (fd < 0)
         return false;
-    void *memory = ftruncate(fd, (off_t)page) == 0 ? mmap(NULL, page, PROT_READ, MAP_PRIVATE, fd, 0)
-                                                   : MAP_FAILED;
+    drop_former(page);
+    void *memory = mmap(NULL, page, PROT_READ, MAP_PRIVATE, fd, 0);
     const int failure = errno;
     close(fd);
     errno = failure;
     if (memory == MAP_FAILED)
         return false;
-    if (place.memory != NULL)
-        munmap(place.memory, page);
+    place.former = place.memory;
     place.memory = memory;
-    place.chosen = now;
     memcpy(place.digits, digits, sizeof(place.digits));
+    place.chosen = now;
+    drop_former(page);
     return true;
+}
+
+static socklen_t address_of_place(struct sockaddr_un *address)
+{
+    char space[64];
+    const ssize_t n = readlink("/proc/self/ns/pid", space, sizeof(space) - 1);
+    space[n > 0 ? n : 0] = 0;
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    const int length = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1,
+                                CRYO_SELF_ADDRESS, space, (int)getpid(), place.digits);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)length;
+}
+
+static int new_socket(void)
+{
+    return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
 // Connects to the command that wants to save this process; -1: there is none.
 static int requester(void)
 {
-    char space[64];
-    const ssize_t n = readlink("/proc/self/ns/pid", space, sizeof(space) - 1);
-    space[n > 0 ? n : 0] = 0;
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    const int length = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1,
-                                CRYO_SELF_ADDRESS, space, (int)getpid(), place.digits);
-    const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct sockaddr_un address;
+    const socklen_t size = address_of_place(&address);
+    const int fd = new_socket();
     if (fd < 0)
         return -1;
-    const socklen_t size =
-        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)length;
     if (connect(fd, (const struct sockaddr *)&address, size) == 0 && may_ask(fd))
         return fd;
     close(fd);
     return -1;
+}
+
+// True if some socket has the address at which nobody was met.
+static bool is_taken(void)
+{
+    struct sockaddr_un address;
+    const socklen_t size = address_of_place(&address);
+    const int fd = new_socket();
+    if (fd < 0)
+        return false;
+    const bool taken =
+        bind(fd, (const struct sockaddr *)&address, size) != 0 && errno == EADDRINUSE;
+    close(fd);
+    return taken;
 }
 
 static long long now(void)
@@ -195,13 +251,25 @@ static bool is_time_to_look(void)
     return true;
 }
 
-// Where nobody waits, another user may be in the way by now: the next look is somewhere else. A
-// command that waits reads the digits five times in this period.
-static void move_on(void)
+// Where nobody was met, another user may be in the way, at an address that a command has shown. The
+// next look is somewhere else; if the way was blocked, at once, as the next point may be far away:
+// the command sees the new place within a fifth of a second. Returns the command, or -1.
+static int move_on(void)
 {
     static const long long period = 1000000000;
-    if (is_over(place.chosen, period))
-        choose_place(now()); // after a failure the place is the present one, which mostly does
+    enum { LOOKS = 30, APART_MS = 10 };
+    if (!is_over(place.chosen, period))
+        return -1;
+    const bool blocked = is_taken();
+    if (!choose_place(now()) || !blocked) // after a failure the place stays, which mostly does
+        return -1;
+    for (int i = 0; i < LOOKS; i++) {
+        const int command = requester();
+        if (command >= 0)
+            return command;
+        poll(NULL, 0, APART_MS);
+    }
+    return -1;
 }
 
 // 1: saved, 0: the command no longer wants it, or -errno.
@@ -222,21 +290,33 @@ static int serve(int command)
     return result == 0 ? 1 : -result;
 }
 
+// A thread that is cancelled would keep `busy` for ever.
+static int forbid_cancellation(void)
+{
+    int before = PTHREAD_CANCEL_ENABLE;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    return before;
+}
+
 int cr_self_point(void)
 {
     if (!atomic_load_explicit(&registered, memory_order_acquire) || !is_time_to_look() ||
         atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
         return 0;
     const int before = errno;
+    const int cancellable = forbid_cancellation();
     int result = 0;
-    const int command = own.save != NULL ? requester() : -1;
-    if (command >= 0) {
-        result = serve(command);
-        close(command);
-    } else if (own.save != NULL) {
-        move_on();
+    if (own.save != NULL) {
+        int command = requester();
+        if (command < 0)
+            command = move_on();
+        if (command >= 0) {
+            result = serve(command);
+            close(command);
+        }
     }
     atomic_flag_clear_explicit(&busy, memory_order_release);
+    pthread_setcancelstate(cancellable, NULL);
     errno = result < 0 ? -result : before;
     return result < 0 ? -1 : result;
 }
@@ -272,17 +352,19 @@ int cr_self_register(cr_self_function_t save, cr_self_function_t restore, void *
         errno = EBUSY;
         return -1;
     }
-    if (save != NULL && place.memory == NULL && !choose_place(now())) {
-        atomic_flag_clear_explicit(&busy, memory_order_release);
-        return -1;
-    }
-    own.save = save;
-    own.arg = arg;
+    const int cancellable = forbid_cancellation();
     int result = 0;
-    if (save != NULL && begun.data >= 0 && begun.pid == getpid())
-        result = come_back(restore, arg);
-    atomic_store_explicit(&registered, save != NULL && result >= 0, memory_order_release);
+    if (save != NULL && place.memory == NULL && !choose_place(0)) {
+        result = -errno;
+    } else {
+        own.save = save;
+        own.arg = arg;
+        if (save != NULL && begun.data >= 0 && begun.pid == getpid())
+            result = come_back(restore, arg);
+        atomic_store_explicit(&registered, save != NULL && result >= 0, memory_order_release);
+    }
     atomic_flag_clear_explicit(&busy, memory_order_release);
+    pthread_setcancelstate(cancellable, NULL);
     if (result < 0) {
         errno = -result;
         return -1;
@@ -290,9 +372,18 @@ int cr_self_register(cr_self_function_t save, cr_self_function_t restore, void *
     return result;
 }
 
+// The child of a fork does not have the thread that may have held `busy`, and takes another place.
+static void begin_child(void)
+{
+    place.chosen = 0;
+    atomic_store(&looked_at, 0);
+    atomic_flag_clear(&busy);
+}
+
 // Runs before the program sees its environment, or passes it on to other programs.
 __attribute__((constructor)) static void begin(void)
 {
+    pthread_atfork(NULL, NULL, begin_child);
     const char *text = secure_getenv(CRYO_SELF_VARIABLE); // ignored after a gain of rights
     int pid, data, command;
     if (text == NULL || sscanf(text, "%d:%d:%d", &pid, &data, &command) != 3 || pid != getpid())
