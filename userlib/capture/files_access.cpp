@@ -66,17 +66,18 @@ void Files::note_access(const Seen &seen)
         errno != EACCES)
         return;
     int fd = seen.fd;
-    for (const std::vector<image::Descriptor> &some : descriptors_) {
-        for (const image::Descriptor &one : some) {
-            if (one.open_file == seen.open_file)
-                fd = std::min(fd, static_cast<int>(one.fd));
-        }
+    for (const image::Descriptor &one : descriptors_[seen.holder]) {
+        if (one.open_file == seen.open_file)
+            fd = std::min(fd, static_cast<int>(one.fd));
     }
+    // The options of cr_restart are about the numbers of the first process, which is the holder of
+    // every open file that it has.
     notices_.push_back(fmt::format(
         "descriptor {}: the file {} may not be opened again by this user; for a restart, {}", fd,
         path,
-        fd <= STDERR_FILENO ? fmt::format("cr_restart {} FILE gives another one", streams[fd])
-                            : "give it a mode that allows it, or close it before the checkpoint"));
+        seen.holder == 0 && fd <= STDERR_FILENO
+            ? fmt::format("cr_restart {} FILE gives another one", streams[fd])
+            : "give it a mode that allows it, or close it before the checkpoint"));
 }
 
 } // namespace cryo::capture

@@ -109,6 +109,8 @@ void plan_locks(Planning &p);
 
 // A descriptor that the program has of it, for the plan's last operations; −1: none.
 int descriptor_of(const Planning &p, uint32_t open_file);
+// The open file that a redirection of this number replaces; 0: the program had closed it.
+uint32_t open_file_at(const Planning &p, int fd);
 // A file that leads outside the image becomes cr_restart's own input, output, or error output.
 int standard_for(const Planning &p, const image::OpenFile &open_file);
 Result<int> open_standard(Planning &p, int which, uint32_t open_file);

@@ -21,8 +21,18 @@ using image::FileKind;
 
 namespace {
 
-// What to do about a file that cannot be opened, which the program had as this descriptor.
-std::string way_out(std::string_view path, int error, int fd)
+// The standard stream whose redirection stands in for this open file; −1: none.
+int stream_of(const Planning &p, uint32_t open_file)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (open_file_at(p, fd) == open_file)
+            return fd;
+    }
+    return -1;
+}
+
+// What to do about a file that cannot be opened, and for which this stream's redirection stands in.
+std::string way_out(std::string_view path, int error, int stream)
 {
     constexpr const char *streams[] = {"--stdin", "--stdout", "--stderr"};
     constexpr std::string_view processes = "/proc/";
@@ -31,23 +41,23 @@ std::string way_out(std::string_view path, int error, int fd)
         return "it is about a process that is not here; close such files before the checkpoint";
     if (error != EACCES)
         return "put it back, or use --relocate";
-    return fd >= 0 && fd <= STDERR_FILENO
+    return stream >= 0
                ? fmt::format("give another one with {} FILE, or it a mode that allows it, or let "
                              "root restart",
-                             streams[fd])
+                             streams[stream])
                : "give it a mode that allows it, or let root restart";
 }
 
 // The file at the saved path, found but not opened yet: so no other
 // kind of file is opened in its place, and a FIFO does not block.
-Result<Fd> find(const Planning &p, const image::File &file, int fd)
+Result<Fd> find(const Planning &p, const image::File &file, int stream)
 {
     Result<Fd> found = find_trusted(p.options, file);
     if (!found) {
         const int why = found.error().code();
         return why == EPERM ? found.error()
                             : Error(why, fmt::format("file {}: {}; {}", file.path, strerror(why),
-                                                     way_out(file.path, why, fd)));
+                                                     way_out(file.path, why, stream)));
     }
     struct stat now;
     if (fstat(found->get(), &now) != 0)
@@ -424,7 +434,7 @@ Result<void> open_by_name(Planning &p, const image::File &file, const image::Ope
             open_within(p, file, open_file);
             return {};
         }
-        Result<Fd> there = find(p, file, descriptor_of(p, open_file.id));
+        Result<Fd> there = find(p, file, stream_of(p, open_file.id));
         if (!there)
             return there.error();
         found = std::move(*there);
@@ -456,7 +466,7 @@ Result<void> open_by_name(Planning &p, const image::File &file, const image::Ope
                static_cast<int>(flags)));
     if (!fd)
         return Error(errno, fmt::format("opening {}: {}; {}", path, strerror(errno),
-                                        way_out(path, errno, descriptor_of(p, open_file.id))));
+                                        way_out(path, errno, stream_of(p, open_file.id))));
     if (!path_only && file.kind == FileKind::directory) {
         // ext4 restores a directory position well only after the directory was read once.
         char entries[4096];

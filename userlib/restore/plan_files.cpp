@@ -4,7 +4,6 @@
 #include "base/limits.hpp"
 #include "restore/open_parts.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
@@ -105,6 +104,15 @@ int descriptor_of(const Planning &p, uint32_t open_file)
     return -1;
 }
 
+uint32_t open_file_at(const Planning &p, int fd)
+{
+    for (const image::Descriptor &d : p.saved.descriptors) { // of the first process at first
+        if (d.fd == static_cast<uint32_t>(fd))
+            return d.open_file;
+    }
+    return 0;
+}
+
 int standard_for(const Planning &p, const image::OpenFile &open_file)
 {
     bool second = false;
@@ -137,16 +145,13 @@ Result<void> redirect(Planning &p)
 {
     for (const auto &[fd, name] : p.options.files.redirected) {
         const std::string path = p.options.rehearse ? "/dev/null" : name; // no file is created
-        const auto &all = p.saved.descriptors;
-        const auto one = std::find_if(
-            all.begin(), all.end(),
-            [number = static_cast<uint32_t>(fd)](const auto &d) { return d.fd == number; });
-        if (one == all.end())
+        const uint32_t open_file = open_file_at(p, fd);
+        if (open_file == 0)
             return Error(EINVAL, fmt::format("descriptor {} cannot be redirected: the program had "
                                              "closed it",
                                              fd));
         if (path == "-") {
-            if (Result<int> kept = open_standard(p, fd, one->open_file); !kept)
+            if (Result<int> kept = open_standard(p, fd, open_file); !kept)
                 return kept.error();
             continue;
         }
@@ -155,7 +160,7 @@ Result<void> redirect(Planning &p)
                      0666));
         if (!file)
             return Error(errno, fmt::format("descriptor {}: {}: {}", fd, path, strerror(errno)));
-        if (Result<int> kept = keep_open(p, std::move(file), one->open_file); !kept)
+        if (Result<int> kept = keep_open(p, std::move(file), open_file); !kept)
             return kept.error();
     }
     for (const auto &[id, fd] : p.open_fds)

@@ -131,5 +131,33 @@ class PlainUser(case.Case):
         with open(self.path("other"), encoding="ascii") as other:
             self.assertEqual("goes on\n", other.read())
 
+    def test_output_of_a_child_that_root_has_opened(self):
+        """By its number: there the first process has something else, which --stdout replaces."""
+        log = self.path("log")
+        with open(os.open(log, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as output:
+            number = output.fileno()
+            program = self.start(f"""
+import os, signal
+come, gone = os.pipe()
+if os.fork() == 0:
+    os.dup2({number}, 1)
+    os.close({number})
+    os.write(gone, b"x")
+    os.close(gone)
+    signal.pause()
+os.close({number})
+os.read(come, 1)
+""", pass_fds=[number], stderr=subprocess.DEVNULL, **AS_PLAIN)
+        said = self.save("--kill", "-f", "image", program.pid).stderr.splitlines()
+        program.wait()
+        said = [line for line in said if log in line]
+        self.assertEqual(1, len(said), said)
+        self.assertIn("give it a mode", said[0])
+        self.assertNotIn("--stdout", said[0])
+        done = self.run_command("cr_restart", "--no-restore-pid", "image")
+        self.assertEqual(errno.EACCES, done.returncode, done.stderr)
+        self.assertIn(log, done.stderr)
+        self.assertNotIn("--stdout", done.stderr)
+
 
 case.main()
