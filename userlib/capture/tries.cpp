@@ -24,8 +24,9 @@ constexpr uint64_t short_ns = 250 * ms;
 Tries::Tries(const CheckpointOptions &options, uint64_t deadline) : begun_(now_ns())
 {
     end_ = begun_ + 1000 * ms * options.retry_s;
-    if (deadline != 0)
-        end_ = std::min(end_, deadline);
+    ends_by_deadline_ = deadline != 0 && deadline <= end_;
+    if (ends_by_deadline_)
+        end_ = deadline;
     if (options.in_callback)
         end_ = 0; // the other members of its round are waiting for it
 }
@@ -73,12 +74,14 @@ Error Tries::told(const Error &error) const
     if (count_ == 1)
         return error;
     // What has stayed for too long would not be waited for longer either.
+    const char *why = "";
+    if (time_is_up_)
+        why = ends_by_deadline_
+                  ? ", for such things may pass by themselves; --time allows no more"
+                  : ", for such things may pass by themselves; --retry=SECONDS tries for longer";
     return {error.code(),
             fmt::format("{}\n  (tried {} times over {:.1f} s{})", error.text(), count_,
-                        static_cast<double>(now_ns() - begun_) / 1e9,
-                        time_is_up_ ? ", for such things may pass by themselves; --retry=SECONDS "
-                                      "tries for longer"
-                                    : "")};
+                        static_cast<double>(now_ns() - begun_) / 1e9, why)};
 }
 
 } // namespace cryo::capture

@@ -50,6 +50,7 @@ class Tries
     uint64_t count_ = 1;
     uint64_t pause_ns_ = 0;
     std::string_view but_;
+    bool ends_by_deadline_ = false;         // before retry_s is over
     bool time_is_up_ = false;               // only that has ended the tries
     std::map<std::string, uint64_t> since_; // first seen; the obstacles of the last try
 };

@@ -181,6 +181,7 @@ threading.Thread(target=serve, daemon=True).start()
         done = self.checkpoint("-t", "1", "--retry=600", "-f", "image", program.pid)
         self.assertLess(time.monotonic() - begun, case.PATIENCE)
         self.assertIn(done.returncode, (errno.ENOTSUP, errno.ETIME))
+        self.assertNotIn("--retry", done.stderr)
         self.assert_alive(program, "answer")
 
     def test_killed_when_it_can_be_saved(self):

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is said about tries that have ended, since their time is up.
+#include "capture/tries.hpp"
+
+#include <cerrno>
+#include <cstdint>
+#include <ctime>
+#include <gtest/gtest.h>
+#include <string>
+
+using namespace cryo::capture;
+
+namespace {
+
+constexpr uint64_t second = 1'000'000'000;
+
+uint64_t monotonic_ns()
+{
+    timespec now = {};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<uint64_t>(now.tv_sec) * second + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// After a second try, when a third one would come too late. `timeout_s`: 0: there is no deadline.
+std::string said_after_two(unsigned retry_s, uint64_t timeout_s)
+{
+    CheckpointOptions options;
+    options.retry_s = retry_s;
+    Tries tries(options, timeout_s == 0 ? 0 : monotonic_ns() + timeout_s * second);
+    Obstacles obstacles;
+    obstacles.may_pass = true;
+    EXPECT_TRUE(tries.may_pass(obstacles));
+    obstacles.stood_ns = 3600 * second; // the pause is longer than that
+    EXPECT_FALSE(tries.may_pass(obstacles));
+    return tries.told(cryo::Error(ENOTSUP, "refused")).text();
+}
+
+bool has(const std::string &said, const char *text)
+{
+    return said.find(text) != std::string::npos;
+}
+
+} // namespace
+
+TEST(Tries, MayBeLongerWhereRetryHasEndedThem)
+{
+    for (const uint64_t timeout_s : {0, 1200}) {
+        const std::string said = said_after_two(600, timeout_s);
+        EXPECT_TRUE(has(said, "tried 2 times")) << said;
+        EXPECT_TRUE(has(said, "--retry=SECONDS tries for longer")) << said;
+        EXPECT_FALSE(has(said, "--time")) << said;
+    }
+}
+
+TEST(Tries, AreNotOfferedForLongerWhereTheDeadlineHasEndedThem)
+{
+    const std::string said = said_after_two(1200, 600);
+    EXPECT_TRUE(has(said, "tried 2 times")) << said;
+    EXPECT_FALSE(has(said, "--retry")) << said;
+    EXPECT_TRUE(has(said, "--time allows no more")) << said;
+}
