@@ -19,9 +19,12 @@
 #include <fstream>
 #include <memory>
 #include <netinet/in.h>
+#include <optional>
 #include <poll.h>
 #include <sstream>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -50,10 +53,53 @@ bool is_known(const SocketLook &look)
            (look.domain == AF_UNIX && (stream || datagram || look.kind == SOCK_SEQPACKET));
 }
 
-bool is_file_of(const SocketLook &look, const struct stat &file)
+uint64_t as_diagnosed(uint64_t major_number, uint64_t minor_number)
 {
-    return S_ISSOCK(file.st_mode) &&
-           (look.file_inode == 0 || static_cast<uint32_t>(file.st_ino) == look.file_inode);
+    return major_number << 20 | minor_number;
+}
+
+// The device of the file system that a file is on; none: that cannot be told. The device that
+// stat(2) tells may be another one: a subvolume of btrfs and a layer of an overlay have their own.
+std::optional<uint64_t> device_of_mount(int file)
+{
+    const Proc own(getpid());
+    const Result<std::string> info = own.read(fmt::format("fdinfo/{}", file));
+    const Result<std::string> mounts = own.read("mountinfo");
+    if (!info || !mounts)
+        return std::nullopt;
+    std::string_view id = field(*info, "mnt_id");
+    if (id.empty())
+        return std::nullopt;
+    const uint64_t wanted = take_number(id);
+    // "36 35 98:0 /root /place rw,noatime - ext4 /dev/sda1 rw"
+    for (std::string_view rest = *mounts; !rest.empty();) {
+        std::string_view line = take_line(rest);
+        const uint64_t mount = take_number(line);
+        take_number(line); // where it is mounted
+        const uint64_t high = take_number(line);
+        if (mount != wanted || !line.starts_with(':'))
+            continue;
+        line.remove_prefix(1);
+        return as_diagnosed(high, take_number(line));
+    }
+    return std::nullopt;
+}
+
+// Whether `file`, which is found there, is the socket's: other file systems, which may be mounted
+// below or over it, number their files alike.
+bool is_file_of(const SocketLook &look, const struct stat &file, int directory, const char *name)
+{
+    if (!S_ISSOCK(file.st_mode))
+        return false;
+    if (look.file_inode == 0)
+        return true;
+    if (static_cast<uint32_t>(file.st_ino) != look.file_inode)
+        return false;
+    if (as_diagnosed(major(file.st_dev), minor(file.st_dev)) == look.file_device)
+        return true;
+    const Fd found(openat(directory, name, O_PATH | O_CLOEXEC));
+    const std::optional<uint64_t> device = found ? device_of_mount(found.get()) : std::nullopt;
+    return !device || *device == look.file_device;
 }
 
 // Whether the file of a bound UNIX socket still is where a restart would create it again.
@@ -64,7 +110,7 @@ bool path_leads_to(const SocketLook &look, const std::string &cwd, uint32_t &mod
         return true; // no name, or an abstract one
     struct stat now;
     const std::string whole = path.front() == '/' ? path : cwd + "/" + path;
-    if (stat(whole.c_str(), &now) != 0 || !is_file_of(look, now))
+    if (stat(whole.c_str(), &now) != 0 || !is_file_of(look, now, AT_FDCWD, whole.c_str()))
         return false;
     mode = now.st_mode;
     return true;
@@ -97,7 +143,7 @@ std::string find_renamed(SocketLook &look, const std::string &cwd, uint32_t &mod
         struct stat now;
         sockets++;
         if (fstatat(dirfd(directory.get()), entry->d_name, &now, AT_SYMLINK_NOFOLLOW) != 0 ||
-            !is_file_of(look, now))
+            !is_file_of(look, now, dirfd(directory.get()), entry->d_name))
             continue;
         // With a longer name nobody can connect to it.
         if (of_directory + strlen(entry->d_name) >= sizeof(sockaddr_un::sun_path))

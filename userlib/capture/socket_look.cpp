@@ -63,7 +63,9 @@ void diagnose(SocketLook &look, uint64_t inode)
         if (type == UNIX_DIAG_PEER) {
             look.peer_inode = attribute_value<uint32_t>(data);
         } else if (type == UNIX_DIAG_VFS) {
-            look.file_inode = attribute_value<unix_diag_vfs>(data).udiag_vfs_ino;
+            const auto file = attribute_value<unix_diag_vfs>(data);
+            look.file_inode = file.udiag_vfs_ino;
+            look.file_device = file.udiag_vfs_dev;
         } else if (type == UNIX_DIAG_SHUTDOWN) {
             look.shutdown = attribute_value<uint8_t>(data);
         } else if (type == UNIX_DIAG_RQLEN && look.listening) {

@@ -18,6 +18,17 @@ from case import processes
 
 BIG = "memory = bytearray(b'x' * (24 << 20))"
 
+# Says whether the files have the same number.
+MOUNTED_OVER = """
+import ctypes, os, socket, stat
+held = socket.socket(socket.AF_UNIX)
+held.bind("place/old")
+number = os.stat("place/old").st_ino
+assert ctypes.CDLL(None).mount(b"none", b"place", b"tmpfs", 0, None) == 0
+os.mknod("place/{name}", stat.S_IFSOCK | 0o600)
+print(os.stat("place/{name}").st_ino == number, flush=True)
+"""
+
 
 def kernel_tells_of_tcp():
     """A dump (tcp_diag) of no connections ends without an error."""
@@ -130,6 +141,29 @@ os.chmod("closed", 0o311)""")
         said = self.checkpoint("--retry=0", "-f", "image", program.pid).stderr
         os.chmod(self.path("closed"), 0o700)
         self.assertRegex(said, "closed/old.* cannot be searched .*Permission denied")
+
+    def test_socket_file_that_is_mounted_over(self):
+        """What lies over it has a socket's file of the same number, with its name or another."""
+        if os.geteuid() != 0:
+            self.skipTest("mounts")
+        os.mkdir(self.path("place"))
+        for name in "old", "new":
+            program = self.spawn(
+                "unshare", "--mount", "sh", "-c", 'mount -t tmpfs none place && exec "$@"', "sh",
+                case.command("cr_run"), "/usr/bin/python3", "-S", "-c",
+                case.ECHO.format(setup=MOUNTED_OVER.format(name=name), each="pass"))
+            if program.stdout.readline() == "False\n":
+                self.skipTest("a file system does not number its files by itself")
+            self.assertEqual("ready\n", program.stdout.readline())
+            done = subprocess.run(
+                ["nsenter", "--mount", "--target", str(program.pid),
+                 case.command("cr_checkpoint"), "--retry=0", "-f", self.path("image"),
+                 str(program.pid)],
+                cwd=self.directory, capture_output=True, text=True, check=False,
+                timeout=case.PATIENCE)
+            self.assertEqual(errno.ENOTSUP, done.returncode, done.stderr)
+            self.assertIn("place/old, whose name does not lead to it any more", done.stderr)
+            self.end(program)
 
     def test_sockets_that_have_exchanged_their_names(self):
         program = self.start("""
