@@ -208,7 +208,6 @@ class Files
     bool needs_no_peer(const SocketLook &look) const;
     void keep_more(const SocketLook &look, uint32_t open_file);
     void keep_groups(const SocketLook &look, uint32_t open_file);
-    void refuse_exchanged(const std::string &cwd);
     Result<void> read_sockets();
     // files_datagrams.cpp: the senders of packets that are queued in a socket.
     std::string read_senders(const SeenSocket &socket, const image::Socket &record,

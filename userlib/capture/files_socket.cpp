@@ -255,43 +255,6 @@ void Files::keep_groups(const SocketLook &look, uint32_t open_file)
     }
 }
 
-// A restart binds each socket to its old name and renames the file before another one takes that
-// name: where both have each other's, or the other one has to be made first, that is impossible.
-void Files::refuse_exchanged(const std::string &cwd)
-{
-    struct Named {
-        const SeenSocket *socket;
-        std::string old, now;
-        int turn; // as a restart has it
-    };
-    std::map<std::string, Named> by_name; // of now
-    for (const auto &[inode, socket] : looked_at_) {
-        const SocketLook &look = socket.look;
-        const std::string path = unix_path(look.local);
-        // An accepted connection has its listener's name.
-        if (path.empty() || (look.connected && look.kind != SOCK_DGRAM))
-            continue;
-        const std::string old = path.front() == '/' ? path : fmt::format("{}/{}", cwd, path);
-        const std::string now =
-            look.file_name.empty() ? old : old.substr(0, old.rfind('/') + 1) + look.file_name;
-        by_name[now] = {&socket, old, now, !look.connected ? 1 : socket.in_pair ? 2 : 3};
-    }
-    for (const auto &[name, one] : by_name) {
-        const auto found = by_name.find(one.old);
-        if (one.old == one.now || found == by_name.end())
-            continue;
-        const Named &other = found->second;
-        const Seen &seen = seen_[one.socket->seen];
-        if (seen.open_file != 0 &&
-            (other.old == one.now || one.turn > other.turn || (one.turn == 2 && other.turn == 2)))
-            refuse(seen,
-                   fmt::format("a socket, {}, whose file was renamed, and whose old name is now "
-                               "that of descriptor {}",
-                               describe_socket(one.socket->look), seen_[other.socket->seen].fd),
-                   "close one of them before the checkpoint");
-    }
-}
-
 Result<void> Files::read_sockets()
 {
     if (looked_at_.empty())
@@ -446,7 +409,6 @@ Result<void> Files::read_sockets()
         keep_more(look, record.open_file);
         keep_groups(look, record.open_file);
     }
-    refuse_exchanged(*cwd);
     if (unix_pairs > 0 && holders_.size() > 1) // a process rarely asks for the peer of its own pair
         notices_.push_back(fmt::format("who is at the other end of {} UNIX sockets (SO_PEERCRED) "
                                        "is cr_restart after a restart",

@@ -65,13 +65,23 @@ Result<int> open_other_end(Planning &p, int fd, const image::Terminal &saved);
 Result<void> open_sockets(Planning &p);
 Result<void> set_socket_options(int fd, const image::Socket &saved);
 Result<void> keep_socket(Planning &p, Fd fd, const image::Socket &saved);
+// bind_sockets.cpp. Binds sockets whose files were renamed, before all others: those may have the
+// old names by now, or be connected to a new one. They are opened later, in their turn.
+Result<void> bind_renamed(Planning &p);
+// A socket that is bound, if it has a name of its own: made, or bound already.
+Result<Fd> take_or_make(Planning &p, const image::Socket &saved);
+// Restores options that were set otherwise for the binds, once all are bound.
+Result<void> settle_options(const Planning &p);
+bool is_named(image::Bytes address);
+// Of a pair the other end, if both come back; nullptr: it does not.
+const image::Socket *other_end(const Planning &p, const image::Socket &saved);
+// Whether these are datagram sockets that have names and are connected with each other.
+bool is_named_pair(const image::Socket &saved, const image::Socket *other);
 // socket_names.cpp. What the file of a socket was renamed to; empty if it was not, or if the socket
 // has no file, as in a rehearsal.
 std::string_view new_name(const Planning &p, const image::Socket &saved);
 // Where a socket is found.
 SocketName name_now(const Planning &p, const image::Socket &socket);
-// Whether another one that is to be opened will leave it the name that it is found under.
-bool waits_for_name(const Planning &p, const image::Socket &socket);
 Result<void> connect_datagram(Planning &p, int fd, const image::Socket &saved);
 // open_more.cpp. Whether this user may open such sockets, before anything is made.
 Result<void> may_open_sockets(const Planning &p);

@@ -7,12 +7,10 @@
 #include <algorithm>
 #include <arpa/inet.h>
 #include <cerrno>
-#include <cstddef>
 #include <cstring>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 namespace cryo::restore {
@@ -73,95 +71,6 @@ namespace {
 
 using Address = SocketName;
 
-bool is_internet(const image::Socket &socket)
-{
-    return socket.domain == AF_INET || socket.domain == AF_INET6;
-}
-
-// 0: none, or the socket of a connection, which has its listener's port. The port of a raw socket
-// is the number of its protocol, and not its own.
-uint16_t own_port(const image::Socket &socket)
-{
-    uint16_t port = 0;
-    if (is_internet(socket) && socket.state != SocketState::pair && socket.kind != SOCK_RAW &&
-        socket.local.size() >= offsetof(sockaddr_in, sin_addr))
-        memcpy(&port, socket.local.data() + offsetof(sockaddr_in, sin_port), sizeof(port));
-    return port;
-}
-
-// Sockets that share a port may have had SO_REUSEPORT set only until they were bound. It
-// is set again until all of them are bound: settle_options() restores the saved value.
-bool shares_its_port(const Planning &p, const image::Socket &saved)
-{
-    const uint16_t port = own_port(saved);
-    return port != 0 && std::ranges::any_of(p.saved.sockets, [&](const auto &entry) {
-               const image::Socket &other = entry.second;
-               return other.open_file != saved.open_file && other.kind == saved.kind &&
-                      other.protocol == saved.protocol && own_port(other) == port;
-           });
-}
-
-Result<void> settle_options(const Planning &p)
-{
-    for (const auto &[id, socket] : p.saved.sockets) {
-        if (p.open_fds.count(id) == 0 || !shares_its_port(p, socket))
-            continue;
-        if (Result<void> set = set_socket_options(p.open_fds.at(id), socket); !set)
-            return set.error().within(fmt::format("descriptor {}", descriptor_of(p, id)));
-    }
-    return {};
-}
-
-Result<void> name_it(Planning &p, int fd, const image::Socket &saved)
-{
-    Address address(saved.local);
-    const std::string_view file = new_name(p, saved);
-    Result<Address> renamed = file.empty() ? address : address.beside(file);
-    if (!renamed)
-        return renamed.error();
-    const InDirectory inside{std::string(p.saved.process.cwd)};
-    if (Result<void> removed = remove_stale(address, static_cast<int>(saved.kind)); !removed)
-        return removed;
-    if (Result<void> found = find_interface(p, saved, address.storage); !found)
-        return found;
-    // Old connections of this port linger (TIME_WAIT); they must not prevent listening.
-    const int yes = 1;
-    int reuse = 0;
-    socklen_t size = sizeof(reuse);
-    getsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, &size);
-    if (saved.kind == SOCK_STREAM)
-        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-    if (shares_its_port(p, saved))
-        setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &yes, sizeof(yes));
-    if (bind(fd, address.get(), address.size) != 0) {
-        const int why = errno;
-        const bool used = why == EADDRINUSE && saved.domain != AF_UNIX;
-        return Error(why, fmt::format("giving a socket its address {}: {}{}{}", address.text(),
-                                      strerror(why), used ? ": by another program" : "",
-                                      used && is_internet(saved)
-                                          ? ", or by old connections of this one, which linger "
-                                            "for a minute"
-                                          : ""));
-    }
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse));
-    if (address.path() != nullptr && saved.file_mode != 0 &&
-        chmod(address.path(), saved.file_mode & 07777) != 0)
-        return Error::from_errno(fmt::format("giving {} its mode", address.path()), errno);
-    return file.empty() ? Result<void>()
-                        : rename_socket(address, *renamed, static_cast<int>(saved.kind));
-}
-
-Result<Fd> make(const image::Socket &saved)
-{
-    Fd made(socket(static_cast<int>(saved.domain), static_cast<int>(saved.kind) | SOCK_CLOEXEC,
-                   static_cast<int>(saved.protocol)));
-    if (!made)
-        return Error::from_errno("making a socket", errno);
-    if (Result<void> set = set_socket_options(made.get(), saved); !set)
-        return set.error();
-    return made;
-}
-
 struct Pair {
     Fd one, two;
 };
@@ -172,11 +81,6 @@ Result<Pair> unnamed_pair(const image::Socket &saved)
     if (socketpair(AF_UNIX, static_cast<int>(saved.kind) | SOCK_CLOEXEC, 0, fds) != 0)
         return Error::from_errno("making a pair of sockets", errno);
     return Pair{Fd(fds[0]), Fd(fds[1])};
-}
-
-bool is_named(image::Bytes address)
-{
-    return address.size() > sizeof(sa_family_t);
 }
 
 bool same(image::Bytes a, image::Bytes b)
@@ -249,14 +153,10 @@ Result<Pair> named_datagrams(Planning &p, const image::Socket &saved, const imag
     const InDirectory inside{std::string(p.saved.process.cwd)};
     Pair pair;
     for (const auto &[fd, socket] : {std::pair(&pair.one, &saved), std::pair(&pair.two, &other)}) {
-        Result<Fd> made = make(*socket);
+        Result<Fd> made = take_or_make(p, *socket);
         if (!made)
             return made.error();
         *fd = std::move(*made);
-        if (!is_named(socket->local))
-            continue;
-        if (Result<void> named = name_it(p, fd->get(), *socket); !named)
-            return named.error();
     }
     for (const auto &[fd, to] :
          {std::pair(pair.one.get(), &other), std::pair(pair.two.get(), &saved)}) {
@@ -272,7 +172,7 @@ Result<Pair> make_pair_of(Planning &p, const image::Socket &saved, const image::
 {
     if (other == nullptr || (!is_named(saved.local) && !is_named(other->local)))
         return unnamed_pair(saved);
-    if (saved.kind == SOCK_DGRAM && is_named(saved.local) && is_named(other->local))
+    if (is_named_pair(saved, other))
         return named_datagrams(p, saved, *other);
     Result<Pair> made = Error(ENOTSUP, "neither end has accepted it");
     if (is_named(saved.local) && same(other->peer, saved.local)) {
@@ -291,23 +191,20 @@ Result<Pair> make_pair_of(Planning &p, const image::Socket &saved, const image::
 
 Result<void> open_pair(Planning &p, const image::Socket &saved)
 {
-    const auto other = p.saved.sockets.find(saved.peer_open_file);
-    const bool both = saved.state == SocketState::pair && other != p.saved.sockets.end() &&
-                      other->second.state == SocketState::pair &&
-                      p.redirected.count(saved.peer_open_file) == 0;
-    Result<Pair> made = make_pair_of(p, saved, both ? &other->second : nullptr);
+    const image::Socket *other = other_end(p, saved);
+    Result<Pair> made = make_pair_of(p, saved, other);
     if (!made)
         return made.error();
     auto &[one, two] = *made;
     Result<void> done = set_socket_options(one.get(), saved);
-    if (done && both)
-        done = set_socket_options(two.get(), other->second);
+    if (done && other != nullptr)
+        done = set_socket_options(two.get(), *other);
     if (done)
         done = keep_socket(p, std::move(one), saved);
-    p.unfilled.push_back({saved.open_file, both ? saved.peer_open_file : 0, {}});
-    if (both) {
+    p.unfilled.push_back({saved.open_file, other != nullptr ? saved.peer_open_file : 0, {}});
+    if (other != nullptr) {
         if (done)
-            done = keep_socket(p, std::move(two), other->second);
+            done = keep_socket(p, std::move(two), *other);
         p.unfilled.push_back({saved.peer_open_file, saved.open_file, {}});
     } else {
         p.unfilled.back().lone = std::move(two);
@@ -320,16 +217,9 @@ Result<void> open_one(Planning &p, const image::Socket &saved)
     if (saved.state == SocketState::pair ||
         (saved.state == SocketState::closed && saved.domain == AF_UNIX))
         return open_pair(p, saved);
-    Result<Fd> made = make(saved);
+    Result<Fd> made = take_or_make(p, saved);
     if (!made)
         return made.error();
-    if (Result<void> done = filter_first(p, made->get(), saved); !done)
-        return done;
-    const bool unnamed = saved.local.size() <= sizeof(sa_family_t);
-    if (saved.state != SocketState::fresh && saved.state != SocketState::closed && !unnamed) {
-        if (Result<void> named = name_it(p, made->get(), saved); !named)
-            return named;
-    }
     if (Result<void> done = join_groups(p, made->get(), saved); !done)
         return done;
     // Reading reports the end of a connection that was over; shutdown works despite ENOTCONN.
@@ -394,36 +284,27 @@ Result<void> connect_waiting(Planning &p)
     return {};
 }
 
-// Named sockets come before those that are connected to them, or send to them; and what leaves a
-// name to another one comes before all.
-int turn_of(const Planning &p, const image::Socket &socket)
+// Named sockets come before those that are connected to them, or send to them.
+int turn_of(const image::Socket &socket)
 {
     return socket.state == SocketState::connected_datagram ? 3
            : socket.state == SocketState::pair             ? 2
-           : new_name(p, socket).empty()                   ? 1
-                                                           : 0;
+                                                           : 1;
 }
 
-// Opens what has this turn; `patient`: but what has to wait. True: some of it can be opened now.
-Result<bool> open_turn(Planning &p, int turn, bool patient)
+Result<void> open_turn(Planning &p, int turn)
 {
-    bool opens = false, waits = false;
     for (const auto &[id, socket] : p.saved.sockets) {
-        if (is_opened(p, id) || turn_of(p, socket) != turn ||
+        if (is_opened(p, id) || turn_of(socket) != turn ||
             (socket.state == SocketState::pair && socket.domain != AF_UNIX))
             continue;
-        if (patient && waits_for_name(p, socket)) {
-            waits = true;
-            continue;
-        }
-        opens = true;
         if (Result<void> done = open_one(p, socket); !done)
             return done.error().within(fmt::format("descriptor {}", descriptor_of(p, id)));
         if (socket.state == SocketState::closed && socket.domain != AF_UNIX && socket.shutdown == 0)
             p.plan.notices.push_back(
                 fmt::format("descriptor {}, a connection, is closed now", descriptor_of(p, id)));
     }
-    return opens && waits;
+    return {};
 }
 
 } // namespace
@@ -431,15 +312,11 @@ Result<bool> open_turn(Planning &p, int turn, bool patient)
 Result<void> open_sockets(Planning &p)
 {
     free_addresses(p);
-    for (const int turn : {0, 1, 2, 3}) {
-        for (bool patient = true; patient;) {
-            const Result<bool> some = open_turn(p, turn, true);
-            if (!some)
-                return some.error();
-            patient = *some;
-        }
-        if (Result<bool> rest = open_turn(p, turn, false); !rest)
-            return rest.error();
+    if (Result<void> done = bind_renamed(p); !done)
+        return done;
+    for (const int turn : {1, 2, 3}) {
+        if (Result<void> done = open_turn(p, turn); !done)
+            return done;
     }
     if (Result<void> done = settle_options(p); !done)
         return done;

@@ -35,6 +35,7 @@ struct Planning {
     MappedFiles *mapped = nullptr;               // shared by the whole tree
     std::vector<Unfilled> unfilled = {};
     std::map<uint64_t, bool> has_huge_pages = {}; // by page size: as decided for all its memory
+    std::map<uint32_t, Fd> renamed_sockets = {};  // by OPEN_FILE: bound, and opened in their turn
 };
 
 // planner.cpp: for what is the same of several threads or mappings.

@@ -7,12 +7,14 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include <utility>
 
 namespace cryo::restore {
 
@@ -89,17 +91,45 @@ Result<void> remove_stale(const SocketName &name, int kind)
     return {};
 }
 
-Result<void> rename_socket(const SocketName &old, const SocketName &renamed, int kind)
+SocketRenames::~SocketRenames()
 {
-    Result<void> done = remove_stale(renamed, kind);
-    // Where a rename has no flags (NFS, 9p), a link refuses a taken name.
-    if (done && renameat2(AT_FDCWD, old.path(), AT_FDCWD, renamed.path(), RENAME_NOREPLACE) != 0 &&
-        (errno != EINVAL || link(old.path(), renamed.path()) != 0 || unlink(old.path()) != 0))
-        done = Error::from_errno(
-            fmt::format("renaming the socket {} to {}", old.path(), renamed.path()), errno);
-    if (!done)
-        unlink(old.path());
-    return done;
+    for (const OnItsWay &one : all_)
+        unlink(one.hidden.c_str());
+}
+
+Result<void> SocketRenames::leave(const SocketName &old, const SocketName &renamed, int kind)
+{
+    const std::string from = old.path();
+    std::string hidden = from.substr(0, from.rfind('/') + 1) + ".cryo.XXXXXX";
+    Fd placeholder(mkostemp(hidden.data(), O_CLOEXEC)); // the file takes its place
+    const bool is_made = static_cast<bool>(placeholder);
+    placeholder.reset();
+    if (is_made && rename(from.c_str(), hidden.c_str()) == 0) {
+        all_.push_back({std::move(hidden), from, renamed, kind});
+        return {};
+    }
+    const int why = errno;
+    if (is_made)
+        unlink(hidden.c_str());
+    unlink(from.c_str());
+    return Error::from_errno(fmt::format("renaming the socket {} to {}", from, renamed.path()),
+                             why);
+}
+
+Result<void> SocketRenames::arrive()
+{
+    for (; !all_.empty(); all_.pop_back()) {
+        const OnItsWay &one = all_.back();
+        if (Result<void> removed = remove_stale(one.renamed, one.kind); !removed)
+            return removed;
+        const char *from = one.hidden.c_str(), *to = one.renamed.path();
+        // Where a rename has no flags (NFS, 9p), a link refuses a taken name.
+        if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) != 0 &&
+            (errno != EINVAL || link(from, to) != 0 || unlink(from) != 0))
+            return Error::from_errno(fmt::format("renaming the socket {} to {}", one.old, to),
+                                     errno);
+    }
+    return {};
 }
 
 } // namespace cryo::restore

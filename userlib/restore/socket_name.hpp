@@ -51,8 +51,37 @@ class InDirectory
 
 // Removes a socket file whose socket is gone: bind(2) would fail because of it.
 Result<void> remove_stale(const SocketName &name, int kind);
-// Renames a socket's file as the program did it: so the socket tells its old name, and is found
-// under the new one. A file that cannot be renamed is removed.
-Result<void> rename_socket(const SocketName &old, const SocketName &renamed, int kind);
+
+// Renames the files of sockets as the program did it: so the sockets tell their old names, and are
+// found under the new ones. Each may have the old name of another, whatever the order: so all leave
+// their old names before the first gets its new one.
+//
+//     SocketRenames renames;
+//     for (...) {
+//         bind(fd, old.get(), old.size);
+//         Result<void> left = renames.leave(old, renamed, SOCK_DGRAM);
+//     }
+//     Result<void> done = renames.arrive();
+class SocketRenames
+{
+  public:
+    SocketRenames() = default;
+    ~SocketRenames(); // removes files that have not arrived
+    SocketRenames(const SocketRenames &) = delete;
+    SocketRenames &operator=(const SocketRenames &) = delete;
+
+    // Hides the file of a socket that was bound to `old`, in the same directory and under a name
+    // that no other restart has. A file that cannot be hidden is removed.
+    Result<void> leave(const SocketName &old, const SocketName &renamed, int kind);
+    Result<void> arrive();
+
+  private:
+    struct OnItsWay {
+        std::string hidden, old;
+        SocketName renamed;
+        int kind;
+    };
+    std::vector<OnItsWay> all_;
+};
 
 } // namespace cryo::restore

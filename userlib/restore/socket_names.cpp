@@ -4,7 +4,6 @@
 #include "restore/open_parts.hpp"
 #include "restore/socket_name.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
@@ -24,19 +23,6 @@ SocketName name_now(const Planning &p, const image::Socket &socket)
     const SocketName old(socket.local);
     const Result<SocketName> now = old.beside(new_name(p, socket));
     return now ? *now : old;
-}
-
-bool waits_for_name(const Planning &p, const image::Socket &socket)
-{
-    const SocketName now = name_now(p, socket);
-    if (now.path() == nullptr)
-        return false;
-    const image::Bytes name(reinterpret_cast<const uint8_t *>(&now.storage), now.size);
-    return std::ranges::any_of(p.saved.sockets, [&](const auto &entry) {
-        const image::Socket &other = entry.second;
-        return other.open_file != socket.open_file && std::ranges::equal(other.local, name) &&
-               !new_name(p, other).empty() && !is_opened(p, other.open_file);
-    });
 }
 
 Result<void> connect_datagram(Planning &p, int fd, const image::Socket &saved)

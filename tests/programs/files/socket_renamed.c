@@ -91,6 +91,65 @@ static void check_namesakes(const struct namesakes *two)
     sends("to the one that has the old name", two->to_second, two->at_second);
 }
 
+// Three sockets that have gone round: each is found where the next one was bound.
+static const char *const places[3] = {"ring.0", "ring.1", "ring.2"};
+
+struct ring {
+    int held[3], callers[3];
+};
+
+static struct ring ring(void)
+{
+    struct ring all;
+    for (int i = 0; i < 3; i++)
+        all.held[i] = bound(places[i], NULL, SOCK_DGRAM);
+    PROBE_TRY(rename(places[2], "ring.free"));
+    PROBE_TRY(rename(places[1], places[2]));
+    PROBE_TRY(rename(places[0], places[1]));
+    PROBE_TRY(rename("ring.free", places[0]));
+    for (int i = 0; i < 3; i++)
+        all.callers[i] = caller(places[(i + 1) % 3], SOCK_DGRAM);
+    return all;
+}
+
+static void check_ring(const struct ring *all)
+{
+    for (int i = 0; i < 3; i++) {
+        tells("the old name of one of a ring", getsockname, all->held[i], places[i]);
+        tells("the old name of a peer in a ring", getpeername, all->callers[i], places[i]);
+        sends("to one of a ring", all->callers[i], all->held[i]);
+    }
+}
+
+// A socket that sends to TO and one that listens have exchanged their names.
+struct exchanged {
+    int sender, listener;
+};
+
+static struct exchanged exchanged(const char *to)
+{
+    const struct sockaddr_un name = named(to);
+    struct exchanged two;
+    two.sender = bound("speaks", "moves", SOCK_DGRAM);
+    PROBE_TRY(connect(two.sender, (const struct sockaddr *)&name, sizeof name));
+    two.listener = bound("hears", "speaks", SOCK_STREAM);
+    PROBE_TRY(rename("moves", "hears"));
+    PROBE_TRY(listen(two.listener, 8));
+    return two;
+}
+
+static void check_exchanged(const struct exchanged *two, int at)
+{
+    tells("the old name of a sender", getsockname, two->sender, "speaks");
+    tells("the old name of who listens at that", getsockname, two->listener, "hears");
+    sends("from one that has exchanged its name", two->sender, at);
+    int client = caller("speaks", SOCK_STREAM);
+    int one = PROBE_TRY(accept(two->listener, NULL, NULL));
+    sends("to one that has exchanged its name", client, one);
+    close(client);
+    close(one);
+}
+
 int main(int argc, char **argv)
 {
     probe_start(argc, argv);
@@ -115,6 +174,8 @@ int main(int argc, char **argv)
     close(taker);
     taker = low;
     int to_left = caller("moved", SOCK_DGRAM), to_taker = caller("left", SOCK_DGRAM);
+    const struct ring gone_round = ring();
+    const struct exchanged two = exchanged("log");
     do {
         int waiting = caller("stats", SOCK_STREAM);
         probe_equal("bytes of a datagram that waits", 5, send(sender, "early", 5, 0));
@@ -127,6 +188,8 @@ int main(int argc, char **argv)
                        dup2(caller("news.tmp", SOCK_DGRAM), all[2].to_first));
         PROBE_SABOTAGE("to the one that has the old name",
                        dup2(caller("mail", SOCK_DGRAM), all[3].to_second));
+        PROBE_SABOTAGE("the old name of a peer in a ring",
+                       dup2(caller("ring.0", SOCK_DGRAM), gone_round.callers[0]));
         probe_equal("the new name is there", 0, access("stats", F_OK));
         probe_equal("the old name is not there", -1, access("stats.tmp", F_OK));
         struct stat seen;
@@ -153,6 +216,8 @@ int main(int argc, char **argv)
         sends("to the one that has taken it", to_taker, taker);
         for (size_t i = 0; i < sizeof all / sizeof *all; i++)
             check_namesakes(&all[i]);
+        check_ring(&gone_round);
+        check_exchanged(&two, log);
     } while (probe_more());
     return probe_pass();
 }

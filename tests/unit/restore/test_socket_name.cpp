@@ -37,17 +37,32 @@ class RenamedSocket : public testing::Test
     }
     void TearDown() override
     {
-        for (const char *file : {"old", "new"})
+        for (const char *file : {"old", "new", "a", "b", "c"})
             unlink((directory_ + "/" + file).c_str());
         EXPECT_EQ(0, rmdir(directory_.c_str()));
     }
     SocketName at(const char *file) const { return named(directory_ + "/" + file); }
     bool is_there(const char *file) const { return access(at(file).path(), F_OK) == 0; }
+    Fd bound_to(const char *file) const
+    {
+        const SocketName name = at(file);
+        Fd made(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+        EXPECT_EQ(0, bind(made.get(), name.get(), name.size));
+        return made;
+    }
+    void leaves(SocketRenames &all, const char *old, const char *renamed) const
+    {
+        const Result<void> left = all.leave(at(old), at(renamed), SOCK_DGRAM);
+        EXPECT_TRUE(left) << left.error().text();
+        EXPECT_FALSE(is_there(old));
+        EXPECT_FALSE(is_there(renamed));
+    }
     void renames() const
     {
-        const Fd bound(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-        EXPECT_EQ(0, bind(bound.get(), at("old").get(), at("old").size));
-        const Result<void> done = rename_socket(at("old"), at("new"), SOCK_DGRAM);
+        const Fd bound = bound_to("old");
+        SocketRenames all;
+        leaves(all, "old", "new");
+        const Result<void> done = all.arrive();
         EXPECT_TRUE(done) << done.error().text();
         EXPECT_FALSE(is_there("old"));
         EXPECT_TRUE(is_there("new"));
@@ -72,12 +87,45 @@ TEST_F(RenamedSocket, IsLinkedWhereRenamesHaveNoFlags)
 
 TEST_F(RenamedSocket, ReplacesNoFileThatIsNoSocket)
 {
-    const Fd taken(open(at("new").path(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
-    const Fd bound(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    EXPECT_EQ(0, bind(bound.get(), at("old").get(), at("old").size));
-    EXPECT_FALSE(rename_socket(at("old"), at("new"), SOCK_DGRAM));
-    EXPECT_FALSE(is_there("old"));
-    EXPECT_TRUE(is_there("new"));
+    const Fd bound = bound_to("old");
+    {
+        SocketRenames all;
+        leaves(all, "old", "new");
+        const Fd taken(open(at("new").path(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+        EXPECT_FALSE(all.arrive());
+    }
+    struct stat found = {};
+    EXPECT_EQ(0, stat(at("new").path(), &found));
+    EXPECT_TRUE(S_ISREG(found.st_mode));
+    EXPECT_FALSE(is_there("old")); // nor anything else: the directory can be removed
+}
+
+TEST_F(RenamedSocket, IsRemovedIfItsRestartGoesNoFurther)
+{
+    const Fd bound = bound_to("old");
+    SocketRenames all;
+    leaves(all, "old", "new");
+}
+
+TEST_F(RenamedSocket, IsWhereTheNextOneOfARingWasBound)
+{
+    constexpr const char *names[] = {"a", "b", "c"};
+    Fd bound[3];
+    SocketRenames all;
+    for (size_t i = 0; i < 3; i++) {
+        bound[i] = bound_to(names[i]);
+        leaves(all, names[i], names[(i + 1) % 3]);
+    }
+    const Result<void> done = all.arrive();
+    EXPECT_TRUE(done) << done.error().text();
+    for (size_t i = 0; i < 3; i++) {
+        const SocketName now = at(names[(i + 1) % 3]);
+        const Fd caller(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+        EXPECT_EQ(1, sendto(caller.get(), names[i], 1, 0, now.get(), now.size));
+        char got = 0;
+        EXPECT_EQ(1, recv(bound[i].get(), &got, 1, MSG_DONTWAIT));
+        EXPECT_EQ(*names[i], got);
+    }
 }
 
 } // namespace
