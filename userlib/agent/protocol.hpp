@@ -324,6 +324,12 @@ struct ResumeInfo {
     int64_t environment;
 };
 
+// What the agent tells cr_restart through status_fd, a word each; the numbers between are the
+// restorer's (restore/planner.hpp). The error of a callback may follow says_alive.
+constexpr uint32_t says_alive = 1; // the process's last report
+// Other threads of the process run the program from here on, and may end it before its last report.
+constexpr uint32_t says_released = 5;
+
 static_assert(sizeof(Command) == 40 && sizeof(Reply) == 32);
 static_assert(sizeof(Context) == 64 && sizeof(ThreadFacts) == 296);
 static_assert(sizeof(SignalAction) == 32 && sizeof(RequestInfo) == 4120);

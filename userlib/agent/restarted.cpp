@@ -49,12 +49,12 @@ void tell_released()
 {
     // A program that one of the threads executes must not hold the pipe.
     sys::call(SYS_fcntl, state.resume.status_fd, F_SETFD, FD_CLOEXEC);
-    tell(5);
+    tell(says_released);
 }
 
 void tell_alive()
 {
-    tell(1);
+    tell(says_alive);
 }
 
 void tell_end(int failure)

@@ -8,6 +8,7 @@
 //     Result<std::unique_ptr<TreePlan>> plan = plan_restart(*snapshot, options);
 #pragma once
 
+#include "agent/protocol.hpp"
 #include "base/fd.hpp"
 #include "base/trust.hpp"
 #include "image/reader.hpp"
@@ -144,10 +145,10 @@ constexpr int pages_fd_offset = 4;
 constexpr int device_fd_offset = 5;
 constexpr int first_free_offset = 6;
 
-// What a process reports on its status descriptor, as it progresses.
-constexpr uint32_t says_alive = 1; // its last report
-// Other threads of the process run the program from here on, and may end it before its last report.
-constexpr uint32_t says_released = 5;
+// What a process reports on its status descriptor, as it progresses: the restorer's words, and the
+// agent's.
+using agent::says_alive;
+using agent::says_released;
 constexpr uint32_t says_ready = 2; // nothing can fail any more but the other processes
 // Sent only if the tree has semaphore undo values (SEM_UNDO): its own are restored.
 constexpr uint32_t says_undo = 4;
