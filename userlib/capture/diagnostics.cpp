@@ -18,6 +18,14 @@ Error unreadable()
     return Error::from_errno(asking_for_sockets, EPROTO);
 }
 
+// Whether a filter of system calls, as containers have, or a security module keeps such sockets
+// from this process for good: the kernel itself lets everybody have one. With one, the same errors
+// may be about this question only.
+bool is_forbidden(int why)
+{
+    return why == EPERM || why == EACCES;
+}
+
 // The end of the replies, or an error: both begin with a negative errno, or 0.
 Result<bool> end_of_replies(Attributes body, bool gaps)
 {
@@ -37,8 +45,11 @@ Result<bool> find_in_replies(Attributes question, size_t fixed, Asking asking,
                              const std::function<bool(Attributes)> &visit)
 {
     const Fd netlink(socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
-    if (!netlink)
-        return Error::from_errno(asking_for_sockets, errno);
+    if (!netlink) {
+        const int why = errno;
+        return Error(is_forbidden(why) ? EAFNOSUPPORT : why,
+                     Error::from_errno(asking_for_sockets, why).text());
+    }
     const ssize_t sent = send(netlink.get(), question.data(), question.size(), 0);
     if (sent < 0)
         return Error::from_errno(asking_for_sockets, errno);

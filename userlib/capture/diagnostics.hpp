@@ -68,6 +68,7 @@ Result<bool> find_in_replies(Attributes question, size_t fixed, Asking asking,
 
 // Calls `visit` with the fixed part and the attributes of each socket until it returns true. False:
 // it never did. An error: the kernel refused, or its answer has gaps in which the socket may be.
+// EAFNOSUPPORT: this process may not ask at all, whatever the reason is called.
 template <class Fixed, class Request, class Visit>
 Result<bool> find_diagnosed(const Request &request, const Visit &visit, Asking asking = Asking::all)
 {

@@ -19,7 +19,7 @@ namespace {
 constexpr uint32_t reading = 1, writing = 2;
 
 // Whether the kernel has no udp_diag, or none for this kind of socket, or no sock_diag at all; or a
-// service manager keeps netlink away (systemd's RestrictAddressFamilies).
+// service manager (systemd's RestrictAddressFamilies) or a container keeps netlink away.
 bool is_lack(const Error &error)
 {
     return error.code() == ENOENT || error.code() == EPROTONOSUPPORT ||

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <cstring>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <iterator>
@@ -95,15 +96,17 @@ TEST(UdpLook, ToAKernelThatHasNoDiagnosticsItIsOpen)
     EXPECT_EQ(0U, *found);
 }
 
-// Makes socket(2) refuse netlink, for this process and for ever.
-bool refuse_netlink()
+// Makes this process's calls of that number fail with this error for ever; of those of socket(2),
+// only the ones for netlink.
+bool forbid(int number, int error)
 {
     sock_filter rules[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(number), 0, 4),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 2),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_NETLINK, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAFNOSUPPORT),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<uint32_t>(error)),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     const sock_fprog filter = {std::size(rules), rules};
@@ -111,23 +114,52 @@ bool refuse_netlink()
            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
 
-// As in a service whose systemd unit has RestrictAddressFamilies=AF_INET.
+constexpr int no_filter = 200;
+constexpr int not_open = 201;
+
+// What a process finds for which these calls fail: 0 if it takes the socket for open, its error, or
+// one of these numbers.
+int look_without(const Bound &one, int number, int error)
+{
+    const pid_t child = fork();
+    if (child == 0) {
+        if (!forbid(number, error))
+            _exit(no_filter);
+        const Result<uint32_t> found = one.shutdown();
+        if (!found)
+            _exit(found.error().code());
+        _exit(*found == 0 ? 0 : not_open);
+    }
+    int status = -1;
+    EXPECT_GT(child, 0);
+    EXPECT_EQ(child, waitpid(child, &status, 0));
+    EXPECT_TRUE(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+// As in a service whose systemd unit has RestrictAddressFamilies=AF_INET, or where a container or a
+// security module has another word for it.
 TEST(UdpLook, WhereNetlinkIsForbiddenItIsOpen)
 {
     const Bound one;
-    constexpr int no_filter = 77;
-    const pid_t child = fork();
-    if (child == 0) {
-        if (!refuse_netlink())
-            _exit(no_filter);
-        const Result<uint32_t> found = one.shutdown();
-        _exit(found && *found == 0 ? 0 : 1);
+    for (const int error : {EAFNOSUPPORT, EPERM, EACCES}) {
+        const int found = look_without(one, SYS_socket, error);
+        if (found == no_filter)
+            GTEST_SKIP() << "no seccomp";
+        EXPECT_EQ(0, found) << strerror(error);
     }
-    int status = 0;
-    ASSERT_EQ(child, waitpid(child, &status, 0));
-    if (status == no_filter << 8)
-        GTEST_SKIP() << "no seccomp";
-    EXPECT_EQ(0, status);
+}
+
+// A question that could be asked another time.
+TEST(UdpLook, WhereOnlySendingFailsItIsNotTakenForOpen)
+{
+    const Bound one;
+    for (const int error : {EPERM, EACCES}) {
+        const int found = look_without(one, SYS_sendto, error);
+        if (found == no_filter)
+            GTEST_SKIP() << "no seccomp";
+        EXPECT_EQ(error, found);
+    }
 }
 
 } // namespace
