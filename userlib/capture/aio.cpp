@@ -115,12 +115,37 @@ Result<AgentSession::Aio> ask(AgentSession &session, const Mapping &ring, uint64
     }
 }
 
-// 0: the other process lives in the memory of this one; −1: it does not; else why the kernel does
-// not tell (errno).
-int lives_with(pid_t pid, pid_t other)
+// 0: the other thread lives in the memory of this process; −1: it does not; else why the kernel
+// does not tell (errno). A process's id is its main thread's.
+int thread_lives_with(pid_t pid, pid_t other)
 {
     const long order = syscall(SYS_kcmp, pid, other, KCMP_VM, 0, 0);
     return order < 0 ? errno : order == 0 ? 0 : -1;
+}
+
+// As thread_lives_with(), but about a whole process: whichever of its threads still live.
+int lives_with(pid_t pid, pid_t other)
+{
+    const int found = thread_lives_with(pid, other);
+    if (found >= 0)
+        return found;
+    const Proc process(other);
+    const Result<std::string> memory = process.read("statm");
+    if (memory && !memory->starts_with("0 "))
+        return -1;
+    // A main thread that has ended has no memory any more, but other threads have.
+    const Result<std::vector<int>> threads = process.numbers("task");
+    if (!threads)
+        return threads.error().code() == ENOENT ? ESRCH : threads.error().code();
+    int all = -1;
+    for (const int thread : *threads) {
+        const int one = thread_lives_with(pid, thread);
+        if (one == 0)
+            return 0;
+        if (one > 0 && one != ESRCH)
+            all = one;
+    }
+    return all;
 }
 
 // A process that lives in the memory of this one, and so may use its contexts while they are

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A context of asynchronous I/O of a process in whose memory another one lives that is not its
-// child: its maker, which was, has ended.
+// child: its maker, which was, has ended. With MAIN_THREAD_ENDS only a second thread of it lives.
 #include "aio.h"
 
 #include <sched.h>
@@ -21,10 +21,36 @@ static int wait_for_end(void *unused)
     return told && write(answers[1], &byte, 1) == 1 ? 0 : 1;
 }
 
+#ifdef MAIN_THREAD_ENDS
+static _Alignas(16) char third_stack[65536];
+
+static int leave_thread(void *unused)
+{
+    (void)unused;
+    const int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD;
+    const int thread = clone(wait_for_end, third_stack + sizeof third_stack, flags, NULL);
+    return (int)syscall(SYS_exit, thread > 0 ? 0 : 1); // of this thread alone
+}
+
+// The kernel then shows no memory of the process.
+static void await_end_of_main_thread(void)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)orphan);
+    for (int patience = 0; strncmp(probe_read_text(path), "0 ", 2) != 0; patience++) {
+        probe_true("the main thread of the orphan ends", patience < 10000);
+        usleep(1000);
+    }
+}
+#define RUN_ORPHAN leave_thread
+#else
+#define RUN_ORPHAN wait_for_end
+#endif
+
 static int make_orphan(void *unused)
 {
     (void)unused;
-    orphan = clone(wait_for_end, second_stack + sizeof second_stack, CLONE_VM, NULL);
+    orphan = clone(RUN_ORPHAN, second_stack + sizeof second_stack, CLONE_VM, NULL);
     return orphan > 0 ? 5 : 6;
 }
 
@@ -39,6 +65,9 @@ int main(int argc, char **argv)
     int status = 0;
     PROBE_TRY(waitpid(child, &status, 0));
     probe_equal("status of the child", 5, WEXITSTATUS(status));
+#ifdef MAIN_THREAD_ENDS
+    await_end_of_main_thread();
+#endif
     struct io_event event;
     do {
         probe_ready();
