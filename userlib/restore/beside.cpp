@@ -43,7 +43,8 @@ Result<Fd> make_directory(Planning &p, const std::string &path, const image::Fil
 }
 
 // A JVM's counters are saved without being asked for, and in /tmp: so the directory has to be of a
-// user who is trusted, whoever it belonged to before: its owner can exchange the names in it.
+// user who is trusted, whoever it belonged to before, and nobody else may write there and so
+// exchange the names in it. A JVM itself takes no other one either.
 Result<void> check_directory(const Planning &p, const std::string &path, int fd)
 {
     struct stat now = {};
@@ -53,12 +54,13 @@ Result<void> check_directory(const Planning &p, const std::string &path, int fd)
     if (!owner)
         return Error(EPERM,
                      fmt::format("directory {}: it cannot be told to whom it belongs", path));
-    if (p.options.trust->is_owner(*owner))
-        return {};
-    return Error(EPERM, fmt::format("directory {} belongs to user {}, who could exchange what is "
-                                    "written back there; have it removed, use --relocate, or say "
-                                    "with --owner {} that you trust that user",
-                                    path, user_text(*owner), *owner));
+    if (!p.options.trust->is_owner(*owner))
+        return Error(EPERM,
+                     fmt::format("directory {} belongs to user {}", path, user_text(*owner)));
+    if ((now.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return Error(EPERM, fmt::format("others may write in the directory {} (mode {:04o})", path,
+                                        now.st_mode & 07777U));
+    return {};
 }
 
 // As a descriptor, so that what was looked at is where the file is made.

@@ -18,7 +18,7 @@ struct Beside {
     std::string path;
 };
 
-// EPERM: it is a JVM's, and the directory is there and belongs to another user.
+// EPERM: it has the counters of a JVM, and the directory is there and not safe from other users.
 Result<Beside> make_beside(Planning &p, const image::File &file);
 
 } // namespace cryo::restore

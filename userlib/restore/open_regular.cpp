@@ -74,11 +74,11 @@ Result<Fd> find(const Planning &p, const image::File &file, int stream)
 }
 
 // Where something without a name is made: where the old one was if that is still possible. Nothing
-// of a rehearsal is made there.
+// of a rehearsal is made there, nor the counters of a JVM: that directory may be another user's.
 std::vector<std::string> places_for(const Planning &p, const std::string &path)
 {
     std::vector<std::string> places;
-    if (!p.options.rehearse)
+    if (!p.options.rehearse && !capture::is_jvm_counters(path))
         places.push_back(path.substr(0, std::max<size_t>(path.rfind('/'), 1)));
     if (const char *temporary = getenv("TMPDIR"))
         places.emplace_back(temporary);
@@ -347,6 +347,13 @@ bool is_still_there(const Planning &p, const image::File &file, int made)
 Result<void> open_replacement(Planning &p, const image::File &file)
 {
     const Result<Beside> beside = make_beside(p, file);
+    if (!beside && capture::is_jvm_counters(file.path)) {
+        // Any user may have made something there, and a JVM needs its counters, not their name.
+        notice_once(p, fmt::format("{}; a JVM has its counters without a name now, and jps does "
+                                   "not show it",
+                                   beside.error().text()));
+        return open_nameless(p, file);
+    }
     if (!beside)
         return beside.error();
     const Fd &made = beside->fd;
@@ -409,7 +416,8 @@ Result<void> open_contents(Planning &p)
         // A rehearsal has a copy of its own, because the file may be written to.
         const bool nowhere = (file.flags & image::kFileUnlinked) != 0 ||
                              file.kind == FileKind::memfd || p.options.rehearse;
-        if (!nowhere) {
+        // A JVM that still runs keeps its counters, even if they have not changed.
+        if (!nowhere && !capture::is_jvm_counters(file.path)) {
             Result<bool> same = is_as_saved(p, file);
             if (!same)
                 return same.error();
