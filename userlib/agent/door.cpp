@@ -8,6 +8,7 @@
 
 #include "agent/agent.hpp"
 #include "agent/room.hpp"
+#include "sys/overflow_uid.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -76,8 +77,7 @@ bool is_safe(const char *directory, bool is_private)
         return is_ours && (status.st_mode & (S_IRWXG | S_IRWXO)) == 0;
     // Root's directories look like this in a user namespace without root. If one really is nobody's
     // and the socket is replaced, the checkpointer sees it by the listener's credentials.
-    constexpr uid_t unmapped = 65534;
-    return (is_ours || status.st_uid == 0 || status.st_uid == unmapped) &&
+    return (is_ours || status.st_uid == 0 || status.st_uid == sys::overflow_uid()) &&
            ((status.st_mode & (S_IWGRP | S_IWOTH)) == 0 || (status.st_mode & S_ISVTX) != 0);
 }
 

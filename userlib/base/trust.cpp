@@ -40,6 +40,11 @@ Error written_by_others(const struct stat &status, const std::string &path)
 
 } // namespace
 
+bool is_unknown(uid_t owner)
+{
+    return owner == unknown_owner || owner == sys::overflow_uid();
+}
+
 std::string user_text(uid_t user)
 {
     const passwd *known = getpwuid(user);

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "sys/overflow_uid.hpp"
 
 #include <functional>
 #include <optional>
@@ -20,8 +21,11 @@
 
 namespace cryo {
 
-// What each owner is called that a user namespace does not show, unless somebody outside tells.
-constexpr uid_t unknown_owner = 65534;
+// What an image calls an owner of whom nothing is known.
+constexpr uid_t unknown_owner = sys::usual_overflow_uid;
+// Whether an owner is called so, or as this kernel calls each one that a user namespace does not
+// show, unless somebody outside tells.
+bool is_unknown(uid_t owner);
 
 class Trust
 {

@@ -85,9 +85,9 @@ class Search
         if (!user)
             return Error(EPERM,
                          fmt::format("file {}: it cannot be told to whom {} belongs", path_, what));
-        if (options_.trust->is_owner(*user) || (owner_ == *user && owner_ != unknown_owner))
+        if (options_.trust->is_owner(*user) || (owner_ == *user && !is_unknown(owner_)))
             return {};
-        if (owner_ == unknown_owner)
+        if (is_unknown(owner_))
             return Error(EPERM,
                          fmt::format("file {}: {} belongs to user {}, and whose it was is not "
                                      "known, as in a user namespace; say with --owner {} that you "

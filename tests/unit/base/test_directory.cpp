@@ -8,6 +8,9 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace cryo {
@@ -159,6 +162,43 @@ TEST_F(DirectoryTest, TrustAsksForOwners)
     // Files of the overflow uid are asked about as well, even if the caller has that uid.
     status.st_uid = geteuid();
     EXPECT_EQ(trust.owner_of(fd.get(), status), std::nullopt);
+}
+
+TEST_F(DirectoryTest, TheKernelSaysWhatUnknownOwnersAreCalled)
+{
+    const fs::path path = top_ / "overflowuid";
+    const auto told_by = [&path](const char *text) {
+        std::ofstream(path) << text;
+        return sys::overflow_uid(path.c_str());
+    };
+    EXPECT_EQ(told_by("4711\n"), 4711U);
+    EXPECT_EQ(told_by("65535\n"), 65535U);
+    EXPECT_EQ(told_by("0\n"), 0U);
+    EXPECT_EQ(told_by("nobody\n"), 65534U);
+    EXPECT_EQ(told_by(""), 65534U);
+    fs::remove(path);
+    EXPECT_EQ(sys::overflow_uid(path.c_str()), 65534U);
+}
+
+// Where the kernel calls them 4711.
+TEST_F(DirectoryTest, OwnersWithThatNumberAreUnknown)
+{
+    const fs::path path = top_ / "overflowuid";
+    std::ofstream(path) << "4711\n";
+    constexpr int no_namespace = 77;
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0 ||
+            mount(path.c_str(), "/proc/sys/kernel/overflowuid", nullptr, MS_BIND, nullptr) != 0)
+            _exit(no_namespace);
+        _exit(is_unknown(4711) && is_unknown(unknown_owner) && !is_unknown(4712) ? 0 : 1);
+    }
+    int end = 0;
+    ASSERT_EQ(waitpid(child, &end, 0), child);
+    if (WIFEXITED(end) && WEXITSTATUS(end) == no_namespace)
+        GTEST_SKIP() << "no user namespaces are to be had";
+    EXPECT_EQ(end, 0);
 }
 
 } // namespace

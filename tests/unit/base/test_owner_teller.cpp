@@ -5,6 +5,7 @@
 
 #include "base/passing.hpp"
 #include "base/pipe.hpp"
+#include "sys/overflow_uid.hpp"
 
 #include <cerrno>
 #include <fcntl.h>
@@ -45,7 +46,7 @@ TEST(OwnerTeller, TellsInAUserNamespace)
         if (unshare(CLONE_NEWUSER) != 0)
             _exit(no_namespace);
         // No user has a name here.
-        const bool hidden = fstat(own.get(), &now) == 0 && (now.st_uid != here || here == 65534);
+        const bool hidden = fstat(own.get(), &now) == 0 && now.st_uid == cryo::sys::overflow_uid();
         _exit(hidden && cryo::ask_owner(teller->get(), file.get()) == status.st_uid &&
                       cryo::ask_owner(teller->get(), own.get()) == here
                   ? 0
