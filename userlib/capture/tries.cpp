@@ -79,9 +79,8 @@ Error Tries::told(const Error &error) const
         why = ends_by_deadline_
                   ? ", for such things may pass by themselves; --time allows no more"
                   : ", for such things may pass by themselves; --retry=SECONDS tries for longer";
-    return {error.code(),
-            fmt::format("{}\n  (tried {} times over {:.1f} s{})", error.text(), count_,
-                        static_cast<double>(now_ns() - begun_) / 1e9, why)};
+    return {error.code(), fmt::format("{}\n  (tried {} times over {:.1f} s{})", error.text(),
+                                      count_, static_cast<double>(now_ns() - begun_) / 1e9, why)};
 }
 
 } // namespace cryo::capture

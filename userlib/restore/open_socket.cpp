@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sockets: made anew, named, connected in pairs, and filled with what was in them.
 #include "image/socket_options.hpp"
+#include "restore/connected_pair.hpp"
 #include "restore/open_parts.hpp"
 #include "restore/socket_name.hpp"
 
@@ -71,9 +72,7 @@ namespace {
 
 using Address = SocketName;
 
-struct Pair {
-    Fd one, two;
-};
+using Pair = ConnectedPair;
 
 Result<Pair> unnamed_pair(const image::Socket &saved)
 {
@@ -100,28 +99,6 @@ const image::Socket *listener_at(const Planning &p, const image::Socket &accepte
     return nullptr;
 }
 
-// Connects to the listener. Another client may come first, as with
-// any server that has just started; its connection is closed.
-Result<Pair> connect_to(int listener, const Address &address, const image::Socket &caller)
-{
-    Pair pair;
-    pair.two.reset(socket(AF_UNIX, static_cast<int>(caller.kind) | SOCK_CLOEXEC, 0));
-    const Address own(caller.local);
-    if (!pair.two || (is_named(caller.local) && bind(pair.two.get(), own.get(), own.size) != 0) ||
-        connect(pair.two.get(), address.get(), address.size) != 0)
-        return Error::from_errno("connecting to " + address.text(), errno);
-    for (;;) {
-        pair.one.reset(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
-        if (!pair.one)
-            return Error::from_errno("accepting at " + address.text(), errno);
-        ucred peer = {};
-        socklen_t size = sizeof(peer);
-        if (getsockopt(pair.one.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-            peer.pid == getpid())
-            return pair;
-    }
-}
-
 // A connection by name: the accepted end has the name of the
 // listener, which is restored already, or exists for a moment.
 Result<Pair> connection(Planning &p, const image::Socket &accepted, const image::Socket &caller)
@@ -131,7 +108,8 @@ Result<Pair> connection(Planning &p, const image::Socket &accepted, const image:
     if (const image::Socket *found = listener_at(p, accepted); found != nullptr) {
         // Even a nonblocking listener will do: the connection is there when accept is called.
         // Others may have been bound to its name, too, before their files were renamed.
-        return connect_to(p.open_fds.at(found->open_file), name_now(p, *found), caller);
+        return connect_pair(p.open_fds.at(found->open_file), name_now(p, *found),
+                            static_cast<int>(caller.kind), caller.local);
     }
     struct stat now;
     const bool was_there = address.path() != nullptr && lstat(address.path(), &now) == 0;
@@ -141,7 +119,8 @@ Result<Pair> connection(Planning &p, const image::Socket &accepted, const image:
     if (!listener || bind(listener.get(), address.get(), address.size) != 0 ||
         listen(listener.get(), 1) != 0)
         return Error::from_errno("taking the name " + address.text(), errno);
-    Result<Pair> made = connect_to(listener.get(), address, caller);
+    Result<Pair> made =
+        connect_pair(listener.get(), address, static_cast<int>(caller.kind), caller.local);
     if (address.path() != nullptr && !was_there)
         unlink(address.path());
     return made;

@@ -224,7 +224,7 @@ class CountersOfJvms(case.Case):
     def assert_nameless(self, why):
         """A restart says why, and makes no file there; what it has restarted can be saved again."""
         with open(self.path("said"), "w", encoding="utf-8") as said:
-            restarted = self.restart("-q", "image", stderr=said)
+            restarted = self.restart("image", stderr=said)
         self.assertEqual(2, self.count(restarted))
         notice = f"{why}; a JVM has its counters without a name now, and jps does not show it\n"
 

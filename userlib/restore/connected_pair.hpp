@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Both ends of a connection by a UNIX name.
+//
+//     Result<ConnectedPair> pair = connect_pair(listener, name, kind, caller);
+#pragma once
+
+#include "base/fd.hpp"
+#include "base/result.hpp"
+#include "image/format.hpp"
+#include "restore/socket_name.hpp"
+
+namespace cryo::restore {
+
+struct ConnectedPair {
+    Fd one, two; // the accepted end, and the one that has connected
+};
+
+// Connects to the listener, which is a socket of this process, as `caller`: a name or nothing. Any
+// program may connect to it at the same time, and is sent away, as with any server that has just
+// started; those that fill its queue have five seconds to let this one pass.
+Result<ConnectedPair> connect_pair(int listener, const SocketName &address, int kind,
+                                   image::Bytes caller);
+
+} // namespace cryo::restore
