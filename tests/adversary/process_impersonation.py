@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Another user's process answers in the place of a program: root's checkpoint of that program does
-not speak with it."""
+not speak with it. Another user's program answers, but has other files when they are read than when
+they were looked at: root's checkpoint reads none but those that the program could read itself."""
+import contextlib
+import ctypes
 import errno
 import os
 import re
@@ -96,6 +99,50 @@ os.wait()
 print(os.read(told, 20).decode(), flush=True)
 os.close(0)
 os.read(told, 1)
+"""
+
+# A program that is its own agent, and is not stopped. Descriptor 100 is a removed file of its own until
+# it is asked for its descriptors, and then what the second argument names. With "late" it has passed
+# on the former one by then.
+EXCHANGE = """
+import array, os, signal, socket, struct, sys
+signal.signal(signal.SIGRTMAX, lambda *_: None)
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+name = f"/tmp/cryo.{os.getpid()}.{os.urandom(8).hex()}"
+listener.bind(name)
+listener.listen(4)
+door = os.open(name, os.O_PATH | os.O_NOFOLLOW)
+os.unlink(name)
+own = os.open(".", os.O_TMPFILE | os.O_RDWR)
+os.ftruncate(own, 1 << 20)
+os.dup2(own, 100)
+os.close(own)
+other = os.open(sys.argv[2], os.O_PATH)
+print("ready", flush=True)
+THREADS, PROCESS, ACTIONS, PREPARE, ACCEPTED, OWN, DESCRIPTORS = 2, 3, 4, 10, 11, 13, 20
+connection, _ = listener.accept()
+def reply(op, value=0, count=0, pass_on=()):
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", pass_on))]
+    connection.sendmsg([struct.pack("=IHHqQQ", 0x6f797243, 4, op, 0, value, count)],
+                       rights if pass_on else [])
+reply(ACCEPTED)
+reply(PREPARE)
+while packet := connection.recv(8192):
+    if len(packet) != 40:
+        continue
+    _, _, op, base, *bits = struct.unpack("=IHHQQQQ", packet)
+    if op == DESCRIPTORS:
+        numbers = [base + i for i in range(192) if bits[i // 64] >> i % 64 & 1]
+        if sys.argv[1] == "early":
+            os.dup2(other, 100)
+        reply(op, pass_on=numbers)
+        os.dup2(other, 100)
+        print("exchanged", flush=True)
+        continue
+    if op != PREPARE:
+        reply(op, count=op == THREADS)
+    if op in (THREADS, PROCESS, ACTIONS, OWN):
+        connection.send(struct.pack("=I", os.getpid()) + bytes(4092))
 """
 
 
@@ -203,6 +250,50 @@ class Door(process_attack.Attack):
             self.assertEqual([], [name for name in os.listdir(directory)
                                   if re.fullmatch(rf"cryo\.{program.pid}\.[0-9a-f]{{16}}", name)])
         self.assert_alive(program)
+
+
+class Exchange(process_attack.Attack):
+    """The program is hostile, and root saves it."""
+
+    def save(self, when, other):
+        program = self.spawn("/usr/bin/python3", "-S", "-c", EXCHANGE, when, other, **user(ATTACKER))
+        self.assertEqual("ready\n", program.stdout.readline())
+        done = self.checkpoint("-f", "image", program.pid, timeout=30)
+        self.assertEqual("exchanged\n", program.stdout.readline(), done.stderr)
+        self.assertNotEqual(0, done.returncode)
+        self.assertFalse(os.path.exists(self.path("image")))
+        self.end(program)
+        return done.stderr
+
+    def check(self, other):
+        said = [self.save(when, other) for when in ("late", "early")]
+        self.assertIn("descriptor 100", said[0])
+        self.assertIn("another file has come to its place", said[0])
+        self.assertIn("descriptor 100 was exchanged", said[1])
+
+    @contextlib.contextmanager
+    def assert_not_opened(self, name):
+        """Looking at where it is does not count."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        nonblocking, opened = os.O_NONBLOCK, 0x20
+        watch = libc.inotify_init1(nonblocking)
+        self.assertGreater(libc.inotify_add_watch(watch, os.fsencode(name), opened), 0)
+        try:
+            yield
+        finally:
+            with self.assertRaises(BlockingIOError):
+                os.read(watch, 4096)
+            os.close(watch)
+
+    def test_for_one_that_the_program_may_not_read(self):
+        """The program has it by O_PATH: as for root it leads to the file."""
+        secret = self.write("secret", "secret", mode=0o600)
+        with self.assert_not_opened(secret):
+            self.check(secret)
+
+    def test_for_one_at_which_an_open_waits(self):
+        os.mkfifo(self.path("fifo"), 0o666)
+        self.check("fifo")
 
 
 if __name__ == "__main__":

@@ -331,6 +331,18 @@ Result<void> Files::group(const std::vector<Seen> &all)
     return {};
 }
 
+// A hostile program is not stopped: /proc may have told of several files, and its agent may send
+// another one, of which the program has no more than the name. What is read later must be the file
+// that /proc told of, opened by the program as it told.
+bool Files::is_as_seen(const Seen &seen)
+{
+    struct stat now;
+    const int flags = fcntl(seen.shared.get(), F_GETFL);
+    return flags >= 0 && fstat(seen.shared.get(), &now) == 0 && now.st_dev == seen.status.st_dev &&
+           now.st_ino == seen.status.st_ino &&
+           ((static_cast<uint32_t>(flags) ^ seen.flags) & (O_ACCMODE | O_PATH)) == 0;
+}
+
 Result<void> Files::share(std::vector<Seen> &all) const
 {
     std::vector<std::vector<Seen *>> targets(holders_.size());
@@ -346,8 +358,14 @@ Result<void> Files::share(std::vector<Seen> &all) const
         Result<std::vector<Fd>> fds = holders_[holder].session.descriptors(numbers);
         if (!fds)
             return fds.error();
-        for (size_t i = 0; i < fds->size(); i++)
-            targets[holder][i]->shared = std::move((*fds)[i]);
+        for (size_t i = 0; i < fds->size(); i++) {
+            Seen &seen = *targets[holder][i];
+            seen.shared = std::move((*fds)[i]);
+            if (!is_as_seen(seen))
+                return Error(EPROTO, fmt::format("process {}: descriptor {} was exchanged while "
+                                                 "it was looked at",
+                                                 holders_[holder].proc.pid(), seen.fd));
+        }
         return {};
     });
 }

@@ -146,6 +146,7 @@ class Files
 
     // files.cpp
     static Result<Seen> look(const Proc &proc, int fd);
+    static bool is_as_seen(const Seen &seen);
     Result<void> share(std::vector<Seen> &all) const;
     Result<void> group(const std::vector<Seen> &all);
     bool named(const Seen &seen) const; // its name still leads to it

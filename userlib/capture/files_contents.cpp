@@ -49,9 +49,10 @@ dev_t device_of_file(const std::string &directory, uint64_t mapped)
     return differs ? status.st_dev : mapped;
 }
 
-// Where others may write, another file may be there by now, a FIFO or a device: so whatever the
-// name leads to is looked at before it is opened.
-Result<Fd> open_by_name(const std::string &path, const image::File &file)
+// Where others may write, another file may be there by now, a FIFO or a device; and a hostile
+// program exchanges its descriptors while they are looked at. So whatever the name leads to is
+// compared with what was looked at before it is opened. A lease is not waited for.
+Result<Fd> open_same(const std::string &path, const image::File &file)
 {
     const Fd found(open(path.c_str(), O_PATH | O_CLOEXEC));
     struct stat now;
@@ -60,15 +61,7 @@ Result<Fd> open_by_name(const std::string &path, const image::File &file)
     if (!S_ISREG(now.st_mode) || now.st_ino != file.inode || now.st_dev != file.device)
         return Error(ESTALE, fmt::format("{}: another file has come to its place", path));
     const std::string same = fmt::format("/proc/self/fd/{}", found.get());
-    Fd source(open(same.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!source)
-        return Error::from_errno(path, errno);
-    return source;
-}
-
-Result<Fd> open_descriptor(const std::string &path)
-{
-    Fd source(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    Fd source(open(same.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     if (!source)
         return Error::from_errno(path, errno);
     return source;
@@ -178,8 +171,7 @@ Result<void> Files::note_contents(const Seen &seen)
     }
     file.flags |= image::kFileContentsSaved;
     file.object = objects_.take();
-    const std::string name = "fd/" + std::to_string(seen.fd);
-    contents_.push_back({file.id, proc_of(seen).path(name), {}});
+    contents_.push_back({file.id, proc_of(seen).path("fd/" + std::to_string(seen.fd)), {}});
     if (seen.passed_in >= 0) {
         Fd kept(fcntl(seen.shared.get(), F_DUPFD_CLOEXEC, 3));
         if (!kept)
@@ -187,7 +179,9 @@ Result<void> Files::note_contents(const Seen &seen)
         contents_.back().path = own_.path("fd/" + std::to_string(kept.get()));
         contents_.back().kept = std::move(kept);
     }
-    const Result<Fd> readable = proc_of(seen).open(name, O_RDONLY);
+    const Result<Fd> readable = open_same(contents_.back().path, file);
+    if (!readable && readable.error().code() == ESTALE)
+        return readable.error().within(fmt::format("descriptor {}", seen.fd));
     if (!readable)
         refuse(
             seen,
@@ -218,8 +212,7 @@ Result<void> Files::save_contents(image::ImageWriter &writer, const std::functio
         object.name = file.path;
         if (Result<void> added = writer.add(object); !added)
             return added;
-        const Result<Fd> source =
-            path == file.path ? open_by_name(path, file) : open_descriptor(path);
+        const Result<Fd> source = open_same(path, file);
         if (!source)
             return source.error();
         kept.reset();
