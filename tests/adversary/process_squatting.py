@@ -5,6 +5,7 @@ same, and MPI jobs start."""
 import errno
 import os
 import re
+import select
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from process_attack import ATTACKER, PLACE, VICTIM, case, user
 
 PROGRAMS = []  # which saves itself
 PATIENCE = 10  # seconds, of a command that meets what the attacker has left
+CROWD_SIZE = 100  # connections of one of the crowd
 NOBODYS = 64123  # a user without a directory for jobs
 
 # Takes the abstract address of each of these numbers, as ATTACKER; listens there where asked.
@@ -48,6 +50,60 @@ while True:
                 met = True
         except OSError:
             pass
+"""
+
+# Connects to the address by which checkpoints of a program take turns, as often as it may, and sends
+# packets with as many descriptors as one can carry to whoever reads them.
+CROWD_AT_TURNS = """
+import array, os, socket, sys
+own = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0] * 250))]
+def connect():
+    while True:
+        one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
+        try:
+            one.connect("\\0" + sys.argv[1])
+            return one
+        except OSError:
+            one.close()
+crowd = [connect() for _ in range(int(sys.argv[2]))]
+said = False
+while True:
+    for i, one in enumerate(crowd):
+        try:
+            while True:
+                one.sendmsg([b"x"], own)
+        except BlockingIOError:
+            pass
+        except OSError: # it was hung up on
+            crowd[i] = connect()
+    if not said:
+        print("in the way", flush=True)
+    said = True
+"""
+# A program that is its own agent. It says when it is asked to prepare, which it does when it is told,
+# and when it is told to stop, which it never does.
+PREPARES = """
+import os, signal, socket, struct, sys
+signal.signal(signal.SIGRTMAX, lambda *_: None)
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+name = f"/tmp/cryo.{os.getpid()}.{os.urandom(8).hex()}"
+listener.bind(name)
+listener.listen()
+door = os.open(name, os.O_PATH | os.O_NOFOLLOW)
+os.unlink(name)
+print("ready", flush=True)
+STOP, PREPARE, ACCEPTED = 1, 10, 11
+connection, _ = listener.accept()
+def reply(op):
+    connection.send(struct.pack("=IHHqQQ", 0x6f797243, 17, op, 0, 0, 0))
+if sys.argv[1] == "answers":
+    reply(ACCEPTED)
+print("asked", flush=True)
+sys.stdin.readline()
+reply(PREPARE)
+while packet := connection.recv(8192):
+    if len(packet) == 40 and struct.unpack_from("=IHH", packet)[2] == STOP:
+        print("told to stop", flush=True)
 """
 
 
@@ -144,6 +200,33 @@ class Squatting(process_attack.Attack):
         self.assertIn(limited.wait(PATIENCE), (errno.ETIME, errno.EBUSY))
         self.end(held)
         self.assertEqual(errno.ESRCH, waiting.wait(PATIENCE), waiting.stderr.read())
+
+    def begin_in_a_crowd(self, mode, *words):
+        """The checkpoint by root of a program that is its own agent, which then asks it to prepare."""
+        program = self.spawn("/usr/bin/python3", "-S", "-c", PREPARES, mode, **user(VICTIM))
+        self.assertEqual("ready\n", program.stdout.readline())
+        turn = self.names_of(program.pid)[1]
+        crowds = [self.spawn("/usr/bin/python3", "-S", "-c", CROWD_AT_TURNS, turn, CROWD_SIZE,
+                             **user(ATTACKER)) for _ in range(2)]
+        saver = self.spawn(case.command("cr_checkpoint"), *words, "-f", "image", program.pid,
+                           stderr=subprocess.PIPE)
+        self.assertEqual("asked\n", program.stdout.readline())
+        for crowd in crowds:
+            self.assertEqual("in the way\n", crowd.stdout.readline())
+        return program, saver
+
+    def test_crowd_at_the_turns(self):
+        program, saver = self.begin_in_a_crowd("answers")
+        program.stdin.write("prepare\n")
+        program.stdin.flush()
+        self.assertTrue(select.select([program.stdout], [], [], PATIENCE)[0], "nobody listens to it")
+        self.assertEqual("told to stop\n", program.stdout.readline())
+        self.assertLess(len(os.listdir(f"/proc/{saver.pid}/fd")), CROWD_SIZE)
+
+    def test_crowd_at_the_turns_of_one_that_says_nothing(self):
+        _, saver = self.begin_in_a_crowd("silent", "--stall=2")
+        self.assertNotEqual(0, saver.wait(PATIENCE))
+        self.assertIn("does not answer", saver.stderr.read())
 
     def test_place_of_jobs_taken(self):
         place = f"/tmp/cryo-{NOBODYS}"

@@ -317,6 +317,7 @@ Result<void> Gathering::check_silent(size_t number)
 // at once, because the callback may be waiting for them.
 Result<void> Gathering::await_prepared()
 {
+    uint64_t last_look = now_ns();
     while (!asked_.empty()) {
         std::vector<pollfd> look;
         std::vector<size_t> whose;
@@ -338,6 +339,11 @@ Result<void> Gathering::await_prepared()
         const int ready = poll(look.data(), look.size(), some_stopped ? 1 : look_again_ms);
         if (Result<void> early = check_deadline(common_.deadline); !early)
             return early;
+        // Even if there is always somebody, perhaps a stranger, who has something to say.
+        const uint64_t now = now_ns();
+        const bool look_at_silent =
+            ready == 0 || now - last_look > uint64_t{look_again_ms} * 1'000'000;
+        last_look = look_at_silent ? now : last_look;
         const bool others = std::any_of(look.begin() + static_cast<ptrdiff_t>(whose.size()),
                                         look.end(), [](const pollfd &p) { return p.revents != 0; });
         const size_t scopes = scopes_.size();
@@ -347,7 +353,7 @@ Result<void> Gathering::await_prepared()
             done = check_callbacks(member, member.asked_since());
             if (done && look[i].revents != 0)
                 done = hear(whose[i]);
-            else if (done && ready == 0)
+            else if (done && look_at_silent)
                 done = check_silent(whose[i]);
             if (!done)
                 return done;

@@ -115,8 +115,11 @@ Result<bool> Gathering::ask_fresh()
             return ours.error();
         if (!*ours && (stepped_back_ || has_joined()))
             return false;
-        if (!*ours)
+        if (!*ours) { // its holder may have hung up at once
+            if (Result<void> early = check_deadline(common_.deadline); !early)
+                return early.error();
             continue;
+        }
         std::vector<std::unique_ptr<Member>> members = find(*found, std::move(turns));
         if (members_.empty())
             begun_ = now_ns();

@@ -69,12 +69,18 @@ std::vector<char> Gathering::first_word() const
 // Reads from waiters for our turns. True: members have been taken over, or ours have moved.
 Result<bool> Gathering::hear_others()
 {
+    constexpr int most_at_once = 16; // what is left is read at the next look
     for (const auto &member : members_) {
         for (Turn::Waiter &waiter : member->turn().waiters()) {
+            if (!waiter.is_ours())
+                continue;
             Packet packet;
-            Heard heard;
+            Heard heard = Heard::packet;
             // Reads all packets: a waiter that has since turned to another holder is not in need.
-            while ((heard = meeting::receive(waiter.connection.get(), packet)) == Heard::packet) {
+            for (int i = 0; i < most_at_once && heard == Heard::packet; i++) {
+                heard = meeting::receive(waiter.connection.get(), packet);
+                if (heard != Heard::packet)
+                    break;
                 Result<bool> changed = answer(waiter, packet);
                 if (!changed || *changed)
                     return changed;
@@ -90,8 +96,7 @@ Result<bool> Gathering::hear_others()
 
 Result<bool> Gathering::answer(Turn::Waiter &waiter, Packet &packet)
 {
-    const bool is_ours =
-        waiter.uid == geteuid() && terms_ != meeting::Terms() && !was_begun_by_ours(waiter.pid);
+    const bool is_ours = terms_ != meeting::Terms() && !was_begun_by_ours(waiter.pid);
     meeting::Same same;
     if (packet.word() == Word::same) {
         const std::optional<meeting::Same> own = meeting::same_of(options_, id_);
@@ -133,8 +138,10 @@ void Gathering::turn_away()
         for (Turn::Waiter &waiter : member->turn().waiters()) {
             const uint64_t now = now_ns();
             waiter.since = waiter.since == 0 ? now : waiter.since;
-            if (!waiter.connection || now - waiter.since < patience_ns ||
-                !was_begun_by_ours(waiter.pid))
+            if (!waiter.connection || now - waiter.since < patience_ns)
+                continue;
+            waiter.since = now; // looked at again after as long
+            if (!was_begun_by_ours(waiter.pid))
                 continue;
             meeting::send(waiter.connection.get(), Word::busy);
             waiter.connection.reset();

@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <time.h>
 #include <tuple>
+#include <unistd.h>
 #include <utility>
 
 namespace cryo::capture {
@@ -27,7 +28,19 @@ ucred peer_of(int fd)
     return peer;
 }
 
+// Whatever it may have sent before.
+bool has_hung_up(int fd)
+{
+    pollfd look = {fd, 0, 0};
+    return poll(&look, 1, 0) > 0;
+}
+
 } // namespace
+
+bool Turn::Waiter::is_ours() const
+{
+    return uid == geteuid();
+}
 
 Result<Turn> Turn::take(std::string_view agent, std::span<const char> word)
 {
@@ -81,15 +94,26 @@ Result<Turn> Turn::adopt(Fd socket)
     return turn;
 }
 
+// Everybody can connect, as often as they like, and never leave.
 std::vector<Turn::Waiter> &Turn::waiters()
 {
-    std::erase_if(waiting_, [](const Waiter &waiter) { return !waiter.connection; });
-    while (socket_ && holder_ == 0) {
+    constexpr int most_at_once = 16;
+    constexpr ptrdiff_t most_ours = 256;
+    constexpr ptrdiff_t most_others = 8;
+    std::erase_if(waiting_, [](const Waiter &waiter) {
+        return !waiter.connection || (!waiter.is_ours() && has_hung_up(waiter.connection.get()));
+    });
+    for (int i = 0; socket_ && holder_ == 0 && i < most_at_once; i++) {
         Fd other(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (!other)
             break;
         const ucred peer = peer_of(other.get());
-        waiting_.push_back({std::move(other), peer.pid, peer.uid, 0, false});
+        Waiter waiter = {std::move(other), peer.pid, peer.uid, 0, false};
+        const ptrdiff_t there = std::ranges::count_if(
+            waiting_, [&](const Waiter &one) { return one.is_ours() == waiter.is_ours(); });
+        // One too many is hung up on, and may come again.
+        if (there < (waiter.is_ours() ? most_ours : most_others))
+            waiting_.push_back(std::move(waiter));
     }
     return waiting_;
 }
@@ -98,7 +122,7 @@ void Turn::add_to(std::vector<pollfd> &look) const
 {
     look.push_back({socket_.get(), POLLIN, 0});
     for (const Waiter &waiter : waiting_)
-        look.push_back({waiter.connection.get(), POLLIN, 0});
+        look.push_back({waiter.is_ours() ? waiter.connection.get() : -1, POLLIN, 0});
 }
 
 } // namespace cryo::capture

@@ -47,10 +47,13 @@ class Turn
         Fd connection;
         pid_t pid = 0;
         uid_t uid = 0;
-        uint64_t since = 0;   // when first examined, on the monotonic clock
+        uint64_t since = 0;   // when examined last, on the monotonic clock; 0: not yet
         bool in_need = false; // holds other turns and cannot be merged with us
+        // Only a waiter of our own user is listened to. One of another user may be a stranger, and
+        // has nothing to say that concerns us: ours waits for nobody's turn but root's and its own.
+        bool is_ours() const;
     };
-    // The waiters for a turn that we hold. Those without a connection are dropped.
+    // The waiters for a turn that we hold, up to a limit. Those without a connection are dropped.
     std::vector<Waiter> &waiters();
     // Adds the descriptors on which waiters announce themselves or send.
     void add_to(std::vector<pollfd> &look) const;
