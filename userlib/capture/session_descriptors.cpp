@@ -26,14 +26,14 @@ Result<void> receive_some(int from, std::vector<Fd> &to, size_t expected)
     const ssize_t n = receive_with(from, room_in(answer), to);
     if (n < 0)
         return Error::from_errno("looking at the program's descriptors", errno);
-    expected -= std::min(to.size() - before, expected);
+    const size_t came = to.size() - before;
     if (n != sizeof(answer) || answer.magic != agent::protocol_magic ||
-        answer.op != Op::descriptors)
+        answer.op != Op::descriptors || came > expected)
         return Error(CR_EVERSION, "the program's agent answers in another protocol");
     if (answer.result < 0)
         return Error::from_errno("looking at the program's descriptors",
                                  static_cast<int>(-answer.result));
-    if (expected != 0)
+    if (came < expected)
         return Error(EMFILE, "the program has more descriptors than cr_checkpoint may open; raise "
                              "its limit (ulimit -n)");
     return {};
@@ -115,6 +115,11 @@ Result<std::vector<AgentSession::Watched>> AgentSession::watched()
     Result<Reply> answer = ask(Op::watches);
     if (!answer)
         return answer.error();
+    constexpr uint64_t most_watches = 1 << 22;
+    constexpr uint64_t most = 256 << 20; // bytes
+    if (answer->count > most_watches)
+        return other_protocol();
+    uint64_t bytes = 0;
     std::vector<Watched> all;
     for (uint64_t i = 0; i < answer->count; i++) {
         agent::WatchedPath head = {};
@@ -132,6 +137,10 @@ Result<std::vector<AgentSession::Watched>> AgentSession::watched()
         if (n < static_cast<ssize_t>(sizeof(head)) ||
             static_cast<size_t>(n) != sizeof(head) + head.length)
             return lost(n < 0 ? errno : 0);
+        bytes += sizeof(Watched) + head.length;
+        if (bytes > most)
+            return Error(E2BIG, fmt::format("process {}: its inotify watches take more than {} MiB",
+                                            pid_, most >> 20));
         all.push_back({head.inode, head.device, std::string(path, head.length)});
     }
     return all;
@@ -148,6 +157,9 @@ Result<std::vector<agent::IpcUse>> AgentSession::ipc()
     Result<Reply> answer = reply(Op::ipc);
     if (!answer)
         return answer.error();
+    constexpr uint64_t most = 1 << 16; // no agent remembers more
+    if (answer->count > most)
+        return other_protocol();
     for (uint64_t i = 0; i < answer->count; i++) {
         agent::IpcUse some[agent::ipc_at_once];
         if (Result<void> arrived = await_packet(); !arrived)

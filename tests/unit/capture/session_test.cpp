@@ -151,6 +151,41 @@ TEST(Session, TellsWithoutEnd)
     EXPECT_TRUE(session.await_resumed()); // the session was given up before
 }
 
+TEST(Session, TellsOfMoreThanThereCanBe)
+{
+    auto [session, agent] = begin();
+    for (const agent::Op op : {agent::Op::watches, agent::Op::ipc})
+        agent.answer(reply_to(op, uint64_t(1) << 60));
+    session.set_silence(silence_ns);
+    expect_error(session.watched(), "another protocol");
+    expect_error(session.ipc(), "another protocol");
+}
+
+TEST(Session, TellsOfPathsBeyondAllMemory)
+{
+    auto [session, agent] = begin();
+    agent.answer(reply_to(agent::Op::watches, 1 << 20));
+    std::jthread tells([&end = agent] {
+        struct {
+            agent::WatchedPath head = {0, 0, 4096, 0};
+            char path[4096] = {};
+        } one;
+        while (send_with(end.end.get(), bytes_of(one), {}) > 0)
+            continue;
+    });
+    expect_error(session.watched(), "more than 256 MiB");
+    session = begin().first; // hangs up
+}
+
+TEST(Session, PassesMoreDescriptorsThanWereAskedFor)
+{
+    auto [session, agent] = begin();
+    const std::array<int, 2> two = {agent.end.get(), agent.end.get()};
+    const agent::Reply answer = reply_to(agent::Op::descriptors, two.size());
+    ASSERT_EQ(ssize_t(sizeof(answer)), send_with(agent.end.get(), bytes_of(answer), two));
+    expect_error(session.descriptors({0}), "another protocol");
+}
+
 TEST(Session, ChattersInsteadOfGoingOn)
 {
     auto [session, agent] = begin();
