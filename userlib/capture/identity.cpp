@@ -64,23 +64,38 @@ std::vector<uint8_t> build_id_of(int fd)
     return {};
 }
 
+// Nothing but a regular file is opened: opening a device can have effects.
+Result<Fd> open_regular(const std::string &path, struct stat &status)
+{
+    const Fd found(open(path.c_str(), O_PATH | O_CLOEXEC));
+    if (!found || fstat(found.get(), &status) != 0)
+        return Error::from_errno(path, errno);
+    if (!S_ISREG(status.st_mode))
+        return Error(EINVAL, path + ": not a regular file");
+    const std::string same = "/proc/self/fd/" + std::to_string(found.get());
+    Fd fd(open(same.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!fd)
+        return Error::from_errno(path, errno);
+    return fd;
+}
+
 } // namespace
 
 Result<Identity> identify(const std::string &path)
 {
-    const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     struct stat status;
-    if (!fd || fstat(fd.get(), &status) != 0)
-        return Error::from_errno(path, errno);
+    const Result<Fd> fd = open_regular(path, status);
+    if (!fd)
+        return fd.error();
     Identity identity;
     identity.size = static_cast<uint64_t>(status.st_size);
-    identity.build_id = build_id_of(fd.get());
+    identity.build_id = build_id_of(fd->get());
     if (!identity.build_id.empty())
         return identity;
     image::Hasher hasher;
     std::vector<uint8_t> buffer(1 << 20);
     for (;;) {
-        const ssize_t n = read(fd.get(), buffer.data(), buffer.size());
+        const ssize_t n = read(fd->get(), buffer.data(), buffer.size());
         if (n < 0)
             return Error::from_errno(path, errno);
         if (n == 0)
@@ -97,16 +112,17 @@ enum class Program { other, of_32_bits, statically_linked, preloadable };
 
 Program kind_of(const std::string &path)
 {
-    const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    struct stat status;
+    const Result<Fd> fd = open_regular(path, status);
     Elf64_Ehdr head;
-    if (!fd || !read_at(fd.get(), 0, &head, sizeof(head)) ||
+    if (!fd || !read_at(fd->get(), 0, &head, sizeof(head)) ||
         memcmp(head.e_ident, ELFMAG, SELFMAG) != 0)
         return Program::other;
     if (head.e_ident[EI_CLASS] != ELFCLASS64)
         return Program::of_32_bits;
     for (unsigned i = 0; i < head.e_phnum; i++) {
         Elf64_Phdr program;
-        if (read_at(fd.get(), head.e_phoff + i * sizeof(program), &program, sizeof(program)) &&
+        if (read_at(fd->get(), head.e_phoff + i * sizeof(program), &program, sizeof(program)) &&
             program.p_type == PT_INTERP)
             return Program::preloadable;
     }
