@@ -114,6 +114,11 @@ def waiting_at(pid):
     return found and found.group(1)
 
 
+def sockets_of(pid):
+    found = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+    return [link for link in found if link.startswith("socket:")]
+
+
 class Squatting(process_attack.Attack):
     def take(self, how, names):
         squatter = self.spawn("/usr/bin/python3", "-S", "-c", TAKE, how, *names, **user(ATTACKER))
@@ -227,6 +232,27 @@ class Squatting(process_attack.Attack):
         _, saver = self.begin_in_a_crowd("silent", "--stall=2")
         self.assertNotEqual(0, saver.wait(PATIENCE))
         self.assertIn("does not answer", saver.stderr.read())
+
+    def test_users_that_take_turns(self):
+        """The program's user waits for root's checkpoint, and is not hung up on before it has ended."""
+        program = self.spawn("/usr/bin/python3", "-S", "-c", PREPARES, "answers", **user(VICTIM))
+        self.assertEqual("ready\n", program.stdout.readline())
+        roots = self.spawn(case.command("cr_checkpoint"), "-f", "roots", program.pid,
+                           stderr=subprocess.PIPE)
+        self.assertEqual("asked\n", program.stdout.readline())
+        own = self.spawn(case.command("cr_checkpoint"), "-v", "-f", "own", program.pid,
+                         stderr=subprocess.PIPE, **user(VICTIM))
+        while "waiting for the checkpoint" not in own.stderr.readline():
+            self.assertIsNone(own.poll())
+        connected = sockets_of(own.pid)
+        self.assertEqual(1, len(connected))
+        program.stdin.write("prepare\n")
+        program.stdin.flush()
+        self.assertEqual("told to stop\n", program.stdout.readline())
+        self.assertEqual(connected, sockets_of(own.pid))
+        self.end(program)
+        self.assertNotEqual(0, roots.wait(PATIENCE))
+        self.assertNotEqual(0, own.wait(PATIENCE))
 
     def test_place_of_jobs_taken(self):
         place = f"/tmp/cryo-{NOBODYS}"
