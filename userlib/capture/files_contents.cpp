@@ -11,7 +11,9 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/magic.h>
+#include <linux/openat2.h>
 #include <memory>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -49,12 +51,26 @@ dev_t device_of_file(const std::string &directory, uint64_t mapped)
     return differs ? status.st_dev : mapped;
 }
 
+// The kernel's name of a file leads over no link. If it does now, somebody has put that there, and
+// the comparison with what was looked at says nothing: that was looked at over the link, too.
+Fd find_without_links(const std::string &path)
+{
+    open_how how = {};
+    how.flags = O_PATH | O_CLOEXEC;
+    how.resolve = RESOLVE_NO_SYMLINKS;
+    Fd found(static_cast<int>(syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof(how))));
+    if (!found && (errno == ENOSYS || errno == EPERM)) // before Linux 5.6, and in some containers
+        found.reset(open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    return found;
+}
+
 // Where others may write, another file may be there by now, a FIFO or a device; and a hostile
 // program exchanges its descriptors while they are looked at. So whatever the name leads to is
 // compared with what was looked at before it is opened. A lease is not waited for.
 Result<Fd> open_same(const std::string &path, const image::File &file)
 {
-    const Fd found(open(path.c_str(), O_PATH | O_CLOEXEC));
+    const Fd found =
+        path == file.path ? find_without_links(path) : Fd(open(path.c_str(), O_PATH | O_CLOEXEC));
     struct stat now;
     if (!found || fstat(found.get(), &now) != 0)
         return Error::from_errno(path, errno);

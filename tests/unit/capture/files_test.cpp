@@ -95,6 +95,37 @@ TEST(Files, ADeletedFileIsThatOfItsDescriptorWhateverItsDevice)
     EXPECT_NE(1U, table.files.mapped(path + "2", status.st_dev + 2, status.st_ino));
 }
 
+// A hostile program can find a file with the number of another one, and put a link in its place.
+TEST(Files, NoLinkLeadsToWhatIsSaved)
+{
+    std::string directory = fs::temp_directory_path() / "cryo-files.XXXXXX";
+    ASSERT_NE(nullptr, mkdtemp(directory.data()));
+    const std::string path = directory + "/there/file";
+    ASSERT_TRUE(fs::create_directory(directory + "/there"));
+    struct stat status = {};
+    {
+        const Fd made(open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
+        ASSERT_TRUE(made);
+        ASSERT_EQ(0, ftruncate(made.get(), image::kPageSize));
+        ASSERT_EQ(0, fstat(made.get(), &status));
+    }
+    fs::create_symlink(path, directory + "/link");
+    fs::create_directory_symlink(directory + "/there", directory + "/to");
+    const auto save = [&](const std::string &name) {
+        Table table;
+        table.files.save_by_name(table.files.mapped(name, status.st_dev + 1, status.st_ino));
+        auto sink = image::FileSink::create(directory + "/image", {.sync = false});
+        EXPECT_TRUE(sink);
+        auto writer = image::ImageWriter::create(std::move(*sink));
+        EXPECT_TRUE(writer);
+        return table.files.save_contents(**writer, [] {});
+    };
+    EXPECT_TRUE(save(path));
+    EXPECT_FALSE(save(directory + "/link"));
+    EXPECT_FALSE(save(directory + "/to/file"));
+    fs::remove_all(directory);
+}
+
 // A device there may do something when it is opened.
 TEST(Files, WhatHasComeToTheirPlaceIsNotOpened)
 {
