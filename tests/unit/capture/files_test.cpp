@@ -3,6 +3,7 @@
 // What is mapped by a name that was removed: which FILE that is; and contents found by a name.
 #include "base/passing.hpp"
 #include "capture/files.hpp"
+#include "capture/identity.hpp"
 #include "capture/session.hpp"
 
 #include <array>
@@ -156,6 +157,25 @@ TEST(Files, WhatHasComeToTheirPlaceIsNotOpened)
     std::array<char, 4096> events{};
     EXPECT_EQ(-1, read(opens.get(), events.data(), events.size()));
     EXPECT_EQ(EAGAIN, errno);
+    fs::remove_all(directory);
+}
+
+TEST(Files, NothingButARegularFileIsOpenedToBeIdentified)
+{
+    std::string directory = fs::temp_directory_path() / "cryo-files.XXXXXX";
+    ASSERT_NE(nullptr, mkdtemp(directory.data()));
+    const std::string path = directory + "/fifo";
+    ASSERT_EQ(0, mkfifo(path.c_str(), 0600));
+    const Fd opens(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+    ASSERT_TRUE(opens);
+    ASSERT_GE(inotify_add_watch(opens.get(), path.c_str(), IN_OPEN), 0);
+    EXPECT_FALSE(identify(path));
+    EXPECT_FALSE(is_preloadable(path));
+    std::array<char, 4096> events{};
+    EXPECT_EQ(-1, read(opens.get(), events.data(), events.size()));
+    EXPECT_EQ(EAGAIN, errno);
+    EXPECT_TRUE(identify("/proc/self/exe"));
+    EXPECT_TRUE(is_preloadable("/proc/self/exe"));
     fs::remove_all(directory);
 }
 
