@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 import unittest
@@ -111,6 +112,22 @@ def each():
     os.close(os.open("new", os.O_WRONLY | os.O_CREAT, dir_fd=file))
 """
 
+    # What is opened later, below it or through it, is chosen by whoever has its name.
+    LOOKS = LISTS.replace("O_RDONLY", "O_PATH")
+    NAMES = """
+import os
+os.symlink("own/secret", "link")
+file = os.open("link", os.O_PATH | os.O_NOFOLLOW)
+def each():
+    assert os.readlink("", dir_fd=file) == "own/secret"
+"""
+    DROPS = """
+import os
+file = os.open("device", os.O_RDWR)
+def each():
+    assert os.write(file, b"two") == 3 and os.read(file, 1) == b""
+"""
+
     def test_file_of_the_attackers(self):
         """What the program writes is not for the attacker to read."""
         path = self.save_and_lose(self.WRITES, "log")
@@ -134,6 +151,48 @@ def each():
         self.as_attacker(lambda: os.symlink(self.own, path))
         self.assertIn("a link on the way to it belongs to user", self.assert_refused())
         self.assertEqual(["secret"], os.listdir(self.own))
+
+    def test_path_only(self):
+        """O_PATH opens nothing, but what it leads to is opened later."""
+        path = self.save_and_lose(self.LOOKS, "place")
+        self.as_attacker(lambda: os.mkdir(path) or os.chmod(path, 0o777))
+        self.assertIn(f"--owner {attack.ATTACKER}", self.assert_refused())
+        self.assertEqual([], os.listdir(path))
+        os.rmdir(path)
+        self.as_attacker(lambda: os.symlink(self.own, path))
+        self.assertIn("a link on the way to it belongs to user", self.assert_refused())
+        self.assertEqual(["secret"], os.listdir(self.own))
+
+    def test_path_only_of_a_link(self):
+        path = self.save_and_lose(self.NAMES, "link")
+        self.as_attacker(lambda: os.symlink("own/secret", path))
+        self.assertIn("it belongs to user", self.assert_refused())
+        os.lchown(path, attack.VICTIM, attack.VICTIM)
+        self.assertEqual(0, self.restart_it().returncode)
+
+    def make_device(self, number):
+        try:
+            os.mknod(self.path("device"), stat.S_IFCHR | 0o666, os.makedev(1, number))
+            os.chmod(self.path("device"), 0o666)
+            with open(self.path("device"), "rb"):
+                pass
+        except PermissionError as why:
+            self.skipTest(f"no devices can be made here: {why}")
+
+    def test_device(self):
+        """Opening a device may be an order to it."""
+        self.make_device(3)
+        path = self.save_and_lose(self.DROPS, "device")
+        self.as_attacker(lambda: os.symlink("/dev/zero", path))
+        self.assertIn("a link on the way to it belongs to user", self.assert_refused())
+        os.unlink(path)
+        self.make_device(5)
+        self.assert_refused(errno.ENODEV)
+        os.unlink(path)
+        # Only root makes devices; in containers their owner may be unknown.
+        self.make_device(3)
+        os.chown(path, THIRD, THIRD)
+        self.assertEqual(0, self.restart_it().returncode)
 
     def test_link_of_the_victims(self):
         """Of its own it may make use: the file has moved to another disk."""

@@ -50,20 +50,30 @@ std::string way_out(std::string_view path, int error, int stream)
 
 // The file at the saved path, found but not opened yet: so no other
 // kind of file is opened in its place, and a FIFO does not block.
-Result<Fd> find(const Planning &p, const image::File &file, int stream)
+Result<Fd> find(const Planning &p, const image::File &file, const image::OpenFile &open_file)
 {
-    Result<Fd> found = find_trusted(p.options, file);
+    const bool path_only = (open_file.flags & O_PATH) != 0;
+    Result<Fd> found = find_trusted(
+        p.options, file, path_only && file.kind == FileKind::symlink ? AtEnd::link : AtEnd::target);
     if (!found) {
         const int why = found.error().code();
-        return why == EPERM ? found.error()
-                            : Error(why, fmt::format("file {}: {}; {}", file.path, strerror(why),
-                                                     way_out(file.path, why, stream)));
+        return why == EPERM
+                   ? found.error()
+                   : Error(why,
+                           fmt::format("file {}: {}; {}", file.path, strerror(why),
+                                       way_out(file.path, why, stream_of(p, open_file.id))));
     }
     struct stat now;
     if (fstat(found->get(), &now) != 0)
         return Error::from_errno(fmt::format("looking at {}", file.path), errno);
-    if (file.kind == FileKind::directory)
+    if (path_only || file.kind == FileKind::directory)
         return found;
+    if (file.kind == FileKind::char_device) {
+        if (!S_ISCHR(now.st_mode) || now.st_rdev != file.device_number)
+            return Error(ENODEV,
+                         fmt::format("{} is not the device any more that it was", file.path));
+        return found;
+    }
     if (!S_ISREG(now.st_mode))
         return Error(EINVAL, fmt::format("file {} is no regular file any more", file.path));
     if (static_cast<uint64_t>(now.st_size) < file.size &&
@@ -402,6 +412,21 @@ void open_within(Planning &p, const image::File &file, const image::OpenFile &op
     p.open_slots[open_file.id] = high;
 }
 
+// Through the /proc/self/fd entry of the descriptor that was looked at, which is a link itself.
+Result<Fd> open_found(const Planning &p, int found, const image::File &file,
+                      const image::OpenFile &open_file)
+{
+    uint32_t flags =
+        (open_file.flags & ~creation_flags & ~uint32_t(O_NOFOLLOW)) | O_CLOEXEC | O_NOCTTY;
+    if (file.kind == FileKind::directory)
+        flags |= O_DIRECTORY;
+    Fd fd(open(fmt::format("/proc/self/fd/{}", found).c_str(), static_cast<int>(flags)));
+    if (!fd)
+        return Error(errno, fmt::format("opening {}: {}; {}", file.path, strerror(errno),
+                                        way_out(file.path, errno, stream_of(p, open_file.id))));
+    return fd;
+}
+
 } // namespace
 
 Result<void> open_contents(Planning &p)
@@ -433,58 +458,39 @@ Result<void> open_contents(Planning &p)
 Result<void> open_by_name(Planning &p, const image::File &file, const image::OpenFile &open_file)
 {
     const bool path_only = (open_file.flags & O_PATH) != 0;
-    const FileKind kind = path_only ? FileKind::symlink : file.kind;
-    Fd found;
-    switch (kind) {
-    case FileKind::regular:
-    case FileKind::directory: {
-        if (is_about_itself(p, file.path)) {
-            open_within(p, file, open_file);
-            return {};
-        }
-        Result<Fd> there = find(p, file, stream_of(p, open_file.id));
-        if (!there)
-            return there.error();
-        found = std::move(*there);
-        break;
-    }
-    case FileKind::terminal: {
+    if (!path_only && file.kind == FileKind::terminal) {
         Result<int> kept = open_standard(p, standard_for(p, open_file), open_file.id);
         if (!kept)
             return kept.error();
         return {};
     }
-    case FileKind::char_device:
-    case FileKind::symlink:
-        break;
-    default:
+    if (!path_only && file.kind != FileKind::regular && file.kind != FileKind::directory &&
+        file.kind != FileKind::char_device)
         return Error(ENOTSUP, fmt::format("{}: a {} cannot be restored yet", file.path,
                                           image::name_of(file.kind)));
+    if (is_about_itself(p, file.path)) {
+        open_within(p, file, open_file);
+        return {};
     }
-    const std::string path(file.path);
-    uint32_t flags = (open_file.flags & ~creation_flags) | O_CLOEXEC | O_NOCTTY;
-    if (kind == FileKind::directory)
-        flags |= O_DIRECTORY;
-    if (path_only && file.kind == FileKind::symlink)
-        flags |= O_NOFOLLOW;
-    // A file found is opened through its descriptor's /proc/self/fd entry, which is a link itself.
-    if (found)
-        flags &= ~uint32_t(O_NOFOLLOW);
-    Fd fd(open(found ? fmt::format("/proc/self/fd/{}", found.get()).c_str() : path.c_str(),
-               static_cast<int>(flags)));
+    Result<Fd> found = find(p, file, open_file);
+    if (!found)
+        return found.error();
+    Result<Fd> fd = path_only && (open_file.flags & O_NOFOLLOW) != 0
+                        ? std::move(found)
+                        : open_found(p, found->get(), file, open_file);
     if (!fd)
-        return Error(errno, fmt::format("opening {}: {}; {}", path, strerror(errno),
-                                        way_out(path, errno, stream_of(p, open_file.id))));
+        return fd.error();
+    const std::string path(file.path);
     if (!path_only && file.kind == FileKind::directory) {
         // ext4 restores a directory position well only after the directory was read once.
         char entries[4096];
-        if (syscall(SYS_getdents64, fd.get(), entries, sizeof(entries)) < 0)
+        if (syscall(SYS_getdents64, fd->get(), entries, sizeof(entries)) < 0)
             return Error::from_errno("reading " + path, errno);
     }
     if (!path_only && file.kind != FileKind::char_device &&
-        lseek(fd.get(), static_cast<off_t>(open_file.position), SEEK_SET) < 0)
+        lseek(fd->get(), static_cast<off_t>(open_file.position), SEEK_SET) < 0)
         return Error::from_errno("going to the position in " + path, errno);
-    Result<int> kept = keep_open(p, std::move(fd), open_file.id);
+    Result<int> kept = keep_open(p, std::move(*fd), open_file.id);
     if (!kept)
         return kept.error();
     return {};

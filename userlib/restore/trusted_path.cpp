@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 namespace cryo::restore {
@@ -19,8 +20,8 @@ constexpr int most_links = 40; // as the kernel's own limit
 class Search
 {
   public:
-    Search(const RestartOptions &options, const image::File &file)
-        : options_(options), path_(file.path), owner_(file.uid)
+    Search(const RestartOptions &options, const image::File &file, AtEnd at_end)
+        : options_(options), file_(file), path_(file.path), owner_(file.uid), at_end_(at_end)
     {}
 
     Result<Fd> find()
@@ -40,9 +41,10 @@ class Search
             struct stat status = {};
             if (!next || fstat(next.get(), &status) != 0)
                 return Error::from_errno(path_, errno);
-            if (S_ISLNK(status.st_mode)) {
-                if (Result<void> good = check(next.get(), status, "a link on the way to it"); !good)
-                    return good.error();
+            if (S_ISLNK(status.st_mode) && (at_end_ == AtEnd::target || !rest.empty())) {
+                const Result<uid_t> owner = check(next.get(), status, "a link on the way to it");
+                if (!owner)
+                    return owner.error();
                 Result<std::string> target = read_link(next.get());
                 if (!target)
                     return target.error();
@@ -58,8 +60,11 @@ class Search
         struct stat status = {};
         if (!at || fstat(at.get(), &status) != 0)
             return Error::from_errno(path_, errno);
-        if (Result<void> good = check(at.get(), status, "it"); !good)
-            return good.error();
+        if (is_saved_device(status))
+            return at;
+        const Result<uid_t> owner = check(at.get(), status, "it");
+        if (!owner)
+            return owner.error();
         return at;
     }
 
@@ -79,14 +84,27 @@ class Search
         return target;
     }
 
-    Result<void> check(int fd, const struct stat &status, std::string_view what) const
+    // Nobody but root makes device nodes, and a container may not know root as their owner.
+    // Terminals of the same number are of one user after the other.
+    bool is_saved_device(const struct stat &status) const
+    {
+        constexpr unsigned first_terminal = 136, last_terminal = 143;
+        const unsigned number = major(status.st_rdev);
+        return (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode)) &&
+               ((status.st_mode ^ file_.mode) & S_IFMT) == 0 &&
+               status.st_rdev == file_.device_number &&
+               (number < first_terminal || number > last_terminal);
+    }
+
+    // The owner, who may have made it.
+    Result<uid_t> check(int fd, const struct stat &status, std::string_view what) const
     {
         const std::optional<uid_t> user = options_.trust->owner_of(fd, status);
         if (!user)
             return Error(EPERM,
                          fmt::format("file {}: it cannot be told to whom {} belongs", path_, what));
         if (options_.trust->is_owner(*user) || (owner_ == *user && !is_unknown(owner_)))
-            return {};
+            return *user;
         if (is_unknown(owner_))
             return Error(EPERM,
                          fmt::format("file {}: {} belongs to user {}, and whose it was is not "
@@ -102,15 +120,17 @@ class Search
     }
 
     const RestartOptions &options_;
+    const image::File &file_;
     const std::string path_;
     const uid_t owner_; // when it was saved
+    const AtEnd at_end_;
 };
 
 } // namespace
 
-Result<Fd> find_trusted(const RestartOptions &options, const image::File &file)
+Result<Fd> find_trusted(const RestartOptions &options, const image::File &file, AtEnd at_end)
 {
-    return Search(options, file).find();
+    return Search(options, file, at_end).find();
 }
 
 } // namespace cryo::restore

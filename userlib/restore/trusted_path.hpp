@@ -17,7 +17,12 @@
 
 namespace cryo::restore {
 
-// EPERM: it belongs to another user. Otherwise as open(2).
-Result<Fd> find_trusted(const RestartOptions &options, const image::File &file);
+// What is found where the name ends in a link.
+enum class AtEnd { target, link };
+
+// EPERM: it belongs to another user. Otherwise as open(2). A device belongs to nobody as long as it
+// has its saved number.
+Result<Fd> find_trusted(const RestartOptions &options, const image::File &file,
+                        AtEnd at_end = AtEnd::target);
 
 } // namespace cryo::restore
