@@ -194,6 +194,26 @@ def each():
         os.chown(path, THIRD, THIRD)
         self.assertEqual(0, self.restart_it().returncode)
 
+    def test_link_of_the_former_owner(self):
+        """It was that user's file, and so must be what a link of that user's leads to."""
+        with open(self.path("log"), "wb"):
+            pass
+        os.chown(self.path("log"), THIRD, THIRD)
+        os.chmod(self.path("log"), 0o666)
+        path = self.save_and_lose(self.WRITES, "log")
+        os.symlink(os.path.join(self.own, "secret"), path)
+        os.lchown(path, THIRD, THIRD)
+        self.assertIn(f"--owner {THIRD}", self.assert_refused())
+        os.unlink(path)
+        # It has moved to another disk.
+        with open(self.path("moved"), "wb") as file:
+            file.write(b"one")
+        os.chown(self.path("moved"), THIRD, THIRD)
+        os.chmod(self.path("moved"), 0o666)
+        os.symlink("moved", path)
+        os.lchown(path, THIRD, THIRD)
+        self.assertEqual(0, self.restart_it().returncode)
+
     def test_link_of_the_victims(self):
         """Of its own it may make use: the file has moved to another disk."""
         path = self.save_and_lose(self.WRITES, "log")

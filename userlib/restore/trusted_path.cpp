@@ -45,6 +45,7 @@ class Search
                 const Result<uid_t> owner = check(next.get(), status, "a link on the way to it");
                 if (!owner)
                     return owner.error();
+                led_by_former_ = led_by_former_ || !options_.trust->is_owner(*owner);
                 Result<std::string> target = read_link(next.get());
                 if (!target)
                     return target.error();
@@ -65,6 +66,12 @@ class Search
         const Result<uid_t> owner = check(at.get(), status, "it");
         if (!owner)
             return owner.error();
+        if (led_by_former_ && *owner != owner_)
+            return Error(EPERM,
+                         fmt::format("file {}: a link of user {} leads to a file of user {} now; "
+                                     "put back what was there, or say with --owner {} that you "
+                                     "trust the former",
+                                     path_, user_text(owner_), user_text(*owner), owner_));
         return at;
     }
 
@@ -124,6 +131,7 @@ class Search
     const std::string path_;
     const uid_t owner_; // when it was saved
     const AtEnd at_end_;
+    bool led_by_former_ = false; // by a link of the saved owner's, whom nobody else trusts
 };
 
 } // namespace

@@ -4,7 +4,8 @@
 // may make files (/tmp, after a reboot), an attacker may have put another file there, or
 // a link that redirects the program's writing to the victim's own files. So a file must
 // belong to its saved owner, to root, to the caller, or to a user named with --owner;
-// and so must every symbolic link on the way, as there was none when it was saved.
+// and so must every symbolic link on the way, as there was none when it was saved. A link
+// of the saved owner's leads to files of that owner only, not to what others trust.
 //
 //     Result<Fd> found = find_trusted(options, file);      // O_PATH, nothing is opened yet
 //     Fd fd = open(fmt::format("/proc/self/fd/{}", found->get()), flags);
