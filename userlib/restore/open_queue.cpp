@@ -3,6 +3,7 @@
 // is put back to its saved state, if no other process has it open.
 #include "restore/open_parts.hpp"
 
+#include "base/trust.hpp"
 #include "capture/queue_holders.hpp"
 #include "image/messages.hpp"
 #include "restore/former_holders.hpp"
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <mqueue.h>
+#include <optional>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,6 +24,23 @@ namespace {
 std::string what(const image::File &file)
 {
     return fmt::format("the POSIX message queue {}", file.path);
+}
+
+// Anybody may have taken the name of a queue that was gone.
+Result<void> check_owner(const Planning &p, int queue, const image::File &file)
+{
+    struct stat now = {};
+    if (fstat(queue, &now) != 0)
+        return Error::from_errno(what(file), errno);
+    const std::optional<uid_t> user = p.options.trust->owner_of(queue, now);
+    if (!user)
+        return Error(EPERM, fmt::format("{}: it cannot be told to whom it belongs", what(file)));
+    if (p.options.trust->is_owner(*user) || (*user == file.uid && file.uid != unknown_owner))
+        return {};
+    return Error(EPERM,
+                 fmt::format("{} belongs to user {} now; have it removed (mq_unlink), or say "
+                             "with --owner {} that you trust that user",
+                             what(file), user_text(*user), *user));
 }
 
 // Waits for holders that are ending.
@@ -47,12 +66,14 @@ Result<void> await_unused(int queue, const image::File &file)
 }
 
 // The existing queue, emptied; an empty Fd: there is none.
-Result<Fd> empty_old(const image::PosixQueue &saved, const image::File &file,
+Result<Fd> empty_old(const Planning &p, const image::PosixQueue &saved, const image::File &file,
                      const std::string &name)
 {
     Fd queue(mq_open(name.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
     if (!queue)
         return errno == ENOENT ? Result<Fd>(Fd()) : Error::from_errno(what(file), errno);
+    if (Result<void> good = check_owner(p, queue.get(), file); !good)
+        return good.error();
     mq_attr now;
     if (mq_getattr(queue.get(), &now) != 0)
         return Error::from_errno(what(file), errno);
@@ -110,7 +131,7 @@ Result<void> open_queue(Planning &p, const image::PosixQueue &saved, const image
     const bool gone = (file.flags & image::kFileUnlinked) != 0;
     const std::string name =
         gone ? fmt::format("/cryo.{}.{}", getpid(), file.id) : std::string(file.path);
-    Result<Fd> queue = gone ? Result<Fd>(Fd()) : empty_old(saved, file, name);
+    Result<Fd> queue = gone ? Result<Fd>(Fd()) : empty_old(p, saved, file, name);
     if (queue && !*queue)
         queue = make(saved, file, name);
     if (!queue)
@@ -119,11 +140,12 @@ Result<void> open_queue(Planning &p, const image::PosixQueue &saved, const image
     for (const auto &[id, open_file] : p.saved.open_files) {
         if (!done || open_file.file != file.id || is_opened(p, id))
             continue;
-        Fd own(mq_open(name.c_str(),
-                       static_cast<int>(open_file.flags & (O_ACCMODE | O_NONBLOCK)) | O_CLOEXEC));
+        // Not by its name, which may lead to another one by now.
+        Result<Fd> own =
+            open_again(queue->get(), open_file.flags & (O_ACCMODE | O_NONBLOCK), what(file));
         if (!own)
-            done = Error::from_errno("opening " + what(file), errno);
-        else if (Result<int> kept = keep_open(p, std::move(own), id); !kept)
+            done = own.error();
+        else if (Result<int> kept = keep_open(p, std::move(*own), id); !kept)
             done = kept.error();
     }
     // Last: the saved mode may forbid an open that the program has already done.

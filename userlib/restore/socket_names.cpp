@@ -1,14 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where sockets are found: the file of a UNIX socket may have been renamed after the bind, and its
 // old name may have been given to another one.
+#include "base/trust.hpp"
 #include "restore/open_parts.hpp"
 #include "restore/socket_name.hpp"
+#include "restore/trusted_path.hpp"
 
 #include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
+#include <sys/un.h>
 
 namespace cryo::restore {
+
+namespace {
+
+// Anybody may have taken the name of a receiver that is gone. Its owner was not saved.
+Result<Fd> find_receiver(const Planning &p, const char *name)
+{
+    const std::string path = *name == '/' ? name : fmt::format("{}/{}", p.saved.process.cwd, name);
+    image::File file;
+    file.kind = image::FileKind::socket;
+    file.uid = unknown_owner;
+    file.path = path;
+    return find_trusted(p.options, file);
+}
+
+// By a descriptor of its file, so that it is the one that was looked at.
+Result<void> connect_local(const Planning &p, int fd, const SocketName &peer)
+{
+    SocketName name = peer;
+    Fd found;
+    int why = 0;
+    if (peer.path() != nullptr) {
+        Result<Fd> there = find_receiver(p, peer.path());
+        if (!there && there.error().code() == EPERM)
+            return there.error();
+        why = there ? 0 : there.error().code();
+        if (there)
+            found = std::move(*there);
+        auto &through = reinterpret_cast<sockaddr_un &>(name.storage);
+        *fmt::format_to(through.sun_path, "/proc/self/fd/{}", found.get()) = 0;
+        name.size = sizeof(through);
+    }
+    if (why == 0 && connect(fd, name.get(), name.size) == 0)
+        return {};
+    why = why != 0 ? why : errno;
+    return Error(why, fmt::format("nobody is there at {} ({})", peer.text(), strerror(why)));
+}
+
+} // namespace
 
 std::string_view new_name(const Planning &p, const image::Socket &saved)
 {
@@ -31,15 +72,15 @@ Result<void> connect_datagram(Planning &p, int fd, const image::Socket &saved)
     const auto to = p.saved.sockets.find(saved.peer_open_file);
     const bool known = saved.domain == AF_UNIX && to != p.saved.sockets.end();
     const SocketName peer = known ? name_now(p, to->second) : SocketName(saved.peer);
-    const InDirectory inside{std::string(p.saved.process.cwd)};
-    // A missing receiver is as one that went away while the program ran: sending reports it.
-    if (connect(fd, peer.get(), peer.size) == 0)
-        return {};
     if (saved.domain != AF_UNIX) // needs no peer to be there
-        return Error::from_errno("connecting to " + peer.text(), errno);
-    p.plan.notices.push_back(
-        fmt::format("descriptor {}: nobody is there at {} ({}); it is not connected",
-                    descriptor_of(p, saved.open_file), peer.text(), strerror(errno)));
+        return connect(fd, peer.get(), peer.size) == 0
+                   ? Result<void>()
+                   : Error::from_errno("connecting to " + peer.text(), errno);
+    // A missing receiver is as one that went away while the program ran: sending reports it.
+    if (const Result<void> done = connect_local(p, fd, peer); !done)
+        p.plan.notices.push_back(fmt::format("descriptor {}: {}; it is not connected",
+                                             descriptor_of(p, saved.open_file),
+                                             done.error().text()));
     return {};
 }
 

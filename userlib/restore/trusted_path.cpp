@@ -56,6 +56,7 @@ class Search
                 rest = target->append("/").append(rest);
                 continue;
             }
+            public_ = public_ || (S_ISDIR(status.st_mode) && (status.st_mode & S_IWOTH) != 0);
             at = std::move(next);
         }
         struct stat status = {};
@@ -106,12 +107,20 @@ class Search
     // The owner, who may have made it.
     Result<uid_t> check(int fd, const struct stat &status, std::string_view what) const
     {
+        const bool is_receiver = file_.kind == image::FileKind::socket && owner_ == unknown_owner;
+        if (is_receiver && !public_)
+            return uid_t(0); // who rules its directory answers for it
         const std::optional<uid_t> user = options_.trust->owner_of(fd, status);
         if (!user)
             return Error(EPERM,
                          fmt::format("file {}: it cannot be told to whom {} belongs", path_, what));
         if (options_.trust->is_owner(*user) || (owner_ == *user && !is_unknown(owner_)))
             return *user;
+        if (is_receiver)
+            return Error(EPERM,
+                         fmt::format("socket {}: {} belongs to user {}, where everybody may make "
+                                     "files; say with --owner {} that you trust that user",
+                                     path_, what, user_text(*user), *user));
         if (is_unknown(owner_))
             return Error(EPERM,
                          fmt::format("file {}: {} belongs to user {}, and whose it was is not "
@@ -131,6 +140,7 @@ class Search
     const std::string path_;
     const uid_t owner_; // when it was saved
     const AtEnd at_end_;
+    bool public_ = false;        // whether everybody may make files in a directory on the way
     bool led_by_former_ = false; // by a link of the saved owner's, whom nobody else trusts
 };
 
