@@ -10,6 +10,7 @@ endfunction()
 
 add_snapshot_attack(image)
 add_snapshot_attack(files)
+add_snapshot_attack(objects)
 add_snapshot_attack(race)
 add_snapshot_attack(delta)
 add_snapshot_attack(keeper)

@@ -2,88 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The victim's program had files open where everybody may make some. They are gone (/tmp, after a
 reboot), and an attacker has put something else where they were, before the victim restarts."""
-import ctypes
 import errno
 import os
 import shutil
 import socket
 import stat
-import subprocess
 import sys
-import tempfile
 import unittest
 
 import attack
-
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system",
-                                "commands"))
-import case  # noqa: E402
-
-PATIENCE = 10  # seconds, of a command that meets what the attacker has left
-SECRET = "the victim's own"
-VICTIM = attack.user(attack.VICTIM)
-THIRD = 4711  # whose software it is
+import lost
+from lost import PATIENCE, SECRET, THIRD, VICTIM, case
 
 
-def has_user_namespaces():
-    made = subprocess.run(["unshare", "--user", "--map-current-user", "true"], check=False,
-                          stderr=subprocess.DEVNULL, **VICTIM)
-    return made.returncode == 0
-
-
-class Files(case.Case):
-    """Paths are relative to a directory in which everybody may make files, as /tmp is; links in it are
-    followed by all, as where fs.protected_symlinks is off, or in a directory of the attacker's."""
-
-    def setUp(self):
-        super().setUp()
-        os.chmod(self.directory, 0o777)
-        # No other user may look into it.
-        self.own = self.path("own")
-        os.mkdir(self.own, 0o700)
-        with open(os.path.join(self.own, "secret"), "w", encoding="ascii") as file:
-            file.write(SECRET)
-        for path in (self.own, os.path.join(self.own, "secret")):
-            os.chown(path, attack.VICTIM, attack.VICTIM)
-
-    def save_and_lose(self, setup, name, *words, **how):
-        program = self.start(setup, each="each()", **how, **VICTIM)
-        done = self.checkpoint("-f", "image", *words, program.pid, **VICTIM)
-        self.assertEqual(0, done.returncode, done.stderr)
-        self.end(program)
-        # The program does come back as long as nobody has done anything.
-        self.assertEqual(0, self.restart_it().returncode)
-        path = self.path(name)
-        if os.path.isdir(path):
-            shutil.rmtree(path)
-        else:
-            os.unlink(path)
-        return path
-
-    ids = "--no-restore-pid"
-
-    def restart_it(self, *words, **who):
-        return self.run_command("cr_restart", self.ids, *words, "image", input="there\n",
-                                **{"stdin": None, "timeout": PATIENCE, **VICTIM, **who})
-
-    def assert_refused(self, code=errno.EPERM):
-        done = self.restart_it()
-        self.assertEqual(code, done.returncode, done.stdout + done.stderr)
-        self.assertNotIn("echo", done.stdout)
-        with open(os.path.join(self.own, "secret"), encoding="ascii") as file:
-            self.assertEqual(SECRET, file.read())
-        return done.stderr
-
-    def as_attacker(self, do):
-        """In this process, whose files are then the attacker's."""
-        os.setegid(attack.ATTACKER)
-        os.seteuid(attack.ATTACKER)
-        try:
-            do()
-        finally:
-            os.seteuid(0)
-            os.setegid(0)
-
+class Files(lost.LostFiles):
     WRITES = """
 file = open("log", "w")
 file.write("one"); file.flush()
@@ -207,7 +139,7 @@ def each():
         os.lchown(path, THIRD, THIRD)
         self.assertIn(f"--owner {THIRD}", self.assert_refused())
         os.unlink(path)
-        # It has moved to another disk.
+        # The file has moved to another disk.
         with open(self.path("moved"), "wb") as file:
             file.write(b"one")
         os.chown(self.path("moved"), THIRD, THIRD)
@@ -268,98 +200,6 @@ def each():
         path = self.save_and_lose(self.READS, "fifo")
         self.as_attacker(lambda: os.mkfifo(path) or os.chmod(path, 0o666))
         self.assert_refused()
-
-    QUEUES = """
-import ctypes, os
-libc = ctypes.CDLL(None)
-queue = libc.mq_open({name!r}, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o600, None)
-os.fchmod(queue, 0o666)
-assert libc.mq_send(queue, b"one", 3, 1) == 0
-def each():
-    assert libc.mq_receive(queue, ctypes.create_string_buffer(65536), 65536, None) == 3
-"""
-
-    def test_queue(self):
-        """What was in it, and what is sent to it, is not for the attacker to read."""
-        if self.ids == "--pidns":
-            self.skipTest("it has queues of its own")
-        libc = ctypes.CDLL(None)
-        name = f"/cryo.test.{os.getpid()}".encode()
-        self.addCleanup(libc.mq_unlink, name)
-        program = self.start(self.QUEUES.format(name=name), each="each()", **VICTIM)
-        done = self.checkpoint("-f", "image", program.pid, **VICTIM)
-        self.assertEqual(0, done.returncode, done.stderr)
-        self.end(program)
-        self.assertEqual(0, self.restart_it().returncode)  # with the one that is left
-        libc.mq_unlink(name)
-        self.assertEqual(0, self.restart_it().returncode)
-        libc.mq_unlink(name)
-        made = []
-        self.as_attacker(lambda: made.append(
-            libc.mq_open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600, None)))
-        self.addCleanup(os.close, made[0])
-        os.fchmod(made[0], 0o666)
-        self.assertIn(f"--owner {attack.ATTACKER}", self.assert_refused())
-        self.assertIn(b"QSIZE:0 ", os.read(made[0], 100))
-        self.assertEqual(0, self.restart_it("--owner", str(attack.ATTACKER)).returncode)
-
-    SENDS = """
-import contextlib, socket
-file = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-file.connect({name!r})
-def each():
-    with contextlib.suppress(OSError):
-        file.send(b"two")
-"""
-
-    def listen(self, path, uid):
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-        self.addCleanup(listener.close)
-        listener.bind(path)
-        os.chown(path, uid, uid)
-        os.chmod(path, 0o666)
-        return listener
-
-    def heard(self, listener, *words):
-        """By the listener of the restarted program; and what the restart said."""
-        done = self.restart_it(*words)
-        self.assertEqual(0, done.returncode, done.stderr)
-        try:
-            return listener.recv(10), done.stderr
-        except BlockingIOError:
-            return b"", done.stderr
-
-    def save_sender(self, name, uid):
-        listener = self.listen(name, uid)
-        program = self.start(self.SENDS.format(name=name), each="each()", **VICTIM)
-        done = self.checkpoint("-f", "image", program.pid, **VICTIM)
-        self.assertEqual(0, done.returncode, done.stderr)
-        self.end(program)
-        self.assertEqual(b"two", self.heard(listener)[0])
-        os.unlink(name)
-
-    def test_receiver(self):
-        """What is sent to a name is not for the attacker who has taken it."""
-        path = self.path("receiver")
-        self.save_sender(path, attack.VICTIM)
-        listener = self.listen(path, attack.ATTACKER)
-        heard, said = self.heard(listener)
-        self.assertEqual(b"", heard)
-        self.assertIn(f"--owner {attack.ATTACKER} that you trust that user; it is not connected",
-                      said)
-        self.assertEqual(b"two", self.heard(listener, "--owner", attack.ATTACKER)[0])
-        os.unlink(path)
-        with self.listen(self.path("elsewhere"), attack.VICTIM) as other:
-            self.as_attacker(lambda: os.symlink("elsewhere", path))
-            self.assertEqual(b"", self.heard(other)[0])
-
-    def test_receiver_of_a_third_user(self):
-        """A service, in a directory in which nobody else may make files."""
-        place = tempfile.mkdtemp(prefix="cryo-service.", dir="/run")
-        self.addCleanup(shutil.rmtree, place)
-        os.chmod(place, 0o755)
-        self.save_sender(os.path.join(place, "log"), THIRD)
-        self.assertEqual(b"two", self.heard(self.listen(os.path.join(place, "log"), THIRD))[0])
 
     def test_library(self):
         """Code with the same build id, and something else in it: it would run as the victim."""
@@ -430,7 +270,7 @@ def each():
         self.assertEqual(errno.ESPIPE, done.returncode, done.stderr)
 
 
-@unittest.skipUnless(has_user_namespaces(), "user namespaces are not allowed here")
+@unittest.skipUnless(lost.has_user_namespaces(), "user namespaces are not allowed here")
 class FilesInNamespace(Files):
     """Where all other owners look alike."""
 

@@ -28,6 +28,15 @@ def exchange_for_ever(one, other):
     os._exit(1)
 
 
+def come_and_go_for_ever(one, other):
+    os.setgroups([])
+    os.setresgid(*[attack.ATTACKER] * 3)
+    os.setresuid(*[attack.ATTACKER] * 3)
+    while True:
+        os.rename(one, other)
+        os.rename(other, one)
+
+
 class Race(case.Case):
     def image_that_says(self, name, word):
         program = self.start(each=f"print({word!r}, flush=True)", **attack.user(attack.VICTIM))
@@ -90,6 +99,35 @@ with open("mine", "rb") as file:
         self.assertEqual(0, done.returncode, done.stderr)
         self.end(program)
         self.race("mine", "theirs", "image")
+
+    def test_fifo(self):
+        """The attacker's comes and goes, and nobody writes into it."""
+        os.chmod(self.directory, 0o777)
+        program = self.start("""
+import os
+os.mkfifo("fifo")
+file = os.open("fifo", os.O_RDWR | os.O_NONBLOCK)
+""", each="os.write(file, b'for friends')", **attack.user(attack.VICTIM))
+        done = self.checkpoint("-f", "image", program.pid, **attack.user(attack.VICTIM))
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.end(program)
+        os.unlink(self.path("fifo"))
+        os.mkfifo(self.path("theirs"))
+        os.chown(self.path("theirs"), attack.ATTACKER, attack.ATTACKER)
+        os.chmod(self.path("theirs"), 0o666)
+        hears = os.open(self.path("theirs"), os.O_RDWR | os.O_NONBLOCK)
+        self.addCleanup(os.close, hears)
+        attacker = os.fork()
+        if attacker == 0:
+            come_and_go_for_ever(self.path("theirs"), self.path("fifo"))
+        try:
+            for _ in range(ROUNDS):
+                self.run_command("cr_restart", "-q", "--no-restore-pid", "image", stdin=None,
+                                 input="there\n", **attack.user(attack.VICTIM))
+        finally:
+            os.kill(attacker, signal.SIGKILL)
+            os.waitpid(attacker, 0)
+        self.assertRaises(BlockingIOError, os.read, hears, 100)
 
 
 if __name__ == "__main__":

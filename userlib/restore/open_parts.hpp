@@ -41,7 +41,10 @@ Result<std::string> small_contents(Planning &p, uint32_t object, uint64_t size);
 // open_regular.cpp: files, directories, devices; what has a name, or contents in the image.
 Result<void> open_contents(Planning &p);
 Result<void> open_by_name(Planning &p, const image::File &file, const image::OpenFile &open_file);
-// open_huge.cpp: the same for files of hugetlb pages; `flags` are those of memfd_create.
+// open_nameless.cpp: a directory that was removed, in which nothing can be made; an empty file.
+Result<Fd> removed_directory(const Planning &p, const image::File &file);
+Result<Fd> nameless_file(const Planning &p, const image::File &file);
+// open_huge.cpp: files of hugetlb pages; `flags` are those of memfd_create.
 bool has_huge_pages(int fd);
 Result<void> fill_huge(Planning &p, const image::File &file, int fd);
 Result<Fd> huge_memory_file(Planning &p, const image::File &file, unsigned flags);

@@ -28,43 +28,72 @@ Result<Ends> anonymous()
     return Ends{Fd(fds[0]), Fd(fds[1])};
 }
 
-// Both ends of a FIFO; an unlinked one gets a name for a moment. One that was removed
-// since the checkpoint is made again, because the image has all its contents.
-Result<Ends> fifo(const Planning &p, const image::File &file)
+Result<Ends> both_ends(const std::string &path, std::string_view name)
 {
-    std::string path(file.path);
-    const bool gone = (file.flags & image::kFileUnlinked) != 0;
-    if (gone) {
-        std::string place = path.substr(0, std::max<size_t>(path.rfind('/'), 1));
-        if (access(place.c_str(), W_OK | X_OK) != 0)
-            place = "/tmp";
-        path = fmt::format("{}/.cryo.fifo.{}.{}", place, getpid(), file.id);
-        if (mkfifo(path.c_str(), 0600) != 0)
-            return Error::from_errno("making a FIFO for a moment, " + path, errno);
-    }
-    const bool removed = !gone && access(path.c_str(), F_OK) != 0 && errno == ENOENT;
-    const bool made = removed && mkfifo(path.c_str(), 0600) == 0;
-    if (!gone && !made) {
-        if (Result<Fd> found = find_trusted(p.options, file);
-            !found && found.error().code() == EPERM)
-            return found.error();
-    }
     // Opened for reading and writing, it waits for no peer.
     Ends ends{Fd(open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC)), Fd()};
-    const int why = errno;
-    struct stat now;
-    const bool right = ends.reader && fstat(ends.reader.get(), &now) == 0 && S_ISFIFO(now.st_mode);
-    if ((gone || made) && right)
-        fchmod(ends.reader.get(), file.mode & 07777);
-    if (gone)
-        unlink(path.c_str());
     if (!ends.reader)
-        return Error(why, fmt::format("FIFO {}: {}; make it again (mkfifo)", path, strerror(why)));
-    if (!right)
-        return Error(EINVAL, fmt::format("{} is no FIFO any more", path));
+        return Error(errno,
+                     fmt::format("FIFO {}: {}; make it again (mkfifo)", name, strerror(errno)));
+    struct stat now;
+    if (fstat(ends.reader.get(), &now) != 0 || !S_ISFIFO(now.st_mode))
+        return Error(EINVAL, fmt::format("{} is no FIFO any more", name));
     ends.writer.reset(fcntl(ends.reader.get(), F_DUPFD_CLOEXEC, 3));
     if (!ends.writer)
-        return Error::from_errno("opening FIFO " + path, errno);
+        return Error::from_errno(fmt::format("opening FIFO {}", name), errno);
+    return ends;
+}
+
+// In a directory of its own, so that nobody else has its name before.
+Result<Ends> fifo_for_a_moment(const std::string &place)
+{
+    std::string directory = place + "/.cryo.XXXXXX";
+    if (mkdtemp(directory.data()) == nullptr)
+        return Error::from_errno("making a FIFO for a moment in " + place, errno);
+    const std::string path = directory + "/fifo";
+    Result<Ends> ends = mkfifo(path.c_str(), 0600) == 0
+                            ? both_ends(path, path)
+                            : Error::from_errno("making a FIFO for a moment, " + path, errno);
+    unlink(path.c_str());
+    rmdir(directory.c_str());
+    // Where others may rename our directories, it may be theirs.
+    struct stat now;
+    if (ends && (fstat(ends->reader.get(), &now) != 0 || now.st_uid != geteuid()))
+        return Error(EPERM, fmt::format("{} was exchanged for what is not ours", path));
+    return ends;
+}
+
+// One without a name gets one for a moment.
+Result<Ends> fifo_without_name(const image::File &file)
+{
+    const std::string place(file.path.substr(0, std::max<size_t>(file.path.rfind('/'), 1)));
+    Result<Ends> ends = fifo_for_a_moment(place);
+    if (!ends)
+        ends = fifo_for_a_moment("/tmp");
+    if (ends)
+        fchmod(ends->reader.get(), file.mode & 07777);
+    return ends;
+}
+
+// Both ends of a FIFO. One that was removed since the checkpoint is made again, because the image
+// has all its contents.
+Result<Ends> fifo(const Planning &p, const image::File &file)
+{
+    if ((file.flags & image::kFileUnlinked) != 0)
+        return fifo_without_name(file);
+    const std::string path(file.path);
+    const bool removed = access(path.c_str(), F_OK) != 0 && errno == ENOENT;
+    const bool made = removed && mkfifo(path.c_str(), 0600) == 0;
+    const Result<Fd> found = find_trusted(p.options, file);
+    if (!found) {
+        const int why = found.error().code();
+        return why == EPERM ? found.error()
+                            : Error(why, fmt::format("FIFO {}: {}; make it again (mkfifo)", path,
+                                                     strerror(why)));
+    }
+    Result<Ends> ends = both_ends(fmt::format("/proc/self/fd/{}", found->get()), path);
+    if (made && ends)
+        fchmod(ends->reader.get(), file.mode & 07777);
     return ends;
 }
 

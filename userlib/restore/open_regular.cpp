@@ -83,64 +83,6 @@ Result<Fd> find(const Planning &p, const image::File &file, const image::OpenFil
     return found;
 }
 
-// Where something without a name is made: where the old one was if that is still possible. Nothing
-// of a rehearsal is made there, nor the counters of a JVM: that directory may be another user's.
-std::vector<std::string> places_for(const Planning &p, const std::string &path)
-{
-    std::vector<std::string> places;
-    if (!p.options.rehearse && !capture::is_jvm_counters(path))
-        places.push_back(path.substr(0, std::max<size_t>(path.rfind('/'), 1)));
-    if (const char *temporary = getenv("TMPDIR"))
-        places.emplace_back(temporary);
-    places.insert(places.end(), {"/var/tmp", "/tmp"});
-    return places;
-}
-
-// A directory that was removed: nothing is in it, and nothing can be made in it.
-Result<Fd> removed_directory(const Planning &p, const image::File &file)
-{
-    const std::string path(file.path);
-    int why = 0;
-    for (const std::string &place : places_for(p, path)) {
-        std::string name = place + "/.cryo.XXXXXX";
-        if (mkdtemp(name.data()) == nullptr) {
-            why = errno;
-            continue;
-        }
-        Fd made(open(name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-        why = errno;
-        struct stat now;
-        if (rmdir(name.c_str()) != 0)
-            return Error::from_errno(fmt::format("removing {}", name), errno);
-        // Where others may rename our directories, it may be theirs.
-        if (made && fstat(made.get(), &now) == 0 && now.st_uid == geteuid())
-            return made;
-    }
-    return Error(why, fmt::format("there is no place for the directory {}, which was removed: {}",
-                                  path, strerror(why)));
-}
-
-// A file without a name.
-Result<Fd> nameless(const Planning &p, const image::File &file)
-{
-    const std::string path(file.path);
-    int why = 0;
-    for (const std::string &place : places_for(p, path)) {
-        Fd made(open(place.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-        if (made)
-            return made;
-        std::string name = place + "/.cryo.XXXXXX";
-        made.reset(mkostemp(name.data(), O_CLOEXEC));
-        if (made) {
-            unlink(name.c_str());
-            return made;
-        }
-        why = errno;
-    }
-    return Error(why, fmt::format("there is no place for the contents of {}, which has no name: {}",
-                                  path, strerror(why)));
-}
-
 Result<Fd> memory_file(Planning &p, const image::File &file)
 {
     const std::string name(file.link);
@@ -265,7 +207,7 @@ Result<void> open_nameless(Planning &p, const image::File &file)
 {
     Result<Fd> made = file.kind == FileKind::memfd ? memory_file(p, file)
                       : p.options.rehearse         ? in_memory(file)
-                                                   : nameless(p, file);
+                                                   : nameless_file(p, file);
     if (!made)
         return made.error();
     if (Result<void> filled = fill(p, file, made->get()); !filled)
@@ -303,11 +245,14 @@ Result<void> open_removed_directory(Planning &p, const image::File &file)
 // Whether the file that is there has exactly the saved contents.
 Result<bool> is_as_saved(Planning &p, const image::File &file)
 {
-    // O_NONBLOCK: it may be a FIFO by now.
-    const Fd fd(open(std::string(file.path).c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    // Looked at first: it may be a FIFO or a device by now, which notices being opened.
+    const Fd there(open(std::string(file.path).c_str(), O_PATH | O_CLOEXEC));
     struct stat now;
-    if (!fd || fstat(fd.get(), &now) != 0 || !S_ISREG(now.st_mode) ||
+    if (!there || fstat(there.get(), &now) != 0 || !S_ISREG(now.st_mode) ||
         static_cast<uint64_t>(now.st_size) != file.size)
+        return false;
+    const Fd fd(open(fmt::format("/proc/self/fd/{}", there.get()).c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd)
         return false;
     constexpr uint64_t most = (1 << 20) / 4096;
     std::vector<uint8_t> saved(most * 4096);

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
+#include <map>
+#include <set>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -297,13 +299,79 @@ void reach(Program &program, Replacement &one)
 
 } // namespace
 
+namespace {
+
+bool is_cut(const Planning &p, const image::File &file, const image::OpenFile &open_file)
+{
+    return !p.options.rehearse && file.kind == FileKind::regular &&
+           (file.flags & image::kFileContentsSaved) == 0 && (open_file.flags & O_PATH) == 0 &&
+           (open_file.flags & O_ACCMODE) != O_RDONLY;
+}
+
+// The open file by which each file is cut, of those that the process has; by FILE.
+std::map<uint32_t, uint32_t> cut_by_itself(const Planning &p)
+{
+    std::map<uint32_t, uint32_t> made;
+    for (const auto &[id, open_file] : p.saved.open_files) {
+        if (is_cut(p, p.saved.files.at(open_file.file), open_file) && descriptor_of(p, id) >= 0 &&
+            p.redirected.count(id) == 0)
+            made.emplace(open_file.file, id);
+    }
+    return made;
+}
+
+// Files that are open in messages only: the descriptor that was inherited. By its name, another one
+// could be cut by now.
+std::map<uint32_t, int> cut_for_messages(const Planning &p)
+{
+    const std::map<uint32_t, uint32_t> others = cut_by_itself(p);
+    std::map<uint32_t, int> made;
+    for (const uint32_t id : p.saved.only_passed) {
+        const image::OpenFile &open_file = p.saved.open_files.at(id);
+        const auto fd = p.open_fds.find(id);
+        if (is_cut(p, p.saved.files.at(open_file.file), open_file) && fd != p.open_fds.end() &&
+            !others.contains(open_file.file))
+            made.emplace(open_file.file, fd->second);
+    }
+    return made;
+}
+
+// A descriptor that the process reads a locked file by; −1: it has none. Closing another one of
+// this file would give up the lock.
+int locked_by(const Planning &p, uint32_t file)
+{
+    const auto holds = [&](const image::Lock &lock) {
+        return lock.file == file && lock.kind == image::LockKind::posix;
+    };
+    if (std::ranges::none_of(p.saved.locks, holds))
+        return -1;
+    for (const auto &[id, open_file] : p.saved.open_files) {
+        if (open_file.file == file && (open_file.flags & O_PATH) == 0 &&
+            descriptor_of(p, id) >= 0 && p.redirected.count(id) == 0)
+            return descriptor_of(p, id);
+    }
+    return -1;
+}
+
+} // namespace
+
 void plan_last_descriptor_work(Planning &p)
 {
     for (Replacement &one : p.plan.replacements.all())
         reach(p.plan.program, one);
+    std::set<int> spared;
+    for (const auto &[file, fd] : cut_for_messages(p)) {
+        if (locked_by(p, file) < 0)
+            spared.insert(fd);
+    }
     // Closing any descriptor of a file gives up the process's locks on it: so they come after this.
-    p.plan.program.call("closing", SYS_close_range,
-                        {value(p.plan.header.status_fd + 1), value(~0U), value(0)});
+    int from = p.plan.header.status_fd + 1;
+    for (const int fd : spared) {
+        if (from < fd)
+            p.plan.program.call("closing", SYS_close_range, {value(from), value(fd - 1), value(0)});
+        from = fd + 1;
+    }
+    p.plan.program.call("closing", SYS_close_range, {value(from), value(~0U), value(0)});
     plan_locks(p);
 }
 
@@ -357,27 +425,25 @@ void plan_cuts(Planning &p)
 {
     for (const Replacement &one : p.plan.replacements.all())
         put_back(p.plan.program, one);
-    std::map<uint32_t, bool> done;
-    for (const auto &[id, open_file] : p.saved.open_files) {
-        const image::File &file = p.saved.files.at(open_file.file);
-        const int fd = descriptor_of(p, id);
-        if (file.kind != FileKind::regular || (file.flags & image::kFileContentsSaved) != 0 ||
-            fd < 0 || p.redirected.count(id) != 0 || (open_file.flags & O_PATH) != 0 ||
-            (open_file.flags & O_ACCMODE) == O_RDONLY || !done.emplace(file.id, true).second)
-            continue;
-        p.plan.program.call(fmt::format("cutting {} back to its size", file.path), SYS_ftruncate,
-                            {value(fd), value(file.size)});
+    Program &program = p.plan.program;
+    const auto what = [&](uint32_t file) {
+        return fmt::format("cutting {} back to its size", p.saved.files.at(file).path);
+    };
+    for (const auto &[id, open_file] : cut_by_itself(p)) {
+        const image::File &file = p.saved.files.at(id);
+        const int fd = descriptor_of(p, open_file);
+        program.call(what(id), SYS_ftruncate, {value(fd), value(file.size)});
         keep_time(p, file, fd);
     }
-    // Files that are open in messages only: no process has a descriptor of them.
-    for (const uint32_t id : p.saved.only_passed) {
-        const image::OpenFile &open_file = p.saved.open_files.at(id);
-        const image::File &file = p.saved.files.at(open_file.file);
-        if (file.kind == FileKind::regular && (file.flags & image::kFileContentsSaved) == 0 &&
-            (open_file.flags & O_PATH) == 0 && (open_file.flags & O_ACCMODE) != O_RDONLY &&
-            done.emplace(file.id, true).second)
-            p.plan.program.call(fmt::format("cutting {} back to its size", file.path), SYS_truncate,
-                                {p.plan.program.text(file.path), value(file.size)});
+    for (const auto &[id, fd] : cut_for_messages(p)) {
+        const Operand size = value(p.saved.files.at(id).size);
+        if (const int other = locked_by(p, id); other >= 0) {
+            const Operand path = program.text(fmt::format("/proc/self/fd/{}", other));
+            program.call(what(id), SYS_truncate, {path, size});
+            continue;
+        }
+        program.call(what(id), SYS_ftruncate, {value(fd), size});
+        program.call("closing", SYS_close, {value(fd)});
     }
 }
 

@@ -92,7 +92,7 @@ class Search
         return target;
     }
 
-    // Nobody but root makes device nodes, and a container may not know root as their owner.
+    // Device nodes are made by root alone, and a container may not know root as their owner.
     // Terminals of the same number are of one user after the other.
     bool is_saved_device(const struct stat &status) const
     {

@@ -22,8 +22,8 @@ namespace cryo::restore {
 enum class AtEnd { target, link };
 
 // EPERM: it belongs to another user. Otherwise as open(2). A device belongs to nobody as long as it
-// has its saved number. A socket whose owner was not saved may belong to anybody, if no directory on
-// the way is one in which everybody may make files.
+// has its saved number. A socket whose owner was not saved may belong to anybody, if no directory
+// on the way is one in which everybody may make files.
 Result<Fd> find_trusted(const RestartOptions &options, const image::File &file,
                         AtEnd at_end = AtEnd::target);
 

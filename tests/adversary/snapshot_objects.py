@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The victim's program had what is no plain file, or no name: message queues, receivers of datagrams,
+unlinked FIFOs and files, files in messages. An attacker has taken the names, or takes them now."""
+import ctypes
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import unittest
+
+import attack
+import lost
+from lost import THIRD, VICTIM, case
+
+
+class Objects(lost.LostFiles):
+    QUEUES = """
+import ctypes, os
+libc = ctypes.CDLL(None)
+queue = libc.mq_open({name!r}, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o600, None)
+os.fchmod(queue, 0o666)
+assert libc.mq_send(queue, b"one", 3, 1) == 0
+def each():
+    assert libc.mq_receive(queue, ctypes.create_string_buffer(65536), 65536, None) == 3
+"""
+
+    def test_queue(self):
+        """What was in it, and what is sent to it, is not for the attacker to read."""
+        if self.ids == "--pidns":
+            self.skipTest("it has queues of its own")
+        libc = ctypes.CDLL(None)
+        name = f"/cryo.test.{os.getpid()}".encode()
+        self.addCleanup(libc.mq_unlink, name)
+        program = self.start(self.QUEUES.format(name=name), each="each()", **VICTIM)
+        done = self.checkpoint("-f", "image", program.pid, **VICTIM)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.end(program)
+        self.assertEqual(0, self.restart_it().returncode)  # with the one that is left
+        libc.mq_unlink(name)
+        self.assertEqual(0, self.restart_it().returncode)
+        libc.mq_unlink(name)
+        made = []
+        self.as_attacker(lambda: made.append(
+            libc.mq_open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600, None)))
+        self.addCleanup(os.close, made[0])
+        os.fchmod(made[0], 0o666)
+        self.assertIn(f"--owner {attack.ATTACKER}", self.assert_refused())
+        self.assertIn(b"QSIZE:0 ", os.read(made[0], 100))
+        self.assertEqual(0, self.restart_it("--owner", str(attack.ATTACKER)).returncode)
+
+    SENDS = """
+import contextlib, socket
+file = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+file.connect({name!r})
+def each():
+    with contextlib.suppress(OSError):
+        file.send(b"two")
+"""
+
+    def listen(self, path, uid):
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        self.addCleanup(listener.close)
+        listener.bind(path)
+        os.chown(path, uid, uid)
+        os.chmod(path, 0o666)
+        return listener
+
+    def heard(self, listener, *words):
+        """By the listener of the restarted program; and what the restart said."""
+        done = self.restart_it(*words)
+        self.assertEqual(0, done.returncode, done.stderr)
+        try:
+            return listener.recv(10), done.stderr
+        except BlockingIOError:
+            return b"", done.stderr
+
+    def save_sender(self, name, uid):
+        listener = self.listen(name, uid)
+        program = self.start(self.SENDS.format(name=name), each="each()", **VICTIM)
+        done = self.checkpoint("-f", "image", program.pid, **VICTIM)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.end(program)
+        self.assertEqual(b"two", self.heard(listener)[0])
+        os.unlink(name)
+
+    def test_receiver(self):
+        """What is sent to a name is not for the attacker who has taken it."""
+        path = self.path("receiver")
+        self.save_sender(path, attack.VICTIM)
+        listener = self.listen(path, attack.ATTACKER)
+        heard, said = self.heard(listener)
+        self.assertEqual(b"", heard)
+        self.assertIn(f"--owner {attack.ATTACKER} that you trust that user; it is not connected",
+                      said)
+        self.assertEqual(b"two", self.heard(listener, "--owner", attack.ATTACKER)[0])
+        os.unlink(path)
+        with self.listen(self.path("elsewhere"), attack.VICTIM) as other:
+            self.as_attacker(lambda: os.symlink("elsewhere", path))
+            self.assertEqual(b"", self.heard(other)[0])
+
+    def test_receiver_of_a_third_user(self):
+        """A service, in a directory in which nobody else may make files."""
+        place = tempfile.mkdtemp(prefix="cryo-service.", dir="/run")
+        self.addCleanup(shutil.rmtree, place)
+        os.chmod(place, 0o755)
+        self.save_sender(os.path.join(place, "log"), THIRD)
+        self.assertEqual(b"two", self.heard(self.listen(os.path.join(place, "log"), THIRD))[0])
+
+
+@unittest.skipUnless(lost.has_user_namespaces(), "user namespaces are not allowed here")
+class ObjectsInNamespace(Objects):
+    """Where all other owners look alike."""
+
+    ids = "--pidns"
+
+
+if __name__ == "__main__":
+    attack.needs_root(sys.argv[1])
+    case.main()
