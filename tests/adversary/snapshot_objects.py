@@ -8,11 +8,12 @@ import shutil
 import socket
 import sys
 import tempfile
+import threading
 import unittest
 
 import attack
 import lost
-from lost import THIRD, VICTIM, case
+from lost import PATIENCE, SECRET, THIRD, VICTIM, case
 
 
 class Objects(lost.LostFiles):
@@ -107,6 +108,83 @@ def each():
         os.chmod(place, 0o755)
         self.save_sender(os.path.join(place, "log"), THIRD)
         self.assertEqual(b"two", self.heard(self.listen(os.path.join(place, "log"), THIRD))[0])
+
+    # A file that is open in a message only.
+    PASSES = """
+import fcntl, os, socket
+one, two = socket.socketpair()
+def send():
+    with open("log", "r+b") as file:
+        socket.send_fds(one, [b"x"], [file.fileno()])
+def each():
+    _, (file,), _, _ = socket.recv_fds(two, 1, 1)
+    assert os.pwrite(file, b"two", 3) == 3
+    os.close(file)
+send()
+"""
+    # ... and which the program reads, too, by a descriptor that it has, under a lock.
+    LOCKS = PASSES + """
+reader = open("log", "rb")
+fcntl.lockf(reader, fcntl.LOCK_SH)
+pass_on = each
+def each():
+    if os.fork() == 0:
+        with open("log", "r+b") as file:
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os._exit(7)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
+    pass_on()
+"""
+
+    def save_file_of_the_third(self, setup):
+        """Its directory is that user's, too."""
+        log = self.path("log")
+        with open(log, "wb") as file:
+            file.write(b"one")
+        os.chown(log, THIRD, THIRD)
+        os.chmod(log, 0o666)
+        program = self.start(setup, each="each()", **VICTIM)
+        done = self.checkpoint("-f", "image", program.pid, **VICTIM)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.end(program)
+        with open(log, "ab") as file:
+            file.write(b" and more")
+        return log
+
+    def test_cut_of_a_file_in_a_message(self):
+        for setup in (self.PASSES, self.LOCKS):
+            log = self.save_file_of_the_third(setup)
+            done = self.restart_it()
+            self.assertEqual(0, done.returncode, done.stderr)
+            with open(log, "rb") as file:
+                self.assertEqual(b"onetwo", file.read())
+
+    def test_link_after_the_look(self):
+        """At the end the file is cut that was found at the beginning."""
+        log = self.save_file_of_the_third(self.PASSES)
+        os.link(log, self.path("kept"))
+        os.symlink(os.path.join(self.own, "secret"), self.path("link"))
+        os.lchown(self.path("link"), THIRD, THIRD)
+        opened, libc = 0x20, ctypes.CDLL(None)  # IN_OPEN
+        watch = libc.inotify_init1(os.O_CLOEXEC)
+        self.addCleanup(os.close, watch)
+        self.assertLessEqual(0, libc.inotify_add_watch(watch, log.encode(), opened))
+
+        def exchange():
+            os.read(watch, 4096)
+            os.rename(self.path("link"), log)
+        third = threading.Thread(target=exchange)
+        third.start()
+        done = self.restart_it()
+        third.join(PATIENCE)
+        self.assertEqual(0, done.returncode, done.stderr)
+        with open(os.path.join(self.own, "secret"), encoding="ascii") as file:
+            self.assertEqual(SECRET, file.read())
+        with open(self.path("kept"), "rb") as file:
+            self.assertEqual(b"onetwo", file.read())
 
 
 @unittest.skipUnless(lost.has_user_namespaces(), "user namespaces are not allowed here")
