@@ -109,6 +109,26 @@ def each():
         self.save_sender(os.path.join(place, "log"), THIRD)
         self.assertEqual(b"two", self.heard(self.listen(os.path.join(place, "log"), THIRD))[0])
 
+    def test_fifo_without_name(self):
+        """It is made again under a name that nobody else can have taken."""
+        program = self.start("""
+import os
+os.mkfifo("fifo")
+file = os.open("fifo", os.O_RDWR)
+os.unlink("fifo")
+os.write(file, b"one")
+""", each="assert os.read(file, 9) == b'one'", **VICTIM)
+        done = self.checkpoint("-f", "image", program.pid, **VICTIM)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.end(program)
+        before = self.files()
+
+        def take_names():
+            for number in range(20):
+                os.mkfifo(self.path(f".cryo.fifo.{os.getpid()}.{number}"))
+        self.assertEqual(0, self.restart_it(preexec_fn=take_names).returncode)
+        self.assertEqual(before, [name for name in self.files() if "cryo.fifo" not in name])
+
     # A file that is open in a message only.
     PASSES = """
 import fcntl, os, socket
