@@ -3,9 +3,11 @@
 """The victim's program had what is no plain file, or no name: message queues, receivers of datagrams,
 unlinked FIFOs and files, files in messages. An attacker has taken the names, or takes them now."""
 import ctypes
+import errno
 import os
 import shutil
 import socket
+import struct
 import sys
 import tempfile
 import threading
@@ -14,6 +16,25 @@ import unittest
 import attack
 import lost
 from lost import PATIENCE, SECRET, THIRD, VICTIM, case
+
+
+def keep_names():
+    """From now on unlink(2) does nothing, and there is no O_TMPFILE: by a filter of seccomp."""
+    load, equal, has_bits, give = 0x20, 0x15, 0x45, 0x06
+    allow, fail = 0x7fff0000, 0x00050000
+    code = [(load, 0, 0, 0),  # the number of the call
+            (equal, 3, 0, 87),  # unlink
+            (equal, 0, 4, 257),  # openat
+            (load, 0, 0, 32),  # its flags
+            (has_bits, 1, 2, 0x400000),
+            (give, 0, 0, fail),
+            (give, 0, 0, fail | errno.EOPNOTSUPP),
+            (give, 0, 0, allow)]
+    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *one) for one in code))
+    given = struct.pack("HxxxxxxP", len(code), ctypes.addressof(program))
+    prctl = ctypes.CDLL(None).prctl
+    if prctl(38, 1, 0, 0, 0) != 0 or prctl(22, 2, given, 0, 0) != 0:
+        os._exit(99)
 
 
 class Objects(lost.LostFiles):
@@ -128,6 +149,30 @@ os.write(file, b"one")
                 os.mkfifo(self.path(f".cryo.fifo.{os.getpid()}.{number}"))
         self.assertEqual(0, self.restart_it(preexec_fn=take_names).returncode)
         self.assertEqual(before, [name for name in self.files() if "cryo.fifo" not in name])
+
+    def test_contents_where_names_may_be_kept(self):
+        """Where there is no O_TMPFILE, a file is made and removed: in a directory of the attacker's it
+        may have been renamed in between, as if unlink(2) did nothing."""
+        place = self.path("place")
+        os.mkdir(place)
+        os.chown(place, attack.VICTIM, attack.VICTIM)
+        program = self.start("""
+import os
+file = open("place/file", "w+")
+os.unlink("place/file")
+os.fchmod(file.fileno(), 0o666)
+file.write("not for others"); file.flush()
+""", each="assert os.pread(file.fileno(), 99, 0) == b'not for others'", **VICTIM)
+        done = self.checkpoint("-f", "image", program.pid, **VICTIM)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.end(program)
+        os.rmdir(place)
+        self.as_attacker(lambda: os.mkdir(place) or os.chmod(place, 0o777))
+        done = self.restart_it(preexec_fn=keep_names, env={**os.environ, "TMPDIR": self.own})
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertEqual([0], [os.path.getsize(os.path.join(place, name))
+                               for name in os.listdir(place)])
+        self.assertEqual(2, len(os.listdir(self.own)))
 
     # A file that is open in a message only.
     PASSES = """
