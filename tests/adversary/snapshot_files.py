@@ -171,6 +171,29 @@ def each():
         with open(os.path.join(self.own, "secret"), encoding="ascii") as file:
             self.assertEqual(SECRET, file.read())
 
+    def test_fifo_notices_no_comparison(self):
+        """Whoever waits at its other end goes on once it is opened."""
+        path = self.save_and_lose(self.WRITES, "log", "--save-files")
+        os.mkfifo(path)
+        os.chown(path, attack.ATTACKER, attack.ATTACKER)
+        os.chmod(path, 0o666)
+        os.link(path, self.path("kept"))  # the victim's file comes to its place
+        waiter = os.fork()
+        if waiter == 0:
+            os.close(os.open(path, os.O_WRONLY))
+            os._exit(0)
+        try:
+            def is_waiting():
+                with open(f"/proc/{waiter}/syscall", encoding="ascii") as call:
+                    return call.read().startswith("257 ")  # openat
+            case.wait_until("it waits for a reader", is_waiting)
+            self.restart_it()
+            self.assertIsNone(os.waitid(os.P_PID, waiter,
+                                        os.WEXITED | os.WNOHANG | os.WNOWAIT))
+        finally:
+            os.close(os.open(self.path("kept"), os.O_RDONLY | os.O_NONBLOCK))
+            os.waitpid(waiter, 0)
+
     def test_directory(self):
         path = self.save_and_lose(self.WRITES, "log")
         self.as_attacker(lambda: os.mkdir(path))
