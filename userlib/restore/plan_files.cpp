@@ -4,6 +4,7 @@
 #include "base/limits.hpp"
 #include "restore/open_parts.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
