@@ -186,7 +186,7 @@ class Squatting(process_attack.Attack):
             self.end(first)
             self.take(how, [address])
             second = self.save_itself(program, f"image.{how}")
-            self.write(f"{how}.point", "", owner=VICTIM)
+            os.rename(self.write("point", "", owner=VICTIM), self.path(f"{how}.point"))
             self.assertEqual(0, second.wait(PATIENCE), second.stderr.read())
             self.assertIsNone(program.poll())
 

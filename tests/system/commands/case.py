@@ -66,6 +66,11 @@ def state(pid):
     return (status(pid, "State") or "gone")[0]
 
 
+def await_sleep(pid):
+    """Of one that waits for something, and is neither stopped nor frozen."""
+    wait_until("its sleep", lambda: state(pid) == "S")
+
+
 def kill(pid):
     """One that the test has started and that is nobody's here; it may have ended."""
     with contextlib.suppress(ProcessLookupError):

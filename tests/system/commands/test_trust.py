@@ -232,7 +232,7 @@ assert libc.prctl(22, 2, ctypes.byref(Program(1, allow)), 0, 0) == 0
             return  # our own: executing it gained nothing, or this file system does not allow it
         said = self.refuse(ENOSUPPORT, "-f", "image", program.pid)
         self.assertIn("setuid", said)
-        self.assertEqual("S", case.state(program.pid))
+        case.await_sleep(program.pid)
         self.assertIn("setuid", program.stderr.readline())
 
     @unittest.skipUnless(os.geteuid() == 0, "it takes root to have several ids")
@@ -278,8 +278,8 @@ assert libc.prctl(22, 2, ctypes.byref(Program(1, allow)), 0, 0) == 0
         self.assertIn(f"process {child}", done.stderr)
         self.assertIn("setuid", done.stderr)
         self.assertFalse(os.path.exists(self.path("image")))
-        self.assertEqual("S", case.state(program.pid))
-        self.assertEqual("S", case.state(child))
+        case.await_sleep(program.pid)
+        case.await_sleep(child)
 
     def test_other_protocol(self):
         """Who answers at an agent's address in words that are none of ours."""
@@ -303,7 +303,7 @@ assert libc.prctl(22, 2, ctypes.byref(Program(1, allow)), 0, 0) == 0
         self.assertIn("link it dynamically", said)
         self.assertIn("--backend=criu", said)
         self.assert_alive(program)
-        self.assertEqual("S", case.state(child))
+        case.await_sleep(child)
         os.kill(child, signal.SIGKILL)
         case.wait_until("its end", lambda: case.state(child) == "Z")
         self.save("-f", "image", program.pid)
@@ -319,7 +319,7 @@ assert libc.prctl(22, 2, ctypes.byref(Program(1, allow)), 0, 0) == 0
             return
         said = self.refuse(ENOSUPPORT, "-f", "image", program.pid)
         self.assertIn("32-bit", said)
-        self.assertEqual("S", case.state(program.pid))
+        case.await_sleep(program.pid)
 
     def test_many_at_once(self):
         """Whatever comes at any moment: each is answered, and the program goes on."""
