@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coord/daemon.hpp"
 
+#include "base/directory.hpp"
 #include "coord/patience.hpp"
 #include "coord/snapshot.hpp"
+#include "coord/snapshot_removal.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -10,7 +12,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
-#include <fstream>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -27,6 +28,7 @@ constexpr Strangers::Limits from_elsewhere = {.most = 16, .milliseconds = 3000};
 constexpr Strangers::Limits from_here = {.most = 4096, .milliseconds = 10'000};
 constexpr int64_t grace_ms = 2000; // for mpirun to end its ranks
 constexpr size_t most_name = 256;  // of the job at the launcher
+constexpr size_t most_token = 256;
 
 uint64_t bytes_in(const std::string &directory)
 {
@@ -37,6 +39,24 @@ uint64_t bytes_in(const std::string &directory)
         bytes += ignored ? 0 : size;
     }
     return bytes;
+}
+
+// Only a daemon that sees the coordinator's token there writes to the same directory. On this node
+// another user may have made one of that name, with a FIFO in it, or with a link to the right one
+// that leads elsewhere a moment later: so it is read by descriptor, and from then on named without
+// links.
+std::optional<std::string> directory_with(const std::string &token, const std::string &path)
+{
+    const Result<Directory> directory = Directory::open(path);
+    if (!directory)
+        return std::nullopt;
+    const Result<std::string> found = directory->read(token_name, most_token);
+    if (!found || *found != token)
+        return std::nullopt;
+    std::error_code error;
+    const std::string real =
+        std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", directory->fd()), error);
+    return error || !real.starts_with('/') ? path : real;
 }
 
 bool is_printable(std::string_view text)
@@ -300,18 +320,17 @@ void Daemon::prepare(const Message &message)
     task.directory = message.fields.at("directory");
     task.options = image_options(message.fields.at("options"));
     task.hold = message.fields.at("hold");
-    // Only a daemon that sees the coordinator's token there writes to the same directory.
-    std::ifstream in(task.directory + "/token");
-    std::string token;
-    std::getline(in, token);
     Message answer(Type::prepared, {{"checkpoint", task.number}});
-    if (token != message.fields.at("token"))
+    std::optional<std::string> seen = directory_with(message.fields.at("token"), task.directory);
+    if (!seen) {
         answer.fields["error"] =
             fmt::format("node {} does not see {}; name a directory that all nodes "
                         "share (--where)",
                         name_, task.directory);
-    else
+    } else {
+        task.directory = std::move(*seen);
         task_ = std::move(task);
+    }
     report_(answer);
 }
 

@@ -7,9 +7,12 @@
 import contextlib
 import errno
 import fcntl
+import json
 import os
 import signal
 import socket
+import subprocess
+import unittest
 from pathlib import Path
 
 import jobs
@@ -131,6 +134,57 @@ class Directories(jobs.Case):
         jobs.wait_for(lambda: not jobs.is_alive(daemon), "the end of the daemon")
         self.tool("cr_run", "--mpi", "true")
         self.assertFalse(directory.exists())
+
+
+class Elsewhere(jobs.Case):
+    """Where snapshots go, as another user of one of the nodes would like to have it."""
+
+    # The node's own file system at $0, with what others have made in it.
+    APART = """[ "$CRYO_NODE" = node1 ] || exec "$@"
+        mount -t tmpfs none "$0" && cd "$0" && mkdir -p fifo/.0.tmp link/.0.tmp &&
+        mkfifo -m 666 fifo/.0.tmp/token && ln -s /dev/zero link/.0.tmp/token && exec "$@"
+    """
+
+    @unittest.skipUnless(os.geteuid() == 0, "it takes root to have a file system of one's own")
+    def test_token_that_another_user_has_made(self):
+        """It is a directory that this node does not see, and the daemon goes on."""
+        os.mkdir(self.store)
+        job = jobs.Job(self, [jobs.OPTIONS.bin + "/cr_run", "--mpi", jobs.MPIRUN, "-n", "2",
+                              "unshare", "--mount", "sh", "-c", self.APART, self.store,
+                              jobs.OPTIONS.rank, str(STEPS), self.scratch],
+                       self.settings(FAKE_NODES="2"))
+        for name in "fifo", "link":
+            done = self.tool("ompi-checkpoint", "--name", name, job.pid, code=errno.ENOENT)
+            self.assertIn("node node1 does not see", done.stderr)
+        self.store = os.path.join(self.scratch, "shared")
+        self.save(job, "--where", self.store)
+        job.kill()
+        self.check_store()
+
+    def test_link_that_leads_elsewhere_later(self):
+        """Images go to where the daemon has seen the first one's token."""
+        trap = Path(self.scratch, "trap")
+        (trap / "case" / ".0.tmp").mkdir(parents=True)
+        os.mkdir(self.store)
+        link = Path(self.scratch, "link")
+        link.symlink_to(self.store)
+        job = self.start(2, STEPS, FAKE_NODES="2")
+        self.save(job)
+        deaf = job.status()["ranks"][0]
+        os.kill(deaf, signal.SIGSTOP)
+        with subprocess.Popen([jobs.OPTIONS.bin + "/ompi-checkpoint", "--json", "--where", link,
+                               "--name", "case", str(job.pid)], env=self.settings(), text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as tool:
+            while json.loads(tool.stdout.readline()).get("state") != "pending":
+                pass
+            link.unlink()
+            link.symlink_to(trap)
+            os.kill(deaf, signal.SIGCONT)
+            _, errors = tool.communicate(timeout=jobs.PATIENCE)
+        self.assertEqual(tool.returncode, 0, errors)
+        self.assertEqual(list((trap / "case" / ".0.tmp").iterdir()), [])
+        self.assertEqual(len(list(Path(self.store, "case", "0").glob("opal_*/cryo_context.*"))), 2)
+        job.kill()
 
 
 if __name__ == "__main__":
