@@ -193,13 +193,15 @@ void complete(Options &options, int pid)
         options.backend = of_job.backend.empty() ? "auto" : of_job.backend;
 }
 
-Result<void> make_base(Options &options)
+// Of another user's job the directory may be what that user's environment names: there the job's
+// daemon makes it, with that user's rights, and root nothing.
+Result<void> make_base(Options &options, bool own)
 {
     std::error_code error;
     options.where = std::filesystem::absolute(options.where, error).lexically_normal();
     if (!error && !cryo::is_utf8(options.where))
         return Error(EILSEQ, options.where + ": is not UTF-8; choose another --where directory");
-    if (!error)
+    if (!error && own)
         std::filesystem::create_directories(options.where, error);
     if (error)
         return Error::from_errno(options.where, error.value());
@@ -295,7 +297,7 @@ int run(Options &options)
         return end ? 0 : cryo::cli::fail(command, end.error());
     }
     complete(options, pid);
-    if (Result<void> made = make_base(options); !made)
+    if (Result<void> made = make_base(options, job->is_own()); !made)
         return cryo::cli::fail(command, made.error());
     if (Result<void> sent = job->send(request(options)); !sent)
         return cryo::cli::fail(command, sent.error());

@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Another user of the machine, who reaches the port of a job's first daemon, forges frames, floods it,
-and looks for the job's secret and sockets.
+and looks for the job's secret and sockets; or whose processes root's commands are to save.
 
     job_frames.py DIRECTORY_OF_COMMANDS FAKE_RANK
 """
+import errno
 import os
+import resource
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -212,6 +216,69 @@ class Frames(jobs.Case):
         self.assertNotEqual(0, done.returncode)
         self.assertIn("did not take this one", done.stderr)
         self.assert_unharmed()
+
+
+# Becomes a program without a job, in whose runtime directory ranks seem to have left one.
+LEFT = """
+import os, sys
+os.umask(0o077)
+job = f"{os.environ['CRYO_RUNTIME_DIR']}/{os.getpid()}-0"
+os.makedirs(job)
+variables = f"{job}/.variables"
+if sys.argv[1] == "fifo":
+    os.mkfifo(variables)
+else:
+    os.symlink(sys.argv[1], variables)
+os.execvp("sleep", ["sleep", "600"])
+"""
+
+
+class Orders(jobs.Case):
+    """Root's commands, about processes of another user, whose environments and directories name things."""
+
+    identity = attack.user(attack.VICTIM)
+
+    def setUp(self):
+        super().setUp()
+        os.chown(self.scratch, attack.VICTIM, attack.VICTIM)
+        os.chmod(self.scratch, 0o755)
+
+    def of_root(self, *words):
+        def little(): # what is read without end must not take the machine's memory
+            resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+        return subprocess.run([f"{jobs.OPTIONS.bin}/ompi-checkpoint", *map(str, words)], text=True,
+                              capture_output=True, check=False, env=self.settings(), cwd="/",
+                              timeout=jobs.PATIENCE, stdin=subprocess.DEVNULL, preexec_fn=little)
+
+    def test_directories(self):
+        """Of a job's parameters: only where its user may make them."""
+        closed = tempfile.mkdtemp(prefix="cryo-closed-", dir="/tmp")
+        self.addCleanup(shutil.rmtree, closed)
+        os.chmod(closed, 0o755)
+        job = self.start(1, STEPS, OMPI_MCA_hook_cryo_directory=f"{closed}/of/the/attacker")
+        done = self.of_root(job.pid)
+        self.assertNotEqual(0, done.returncode)
+        self.assertIn(f"{closed}/of/the/attacker", done.stderr)
+        self.assertEqual([], os.listdir(closed))
+        job.kill()
+        own = f"{self.scratch}/of/the/user"
+        job = self.start(1, STEPS, OMPI_MCA_hook_cryo_directory=own)
+        done = self.of_root(job.pid)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertEqual(attack.VICTIM, os.stat(own).st_uid)
+        job.kill()
+
+    def test_variables_that_ranks_have_left(self):
+        for what in "fifo", "/dev/zero":
+            program = subprocess.Popen(["/usr/bin/python3", "-S", "-c", LEFT, what], cwd="/",
+                                       env=self.settings(), **self.identity)
+            self.addCleanup(program.wait)
+            self.addCleanup(program.kill)
+            comm = Path(f"/proc/{program.pid}/comm")
+            jobs.wait_for(lambda at=comm: at.read_text() == "sleep\n", "the program")
+            done = self.of_root(program.pid)
+            self.assertEqual(errno.ENOENT, done.returncode, done.stderr)
+            self.assertIn("start the job as `cr_run mpirun", done.stderr)
 
 
 if __name__ == "__main__":

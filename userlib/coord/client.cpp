@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace cryo::coord {
@@ -36,6 +37,16 @@ Error silent()
                              in_seconds(client_patience * longest_silence())));
 }
 
+bool are_own(pid_t launcher, int daemon)
+{
+    struct stat process = {};
+    ucred peer = {};
+    socklen_t size = sizeof(peer);
+    return stat(fmt::format("/proc/{}", launcher).c_str(), &process) == 0 &&
+           process.st_uid == geteuid() &&
+           getsockopt(daemon, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
+}
+
 } // namespace
 
 Result<Client> Client::to(pid_t launcher)
@@ -53,6 +64,7 @@ Result<Client> Client::to(pid_t launcher)
     Client client;
     client.job_ = std::move(*job);
     client.socket_ = std::move(*socket);
+    client.own_ = are_own(launcher, client.socket_.get());
     return client;
 }
 

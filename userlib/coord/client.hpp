@@ -23,6 +23,9 @@ class Client
     // Waits some seconds for a cr_run that has not become mpirun yet.
     static Result<Client> to(pid_t launcher);
     const Job &job() const { return job_; }
+    // The launcher and the job's daemon are the caller's, and not those of a user whom root looks
+    // at.
+    bool is_own() const { return own_; }
 
     Result<void> send(const nlohmann::json &message);
     // EINTR: a signal came. ETIMEDOUT: the daemon is stopped, or hangs.
@@ -36,6 +39,7 @@ class Client
     Result<void> receive();
 
     Job job_;
+    bool own_ = false;
     Fd socket_;
     std::string in_;
 };

@@ -129,8 +129,6 @@ void Coordinator::begin_for_program()
     const std::string directory = !of_job.directory.empty() ? of_job.directory
                                   : last != nullptr         ? last
                                                             : default_base();
-    std::error_code ignored; // what cannot be made cannot be written to, either
-    std::filesystem::create_directories(directory, ignored);
     json request = {{"directory", directory}, {"keep", of_job.keep}};
     if (!of_job.backend.empty())
         request["backend"] = of_job.backend;
@@ -191,6 +189,8 @@ Result<void> Coordinator::begin_checkpoint(const json &request)
     const std::string directory = request.at("directory");
     if (!is_utf8(directory)) // MPI_Ckpt's: daemons could not be told of it
         return Error(EILSEQ, directory + ": is not UTF-8; choose another directory");
+    // A command makes it, but neither MPI_Ckpt() nor root of another user's job does.
+    std::filesystem::create_directories(directory, ignored); // else it cannot be written to, either
     Result<SnapshotWriter> writer = SnapshotWriter::begin(
         directory, request.value("reference", std::string()), std::move(about));
     if (!writer)

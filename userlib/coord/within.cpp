@@ -2,6 +2,7 @@
 #include "coord/within.hpp"
 
 #include "base/contents.hpp"
+#include "base/directory.hpp"
 #include "coord/launch.hpp"
 #include "coord/place.hpp"
 
@@ -12,7 +13,6 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
-#include <fstream>
 #include <sstream>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -25,6 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char *left_name = ".variables";
+constexpr size_t most_variables = 1 << 20; // bytes
 
 // 0: there is none, or it may not be seen.
 pid_t parent_of(pid_t pid)
@@ -127,18 +128,27 @@ Result<Within> job_from_within()
 
 Result<Variables> left_by_ranks(pid_t launcher, const std::string &runtime)
 {
-    // Any user may have made a directory of this name in /tmp.
-    struct stat process = {}, directory = {};
-    if (stat(fmt::format("/proc/{}", launcher).c_str(), &process) != 0 ||
-        lstat(runtime.c_str(), &directory) != 0 || !S_ISDIR(directory.st_mode) ||
-        directory.st_uid != process.st_uid || (directory.st_mode & 077) != 0)
+    // Any user may have made a directory of this name in /tmp, and its owner, whose launcher root
+    // may ask about, anything in it: all of it is read by descriptor, as no more than regular
+    // files.
+    struct stat process = {}, owner = {};
+    const Result<Directory> directory = Directory::open(runtime);
+    if (!directory || stat(fmt::format("/proc/{}", launcher).c_str(), &process) != 0 ||
+        fstat(directory->fd(), &owner) != 0 || owner.st_uid != process.st_uid ||
+        (owner.st_mode & 077) != 0)
         return Error(ENOENT, "no directory of its owner's");
-    std::error_code ignored;
-    for (const auto &entry : fs::directory_iterator(runtime, ignored)) {
-        const std::string name = entry.path().filename();
+    const Result<std::vector<std::string>> names = directory->names();
+    if (!names)
+        return names.error();
+    for (const std::string &name : *names) {
         if (!name.starts_with(fmt::format("{}-", launcher)))
             continue;
-        std::ifstream in(entry.path() / left_name);
+        const Result<Directory> of_job = directory->enter(name);
+        const Result<std::string> text =
+            of_job ? of_job->read(left_name, most_variables) : of_job.error();
+        if (!text)
+            continue;
+        std::istringstream in(*text);
         Variables variables;
         for (std::string line; std::getline(in, line);) {
             if (const size_t equals = line.find('='); equals != std::string::npos)
@@ -147,8 +157,12 @@ Result<Variables> left_by_ranks(pid_t launcher, const std::string &runtime)
         // The daemon ends with its launcher: if it answers, the
         // job is not that of an earlier process with this id.
         variables["CRYO_RUNTIME_DIR"] = runtime;
-        if (const Result<Job> job = job_from(variables); job && connect_root(*job))
+        const Result<Job> job = job_from(variables);
+        const Result<Fd> root = job ? connect_root(*job) : job.error();
+        if (root)
             return variables;
+        if (root.error().code() == ETIMEDOUT) // any number of them would take as many waits
+            return root.error();
     }
     return Error(ENOENT, "no rank of it was started under cr_run");
 }
