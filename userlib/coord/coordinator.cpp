@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The coordinator's knowledge of the job: nodes, ranks, the tree, and the
-// commands. What it does in a checkpoint is in coordinator_checkpoint.cpp.
+// The coordinator's knowledge of the job: nodes, ranks and the tree. What it does
+// in a checkpoint is in coordinator_checkpoint.cpp, commands are in coordinator_commands.cpp.
 #include "coord/coordinator.hpp"
 #include "base/print.hpp"
 
@@ -13,7 +13,6 @@
 #include <cstdlib>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -25,7 +24,6 @@ namespace {
 
 constexpr std::chrono::seconds longest_arrival{2}; // of all ranks, after the first
 constexpr std::chrono::seconds longest_start{3};   // of a launcher whose ranks are unknown
-constexpr int64_t client_beat_ms = 1000;
 constexpr int64_t look_soon_ms = 20;
 constexpr int64_t look_later_ms = 250;
 
@@ -253,19 +251,37 @@ void Coordinator::rank_came(uint32_t member, const Message &message)
     }
     if (ranks_.empty())
         expected_ranks_ = ranks;
-    if (ranks != expected_ranks_ || rank >= ranks) {
-        expel(member,
-              fmt::format("has rank {} of {}, where there are {}", rank, ranks, expected_ranks_));
+    if (rank >= ranks) {
+        expel(member, fmt::format("has rank {} of {}", rank, ranks));
+        return;
+    }
+    if (ranks != expected_ranks_) {
+        refuse_rank(member, message,
+                    fmt::format("node {} has rank {} of {}, where there are {}",
+                                members_[member].name, rank, ranks, expected_ranks_));
         return;
     }
     const auto [at, is_new] = ranks_.try_emplace(rank, RankPlace{member, message.fields.at("pid")});
     if (!is_new) {
-        expel(member, fmt::format("has rank {}, which node {} has", rank,
-                                  members_[at->second.member].name));
+        refuse_rank(member, message,
+                    fmt::format("nodes {} and {} both have rank {}",
+                                members_[at->second.member].name, members_[member].name, rank));
         return;
     }
     if (ranks_.size() == expected_ranks_ && !built_)
         build_tree();
+}
+
+// Anything of the user's on a node can say that it is a rank: that ends its own connection, and no
+// daemon. Which of two is the right one is known only once all ranks are there.
+void Coordinator::refuse_rank(uint32_t member, const Message &rank, const std::string &why)
+{
+    print(stderr, "mpi-daemon: {}\n", why);
+    if (!built_ && lost_.empty())
+        lost_ = why;
+    tell(member, Message(Type::rank_refused, {{"rank", rank.fields.at("rank")},
+                                              {"pid", rank.fields.at("pid")},
+                                              {"error", why}}));
 }
 
 void Coordinator::rank_left(uint32_t member, uint32_t rank)
@@ -398,98 +414,6 @@ void Coordinator::launcher_gone()
         give_up("the job has ended", ESRCH);
     if (!now_)
         loop_.stop();
-}
-
-// ---------------------------------------------------------------------------------- commands
-
-void Coordinator::accept_command()
-{
-    Fd fd(accept4(commands_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!fd)
-        return;
-    const uint32_t uid = peer_of(fd.get()).uid;
-    if (uid != geteuid() && uid != 0)
-        return;
-    const std::shared_ptr<Channel> channel = Channel::make(loop_, std::move(fd));
-    clients_.insert(channel);
-    if (!std::exchange(beats_, true))
-        tell_clients_of_life();
-    Channel *at = channel.get();
-    channel->on_end = [this, at] {
-        const std::shared_ptr<Channel> one = at->shared_from_this();
-        clients_.erase(one);
-        watchers_.erase(one);
-        forget_early(one);
-    };
-    channel->on_frame = [this, at](FrameKind, std::string_view body) {
-        const Result<Message> message = unpack(Speaker::command, body);
-        if (message)
-            command(at->shared_from_this(), *message);
-        else
-            at->send(end_of(message.error().within("the job's daemon")));
-    };
-}
-
-// A command waits only as long as the daemon gives signs of life.
-void Coordinator::tell_clients_of_life()
-{
-    loop_.after(client_beat_ms, [this] {
-        const auto all = clients_; // one of them may be removed while it is sent to
-        for (const std::shared_ptr<Channel> &one : all)
-            one->send(Message(Type::working));
-        beats_ = !clients_.empty();
-        if (beats_)
-            tell_clients_of_life();
-    });
-}
-
-void Coordinator::command(const std::shared_ptr<Channel> &channel, const Message &message)
-{
-    switch (message.type) {
-    case Type::checkpoint:
-        want(channel, message.fields);
-        break;
-    case Type::status_wanted:
-        channel->send(status());
-        break;
-    case Type::call_off:
-        if (forget_early(channel))
-            channel->send(end_of(Error(ECANCELED, "it was called off")));
-        else if (now_ && (now_->stage == Stage::preparing || now_->stage == Stage::pending ||
-                          now_->stage == Stage::running))
-            give_up("it was called off", ECANCELED);
-        break;
-    case Type::continue_wanted:
-        tell_all(Message(Type::go_on));
-        // Answered when the ranks have gone on and said so.
-        if (now_ && now_->stage == Stage::held)
-            watchers_.insert(channel);
-        else
-            channel->send(Message(Type::end, {{"ok", true}}));
-        break;
-    default:
-        break;
-    }
-}
-
-Message Coordinator::status() const
-{
-    json ranks = json::array();
-    for (const auto &[number, place] : ranks_) {
-        const auto at = members_.find(place.member);
-        ranks.push_back({{"rank", number},
-                         {"pid", place.pid},
-                         {"node", at != members_.end() ? at->second.name : ""}});
-    }
-    const Result<void> ready = complete();
-    return Message(Type::status, {{"job", job_.id},
-                                  {"launcher", job_.launcher},
-                                  {"state", state_},
-                                  {"ranks", ranks},
-                                  {"expected", expected_ranks_},
-                                  {"ready", bool(ready)},
-                                  {"why", ready ? "" : ready.error().text()},
-                                  {"checkpoints", checkpoints_}});
 }
 
 } // namespace cryo::coord

@@ -94,6 +94,7 @@ class Coordinator
     bool speaks_for(uint32_t member, uint32_t rank);
     void expel(uint32_t member, const std::string &why);
     void rank_came(uint32_t member, const Message &message);
+    void refuse_rank(uint32_t member, const Message &rank, const std::string &why);
     void rank_left(uint32_t member, uint32_t rank);
     void build_tree();
     void tell(uint32_t member, const Message &message);

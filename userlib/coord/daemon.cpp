@@ -228,6 +228,19 @@ void Daemon::rank_ended(uint32_t number)
     progress();
 }
 
+// The job has another one of this number; or what came is none of its ranks.
+void Daemon::refuse_rank(const Message &message)
+{
+    const uint32_t number = message.fields.at("rank");
+    const auto at = ranks_.find(number);
+    if (at == ranks_.end() || message.fields.at("pid") != at->second.pid)
+        return; // it has ended meanwhile
+    const std::shared_ptr<Channel> channel = at->second.channel;
+    channel->send(FrameKind::refused, message.fields.at("error").get<std::string>());
+    channel->close_when_sent();
+    rank_ended(number);
+}
+
 void Daemon::answer(Rank &rank, bool saved)
 {
     if (!rank.waits)
@@ -411,6 +424,9 @@ void Daemon::command(const Message &message)
     switch (message.type) {
     case Type::place:
         place(message);
+        break;
+    case Type::rank_refused:
+        refuse_rank(message);
         break;
     case Type::prepare:
         prepare(message);

@@ -72,6 +72,7 @@ class Daemon final : private bookmark::Node::Output
     void greet_rank(const std::shared_ptr<Channel> &channel, std::string_view body);
     void rank_frame(Rank &rank, FrameKind kind, std::string_view body);
     void rank_ended(uint32_t number);
+    void refuse_rank(const Message &message);
     void take_image(Rank &rank);
     void rank_left(Rank &rank, std::string_view epoch);
     void let_go_on(Rank &rank);

@@ -68,6 +68,8 @@ constexpr Field rank[] = {rank_number,
                           {"pid", Kind::number, most_pid},
                           {"space", Kind::text, most_word}};
 constexpr Field only_rank[] = {rank_number};
+constexpr Field rank_refused[] = {
+    rank_number, {"pid", Kind::number, most_pid}, {"error", Kind::text, most_text}};
 constexpr Field only_generation[] = {generation};
 constexpr Field only_error[] = {{"error", Kind::text, most_text}};
 constexpr Field only_checkpoint[] = {checkpoint_number};
@@ -159,6 +161,7 @@ constexpr Form forms[] = {
     {Type::idle, Speaker::member, "idle", only_checkpoint},
     {Type::alive, Speaker::member, "alive", alive},
     {Type::joined, Speaker::coordinator, "joined", {}},
+    {Type::rank_refused, Speaker::coordinator, "rank_refused", rank_refused},
     {Type::place, Speaker::coordinator, "place", place},
     {Type::prepare, Speaker::coordinator, "prepare", prepare},
     {Type::cancel, Speaker::coordinator, "cancel", only_checkpoint},

@@ -38,6 +38,7 @@ enum class Type : uint8_t {
     idle,
     alive,
     joined,
+    rank_refused,
     place,
     prepare,
     cancel,

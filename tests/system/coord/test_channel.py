@@ -372,8 +372,7 @@ class Members(jobs.Case):
         self.save(job)
         member = Member(self, job)
         member.say(type="rank", rank=0, ranks=2, pid=os.getpid(), space=f"fake-{job.pid}")
-        member.until_ended()
-        member = Member(self, job)
+        self.assertIn("both have rank 0", member.until("rank_refused")["error"])
         member.say(type="rank_gone", rank=0) # is not believed
         outside = Path(self.scratch, "outside")
         outside.write_text("image")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs of fake ranks among names that are no plain text, and beside the directories of other jobs.
 
-    test_hostile.py --bin DIRECTORY --rank FAKE_RANK [unittest arguments]
+    test_hostile.py --bin DIRECTORY --rank FAKE_RANK --member FALSE_MEMBER [unittest arguments]
 """
 import contextlib
 import errno
@@ -11,11 +11,13 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import unittest
 from pathlib import Path
 
 import jobs
+import test_channel
 from jobs import processes
 
 STEPS = 1_000_000 # longer than any test
@@ -187,5 +189,61 @@ class Elsewhere(jobs.Case):
         job.kill()
 
 
+class Claims(jobs.Case):
+    """Ranks that are said to be there, and are none of the job's: they end no honest daemon."""
+
+    LATE = 'until [ -e "$0" ]; do sleep 0.02; done; exec "$@"'
+
+    def of_node(self, job, node, rank, ranks):
+        """What such a one on a node hears until its connection ends."""
+        (directory,) = Path(self.runtime).glob(f"{job.pid}-*")
+        body = struct.pack("<IIIi", 2, rank, ranks, os.getpid()) + f"fake-{job.pid}".encode()
+        heard = b""
+        with socket.socket(socket.AF_UNIX) as one:
+            one.settimeout(jobs.PATIENCE)
+            one.connect(str(directory / node))
+            one.sendall(test_channel.HEADER.pack(len(body), test_channel.Ranks.HELLO) + body)
+            with contextlib.suppress(ConnectionError):
+                while more := one.recv(65536):
+                    heard += more
+        return heard
+
+    def test_after_all_ranks(self):
+        job = self.start(2, STEPS, FAKE_NODES="2")
+        self.save(job)
+        daemons = sorted(job.status()["daemons"])
+        for rank, ranks, why in ((0, 2, b"nodes node0 and node1 both have rank 0"),
+                                 (2, 3, b"node node1 has rank 2 of 3, where there are 2")):
+            self.assertIn(why, self.of_node(job, "node1", rank, ranks))
+            self.save(job)
+        self.assertEqual(daemons, sorted(job.status()["daemons"]))
+        job.kill()
+
+    def test_before_all_ranks(self):
+        """Nobody knows which is the right one: checkpoints fail, by name."""
+        for rank, ranks, why in ((0, 2, "nodes elsewhere and node0 both have rank 0"),
+                                 (2, 3, r"node node0 has rank \d of 2, where there are 3")):
+            go = Path(self.scratch, f"go.{rank}")
+            job = jobs.Job(self, [jobs.OPTIONS.bin + "/cr_run", "--mpi", jobs.MPIRUN, "-n", "2",
+                                  "/bin/sh", "-c", self.LATE, str(go), jobs.OPTIONS.rank,
+                                  str(STEPS), self.scratch], self.settings(FAKE_NODES="1"), None)
+            jobs.wait_for(lambda at=job: self.variables_of(at), "the launcher")
+            member = test_channel.Member(self, job)
+            member.say(type="rank", rank=rank, ranks=ranks, pid=os.getpid(),
+                       space=f"fake-{job.pid}")
+            others = ", ".join(str(one) for one in range(ranks) if one != rank)
+            jobs.wait_for(lambda at=job, text=f"rank {others} has not called": text in self.tool(
+                "ompi-checkpoint", "--time", "1", at.pid, code=errno.EAGAIN).stderr, "the first")
+            go.touch()
+            done = self.tool("ompi-checkpoint", job.pid, code=errno.ESRCH)
+            self.assertRegex(done.stderr, why)
+            member.end()
+            job.kill()
+
+    @staticmethod
+    def variables_of(job):
+        return b"CRYO_JOB=" in Path(f"/proc/{job.pid}/environ").read_bytes()
+
+
 if __name__ == "__main__":
-    jobs.main()
+    jobs.main("member")
