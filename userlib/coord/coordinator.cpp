@@ -191,13 +191,14 @@ void Coordinator::hear(uint32_t member, const Message &message)
             prepared(member, message);
         break;
     case Type::cut:
-        if (of_now && speaks_for(member, fields.at("rank"))) {
+        if (of_now && speaks_for(member, fields.at("rank")) && images_are_due(member)) {
             now_->cut[fields.at("rank")] = true;
             look_at_images();
         }
         break;
     case Type::image:
-        if (of_now && speaks_for(member, fields.at("rank")))
+        if (of_now && speaks_for(member, fields.at("rank")) &&
+            (fields.contains("error") || images_are_due(member)))
             image_came(message);
         break;
     case Type::alive:
@@ -220,6 +221,23 @@ bool Coordinator::speaks_for(uint32_t member, uint32_t rank)
     if (at != now_->ranks.end() && at->second.member == member)
         return true;
     expel(member, fmt::format("speaks for rank {}, which is not its own", rank));
+    return false;
+}
+
+// No rank asks for its image before all of them stand still, of which this node's part of the
+// tree knows first. Otherwise a report of one image would end the wait for ranks (--time).
+bool Coordinator::images_are_due(uint32_t member)
+{
+    const bookmark::Node *node = local_.node();
+    const bool over = node != nullptr && node->outcome() != bookmark::Node::Outcome::working;
+    if (now_->asked && node != nullptr && (over || node->at_cut()))
+        return true;
+    const auto at = members_.find(member);
+    if (now_->stage == Stage::cancelling || at == members_.end())
+        return false;
+    const std::string why = "has an image of a rank before all ranks stand still";
+    give_up(fmt::format("the daemon of node {} {}", at->second.name, why), EPROTO);
+    expel(member, why);
     return false;
 }
 

@@ -81,6 +81,8 @@ class Coordinator
         std::unique_ptr<Aside> commit;    // under way
         std::string kept_all;             // why the commit could not remove older snapshots
         uint64_t patience = 0;            // timer
+        size_t steps = 0;                 // of ranks, in what look_at_cut() has seen
+        Clock::time_point stepped = {};   // when the last of them was seen
         bool agreed = false;              // the tree has finished it
         bool asked = false;               // the tree was asked for it
         bool by_program = false;
@@ -125,6 +127,8 @@ class Coordinator
     Message end_of_snapshot() const;
     void committed(const Result<void> &done);
     bool look_at_members();
+    void look_at_cut();
+    bool images_are_due(uint32_t member);
     std::vector<uint32_t> silent_members() const;
     std::optional<std::string> silence() const;
     void give_up(std::string error, int code);

@@ -199,7 +199,7 @@ Result<void> Coordinator::begin_checkpoint(const json &request)
     const std::string token = random_hex(16);
     if (Result<void> put = now_->writer->put_token(token); !put)
         return put;
-    const int64_t patience = request.value("patience", int64_t(600));
+    const int64_t patience = request.value("patience", default_patience_s);
     if (patience > 0)
         now_->patience = loop_.after(patience * 1000, [this, patience] {
             if (now_ && (now_->stage == Stage::preparing || now_->stage == Stage::pending))

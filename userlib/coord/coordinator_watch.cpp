@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fmt/format.h>
+#include <utility>
 
 namespace cryo::coord {
 
@@ -47,7 +48,47 @@ bool Coordinator::look_at_members()
     const bool asked = Clock::now() - now_->looked < longest_silence();
     if (const auto why = silence(); why && (asked || !now_->agreed))
         give_up(*why, ETIMEDOUT);
+    if (now_)
+        look_at_cut();
     return now_.has_value();
+}
+
+// At the cut all ranks stand still, until each of them has asked for its image and gone on: one
+// that does not, and whose daemon speaks, would hold the others. An image under way is no step that
+// is missing.
+void Coordinator::look_at_cut()
+{
+    const int64_t patience = now_->request.value("patience", default_patience_s);
+    const bookmark::Node *node = local_.node();
+    if ((now_->stage != Stage::pending && now_->stage != Stage::running) || now_->agreed ||
+        patience == 0 || node == nullptr || !node->at_cut())
+        return;
+    const auto limit = std::max<std::chrono::milliseconds>(std::chrono::seconds(patience),
+                                                           image_patience * longest_silence());
+    const size_t steps = 1 + now_->progress.size() + now_->cut.size() + now_->images.size();
+    if (std::exchange(now_->steps, steps) != steps)
+        now_->stepped = Clock::now();
+    if (Clock::now() - now_->stepped <= limit)
+        return;
+    bool going = now_->request.value("after", "none") == "none"; // else they wait for the commit
+    for (const auto &[rank, place] : now_->ranks) {
+        const bool frozen = now_->cut.contains(rank) || now_->images.contains(rank);
+        if (!frozen && !now_->progress.contains(rank) && members_.contains(place.member)) {
+            give_up(fmt::format(
+                        "rank {} on node {} keeps the others at the cut: it has not asked for its "
+                        "image for {}",
+                        rank, members_.at(place.member).name, in_seconds(limit)),
+                    ETIMEDOUT);
+            return;
+        }
+        going = going && frozen;
+    }
+    if (going)
+        give_up(fmt::format(
+                    "a rank keeps the others at the cut: not all have gone on from their images "
+                    "for {}",
+                    in_seconds(limit)),
+                ETIMEDOUT);
 }
 
 std::vector<uint32_t> Coordinator::silent_members() const
@@ -83,7 +124,7 @@ std::optional<std::string> Coordinator::silence() const
 // Gives up when an unfinished image has stopped growing.
 void Coordinator::look_at_progress(uint32_t member, const Message &message)
 {
-    if (!now_ || now_->stage != Stage::running)
+    if (!now_ || (now_->stage != Stage::pending && now_->stage != Stage::running))
         return;
     const auto limit = image_patience * longest_silence();
     for (const json &one : message.fields.at("images")) {
@@ -92,9 +133,9 @@ void Coordinator::look_at_progress(uint32_t member, const Message &message)
         if (!speaks_for(member, rank))
             return;
         const auto at = now_->progress.try_emplace(rank, Progress{bytes, Clock::now()}).first;
-        if (at->second.bytes != bytes)
+        if (at->second.bytes != bytes || now_->stage == Stage::pending)
             at->second = {bytes, Clock::now()};
-        if (Clock::now() - at->second.since > limit) {
+        if (now_->stage == Stage::running && Clock::now() - at->second.since > limit) {
             give_up(fmt::format("rank {}: its image has not grown for {}; is its disk there?", rank,
                                 in_seconds(limit)),
                     ETIMEDOUT);

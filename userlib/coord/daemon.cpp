@@ -279,6 +279,11 @@ void Daemon::take_image(Rank &rank)
         fail_image(rank, "no checkpoint is under way", EINVAL);
         return;
     }
+    if (!node_ ||
+        !node_->at_cut()) { // of a checkpoint that is over; or of what is no rank of Cryo's
+        answer(rank, false);
+        return;
+    }
     const std::string directory = task_->directory + "/" + rank_directory(rank.number);
     if (mkdir(directory.c_str(), 0700) != 0) {
         fail_image(rank, fmt::format("{}: {}", directory, strerror(errno)), errno);

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 
 namespace cryo::coord {
@@ -18,6 +19,9 @@ namespace cryo::coord {
 std::chrono::milliseconds longest_silence(); // CRYO_DEADLINE, or 5 s
 inline constexpr int patience_of_ranks = 2;  // times as long
 inline constexpr int looks_in_silence = 5;   // polls in that time
+
+// For all ranks to stand still, where a request (--time) says nothing else.
+inline constexpr int64_t default_patience_s = 600;
 
 std::string in_seconds(std::chrono::milliseconds time);
 

@@ -4,6 +4,7 @@
 // line.
 //
 //     false_member [WHO [OF]]     calls itself WHO (join/elsewhere), with the key of OF (of WHO)
+//     false_member WHO =KEY       with this key
 #include "coord/channel.hpp"
 #include "coord/job.hpp"
 #include "coord/net.hpp"
@@ -23,6 +24,12 @@ void say(std::string_view line)
 {
     printf("%.*s\n", static_cast<int>(line.size()), line.data());
     fflush(stdout);
+}
+
+Key key_of(const std::string &secret, const std::string &of)
+{
+    return of.starts_with('=') ? key_from_hex(of.substr(1)).value_or(Key{})
+                               : derived_key(secret, of);
 }
 
 void listen_to_test(Loop &loop, Channel &channel)
@@ -55,7 +62,7 @@ int main(int argc, char **argv)
     const std::string who = argc > 1 ? argv[1] : "join/elsewhere";
     const std::string of = argc > 2 ? argv[2] : who;
     const std::shared_ptr<Channel> channel = Channel::make(
-        loop, std::move(*socket), std::make_unique<Tls>(who, derived_key(job->secret, of)));
+        loop, std::move(*socket), std::make_unique<Tls>(who, key_of(job->secret, of)));
     channel->on_end = [&loop] {
         say("ended");
         loop.stop();

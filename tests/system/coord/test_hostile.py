@@ -13,6 +13,7 @@ import signal
 import socket
 import struct
 import subprocess
+import time
 import unittest
 from pathlib import Path
 
@@ -243,6 +244,101 @@ class Claims(jobs.Case):
     @staticmethod
     def variables_of(job):
         return b"CRYO_JOB=" in Path(f"/proc/{job.pid}/environ").read_bytes()
+
+
+class Holders(jobs.Case):
+    """One of two ranks, or its node, that keeps the other one from going on: not for ever."""
+
+    BOOKMARK, IMAGE, REQUEST, CLOCKS, READY = 4, 5, 1, 9, 11
+
+    def setUp(self):
+        super().setUp()
+        self.job = jobs.Job(self, [jobs.OPTIONS.bin + "/cr_run", "--mpi", jobs.MPIRUN, "-n", "1",
+                                   "env", "OMPI_COMM_WORLD_SIZE=2", jobs.OPTIONS.rank, str(STEPS),
+                                   self.scratch], self.settings(CRYO_DEADLINE="1"))
+        jobs.wait_for(lambda: len(list(Path(self.scratch).glob("started.*"))) == 1, "the rank")
+
+    def checkpoint(self):
+        tool = subprocess.Popen([jobs.OPTIONS.bin + "/ompi-checkpoint", "--time", "1",
+                                 str(self.job.pid)], env=self.settings(), stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+        self.addCleanup(tool.communicate)
+        self.addCleanup(tool.kill)
+        return tool
+
+    def of_rank(self, answer):
+        """What a command says when the second rank answers the tree's words so."""
+        (directory,) = Path(self.runtime).glob(f"{self.job.pid}-*")
+        (node,) = [path for path in directory.iterdir() if path.is_socket() and path.name != ".root"]
+        header = test_channel.HEADER
+        body = struct.pack("<IIIi", 2, 1, 2, os.getpid()) + f"fake-{self.job.pid}".encode()
+        with socket.socket(socket.AF_UNIX) as one:
+            one.settimeout(jobs.PATIENCE)
+            one.connect(str(node))
+            one.sendall(header.pack(len(body), test_channel.Ranks.HELLO) + body)
+            tool = self.checkpoint()
+            one.settimeout(0.1)
+            heard = b""
+            end = time.monotonic() + jobs.PATIENCE
+            while tool.poll() is None and time.monotonic() < end:
+                with contextlib.suppress(TimeoutError):
+                    heard += one.recv(65536)
+                while len(heard) >= header.size:
+                    length, kind = header.unpack_from(heard)
+                    if len(heard) < header.size + length:
+                        break
+                    body = heard[header.size:header.size + length]
+                    heard = heard[header.size + length:]
+                    if kind == self.BOOKMARK:
+                        for frame, words in answer(body[0], body[4:8]):
+                            one.sendall(header.pack(len(words), frame) + words)
+            self.assertIsNotNone(tool.poll(), "a checkpoint that has no end")
+            _, errors = tool.communicate()
+        self.assertEqual(tool.returncode, errno.ETIMEDOUT, errors)
+        return errors
+
+    def test_image_before_the_cut(self):
+        def answer(kind, _):
+            return [(self.IMAGE, b"")] if kind == self.REQUEST else []
+        self.assertIn("not all ranks could stop within 1 s", self.of_rank(answer))
+        self.job.kill()
+
+    def test_silence_at_the_cut(self):
+        def answer(kind, epoch):
+            if kind != self.REQUEST:
+                return []
+            return [(self.BOOKMARK, struct.pack("<BBH", words, 1, 0) + epoch + bytes(8))
+                    for words in (self.CLOCKS, self.READY)]
+        node = r"rank 1 on node \S+ keeps the others at the cut: .* for 12 s"
+        self.assertRegex(self.of_rank(answer), node)
+        rank = self.job.status()["ranks"]
+        before = processes.waits_of(rank[0])
+        jobs.wait_for(lambda: processes.waits_of(rank[0]) > before + 100, "a rank that goes on")
+        self.job.kill()
+
+    def test_node_with_an_image_before_the_cut(self):
+        member = test_channel.Member(self, self.job)
+        member.say(type="rank", rank=1, ranks=2, pid=os.getpid(), space=f"fake-{self.job.pid}")
+        place = member.until("place")
+        below = subprocess.Popen(
+            [jobs.OPTIONS.member, f"child/{place['generation']}/{place['index']}",
+             "=" + place["parent"]["key"]], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+            env=self.settings(CRYO_JOB=jobs.variable(self.job, "CRYO_JOB")))
+        self.addCleanup(below.communicate)
+        self.addCleanup(below.kill)
+        member.say(type="placed", generation=place["generation"])
+        tool = self.checkpoint()
+        number = member.until("prepare")["checkpoint"]
+        member.say(type="prepared", checkpoint=number)
+        member.say(type="cut", checkpoint=number, rank=1)
+        with contextlib.suppress(ConnectionResetError):
+            for _ in range(30): # it says that it is alive for as long as anybody asks
+                member.until("look")
+                member.say(type="alive", images=[])
+        _, errors = tool.communicate(timeout=jobs.PATIENCE)
+        self.assertIn("the daemon of node elsewhere has an image of a rank before all", errors)
+        self.assertEqual(tool.returncode, errno.EPROTO)
+        self.job.kill()
 
 
 if __name__ == "__main__":

@@ -68,6 +68,10 @@ class Node
     void inquire();
     uint32_t epoch() const { return epoch_; }
     Outcome outcome() const { return outcome_; }
+    bool at_cut() const
+    {
+        return stage_ == Stage::cut;
+    } // all ranks stand still, at the root's word
     const StateEntry &reason() const { return reason_; } // of outcome abandoned
     unsigned rounds() const { return rounds_; }          // tree rounds of this checkpoint
 
