@@ -72,7 +72,9 @@ class Coordinator
         std::map<uint32_t, SnapshotImage> images;
         std::map<uint32_t, bool> cut;
         std::map<uint32_t, Progress> progress;
-        std::vector<std::string> notices;
+        std::vector<std::string> notices; // of images, as far as a command takes them
+        size_t notice_bytes = 0;
+        size_t left_out = 0; // of the notices
         std::string error;
         int code = 0;
         uint64_t longest_stop = 0;
@@ -120,6 +122,7 @@ class Coordinator
     void prepared(uint32_t member, const Message &message);
     void all_have_answered();
     void image_came(const Message &message);
+    void note(std::string notice);
     void look_at_tree();
     void look_at_images();
     void commit();

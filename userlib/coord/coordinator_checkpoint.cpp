@@ -25,6 +25,8 @@ namespace {
 
 constexpr int64_t inquire_ms = 2000;
 constexpr int64_t most_early_s = 60;
+constexpr size_t longest_notice = 1 << 15;
+constexpr size_t most_notice_bytes = 8 << 20; // in JSON at most six times as many
 
 std::vector<std::string> command_line(pid_t pid)
 {
@@ -282,12 +284,27 @@ void Coordinator::image_came(const Message &message)
                 fields.value("code", EIO));
         return;
     }
+    if (now_->images.contains(rank))
+        return; // a daemon of Cryo's says so once
     now_->images[rank] = {rank, place.pid, node, image_name(place.pid),
                           fields.value("bytes", uint64_t(0))};
     now_->longest_stop = std::max(now_->longest_stop, fields.value("stopped_ns", uint64_t(0)));
     for (const json &notice : fields.value("notices", json::array()))
-        now_->notices.push_back(fmt::format("rank {}: {}", rank, notice.get<std::string>()));
+        note(fmt::format("rank {}: {}", rank, notice.get<std::string>()));
     look_at_images();
+}
+
+// A command that refused the message of the end would report a failure after a good commit.
+void Coordinator::note(std::string notice)
+{
+    notice.resize(std::min(notice.size(), longest_notice));
+    const size_t bytes = notice.size() + 16; // what is around it
+    if (now_->notice_bytes + bytes > most_notice_bytes) {
+        now_->left_out++;
+        return;
+    }
+    now_->notice_bytes += bytes;
+    now_->notices.push_back(std::move(notice));
 }
 
 void Coordinator::look_at_tree()

@@ -39,6 +39,9 @@ Result<void> Coordinator::write_commit(const std::vector<SnapshotImage> &images)
 void Coordinator::committed(const Result<void> &done)
 {
     now_->commit.reset();
+    if (now_->left_out > 0)
+        now_->notices.push_back(
+            fmt::format("{} more notices of ranks are left out", now_->left_out));
     if (!now_->kept_all.empty())
         now_->notices.push_back(now_->kept_all);
     if (!done) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A member of a job that sends what a test tells it to. It knows the secret (CRYO_JOB), proves it,
 // and then sends each line of its standard input as a message; it prints what it receives, line by
-// line.
+// line. A line of '#' and hexadecimal digits is sent as a message of the bookmark exchange.
 //
 //     false_member [WHO [OF]]     calls itself WHO (join/elsewhere), with the key of OF (of WHO)
 //     false_member WHO =KEY       with this key
@@ -22,8 +22,17 @@ namespace {
 
 void say(std::string_view line)
 {
-    printf("%.*s\n", static_cast<int>(line.size()), line.data());
+    fwrite(line.data(), 1, line.size(), stdout); // there may be NULs in it
+    putchar('\n');
     fflush(stdout);
+}
+
+std::string of_hex(const std::string &digits)
+{
+    std::string bytes;
+    for (size_t i = 0; i + 1 < digits.size(); i += 2)
+        bytes.push_back(static_cast<char>(std::stoi(digits.substr(i, 2), nullptr, 16)));
+    return bytes;
 }
 
 Key key_of(const std::string &secret, const std::string &of)
@@ -42,8 +51,12 @@ void listen_to_test(Loop &loop, Channel &channel)
         return;
     }
     text.append(bytes, static_cast<size_t>(n));
-    for (size_t at; (at = text.find('\n')) != std::string::npos; text.erase(0, at + 1))
-        channel.send(FrameKind::json, text.substr(0, at));
+    for (size_t at; (at = text.find('\n')) != std::string::npos; text.erase(0, at + 1)) {
+        if (text[0] == '#')
+            channel.send(FrameKind::bookmark, of_hex(text.substr(1, at - 1)));
+        else
+            channel.send(FrameKind::json, text.substr(0, at));
+    }
 }
 
 } // namespace

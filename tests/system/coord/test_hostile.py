@@ -249,13 +249,13 @@ class Claims(jobs.Case):
 class Holders(jobs.Case):
     """One of two ranks, or its node, that keeps the other one from going on: not for ever."""
 
-    BOOKMARK, IMAGE, REQUEST, CLOCKS, READY = 4, 5, 1, 9, 11
+    BOOKMARK, IMAGE = 4, 5
+    REQUEST, EXPECTED, CLOCKS, READY, DRAINED = 1, 5, 9, 11, 12
 
-    def setUp(self):
-        super().setUp()
+    def begin(self, deadline):
         self.job = jobs.Job(self, [jobs.OPTIONS.bin + "/cr_run", "--mpi", jobs.MPIRUN, "-n", "1",
                                    "env", "OMPI_COMM_WORLD_SIZE=2", jobs.OPTIONS.rank, str(STEPS),
-                                   self.scratch], self.settings(CRYO_DEADLINE="1"))
+                                   self.scratch], self.settings(CRYO_DEADLINE=deadline))
         jobs.wait_for(lambda: len(list(Path(self.scratch).glob("started.*"))) == 1, "the rank")
 
     def checkpoint(self):
@@ -298,12 +298,14 @@ class Holders(jobs.Case):
         return errors
 
     def test_image_before_the_cut(self):
+        self.begin("1")
         def answer(kind, _):
             return [(self.IMAGE, b"")] if kind == self.REQUEST else []
         self.assertIn("not all ranks could stop within 1 s", self.of_rank(answer))
         self.job.kill()
 
     def test_silence_at_the_cut(self):
+        self.begin("1")
         def answer(kind, epoch):
             if kind != self.REQUEST:
                 return []
@@ -316,17 +318,56 @@ class Holders(jobs.Case):
         jobs.wait_for(lambda: processes.waits_of(rank[0]) > before + 100, "a rank that goes on")
         self.job.kill()
 
-    def test_node_with_an_image_before_the_cut(self):
+    def member_in_tree(self):
+        """A false node with the second rank, and its connection in the tree."""
         member = test_channel.Member(self, self.job)
         member.say(type="rank", rank=1, ranks=2, pid=os.getpid(), space=f"fake-{self.job.pid}")
         place = member.until("place")
         below = subprocess.Popen(
             [jobs.OPTIONS.member, f"child/{place['generation']}/{place['index']}",
-             "=" + place["parent"]["key"]], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+             "=" + place["parent"]["key"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env=self.settings(CRYO_JOB=jobs.variable(self.job, "CRYO_JOB")))
         self.addCleanup(below.communicate)
         self.addCleanup(below.kill)
         member.say(type="placed", generation=place["generation"])
+        return member, below
+
+    def test_images_without_end(self):
+        """Each counts once, and of what is said of it a command gets as much as it takes."""
+        self.begin("50")
+        member, below = self.member_in_tree()
+        self.assertEqual(b"proven\n", below.stdout.readline())
+        tool = self.checkpoint()
+        prepare = member.until("prepare")
+        number = prepare["checkpoint"]
+        member.say(type="prepared", checkpoint=number)
+        request = below.stdout.readline() # eight bytes, the last four of which are its number
+        self.assertEqual((self.REQUEST, 9), (request[0], len(request)))
+        for kind, more in (self.CLOCKS, 8), (self.READY, 8):
+            below.stdin.write(b"#%s\n" % (struct.pack("<BBH", kind, 1, 0) + request[4:8] +
+                                          bytes(more)).hex().encode())
+        below.stdin.flush()
+        heard = below.stdout.readline()
+        while heard[0] != self.EXPECTED:
+            heard = below.stdout.readline()
+        local = Path(prepare["directory"], "opal_snapshot_1.ckpt")
+        local.mkdir(0o700)
+        (local / f"cryo_context.{os.getpid()}").write_bytes(b"image")
+        for _ in range(3):
+            member.say(type="image", checkpoint=number, rank=1, bytes=5,
+                       notices=["once"] + ["x" * 65536] * 300)
+        below.stdin.write(b"#%s\n" % (struct.pack("<BBH", self.DRAINED, 1, 0) +
+                                      request[4:8]).hex().encode())
+        below.stdin.flush()
+        _, errors = tool.communicate(timeout=jobs.PATIENCE)
+        self.assertEqual(tool.returncode, 0, errors[-1000:])
+        self.assertEqual(1, errors.count("rank 1: once"))
+        self.assertRegex(errors, "[0-9]+ more notices of ranks are left out")
+        self.job.kill()
+
+    def test_node_with_an_image_before_the_cut(self):
+        self.begin("1")
+        member, _ = self.member_in_tree()
         tool = self.checkpoint()
         number = member.until("prepare")["checkpoint"]
         member.say(type="prepared", checkpoint=number)
