@@ -145,9 +145,12 @@ int list(const Options &options)
     const std::string base = options.where.empty() ? cryo::coord::default_base() : options.where;
     std::error_code error;
     std::vector<std::string> names;
-    for (const auto &entry : std::filesystem::directory_iterator(base, error)) {
-        const std::string name = entry.path().filename();
-        if (name.ends_with(".ckpt") && entry.is_directory())
+    std::filesystem::directory_iterator all_there(base, error);
+    for (; !error && all_there != std::filesystem::directory_iterator();
+         all_there.increment(error)) {
+        const std::string name = all_there->path().filename();
+        std::error_code ignored; // anybody may have left a link without an end in /tmp
+        if (name.ends_with(".ckpt") && all_there->is_directory(ignored))
             names.push_back(name);
     }
     if (error)

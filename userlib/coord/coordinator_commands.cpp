@@ -21,8 +21,10 @@ constexpr int64_t client_beat_ms = 1000;
 void Coordinator::accept_command()
 {
     Fd fd(accept4(commands_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!fd)
+    if (!fd) {
+        loop_.rest(commands_.get());
         return;
+    }
     const uint32_t uid = peer_of(fd.get()).uid;
     if (uid != geteuid() && uid != 0)
         return;

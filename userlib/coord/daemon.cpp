@@ -34,8 +34,10 @@ uint64_t bytes_in(const std::string &directory)
 {
     uint64_t bytes = 0;
     std::error_code ignored;
-    for (const auto &entry : std::filesystem::directory_iterator(directory, ignored)) {
-        const uint64_t size = entry.file_size(ignored);
+    std::error_code error; // without it, an unreadable directory would throw
+    std::filesystem::directory_iterator entry(directory, error);
+    for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+        const uint64_t size = entry->file_size(ignored);
         bytes += ignored ? 0 : size;
     }
     return bytes;
@@ -110,8 +112,10 @@ Result<void> Daemon::listen_to_ranks()
 void Daemon::accept_rank()
 {
     Fd fd(accept4(rank_listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!fd)
+    if (!fd) {
+        loop_.rest(rank_listener_.get());
         return;
+    }
     const uint32_t uid = peer_of(fd.get()).uid;
     if (uid != geteuid() && uid != 0)
         return;

@@ -37,8 +37,10 @@ std::string child_name(uint64_t generation, uint32_t index)
 void Daemon::accept_daemon()
 {
     Fd fd(accept4(tcp_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!fd)
+    if (!fd) {
+        loop_.rest(tcp_.socket.get());
         return;
+    }
     const std::string address = address_to(fd.get());
     be_quick(fd.get());
     const std::shared_ptr<Channel> channel = Channel::make(

@@ -6,11 +6,14 @@
 #include <exception>
 #include <fmt/format.h>
 #include <poll.h>
+#include <utility>
 #include <vector>
 
 namespace cryo::coord {
 
 namespace {
+
+constexpr int64_t rest_ms = 100;
 
 // An exception in one callback must not end the daemon.
 void tell_of(const std::exception &error)
@@ -34,6 +37,19 @@ void Loop::change(int fd, short events)
 void Loop::forget(int fd)
 {
     watched_.erase(fd);
+}
+
+void Loop::rest(int listener)
+{
+    const auto at = watched_.find(listener);
+    if (at == watched_.end() || at->second.events == 0)
+        return;
+    const short events = std::exchange(at->second.events, short(0));
+    after(rest_ms, [this, listener, events, number = at->second.number] {
+        const auto again = watched_.find(listener);
+        if (again != watched_.end() && again->second.number == number)
+            again->second.events = events;
+    });
 }
 
 uint64_t Loop::after(int64_t milliseconds, std::function<void()> then)

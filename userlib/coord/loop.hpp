@@ -22,6 +22,9 @@ class Loop
     void watch(int fd, short events, Ready ready);
     void change(int fd, short events);
     void forget(int fd);
+    // A connection could not be taken: without descriptors or memory for it, poll() would return at
+    // once again and again. The listener is left alone for a moment.
+    void rest(int listener);
 
     // Returns a number for call_off().
     uint64_t after(int64_t milliseconds, std::function<void()> then);

@@ -9,6 +9,7 @@ import errno
 import fcntl
 import json
 import os
+import resource
 import signal
 import socket
 import struct
@@ -106,6 +107,17 @@ class Hostile(jobs.Case):
         self.assertIn("caf\\xe9: is not UTF-8", done.stderr)
         self.save(job)
         job.kill()
+
+
+class Lists(jobs.Case):
+    def test_link_without_an_end(self):
+        """In a directory where everybody may make some: the others are listed."""
+        os.mkdir(self.store)
+        job = self.start(1, STEPS)
+        self.save(job, "--name", "mine.ckpt")
+        job.kill()
+        Path(self.store, "loop.ckpt").symlink_to("loop.ckpt")
+        self.assertIn("mine.ckpt", self.tool("ompi-checkpoint", "--list").stdout)
 
 
 class Directories(jobs.Case):
@@ -244,6 +256,37 @@ class Claims(jobs.Case):
     @staticmethod
     def variables_of(job):
         return b"CRYO_JOB=" in Path(f"/proc/{job.pid}/environ").read_bytes()
+
+
+class Crowd(jobs.Case):
+    def test_more_connections_than_descriptors(self):
+        """A daemon that cannot take them has its processor for other things."""
+        def few():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        job = self.start(1, STEPS, limit=few)
+        self.save(job)
+        (daemon,) = job.status()["daemons"]
+        (directory,) = Path(self.runtime).glob(f"{job.pid}-*")
+        (node,) = [path for path in directory.iterdir() if path.is_socket() and path.name != ".root"]
+        crowd = [socket.socket(socket.AF_UNIX) for _ in range(100)]
+        for one in crowd:
+            self.addCleanup(one.close)
+            one.connect(str(node))
+        jobs.wait_for(lambda: len(os.listdir(f"/proc/{daemon}/fd")) == 64, "the last descriptor")
+        before = self.ticks(daemon)
+        time.sleep(2) # time is what this is about
+        self.assertLess(self.ticks(daemon) - before, os.sysconf("SC_CLK_TCK") / 2)
+        for one in crowd:
+            one.close()
+        jobs.wait_for(lambda: len(os.listdir(f"/proc/{daemon}/fd")) < 32, "the end of the crowd")
+        self.save(job)
+        job.kill()
+
+    @staticmethod
+    def ticks(pid):
+        """Of the processor."""
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return int(fields[11]) + int(fields[12])
 
 
 class Holders(jobs.Case):
