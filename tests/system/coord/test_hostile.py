@@ -301,8 +301,8 @@ class Holders(jobs.Case):
                                    self.scratch], self.settings(CRYO_DEADLINE=deadline))
         jobs.wait_for(lambda: len(list(Path(self.scratch).glob("started.*"))) == 1, "the rank")
 
-    def checkpoint(self):
-        tool = subprocess.Popen([jobs.OPTIONS.bin + "/ompi-checkpoint", "--time", "1",
+    def checkpoint(self, patience):
+        tool = subprocess.Popen([jobs.OPTIONS.bin + "/ompi-checkpoint", "--time", patience,
                                  str(self.job.pid)], env=self.settings(), stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True)
         self.addCleanup(tool.communicate)
@@ -319,7 +319,7 @@ class Holders(jobs.Case):
             one.settimeout(jobs.PATIENCE)
             one.connect(str(node))
             one.sendall(header.pack(len(body), test_channel.Ranks.HELLO) + body)
-            tool = self.checkpoint()
+            tool = self.checkpoint("5")
             one.settimeout(0.1)
             heard = b""
             end = time.monotonic() + jobs.PATIENCE
@@ -344,7 +344,7 @@ class Holders(jobs.Case):
         self.begin("1")
         def answer(kind, _):
             return [(self.IMAGE, b"")] if kind == self.REQUEST else []
-        self.assertIn("not all ranks could stop within 1 s", self.of_rank(answer))
+        self.assertIn("not all ranks could stop within 5 s", self.of_rank(answer))
         self.job.kill()
 
     def test_silence_at_the_cut(self):
@@ -380,7 +380,7 @@ class Holders(jobs.Case):
         self.begin("50")
         member, below = self.member_in_tree()
         self.assertEqual(b"proven\n", below.stdout.readline())
-        tool = self.checkpoint()
+        tool = self.checkpoint("60")
         prepare = member.until("prepare")
         number = prepare["checkpoint"]
         member.say(type="prepared", checkpoint=number)
@@ -411,7 +411,7 @@ class Holders(jobs.Case):
     def test_node_with_an_image_before_the_cut(self):
         self.begin("1")
         member, _ = self.member_in_tree()
-        tool = self.checkpoint()
+        tool = self.checkpoint("60")
         number = member.until("prepare")["checkpoint"]
         member.say(type="prepared", checkpoint=number)
         member.say(type="cut", checkpoint=number, rank=1)
