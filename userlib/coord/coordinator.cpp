@@ -291,11 +291,12 @@ void Coordinator::rank_came(uint32_t member, const Message &message)
 }
 
 // Anything of the user's on a node can say that it is a rank: that ends its own connection, and no
-// daemon. Which of two is the right one is known only once all ranks are there.
+// daemon. Which of two is the right one is known only once all ranks are there, and the tree
+// stands.
 void Coordinator::refuse_rank(uint32_t member, const Message &rank, const std::string &why)
 {
     print(stderr, "mpi-daemon: {}\n", why);
-    if (!built_ && lost_.empty())
+    if (lost_.empty() && !complete())
         lost_ = why;
     tell(member, Message(Type::rank_refused, {{"rank", rank.fields.at("rank")},
                                               {"pid", rank.fields.at("pid")},
