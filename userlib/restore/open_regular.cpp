@@ -59,9 +59,8 @@ Result<Fd> find(const Planning &p, const image::File &file, const image::OpenFil
         const int why = found.error().code();
         return why == EPERM
                    ? found.error()
-                   : Error(why,
-                           fmt::format("file {}: {}; {}", file.path, strerror(why),
-                                       way_out(file.path, why, stream_of(p, open_file.id))));
+                   : Error(why, fmt::format("file {}: {}; {}", file.path, strerror(why),
+                                            way_out(file.path, why, stream_of(p, open_file.id))));
     }
     struct stat now;
     if (fstat(found->get(), &now) != 0)
