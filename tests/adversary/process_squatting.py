@@ -106,6 +106,16 @@ while packet := connection.recv(8192):
         print("told to stop", flush=True)
 """
 
+# Connects there twenty times, and says nothing.
+IDLE_AT_TURNS = """
+import socket, sys
+idle = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(20)]
+for one in idle:
+    one.connect("\\0" + sys.argv[1])
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
 
 def waiting_at(pid):
     """The address at which a checkpoint waits for this program to save itself, as everybody sees it."""
@@ -234,12 +244,16 @@ class Squatting(process_attack.Attack):
         self.assertIn("does not answer", saver.stderr.read())
 
     def test_users_that_take_turns(self):
-        """The program's user waits for root's checkpoint, and is not hung up on before it has ended."""
+        """The program's user waits for root's checkpoint, and is not hung up on before it has ended,
+        however many of another user's wait there, too."""
         program = self.spawn("/usr/bin/python3", "-S", "-c", PREPARES, "answers", **user(VICTIM))
         self.assertEqual("ready\n", program.stdout.readline())
         roots = self.spawn(case.command("cr_checkpoint"), "-f", "roots", program.pid,
                            stderr=subprocess.PIPE)
         self.assertEqual("asked\n", program.stdout.readline())
+        idle = self.spawn("/usr/bin/python3", "-S", "-c", IDLE_AT_TURNS,
+                          self.names_of(program.pid)[1], **user(ATTACKER))
+        self.assertEqual("ready\n", idle.stdout.readline())
         own = self.spawn(case.command("cr_checkpoint"), "-v", "-f", "own", program.pid,
                          stderr=subprocess.PIPE, **user(VICTIM))
         while "waiting for the checkpoint" not in own.stderr.readline():

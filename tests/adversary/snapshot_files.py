@@ -103,6 +103,10 @@ def each():
         self.assertIn("it belongs to user", self.assert_refused())
         os.lchown(path, attack.VICTIM, attack.VICTIM)
         self.assertEqual(0, self.restart_it().returncode)
+        os.unlink(path)
+        with open(path, "w", encoding="ascii"):
+            os.chown(path, attack.VICTIM, attack.VICTIM)
+        self.assertIn("is no symlink any more", self.assert_refused(errno.EINVAL))
 
     def make_device(self, number):
         try:

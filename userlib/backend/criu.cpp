@@ -335,7 +335,8 @@ Result<Alive> Criu::restart(const RestartRequest &request)
         command_.start(std::move(words), Group::callers, {{directory_->lifeline(), lifeline_fd}});
     if (!run)
         return run.error();
-    if (Result<void> done = run->wait(log()); !done)
+    const pid_t root = maker->pids.empty() ? 0 : static_cast<pid_t>(maker->pids.front());
+    if (Result<void> done = run->wait_for_restore(log(), root); !done)
         return done.error().within(file_);
     const Result<pid_t> pid = read_pid(pid_file);
     if (!pid)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/criu_command.hpp"
 
+#include "backend/criu_stall.hpp"
 #include "sys/own_variable.hpp"
 
 #include <algorithm>
@@ -11,6 +12,9 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
+#include <optional>
+#include <poll.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 namespace cryo::backend {
@@ -116,6 +120,23 @@ Result<void> CriuRun::wait(const std::string &log) const
         why = WIFEXITED(status) ? fmt::format("ended with status {}", WEXITSTATUS(status))
                                 : fmt::format("was ended by signal {}", WTERMSIG(status));
     return Error(ENOTSUP, "criu: " + why);
+}
+
+Result<void> CriuRun::wait_for_restore(const std::string &log, pid_t root) const
+{
+    constexpr int moment_ms = 200;
+    const Fd process(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
+    pollfd end = {process.get(), POLLIN, 0};
+    std::optional<CriuStall> stall;
+    while (process && poll(&end, 1, moment_ms) <= 0) {
+        if (!stall && !telling_lines(log).empty())
+            stall.emplace(pid_, root, log);
+        if (stall && stall->is_over()) {
+            stall->end();
+            break;
+        }
+    }
+    return wait(log);
 }
 
 Result<CriuCommand> CriuCommand::find()

@@ -24,6 +24,8 @@ class CriuRun
     pid_t pid() const { return pid_; }
     // On failure, criu's messages in `log` become the error's text.
     Result<void> wait(const std::string &log) const;
+    // A restore that has failed, and does not end by itself, is ended. `root`: its first process.
+    Result<void> wait_for_restore(const std::string &log, pid_t root) const;
 
   private:
     pid_t pid_;

@@ -202,7 +202,9 @@ Result<void> Files::note_contents(const Seen &seen)
         refuse(
             seen,
             fmt::format("a file that cannot be read, {}: {}", seen.link, readable.error().text()),
-            "its mode must allow its owner to read it");
+            readable.error().code() == EWOULDBLOCK
+                ? "a program must give up its lease on it before the checkpoint"
+                : "its mode must allow its owner to read it");
     return {};
 }
 

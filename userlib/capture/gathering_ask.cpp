@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <poll.h>
 #include <unistd.h>
 
 namespace cryo::capture {
@@ -115,7 +116,9 @@ Result<bool> Gathering::ask_fresh()
             return ours.error();
         if (!*ours && (stepped_back_ || has_joined()))
             return false;
-        if (!*ours) { // its holder may have hung up at once
+        if (!*ours) { // its holder, for which too many wait, may have hung up at once
+            constexpr int moment_ms = 20;
+            poll(nullptr, 0, moment_ms);
             if (Result<void> early = check_deadline(common_.deadline); !early)
                 return early.error();
             continue;

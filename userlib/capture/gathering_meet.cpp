@@ -76,7 +76,7 @@ Result<bool> Gathering::hear_others()
                 continue;
             Packet packet;
             Heard heard = Heard::packet;
-            // Reads all packets: a waiter that has since turned to another holder is not in need.
+            // A waiter that has since turned to another holder is not in need.
             for (int i = 0; i < most_at_once && heard == Heard::packet; i++) {
                 heard = meeting::receive(waiter.connection.get(), packet);
                 if (heard != Heard::packet)

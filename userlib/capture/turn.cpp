@@ -99,7 +99,8 @@ std::vector<Turn::Waiter> &Turn::waiters()
 {
     constexpr int most_at_once = 16;
     constexpr ptrdiff_t most_ours = 256;
-    constexpr ptrdiff_t most_others = 8;
+    constexpr ptrdiff_t most_of_another = 8; // user
+    constexpr size_t most = 320;
     std::erase_if(waiting_, [](const Waiter &waiter) {
         return !waiter.connection || (!waiter.is_ours() && has_hung_up(waiter.connection.get()));
     });
@@ -109,10 +110,9 @@ std::vector<Turn::Waiter> &Turn::waiters()
             break;
         const ucred peer = peer_of(other.get());
         Waiter waiter = {std::move(other), peer.pid, peer.uid, 0, false};
-        const ptrdiff_t there = std::ranges::count_if(
-            waiting_, [&](const Waiter &one) { return one.is_ours() == waiter.is_ours(); });
+        const ptrdiff_t there = std::ranges::count(waiting_, waiter.uid, &Waiter::uid);
         // One too many is hung up on, and may come again.
-        if (there < (waiter.is_ours() ? most_ours : most_others))
+        if (there < (waiter.is_ours() ? most_ours : most_of_another) && waiting_.size() < most)
             waiting_.push_back(std::move(waiter));
     }
     return waiting_;

@@ -41,8 +41,8 @@ static atomic_llong looked_at;              // the time of the last look; nanose
 // Where the command is looked for; the holder of `busy` may use it. The digits of `memory`'s name.
 static struct {
     char digits[CRYO_SELF_DIGITS + 1];
-    void *memory, *former; // another page, which is no longer needed
-    long long chosen;      // as looked_at; 0: the first point at which nobody is met moves on
+    void *memory;
+    long long chosen; // as looked_at; 0: the first point at which nobody is met moves on
 } place;
 
 // After a restart: the numbers that the command passed in CRYO_SELF.
@@ -151,15 +151,8 @@ static int make_memory(const char *name, size_t size)
     return fd;
 }
 
-static void drop_former(size_t size)
-{
-    if (place.former != NULL)
-        munmap(place.former, size);
-    place.former = NULL;
-}
-
-// Takes another place. On failure the present one stays. A fork in another thread leaves the child
-// with all that it needs to take the next one.
+// Takes another place. On failure the present one stays. The new page takes the place of the old
+// one in one step, so that whenever another thread forks, the child has one page, and knows where.
 static bool choose_place(long long now)
 {
     char name[sizeof(CRYO_SELF_MEMORY) + CRYO_SELF_DIGITS] = CRYO_SELF_MEMORY;
@@ -168,18 +161,16 @@ static bool choose_place(long long now)
     const int fd = draw_digits(digits) ? make_memory(name, page) : -1;
     if (fd < 0)
         return false;
-    drop_former(page);
-    void *memory = mmap(NULL, page, PROT_READ, MAP_PRIVATE, fd, 0);
+    const int at = place.memory != NULL ? MAP_FIXED : 0;
+    void *memory = mmap(place.memory, page, PROT_READ, MAP_PRIVATE | at, fd, 0);
     const int failure = errno;
     close(fd);
     errno = failure;
     if (memory == MAP_FAILED)
         return false;
-    place.former = place.memory;
     place.memory = memory;
     memcpy(place.digits, digits, sizeof(place.digits));
     place.chosen = now;
-    drop_former(page);
     return true;
 }
 

@@ -144,6 +144,10 @@ Result<Fd> make_renamed(Planning &p, const image::Socket &saved, SocketRenames &
     Result<Fd> made = make_bound(p, saved);
     if (!made)
         return made;
+    // Another restart would take one that does not listen for a dead one, and remove its file.
+    if (saved.state == SocketState::listening &&
+        listen(made->get(), static_cast<int>(saved.backlog)) != 0)
+        return Error::from_errno(fmt::format("listening at {}", old.text()), errno);
     if (Result<void> left = renames.leave(old, *renamed, static_cast<int>(saved.kind)); !left)
         return left.error();
     return made;

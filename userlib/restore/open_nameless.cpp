@@ -30,17 +30,6 @@ std::vector<std::string> places_for(const Planning &p, const std::string &path)
     return places;
 }
 
-// Whether nobody but users who are trusted can have renamed what was made in the directory.
-bool keeps_names(const Planning &p, int directory)
-{
-    struct stat now = {};
-    if (fstat(directory, &now) != 0)
-        return false;
-    const std::optional<uid_t> owner = p.options.trust->owner_of(directory, now);
-    return owner && p.options.trust->is_owner(*owner) &&
-           ((now.st_mode & S_IWOTH) == 0 || (now.st_mode & S_ISVTX) != 0);
-}
-
 // A file without a name where O_TMPFILE makes none (NFS, which keeps a hidden name for it).
 Result<Fd> made_and_removed(const Planning &p, const std::string &place)
 {
@@ -59,6 +48,16 @@ Result<Fd> made_and_removed(const Planning &p, const std::string &place)
 }
 
 } // namespace
+
+bool keeps_names(const Planning &p, int directory)
+{
+    struct stat now = {};
+    if (fstat(directory, &now) != 0)
+        return false;
+    const std::optional<uid_t> owner = p.options.trust->owner_of(directory, now);
+    return owner && p.options.trust->is_owner(*owner) &&
+           ((now.st_mode & (S_IWGRP | S_IWOTH)) == 0 || (now.st_mode & S_ISVTX) != 0);
+}
 
 Result<Fd> removed_directory(const Planning &p, const image::File &file)
 {

@@ -44,6 +44,8 @@ Result<void> open_by_name(Planning &p, const image::File &file, const image::Ope
 // open_nameless.cpp: a directory that was removed, in which nothing can be made; an empty file.
 Result<Fd> removed_directory(const Planning &p, const image::File &file);
 Result<Fd> nameless_file(const Planning &p, const image::File &file);
+// Whether nobody but users who are trusted can rename what is made in the directory.
+bool keeps_names(const Planning &p, int directory);
 // open_huge.cpp: files of hugetlb pages; `flags` are those of memfd_create.
 bool has_huge_pages(int fd);
 Result<void> fill_huge(Planning &p, const image::File &file, int fd);

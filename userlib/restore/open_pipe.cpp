@@ -28,48 +28,51 @@ Result<Ends> anonymous()
     return Ends{Fd(fds[0]), Fd(fds[1])};
 }
 
-Result<Ends> both_ends(const std::string &path, std::string_view name)
+// `found`: opened with O_PATH, so that nothing but a FIFO is opened.
+Result<Ends> both_ends(int found, std::string_view name)
 {
+    struct stat now;
+    if (fstat(found, &now) != 0 || !S_ISFIFO(now.st_mode))
+        return Error(EINVAL, fmt::format("{} is no FIFO any more", name));
     // Opened for reading and writing, it waits for no peer.
+    const std::string path = fmt::format("/proc/self/fd/{}", found);
     Ends ends{Fd(open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC)), Fd()};
     if (!ends.reader)
         return Error(errno,
                      fmt::format("FIFO {}: {}; make it again (mkfifo)", name, strerror(errno)));
-    struct stat now;
-    if (fstat(ends.reader.get(), &now) != 0 || !S_ISFIFO(now.st_mode))
-        return Error(EINVAL, fmt::format("{} is no FIFO any more", name));
     ends.writer.reset(fcntl(ends.reader.get(), F_DUPFD_CLOEXEC, 3));
     if (!ends.writer)
         return Error::from_errno(fmt::format("opening FIFO {}", name), errno);
     return ends;
 }
 
-// In a directory of its own, so that nobody else has its name before.
-Result<Ends> fifo_for_a_moment(const std::string &place)
+// In a directory of its own, so that nobody else has its name before; and where nobody else can
+// rename that.
+Result<Ends> fifo_for_a_moment(const Planning &p, const std::string &place)
 {
+    const Fd there(open(place.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!there || !keeps_names(p, there.get()))
+        return Error(EPERM, place + ": another user may rename what is made there");
     std::string directory = place + "/.cryo.XXXXXX";
     if (mkdtemp(directory.data()) == nullptr)
         return Error::from_errno("making a FIFO for a moment in " + place, errno);
     const std::string path = directory + "/fifo";
-    Result<Ends> ends = mkfifo(path.c_str(), 0600) == 0
-                            ? both_ends(path, path)
-                            : Error::from_errno("making a FIFO for a moment, " + path, errno);
+    const bool made = mkfifo(path.c_str(), 0600) == 0;
+    const Fd found(made ? open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC) : -1);
+    Result<Ends> ends = found ? both_ends(found.get(), path)
+                              : Error::from_errno("making a FIFO for a moment, " + path, errno);
     unlink(path.c_str());
     rmdir(directory.c_str());
-    // Where others may rename our directories, it may be theirs.
-    struct stat now;
-    if (ends && (fstat(ends->reader.get(), &now) != 0 || now.st_uid != geteuid()))
-        return Error(EPERM, fmt::format("{} was exchanged for what is not ours", path));
     return ends;
 }
 
 // One without a name gets one for a moment.
-Result<Ends> fifo_without_name(const image::File &file)
+Result<Ends> fifo_without_name(const Planning &p, const image::File &file)
 {
     const std::string place(file.path.substr(0, std::max<size_t>(file.path.rfind('/'), 1)));
-    Result<Ends> ends = fifo_for_a_moment(place);
+    Result<Ends> ends = fifo_for_a_moment(p, place);
     if (!ends)
-        ends = fifo_for_a_moment("/tmp");
+        ends = fifo_for_a_moment(p, "/tmp");
     if (ends)
         fchmod(ends->reader.get(), file.mode & 07777);
     return ends;
@@ -80,18 +83,20 @@ Result<Ends> fifo_without_name(const image::File &file)
 Result<Ends> fifo(const Planning &p, const image::File &file)
 {
     if ((file.flags & image::kFileUnlinked) != 0)
-        return fifo_without_name(file);
+        return fifo_without_name(p, file);
     const std::string path(file.path);
     const bool removed = access(path.c_str(), F_OK) != 0 && errno == ENOENT;
     const bool made = removed && mkfifo(path.c_str(), 0600) == 0;
     const Result<Fd> found = find_trusted(p.options, file);
     if (!found) {
         const int why = found.error().code();
+        if (made)
+            unlink(path.c_str());
         return why == EPERM ? found.error()
                             : Error(why, fmt::format("FIFO {}: {}; make it again (mkfifo)", path,
                                                      strerror(why)));
     }
-    Result<Ends> ends = both_ends(fmt::format("/proc/self/fd/{}", found->get()), path);
+    Result<Ends> ends = both_ends(found->get(), path);
     if (made && ends)
         fchmod(ends->reader.get(), file.mode & 07777);
     return ends;

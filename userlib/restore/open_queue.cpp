@@ -35,7 +35,7 @@ Result<void> check_owner(const Planning &p, int queue, const image::File &file)
     const std::optional<uid_t> user = p.options.trust->owner_of(queue, now);
     if (!user)
         return Error(EPERM, fmt::format("{}: it cannot be told to whom it belongs", what(file)));
-    if (p.options.trust->is_owner(*user) || (*user == file.uid && file.uid != unknown_owner))
+    if (p.options.trust->is_owner(*user) || (*user == file.uid && !is_unknown(file.uid)))
         return {};
     return Error(EPERM,
                  fmt::format("{} belongs to user {} now; have it removed (mq_unlink), or say "

@@ -65,6 +65,9 @@ Result<Fd> find(const Planning &p, const image::File &file, const image::OpenFil
     struct stat now;
     if (fstat(found->get(), &now) != 0)
         return Error::from_errno(fmt::format("looking at {}", file.path), errno);
+    if (path_only && ((now.st_mode ^ file.mode) & S_IFMT) != 0)
+        return Error(EINVAL,
+                     fmt::format("{} is no {} any more", file.path, image::name_of(file.kind)));
     if (path_only || file.kind == FileKind::directory)
         return found;
     if (file.kind == FileKind::char_device) {
@@ -250,7 +253,8 @@ Result<bool> is_as_saved(Planning &p, const image::File &file)
     if (!there || fstat(there.get(), &now) != 0 || !S_ISREG(now.st_mode) ||
         static_cast<uint64_t>(now.st_size) != file.size)
         return false;
-    const Fd fd(open(fmt::format("/proc/self/fd/{}", there.get()).c_str(), O_RDONLY | O_CLOEXEC));
+    const Fd fd(open(fmt::format("/proc/self/fd/{}", there.get()).c_str(),
+                     O_RDONLY | O_NONBLOCK | O_CLOEXEC)); // a lease is not waited for
     if (!fd)
         return false;
     constexpr uint64_t most = (1 << 20) / 4096;

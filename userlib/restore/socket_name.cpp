@@ -112,7 +112,8 @@ Result<void> SocketRenames::leave(const SocketName &old, const SocketName &renam
     if (is_made)
         unlink(hidden.c_str());
     unlink(from.c_str());
-    return Error::from_errno(fmt::format("renaming the socket {} to {}", from, renamed.path()),
+    return Error::from_errno(fmt::format("renaming the socket {}, which is to be {}", from,
+                                         renamed.path()),
                              why);
 }
 

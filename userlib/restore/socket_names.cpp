@@ -23,7 +23,7 @@ Result<Fd> find_receiver(const Planning &p, const char *name)
     file.kind = image::FileKind::socket;
     file.uid = unknown_owner;
     file.path = path;
-    return find_trusted(p.options, file);
+    return find_trusted(p.options, file, AtEnd::receiver);
 }
 
 // By a descriptor of its file, so that it is the one that was looked at.

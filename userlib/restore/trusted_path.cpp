@@ -35,13 +35,14 @@ class Search
             if (name.empty())
                 continue;
             // Opened as a directory, so that an automounter mounts what belongs there.
-            Fd next = rest.empty() ? Fd() : open_at(at.get(), name, O_DIRECTORY);
+            const bool is_directory = !rest.empty() || file_.kind == image::FileKind::directory;
+            Fd next = is_directory ? open_at(at.get(), name, O_DIRECTORY) : Fd();
             if (!next)
                 next = open_at(at.get(), name);
             struct stat status = {};
             if (!next || fstat(next.get(), &status) != 0)
                 return Error::from_errno(path_, errno);
-            if (S_ISLNK(status.st_mode) && (at_end_ == AtEnd::target || !rest.empty())) {
+            if (S_ISLNK(status.st_mode) && (at_end_ != AtEnd::link || !rest.empty())) {
                 const Result<uid_t> owner = check(next.get(), status, "a link on the way to it");
                 if (!owner)
                     return owner.error();
@@ -107,7 +108,7 @@ class Search
     // The owner, who may have made it.
     Result<uid_t> check(int fd, const struct stat &status, std::string_view what) const
     {
-        const bool is_receiver = file_.kind == image::FileKind::socket && owner_ == unknown_owner;
+        const bool is_receiver = at_end_ == AtEnd::receiver;
         if (is_receiver && !public_)
             return uid_t(0); // who rules its directory answers for it
         const std::optional<uid_t> user = options_.trust->owner_of(fd, status);

@@ -18,11 +18,11 @@
 
 namespace cryo::restore {
 
-// What is found where the name ends in a link.
-enum class AtEnd { target, link };
+// What is found where the name ends in a link; a receiver is a socket whose owner was not saved.
+enum class AtEnd { target, link, receiver };
 
 // EPERM: it belongs to another user. Otherwise as open(2). A device belongs to nobody as long as it
-// has its saved number. A socket whose owner was not saved may belong to anybody, if no directory
+// has its saved number. A receiver may belong to anybody, if no directory
 // on the way is one in which everybody may make files.
 Result<Fd> find_trusted(const RestartOptions &options, const image::File &file,
                         AtEnd at_end = AtEnd::target);

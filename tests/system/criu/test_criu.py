@@ -28,6 +28,25 @@ else printf '%s\\n' "$text" >&2; fi
 exit 1
 """
 
+# Saves the program by its word alone; a restore fails, and does not end.
+STALLED = """#!/bin/sh
+case $1 in
+--version) echo 'Version: 9.9' ;;
+dump)
+    while [ $# -gt 0 ]; do
+        [ "$1" = --images-dir ] && echo image >"$2/core.img"
+        [ "$1" = --action-script ] && script=$2
+        shift
+    done
+    CRTOOLS_SCRIPT_ACTION=post-dump "$script" ;;
+restore)
+    while [ $# -gt 0 ]; do [ "$1" = --log-file ] && log=$2; shift; done
+    echo '(00.1) Error (criu/some.c:12): the file is on the moon' >"$log"
+    echo $$ >stalled
+    exec sleep 1000 ;;
+esac
+"""
+
 
 class Refusals(unittest.TestCase):
     """A program that Cryo does not know, and a criu of which we know what it does."""
@@ -43,10 +62,10 @@ class Refusals(unittest.TestCase):
         self.program.kill()
         self.program.communicate()
 
-    def criu(self, failing):
+    def criu(self, failing, text=BROKEN):
         path = os.path.join(self.directory, "criu")
         with open(path, "w", encoding="ascii") as file:
-            file.write(BROKEN.format(failing=failing))
+            file.write(text.replace("{failing}", failing))
         os.chmod(path, 0o755)
         return path
 
@@ -99,6 +118,25 @@ class Refusals(unittest.TestCase):
         for how in ("--run", "--kill"):
             said = self.refuse(errno.ENOTSUP, "--backend=criu", how, criu=self.criu("dump"))
             self.assertIn("goes on: criu: the kernel is from the moon\n", said)
+
+    def test_restore_does_not_end(self):
+        """CRIU before 3.19 may wait for ever for what has failed."""
+        if not ROOT:
+            return
+        environment = {**os.environ, "CRYO_CRIU": self.criu("nothing", STALLED)}
+
+        def run(command, *words):
+            return subprocess.run([os.path.join(BIN, command), *words], cwd=self.directory,
+                                  env=environment, check=False, capture_output=True, text=True,
+                                  timeout=60)
+        done = run("cr_checkpoint", "--backend=criu", "-f", "image", str(self.program.pid))
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.end()
+        done = run("cr_restart", "image")
+        self.assertEqual(errno.ENOTSUP, done.returncode, done.stderr)
+        self.assertIn("criu: the file is on the moon", done.stderr)
+        with open(os.path.join(self.directory, "stalled"), encoding="ascii") as pid:
+            self.assertFalse(os.path.exists(f"/proc/{pid.read().strip()}"))
 
     def test_options_that_mean_nothing_to_it(self):
         if not ROOT:
