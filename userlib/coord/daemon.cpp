@@ -177,9 +177,13 @@ void Daemon::greet_rank(const std::shared_ptr<Channel> &channel, std::string_vie
 
 void Daemon::rank_frame(Rank &rank, FrameKind kind, std::string_view body)
 {
-    if (kind == FrameKind::image) {
+    // What has no place in the tree may be no rank of the job's: nothing that it says is passed on.
+    if (kind == FrameKind::image && !rank.child) {
+        rank.waits = true;
+        answer(rank, false);
+    } else if (kind == FrameKind::image) {
         take_image(rank);
-    } else if (kind == FrameKind::left) {
+    } else if (kind == FrameKind::left && rank.child) {
         rank_left(rank, body);
     } else if (kind == FrameKind::bookmark && node_ && rank.child) {
         const auto *bytes = reinterpret_cast<const uint8_t *>(body.data());

@@ -207,7 +207,9 @@ class Claims(jobs.Case):
 
     LATE = 'until [ -e "$0" ]; do sleep 0.02; done; exec "$@"'
 
-    def of_node(self, job, node, rank, ranks):
+    LEFT = 10
+
+    def of_node(self, job, node, rank, ranks, more=b""):
         """What such a one on a node hears until its connection ends."""
         (directory,) = Path(self.runtime).glob(f"{job.pid}-*")
         body = struct.pack("<IIIi", 2, rank, ranks, os.getpid()) + f"fake-{job.pid}".encode()
@@ -215,21 +217,46 @@ class Claims(jobs.Case):
         with socket.socket(socket.AF_UNIX) as one:
             one.settimeout(jobs.PATIENCE)
             one.connect(str(directory / node))
-            one.sendall(test_channel.HEADER.pack(len(body), test_channel.Ranks.HELLO) + body)
+            one.sendall(test_channel.HEADER.pack(len(body), test_channel.Ranks.HELLO) + body + more)
             with contextlib.suppress(ConnectionError):
-                while more := one.recv(65536):
-                    heard += more
+                while data := one.recv(65536):
+                    heard += data
         return heard
 
     def test_after_all_ranks(self):
         job = self.start(2, STEPS, FAKE_NODES="2")
         self.save(job)
         daemons = sorted(job.status()["daemons"])
-        for rank, ranks, why in ((0, 2, b"nodes node0 and node1 both have rank 0"),
-                                 (2, 3, b"node node1 has rank 2 of 3, where there are 2")):
-            self.assertIn(why, self.of_node(job, "node1", rank, ranks))
+        for node, rank, ranks, why in (
+                ("node1", 0, 2, b"nodes node0 and node1 both have rank 0"),
+                ("node1", 2, 3, b"node node1 has rank 2 of 3, where there are 2")):
+            self.assertIn(why, self.of_node(job, node, rank, ranks))
             self.save(job)
         self.assertEqual(daemons, sorted(job.status()["daemons"]))
+        job.kill()
+
+    def test_in_a_checkpoint(self):
+        """Nor does one that says at once that it has left the checkpoint under way."""
+        job = self.start(2, STEPS, FAKE_NODES="2")
+        self.save(job)
+        status = job.status()
+        for rank in status["ranks"]:
+            os.kill(rank, signal.SIGSTOP)
+        with subprocess.Popen([jobs.OPTIONS.bin + "/ompi-checkpoint", "--json", str(job.pid)],
+                              env=self.settings(), text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as tool:
+            # That node's daemon answers in the place of its rank: so it has the request.
+            while json.loads(tool.stdout.readline()).get("rank") != 1:
+                pass
+            left = b"".join(test_channel.HEADER.pack(4, self.LEFT) + struct.pack("<I", epoch)
+                            for epoch in range(1, 4))
+            self.assertIn(b"node node1 has rank 2 of 3, where there are 2",
+                          self.of_node(job, "node1", 2, 3, left))
+            for rank in status["ranks"]:
+                os.kill(rank, signal.SIGCONT)
+            _, errors = tool.communicate(timeout=jobs.PATIENCE)
+        self.assertEqual(tool.returncode, 0, errors)
+        self.assertEqual(sorted(status["daemons"]), sorted(job.status()["daemons"]))
         job.kill()
 
     def test_before_all_ranks(self):
