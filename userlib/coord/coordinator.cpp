@@ -225,7 +225,8 @@ bool Coordinator::speaks_for(uint32_t member, uint32_t rank)
 }
 
 // No rank asks for its image before all of them stand still, of which this node's part of the
-// tree knows first. Otherwise a report of one image would end the wait for ranks (--time).
+// tree knows first. Otherwise a report of one image would end the wait for ranks (--time). The
+// daemon that reports it may have been deceived by the one above it in the tree: it stays.
 bool Coordinator::images_are_due(uint32_t member)
 {
     const bookmark::Node *node = local_.node();
@@ -235,9 +236,9 @@ bool Coordinator::images_are_due(uint32_t member)
     const auto at = members_.find(member);
     if (now_->stage == Stage::cancelling || at == members_.end())
         return false;
-    const std::string why = "has an image of a rank before all ranks stand still";
-    give_up(fmt::format("the daemon of node {} {}", at->second.name, why), EPROTO);
-    expel(member, why);
+    give_up(fmt::format("the daemon of node {} has an image of a rank before all ranks stand still",
+                        at->second.name),
+            EPROTO);
     return false;
 }
 

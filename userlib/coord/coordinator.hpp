@@ -80,13 +80,14 @@ class Coordinator
         uint64_t longest_stop = 0;
         Clock::time_point begun = Clock::now();
         Clock::time_point looked = begun; // when daemons were last asked for a report
-        std::unique_ptr<Aside> commit;    // under way
-        std::string kept_all;             // why the commit could not remove older snapshots
-        uint64_t patience = 0;            // timer
-        size_t steps = 0;                 // of ranks, in what look_at_cut() has seen
-        Clock::time_point stepped = {};   // when the last of them was seen
-        bool agreed = false;              // the tree has finished it
-        bool asked = false;               // the tree was asked for it
+        Clock::time_point given_up = {};
+        std::unique_ptr<Aside> commit;  // under way
+        std::string kept_all;           // why the commit could not remove older snapshots
+        uint64_t patience = 0;          // timer
+        size_t steps = 0;               // of ranks, in what look_at_cut() has seen
+        Clock::time_point stepped = {}; // when the last of them was seen
+        bool agreed = false;            // the tree has finished it
+        bool asked = false;             // the tree was asked for it
         bool by_program = false;
     };
 

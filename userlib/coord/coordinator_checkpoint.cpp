@@ -365,6 +365,7 @@ void Coordinator::give_up(std::string error, int code)
     now_->stage = Stage::cancelling;
     now_->error = std::move(error);
     now_->code = code;
+    now_->given_up = Clock::now();
     now_->awaited.clear();
     for (const auto &[number, member] : members_)
         now_->awaited.insert(number);

@@ -40,6 +40,8 @@ bool Coordinator::look_at_members()
     if (now_->stage == Stage::cancelling) {
         for (const uint32_t member : silent_members())
             now_->awaited.erase(member);
+        if (Clock::now() - now_->given_up > image_patience * longest_silence())
+            now_->awaited.clear(); // they speak, and do not say that they have stopped
         if (now_->awaited.empty())
             end_checkpoint();
         return now_.has_value();

@@ -14,6 +14,7 @@ import signal
 import socket
 import struct
 import subprocess
+import threading
 import time
 import unittest
 from pathlib import Path
@@ -436,20 +437,31 @@ class Holders(jobs.Case):
         self.job.kill()
 
     def test_node_with_an_image_before_the_cut(self):
-        self.begin("1")
+        """The node may have been deceived by another one: only the checkpoint ends, although the node
+        never says that it is idle again."""
+        self.begin("2")
         member, _ = self.member_in_tree()
+        prepared = []
+        def live(): # it says that it is alive for as long as anybody asks
+            with contextlib.suppress(ConnectionResetError, OSError, ValueError):
+                while message := json.loads(member.hear()):
+                    if message["type"] == "look":
+                        member.say(type="alive", images=[])
+                    elif message["type"] == "prepare":
+                        prepared.append(message["checkpoint"])
+                        member.say(type="prepared", checkpoint=prepared[-1])
+                        member.say(type="cut", checkpoint=prepared[-1], rank=1)
+        talk = threading.Thread(target=live, daemon=True)
+        talk.start()
         tool = self.checkpoint("60")
-        number = member.until("prepare")["checkpoint"]
-        member.say(type="prepared", checkpoint=number)
-        member.say(type="cut", checkpoint=number, rank=1)
-        with contextlib.suppress(ConnectionResetError):
-            for _ in range(30): # it says that it is alive for as long as anybody asks
-                member.until("look")
-                member.say(type="alive", images=[])
         _, errors = tool.communicate(timeout=jobs.PATIENCE)
         self.assertIn("the daemon of node elsewhere has an image of a rank before all", errors)
         self.assertEqual(tool.returncode, errno.EPROTO)
+        self.checkpoint("60")
+        jobs.wait_for(lambda: len(prepared) == 2, "the next checkpoint")
         self.job.kill()
+        member.process.kill()
+        talk.join(jobs.PATIENCE)
 
 
 if __name__ == "__main__":
