@@ -132,6 +132,7 @@ class Coordinator
     void committed(const Result<void> &done);
     bool look_at_members();
     void look_at_cut();
+    bool stands_still() const; // the job, at the cut
     bool images_are_due(uint32_t member);
     std::vector<uint32_t> silent_members() const;
     std::optional<std::string> silence() const;

@@ -204,7 +204,8 @@ Result<void> Coordinator::begin_checkpoint(const json &request)
     const int64_t patience = request.value("patience", default_patience_s);
     if (patience > 0)
         now_->patience = loop_.after(patience * 1000, [this, patience] {
-            if (now_ && (now_->stage == Stage::preparing || now_->stage == Stage::pending))
+            if (now_ && (now_->stage == Stage::preparing ||
+                         (now_->stage == Stage::pending && !stands_still())))
                 give_up(fmt::format("not all ranks could stop within {} s; --status names them, "
                                     "--time gives them longer",
                                     patience),
@@ -262,7 +263,7 @@ void Coordinator::all_have_answered()
 void Coordinator::tell_missing()
 {
     loop_.after(inquire_ms, [this, number = now_->number] {
-        if (!now_ || now_->number != number || now_->stage != Stage::pending)
+        if (!now_ || now_->number != number || now_->stage != Stage::pending || stands_still())
             return;
         to_watchers(Message(Type::waiting));
         local_.node()->inquire();

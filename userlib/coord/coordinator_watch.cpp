@@ -55,15 +55,20 @@ bool Coordinator::look_at_members()
     return now_.has_value();
 }
 
+bool Coordinator::stands_still() const
+{
+    const bookmark::Node *node = local_.node();
+    return node != nullptr && node->at_cut();
+}
+
 // At the cut all ranks stand still, until each of them has asked for its image and gone on: one
 // that does not, and whose daemon speaks, would hold the others. An image under way is no step that
 // is missing.
 void Coordinator::look_at_cut()
 {
     const int64_t patience = now_->request.value("patience", default_patience_s);
-    const bookmark::Node *node = local_.node();
     if ((now_->stage != Stage::pending && now_->stage != Stage::running) || now_->agreed ||
-        patience == 0 || node == nullptr || !node->at_cut())
+        patience == 0 || !stands_still())
         return;
     const auto limit = std::max<std::chrono::milliseconds>(std::chrono::seconds(patience),
                                                            image_patience * longest_silence());
@@ -135,9 +140,9 @@ void Coordinator::look_at_progress(uint32_t member, const Message &message)
         if (!speaks_for(member, rank))
             return;
         const auto at = now_->progress.try_emplace(rank, Progress{bytes, Clock::now()}).first;
-        if (at->second.bytes != bytes || now_->stage == Stage::pending)
+        if (at->second.bytes != bytes)
             at->second = {bytes, Clock::now()};
-        if (now_->stage == Stage::running && Clock::now() - at->second.since > limit) {
+        if (Clock::now() - at->second.since > limit) {
             give_up(fmt::format("rank {}: its image has not grown for {}; is its disk there?", rank,
                                 in_seconds(limit)),
                     ETIMEDOUT);

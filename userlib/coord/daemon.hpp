@@ -45,6 +45,7 @@ class Daemon final : private bookmark::Node::Output
 
     // For the coordinator, in the first daemon.
     bookmark::Node *node() { return node_.get(); }
+    const bookmark::Node *node() const { return node_.get(); }
     std::function<void(const bookmark::StateEntry &)> on_state;
     std::function<void()> on_wanted;
     std::function<void()> on_progress; // the tree has sent something

@@ -389,10 +389,12 @@ class Holders(jobs.Case):
         jobs.wait_for(lambda: processes.waits_of(rank[0]) > before + 100, "a rank that goes on")
         self.job.kill()
 
-    def member_in_tree(self):
-        """A false node with the second rank, and its connection in the tree."""
+    def member_in_tree(self, *ranks):
+        """A false node with some of two ranks, and its connection in the tree."""
         member = test_channel.Member(self, self.job)
-        member.say(type="rank", rank=1, ranks=2, pid=os.getpid(), space=f"fake-{self.job.pid}")
+        for rank in ranks:
+            member.say(type="rank", rank=rank, ranks=2, pid=os.getpid(),
+                       space=f"fake-{self.job.pid}")
         place = member.until("place")
         below = subprocess.Popen(
             [jobs.OPTIONS.member, f"child/{place['generation']}/{place['index']}",
@@ -403,15 +405,10 @@ class Holders(jobs.Case):
         member.say(type="placed", generation=place["generation"])
         return member, below
 
-    def test_images_without_end(self):
-        """Each counts once, and of what is said of it a command gets as much as it takes."""
-        self.begin("50")
-        member, below = self.member_in_tree()
-        self.assertEqual(b"proven\n", below.stdout.readline())
-        tool = self.checkpoint("60")
+    def to_the_cut(self, member, below):
+        """As if all ranks of the node stood still: what it was to prepare, and the tree's number of it."""
         prepare = member.until("prepare")
-        number = prepare["checkpoint"]
-        member.say(type="prepared", checkpoint=number)
+        member.say(type="prepared", checkpoint=prepare["checkpoint"])
         request = below.stdout.readline() # eight bytes, the last four of which are its number
         self.assertEqual((self.REQUEST, 9), (request[0], len(request)))
         for kind, more in (self.CLOCKS, 8), (self.READY, 8):
@@ -421,14 +418,23 @@ class Holders(jobs.Case):
         heard = below.stdout.readline()
         while heard[0] != self.EXPECTED:
             heard = below.stdout.readline()
+        return prepare, request[4:8]
+
+    def test_images_without_end(self):
+        """Each counts once, and of what is said of it a command gets as much as it takes."""
+        self.begin("50")
+        member, below = self.member_in_tree(1)
+        self.assertEqual(b"proven\n", below.stdout.readline())
+        tool = self.checkpoint("60")
+        prepare, epoch = self.to_the_cut(member, below)
+        number = prepare["checkpoint"]
         local = Path(prepare["directory"], "opal_snapshot_1.ckpt")
         local.mkdir(0o700)
         (local / f"cryo_context.{os.getpid()}").write_bytes(b"image")
         for _ in range(3):
             member.say(type="image", checkpoint=number, rank=1, bytes=5,
                        notices=["once"] + ["x" * 65536] * 300)
-        below.stdin.write(b"#%s\n" % (struct.pack("<BBH", self.DRAINED, 1, 0) +
-                                      request[4:8]).hex().encode())
+        below.stdin.write(b"#%s\n" % (struct.pack("<BBH", self.DRAINED, 1, 0) + epoch).hex().encode())
         below.stdin.flush()
         _, errors = tool.communicate(timeout=jobs.PATIENCE)
         self.assertEqual(tool.returncode, 0, errors[-1000:])
@@ -436,11 +442,33 @@ class Holders(jobs.Case):
         self.assertRegex(errors, "[0-9]+ more notices of ranks are left out")
         self.job.kill()
 
+    def test_images_that_take_longer_than_the_wait_for_ranks(self):
+        """--time is for ranks to stand still: images may take longer, as long as they grow."""
+        self.job = jobs.Job(self, [jobs.OPTIONS.bin + "/cr_run", "--mpi", jobs.MPIRUN, "-n", "1",
+                                   "sleep", "600"], self.settings(CRYO_DEADLINE="2"))
+        jobs.wait_for(lambda: b"CRYO_JOB=" in Path(f"/proc/{self.job.pid}/environ").read_bytes(),
+                      "the launcher")
+        member, below = self.member_in_tree(0, 1)
+        self.assertEqual(b"proven\n", below.stdout.readline())
+        tool = self.checkpoint("5")
+        prepare, _ = self.to_the_cut(member, below)
+        end = time.monotonic() + 6 # the wait has begun before
+        grown = 0
+        while (message := json.loads(member.hear()))["type"] != "cancel":
+            if message["type"] == "look":
+                grown += time.monotonic() < end
+                member.say(type="alive", images=[{"rank": rank, "bytes": grown} for rank in (0, 1)])
+        member.say(type="idle", checkpoint=prepare["checkpoint"])
+        _, errors = tool.communicate(timeout=jobs.PATIENCE)
+        self.assertIn("rank 0: its image has not grown for 24 s", errors)
+        self.assertEqual(tool.returncode, errno.ETIMEDOUT)
+        self.job.kill()
+
     def test_node_with_an_image_before_the_cut(self):
         """The node may have been deceived by another one: only the checkpoint ends, although the node
         never says that it is idle again."""
         self.begin("2")
-        member, _ = self.member_in_tree()
+        member, _ = self.member_in_tree(1)
         prepared = []
         def live(): # it says that it is alive for as long as anybody asks
             with contextlib.suppress(ConnectionResetError, OSError, ValueError):
