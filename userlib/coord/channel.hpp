@@ -42,6 +42,7 @@ class Channel : public std::enable_shared_from_this<Channel>
     void close();                      // without calling on_end
     void refuse() { refused_ = true; } // in a callback: ends the connection, calls on_end
     bool open() const { return bool(socket_); }
+    size_t waiting() const { return out_.size(); } // bytes that the other end has not taken yet
     int descriptor() const { return socket_.get(); }
     void limit(uint32_t body) { limit_ = body; } // of what an unknown peer may send
 

@@ -26,6 +26,7 @@ constexpr std::chrono::seconds longest_arrival{2}; // of all ranks, after the fi
 constexpr std::chrono::seconds longest_start{3};   // of a launcher whose ranks are unknown
 constexpr int64_t look_soon_ms = 20;
 constexpr int64_t look_later_ms = 250;
+constexpr size_t most_waiting = 1 << 20; // bytes, of refusals
 
 uint32_t fanout()
 {
@@ -296,6 +297,11 @@ void Coordinator::rank_came(uint32_t member, const Message &message)
 // stands.
 void Coordinator::refuse_rank(uint32_t member, const Message &rank, const std::string &why)
 {
+    const std::shared_ptr<Channel> channel = members_[member].channel;
+    if (channel && channel->waiting() > most_waiting) {
+        expel(member, "does not read what its ranks are refused for");
+        return;
+    }
     print(stderr, "mpi-daemon: {}\n", why);
     if (lost_.empty() && !complete())
         lost_ = why;

@@ -281,6 +281,25 @@ class Claims(jobs.Case):
             member.end()
             job.kill()
 
+    def test_refusals_that_nobody_reads(self):
+        """They take no memory of the first daemon's without end: whoever does not read them is none of Cryo's."""
+        log = Path(self.scratch, "log")
+        job = self.start(2, STEPS, FAKE_NODES="1", CRYO_DAEMON_LOG=str(log))
+        self.save(job)
+        member = test_channel.Member(self, job)
+        member.line("deaf")
+        rank = json.dumps({"type": "rank", "rank": 2, "ranks": 3, "pid": 1,
+                           "space": f"fake-{job.pid}"})
+        for _ in range(2000): # the kernel keeps some of the replies
+            if b"node elsewhere does not read" in log.read_bytes()[-4096:]:
+                break
+            member.line("\n".join([rank] * 1000))
+        else:
+            self.fail("all of it was kept")
+        member.end()
+        self.save(job)
+        job.kill()
+
     @staticmethod
     def variables_of(job):
         return b"CRYO_JOB=" in Path(f"/proc/{job.pid}/environ").read_bytes()
