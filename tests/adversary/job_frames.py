@@ -258,7 +258,7 @@ class Orders(jobs.Case):
         job = self.start(1, STEPS, OMPI_MCA_hook_cryo_directory=f"{closed}/of/the/attacker")
         done = self.of_root(job.pid)
         self.assertNotEqual(0, done.returncode)
-        self.assertIn(f"{closed}/of/the/attacker", done.stderr)
+        self.assertIn(f"{closed}/of/the/attacker: Permission denied", done.stderr)
         self.assertEqual([], os.listdir(closed))
         job.kill()
         own = f"{self.scratch}/of/the/user"

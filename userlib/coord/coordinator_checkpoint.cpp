@@ -192,9 +192,12 @@ Result<void> Coordinator::begin_checkpoint(const json &request)
     if (!is_utf8(directory)) // MPI_Ckpt's: daemons could not be told of it
         return Error(EILSEQ, directory + ": is not UTF-8; choose another directory");
     // A command makes it, but neither MPI_Ckpt() nor root of another user's job does.
-    std::filesystem::create_directories(directory, ignored); // else it cannot be written to, either
+    std::error_code made;
+    std::filesystem::create_directories(directory, made); // else it cannot be written to, either
     Result<SnapshotWriter> writer = SnapshotWriter::begin(
         directory, request.value("reference", std::string()), std::move(about));
+    if (!writer && made && writer.error().code() == ENOENT)
+        return Error::from_errno(directory, made.value());
     if (!writer)
         return writer.error();
     now_->writer.emplace(std::move(*writer));

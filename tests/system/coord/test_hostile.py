@@ -236,6 +236,20 @@ class Claims(jobs.Case):
         self.assertEqual(daemons, sorted(job.status()["daemons"]))
         job.kill()
 
+    def test_on_the_first_node(self):
+        """Where what refuses it is called by what has passed it on."""
+        job = self.start(2, STEPS)
+        self.save(job)
+        daemons = job.status()["daemons"]
+        (directory,) = Path(self.runtime).glob(f"{job.pid}-*")
+        (node,) = [path.name for path in directory.iterdir()
+                   if path.is_socket() and path.name != ".root"]
+        self.assertIn(f"node {node} has rank 2 of 3, where there are 2".encode(),
+                      self.of_node(job, node, 2, 3))
+        self.save(job)
+        self.assertEqual(daemons, job.status()["daemons"])
+        job.kill()
+
     def test_in_a_checkpoint(self):
         """Nor does one that says at once that it has left the checkpoint under way."""
         job = self.start(2, STEPS, FAKE_NODES="2")
@@ -388,20 +402,20 @@ class Holders(jobs.Case):
         return errors
 
     def test_image_before_the_cut(self):
-        self.begin("1")
+        self.begin("3")
         def answer(kind, _):
             return [(self.IMAGE, b"")] if kind == self.REQUEST else []
         self.assertIn("not all ranks could stop within 5 s", self.of_rank(answer))
         self.job.kill()
 
     def test_silence_at_the_cut(self):
-        self.begin("1")
+        self.begin("2")
         def answer(kind, epoch):
             if kind != self.REQUEST:
                 return []
             return [(self.BOOKMARK, struct.pack("<BBH", words, 1, 0) + epoch + bytes(8))
                     for words in (self.CLOCKS, self.READY)]
-        node = r"rank 1 on node \S+ keeps the others at the cut: .* for 12 s"
+        node = r"rank 1 on node \S+ keeps the others at the cut: .* for 24 s"
         self.assertRegex(self.of_rank(answer), node)
         rank = self.job.status()["ranks"]
         before = processes.waits_of(rank[0])
