@@ -303,6 +303,7 @@ void Coordinator::refuse_rank(uint32_t member, const Message &rank, const std::s
         return;
     }
     print(stderr, "mpi-daemon: {}\n", why);
+    refused_ = why;
     if (lost_.empty() && !complete())
         lost_ = why;
     tell(member, Message(Type::rank_refused, {{"rank", rank.fields.at("rank")},
@@ -322,6 +323,7 @@ void Coordinator::rank_left(uint32_t member, uint32_t rank)
         built_ = false;
         space_.clear();
         lost_.clear();
+        refused_.clear();
         if (!looks_)
             look_for_others(); // for the next mpirun of a script
     }

@@ -163,7 +163,8 @@ class Coordinator
     std::string space_; // the job's name at the launcher
     uint64_t generation_ = 0;
     bool built_ = false;
-    std::string lost_; // why no checkpoint is possible any more
+    std::string lost_;    // why no checkpoint is possible any more
+    std::string refused_; // why one of the ranks that have come is not in the job
     std::string state_ = "none";
     std::optional<Checkpoint> now_;
     uint64_t checkpoints_ = 0;

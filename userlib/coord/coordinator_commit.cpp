@@ -44,6 +44,8 @@ void Coordinator::committed(const Result<void> &done)
             fmt::format("{} more notices of ranks are left out", now_->left_out));
     if (!now_->kept_all.empty())
         now_->notices.push_back(now_->kept_all);
+    if (!refused_.empty())
+        now_->notices.push_back("not in the snapshot: " + refused_);
     if (!done) {
         give_up(done.error().text(), done.error().code());
         return;

@@ -128,10 +128,9 @@ int RankSide::greet(const char *job, uint32_t rank, uint32_t ranks)
         if (!pump())
             break;
     }
-    if (welcome_)
-        return 0;
-    return why_[0] != 0 ? -ECONNREFUSED
-                        : fail(ECONNRESET, "the node's daemon", "ended; this rank cannot be saved");
+    if (why_[0] != 0) // refused, perhaps behind the welcome: by the job's first daemon
+        return -ECONNREFUSED;
+    return welcome_ ? 0 : fail(ECONNRESET, "the node's daemon", "ended; this rank cannot be saved");
 }
 
 int RankSide::connect(const char *const *environment, uint32_t rank, uint32_t ranks)
