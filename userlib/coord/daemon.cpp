@@ -188,7 +188,7 @@ void Daemon::rank_frame(Rank &rank, FrameKind kind, std::string_view body)
     } else if (kind == FrameKind::bookmark && node_ && rank.child) {
         const auto *bytes = reinterpret_cast<const uint8_t *>(body.data());
         if (!node_->from_child(*rank.child, {bytes, body.size()}))
-            rank.channel->close_when_sent();
+            rank.channel->refuse();
         progress();
     }
 }

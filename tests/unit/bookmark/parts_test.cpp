@@ -228,6 +228,25 @@ TEST(Node, WishesOfThoseWhoWillBeInTheCheckpointUnderWayAreNoOthers)
     EXPECT_EQ(told.wishes, 2) << "the first is over";
 }
 
+TEST(Node, KeepsNoMoreCommunicatorsThanItMay)
+{
+    Told told;
+    Node node({.routes = Topology({{0, 1}}, 2).routes(0), .root = true, .most_communicators = 2},
+              told);
+    ASSERT_TRUE(node.request());
+    const auto takes = [&](uint32_t child, MessageType type, std::vector<CommId> comms) {
+        Message m(type, node.epoch());
+        for (const CommId comm : comms)
+            m.clocks.push_back({.comm = comm, .members = 2, .heard = 1, .low = 1, .high = 1});
+        return bool(node.from_child(child, pack(m, std::pmr::get_default_resource())));
+    };
+    EXPECT_TRUE(takes(0, MessageType::clocks, {1, 2}));
+    EXPECT_FALSE(takes(1, MessageType::clocks, {1, 3}));
+    EXPECT_TRUE(takes(1, MessageType::clocks, {1, 2}));
+    EXPECT_TRUE(takes(0, MessageType::raise, {1, 2}));
+    EXPECT_FALSE(takes(0, MessageType::raise, {2, 4}));
+}
+
 TEST(Node, WhatItDeclinesComesToAnEndAtTheRanks)
 {
     Told told;

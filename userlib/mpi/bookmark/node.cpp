@@ -29,6 +29,8 @@ Result<void> Node::from_child(uint32_t child, Bytes bytes)
     }
     if (m.epoch != epoch_ || stage_ == Stage::idle || stage_ == Stage::over)
         return {}; // belongs to a checkpoint that is over
+    if (!has_room_for(m))
+        return Error(EPROTO, fmt::format("child {}: has communicators without end", child));
     Child &c = children_[child];
     switch (m.type) {
     case MessageType::clocks:
@@ -148,6 +150,18 @@ void Node::begin(uint32_t epoch)
     for (uint32_t i = 0; i < children_.size(); i++)
         if (children_[i].lost)
             lost_child(i);
+}
+
+// A child that makes communicators up would otherwise take all memory.
+bool Node::has_room_for(const Message &m) const
+{
+    const uint64_t most = config_.most_communicators;
+    if (known_.size() + m.clocks.size() <= most)
+        return true;
+    const auto fresh = std::count_if(m.clocks.begin(), m.clocks.end(), [&](const ClockEntry &e) {
+        return known_.count(e.comm) == 0;
+    });
+    return known_.size() + static_cast<uint64_t>(fresh) <= most;
 }
 
 void Node::hear(uint32_t child, const ClockEntry &e)

@@ -51,6 +51,8 @@ class Node
         // The root abandons a checkpoint after this many raises: ranks that wait for a message from
         // any source could otherwise be made to run on for ever.
         uint64_t most_raises = 1'000'000;
+        // Below this node: as many as one message to its parent could name (coord/frame.hpp).
+        uint64_t most_communicators = 1U << 21;
     };
     enum class Outcome : uint8_t { none, working, done, abandoned };
 
@@ -107,6 +109,7 @@ class Node
     void tell_wanted(uint32_t child, const Known &known);
     void on_targets(const Message &m);
     void on_expected(const Message &m);
+    bool has_room_for(const Message &m) const;
     void hear(uint32_t child, const ClockEntry &e);
     void clocks_complete();
     void raise_low(const Known &known, CommId id, std::map<uint32_t, Message> &targets) const;
