@@ -481,26 +481,6 @@ class Ranks(jobs.Case):
         self.assertEqual(2, len(job.status()["ranks"]))
         job.kill()
 
-    def test_refusal_behind_the_welcome(self):
-        """Of the first daemon, which has not taken what the node's one has greeted: the rank says why."""
-        job = f"{os.getpid()}-false"
-        os.makedirs(Path(self.runtime, job), 0o700)
-        settings = self.settings(CRYO_JOB=f"{job}:{'0' * 64}:1:127.0.0.1", CRYO_NODE="here",
-                                 CRYO_DAEMON="/bin/false", OMPI_COMM_WORLD_RANK="0",
-                                 OMPI_COMM_WORLD_SIZE="1")
-        with socket.socket(socket.AF_UNIX) as listener:
-            listener.settimeout(jobs.PATIENCE)
-            listener.bind(str(Path(self.runtime, job, "here")))
-            listener.listen()
-            with subprocess.Popen([jobs.OPTIONS.rank, "1", self.scratch], env=settings, text=True,
-                                  stdout=subprocess.PIPE) as rank:
-                self.addCleanup(rank.kill)
-                with listener.accept()[0] as one:
-                    one.sendall(HEADER.pack(4, WELCOME) + (10000).to_bytes(4, "little") +
-                                HEADER.pack(3, self.REFUSED) + b"why")
-                    output, _ = rank.communicate(timeout=jobs.PATIENCE)
-        self.assertIn("rank 0: alone: why\n", output)
-
 
 if __name__ == "__main__":
     jobs.main("member")
