@@ -62,13 +62,13 @@ bool Coordinator::stands_still() const
 }
 
 // At the cut all ranks stand still, until each of them has asked for its image and gone on: one
-// that does not, and whose daemon speaks, would hold the others. An image under way is no step that
-// is missing.
+// that does not, and whose daemon speaks, would hold the others. One that goes on without an image
+// would hold the checkpoint. An image under way is no step that is missing.
 void Coordinator::look_at_cut()
 {
     const int64_t patience = now_->request.value("patience", default_patience_s);
-    if ((now_->stage != Stage::pending && now_->stage != Stage::running) || now_->agreed ||
-        patience == 0 || !stands_still())
+    if ((now_->stage != Stage::pending && now_->stage != Stage::running) || patience == 0 ||
+        !(now_->agreed || stands_still()))
         return;
     const auto limit = std::max<std::chrono::milliseconds>(std::chrono::seconds(patience),
                                                            image_patience * longest_silence());
@@ -77,14 +77,16 @@ void Coordinator::look_at_cut()
         now_->stepped = Clock::now();
     if (Clock::now() - now_->stepped <= limit)
         return;
-    bool going = now_->request.value("after", "none") == "none"; // else they wait for the commit
+    // Else they wait for the commit, or have gone on.
+    bool going = now_->request.value("after", "none") == "none" && !now_->agreed;
     for (const auto &[rank, place] : now_->ranks) {
         const bool frozen = now_->cut.contains(rank) || now_->images.contains(rank);
         if (!frozen && !now_->progress.contains(rank) && members_.contains(place.member)) {
-            give_up(fmt::format(
-                        "rank {} on node {} keeps the others at the cut: it has not asked for its "
-                        "image for {}",
-                        rank, members_.at(place.member).name, in_seconds(limit)),
+            give_up(fmt::format("rank {} on node {} {}: it has not asked for its image for {}",
+                                rank, members_.at(place.member).name,
+                                now_->agreed ? "has gone on from the cut"
+                                             : "keeps the others at the cut",
+                                in_seconds(limit)),
                     ETIMEDOUT);
             return;
         }

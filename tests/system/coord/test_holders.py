@@ -94,6 +94,20 @@ class Holders(jobs.Case):
         jobs.wait_for(lambda: processes.waits_of(rank[0]) > before + 100, "a rank that goes on")
         self.job.kill()
 
+    def test_no_image_at_the_cut(self):
+        """A rank that says that it has all messages, and asks for no image."""
+        self.begin("2")
+        def answer(kind, epoch):
+            if kind == self.REQUEST:
+                return [(self.BOOKMARK, struct.pack("<BBH", words, 1, 0) + epoch + bytes(8))
+                        for words in (self.CLOCKS, self.READY)]
+            if kind == self.EXPECTED:
+                return [(self.BOOKMARK, struct.pack("<BBH", self.DRAINED, 1, 0) + epoch)]
+            return []
+        self.assertRegex(self.of_rank(answer),
+                         r"rank 1 on node \S+ has gone on from the cut: .* for 24 s")
+        self.job.kill()
+
     def member_in_tree(self, *ranks):
         """A false node with some of two ranks, and its connection in the tree."""
         member = test_channel.Member(self, self.job)
