@@ -22,7 +22,7 @@ from jobs import processes
 STEPS = 1_000_000 # longer than any test
 
 
-class Holders(jobs.Case):
+class Holding(jobs.Case):
     """One of two ranks, or its node, that keeps the other one from going on: not for ever."""
 
     BOOKMARK, IMAGE = 4, 5
@@ -73,41 +73,6 @@ class Holders(jobs.Case):
         self.assertEqual(tool.returncode, errno.ETIMEDOUT, errors)
         return errors
 
-    def test_image_before_the_cut(self):
-        self.begin("3")
-        def answer(kind, _):
-            return [(self.IMAGE, b"")] if kind == self.REQUEST else []
-        self.assertIn("not all ranks could stop within 5 s", self.of_rank(answer))
-        self.job.kill()
-
-    def test_silence_at_the_cut(self):
-        self.begin("2")
-        def answer(kind, epoch):
-            if kind != self.REQUEST:
-                return []
-            return [(self.BOOKMARK, struct.pack("<BBH", words, 1, 0) + epoch + bytes(8))
-                    for words in (self.CLOCKS, self.READY)]
-        node = r"rank 1 on node \S+ keeps the others at the cut: .* for 24 s"
-        self.assertRegex(self.of_rank(answer), node)
-        rank = self.job.status()["ranks"]
-        before = processes.waits_of(rank[0])
-        jobs.wait_for(lambda: processes.waits_of(rank[0]) > before + 100, "a rank that goes on")
-        self.job.kill()
-
-    def test_no_image_at_the_cut(self):
-        """A rank that says that it has all messages, and asks for no image."""
-        self.begin("2")
-        def answer(kind, epoch):
-            if kind == self.REQUEST:
-                return [(self.BOOKMARK, struct.pack("<BBH", words, 1, 0) + epoch + bytes(8))
-                        for words in (self.CLOCKS, self.READY)]
-            if kind == self.EXPECTED:
-                return [(self.BOOKMARK, struct.pack("<BBH", self.DRAINED, 1, 0) + epoch)]
-            return []
-        self.assertRegex(self.of_rank(answer),
-                         r"rank 1 on node \S+ has gone on from the cut: .* for 24 s")
-        self.job.kill()
-
     def member_in_tree(self, *ranks):
         """A false node with some of two ranks, and its connection in the tree."""
         member = test_channel.Member(self, self.job)
@@ -139,6 +104,31 @@ class Holders(jobs.Case):
             heard = below.stdout.readline()
         return prepare, request[4:8]
 
+
+class Silent(Holding):
+    def test_image_before_the_cut(self):
+        self.begin("3")
+        def answer(kind, _):
+            return [(self.IMAGE, b"")] if kind == self.REQUEST else []
+        self.assertIn("not all ranks could stop within 5 s", self.of_rank(answer))
+        self.job.kill()
+
+    def test_silence_at_the_cut(self):
+        self.begin("2")
+        def answer(kind, epoch):
+            if kind != self.REQUEST:
+                return []
+            return [(self.BOOKMARK, struct.pack("<BBH", words, 1, 0) + epoch + bytes(8))
+                    for words in (self.CLOCKS, self.READY)]
+        node = r"rank 1 on node \S+ keeps the others at the cut: .* for 24 s"
+        self.assertRegex(self.of_rank(answer), node)
+        rank = self.job.status()["ranks"]
+        before = processes.waits_of(rank[0])
+        jobs.wait_for(lambda: processes.waits_of(rank[0]) > before + 100, "a rank that goes on")
+        self.job.kill()
+
+
+class Grown(Holding):
     def test_images_without_end(self):
         """Each counts once, and of what is said of it a command gets as much as it takes."""
         self.begin("50")
@@ -181,6 +171,22 @@ class Holders(jobs.Case):
         _, errors = tool.communicate(timeout=jobs.PATIENCE)
         self.assertIn("rank 0: its image has not grown for 24 s", errors)
         self.assertEqual(tool.returncode, errno.ETIMEDOUT)
+        self.job.kill()
+
+
+class Early(Holding):
+    def test_no_image_at_the_cut(self):
+        """A rank that says that it has all messages, and asks for no image."""
+        self.begin("2")
+        def answer(kind, epoch):
+            if kind == self.REQUEST:
+                return [(self.BOOKMARK, struct.pack("<BBH", words, 1, 0) + epoch + bytes(8))
+                        for words in (self.CLOCKS, self.READY)]
+            if kind == self.EXPECTED:
+                return [(self.BOOKMARK, struct.pack("<BBH", self.DRAINED, 1, 0) + epoch)]
+            return []
+        self.assertRegex(self.of_rank(answer),
+                         r"rank 1 on node \S+ has gone on from the cut: .* for 24 s")
         self.job.kill()
 
     def test_node_with_an_image_before_the_cut(self):
