@@ -343,6 +343,8 @@ void Coordinator::look_at_images()
         return;
     if (now_->stage == Stage::pending) {
         now_->stage = Stage::running;
+        for (auto &[rank, image] : now_->progress)
+            image.since = Clock::now(); // from now on they have less time to grow
         say("running");
     }
     to_watchers(Message(Type::images, {{"done", now_->images.size()},

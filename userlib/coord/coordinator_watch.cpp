@@ -130,12 +130,17 @@ std::optional<std::string> Coordinator::silence() const
                        names, in_seconds(longest_silence()));
 }
 
-// Gives up when an unfinished image has stopped growing.
+// Gives up when an unfinished image has stopped growing. Before any rank has gone on from the cut,
+// all of them may be busy with what their programs do before an image: they have more time.
 void Coordinator::look_at_progress(uint32_t member, const Message &message)
 {
     if (!now_ || (now_->stage != Stage::pending && now_->stage != Stage::running))
         return;
-    const auto limit = image_patience * longest_silence();
+    const bool pending = now_->stage == Stage::pending;
+    const int64_t patience = now_->request.value("patience", default_patience_s);
+    std::chrono::milliseconds limit = image_patience * longest_silence();
+    if (pending)
+        limit = std::max<std::chrono::milliseconds>(limit, std::chrono::seconds(patience));
     for (const json &one : message.fields.at("images")) {
         const uint32_t rank = one.at("rank");
         const uint64_t bytes = one.at("bytes");
@@ -144,7 +149,7 @@ void Coordinator::look_at_progress(uint32_t member, const Message &message)
         const auto at = now_->progress.try_emplace(rank, Progress{bytes, Clock::now()}).first;
         if (at->second.bytes != bytes)
             at->second = {bytes, Clock::now()};
-        if (Clock::now() - at->second.since > limit) {
+        if ((!pending || patience > 0) && Clock::now() - at->second.since > limit) {
             give_up(fmt::format("rank {}: its image has not grown for {}; is its disk there?", rank,
                                 in_seconds(limit)),
                     ETIMEDOUT);
