@@ -21,7 +21,8 @@ namespace cryo::restore {
 SocketName::SocketName(image::Bytes bytes)
     : size(static_cast<socklen_t>(std::min(bytes.size(), sizeof(storage) - 1))) // path() ends
 {
-    memcpy(&storage, bytes.data(), size);
+    if (size != 0)
+        memcpy(&storage, bytes.data(), size);
 }
 
 std::string SocketName::text() const
@@ -112,9 +113,8 @@ Result<void> SocketRenames::leave(const SocketName &old, const SocketName &renam
     if (is_made)
         unlink(hidden.c_str());
     unlink(from.c_str());
-    return Error::from_errno(fmt::format("renaming the socket {}, which is to be {}", from,
-                                         renamed.path()),
-                             why);
+    return Error::from_errno(
+        fmt::format("renaming the socket {}, which is to be {}", from, renamed.path()), why);
 }
 
 Result<void> SocketRenames::arrive()

@@ -38,7 +38,7 @@ dump)
         [ "$1" = --action-script ] && script=$2
         shift
     done
-    CRTOOLS_SCRIPT_ACTION=post-dump "$script" ;;
+    [ -z "$script" ] || CRTOOLS_SCRIPT_ACTION=post-dump "$script" ;;
 restore)
     while [ $# -gt 0 ]; do [ "$1" = --log-file ] && log=$2; shift; done
     echo '(00.1) Error (criu/some.c:12): the file is on the moon' >"$log"
