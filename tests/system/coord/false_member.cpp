@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A member of a job that sends what a test tells it to. It knows the secret (CRYO_JOB), proves it,
 // and then sends each line of its standard input as a message; it prints what it receives, line by
-// line. A line of '#' and hexadecimal digits is sent as a message of the bookmark exchange; after a
-// line "deaf" nothing is received any more.
+// line. A line of '#' and hexadecimal digits is sent as a message of the bookmark exchange.
 //
 //     false_member [WHO [OF]]     calls itself WHO (join/elsewhere), with the key of OF (of WHO)
 //     false_member WHO =KEY       with this key
@@ -53,9 +52,7 @@ void listen_to_test(Loop &loop, Channel &channel)
     }
     text.append(bytes, static_cast<size_t>(n));
     for (size_t at; (at = text.find('\n')) != std::string::npos; text.erase(0, at + 1)) {
-        if (text.starts_with("deaf\n"))
-            loop.forget(channel.descriptor());
-        else if (text[0] == '#')
+        if (text[0] == '#')
             channel.send(FrameKind::bookmark, of_hex(text.substr(1, at - 1)));
         else
             channel.send(FrameKind::json, text.substr(0, at));

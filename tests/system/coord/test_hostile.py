@@ -296,23 +296,6 @@ class Claims(jobs.Case):
             member.end()
             job.kill()
 
-    def test_refusals_that_nobody_reads(self):
-        """They take no memory of the first daemon's without end: whoever does not read them is none of Cryo's."""
-        log = Path(self.scratch, "log")
-        job = self.start(2, STEPS, FAKE_NODES="1", CRYO_DAEMON_LOG=str(log))
-        self.save(job)
-        member = test_channel.Member(self, job)
-        member.line("deaf")
-        rank = json.dumps({"type": "rank", "rank": 2, "ranks": 3, "pid": 1,
-                           "space": f"fake-{job.pid}"})
-        for _ in range(300): # the kernel keeps some megabytes of the replies
-            member.line("\n".join([rank] * 1000))
-        with open(log, "rb") as said:
-            jobs.wait_for(lambda: b"node elsewhere does not read" in said.read(), "its end")
-        member.end()
-        self.save(job)
-        job.kill()
-
     def test_refusal_behind_the_welcome(self):
         """Of the first daemon, which has not taken what the node's one has greeted: the rank says why."""
         job = f"{os.getpid()}-false"
