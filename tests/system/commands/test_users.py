@@ -106,6 +106,21 @@ class PlainUser(case.Case):
         self.assertIn("and what was saved to user ", done.stderr)
         self.assertIn(f"--owner {THIRD + 1} ", done.stderr)
 
+    def said_of(self, file, program):
+        """By the checkpoint that ends it: one line."""
+        said = self.save("--kill", "-f", "image", program.pid).stderr.splitlines()
+        program.wait()
+        said = [line for line in said if file in line]
+        self.assertEqual(1, len(said), said)
+        return said[0]
+
+    def refused_for(self, file):
+        """What a restart says that may not open it."""
+        done = self.run_command("cr_restart", "--no-restore-pid", "image")
+        self.assertEqual(errno.EACCES, done.returncode, done.stderr)
+        self.assertIn(file, done.stderr)
+        return done.stderr
+
     def test_output_that_root_has_opened(self):
         log = self.path("log")
         with open(os.open(log, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as output:
@@ -115,16 +130,11 @@ class PlainUser(case.Case):
                 "for line in sys.stdin: print(line.strip(), flush=True)",
                 stdout=output, stderr=subprocess.PIPE, **AS_PLAIN)
         self.assertEqual("ready\n", program.stderr.readline())
-        said = self.save("--kill", "-f", "image", program.pid).stderr.splitlines()
-        program.wait()
-        said = [line for line in said if log in line]
-        self.assertEqual(1, len(said), said)
-        self.assertIn("descriptor 1: ", said[0])
-        self.assertIn("cr_restart --stdout FILE", said[0])
-        done = self.run_command("cr_restart", "--no-restore-pid", "image")
-        self.assertEqual(errno.EACCES, done.returncode, done.stderr)
-        self.assertIn(log, done.stderr)
-        self.assertIn("--stdout FILE", done.stderr)
+        said = self.said_of(log, program)
+        self.assertIn("descriptor 1: ", said)
+        self.assertIn("cr_restart --stdout FILE", said)
+        refused = self.refused_for(log)
+        self.assertIn("--stdout FILE", refused)
         done = self.run_command("cr_restart", "--no-restore-pid", "--stdout", "other", "image",
                                 stdin=None, input="goes on\n")
         self.assertEqual(0, done.returncode, done.stderr)
@@ -148,16 +158,11 @@ if os.fork() == 0:
 os.close({number})
 os.read(come, 1)
 """, pass_fds=[number], stderr=subprocess.DEVNULL, **AS_PLAIN)
-        said = self.save("--kill", "-f", "image", program.pid).stderr.splitlines()
-        program.wait()
-        said = [line for line in said if log in line]
-        self.assertEqual(1, len(said), said)
-        self.assertIn("give it a mode", said[0])
-        self.assertNotIn("--stdout", said[0])
-        done = self.run_command("cr_restart", "--no-restore-pid", "image")
-        self.assertEqual(errno.EACCES, done.returncode, done.stderr)
-        self.assertIn(log, done.stderr)
-        self.assertNotIn("--stdout", done.stderr)
+        said = self.said_of(log, program)
+        self.assertIn("give it a mode", said)
+        self.assertNotIn("--stdout", said)
+        refused = self.refused_for(log)
+        self.assertNotIn("--stdout", refused)
 
 
 case.main()
