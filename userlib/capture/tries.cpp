@@ -16,7 +16,8 @@ constexpr uint64_t ms = 1'000'000;
 // The program is stopped for a third of the time at most.
 constexpr uint64_t runs_for_stop = 2;
 constexpr uint64_t first_pause_ns = 2 * ms, longest_pause_ns = 20 * ms;
-// What has not gone by then is no short-lived connection: report it without retrying.
+// What has not gone when the program has run for so long is no short-lived connection: report it
+// without retrying. While the program stands still for a try, nothing can go.
 constexpr uint64_t short_ns = 250 * ms;
 
 } // namespace
@@ -38,11 +39,13 @@ bool Tries::may_pass(const Obstacles &obstacles)
     if (!obstacles.may_pass)
         return false;
     const uint64_t now = now_ns();
+    stood_ns_ += obstacles.stood_ns;
+    const uint64_t ran = now - begun_ - std::min(stood_ns_, now - begun_);
     std::map<std::string, uint64_t> still;
     for (const std::string &thing : obstacles.things) {
         const auto known = since_.find(thing);
-        still[thing] = known != since_.end() ? known->second : now;
-        if (now - still[thing] > short_ns)
+        still[thing] = known != since_.end() ? known->second : ran;
+        if (ran - still[thing] > short_ns)
             return false;
     }
     since_ = std::move(still);

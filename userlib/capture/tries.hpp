@@ -47,12 +47,14 @@ class Tries
 
   private:
     uint64_t begun_, end_;
+    uint64_t stood_ns_ = 0; // in all tries
     uint64_t count_ = 1;
     uint64_t pause_ns_ = 0;
     std::string_view but_;
-    bool ends_by_deadline_ = false;         // before retry_s is over
-    bool time_is_up_ = false;               // only that has ended the tries
-    std::map<std::string, uint64_t> since_; // first seen; the obstacles of the last try
+    bool ends_by_deadline_ = false; // before retry_s is over
+    bool time_is_up_ = false;       // only that has ended the tries
+    // The obstacles of the last try: for how long the program had run when each was first seen.
+    std::map<std::string, uint64_t> since_;
 };
 
 } // namespace cryo::capture

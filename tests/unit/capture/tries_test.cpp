@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is said about tries that have ended, since their time is up.
+// How long an obstacle is taken for one that passes, and what is said about tries that have ended,
+// since their time is up.
 #include "capture/tries.hpp"
 
 #include <cerrno>
@@ -58,4 +59,28 @@ TEST(Tries, AreNotOfferedForLongerWhereTheDeadlineHasEndedThem)
     EXPECT_TRUE(has(said, "tried 2 times")) << said;
     EXPECT_FALSE(has(said, "--retry")) << said;
     EXPECT_TRUE(has(said, "--time allows no more")) << said;
+}
+
+// On a slow machine the program may stand still for most of the time.
+TEST(Tries, CountForAnObstacleOnlyWhileTheProgramRuns)
+{
+    constexpr uint64_t long_ns = second / 2; // for a connection that nobody accepts
+    CheckpointOptions options;
+    options.retry_s = 600;
+    Tries tries(options, 0);
+    Obstacles obstacles;
+    obstacles.may_pass = true;
+    obstacles.things = {"a connection"};
+    const uint64_t before = monotonic_ns();
+    EXPECT_TRUE(tries.may_pass(obstacles));
+    const auto let_pass = [](uint64_t since) {
+        while (monotonic_ns() < since + long_ns)
+            ;
+    };
+    let_pass(before);
+    obstacles.stood_ns = monotonic_ns() - before;
+    EXPECT_TRUE(tries.may_pass(obstacles));
+    let_pass(monotonic_ns());
+    obstacles.stood_ns = 0;
+    EXPECT_FALSE(tries.may_pass(obstacles));
 }
