@@ -42,9 +42,14 @@ def is_alive(pid):
 
 
 def variable(job, name):
-    """Of the launcher's environment."""
-    environment = Path(f"/proc/{job.pid}/environ").read_bytes().decode().split("\0")
-    return next(one for one in environment if one.startswith(name + "=")).split("=", 1)[1]
+    """Of the launcher's environment. While a program is executed there is none, and a script is
+    executed twice."""
+    def values():
+        environment = Path(f"/proc/{job.pid}/environ").read_bytes().decode().split("\0")
+        return [one.split("=", 1)[1] for one in environment if one.startswith(name + "=")]
+    found = []
+    wait_for(lambda: found.extend(values()) or found, f"{name} in the launcher's environment")
+    return found[0]
 
 
 def expected(rank, steps):

@@ -155,8 +155,6 @@ class Grown(Holding):
         """--time is for ranks to stand still: images may take longer, as long as they grow."""
         self.job = jobs.Job(self, [jobs.OPTIONS.bin + "/cr_run", "--mpi", jobs.MPIRUN, "-n", "1",
                                    "sleep", "600"], self.settings(CRYO_DEADLINE="2"))
-        jobs.wait_for(lambda: b"CRYO_JOB=" in Path(f"/proc/{self.job.pid}/environ").read_bytes(),
-                      "the launcher")
         member, below = self.member_in_tree(0, 1)
         self.assertEqual(b"proven\n", below.stdout.readline())
         tool = self.checkpoint("5")
