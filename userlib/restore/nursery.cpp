@@ -14,7 +14,6 @@
 #include <fmt/format.h>
 #include <linux/close_range.h>
 #include <linux/futex.h>
-#include <linux/sched.h>
 #include <new>
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -80,26 +79,6 @@ void allow_descriptors(int floor)
 }
 
 } // namespace
-
-long make_process(pid_t wished, const Ids &, pid_t *lost)
-{
-    clone_args args = {};
-    args.flags = lost != nullptr ? CLONE_PARENT : 0;
-    args.exit_signal = lost != nullptr ? 0 : SIGCHLD; // 0: as the caller's is
-    if (wished != 0) {
-        args.set_tid = reinterpret_cast<uint64_t>(&wished);
-        args.set_tid_size = 1;
-    }
-    Leaving id(wished);
-    long result;
-    do
-        result = sys::call(SYS_clone3, &args, sizeof(args));
-    while (result == -EEXIST && id.comes_free());
-    // Filters of containers deny clone3(), whose arguments they cannot see, and allow clone().
-    return result == -ENOSYS && wished == 0
-               ? sys::call(SYS_clone, args.flags | args.exit_signal, 0, 0, 0, 0)
-               : result;
-}
 
 struct Nursery::Prepared {
     std::vector<char *> argv, envp;
@@ -175,7 +154,8 @@ long Nursery::make_one(size_t number)
 void Nursery::make_children(int parent, bool before_session)
 {
     for (size_t i = 0; i < list_.size(); i++) {
-        if (list_[i].parent != parent || goes_first(list_[i], parent) != before_session)
+        if (list_[i].parent != parent || list_[i].is_copy ||
+            goes_first(list_[i], parent) != before_session)
             continue;
         const long pid = make_one(i);
         if (pid == 0)
@@ -206,7 +186,7 @@ int Nursery::dismiss_stand_ins(int parent)
         if (list_[i].parent != parent || !list_[i].stand_in)
             continue;
         for (size_t k = 0; k < list_.size(); k++) {
-            if (list_[k].group != static_cast<int>(i) || k == i)
+            if (list_[k].group != static_cast<int>(i) || k == i || list_[k].is_copy)
                 continue;
             if (const int joined = await_word(births_[k].grouped); joined < 0)
                 return joined;
@@ -376,6 +356,8 @@ Error Nursery::failure(size_t number, const char *what, int error) const
 Result<void> Nursery::await()
 {
     for (size_t i = 0; i < list_.size(); i++) {
+        if (list_[i].is_copy)
+            continue;
         if (!list_[i].stand_in || list_[i].parent == nobody) {
             const int pid = await_word(births_[i].pid);
             if (pid < 0)

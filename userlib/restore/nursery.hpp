@@ -16,7 +16,7 @@
 
 #include "base/fd.hpp"
 #include "base/result.hpp"
-#include "restore/restorer/next_id.hpp"
+#include "restore/restorer/make_process.hpp"
 
 #include <atomic>
 #include <string>
@@ -46,6 +46,8 @@ struct Newborn {
     bool stand_in = false;
     // Parent of processes that init is to adopt. It lives until leave_orphans().
     bool foster = false;
+    // Its parent makes it as a copy of itself, after execve: add_copy() tells its pid then.
+    bool is_copy = false;
 
     // Pidfds to open: each takes the place of a descriptor that the caller keeps for it (keep()).
     struct Pidfd {
@@ -67,12 +69,6 @@ struct Newborn {
     int report = 0;
 };
 
-// Makes a process with this id, as fork does: returns its pid in the parent, 0 in the child,
-// or −errno. With `lost` it becomes a sibling of the caller, as the requester wants it to be
-// its child; the pid of a process made in vain is left there. May only use system calls.
-using MakeProcess = long (*)(pid_t wished, const Ids &ids, pid_t *lost);
-long make_process(pid_t wished, const Ids &ids, pid_t *lost); // by clone3
-
 class Nursery
 {
   public:
@@ -92,8 +88,9 @@ class Nursery
     size_t add(Newborn child);
     // A descriptor that all processes inherit under the same number.
     void keep(int fd) { kept_.push_back(fd); }
-    // The ids, by number. On failure none of the processes is left.
+    // The ids, by number; 0 for copies. On failure none of the processes is left.
     Result<std::vector<pid_t>> make();
+    void add_copy(size_t number, pid_t pid) { births_[number].pid.store(pid); }
     // The children of fosters are adopted by init, or by the caller's
     // own subreaper. Until then the caller is their subreaper.
     Result<void> leave_orphans();

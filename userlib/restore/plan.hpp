@@ -40,7 +40,29 @@ enum class Do : uint16_t {
     // make the context of asynchronous I/O whose ring, of arg[1] bytes, lies at arg[0]: arg[2] a
     // SavedRing, arg[3] a file for requests that read nothing
     ring = 9,
+    keep = 10, // like unmap_all, but for arg[1] Ranges at arg[0], ascending
+    // Make a copy of this process with the id arg[0] (0: any), which starts over with a plan of its
+    // own. Its descriptors, in the order of copy_offsets, are at arg[1] and above, those of the
+    // copies that it makes in turn below arg[2]; arg[3] is the floor, and at arg[4] the
+    // descriptors of copies end.
+    fork = 11,
 };
+
+// Descriptors that cr_restart gives to the fresh process, above the floor.
+constexpr int plan_fd_offset = 0;
+constexpr int go_fd_offset = 1; // where each of several processes waits for the others
+// The environment of cr_restart: the program's agent has it until the program resumes.
+constexpr int environment_fd_offset = 2;
+constexpr int status_fd_offset = 3; // descriptors above this are closed first
+constexpr int pages_fd_offset = 4;
+constexpr int device_fd_offset = 5;
+constexpr int first_free_offset = 6;
+// A copy of a process has descriptors of its own in these places, and shares the others.
+constexpr int copy_offsets[] = {plan_fd_offset, go_fd_offset, status_fd_offset, pages_fd_offset};
+constexpr int copy_descriptors = 4;
+
+// The first report of a copy; its pid follows.
+constexpr uint32_t says_born = 6;
 
 struct Piece {
     uint64_t address, length;

@@ -25,14 +25,14 @@ namespace {
 size_t numbers_needed(const Planning &p)
 {
     constexpr size_t own = 32;
-    return static_cast<size_t>(p.plan.floor + first_free_offset) + p.saved.open_files.size() + own;
+    return static_cast<size_t>(p.plan.first_free()) + p.saved.open_files.size() + own;
 }
 
 } // namespace
 
 Result<int> keep_open(Planning &p, Fd fd, uint32_t open_file)
 {
-    const int number = fcntl(fd.get(), F_DUPFD_CLOEXEC, p.plan.floor + first_free_offset);
+    const int number = fcntl(fd.get(), F_DUPFD_CLOEXEC, p.plan.first_free());
     if (number < 0) {
         const int why = errno == EINVAL ? EMFILE : errno; // the first of them is beyond the limit
         return Error(why, fmt::format("more descriptors than may be open here: {}; raise the hard "

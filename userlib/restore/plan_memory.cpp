@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory: every region at its old place, filled, then given its protection.
-#include "restore/plan_parts.hpp"
+#include "restore/plan_copies.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -32,28 +32,6 @@ bool knows_droppable()
     return page != MAP_FAILED && munmap(page, 4096) == 0;
 }
 
-// Address ranges of the region that have contents in the image.
-Result<std::vector<Range>> contents_of(const Planning &p, const image::Region &region)
-{
-    std::vector<Range> parts;
-    const uint64_t pages = (region.end - region.start) / 4096;
-    for (uint64_t at = 0; at < pages;) {
-        Result<image::Run> run = p.image.find(region.object, region.object_page + at);
-        if (!run)
-            return run.error();
-        const uint64_t count = std::min(run->count, pages - at);
-        if (count == 0)
-            return Error(EINVAL, "the image's index is empty where memory should be");
-        // Zeros are sent as well where they lie over a file's page.
-        if (!run->hole && (run->kind != image::ExtentKind::zero || needs_file(region))) {
-            const uint64_t start = region.start + at * 4096;
-            parts.push_back({start, start + count * 4096});
-        }
-        at += count;
-    }
-    return parts;
-}
-
 Result<void> map_region(Planning &p, const image::Region &region)
 {
     Program &program = p.plan.program;
@@ -75,10 +53,10 @@ Result<void> map_region(Planning &p, const image::Region &region)
     } else {
         flags |= MAP_ANONYMOUS;
     }
-    Result<std::vector<Stretch>> stretches = stretches_of(p, region);
+    Result<std::vector<Stretch>> stretches = stretches_of(p.image, region);
     if (!stretches)
         return stretches.error();
-    for (const Stretch &one : *stretches)
+    for (const Stretch &one : not_kept(p, *stretches))
         program.call_exact(fmt::format("mapping {:x}-{:x} {}", one.start, one.end,
                                        region.file != 0 ? p.saved.files.at(region.file).path : ""),
                            SYS_mmap, one.start,
@@ -199,25 +177,47 @@ void plan_huge_pages_off(Planning &p)
 
 } // namespace
 
-Result<std::vector<Range>> filled_parts(Planning &p, const image::Region &region)
+Result<std::vector<Range>> contents_of(image::Image &image, const image::Region &region)
 {
-    Result<std::vector<Range>> parts = contents_of(p, region);
-    for (size_t i = 0; parts && i < parts->size(); i++) {
-        const auto &[start, end] = (*parts)[i];
-        p.plan.fills.push_back({region.object, region.object_page + (start - region.start) / 4096,
-                                (end - start) / 4096});
+    std::vector<Range> parts;
+    const uint64_t pages = (region.end - region.start) / 4096;
+    for (uint64_t at = 0; at < pages;) {
+        Result<image::Run> run = image.find(region.object, region.object_page + at);
+        if (!run)
+            return run.error();
+        const uint64_t count = std::min(run->count, pages - at);
+        if (count == 0)
+            return Error(EINVAL, "the image's index is empty where memory should be");
+        // Zeros are sent as well where they lie over a file's page.
+        if (!run->hole && (run->kind != image::ExtentKind::zero || needs_file(region))) {
+            const uint64_t start = region.start + at * 4096;
+            parts.push_back({start, start + count * 4096});
+        }
+        at += count;
     }
     return parts;
 }
 
-Result<std::vector<Stretch>> stretches_of(const Planning &p, const image::Region &region)
+Result<std::vector<Range>> filled_parts(Planning &p, const image::Region &region)
+{
+    Result<std::vector<Range>> parts = contents_of(p.image, region);
+    if (!parts)
+        return parts;
+    *parts = not_kept(p, region, *parts);
+    for (const auto &[start, end] : *parts)
+        p.plan.fills.push_back({region.object, region.object_page + (start - region.start) / 4096,
+                                (end - start) / 4096});
+    return parts;
+}
+
+Result<std::vector<Stretch>> stretches_of(image::Image &image, const image::Region &region)
 {
     const bool is_shared = (region.flags & image::kRegionShared) != 0;
     const uint32_t open = is_shared && needs_file(region) ? region.prot : region.prot | PROT_WRITE;
     std::vector<Stretch> stretches = {{region.start, region.end, open}};
     if (open == region.prot || is_shared || region.kind == RegionKind::hugetlb)
         return stretches;
-    Result<std::vector<Range>> parts = contents_of(p, region);
+    Result<std::vector<Range>> parts = contents_of(image, region);
     if (!parts)
         return parts.error();
     // Stretches mapped differently stay separate in the kernel, so small regions are kept whole.
@@ -258,7 +258,9 @@ Result<void> plan_memory(Planning &p)
     program.avoid(m.vvar_start, m.vvar_start + m.vvar_size);
 
     plan_huge_pages_off(p);
-    if (p.options.device >= 0) {
+    if (p.kept != nullptr) {
+        plan_keeping(p);
+    } else if (p.options.device >= 0) {
         if (Result<void> done = plan_module_memory(p); !done)
             return done;
     } else {
@@ -279,6 +281,8 @@ Result<void> plan_memory(Planning &p)
     }
     if (Result<void> done = plan_vdso(p); !done)
         return done;
+    if (p.kept != nullptr)
+        plan_emptying(p);
     for (const image::Region &region : p.saved.regions) {
         if (module_makes(p, region) || is_segment(region) || region.kind == RegionKind::shared_file)
             continue; // the file has the contents: open_replacement() puts saved ones back
@@ -287,6 +291,7 @@ Result<void> plan_memory(Planning &p)
             return done;
     }
     note_lazy(p);
+    plan_making_copies(p);
     if (Result<void> done = plan_aio(p); !done)
         return done;
     for (const image::Region &region : p.saved.regions)

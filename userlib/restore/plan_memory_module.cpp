@@ -46,7 +46,8 @@ void add_restore(Planning &p, const cryo_restore &command, const Operand &region
 
 bool module_makes(const Planning &p, const image::Region &region)
 {
-    if (p.options.device < 0 || is_lazy(p, region) || (region.flags & image::kRegionDroppable) != 0)
+    if (p.options.device < 0 || p.kept != nullptr || is_lazy(p, region) ||
+        (region.flags & image::kRegionDroppable) != 0)
         return false;
     const bool shared = (region.flags & image::kRegionShared) != 0;
     switch (region.kind) {
@@ -75,7 +76,7 @@ Result<void> plan_module_memory(Planning &p)
             region.flags |= CRYO_REGION_NORESERVE;
         if ((from.flags & image::kRegionGrowsDown) != 0)
             region.flags |= CRYO_REGION_GROWSDOWN;
-        Result<std::vector<Stretch>> stretches = stretches_of(p, from);
+        Result<std::vector<Stretch>> stretches = stretches_of(p.image, from);
         if (!stretches)
             return stretches.error();
         for (const Stretch &one : *stretches) {

@@ -19,6 +19,7 @@ struct Unfilled {
 };
 
 class MappedFiles;
+struct KeptMemory;
 
 struct Planning {
     image::Image &image;
@@ -36,6 +37,7 @@ struct Planning {
     std::vector<Unfilled> unfilled = {};
     std::map<uint64_t, bool> has_huge_pages = {}; // by page size: as decided for all its memory
     std::map<uint32_t, Fd> renamed_sockets = {};  // by OPEN_FILE: bound, and opened in their turn
+    const KeptMemory *kept = nullptr;             // of a copy of its parent (plan_copies.hpp)
 };
 
 // planner.cpp: for what is the same of several threads or mappings.
@@ -64,6 +66,8 @@ Result<void> plan_memory(Planning &p);
 // Shared with plan_memory_module.cpp:
 bool needs_file(const image::Region &region);
 // Address ranges of a region that have contents in the image.
+Result<std::vector<Range>> contents_of(image::Image &image, const image::Region &region);
+// Those that are sent to the process.
 Result<std::vector<Range>> filled_parts(Planning &p, const image::Region &region);
 // How a region is mapped at first. Private memory is filled before it gets
 // its protection, so it is mapped writable where it has contents. Only
@@ -73,7 +77,7 @@ struct Stretch {
     uint64_t start, end;
     uint32_t prot;
 };
-Result<std::vector<Stretch>> stretches_of(const Planning &p, const image::Region &region);
+Result<std::vector<Stretch>> stretches_of(image::Image &image, const image::Region &region);
 // Which pages a mapped region is to consist of: before it is filled,
 // because neither advice nor a policy exchanges pages that are there.
 void plan_choice_of_pages(Planning &p, const image::Region &region);

@@ -3,6 +3,7 @@
 // files, once for all of them; then each process by itself.
 #include "restore/mapped_files.hpp"
 #include "restore/open_parts.hpp"
+#include "restore/plan_copies.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -409,6 +410,11 @@ Result<std::unique_ptr<TreePlan>> Planner::plan()
         process.stopped = all_[i]->saved.process.stopped;
         tree_->planned++;
     }
+    std::vector<const Saved *> with_plan;
+    for (size_t i = 0; i < all_.size(); i++)
+        with_plan.push_back(tree_->processes[i].plan ? &all_[i]->saved : nullptr);
+    if (Result<void> chosen = choose_copies(*tree_, with_plan, options_); !chosen)
+        return chosen.error().within(tree_->name);
     // Processes that are to get a signal first do not resume by themselves either.
     TreePlan::Process &root = tree_->processes.front();
     const Saved &first = all_.front()->saved;
@@ -451,6 +457,15 @@ Result<std::unique_ptr<TreePlan>> Planner::plan()
                      {},
                      tree_->ipc.get(),
                      &mapped};
+        Result<KeptMemory> kept = KeptMemory{};
+        if (process.kin.is_copy) {
+            const auto parent = static_cast<size_t>(process.kin.parent);
+            kept = compare_with_parent(*process.image, own.saved, *tree_->processes[parent].image,
+                                       all_[parent]->saved);
+            if (!kept)
+                return kept.error().within(tree_->name);
+            own.kept = &*kept;
+        }
         process.plan->redirected = opening.redirected;
         if (Result<void> given = give_pidfds(process.kin, own); !given)
             return given.error().within(tree_->name);

@@ -89,6 +89,14 @@ class Replacements
     std::vector<std::string> made_; // directories that were missing
 };
 
+// A process that another one makes as a copy of itself: see plan_copies.hpp.
+struct Copy {
+    pid_t pid; // requested; 0: any
+    uint32_t saved_pid;
+    int descriptors; // the first of its own
+    int end;         // of its own, and of the copies that it makes in turn
+};
+
 struct RestartPlan {
     Program program;
     Header header = {};
@@ -97,9 +105,12 @@ struct RestartPlan {
     std::string exe;
     int exe_fd = -1; // open, and inherited; −1: `exe` is executed by its name
     std::vector<std::string> environment; // what the dynamic linker needs to know
+    std::vector<Copy> copies;             // that this process makes
     uint32_t pid = 0;
     uint32_t personality = 0;
-    int floor = 0; // descriptors from here on are Cryo's until the end
+    int floor = 0;       // descriptors from here on are Cryo's until the end
+    int handed_down = 0; // descriptors of all copies, behind those that each process has
+    int first_free() const { return floor + first_free_offset + handed_down; }
     int64_t cut_realtime = 0;
     std::vector<std::string> notices;
     Replacements replacements;
@@ -117,8 +128,10 @@ struct TreePlan {
     struct Process {
         std::unique_ptr<image::Image> image;
         std::unique_ptr<RestartPlan> plan;
-        Newborn kin;                  // its relations
-        bool stopped = false;         // it was stopped, by a signal
+        Newborn kin;          // its relations
+        bool stopped = false; // it was stopped, by a signal
+        int family = nobody;  // number of the process that hands a copy's descriptors down to it
+        int descriptors = 0;  // the first of those
         std::unique_ptr<Saved> saved; // for a rehearsal
     };
     std::vector<Process> processes;
@@ -134,16 +147,6 @@ struct TreePlan {
     pid_t *lost = nullptr;
     std::vector<std::string> notices;
 };
-
-// The descriptors that cr_restart gives to the fresh process.
-constexpr int plan_fd_offset = 0;
-constexpr int go_fd_offset = 1; // where each of several processes waits for the others
-// The environment of cr_restart: the program's agent has it until the program resumes.
-constexpr int environment_fd_offset = 2;
-constexpr int status_fd_offset = 3; // descriptors above this are closed first
-constexpr int pages_fd_offset = 4;
-constexpr int device_fd_offset = 5;
-constexpr int first_free_offset = 6;
 
 // What a process reports on its status descriptor, as it progresses: the restorer's words, and the
 // agent's.

@@ -11,6 +11,7 @@
 #include "restore/how_ended.hpp"
 #include "restore/nursery.hpp"
 #include "restore/page_sender.hpp"
+#include "restore/reports.hpp"
 #include "restore/restorer/restorer.hpp"
 #include "restore/stopping.hpp"
 #include "sys/raw.hpp"
@@ -58,57 +59,6 @@ Result<Fd> environment_file()
     return memory_file("cryo environment", block);
 }
 
-// Gets the `wished` id from the module, if clone3() may not choose it.
-// Without the module, or the right to choose, like make_process().
-long make_process_by_module(pid_t wished, const Ids &ids, pid_t *lost)
-{
-    const long result = make_process(wished, ids, lost);
-    if (result != -EPERM || wished == 0)
-        return result;
-    NextId next(ids, wished);
-    while (next.comes_free()) {
-        if (const long rc = next.choose(); sys::failed(rc))
-            return rc;
-        const long child = make_process(0, ids, lost);
-        if (child == 0) {
-            while (sys::call(SYS_getpid) != wished)
-                sys::call(SYS_exit_group, 0);
-            return 0;
-        }
-        next.put_back();
-        if (child < 0 || child == wished)
-            return child;
-        if (lost != nullptr) {
-            *lost = static_cast<pid_t>(child);
-            return -EBUSY;
-        }
-        while (sys::call(SYS_wait4, child, nullptr, 0, nullptr) == -EINTR)
-            ;
-    }
-    return -EBUSY; // the id of a process group or session, or others are always faster
-}
-
-// Whether another process of the tree, which runs already, has killed it and so has seen
-// it alive. Also true if it has been reaped, because its parent knows how it ended.
-bool was_killed(pid_t pid)
-{
-    const std::optional<int> status = status_of_end(pid);
-    return !status || (WIFSIGNALED(*status) && WTERMSIG(*status) == SIGKILL);
-}
-
-// Waits until there is something to read, or nobody has the other end any more. False: neither,
-// and the process has ended; children of a program that runs may hold the other end open.
-bool says_more(int status, pid_t pid)
-{
-    const Fd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-    const bool gone = !process && errno == ESRCH;
-    pollfd look[] = {{status, POLLIN, 0}, {process.get(), POLLIN, 0}};
-    while (poll(look, std::size(look), gone ? 0 : -1) < 0 && errno == EINTR)
-        ;
-    // The process may have spoken and ended after the pipe was looked at.
-    return look[0].revents != 0 || poll(look, 1, 0) == 1;
-}
-
 class Restart
 {
   public:
@@ -128,7 +78,12 @@ class Restart
     };
 
     Result<void> prepare(const std::string &library);
+    void hand_down();
     Result<void> bring_up();
+    bool hear_birth(Link &link);
+    Result<void> await_birth(Link &link);
+    void end_all();
+    Link &link_of(int number);
     Result<void> send_pages(Link &link);
     ssize_t read_report(Link &link, uint32_t word, Failure &said);
     Result<void> hear(Link &link, uint32_t word);
@@ -211,9 +166,65 @@ Result<void> Restart::prepare(const std::string &library)
                               std::move(status->write), std::move(pages->read),
                               std::move(go->read)});
         }
-        nursery_.add(kin);
     }
+    hand_down();
+    for (const TreePlan::Process &process : tree_.processes)
+        nursery_.add(process.kin);
     return tree_.rehearse ? check_room(to_send_) : Result<void>();
+}
+
+// A copy inherits its descriptors, through all that are between, from a process that the nursery
+// makes.
+void Restart::hand_down()
+{
+    for (const Link &link : links_) {
+        if (!link.process->kin.is_copy)
+            continue;
+        Newborn &head = tree_.processes[static_cast<size_t>(link.process->family)].kin;
+        const auto first = static_cast<size_t>(link.process->descriptors - head.floor);
+        head.descriptors.resize(std::max(head.descriptors.size(), first + copy_descriptors), -1);
+        const int own[] = {link.plan.get(), link.their_go.get(), link.their_status.get(),
+                           link.their_pages.get()};
+        std::ranges::copy(own, head.descriptors.begin() + static_cast<ptrdiff_t>(first));
+    }
+}
+
+Restart::Link &Restart::link_of(int number)
+{
+    return *std::ranges::find(links_, &tree_.processes[static_cast<size_t>(number)],
+                              &Link::process);
+}
+
+// Whether the copy has reported its birth. It has not if its parent has ended before.
+bool Restart::hear_birth(Link &link)
+{
+    const pid_t pid = read_birth(link.status.get());
+    const auto number = static_cast<size_t>(link.process - tree_.processes.data());
+    pids_[number] = pid;
+    nursery_.add_copy(number, pid);
+    return pid != 0;
+}
+
+// A copy is born when its parent has its own memory.
+Result<void> Restart::await_birth(Link &link)
+{
+    ending_->await(link.status.get());
+    if (hear_birth(link))
+        return {};
+    // Its parent knows why; else it has ended itself.
+    if (Result<void> heard = hear(link_of(link.process->kin.parent), says_ready); !heard)
+        return heard;
+    return Error(ECHILD, link.process->image->name() + ": the process died before it was restored");
+}
+
+// A copy of which nothing was heard yet is born after all, or its parent has ended before.
+void Restart::end_all()
+{
+    nursery_.end_all();
+    for (Link &link : links_) {
+        if (link.process->kin.is_copy && !pids_.empty() && pid_of(link) == 0 && hear_birth(link))
+            nursery_.end_all();
+    }
 }
 
 Result<void> Restart::send_pages(Link &link)
@@ -394,6 +405,9 @@ Result<void> Restart::bring_up()
         return born.error().within(tree_.name);
     pids_ = std::move(*born);
     for (Link &link : links_) {
+        if (Result<void> there = link.process->kin.is_copy ? await_birth(link) : Result<void>();
+            !there)
+            return there;
         Result<void> sent = send_pages(link);
         // If sending failed because the process gave up, its own report says more.
         if (!sent && sent.error().code() == EPIPE) {
@@ -435,7 +449,7 @@ Result<Restarted> Restart::run(const std::string &library)
         watch_.begins();
     Result<void> up = bring_up();
     if (!up || tree_.rehearse)
-        nursery_.end_all();
+        end_all();
     if (!up)
         ending_->release();
     ending_.reset();
@@ -451,36 +465,6 @@ Result<Restarted> Restart::run(const std::string &library)
 }
 
 } // namespace
-
-int Restarted::await_callbacks() const
-{
-    if (failed_callback != 0 || silent)
-        return failed_callback;
-    uint32_t code = 0;
-    ssize_t n;
-    if (!says_more(status.get(), pid))
-        return 0;
-    do {
-        n = read(status.get(), &code, sizeof(code));
-    } while (n < 0 && errno == EINTR);
-    return n == sizeof(code) ? static_cast<int>(code) : 0;
-}
-
-int Restarted::failure() const
-{
-    if (failed_callback != 0)
-        return failed_callback;
-    // Children of the program may hold the other end open.
-    uint32_t code = 0;
-    bool alive = !silent; // whether this was read before
-    fcntl(status.get(), F_SETFL, O_NONBLOCK);
-    while (read(status.get(), &code, sizeof(code)) == sizeof(code)) {
-        if (alive)
-            return static_cast<int>(code);
-        alive = code == says_alive;
-    }
-    return 0;
-}
 
 Result<Restarted> restart(TreePlan &tree, const std::string &library, int device,
                           const RestartWatch &watch)

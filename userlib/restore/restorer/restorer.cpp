@@ -5,8 +5,8 @@
 //
 // RULE: no libc, no global data, no relocation, no stack protector; it is linked into a flat
 // binary (restorer.lds) and the build fails when it needs anything.
-#include "restore/restorer/restorer.hpp"
-#include "restore/restorer/next_id.hpp"
+#include "restore/restorer/fork.hpp"
+#include "restore/restorer/shared.hpp"
 #include "sys/aio_ring.hpp"
 #include "sys/raw.hpp"
 
@@ -14,33 +14,14 @@
 #include <linux/cryo.h>
 #include <linux/futex.h>
 #include <linux/mman.h>
-#include <linux/sched.h>
 
 namespace cryo::restore {
 
 namespace {
 
-constexpr uint64_t task_end = 0x7ffffffff000;
-
-struct Shared { // at the start of the area's scratch part
-    const Header *plan;
-    uint64_t area, area_size;
-    uint32_t ready; // futex: threads that wait to go
-    uint32_t go;    // futex
-    uint64_t slot[max_slots];
-};
-
 const char *base(const Shared &shared)
 {
     return reinterpret_cast<const char *>(shared.plan);
-}
-
-[[noreturn]] void fail(const Shared &shared, uint32_t op, long result)
-{
-    const Failure failure = {op, static_cast<int32_t>(-result), static_cast<uint64_t>(result)};
-    sys::call(SYS_write, shared.plan->status_fd, &failure, sizeof(failure));
-    for (;;)
-        sys::call(SYS_exit_group, 127);
 }
 
 // Allocates many pages at a time, while the pipe is being filled: that
@@ -71,14 +52,6 @@ long fill(uint64_t fd, uint64_t address, uint64_t length)
         length -= static_cast<uint64_t>(n);
     }
     return 0;
-}
-
-long unmap_all(const Shared &shared)
-{
-    const long low = sys::call(SYS_munmap, 0, shared.area);
-    const uint64_t end = shared.area + shared.area_size;
-    const long high = sys::call(SYS_munmap, end, task_end - end);
-    return sys::failed(low) ? low : high;
 }
 
 // Nothing is mapped there; MAP_FIXED_NOREPLACE would check that once more, each time.
@@ -361,7 +334,11 @@ long do_op(Shared &shared, const Op &op)
         return result;
     }
     case Do::unmap_all:
-        return unmap_all(shared);
+        return keep_only(shared, nullptr, 0);
+    case Do::keep:
+        return keep_only(shared, reinterpret_cast<const Range *>(arg[0]), arg[1]);
+    case Do::fork:
+        return fork_copy(shared, static_cast<pid_t>(arg[0]), {arg[1], arg[2], arg[3], arg[4]});
     case Do::fill:
         return fill(arg[0], arg[1], arg[2]);
     case Do::threads:

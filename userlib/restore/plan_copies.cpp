@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "restore/plan_copies.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+#include <linux/mempolicy.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+namespace cryo::restore {
+
+using image::Image;
+using image::Region;
+using image::RegionKind;
+
+namespace {
+
+constexpr uint64_t page_size = image::kPageSize;
+constexpr uint64_t worth_it = 1 << 20; // bytes in common; a process with less is soon filled
+
+// Appends a range, to the last one where it continues that.
+void append(std::vector<Range> &list, uint64_t start, uint64_t end)
+{
+    if (!list.empty() && list.back().end == start)
+        list.back().end = end;
+    else
+        list.push_back({start, end});
+}
+
+// What is in both lists; both are ascending.
+std::vector<Range> common(const std::vector<Range> &a, const std::vector<Range> &b)
+{
+    std::vector<Range> both;
+    for (size_t i = 0, k = 0; i < a.size() && k < b.size();) {
+        const uint64_t start = std::max(a[i].start, b[k].start);
+        const uint64_t end = std::min(a[i].end, b[k].end);
+        if (start < end)
+            both.push_back({start, end});
+        (a[i].end < b[k].end ? i : k)++;
+    }
+    return both;
+}
+
+// What is in the first list only.
+std::vector<Range> without(const std::vector<Range> &from, const std::vector<Range> &what)
+{
+    std::vector<Range> rest;
+    size_t k = 0;
+    for (const Range &one : from) {
+        uint64_t at = one.start;
+        while (k > 0 && what[k - 1].end > at) // the same one may end several
+            k--;
+        for (; k < what.size() && what[k].start < one.end; k++) {
+            if (what[k].end <= at)
+                continue;
+            if (at < what[k].start)
+                rest.push_back({at, what[k].start});
+            at = std::max(at, what[k].end);
+        }
+        if (at < one.end)
+            rest.push_back({at, one.end});
+    }
+    return rest;
+}
+
+// Memory that fork() shares until somebody writes to it, and that is mapped as it was.
+bool is_kept_by_fork(const Region &region)
+{
+    constexpr uint32_t others = image::kRegionShared | image::kRegionGrowsDown |
+                                image::kRegionDroppable | image::kRegionReadOnly;
+    return (region.kind == RegionKind::anonymous || region.kind == RegionKind::heap ||
+            region.kind == RegionKind::private_file) &&
+           (region.flags & others) == 0 && region.numa_mode == MPOL_DEFAULT;
+}
+
+// Whether both would be mapped alike, but for where they begin and end.
+bool are_alike(const Region &a, const Region &b)
+{
+    return is_kept_by_fork(a) && is_kept_by_fork(b) && a.kind == b.kind && a.flags == b.flags &&
+           a.prot == b.prot && a.file == b.file &&
+           (a.file == 0 || a.file_offset - a.start == b.file_offset - b.start);
+}
+
+// Calls `f(region, its parent's, start, end)` for each piece that both have alike.
+template <class F>
+Result<void> for_each_common(const Saved &saved, const Saved &parents, F &&f)
+{
+    auto other = parents.regions.begin();
+    for (const Region &region : saved.regions) {
+        while (other != parents.regions.end() && other->end <= region.start)
+            ++other;
+        for (auto one = other; one != parents.regions.end() && one->start < region.end; ++one) {
+            if (!are_alike(region, *one))
+                continue;
+            Result<void> done =
+                f(region, *one, std::max(region.start, one->start), std::min(region.end, one->end));
+            if (!done)
+                return done;
+        }
+    }
+    return {};
+}
+
+// Where the region is mapped so that it can be filled.
+Result<std::vector<Range>> open_parts(Image &image, const Region &region)
+{
+    Result<std::vector<Stretch>> stretches = stretches_of(image, region);
+    if (!stretches)
+        return stretches.error();
+    std::vector<Range> open;
+    for (const Stretch &one : *stretches) {
+        if ((one.prot & PROT_WRITE) != 0)
+            open.push_back({one.start, one.end});
+    }
+    return open;
+}
+
+// Reads the same pages of both images, and compares them.
+class PagePairs
+{
+  public:
+    PagePairs(Image &image, Image &parent) : image_(image), parent_(parent) {}
+
+    // Appends to `changed` what differs within the range.
+    Result<void> compare(const Region &region, const Region &its, const Range &range,
+                         std::vector<Range> &changed);
+
+  private:
+    static constexpr uint64_t at_once = 256 * page_size;
+
+    Image &image_, &parent_;
+    std::vector<uint8_t> own_ = std::vector<uint8_t>(at_once);
+    std::vector<uint8_t> other_ = std::vector<uint8_t>(at_once);
+};
+
+Result<void> PagePairs::compare(const Region &region, const Region &its, const Range &range,
+                                std::vector<Range> &changed)
+{
+    for (uint64_t at = range.start; at < range.end;) {
+        const uint64_t size = std::min(range.end - at, at_once);
+        const auto read = [&](Image &from, const Region &of, std::vector<uint8_t> &to) {
+            return from.read_pages(of.object, of.object_page + (at - of.start) / page_size,
+                                   {to.data(), size});
+        };
+        if (Result<void> done = read(image_, region, own_); !done)
+            return done;
+        if (Result<void> done = read(parent_, its, other_); !done)
+            return done;
+        for (uint64_t offset = 0; offset < size; offset += page_size) {
+            if (memcmp(&own_[offset], &other_[offset], page_size) != 0)
+                append(changed, at + offset, at + offset + page_size);
+        }
+        at += size;
+    }
+    return {};
+}
+
+std::vector<Range> within(const std::vector<Range> &list, uint64_t start, uint64_t end)
+{
+    return common(list, {{start, end}});
+}
+
+// Bytes of contents that both have at the same addresses; stops counting when it is worth it.
+Result<uint64_t> count_common(Image &image, const Saved &saved, Image &parent, const Saved &parents)
+{
+    uint64_t bytes = 0;
+    Result<void> done = for_each_common(
+        saved, parents,
+        [&](const Region &region, const Region &its, uint64_t, uint64_t) -> Result<void> {
+            if (bytes >= worth_it)
+                return {};
+            const Result<std::vector<Range>> own = contents_of(image, region);
+            const Result<std::vector<Range>> other = contents_of(parent, its);
+            if (!own || !other)
+                return own ? other.error() : own.error();
+            for (const Range &both : common(*own, *other))
+                bytes += both.end - both.start;
+            return {};
+        });
+    return done ? Result<uint64_t>(bytes) : done.error();
+}
+
+// Which processes may be copies of their parents, by number.
+class Choice
+{
+  public:
+    Choice(TreePlan &tree, std::span<const Saved *const> saved) : tree_(tree), saved_(saved) {}
+
+    Result<std::vector<bool>> choose();
+
+  private:
+    const Saved *saved_of(size_t number) const
+    {
+        return number < saved_.size() ? saved_[number] : nullptr;
+    }
+    bool are_kin(size_t number) const;
+    bool has_others_below(size_t number) const;
+
+    TreePlan &tree_;
+    std::span<const Saved *const> saved_;
+    std::vector<bool> chosen_;
+};
+
+// Whether fork() alone would make the process out of its parent, which comes first.
+bool Choice::are_kin(size_t number) const
+{
+    const Newborn &kin = tree_.processes[number].kin;
+    const Saved *own = saved_of(number);
+    if (own == nullptr || kin.parent < 0 || static_cast<size_t>(kin.parent) >= number)
+        return false;
+    const auto parent = static_cast<size_t>(kin.parent);
+    const Newborn &its = tree_.processes[parent].kin;
+    const Saved *parents = saved_of(parent);
+    return parents != nullptr && kin.session == its.session && kin.group == its.group &&
+           own->process.exe == parents->process.exe &&
+           own->process.personality == parents->process.personality &&
+           own->process.thp_disable == parents->process.thp_disable &&
+           own->process.thp_advised == parents->process.thp_advised;
+}
+
+// Whether it has a child that is made before any execve.
+bool Choice::has_others_below(size_t number) const
+{
+    for (size_t i = 0; i < tree_.processes.size(); i++) {
+        if (tree_.processes[i].kin.parent == static_cast<int>(number) && !chosen_[i])
+            return true;
+    }
+    return false;
+}
+
+// Children come behind their parents, so what is below a process is decided before.
+Result<std::vector<bool>> Choice::choose()
+{
+    chosen_.assign(tree_.processes.size(), false);
+    for (size_t i = tree_.processes.size(); i-- > 1;) {
+        if (!are_kin(i) || has_others_below(i))
+            continue;
+        const auto parent = static_cast<size_t>(tree_.processes[i].kin.parent);
+        const Result<uint64_t> bytes = count_common(
+            *tree_.processes[i].image, *saved_[i], *tree_.processes[parent].image, *saved_[parent]);
+        if (!bytes)
+            return bytes.error();
+        chosen_[i] = *bytes >= worth_it;
+    }
+    return chosen_;
+}
+
+// Gives each copy below `parent` its descriptors, those of its own copies behind them.
+void hand_down(TreePlan &tree, std::span<const Saved *const> saved, const std::vector<bool> &chosen,
+               size_t parent, size_t family, int &next)
+{
+    for (size_t i = parent + 1; i < chosen.size(); i++) {
+        TreePlan::Process &process = tree.processes[i];
+        if (!chosen[i] || process.kin.parent != static_cast<int>(parent))
+            continue;
+        process.kin.is_copy = true;
+        process.family = static_cast<int>(family);
+        process.descriptors = next;
+        next += copy_descriptors;
+        hand_down(tree, saved, chosen, i, family, next);
+        tree.processes[parent].plan->copies.push_back(
+            {process.kin.pid, saved[i]->process.pid, process.descriptors, next});
+    }
+}
+
+} // namespace
+
+Result<void> choose_copies(TreePlan &tree, std::span<const Saved *const> saved,
+                           const RestartOptions &options)
+{
+    // A pidfd is opened before any execve, and lazy memory is mapped from an image.
+    if (options.lazy || !saved.front()->pidfds.empty())
+        return {};
+    const Result<std::vector<bool>> chosen = Choice(tree, saved).choose();
+    if (!chosen)
+        return chosen.error();
+    const int first = tree.processes.front().plan->first_free();
+    int next = first;
+    for (size_t i = 0; i < chosen->size(); i++) {
+        if (tree.processes[i].plan && !(*chosen)[i])
+            hand_down(tree, saved, *chosen, i, i, next);
+    }
+    for (TreePlan::Process &process : tree.processes) {
+        if (process.plan)
+            process.plan->handed_down = next - first;
+    }
+    return {};
+}
+
+Result<KeptMemory> compare_with_parent(Image &image, const Saved &saved, Image &parent,
+                                       const Saved &parents)
+{
+    KeptMemory memory;
+    PagePairs pairs(image, parent);
+    Result<void> done = for_each_common(
+        saved, parents,
+        [&](const Region &region, const Region &its, uint64_t start, uint64_t end) -> Result<void> {
+            const Result<std::vector<Range>> open = open_parts(image, region);
+            const Result<std::vector<Range>> its_open = open_parts(parent, its);
+            const Result<std::vector<Range>> own = contents_of(image, region);
+            const Result<std::vector<Range>> other = contents_of(parent, its);
+            for (const auto *one : {&open, &its_open, &own, &other}) {
+                if (!*one)
+                    return one->error();
+            }
+            for (const Range &kept : within(common(*open, *its_open), start, end)) {
+                memory.kept.push_back(kept);
+                const std::vector<Range> filled = within(*own, kept.start, kept.end);
+                const std::vector<Range> theirs = within(*other, kept.start, kept.end);
+                for (const Range &one : without(theirs, filled))
+                    memory.emptied.push_back(one);
+                std::vector<Range> changed = without(filled, theirs);
+                for (const Range &both : common(filled, theirs)) {
+                    Result<void> compared = pairs.compare(region, its, both, changed);
+                    if (!compared)
+                        return compared;
+                }
+                std::ranges::sort(changed, {}, &Range::start);
+                memory.changed.insert(memory.changed.end(), changed.begin(), changed.end());
+            }
+            return {};
+        });
+    return done ? Result<KeptMemory>(std::move(memory)) : done.error();
+}
+
+std::vector<Stretch> not_kept(const Planning &p, const std::vector<Stretch> &stretches)
+{
+    if (p.kept == nullptr)
+        return stretches;
+    std::vector<Stretch> rest;
+    for (const Stretch &one : stretches) {
+        for (const Range &part : without({{one.start, one.end}}, p.kept->kept))
+            rest.push_back({part.start, part.end, one.prot});
+    }
+    return rest;
+}
+
+std::vector<Range> not_kept(const Planning &p, const Region &region,
+                            const std::vector<Range> &parts)
+{
+    if (p.kept == nullptr)
+        return parts;
+    std::vector<Range> rest = without(parts, p.kept->kept);
+    const std::vector<Range> changed = within(p.kept->changed, region.start, region.end);
+    rest.insert(rest.end(), changed.begin(), changed.end());
+    std::ranges::sort(rest, {}, &Range::start);
+    return rest;
+}
+
+void plan_keeping(Planning &p)
+{
+    const std::vector<Range> &kept = p.kept->kept;
+    p.plan.program.add(
+        Do::keep, "giving up what is not as in the parent",
+        {p.plan.program.data(kept.data(), kept.size() * sizeof(Range)), value(kept.size())});
+}
+
+void plan_emptying(Planning &p)
+{
+    for (const Range &one : p.kept->emptied)
+        p.plan.program.call(fmt::format("emptying memory at {:x}", one.start), SYS_madvise,
+                            {value(one.start), value(one.end - one.start), value(MADV_DONTNEED)});
+}
+
+void plan_making_copies(Planning &p)
+{
+    for (const Copy &copy : p.plan.copies)
+        p.plan.program.add(
+            Do::fork,
+            fmt::format("making a copy of the process with the pid {} (which may be in use here; "
+                        "--pidns has all free; --no-restore-pid gives new ones)",
+                        copy.saved_pid),
+            {value(copy.pid), value(copy.descriptors), value(copy.end), value(p.plan.floor),
+             value(p.plan.first_free())});
+}
+
+} // namespace cryo::restore

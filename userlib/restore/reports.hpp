@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the processes of a restart say through their status pipes, and how their silence is to be
+// understood.
+#pragma once
+
+#include <sys/types.h>
+
+namespace cryo::restore {
+
+// The pid that a copy of another process reports first; 0: it was not made.
+pid_t read_birth(int status);
+
+// Waits until there is something to read, or nobody has the other end any more. False: neither,
+// and the process has ended; children of a program that runs may hold the other end open.
+bool says_more(int status, pid_t pid);
+
+// Whether another process of the tree, which runs already, has killed it and so has seen
+// it alive. Also true if it has been reaped, because its parent knows how it ended.
+bool was_killed(pid_t pid);
+
+} // namespace cryo::restore

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Makes a process with a wished id, as fork does: by clone3(), or with the kernel module's help.
+//
+//     const long pid = make_process_by_module(412, ids, nullptr);
+//     if (pid == 0)
+//         ...    // in the child, on a copy of this stack
+//
+// System calls only: it is for the restorer, and for processes between their birth and execve.
+#pragma once
+
+#include "restore/restorer/next_id.hpp"
+#include "sys/raw.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <linux/sched.h>
+#include <sys/types.h>
+
+namespace cryo::restore {
+
+// Makes a process with this id (0: any): returns its pid in the parent, 0 in the child, or −errno.
+// With `lost` it becomes a sibling of the caller, as the requester wants it to be its child; the
+// pid of a process made in vain is left there.
+using MakeProcess = long (*)(pid_t wished, const Ids &ids, pid_t *lost);
+
+inline long make_process(pid_t wished, const Ids &, pid_t *lost) // by clone3
+{
+    clone_args args = {};
+    args.flags = lost != nullptr ? CLONE_PARENT : 0;
+    args.exit_signal = lost != nullptr ? 0 : SIGCHLD; // 0: as the caller's is
+    if (wished != 0) {
+        args.set_tid = reinterpret_cast<uint64_t>(&wished);
+        args.set_tid_size = 1;
+    }
+    Leaving id(wished);
+    long result;
+    do
+        result = sys::call(SYS_clone3, &args, sizeof(args));
+    while (result == -EEXIST && id.comes_free());
+    // Filters of containers deny clone3(), whose arguments they cannot see, and allow clone().
+    return result == -ENOSYS && wished == 0
+               ? sys::call(SYS_clone, args.flags | args.exit_signal, 0, 0, 0, 0)
+               : result;
+}
+
+// Gets the `wished` id from the module, if clone3() may not choose it.
+// Without the module, or the right to choose, like make_process().
+inline long make_process_by_module(pid_t wished, const Ids &ids, pid_t *lost)
+{
+    const long result = make_process(wished, ids, lost);
+    if (result != -EPERM || wished == 0)
+        return result;
+    NextId next(ids, wished);
+    while (next.comes_free()) {
+        if (const long rc = next.choose(); sys::failed(rc))
+            return rc;
+        const long child = make_process(0, ids, lost);
+        if (child == 0) {
+            while (sys::call(SYS_getpid) != wished)
+                sys::call(SYS_exit_group, 0);
+            return 0;
+        }
+        next.put_back();
+        if (child < 0 || child == wished)
+            return child;
+        if (lost != nullptr) {
+            *lost = static_cast<pid_t>(child);
+            return -EBUSY;
+        }
+        while (sys::call(SYS_wait4, child, nullptr, 0, nullptr) == -EINTR)
+            ;
+    }
+    return -EBUSY; // the id of a process group or session, or others are always faster
+}
+
+} // namespace cryo::restore
