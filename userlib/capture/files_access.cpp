@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whose a file is, and whether its user may open it again by its name.
+#include "base/open_found.hpp"
 #include "base/trust.hpp"
 #include "capture/files.hpp"
 
@@ -35,12 +36,11 @@ uid_t Files::owner_of(const Seen &seen) const
         return seen.status.st_uid;
     if (seen.shared)
         return options_.owner_of(seen.shared.get()).value_or(unknown_owner);
-    const Fd found(open(seen.link.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
-    struct stat now = {};
-    if (!found || fstat(found.get(), &now) != 0 || now.st_dev != seen.status.st_dev ||
-        now.st_ino != seen.status.st_ino)
+    const Result<Found> found = look_at(seen.link, Links::not_at_end);
+    if (!found || found->status.st_dev != seen.status.st_dev ||
+        found->status.st_ino != seen.status.st_ino)
         return unknown_owner;
-    return options_.owner_of(found.get()).value_or(unknown_owner);
+    return options_.owner_of(found->fd.get()).value_or(unknown_owner);
 }
 
 // A file that somebody with more rights has opened for the program, as the output to which a shell

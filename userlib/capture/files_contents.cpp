@@ -2,6 +2,7 @@
 // Files that the name they were opened or mapped by does not lead to: another name is looked for.
 // Contents of files that have no name to be found by, or that were requested. They are copied while
 // the program is stopped, in parts, and only where the file has data.
+#include "base/open_found.hpp"
 #include "capture/files.hpp"
 
 #include <algorithm>
@@ -11,9 +12,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/magic.h>
-#include <linux/openat2.h>
 #include <memory>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -51,36 +50,21 @@ dev_t device_of_file(const std::string &directory, uint64_t mapped)
     return differs ? status.st_dev : mapped;
 }
 
-// The kernel's name of a file leads over no link. If it does now, somebody has put that there, and
-// the comparison with what was looked at says nothing: that was looked at over the link, too.
-Fd find_without_links(const std::string &path)
-{
-    open_how how = {};
-    how.flags = O_PATH | O_CLOEXEC;
-    how.resolve = RESOLVE_NO_SYMLINKS;
-    Fd found(static_cast<int>(syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof(how))));
-    if (!found && (errno == ENOSYS || errno == EPERM)) // before Linux 5.6, and in some containers
-        found.reset(open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
-    return found;
-}
-
 // Where others may write, another file may be there by now, a FIFO or a device; and a hostile
 // program exchanges its descriptors while they are looked at. So whatever the name leads to is
 // compared with what was looked at before it is opened. A lease is not waited for.
+//
+// The kernel's name of a file leads over no link. If it does now, somebody has put that there, and
+// the comparison with what was looked at says nothing: that was looked at over the link, too.
 Result<Fd> open_same(const std::string &path, const image::File &file)
 {
-    const Fd found =
-        path == file.path ? find_without_links(path) : Fd(open(path.c_str(), O_PATH | O_CLOEXEC));
-    struct stat now;
-    if (!found || fstat(found.get(), &now) != 0)
-        return Error::from_errno(path, errno);
+    const Result<Found> found = look_at(path, path == file.path ? Links::nowhere : Links::followed);
+    if (!found)
+        return found.error();
+    const struct stat &now = found->status;
     if (!S_ISREG(now.st_mode) || now.st_ino != file.inode || now.st_dev != file.device)
         return Error(ESTALE, fmt::format("{}: another file has come to its place", path));
-    const std::string same = fmt::format("/proc/self/fd/{}", found.get());
-    Fd source(open(same.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-    if (!source)
-        return Error::from_errno(path, errno);
-    return source;
+    return open_found(*found, O_RDONLY | O_NONBLOCK);
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // POSIX message queues and their messages. The program's agent reads the messages, because that
 // requires taking them out and putting them back.
+#include "base/open_found.hpp"
 #include "capture/files.hpp"
 #include "capture/queue_holders.hpp"
 
@@ -23,9 +24,9 @@ namespace {
 pid_t who_is_told(int queue)
 {
     // Reopened for reading: the status is read(2) from it, whatever access the original has.
-    const Fd own(open(fmt::format("/proc/self/fd/{}", queue).c_str(), O_RDONLY | O_CLOEXEC));
+    const Result<Fd> own = reopen(queue, O_RDONLY, "a message queue");
     char text[256];
-    const ssize_t n = own ? pread(own.get(), text, sizeof(text), 0) : -1;
+    const ssize_t n = own ? pread(own->get(), text, sizeof(text), 0) : -1;
     if (n <= 0)
         return 0;
     std::string_view status(text, static_cast<size_t>(n));

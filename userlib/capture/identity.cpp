@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/identity.hpp"
 
-#include "base/fd.hpp"
+#include "base/open_found.hpp"
 #include "image/checksum.hpp"
 
 #include <cerrno>
@@ -67,16 +67,13 @@ std::vector<uint8_t> build_id_of(int fd)
 // Nothing but a regular file is opened: opening a device can have effects.
 Result<Fd> open_regular(const std::string &path, struct stat &status)
 {
-    const Fd found(open(path.c_str(), O_PATH | O_CLOEXEC));
-    if (!found || fstat(found.get(), &status) != 0)
-        return Error::from_errno(path, errno);
+    const Result<Found> found = look_at(path, Links::followed);
+    if (!found)
+        return found.error();
+    status = found->status;
     if (!S_ISREG(status.st_mode))
         return Error(EINVAL, path + ": not a regular file");
-    const std::string same = "/proc/self/fd/" + std::to_string(found.get());
-    Fd fd(open(same.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (!fd)
-        return Error::from_errno(path, errno);
-    return fd;
+    return open_found(*found, O_RDONLY | O_NONBLOCK);
 }
 
 } // namespace

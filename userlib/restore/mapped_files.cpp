@@ -118,10 +118,10 @@ Result<MappedFile *> MappedFiles::find(Planning &p, const image::File &file, boo
     const std::tuple key(std::string(file.path), file.uid, writes);
     if (const auto known = all_.find(key); known != all_.end())
         return &known->second;
-    Result<Fd> found = find_trusted(p.options, file);
+    Result<Found> found = find_trusted(p.options, file);
     if (!found)
         return found.error();
-    Result<Fd> opened = open_again(found->get(), writes ? O_RDWR : O_RDONLY, file.path);
+    Result<Fd> opened = open_again(found->fd.get(), writes ? O_RDWR : O_RDONLY, file.path);
     if (!opened)
         return opened.error();
     struct stat now = {};
@@ -142,7 +142,7 @@ Result<int> MappedFiles::directory(Planning &p, const std::string &path,
         return known->second;
     image::File directory;
     directory.path = path;
-    Result<Fd> found = Error(EPERM, path);
+    Result<Found> found = Error(EPERM, path);
     for (const uint32_t owner : owners) {
         directory.uid = owner;
         found = find_trusted(p.options, directory);
@@ -151,7 +151,7 @@ Result<int> MappedFiles::directory(Planning &p, const std::string &path,
     }
     if (!found)
         return found.error();
-    Result<int> kept = keep_open(p, std::move(*found), 0);
+    Result<int> kept = keep_open(p, std::move(found->fd), 0);
     if (kept)
         directories_.emplace(key, *kept);
     return kept;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pipes and FIFOs, with what was in them.
+#include "base/open_found.hpp"
 #include "restore/open_parts.hpp"
 #include "restore/trusted_path.hpp"
 
@@ -28,21 +29,24 @@ Result<Ends> anonymous()
     return Ends{Fd(fds[0]), Fd(fds[1])};
 }
 
-// `found`: opened with O_PATH, so that nothing but a FIFO is opened.
-Result<Ends> both_ends(int found, std::string_view name)
+Error not_opened(const std::string &path, int why)
 {
-    struct stat now;
-    if (fstat(found, &now) != 0 || !S_ISFIFO(now.st_mode))
-        return Error(EINVAL, fmt::format("{} is no FIFO any more", name));
+    return Error(why, fmt::format("FIFO {}: {}; make it again (mkfifo)", path, strerror(why)));
+}
+
+// Nothing but a FIFO is opened.
+Result<Ends> both_ends(const Found &found)
+{
+    if (!S_ISFIFO(found.status.st_mode))
+        return Error(EINVAL, fmt::format("{} is no FIFO any more", found.path));
     // Opened for reading and writing, it waits for no peer.
-    const std::string path = fmt::format("/proc/self/fd/{}", found);
-    Ends ends{Fd(open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC)), Fd()};
-    if (!ends.reader)
-        return Error(errno,
-                     fmt::format("FIFO {}: {}; make it again (mkfifo)", name, strerror(errno)));
+    Result<Fd> opened = open_found(found, O_RDWR | O_NONBLOCK);
+    if (!opened)
+        return not_opened(found.path, opened.error().code());
+    Ends ends{std::move(*opened), Fd()};
     ends.writer.reset(fcntl(ends.reader.get(), F_DUPFD_CLOEXEC, 3));
     if (!ends.writer)
-        return Error::from_errno(fmt::format("opening FIFO {}", name), errno);
+        return Error::from_errno(fmt::format("opening FIFO {}", found.path), errno);
     return ends;
 }
 
@@ -58,9 +62,11 @@ Result<Ends> fifo_for_a_moment(const Planning &p, const std::string &place)
         return Error::from_errno("making a FIFO for a moment in " + place, errno);
     const std::string path = directory + "/fifo";
     const bool made = mkfifo(path.c_str(), 0600) == 0;
-    const Fd found(made ? open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC) : -1);
-    Result<Ends> ends = found ? both_ends(found.get(), path)
-                              : Error::from_errno("making a FIFO for a moment, " + path, errno);
+    const Result<Found> found =
+        made ? look_at(path, Links::not_at_end) : Error::from_errno(path, errno);
+    Result<Ends> ends =
+        found ? both_ends(*found)
+              : Error::from_errno("making a FIFO for a moment, " + path, found.error().code());
     unlink(path.c_str());
     rmdir(directory.c_str());
     return ends;
@@ -87,16 +93,14 @@ Result<Ends> fifo(const Planning &p, const image::File &file)
     const std::string path(file.path);
     const bool removed = access(path.c_str(), F_OK) != 0 && errno == ENOENT;
     const bool made = removed && mkfifo(path.c_str(), 0600) == 0;
-    const Result<Fd> found = find_trusted(p.options, file);
+    const Result<Found> found = find_trusted(p.options, file);
     if (!found) {
         const int why = found.error().code();
         if (made)
             unlink(path.c_str());
-        return why == EPERM ? found.error()
-                            : Error(why, fmt::format("FIFO {}: {}; make it again (mkfifo)", path,
-                                                     strerror(why)));
+        return why == EPERM ? found.error() : not_opened(path, why);
     }
-    Result<Ends> ends = both_ends(found->get(), path);
+    Result<Ends> ends = both_ends(*found);
     if (made && ends)
         fchmod(ends->reader.get(), file.mode & 07777);
     return ends;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files that have a name, and those whose contents are in the image.
+#include "base/open_found.hpp"
 #include "capture/jvm_counters.hpp"
 #include "restore/beside.hpp"
 #include "restore/open_parts.hpp"
@@ -50,10 +51,10 @@ std::string way_out(std::string_view path, int error, int stream)
 
 // The file at the saved path, found but not opened yet: so no other
 // kind of file is opened in its place, and a FIFO does not block.
-Result<Fd> find(const Planning &p, const image::File &file, const image::OpenFile &open_file)
+Result<Found> find(const Planning &p, const image::File &file, const image::OpenFile &open_file)
 {
     const bool path_only = (open_file.flags & O_PATH) != 0;
-    Result<Fd> found = find_trusted(
+    Result<Found> found = find_trusted(
         p.options, file, path_only && file.kind == FileKind::symlink ? AtEnd::link : AtEnd::target);
     if (!found) {
         const int why = found.error().code();
@@ -62,9 +63,7 @@ Result<Fd> find(const Planning &p, const image::File &file, const image::OpenFil
                    : Error(why, fmt::format("file {}: {}; {}", file.path, strerror(why),
                                             way_out(file.path, why, stream_of(p, open_file.id))));
     }
-    struct stat now;
-    if (fstat(found->get(), &now) != 0)
-        return Error::from_errno(fmt::format("looking at {}", file.path), errno);
+    const struct stat &now = found->status;
     if (path_only && ((now.st_mode ^ file.mode) & S_IFMT) != 0)
         return Error(EINVAL,
                      fmt::format("{} is no {} any more", file.path, image::name_of(file.kind)));
@@ -248,13 +247,11 @@ Result<void> open_removed_directory(Planning &p, const image::File &file)
 Result<bool> is_as_saved(Planning &p, const image::File &file)
 {
     // Looked at first: it may be a FIFO or a device by now, which notices being opened.
-    const Fd there(open(std::string(file.path).c_str(), O_PATH | O_CLOEXEC));
-    struct stat now;
-    if (!there || fstat(there.get(), &now) != 0 || !S_ISREG(now.st_mode) ||
-        static_cast<uint64_t>(now.st_size) != file.size)
+    const Result<Found> there = look_at(std::string(file.path), Links::followed);
+    if (!there || !S_ISREG(there->status.st_mode) ||
+        static_cast<uint64_t>(there->status.st_size) != file.size)
         return false;
-    const Fd fd(open(fmt::format("/proc/self/fd/{}", there.get()).c_str(),
-                     O_RDONLY | O_NONBLOCK | O_CLOEXEC)); // a lease is not waited for
+    const Result<Fd> fd = open_found(*there, O_RDONLY | O_NONBLOCK); // no lease is waited for
     if (!fd)
         return false;
     constexpr uint64_t most = (1 << 20) / 4096;
@@ -268,7 +265,7 @@ Result<bool> is_as_saved(Planning &p, const image::File &file)
             return got.error();
         for (uint64_t have = 0; have < size;) {
             const ssize_t n =
-                pread(fd.get(), &found[have], size - have, static_cast<off_t>(at + have));
+                pread(fd->get(), &found[have], size - have, static_cast<off_t>(at + have));
             if (n <= 0)
                 return false;
             have += static_cast<uint64_t>(n);
@@ -360,19 +357,20 @@ void open_within(Planning &p, const image::File &file, const image::OpenFile &op
     p.open_slots[open_file.id] = high;
 }
 
-// Through the /proc/self/fd entry of the descriptor that was looked at, which is a link itself.
-Result<Fd> open_found(const Planning &p, int found, const image::File &file,
-                      const image::OpenFile &open_file)
+Result<Fd> open_as_saved(const Planning &p, const Found &found, const image::File &file,
+                         const image::OpenFile &open_file)
 {
-    uint32_t flags =
-        (open_file.flags & ~creation_flags & ~uint32_t(O_NOFOLLOW)) | O_CLOEXEC | O_NOCTTY;
+    uint32_t flags = open_file.flags & ~creation_flags;
     if (file.kind == FileKind::directory)
         flags |= O_DIRECTORY;
-    Fd fd(open(fmt::format("/proc/self/fd/{}", found).c_str(), static_cast<int>(flags)));
-    if (!fd)
-        return Error(errno, fmt::format("opening {}: {}; {}", file.path, strerror(errno),
-                                        way_out(file.path, errno, stream_of(p, open_file.id))));
-    return fd;
+    Result<Fd> fd =
+        open_found(found, static_cast<int>(flags),
+                   file.kind == FileKind::char_device ? Devices::opened : Devices::refused);
+    if (fd)
+        return fd;
+    const int why = fd.error().code();
+    return Error(why, fmt::format("opening {}: {}; {}", file.path, strerror(why),
+                                  way_out(file.path, why, stream_of(p, open_file.id))));
 }
 
 } // namespace
@@ -420,12 +418,12 @@ Result<void> open_by_name(Planning &p, const image::File &file, const image::Ope
         open_within(p, file, open_file);
         return {};
     }
-    Result<Fd> found = find(p, file, open_file);
+    Result<Found> found = find(p, file, open_file);
     if (!found)
         return found.error();
     Result<Fd> fd = path_only && (open_file.flags & O_NOFOLLOW) != 0
-                        ? std::move(found)
-                        : open_found(p, found->get(), file, open_file);
+                        ? std::move(found->fd)
+                        : open_as_saved(p, *found, file, open_file);
     if (!fd)
         return fd.error();
     const std::string path(file.path);

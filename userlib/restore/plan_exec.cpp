@@ -149,7 +149,7 @@ Result<int> open_program(Planning &p)
     for (const image::File *file : files_with_code(p.saved)) {
         if (file == known || file->kind != image::FileKind::regular)
             continue;
-        if (const Result<Fd> found = find_trusted(p.options, *file); !found)
+        if (const Result<Found> found = find_trusted(p.options, *file); !found)
             return Error(found.error().code(), "its library " + found.error().text());
     }
     image::File file;

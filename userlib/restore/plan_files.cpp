@@ -2,6 +2,7 @@
 // Descriptors: every open file once (open_*.cpp), then its numbers. They are opened out of the way
 // of all saved numbers, so no order of opening can collide.
 #include "base/limits.hpp"
+#include "base/open_found.hpp"
 #include "restore/open_parts.hpp"
 
 #include <algorithm>
@@ -59,15 +60,11 @@ bool is_opened(const Planning &p, uint32_t open_file)
 
 Result<Fd> open_again(int fd, uint32_t flags, std::string_view what)
 {
-    const std::string path = fmt::format("/proc/self/fd/{}", fd);
     // A pipe must not wait for its other end here.
-    Fd again(open(path.c_str(),
-                  static_cast<int>((flags & ~creation_flags & ~uint32_t(O_NOFOLLOW | O_DIRECTORY)) |
-                                   O_CLOEXEC | O_NOCTTY | O_NONBLOCK)));
-    if (!again)
-        return Error::from_errno(fmt::format("opening {}", what), errno);
-    if ((flags & O_PATH) == 0) {
-        if (Result<void> set = set_flags(again.get(), flags, what); !set)
+    const uint32_t how = (flags & ~creation_flags & ~uint32_t(O_DIRECTORY)) | O_NONBLOCK;
+    Result<Fd> again = reopen(fd, static_cast<int>(how), fmt::format("opening {}", what));
+    if (again && (flags & O_PATH) == 0) {
+        if (Result<void> set = set_flags(again->get(), flags, what); !set)
             return set.error();
     }
     return again;

@@ -16,7 +16,7 @@ namespace cryo::restore {
 namespace {
 
 // Anybody may have taken the name of a receiver that is gone. Its owner was not saved.
-Result<Fd> find_receiver(const Planning &p, const char *name)
+Result<Found> find_receiver(const Planning &p, const char *name)
 {
     const std::string path = *name == '/' ? name : fmt::format("{}/{}", p.saved.process.cwd, name);
     image::File file;
@@ -33,12 +33,12 @@ Result<void> connect_local(const Planning &p, int fd, const SocketName &peer)
     Fd found;
     int why = 0;
     if (peer.path() != nullptr) {
-        Result<Fd> there = find_receiver(p, peer.path());
+        Result<Found> there = find_receiver(p, peer.path());
         if (!there && there.error().code() == EPERM)
             return there.error();
         why = there ? 0 : there.error().code();
         if (there)
-            found = std::move(*there);
+            found = std::move(there->fd);
         auto &through = reinterpret_cast<sockaddr_un &>(name.storage);
         *fmt::format_to(through.sun_path, "/proc/self/fd/{}", found.get()) = 0;
         name.size = sizeof(through);

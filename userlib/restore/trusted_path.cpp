@@ -24,7 +24,7 @@ class Search
         : options_(options), file_(file), path_(file.path), owner_(file.uid), at_end_(at_end)
     {}
 
-    Result<Fd> find()
+    Result<Found> find()
     {
         Fd at = open_at(AT_FDCWD, "/");
         std::string rest = path_;
@@ -60,12 +60,14 @@ class Search
             public_ = public_ || (S_ISDIR(status.st_mode) && (status.st_mode & S_IWOTH) != 0);
             at = std::move(next);
         }
-        struct stat status = {};
-        if (!at || fstat(at.get(), &status) != 0)
+        if (!at)
             return Error::from_errno(path_, errno);
-        if (is_saved_device(status))
-            return at;
-        const Result<uid_t> owner = check(at.get(), status, "it");
+        Found found{path_, std::move(at), {}};
+        if (fstat(found.fd.get(), &found.status) != 0)
+            return Error::from_errno(path_, errno);
+        if (is_saved_device(found.status))
+            return found;
+        const Result<uid_t> owner = check(found.fd.get(), found.status, "it");
         if (!owner)
             return owner.error();
         if (led_by_former_ && *owner != owner_)
@@ -74,7 +76,7 @@ class Search
                                      "put back what was there, or say with --owner {} that you "
                                      "trust the former",
                                      path_, user_text(owner_), user_text(*owner), owner_));
-        return at;
+        return found;
     }
 
   private:
@@ -147,7 +149,7 @@ class Search
 
 } // namespace
 
-Result<Fd> find_trusted(const RestartOptions &options, const image::File &file, AtEnd at_end)
+Result<Found> find_trusted(const RestartOptions &options, const image::File &file, AtEnd at_end)
 {
     return Search(options, file, at_end).find();
 }

@@ -7,11 +7,11 @@
 // and so must every symbolic link on the way, as there was none when it was saved. A link
 // of the saved owner's leads to files of that owner only, not to what others trust.
 //
-//     Result<Fd> found = find_trusted(options, file);      // O_PATH, nothing is opened yet
-//     Fd fd = open(fmt::format("/proc/self/fd/{}", found->get()), flags);
+//     Result<Found> found = find_trusted(options, file); // nothing is opened yet
+//     Result<Fd> fd = open_found(*found, flags);         // base/open_found.hpp
 #pragma once
 
-#include "base/fd.hpp"
+#include "base/open_found.hpp"
 #include "base/result.hpp"
 #include "image/records.hpp"
 #include "restore/planner.hpp"
@@ -24,7 +24,7 @@ enum class AtEnd { target, link, receiver };
 // EPERM: it belongs to another user. Otherwise as open(2). A device belongs to nobody as long as it
 // has its saved number. A receiver may belong to anybody, if no directory
 // on the way is one in which everybody may make files.
-Result<Fd> find_trusted(const RestartOptions &options, const image::File &file,
-                        AtEnd at_end = AtEnd::target);
+Result<Found> find_trusted(const RestartOptions &options, const image::File &file,
+                           AtEnd at_end = AtEnd::target);
 
 } // namespace cryo::restore
