@@ -18,12 +18,12 @@ TOOLS = ("cryo-kmod", "cryo-user", "cryo-user+kmod", "cryo-kmod+user")
 MODULE = ["life", "counting_8", "heap_malloc", "sse", "x87", "private_file", "protections",
           "sparse_terabyte", "reservation", "thp", "hugetlb", "hugetlb_shared", "hugetlbfs", "process_ids",
           "process_settings", "mutex_robust", "log_rollback", "pipe_contents", "passed_in_stream",
-          "passed_in_packets", "tcp_members", "aio"]
+          "passed_in_packets", "tcp_members", "aio", "fork_memory"]
 # Without it: a plain user gets new ids.
 USER = ["life", "counting_1", "heap_brk", "protections", "shared_description", "passed_in_stream",
-        "passed_in_packets", "process_settings", "aio"]
+        "passed_in_packets", "process_settings", "aio", "fork_memory"]
 # Saved by one, brought back by the other.
-ACROSS = ["counting_8", "heap_malloc", "private_file"]
+ACROSS = ["counting_8", "heap_malloc", "private_file", "fork_memory"]
 
 
 def choose(everything, tool, new_ids, options):
