@@ -6,6 +6,7 @@
 #include "capture/describe_everybody.hpp"
 #include "capture/ending.hpp"
 #include "capture/everybody.hpp"
+#include "capture/forked.hpp"
 #include "capture/gathering.hpp"
 #include "capture/tries.hpp"
 #include "image/publication.hpp"
@@ -106,6 +107,7 @@ class Checkpoint
     image::Publication publication_{[this](const std::string &place) { return may_be(place); }};
     uint64_t alive_ = 0; // when we last said so
     DeltaPlan delta_;
+    ForkedMembers forked_;
     CpuFacts cpu_;
 };
 
@@ -160,15 +162,15 @@ Result<std::unique_ptr<image::ImageWriter>> Checkpoint::begin_image(Member &memb
         if (base != nullptr)
             options.base = base->image;
         member.use_delta(base);
+    } else if (archive_) {
+        forked_.begin(member, options);
     }
     Result<std::unique_ptr<image::ImageWriter>> writer =
         archive_ ? archive_->begin_member(options)
                  : image::ImageWriter::create(std::move(sink_), options);
     if (!writer)
         return writer;
-    image::Object memory;
-    memory.id = memory_object;
-    memory.kind = image::ObjectKind::address_space;
+    const image::Object memory = {.id = memory_object, .kind = image::ObjectKind::address_space};
     if (Result<void> added = (*writer)->add(memory); !added)
         return added.error();
     return writer;
@@ -385,10 +387,11 @@ Result<image::Committed> Checkpoint::save_archive(std::unique_ptr<image::ImageWr
         }
         if (Result<void> saved = save_member(*member, *writer); !saved)
             return saved.error();
-        if (Result<image::Committed> done =
-                archive_->end_member(*writer, about(member->description().process));
-            !done)
+        const Result<image::Committed> done =
+            archive_->end_member(*writer, about(member->description().process));
+        if (!done)
             return done;
+        forked_.end(*member, *done);
         writer.reset();
     }
     for (const Relation &zombie : zombies_) {
@@ -399,10 +402,8 @@ Result<image::Committed> Checkpoint::save_archive(std::unique_ptr<image::ImageWr
     }
     if (Result<void> done = all_read(); !done)
         return done.error();
-    image::Tree tree;
-    tree.scope = options_.scope;
-    tree.root_pid = static_cast<uint32_t>(gathering_.root());
-    return archive_->commit(tree);
+    return archive_->commit(
+        {.scope = options_.scope, .root_pid = static_cast<uint32_t>(gathering_.root())});
 }
 
 Result<Outcome> Checkpoint::run()
@@ -429,6 +430,7 @@ Result<Outcome> Checkpoint::run()
     phase("described");
     if (!archive_ && !single())
         archive_ = std::make_unique<image::ArchiveWriter>(std::move(sink_));
+    forked_ = ForkedMembers(members_);
     Result<std::unique_ptr<image::ImageWriter>> first = freeze_everybody();
     if (!first)
         return first.error();

@@ -57,6 +57,16 @@ Result<std::vector<Image *>> chain_of(Image &image, const DeltaPlan::Places &pla
     return chain;
 }
 
+// The first image of a chain that needs no other file. Behind it comes none but, for a fork's, its
+// parent's in the same file.
+size_t last_of(const std::vector<Image *> &chain)
+{
+    size_t last = chain.size() - 1;
+    while (last > 0 && same_file(file_of(*chain[last - 1]), file_of(*chain[last])))
+        last--;
+    return last;
+}
+
 // `trust`: null if the user has named the image.
 Result<std::unique_ptr<Snapshot>> open_snapshot(const std::string &path,
                                                 const std::shared_ptr<const Trust> &trust)
@@ -171,10 +181,11 @@ Result<void> DeltaPlan::choose_base(const DeltaOptions &options, const Snapshot 
     Result<PageDigests> about = chain ? measured(**previous) : chain.error();
     if (!about)
         return about.error();
-    const bool is_delta = chain->size() > 1;
+    const size_t last = last_of(*chain);
+    const bool is_delta = last > 0;
     size_t base_at = is_delta ? 1 : 0;
     if (*options.mode == DeltaMode::differential)
-        base_at = chain->size() - 1;
+        base_at = last;
     // Uses the sizes measured by the previous checkpoint: the base is named in the first page of an
     // image, before its first page of memory is known.
     const delta::Situation now = {

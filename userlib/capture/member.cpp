@@ -327,7 +327,7 @@ Result<void> Member::save_private(image::ImageWriter &writer)
         if (Result<uint64_t> saved = save_pages(vdso, *frozen_, writer); !saved)
             return saved.error();
     }
-    if (delta_) {
+    if (delta_ && delta_->stores()) {
         if (Result<void> done = delta_->finish(writer, d_.objects.take()); !done)
             return done;
     }

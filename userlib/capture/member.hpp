@@ -124,7 +124,11 @@ class Member
     // How changed pages were found, for the user; empty if that was not needed.
     std::string about_changes() const;
     // Makes its address space part of a chain of deltas. Must precede any saving.
-    void use_delta(const DeltaPlan::Base *base) { delta_.emplace(base); }
+    void use_delta(const DeltaPlan::Base *base, Digests digests = Digests::stored)
+    {
+        delta_.emplace(base, digests);
+    }
+    PageTable take_pages() { return delta_->take_pages(); }
     Result<void> save(image::ImageWriter &writer, const ImageFacts &facts);
     Result<void> served() { return session_->served(); }
     Result<void> ask_to_go_on() { return ask_to_resume(0, 0); }

@@ -113,7 +113,7 @@ std::unique_ptr<Tracker> Member::begin_watching()
 
 std::string Member::about_changes() const
 {
-    if (!delta_)
+    if (!delta_ || !delta_->stores())
         return {};
     std::string text = fmt::format("process {}: changed pages found by {}, {} pages not read",
                                    relation_.pid, unchanged_.tracker, delta_->left());

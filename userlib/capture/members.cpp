@@ -224,6 +224,8 @@ Result<Relation> relation_of(pid_t pid)
     r.sid = static_cast<pid_t>(number(6));
     constexpr uint64_t io_worker = 0x10; // PF_IO_WORKER
     r.of_kernel = (number(9) & io_worker) != 0 && r.comm.starts_with("iou-");
+    constexpr uint64_t forked_only = 0x40; // PF_FORKNOEXEC
+    r.forked = (number(9) & forked_only) != 0;
     r.started = number(22);
     r.exit_signal = static_cast<int>(number(38));
     r.executing = number(50) == 0;

@@ -29,6 +29,7 @@ struct Relation {
     bool ended = false;     // its main thread has ended
     bool zombie = false;    // it has ended and was not waited for
     bool of_kernel = false; // a kernel thread: an io_uring worker
+    bool forked = false;    // and has executed no program since
     bool executing = false; // it is executing another program and has no arguments yet
     int wait_status = 0;    // of a zombie; −1: unknown
     int exit_signal = 0;    // the signal its parent gets when it ends

@@ -28,10 +28,9 @@ PageDelta::Kind PageDelta::look(uint64_t page, const Digest &digest)
     pages_++;
     changed_to_base_ += same ? 0 : 1;
     changed_to_previous_ += same_as_previous ? 0 : 1;
-    if (same)
-        return Kind::base;
-    own_.push_back({page, digest});
-    return Kind::own;
+    if (digests_ == Digests::kept || (digests_ == Digests::stored && !same))
+        own_.push_back({page, digest});
+    return same ? Kind::base : Kind::own;
 }
 
 // Works on runs, never page by page, because the unchanged pages are so many.

@@ -28,10 +28,16 @@ struct Unchanged {
     bool audit = false;              // read and compare `runs` nevertheless
 };
 
+// What becomes of the digests of the pages: stored in the image for the next one, kept for an image
+// that is written soon, or not needed.
+enum class Digests { stored, kept, dropped };
+
 class PageDelta
 {
   public:
-    explicit PageDelta(const DeltaPlan::Base *base) : base_(base) {}
+    explicit PageDelta(const DeltaPlan::Base *base, Digests digests = Digests::stored)
+        : base_(base), digests_(digests)
+    {}
     void use(Unchanged unchanged);
 
     // How many pages from this one on are known to be as in the base and need not be read; or how
@@ -48,6 +54,9 @@ class PageDelta
     Result<uint64_t> write(image::ImageWriter &writer, uint64_t first_page, image::Bytes pages,
                            std::span<const image::Digest> digests = {});
     Result<void> finish(image::ImageWriter &writer, uint32_t object);
+    bool stores() const { return digests_ == Digests::stored; }
+    // Those that were kept, also of pages that were left to the base.
+    PageTable take_pages() { return PageTable::of(std::move(own_)); }
 
     uint64_t left() const { return left_; }
     uint64_t audited() const { return audited_; }
@@ -58,6 +67,7 @@ class PageDelta
     size_t known_from(uint64_t address);
 
     const DeltaPlan::Base *base_;
+    Digests digests_;
     Unchanged unchanged_;
     std::vector<Run> known_; // the part of unchanged_.runs that is in the base
     size_t run_ = 0;         // the one looked at last

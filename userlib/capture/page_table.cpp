@@ -267,6 +267,15 @@ Result<PageTable> PageTable::of(Image &image)
     return table;
 }
 
+PageTable PageTable::of(std::vector<PageDigest> digests)
+{
+    std::ranges::sort(digests, {}, &PageDigest::page);
+    PageTable table;
+    table.digests_.push_back(std::move(digests));
+    table.add_rows(table.digests_.back(), 0);
+    return table;
+}
+
 const Digest *PageTable::find(uint64_t page, size_t &near) const
 {
     for (size_t at = near; at < rows_.size() && at < near + 2; at++) {

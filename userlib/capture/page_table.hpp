@@ -36,6 +36,8 @@ class PageTable
     ~PageTable() = default;
     // Covers the address space, including pages that the image takes from its bases.
     static Result<PageTable> of(image::Image &image);
+    // None of them is of a page of zeros.
+    static PageTable of(std::vector<PageDigest> digests);
 
     // Null: there is no such page, or it is all zeros.
     const image::Digest *find(uint64_t page) const;

@@ -91,6 +91,12 @@ std::optional<bool> holds(const Directory &directory, const std::string &name,
                                [&](const SnapshotMember &member) { return has(ids, member.id); });
 }
 
+bool is_member(const Snapshot &snapshot, const Digest &id)
+{
+    return std::ranges::any_of(snapshot.members(),
+                               [&](const SnapshotMember &member) { return member.id == id; });
+}
+
 // Adds the images that those of this name need, as far as they are found beside it. False: an
 // image cannot be read, so some may be missing.
 bool add_needed(const Directory &directory, const std::string &name, std::vector<Digest> &ids)
@@ -111,7 +117,8 @@ bool add_needed(const Directory &directory, const std::string &name, std::vector
             return false;
         Image *at = image->get();
         while (at->header().is_delta() && !has(ids, at->header().base_id)) {
-            ids.push_back(at->header().base_id);
+            if (!is_member(**snapshot, at->header().base_id)) // a fork's, of its parent
+                ids.push_back(at->header().base_id);
             const Result<Image *> base = at->base();
             if (!base && base.error().code() != ENOENT)
                 return false;

@@ -218,7 +218,8 @@ Result<Image *> Image::base()
 {
     if (base_)
         return base_.get();
-    std::string what = fmt::format("image {}, on which this one is based", header_.base_id.hex());
+    const std::string what =
+        fmt::format("image {}, on which this one is based", header_.base_id.hex());
     if (!header_.is_delta())
         return failure(damaged("it refers to a base image but names none"));
     if (!options_.find_base)
@@ -226,7 +227,15 @@ Result<Image *> Image::base()
     auto found = options_.find_base(header_.base_id);
     if (!found)
         return failure(found.error().within(what + ", cannot be used"));
-    std::shared_ptr<Image> image = std::move(*found);
+    if (Result<void> taken = take_base(std::move(*found)); !taken)
+        return taken.error();
+    return base_.get();
+}
+
+Result<void> Image::take_base(std::shared_ptr<Image> image)
+{
+    const std::string what =
+        fmt::format("image {}, on which this one is based", header_.base_id.hex());
     if (!image || image->header().id != header_.base_id)
         return failure(Error(ESTALE, what + ", was not found"));
     if (image->footer().checksum != header_.base_checksum)
@@ -235,7 +244,7 @@ Result<Image *> Image::base()
     if (!image->options_.find_base)
         image->options_.find_base = options_.find_base;
     base_ = std::move(image);
-    return base_.get();
+    return {};
 }
 
 Result<std::vector<Image *>> Image::chain()

@@ -124,6 +124,9 @@ class Image
     // The base image of a delta, opened and checked on first use.
     Result<Image *> base();
 
+    // An image that was found already. ESTALE: it is another one.
+    Result<void> take_base(std::shared_ptr<Image> image);
+
     // Opens all images that this one needs and checks that they are the right ones: this one first.
     Result<std::vector<Image *>> chain();
 

@@ -246,6 +246,22 @@ Result<std::unique_ptr<Image>> Snapshot::open_in_directory(const std::string &na
     return Image::open(std::move(fd), path, options_);
 }
 
+// A fork's image may be based on its parent's, which comes before it.
+Result<void> Snapshot::find_base_of(Image &image) const
+{
+    for (const SnapshotMember &member : members_) {
+        if (member.id == image.header().id)
+            break;
+        if (member.id != image.header().base_id || member.state != MemberState::saved)
+            continue;
+        auto base = open_member(member);
+        if (!base)
+            return base.error();
+        return image.take_base(std::move(*base));
+    }
+    return {};
+}
+
 Result<std::unique_ptr<Image>> Snapshot::open_member(const SnapshotMember &member) const
 {
     if (member.state != MemberState::saved)
@@ -267,6 +283,9 @@ Result<std::unique_ptr<Image>> Snapshot::open_member(const SnapshotMember &membe
     if ((*image)->header().id != member.id || (*image)->footer().checksum != member.checksum)
         return Error(ESTALE, fmt::format("{}: is not the image of pid {} that the tree names", path,
                                          member.pid));
+    if ((*image)->header().is_delta())
+        if (auto found = find_base_of(**image); !found)
+            return found.error();
     return image;
 }
 

@@ -115,6 +115,7 @@ class Snapshot
     Result<void> take(std::unique_ptr<Image> image);
     Result<void> read_tree(Image &tree);
     Result<void> check_places(const Image &tree) const;
+    Result<void> find_base_of(Image &image) const;
     Result<std::unique_ptr<Image>> open_in_directory(const std::string &name) const;
 
     std::string path_;

@@ -129,15 +129,40 @@ class PagePairs
   private:
     static constexpr uint64_t at_once = 256 * page_size;
 
+    Result<uint64_t> left_to_parent(const Region &region, const Region &its, uint64_t address);
+
     Image &image_, &parent_;
     std::vector<uint8_t> own_ = std::vector<uint8_t>(at_once);
     std::vector<uint8_t> other_ = std::vector<uint8_t>(at_once);
 };
 
+// How many pages from the address on the image leaves to the parent's.
+Result<uint64_t> PagePairs::left_to_parent(const Region &region, const Region &its,
+                                           uint64_t address)
+{
+    if (image_.header().base_id != parent_.header().id || region.object != its.object)
+        return 0;
+    const auto page_in = [&](const Region &of) {
+        return of.object_page + (address - of.start) / page_size;
+    };
+    const Result<image::Run> run = image_.find(region.object, page_in(region));
+    if (!run)
+        return run.error();
+    const bool is_left = !run->hole && run->kind == image::ExtentKind::base;
+    return is_left && run->source == page_in(its) ? run->count : 0;
+}
+
 Result<void> PagePairs::compare(const Region &region, const Region &its, const Range &range,
                                 std::vector<Range> &changed)
 {
     for (uint64_t at = range.start; at < range.end;) {
+        const Result<uint64_t> left = left_to_parent(region, its, at);
+        if (!left)
+            return left.error();
+        if (*left > 0) {
+            at += std::min(*left * page_size, range.end - at);
+            continue;
+        }
         const uint64_t size = std::min(range.end - at, at_once);
         const auto read = [&](Image &from, const Region &of, std::vector<uint8_t> &to) {
             return from.read_pages(of.object, of.object_page + (at - of.start) / page_size,

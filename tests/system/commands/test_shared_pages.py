@@ -213,6 +213,7 @@ class SharedPages(case.Case):
         self.assertGreater(memory, mib << 10)
         self.assertLess(memory, 2 * mib << 10)
         self.kill_saved(program)
+        self.assertLessEqual(os.path.getsize(self.path("image")), 1.25 * memory * 1024)
         for words in WAYS:
             with self.subTest(words):
                 restarted = self.back(*words, "image")
@@ -246,6 +247,45 @@ class SharedPages(case.Case):
             self.assertLessEqual(kilobytes(root), 1.5 * memory)
         self.assert_apart(program, 2)
 
+    def test_deltas(self):
+        """Of images of forks, which are deltas of their parents' images themselves."""
+        for mode in ("incremental", "differential"):
+            program = self.family("chain", 16, 2)
+            before = self.ask(program, "everybody()")
+            memory = kilobytes(program.pid)
+            for number in range(3):
+                self.save("--nosync", f"--delta={mode}", "-f", f"{mode}.{number}", program.pid)
+            self.end(program)
+            self.assertLess(os.path.getsize(self.path(f"{mode}.2")), 8 << 20)
+            restarted = self.back(*NEW_IDS, f"{mode}.2")
+            _, root = self.assert_back(restarted, NEW_IDS, "chain", before)
+            self.assertLessEqual(kilobytes(root), 1.5 * memory)
+            self.assert_apart(restarted, 2)
+            self.end(restarted)
+
+    def test_delta_of_an_image_without_digests(self):
+        program = self.family("chain", 16, 2)
+        before = self.ask(program, "everybody()")
+        memory = kilobytes(program.pid)
+        self.save("--nosync", "-f", "image", program.pid)
+        self.save("--nosync", "--delta", "-f", "delta", program.pid)
+        self.end(program)
+        self.assertLess(os.path.getsize(self.path("delta")), 8 << 20)
+        restarted = self.back(*NEW_IDS, "delta")
+        _, root = self.assert_back(restarted, NEW_IDS, "chain", before)
+        self.assertLessEqual(kilobytes(root), 1.5 * memory)
+        self.assert_apart(restarted, 2)
+
+    def test_backups(self):
+        """No image needs itself: older backups are removed."""
+        program = self.family("fan", 4, 2)
+        for _ in range(4):
+            self.save("--nosync", "--backup=1", "-f", "image", program.pid)
+        found = [name for name in os.listdir(self.directory) if name.startswith("image")]
+        self.assertEqual(2, len(found), found)
+        for name in found:
+            self.assertEqual(0, self.run_command("cr_inspect", "--verify", name).returncode)
+
     def test_memory_of_their_own(self):
         """Children that are not forked by their restored parent, beside one that is."""
         program = self.family("fan", 2, 5, APART)
@@ -272,14 +312,14 @@ class SharedPages(case.Case):
         return bad[0]["name"], bad[0]["findings"][0]["text"]
 
     def test_damaged_page(self):
-        """Of a child: one that it has changed, and one in which its parent's image is the same."""
+        """One that a child has changed, and one that it has from its parent, whose image has it."""
         program = self.family("fan", 4, 2)
         self.kill_saved(program)
         for number, owner in ((8, 2), ((4 << 20) // 4096 - 1, 0)):
             page = (b"page %d of process %d " % (number, owner)).ljust(4096, b".")
             name, finding = self.damage(page)
             self.assertRegex(name, r"^damaged\[\d+\]$")
-            self.assertNotEqual(f"damaged[{program.pid}]", name)
+            self.assertEqual(owner == 0, name == f"damaged[{program.pid}]", name)
             self.assertRegex(finding, r"^package \d+ at \d+ is damaged")
             for words in (*WAYS, ("--rehearse",)):
                 with self.subTest((number, owner, words)):

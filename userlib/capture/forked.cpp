@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/forked.hpp"
+
+#include "capture/member.hpp"
+
+namespace cryo::capture {
+
+namespace {
+
+// A page that is left to a parent is looked for in the images of all generations before it.
+constexpr uint32_t most_generations = 8;
+
+} // namespace
+
+ForkedMembers::ForkedMembers(const std::vector<std::unique_ptr<Member>> &members)
+{
+    std::set<pid_t> before; // whose images come earlier
+    for (const auto &member : members) {
+        const Relation &own = member->relation();
+        if (own.forked && before.contains(own.ppid)) {
+            parents_[own.pid] = own.ppid;
+            with_forks_.insert(own.ppid);
+        }
+        before.insert(own.pid);
+    }
+}
+
+void ForkedMembers::begin(Member &member, image::WriterOptions &options)
+{
+    const pid_t pid = member.relation().pid;
+    const auto parent = parents_.find(pid);
+    auto base = parent != parents_.end() ? bases_.find(parent->second) : bases_.end();
+    if (base != bases_.end() && base->second.images == most_generations)
+        base = bases_.end();
+    if (base != bases_.end()) {
+        options.base = base->second.image;
+        generations_[pid] = base->second.images;
+    }
+    if (with_forks_.contains(pid))
+        member.use_delta(base != bases_.end() ? &base->second : nullptr, Digests::kept);
+    else if (base != bases_.end())
+        member.use_delta(&base->second, Digests::dropped);
+}
+
+void ForkedMembers::end(Member &member, const image::Committed &done)
+{
+    const pid_t pid = member.relation().pid;
+    if (!with_forks_.contains(pid))
+        return;
+    DeltaPlan::Base base;
+    base.images = generations_[pid] + 1;
+    base.image = {done.id, done.checksum};
+    base.previous = done.id;
+    base.pages = std::make_shared<const PageTable>(member.take_pages());
+    base.previous_pages = base.pages;
+    bases_.emplace(pid, std::move(base));
+}
+
+} // namespace cryo::capture
