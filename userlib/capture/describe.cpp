@@ -132,6 +132,8 @@ Result<void> describe_process(Description &d, const agent::ProcessFacts &facts)
         p.oom_score_adj = atoi(score->c_str());
     if (Result<std::string> filter = d.proc.read("coredump_filter"); filter)
         p.coredump_filter = static_cast<uint32_t>(number(*filter, 16));
+    if (Result<std::string> login = d.proc.read("loginuid"); login) // not every kernel has it
+        p.login_uid = static_cast<int64_t>(number(*login));
     p.seccomp = static_cast<uint32_t>(number(field(*status, "Seccomp")));
     p.cut_realtime = clock_ns(CLOCK_REALTIME);
     p.cut_monotonic = clock_ns(CLOCK_MONOTONIC);

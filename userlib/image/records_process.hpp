@@ -49,7 +49,7 @@ struct ImageInfo {
 // The process: one per image. Ids are those of its own namespaces.
 struct Process {
     static constexpr RecordType type = RecordType::process;
-    static constexpr uint16_t version = 5;
+    static constexpr uint16_t version = 6;
     static constexpr bool required = true;
 
     uint32_t pid = 0;
@@ -99,6 +99,7 @@ struct Process {
     uint32_t membarrier = 0;    // MEMBARRIER_CMD_REGISTER_ bits; since version 3
     bool memory_merge = false;  // PR_SET_MEMORY_MERGE; since version 4
     bool thp_advised = false;   // thp_disable is for memory without advice; since version 5
+    int64_t login_uid = -1;     // for the audit log; -1: not known; since version 6
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)
@@ -150,6 +151,7 @@ struct Process {
         v("membarrier", s.membarrier, Show::hex);
         v("memory_merge", s.memory_merge);
         v("thp_advised", s.thp_advised);
+        v("login_uid", s.login_uid);
     }
 };
 

@@ -153,12 +153,33 @@ void plan_coredump_filter(Planning &p)
         plan_number(p, "coredump_filter", fmt::format("{:#x}", saved));
 }
 
+constexpr int64_t nobody_logged_in = 4294967295;
+
+std::string login_name(int64_t uid)
+{
+    return uid == nobody_logged_in ? "none" : std::to_string(uid);
+}
+
+// The audit log attributes what a process does to the user who has logged in for it. For a restored
+// process that is whoever restarts it, whatever the image says, so the id is never set.
+void plan_login(Planning &p)
+{
+    const int64_t saved = p.saved.process.login_uid;
+    int64_t now = nobody_logged_in; // so it is on a kernel without audit, too
+    std::ifstream("/proc/self/loginuid") >> now;
+    if (saved >= 0 && saved != now)
+        notice_once(p, fmt::format("the login user id (loginuid) is cr_restart's: {} here, {} when "
+                                   "the image was taken",
+                                   login_name(now), login_name(saved)));
+}
+
 } // namespace
 
 Result<void> plan_credentials(Planning &p)
 {
     const Capabilities ours = our_capabilities();
     plan_groups(p, ours);
+    plan_login(p);
     plan_oom_score(p, ours);
     plan_coredump_filter(p);
     return check_credentials(p, ours);

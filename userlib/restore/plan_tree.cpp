@@ -471,8 +471,10 @@ Result<std::unique_ptr<TreePlan>> Planner::plan()
             return given.error().within(tree_->name);
         if (Result<void> planned = plan_process_whole(own, !tree_->meets); !planned)
             return planned.error();
-        tree_->notices.insert(tree_->notices.end(), process.plan->notices.begin(),
-                              process.plan->notices.end());
+        for (const std::string &notice : process.plan->notices) {
+            if (std::ranges::find(tree_->notices, notice) == tree_->notices.end())
+                tree_->notices.push_back(notice);
+        }
     }
     for (size_t i = 0; options_.rehearse && i < all_.size(); i++)
         tree_->processes[i].saved = std::make_unique<Saved>(std::move(all_[i]->saved));

@@ -4,3 +4,4 @@ foreach(name process_ids limits process_settings personality environment command
         thread_credentials memory_barriers)
     cryo_test_program(ids/${name})
 endforeach()
+cryo_test_program(ids/loginuid NEEDS loginuid)

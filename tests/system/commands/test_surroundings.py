@@ -88,6 +88,23 @@ def deny_randomisation():
         raise OSError("no personality could be chosen")
 
 
+def login_user():
+    """Of this process; None where the kernel keeps none."""
+    try:
+        with open("/proc/self/loginuid", encoding="ascii") as file:
+            return int(file.read())
+    except FileNotFoundError:
+        return None
+
+
+def log_in_as(user):
+    """For preexec_fn. Where nobody has logged in, that takes no privilege."""
+    def log_in():
+        with open("/proc/self/loginuid", "w", encoding="ascii") as file:
+            file.write(str(user))
+    return log_in
+
+
 # A context of asynchronous I/O, whose place the kernel chooses here and at the restart.
 CONTEXT = """
 import ctypes
@@ -167,6 +184,30 @@ class Surroundings(case.Case):
         self.assert_alive(restarted)
         self.assertEqual(f"policy {os.SCHED_IDLE}\n", restarted.stdout.readline())
         self.await_said("keep the scheduling policy of cr_restart, SCHED_IDLE")
+
+    def test_another_login(self):
+        user, nobody_logged_in = 4711, 4294967295
+        before = login_user()
+        if before is None or before == user:
+            self.skipTest("no login user ids here")
+        try:
+            subprocess.run(["true"], preexec_fn=log_in_as(user), check=True)
+        except subprocess.SubprocessError:
+            self.skipTest("the login user id cannot be set here")
+        self.saved("--tree", setup=MANY,
+                   each="print(open('/proc/self/loginuid').read().strip(), flush=True)")
+        said_of_it = (f"the login user id (loginuid) is cr_restart's: {user} here, "
+                      f"{'none' if before == nobody_logged_in else before} when")
+        for now, prepare, count in ((user, log_in_as(user), 1), (before, None, 0)):
+            with self.subTest(now):
+                with open(self.path("said"), "w", encoding="utf-8") as said:
+                    restarted = self.restart("image", stderr=said, preexec_fn=prepare)
+                self.assert_alive(restarted)
+                self.assertEqual(f"{now}\n", restarted.stdout.readline())
+                restarted.stdin.close()  # cr_restart has told everything when it ends
+                restarted.wait(case.PATIENCE)
+                with open(self.path("said"), encoding="utf-8") as said:
+                    self.assertEqual(count, said.read().count(said_of_it))
 
     def test_batch_policy_is_not_passed_on(self):
         def be_batch():
