@@ -31,7 +31,7 @@
 namespace cryo::agent {
 
 constexpr uint32_t protocol_magic = 0x6f797243; // "Cryo"
-constexpr uint16_t protocol_version = 18;
+constexpr uint16_t protocol_version = 19;
 constexpr int max_signals = 64;
 constexpr const char *callback_thread_name = "cr callbacks"; // of libcr's own thread
 constexpr const char *copy_name = "cryo copy";               // of the process that is a frozen copy
@@ -249,7 +249,8 @@ struct ThreadFacts {
     Policy policy;        // the thread's default, for memory without a policy
     // Of protocol 15:
     int32_t registered_ring; // 1: it has an io_uring ring that needs no descriptor
-    uint32_t reserved;
+    // Of protocol 19, zero before:
+    int32_t own_keys; // 1: there are keys in its thread-keyring or process-keyring
 };
 
 // The kernel's layout for rt_sigaction.

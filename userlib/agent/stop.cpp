@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/keyctl.h>
 #include <linux/mempolicy.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -246,6 +247,20 @@ bool has_registered_ring()
     return false;
 }
 
+// Thread-keyrings and process-keyrings end with their thread or process. Asking makes none; asking
+// about the session's could give the program another one. As above, a filter might kill.
+bool has_own_keys()
+{
+    if (sys::call(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0) != 0)
+        return false;
+    for (const int keyring : {KEY_SPEC_THREAD_KEYRING, KEY_SPEC_PROCESS_KEYRING}) {
+        const long bytes = sys::call(SYS_keyctl, KEYCTL_READ, keyring, nullptr, 0);
+        if (bytes > 0) // the numbers of the keys in it
+            return true;
+    }
+    return false;
+}
+
 } // namespace
 
 void fill_facts(ThreadFacts &facts, int tid, void *frame)
@@ -260,6 +275,7 @@ void fill_facts(ThreadFacts &facts, int tid, void *frame)
     facts.timer_slack = static_cast<uint64_t>(sys::call(SYS_prctl, PR_GET_TIMERSLACK, 0, 0, 0, 0));
     look_at_rseq(facts);
     facts.registered_ring = has_registered_ring() ? 1 : 0;
+    facts.own_keys = has_own_keys() ? 1 : 0;
     facts.securebits = static_cast<int>(sys::call(SYS_prctl, PR_GET_SECUREBITS, 0, 0, 0, 0));
     get_policy(facts.policy, 0, 0);
 }

@@ -451,6 +451,7 @@ Result<Outcome> Checkpoint::run()
     outcome_.notices.insert(outcome_.notices.end(), gathering_.left_out().begin(),
                             gathering_.left_out().end());
     note_other_user(members_, outcome_.notices);
+    note_own_keys(members_, outcome_.notices);
     outcome_.total_ns = now_ns() - begun_;
     return outcome_;
 }

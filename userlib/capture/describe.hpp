@@ -83,6 +83,7 @@ struct Description {
     CpuFacts cpu_facts; // set by the caller
     image::Cpu cpu;
     std::vector<image::Thread> threads; // main thread first
+    bool has_own_keys = false; // in keyrings of its own or of its threads, which are not saved
     std::vector<image::Region> regions; // one per mapping, then vdso and vvar
     std::vector<image::Guard> guards;
     std::vector<image::AioContext> aio_contexts;

@@ -102,6 +102,7 @@ Result<image::Thread> describe_thread(Description &d, const agent::ThreadFacts &
                                    "(IORING_REGISTER_RING_FDS), which lasts without a descriptor",
                                    facts.tid),
                        "the program must unregister and close it first");
+    d.has_own_keys = d.has_own_keys || facts.own_keys != 0;
     describe_credentials(d, d.status, *status, facts, t);
     describe_policy(d.strings, facts.policy, t.numa_mode, t.numa_nodes);
     return t;

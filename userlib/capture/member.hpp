@@ -233,4 +233,8 @@ void refuse_several_users(const std::vector<std::unique_ptr<Member>> &members);
 void note_other_user(const std::vector<std::unique_ptr<Member>> &members,
                      std::vector<std::string> &notices);
 
+// Adds a notice for each member that has keys which are not saved.
+void note_own_keys(const std::vector<std::unique_ptr<Member>> &members,
+                   std::vector<std::string> &notices);
+
 } // namespace cryo::capture

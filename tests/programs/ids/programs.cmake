@@ -5,3 +5,4 @@ foreach(name process_ids limits process_settings personality environment command
     cryo_test_program(ids/${name})
 endforeach()
 cryo_test_program(ids/loginuid NEEDS loginuid)
+cryo_test_program(ids/keyrings NEEDS keyrings)

@@ -139,6 +139,7 @@ CHECKS = {
     "numa": lambda: os.path.exists("/proc/self/numa_maps"),
     "mseal": lambda: _system_call(462, 0, 0, 0, close=False),
     "root": lambda: _capability(7),
+    "keyrings": lambda: _accepted(250, 0, -2, 1),
     "loginuid": lambda: _read("/proc/self/loginuid").strip() == "4294967295",
     "userfaultfd": lambda: _system_call(323, 1 | os.O_CLOEXEC),
     "perf": lambda: "perf_event" in " ".join(os.listdir("/sys/bus/event_source/devices"))
