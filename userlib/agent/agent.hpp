@@ -70,6 +70,10 @@ void remember_runtime_directory(const char *directory); // the user's; may be nu
 long open_control();
 void forget_control(); // in a child that inherited it
 void tell_signal_at_door();
+// Before the program has system calls passed to itself: from then on, no checkpointer may connect.
+// False: it was told already, or there is no door. The second is for when the program's call fails.
+bool begin_passing_calls();
+void withdraw_passing_calls();
 
 // control.cpp: the signal handler.
 void on_signal(int signal, siginfo_t *info, void *frame);

@@ -163,6 +163,24 @@ void remember_runtime_directory(const char *directory)
 namespace {
 
 bool signal_is_told; // the signal is not the usual one, so every new door tells it
+int passing_process; // the process that has system calls passed to itself; 0: none
+
+struct DoorPath {
+    char text[32];
+    DoorPath() { *put(put(text, "/proc/self/fd/"), static_cast<unsigned long>(state.door)) = 0; }
+};
+
+bool passes_calls()
+{
+    return state.pid != 0 && __atomic_load_n(&passing_process, __ATOMIC_RELAXED) == state.pid;
+}
+
+// The program may have closed the door and reused its number.
+void tell_passing_at_door()
+{
+    if (inode_of(state.door) == state.door_inode)
+        sys::call(SYS_chmod, DoorPath().text, passes_calls() ? no_knocking : for_its_user);
+}
 
 long open_where_there_is_room()
 {
@@ -205,16 +223,33 @@ long open_control()
     const long opened = with_room(open_where_there_is_room);
     if (signal_is_told && !sys::failed(opened))
         tell_signal_at_door();
+    if (passes_calls() && !sys::failed(opened))
+        tell_passing_at_door();
     return opened;
+}
+
+bool begin_passing_calls()
+{
+    if (passes_calls()) // then calls of our own may be passed to the program already
+        return false;
+    const auto pid = static_cast<int>(sys::call(SYS_getpid));
+    if (pid != state.pid || __atomic_exchange_n(&passing_process, pid, __ATOMIC_RELAXED) == pid)
+        return false;
+    tell_passing_at_door();
+    return true;
+}
+
+void withdraw_passing_calls()
+{
+    __atomic_store_n(&passing_process, 0, __ATOMIC_RELAXED);
+    tell_passing_at_door();
 }
 
 // Stored as the door's modification time, in seconds: no real one is that early.
 void tell_signal_at_door()
 {
-    char path[32];
-    *put(put(path, "/proc/self/fd/"), static_cast<unsigned long>(state.door)) = 0;
     const timespec times[2] = {{0, UTIME_OMIT}, {state.signal, 0}};
-    sys::call(SYS_utimensat, AT_FDCWD, path, times, 0);
+    sys::call(SYS_utimensat, AT_FDCWD, DoorPath().text, times, 0);
     signal_is_told = true;
 }
 

@@ -40,6 +40,11 @@ void find_real_ipc_functions();
 void find_real_memory_functions();
 void find_real_syscall();
 void find_real_clone();
+void find_real_prctl();
+
+// interposed_prctl.cpp: whether prctl() with these arguments has system calls passed to the program
+// (PR_SET_SYSCALL_USER_DISPATCH).
+bool passes_calls_on(int option, unsigned long mode);
 
 // interposed_environment.cpp: records once what cr_run has put into the environment; tells whether
 // an environment lacks it (and how much room is needed), and adds it.

@@ -22,9 +22,10 @@ namespace cryo::agent {
 namespace {
 
 // Calls that wait; setsockopt, which may give a socket a limit; madvise, which is recorded;
-// process_vm_writev, which is counted; exec, for the reason in interposed_exec.cpp; and calls that
-// close descriptors, as in interposed_descriptors.cpp.
-constexpr std::array<long, 42> taken = {
+// process_vm_writev, which is counted; prctl, for the reason in interposed_prctl.cpp; exec, for the
+// reason in interposed_exec.cpp; and calls that close descriptors, as in
+// interposed_descriptors.cpp.
+constexpr std::array<long, 43> taken = {
     SYS_poll,
     SYS_select,
     SYS_pause,
@@ -63,6 +64,7 @@ constexpr std::array<long, 42> taken = {
     SYS_sendfile,
     SYS_madvise,
     SYS_process_vm_writev,
+    SYS_prctl,
     SYS_close,
     SYS_close_range,
     SYS_dup2,
@@ -278,6 +280,15 @@ long do_call(long number, const long (&a)[6])
     case SYS_process_vm_writev: {
         const MemoryWrite counted;
         return plain(number, a);
+    }
+    case SYS_prctl: {
+        const bool told =
+            passes_calls_on(static_cast<int>(a[0]), static_cast<unsigned long>(a[1])) &&
+            begin_passing_calls();
+        const long result = plain(number, a);
+        if (told && sys::failed(result))
+            withdraw_passing_calls();
+        return result;
     }
     case SYS_futex: // only this command takes a relative time
         return (a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT ? noted(number, a, 3) : plain(number, a);

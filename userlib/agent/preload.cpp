@@ -45,6 +45,7 @@ namespace {
     cryo::agent::find_real_memory_functions();
     cryo::agent::find_real_syscall();
     cryo::agent::find_real_clone();
+    cryo::agent::find_real_prctl();
     cryo::agent::begin_agent(environment);
 }
 

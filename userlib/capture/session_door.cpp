@@ -183,6 +183,19 @@ Result<void> check_listener(int connection, const Proc &proc)
     return {};
 }
 
+// A connection would bring the agent into the program, whose system calls would be passed on there.
+Result<void> check_knocking(const std::string &door, pid_t pid)
+{
+    struct stat status;
+    if (stat(door.c_str(), &status) != 0 || (status.st_mode & agent::no_knocking) == 0)
+        return {};
+    return Error(ENOTSUP,
+                 fmt::format("process {} has had system calls passed to itself "
+                             "(PR_SET_SYSCALL_USER_DISPATCH): Cryo's would be passed to it, too, "
+                             "and could end it; start it without cr_run, since it cannot be saved",
+                             pid));
+}
+
 } // namespace
 
 int AgentSession::signal_of(const Proc &proc)
@@ -278,6 +291,8 @@ Result<AgentSession::Door> AgentSession::door_of(pid_t pid)
 Result<AgentSession> AgentSession::enter(Door door)
 {
     const Proc proc(door.pid);
+    if (Result<void> allowed = check_knocking(door.address, door.pid); !allowed)
+        return allowed.error();
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
     memcpy(address.sun_path, door.address.data(),

@@ -6,3 +6,4 @@ foreach(name process_ids limits process_settings personality environment command
 endforeach()
 cryo_test_program(ids/loginuid NEEDS loginuid)
 cryo_test_program(ids/keyrings NEEDS keyrings)
+cryo_test_program(ids/user_dispatch_failed)

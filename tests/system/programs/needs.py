@@ -141,6 +141,7 @@ CHECKS = {
     "root": lambda: _capability(7),
     "keyrings": lambda: _accepted(250, 0, -2, 1),
     "loginuid": lambda: _read("/proc/self/loginuid").strip() == "4294967295",
+    "user_dispatch": lambda: _accepted(157, 59, 0, 0, 0, 0),
     "userfaultfd": lambda: _system_call(323, 1 | os.O_CLOEXEC),
     "perf": lambda: "perf_event" in " ".join(os.listdir("/sys/bus/event_source/devices"))
             or int(_read("/proc/sys/kernel/perf_event_paranoid").strip() or 9) <= 2,
