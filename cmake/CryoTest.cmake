@@ -51,7 +51,7 @@ function(cryo_add_test)
         COMMAND ${CRYO_PYTHON} -IS ${PROJECT_SOURCE_DIR}/scripts/lib/run_one_test ${T_NAME}
                 ${program} ${T_COMMAND})
     cryo_tier(${T_NAME} tiers)
-    cryo_slots(${T_NAME} "${T_PROCESSORS}" slots seconds)
+    cryo_slots(${T_NAME} "${tiers}" "${T_PROCESSORS}" slots seconds)
     set_tests_properties(${T_NAME} PROPERTIES LABELS "${T_LABEL};${tiers}" TIMEOUT ${T_TIMEOUT}
         PROCESSORS ${slots} COST ${seconds})
     if(T_RESOURCE_LOCK)

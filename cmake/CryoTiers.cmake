@@ -16,6 +16,11 @@ foreach(line IN LISTS lines)
     set(CRYO_COST_${CMAKE_MATCH_1} "${CMAKE_MATCH_2};${CMAKE_MATCH_3}")
 endforeach()
 
+# Tests of the default tier without a line in tests/costs.txt, a name a line: lint.tests complains. ctest
+# would start such a test late, however long it takes.
+set(CRYO_TESTS_WITHOUT_COSTS ${PROJECT_BINARY_DIR}/tests-without-costs)
+file(WRITE ${CRYO_TESTS_WITHOUT_COSTS} "")
+
 # cryo_tier(name out): `default` for a test of every run, slice0 to slice5 for one that rotates,
 # `full` for one that only scripts/test --full runs.
 function(cryo_tier name out)
@@ -55,14 +60,17 @@ function(cryo_tier name out)
     message(FATAL_ERROR "test ${name}: no rule of tests/tiers.txt says when it runs")
 endfunction()
 
-# cryo_slots(name processors out_slots out_seconds)
-function(cryo_slots name processors out_slots out_seconds)
+# cryo_slots(name tiers processors out_slots out_seconds)
+function(cryo_slots name tiers processors out_slots out_seconds)
     if(DEFINED CRYO_COST_${name})
         list(GET CRYO_COST_${name} 0 wall)
         list(GET CRYO_COST_${name} 1 slots)
         set(${out_slots} ${slots} PARENT_SCOPE)
         set(${out_seconds} ${wall} PARENT_SCOPE)
         return()
+    endif()
+    if(NOT tiers STREQUAL "full")
+        file(APPEND ${CRYO_TESTS_WITHOUT_COSTS} "${name}\n")
     endif()
     if(NOT processors)
         set(processors 1)

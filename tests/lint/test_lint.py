@@ -122,6 +122,16 @@ class Lint(unittest.TestCase):
         verdict(fine + "c.unknown 1.0 1\n", "no rule of tests/tiers.txt is for c.unknown")
         verdict(fine.replace("a.turns", "b.turns"), "no test matches 'a[.]turn.*'")
         verdict(fine + "b.bad\n", "not 'NAME SECONDS SLOTS'")
+        # All slices together take what one may; what one slice has more is too much for it.
+        full = fine.replace("60.0 1", "0.0 1") + "".join(f"b.{n} 60.0 8\n" for n in range(15))
+        verdict(full + "b.last 59.0 8\n", None)
+        verdict(full + "b.last 59.0 8\na.turn 2.0 8\n", "slice 0 takes 16.0 min")
+        self.assertNotIn("slice 1", self.lint("tests").stdout)
+        # What cmake has found without a line, and what has got one since.
+        self.write("build/release/tests-without-costs", "b.short\nb.new\n")
+        verdict(fine, "no line for b.new")
+        verdict(fine + "b.new 0.1 1\n", None)
+        os.remove(os.path.join(self.top, "build/release/tests-without-costs"))
         # Tests that hold a promise are there.
         self.write("tests/tiers.txt", "full a[.]long\n0/3 a[.]turn.*\ndefault (unit|b)[.].*\n")
         self.write("docs/security.md", "| it holds | `unit.one`, `.two` (`Case`), `unit.one.*` |\n")
