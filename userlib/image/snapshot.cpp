@@ -247,14 +247,18 @@ Result<std::unique_ptr<Image>> Snapshot::open_in_directory(const std::string &na
 }
 
 // A fork's image may be based on its parent's, which comes before it.
-Result<void> Snapshot::find_base_of(Image &image) const
+Result<void> Snapshot::find_base_of(Image &image, unsigned below) const
 {
     for (const SnapshotMember &member : members_) {
         if (member.id == image.header().id)
             break;
         if (member.id != image.header().base_id || member.state != MemberState::saved)
             continue;
-        auto base = open_member(member);
+        if (below == kMaxDeltaDepth)
+            return Error(ELOOP, fmt::format("{}: more than {} images are based on each other in a "
+                                            "row",
+                                            path_, below));
+        auto base = open_member(member, below + 1);
         if (!base)
             return base.error();
         return image.take_base(std::move(*base));
@@ -262,7 +266,8 @@ Result<void> Snapshot::find_base_of(Image &image) const
     return {};
 }
 
-Result<std::unique_ptr<Image>> Snapshot::open_member(const SnapshotMember &member) const
+Result<std::unique_ptr<Image>> Snapshot::open_member(const SnapshotMember &member,
+                                                     unsigned below) const
 {
     if (member.state != MemberState::saved)
         return Error(ENOENT, fmt::format("{}: pid {} has no image ({})", path_, member.pid,
@@ -284,7 +289,7 @@ Result<std::unique_ptr<Image>> Snapshot::open_member(const SnapshotMember &membe
         return Error(ESTALE, fmt::format("{}: is not the image of pid {} that the tree names", path,
                                          member.pid));
     if ((*image)->header().is_delta())
-        if (auto found = find_base_of(**image); !found)
+        if (auto found = find_base_of(**image, below); !found)
             return found.error();
     return image;
 }

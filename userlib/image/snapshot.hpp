@@ -109,13 +109,18 @@ class Snapshot
     const std::string &maker() const { return maker_; }
 
     // Opens and checks the image that the tree names. ENOENT: the member has no image.
-    Result<std::unique_ptr<Image>> open_member(const SnapshotMember &member) const;
+    Result<std::unique_ptr<Image>> open_member(const SnapshotMember &member) const
+    {
+        return open_member(member, 0);
+    }
 
   private:
     Result<void> take(std::unique_ptr<Image> image);
     Result<void> read_tree(Image &tree);
     Result<void> check_places(const Image &tree) const;
-    Result<void> find_base_of(Image &image) const;
+    // `below`: images that are based on it.
+    Result<std::unique_ptr<Image>> open_member(const SnapshotMember &member, unsigned below) const;
+    Result<void> find_base_of(Image &image, unsigned below) const;
     Result<std::unique_ptr<Image>> open_in_directory(const std::string &name) const;
 
     std::string path_;

@@ -2,6 +2,8 @@
 //
 // Archives, directories, and images that are based on others.
 #include <fcntl.h>
+#include <filesystem>
+#include <random>
 
 #include "image/snapshot.hpp"
 #include "sample.hpp"
@@ -200,6 +202,74 @@ TEST(Archive, PlainImageIsASnapshotOfOne)
     ASSERT_TRUE(copied) << copied.error().text();
     EXPECT_EQ(slurp(dir / "copy"), slurp(dir / "image"));
     EXPECT_TRUE((*snapshot)->open_member((*snapshot)->members()[0]));
+}
+
+// Three generations, each with a page of its own; `wrong`: the last names its base by another
+// checksum.
+void write_forks(const std::string &path, std::vector<PageBytes> &truth, bool wrong = false)
+{
+    std::mt19937_64 random(7);
+    truth.clear();
+    for (int i = 0; i < 8; i++)
+        truth.push_back(random_page(random));
+    ArchiveWriter archive(file(path));
+    std::optional<BaseImage> base;
+    for (uint64_t number = 0; number < 3; number++) {
+        auto writer = archive.begin_member({.base = base});
+        ASSERT_TRUE(writer);
+        if (base)
+            truth[number] = random_page(random);
+        for (uint64_t page = 0; page < truth.size(); page++) {
+            if (!base || page == number) {
+                ASSERT_TRUE((*writer)->add_pages(1, page, truth[page]));
+            } else {
+                ASSERT_TRUE((*writer)->add_base(1, page, 1, page));
+            }
+        }
+        auto done = archive.end_member(**writer, {.pid = uint32_t(100 + number)});
+        ASSERT_TRUE(done) << done.error().text();
+        base = {done->id, wrong ? done->id : done->checksum};
+    }
+    ASSERT_TRUE(archive.commit({.scope = Scope::tree, .root_pid = 100}));
+}
+
+// No other image is given.
+TEST(Archive, ImageOfAForkIsBasedOnItsParents)
+{
+    Scratch dir;
+    std::vector<PageBytes> truth;
+    write_forks(dir / "archive", truth);
+    std::filesystem::create_directory(dir / "elsewhere");
+    std::filesystem::rename(dir / "archive", dir / "elsewhere/archive");
+    for (const bool by_name : {true, false}) {
+        const std::string path = dir / "elsewhere/archive";
+        auto snapshot = by_name ? Snapshot::open(path)
+                                : Snapshot::open(Fd(open(path.c_str(), O_RDONLY)), "a stream");
+        ASSERT_TRUE(snapshot) << snapshot.error().text();
+        auto image = (*snapshot)->open_member((*snapshot)->members()[2]);
+        ASSERT_TRUE(image) << image.error().text();
+        EXPECT_TRUE((*image)->verify().empty());
+        auto chain = (*image)->chain();
+        ASSERT_TRUE(chain) << chain.error().text();
+        EXPECT_EQ(chain->size(), 3u);
+        for (uint64_t page = 0; page < truth.size(); page++) {
+            PageBytes got;
+            ASSERT_TRUE((*image)->read_pages(1, page, got));
+            EXPECT_EQ(got, truth[page]) << page;
+        }
+    }
+}
+
+TEST(Archive, AnotherImageInThePlaceOfAParentsIsRefused)
+{
+    Scratch dir;
+    std::vector<PageBytes> truth;
+    write_forks(dir / "archive", truth, true);
+    auto snapshot = Snapshot::open(dir / "archive");
+    ASSERT_TRUE(snapshot) << snapshot.error().text();
+    auto image = (*snapshot)->open_member((*snapshot)->members()[2]);
+    ASSERT_FALSE(image);
+    EXPECT_EQ(image.error().code(), ESTALE);
 }
 
 TEST(Directory, ImagesAreFilesOfTheirOwn)
