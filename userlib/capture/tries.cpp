@@ -22,14 +22,14 @@ constexpr uint64_t short_ns = 250 * ms;
 
 } // namespace
 
-Tries::Tries(const CheckpointOptions &options, uint64_t deadline) : begun_(now_ns())
+// On a slow machine a try may take most of the time; what is in the way passes while the program
+// runs.
+Tries::Tries(const CheckpointOptions &options, uint64_t deadline)
+    : begun_(now_ns()), deadline_(deadline), retry_ns_(1000 * ms * options.retry_s)
 {
-    end_ = begun_ + 1000 * ms * options.retry_s;
-    ends_by_deadline_ = deadline != 0 && deadline <= end_;
-    if (ends_by_deadline_)
-        end_ = deadline;
+    ends_by_deadline_ = deadline != 0 && deadline <= begun_ + retry_ns_;
     if (options.in_callback)
-        end_ = 0; // the other members of its round are waiting for it
+        retry_ns_ = 0; // the other members of its round are waiting for it
 }
 
 bool Tries::may_pass(const Obstacles &obstacles)
@@ -52,7 +52,7 @@ bool Tries::may_pass(const Obstacles &obstacles)
     // Varying pauses, so that they do not coincide with something periodic in the program.
     pause_ns_ = std::max(std::min(first_pause_ns + count_ * ms / 2, longest_pause_ns),
                          obstacles.stood_ns * runs_for_stop);
-    time_is_up_ = now + pause_ns_ >= end_;
+    time_is_up_ = ran + pause_ns_ >= retry_ns_ || (deadline_ != 0 && now + pause_ns_ >= deadline_);
     if (time_is_up_)
         return false;
     if (!obstacles.but.empty()) {

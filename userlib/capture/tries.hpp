@@ -46,7 +46,8 @@ class Tries
     Error told(const Error &error) const;
 
   private:
-    uint64_t begun_, end_;
+    uint64_t begun_, deadline_;
+    uint64_t retry_ns_;     // of the program's running, in which it is tried again
     uint64_t stood_ns_ = 0; // in all tries
     uint64_t count_ = 1;
     uint64_t pause_ns_ = 0;

@@ -53,6 +53,24 @@ TEST(Tries, MayBeLongerWhereRetryHasEndedThem)
     }
 }
 
+TEST(Tries, EndWhenTheProgramHasRunForSoLong)
+{
+    constexpr uint64_t stood_ns = 16 * second / 10;
+    CheckpointOptions options;
+    options.retry_s = 4;
+    Tries tries(options, 0);
+    Obstacles obstacles;
+    obstacles.may_pass = true;
+    obstacles.stood_ns = stood_ns;
+    for (const uint64_t begun = monotonic_ns(); monotonic_ns() < begun + stood_ns;)
+        ;
+    EXPECT_TRUE(tries.may_pass(obstacles)); // the pause lasts for twice as long as it stood
+    obstacles.stood_ns = 0;
+    for (const uint64_t begun = monotonic_ns(); monotonic_ns() < begun + 4 * second;)
+        ;
+    EXPECT_FALSE(tries.may_pass(obstacles));
+}
+
 TEST(Tries, AreNotOfferedForLongerWhereTheDeadlineHasEndedThem)
 {
     const std::string said = said_after_two(1200, 600);
