@@ -118,7 +118,10 @@ class Summary
             by += fmt::format("{}backend {}", by.empty() ? "" : ", ", printable(info.backend));
         line("by", by);
         if (about_.header.is_delta())
-            line("base", "image " + about_.header.base_id.hex());
+            line("base", fmt::format("image {}{}", about_.header.base_id.hex(),
+                                     about_.header.is_delta_of_earlier()
+                                         ? ""
+                                         : ", its parent's, in this archive"));
         line("id", about_.header.id.hex());
     }
 

@@ -57,13 +57,13 @@ Result<std::vector<Image *>> chain_of(Image &image, const DeltaPlan::Places &pla
     return chain;
 }
 
-// The first image of a chain that needs no other file. Behind it comes none but, for a fork's, its
-// parent's in the same file.
+// The first image of a chain that is not based on an earlier checkpoint's. Behind it come, for a
+// fork's, those of its parents.
 size_t last_of(const std::vector<Image *> &chain)
 {
-    size_t last = chain.size() - 1;
-    while (last > 0 && same_file(file_of(*chain[last - 1]), file_of(*chain[last])))
-        last--;
+    size_t last = 0;
+    while (chain[last]->header().is_delta_of_earlier() && last + 1 < chain.size())
+        last++;
     return last;
 }
 

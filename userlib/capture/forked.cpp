@@ -2,6 +2,9 @@
 #include "capture/forked.hpp"
 
 #include "capture/member.hpp"
+#include "image/format.hpp"
+
+#include <set>
 
 namespace cryo::capture {
 
@@ -19,7 +22,7 @@ ForkedMembers::ForkedMembers(const std::vector<std::unique_ptr<Member>> &members
         const Relation &own = member->relation();
         if (own.forked && before.contains(own.ppid)) {
             parents_[own.pid] = own.ppid;
-            with_forks_.insert(own.ppid);
+            forks_[own.ppid]++;
         }
         before.insert(own.pid);
     }
@@ -34,9 +37,10 @@ void ForkedMembers::begin(Member &member, image::WriterOptions &options)
         base = bases_.end();
     if (base != bases_.end()) {
         options.base = base->second.image;
+        options.hints |= image::kHintOfFork;
         generations_[pid] = base->second.images;
     }
-    if (with_forks_.contains(pid))
+    if (forks_[pid] > 0)
         member.use_delta(base != bases_.end() ? &base->second : nullptr, Digests::kept);
     else if (base != bases_.end())
         member.use_delta(&base->second, Digests::dropped);
@@ -45,7 +49,10 @@ void ForkedMembers::begin(Member &member, image::WriterOptions &options)
 void ForkedMembers::end(Member &member, const image::Committed &done)
 {
     const pid_t pid = member.relation().pid;
-    if (!with_forks_.contains(pid))
+    const auto parent = parents_.find(pid);
+    if (parent != parents_.end() && --forks_[parent->second] == 0)
+        bases_.erase(parent->second); // its pages have digests that nobody needs any more
+    if (forks_[pid] == 0)
         return;
     DeltaPlan::Base base;
     base.images = generations_[pid] + 1;

@@ -13,7 +13,6 @@
 
 #include <map>
 #include <memory>
-#include <set>
 #include <sys/types.h>
 #include <vector>
 
@@ -31,8 +30,8 @@ class ForkedMembers
     void end(Member &member, const image::Committed &done);
 
   private:
-    std::map<pid_t, pid_t> parents_; // of each fork
-    std::set<pid_t> with_forks_;
+    std::map<pid_t, pid_t> parents_;         // of each fork
+    std::map<pid_t, size_t> forks_;          // how many of each parent are still to be saved
     std::map<pid_t, DeltaPlan::Base> bases_; // by the parent's pid
     std::map<pid_t, uint32_t> generations_;  // whose images one needs, without itself
 };

@@ -55,7 +55,7 @@ class PageDelta
                            std::span<const image::Digest> digests = {});
     Result<void> finish(image::ImageWriter &writer, uint32_t object);
     bool stores() const { return digests_ == Digests::stored; }
-    // Those that were kept, also of pages that were left to the base.
+    // The digests that were kept, also of pages that were left to the base.
     PageTable take_pages() { return PageTable::of(std::move(own_)); }
 
     uint64_t left() const { return left_; }

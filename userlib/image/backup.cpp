@@ -116,7 +116,9 @@ bool add_needed(const Directory &directory, const std::string &name, std::vector
         if (!image)
             return false;
         Image *at = image->get();
-        while (at->header().is_delta() && !has(ids, at->header().base_id)) {
+        for (unsigned steps = 0;
+             steps < kMaxDeltaDepth && at->header().is_delta() && !has(ids, at->header().base_id);
+             steps++) {
             if (!is_member(**snapshot, at->header().base_id)) // a fork's, of its parent
                 ids.push_back(at->header().base_id);
             const Result<Image *> base = at->base();

@@ -135,5 +135,7 @@ inline constexpr uint64_t kKnownFeatures = 0;
 // Hints (header, `hints`).
 inline constexpr uint64_t kHintMember =
     1; // one of several images in an archive, not complete alone
+// The base is the image of the parent that the process was forked by, beside it in the archive.
+inline constexpr uint64_t kHintOfFork = 2;
 
 } // namespace cryo::image

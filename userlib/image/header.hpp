@@ -34,6 +34,8 @@ struct Header {
     std::string kernel = {};                     // release, at most 63 bytes
 
     bool is_delta() const { return bool(base_id); }
+    // Of an image of another archive or file.
+    bool is_delta_of_earlier() const { return is_delta() && (hints & kHintOfFork) == 0; }
     size_t package_bytes() const { return size_t(package_blocks) * kPageSize; }
 
     Page encode() const;

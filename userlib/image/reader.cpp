@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include "image/records.hpp"
 
@@ -178,11 +179,25 @@ Result<void> Image::read_pages(uint32_t object, uint64_t page, MutableBytes out,
     return {};
 }
 
+bool Image::is_in_file_of(const Image &other) const
+{
+    struct stat own;
+    struct stat its;
+    return fstat(fd(), &own) == 0 && fstat(other.fd(), &its) == 0 && own.st_dev == its.st_dev &&
+           own.st_ino == its.st_ino;
+}
+
 Result<Mappable> Image::mappable(uint32_t object, uint64_t page)
 {
     auto run = find(object, page);
     if (!run)
         return run.error();
+    if (!run->hole && run->kind == ExtentKind::base && base_ && base_->is_in_file_of(*this)) {
+        auto below = base_->mappable(object, run->source);
+        if (below)
+            below->count = std::min(below->count, run->count);
+        return below;
+    }
     if (run->hole || run->kind != ExtentKind::data)
         return Mappable{};
     Mappable out;

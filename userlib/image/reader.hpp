@@ -88,6 +88,7 @@ class Image
     const Footer &footer() const { return footer_; }
     ByteRange place() const { return {start_, footer_.length}; } // in the file
     int fd() const { return source_.fd(); }
+    bool is_in_file_of(const Image &other) const;
 
     // Typed records in the order of the file, unknown ones included. An error of `f` ends the walk.
     Result<void> records(const std::function<Result<void>(const RecordView &)> &f);
@@ -118,7 +119,8 @@ class Image
     // is used.
     Result<void> read_pages(uint32_t object, uint64_t page, MutableBytes out);
 
-    // Where to map pages from, or count 0: they are packed, zero, in a base, or not there.
+    // Where in the file to map pages from, or count 0: they are packed, zero, in another file, or
+    // not there.
     Result<Mappable> mappable(uint32_t object, uint64_t page);
 
     // The base image of a delta, opened and checked on first use.

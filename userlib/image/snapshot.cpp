@@ -254,14 +254,18 @@ Result<void> Snapshot::find_base_of(Image &image, unsigned below) const
             break;
         if (member.id != image.header().base_id || member.state != MemberState::saved)
             continue;
+        if (auto known = bases_[member.id].lock())
+            return image.take_base(std::move(known));
         if (below == kMaxDeltaDepth)
             return Error(ELOOP, fmt::format("{}: more than {} images are based on each other in a "
                                             "row",
                                             path_, below));
-        auto base = open_member(member, below + 1);
-        if (!base)
-            return base.error();
-        return image.take_base(std::move(*base));
+        auto opened = open_member(member, below + 1);
+        if (!opened)
+            return opened.error();
+        const std::shared_ptr<Image> base = std::move(*opened);
+        bases_[member.id] = base;
+        return image.take_base(base);
     }
     return {};
 }

@@ -15,6 +15,9 @@
 //         auto image = (*snapshot)->open_member(m);
 #pragma once
 
+#include <map>
+#include <memory>
+
 #include "base/directory.hpp"
 #include "image/reader.hpp"
 #include "image/records.hpp"
@@ -132,6 +135,7 @@ class Snapshot
     uint32_t root_pid_ = 0;
     std::string maker_;
     std::vector<SnapshotMember> members_;
+    mutable std::map<Digest, std::weak_ptr<Image>> bases_; // that are in use
     // A plain image, opened and checked already: open_member() hands it out once.
     mutable std::unique_ptr<Image> only_;
 };

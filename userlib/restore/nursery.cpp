@@ -124,6 +124,13 @@ bool Nursery::goes_first(const Newborn &child, int parent) const
            child.session == session_of(list_[parent].parent);
 }
 
+// Not a copy that may have any id, or whose parent is a copy itself.
+bool Nursery::is_made(size_t number) const
+{
+    const Newborn &own = list_[number];
+    return !own.is_copy || (own.pid != 0 && !list_[static_cast<size_t>(own.parent)].is_copy);
+}
+
 bool Nursery::is_wished(pid_t pid) const
 {
     return std::ranges::any_of(list_, [pid](const Newborn &one) {
@@ -154,7 +161,7 @@ long Nursery::make_one(size_t number)
 void Nursery::make_children(int parent, bool before_session)
 {
     for (size_t i = 0; i < list_.size(); i++) {
-        if (list_[i].parent != parent || list_[i].is_copy ||
+        if (list_[i].parent != parent || !is_made(i) ||
             goes_first(list_[i], parent) != before_session)
             continue;
         const long pid = make_one(i);
@@ -186,7 +193,7 @@ int Nursery::dismiss_stand_ins(int parent)
         if (list_[i].parent != parent || !list_[i].stand_in)
             continue;
         for (size_t k = 0; k < list_.size(); k++) {
-            if (list_[k].group != static_cast<int>(i) || k == i || list_[k].is_copy)
+            if (list_[k].group != static_cast<int>(i) || k == i || !is_made(k))
                 continue;
             if (const int joined = await_word(births_[k].grouped); joined < 0)
                 return joined;
@@ -292,7 +299,9 @@ void Nursery::live(size_t number)
     tell(births_[number].grouped, 1);
     if (own.zombie)
         die_as(own.wait_status);
-    if (own.stand_in || own.foster) {
+    if (own.stand_in || own.foster || own.is_copy) {
+        // The end of a pipe shows the end of the process that speaks through it.
+        sys::call(SYS_close_range, 0, ~0U, 0);
         for (;;)
             sys::call(SYS_pause);
     }
@@ -356,7 +365,7 @@ Error Nursery::failure(size_t number, const char *what, int error) const
 Result<void> Nursery::await()
 {
     for (size_t i = 0; i < list_.size(); i++) {
-        if (list_[i].is_copy)
+        if (!is_made(i))
             continue;
         if (!list_[i].stand_in || list_[i].parent == nobody) {
             const int pid = await_word(births_[i].pid);

@@ -46,7 +46,8 @@ struct Newborn {
     bool stand_in = false;
     // Parent of processes that init is to adopt. It lives until leave_orphans().
     bool foster = false;
-    // Its parent makes it as a copy of itself, after execve: add_copy() tells its pid then.
+    // The parent makes it as a copy of itself, after execve: add_copy() tells its pid then. Until
+    // then, where the parent is no copy, a child of the parent's keeps the requested pid for it.
     bool is_copy = false;
 
     // Pidfds to open: each takes the place of a descriptor that the caller keeps for it (keep()).
@@ -88,7 +89,8 @@ class Nursery
     size_t add(Newborn child);
     // A descriptor that all processes inherit under the same number.
     void keep(int fd) { kept_.push_back(fd); }
-    // The ids, by number; 0 for copies. On failure none of the processes is left.
+    // The ids, by number; those of copies are not theirs yet. On failure none of the processes is
+    // left.
     Result<std::vector<pid_t>> make();
     void add_copy(size_t number, pid_t pid) { births_[number].pid.store(pid); }
     // The children of fosters are adopted by init, or by the caller's
@@ -106,6 +108,7 @@ class Nursery
     struct Prepared; // argv and envp, as execve wants them
 
     bool prepare();
+    bool is_made(size_t number) const;
     bool is_wished(pid_t pid) const;
     long make_one(size_t number);
     bool descends_from(int number, int ancestor) const;

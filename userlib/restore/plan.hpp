@@ -40,7 +40,8 @@ enum class Do : uint16_t {
     // make the context of asynchronous I/O whose ring, of arg[1] bytes, lies at arg[0]: arg[2] a
     // SavedRing, arg[3] a file for requests that read nothing
     ring = 9,
-    keep = 10, // like unmap_all, but for arg[1] Ranges at arg[0], ascending
+    keep = 10,  // like unmap_all, but for arg[1] Ranges at arg[0], ascending
+    empty = 12, // private memory, as if it had never been touched: arg[1] Ranges at arg[0]
     // Make a copy of this process with the id arg[0] (0: any), which starts over with a plan of its
     // own. Its descriptors, in the order of copy_offsets, are at arg[1] and above, those of the
     // copies that it makes in turn below arg[2]; arg[3] is the floor, and at arg[4] the

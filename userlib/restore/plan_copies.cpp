@@ -17,7 +17,6 @@ using image::RegionKind;
 namespace {
 
 constexpr uint64_t page_size = image::kPageSize;
-constexpr uint64_t worth_it = 1 << 20; // bytes in common; a process with less is soon filled
 
 // Appends a range, to the last one where it continues that.
 void append(std::vector<Range> &list, uint64_t start, uint64_t end)
@@ -82,38 +81,28 @@ bool are_alike(const Region &a, const Region &b)
            (a.file == 0 || a.file_offset - a.start == b.file_offset - b.start);
 }
 
-// Calls `f(region, its parent's, start, end)` for each piece that both have alike.
+// Calls `f(region, its parent's, range)` for the beginning of each region that both have alike.
 template <class F>
 Result<void> for_each_common(const Saved &saved, const Saved &parents, F &&f)
 {
-    auto other = parents.regions.begin();
     for (const Region &region : saved.regions) {
-        while (other != parents.regions.end() && other->end <= region.start)
-            ++other;
-        for (auto one = other; one != parents.regions.end() && one->start < region.end; ++one) {
-            if (!are_alike(region, *one))
-                continue;
-            Result<void> done =
-                f(region, *one, std::max(region.start, one->start), std::min(region.end, one->end));
-            if (!done)
-                return done;
-        }
+        const auto its = std::ranges::upper_bound(parents.regions, region.start, {}, &Region::end);
+        if (its == parents.regions.end() || its->start > region.start || !are_alike(region, *its))
+            continue;
+        const Range both = {region.start, std::min(region.end, its->end)};
+        if (Result<void> done = f(region, *its, both); !done)
+            return done;
     }
     return {};
 }
 
-// Where the region is mapped so that it can be filled.
-Result<std::vector<Range>> open_parts(Image &image, const Region &region)
+// Whether all of the region is mapped so that it can be filled.
+Result<bool> is_open(Image &image, const Region &region)
 {
-    Result<std::vector<Stretch>> stretches = stretches_of(image, region);
+    const Result<std::vector<Stretch>> stretches = stretches_of(image, region);
     if (!stretches)
         return stretches.error();
-    std::vector<Range> open;
-    for (const Stretch &one : *stretches) {
-        if ((one.prot & PROT_WRITE) != 0)
-            open.push_back({one.start, one.end});
-    }
-    return open;
+    return stretches->size() == 1 && (stretches->front().prot & PROT_WRITE) != 0;
 }
 
 // Reads the same pages of both images, and compares them.
@@ -129,40 +118,41 @@ class PagePairs
   private:
     static constexpr uint64_t at_once = 256 * page_size;
 
-    Result<uint64_t> left_to_parent(const Region &region, const Region &its, uint64_t address);
+    Result<void> take_runs(const Region &region, const Range &range, std::vector<Range> &changed);
 
     Image &image_, &parent_;
     std::vector<uint8_t> own_ = std::vector<uint8_t>(at_once);
     std::vector<uint8_t> other_ = std::vector<uint8_t>(at_once);
 };
 
-// How many pages from the address on the image leaves to the parent's.
-Result<uint64_t> PagePairs::left_to_parent(const Region &region, const Region &its,
-                                           uint64_t address)
+// The image is a delta of the parent's: what it does not leave to that is not as in that.
+Result<void> PagePairs::take_runs(const Region &region, const Range &range,
+                                  std::vector<Range> &changed)
 {
-    if (image_.header().base_id != parent_.header().id || region.object != its.object)
-        return 0;
-    const auto page_in = [&](const Region &of) {
-        return of.object_page + (address - of.start) / page_size;
-    };
-    const Result<image::Run> run = image_.find(region.object, page_in(region));
-    if (!run)
-        return run.error();
-    const bool is_left = !run->hole && run->kind == image::ExtentKind::base;
-    return is_left && run->source == page_in(its) ? run->count : 0;
+    for (uint64_t at = range.start; at < range.end;) {
+        const uint64_t page = region.object_page + (at - region.start) / page_size;
+        const Result<image::Run> run = image_.find(region.object, page);
+        if (!run)
+            return run.error();
+        if (run->count == 0)
+            return Error(EINVAL, "the image's index is empty where memory should be");
+        const uint64_t end = at + std::min(run->count * page_size, range.end - at);
+        if (run->hole || run->kind != image::ExtentKind::base || run->source != page)
+            append(changed, at, end);
+        at = end;
+    }
+    return {};
 }
 
 Result<void> PagePairs::compare(const Region &region, const Region &its, const Range &range,
                                 std::vector<Range> &changed)
 {
+    const bool same_pages =
+        region.object == its.object &&
+        region.object_page - region.start / page_size == its.object_page - its.start / page_size;
+    if (same_pages && image_.header().base_id == parent_.header().id)
+        return take_runs(region, range, changed);
     for (uint64_t at = range.start; at < range.end;) {
-        const Result<uint64_t> left = left_to_parent(region, its, at);
-        if (!left)
-            return left.error();
-        if (*left > 0) {
-            at += std::min(*left * page_size, range.end - at);
-            continue;
-        }
         const uint64_t size = std::min(range.end - at, at_once);
         const auto read = [&](Image &from, const Region &of, std::vector<uint8_t> &to) {
             return from.read_pages(of.object, of.object_page + (at - of.start) / page_size,
@@ -183,27 +173,43 @@ Result<void> PagePairs::compare(const Region &region, const Region &its, const R
 
 std::vector<Range> within(const std::vector<Range> &list, uint64_t start, uint64_t end)
 {
-    return common(list, {{start, end}});
+    const auto first = std::ranges::upper_bound(list, start, {}, &Range::end);
+    const auto last = std::ranges::lower_bound(list, end, {}, &Range::start);
+    return first < last ? common({first, last}, {{start, end}}) : std::vector<Range>();
 }
 
-// Bytes of contents that both have at the same addresses; stops counting when it is worth it.
-Result<uint64_t> count_common(Image &image, const Saved &saved, Image &parent, const Saved &parents)
+uint64_t size_of(const std::vector<Range> &list)
 {
+    uint64_t bytes = 0;
+    for (const Range &one : list)
+        bytes += one.end - one.start;
+    return bytes;
+}
+
+// Copying page tables costs, too: what both have must be a good part of what the parent has.
+Result<bool> is_worth_it(Image &image, const Saved &saved, Image &parent, const Saved &parents)
+{
+    constexpr uint64_t least = 1 << 20;
+    constexpr uint64_t least_part = 64;
+    uint64_t all = 0;
+    for (const Region &region : parents.regions) {
+        if (is_kept_by_fork(region))
+            all += region.saved * page_size;
+    }
     uint64_t bytes = 0;
     Result<void> done = for_each_common(
         saved, parents,
-        [&](const Region &region, const Region &its, uint64_t, uint64_t) -> Result<void> {
-            if (bytes >= worth_it)
-                return {};
+        [&](const Region &region, const Region &its, const Range &both) -> Result<void> {
             const Result<std::vector<Range>> own = contents_of(image, region);
             const Result<std::vector<Range>> other = contents_of(parent, its);
             if (!own || !other)
                 return own ? other.error() : own.error();
-            for (const Range &both : common(*own, *other))
-                bytes += both.end - both.start;
+            bytes += size_of(within(common(*own, *other), both.start, both.end));
             return {};
         });
-    return done ? Result<uint64_t>(bytes) : done.error();
+    if (!done)
+        return done.error();
+    return bytes >= std::max(least, all / least_part);
 }
 
 // Which processes may be copies of their parents, by number.
@@ -220,7 +226,7 @@ class Choice
         return number < saved_.size() ? saved_[number] : nullptr;
     }
     bool are_kin(size_t number) const;
-    bool has_others_below(size_t number) const;
+    bool has_made_children(size_t number) const;
 
     TreePlan &tree_;
     std::span<const Saved *const> saved_;
@@ -238,14 +244,15 @@ bool Choice::are_kin(size_t number) const
     const Newborn &its = tree_.processes[parent].kin;
     const Saved *parents = saved_of(parent);
     return parents != nullptr && kin.session == its.session && kin.group == its.group &&
+           kin.group != static_cast<int>(number) && kin.session != static_cast<int>(number) &&
            own->process.exe == parents->process.exe &&
            own->process.personality == parents->process.personality &&
            own->process.thp_disable == parents->process.thp_disable &&
            own->process.thp_advised == parents->process.thp_advised;
 }
 
-// Whether it has a child that is made before any execve.
-bool Choice::has_others_below(size_t number) const
+// Whether it has a child that the nursery makes, before any execve.
+bool Choice::has_made_children(size_t number) const
 {
     for (size_t i = 0; i < tree_.processes.size(); i++) {
         if (tree_.processes[i].kin.parent == static_cast<int>(number) && !chosen_[i])
@@ -259,21 +266,21 @@ Result<std::vector<bool>> Choice::choose()
 {
     chosen_.assign(tree_.processes.size(), false);
     for (size_t i = tree_.processes.size(); i-- > 1;) {
-        if (!are_kin(i) || has_others_below(i))
+        if (!are_kin(i) || has_made_children(i))
             continue;
         const auto parent = static_cast<size_t>(tree_.processes[i].kin.parent);
-        const Result<uint64_t> bytes = count_common(
-            *tree_.processes[i].image, *saved_[i], *tree_.processes[parent].image, *saved_[parent]);
-        if (!bytes)
-            return bytes.error();
-        chosen_[i] = *bytes >= worth_it;
+        const Result<bool> worth_it = is_worth_it(*tree_.processes[i].image, *saved_[i],
+                                                  *tree_.processes[parent].image, *saved_[parent]);
+        if (!worth_it)
+            return worth_it.error();
+        chosen_[i] = *worth_it;
     }
     return chosen_;
 }
 
 // Gives each copy below `parent` its descriptors, those of its own copies behind them.
-void hand_down(TreePlan &tree, std::span<const Saved *const> saved, const std::vector<bool> &chosen,
-               size_t parent, size_t family, int &next)
+void give_numbers(TreePlan &tree, std::span<const Saved *const> saved,
+                  const std::vector<bool> &chosen, size_t parent, size_t family, int &next)
 {
     for (size_t i = parent + 1; i < chosen.size(); i++) {
         TreePlan::Process &process = tree.processes[i];
@@ -283,7 +290,7 @@ void hand_down(TreePlan &tree, std::span<const Saved *const> saved, const std::v
         process.family = static_cast<int>(family);
         process.descriptors = next;
         next += copy_descriptors;
-        hand_down(tree, saved, chosen, i, family, next);
+        give_numbers(tree, saved, chosen, i, family, next);
         tree.processes[parent].plan->copies.push_back(
             {process.kin.pid, saved[i]->process.pid, process.descriptors, next});
     }
@@ -304,7 +311,7 @@ Result<void> choose_copies(TreePlan &tree, std::span<const Saved *const> saved,
     int next = first;
     for (size_t i = 0; i < chosen->size(); i++) {
         if (tree.processes[i].plan && !(*chosen)[i])
-            hand_down(tree, saved, *chosen, i, i, next);
+            give_numbers(tree, saved, *chosen, i, i, next);
     }
     for (TreePlan::Process &process : tree.processes) {
         if (process.plan)
@@ -320,53 +327,49 @@ Result<KeptMemory> compare_with_parent(Image &image, const Saved &saved, Image &
     PagePairs pairs(image, parent);
     Result<void> done = for_each_common(
         saved, parents,
-        [&](const Region &region, const Region &its, uint64_t start, uint64_t end) -> Result<void> {
-            const Result<std::vector<Range>> open = open_parts(image, region);
-            const Result<std::vector<Range>> its_open = open_parts(parent, its);
+        [&](const Region &region, const Region &its, const Range &both) -> Result<void> {
+            const Result<bool> open = is_open(image, region);
+            const Result<bool> its_open = is_open(parent, its);
+            if (!open || !its_open)
+                return open ? its_open.error() : open.error();
+            if (!*open || !*its_open)
+                return {};
             const Result<std::vector<Range>> own = contents_of(image, region);
             const Result<std::vector<Range>> other = contents_of(parent, its);
-            for (const auto *one : {&open, &its_open, &own, &other}) {
-                if (!*one)
-                    return one->error();
+            if (!own || !other)
+                return own ? other.error() : own.error();
+            memory.kept.push_back(both);
+            if (both.end < region.end)
+                memory.grown.push_back({both.start, both.end, region.end});
+            const std::vector<Range> filled = within(*own, both.start, both.end);
+            const std::vector<Range> theirs = within(*other, both.start, both.end);
+            for (const Range &one : without(theirs, filled))
+                memory.emptied.push_back(one);
+            std::vector<Range> changed = without(filled, theirs);
+            for (const Range &part : common(filled, theirs)) {
+                Result<void> compared = pairs.compare(region, its, part, changed);
+                if (!compared)
+                    return compared;
             }
-            for (const Range &kept : within(common(*open, *its_open), start, end)) {
-                memory.kept.push_back(kept);
-                const std::vector<Range> filled = within(*own, kept.start, kept.end);
-                const std::vector<Range> theirs = within(*other, kept.start, kept.end);
-                for (const Range &one : without(theirs, filled))
-                    memory.emptied.push_back(one);
-                std::vector<Range> changed = without(filled, theirs);
-                for (const Range &both : common(filled, theirs)) {
-                    Result<void> compared = pairs.compare(region, its, both, changed);
-                    if (!compared)
-                        return compared;
-                }
-                std::ranges::sort(changed, {}, &Range::start);
-                memory.changed.insert(memory.changed.end(), changed.begin(), changed.end());
-            }
+            std::ranges::sort(changed, {}, &Range::start);
+            memory.changed.insert(memory.changed.end(), changed.begin(), changed.end());
             return {};
         });
     return done ? Result<KeptMemory>(std::move(memory)) : done.error();
 }
 
-std::vector<Stretch> not_kept(const Planning &p, const std::vector<Stretch> &stretches)
+bool is_kept(const Planning &p, const Region &region)
 {
-    if (p.kept == nullptr)
-        return stretches;
-    std::vector<Stretch> rest;
-    for (const Stretch &one : stretches) {
-        for (const Range &part : without({{one.start, one.end}}, p.kept->kept))
-            rest.push_back({part.start, part.end, one.prot});
-    }
-    return rest;
+    return p.kept != nullptr &&
+           std::ranges::binary_search(p.kept->kept, region.start, {}, &Range::start);
 }
 
-std::vector<Range> not_kept(const Planning &p, const Region &region,
-                            const std::vector<Range> &parts)
+std::vector<Range> to_be_sent(const Planning &p, const Region &region,
+                              const std::vector<Range> &parts)
 {
-    if (p.kept == nullptr)
+    if (!is_kept(p, region))
         return parts;
-    std::vector<Range> rest = without(parts, p.kept->kept);
+    std::vector<Range> rest = without(parts, within(p.kept->kept, region.start, region.end));
     const std::vector<Range> changed = within(p.kept->changed, region.start, region.end);
     rest.insert(rest.end(), changed.begin(), changed.end());
     std::ranges::sort(rest, {}, &Range::start);
@@ -383,9 +386,10 @@ void plan_keeping(Planning &p)
 
 void plan_emptying(Planning &p)
 {
-    for (const Range &one : p.kept->emptied)
-        p.plan.program.call(fmt::format("emptying memory at {:x}", one.start), SYS_madvise,
-                            {value(one.start), value(one.end - one.start), value(MADV_DONTNEED)});
+    const std::vector<Range> &emptied = p.kept->emptied;
+    p.plan.program.add(Do::empty, "emptying memory",
+                       {p.plan.program.data(emptied.data(), emptied.size() * sizeof(Range)),
+                        value(emptied.size())});
 }
 
 void plan_making_copies(Planning &p)

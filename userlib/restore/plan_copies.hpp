@@ -16,9 +16,16 @@ namespace cryo::restore {
 
 // What a copy has from its parent: address ranges, ascending.
 struct KeptMemory {
-    std::vector<Range> kept;    // mapped as in the parent
-    std::vector<Range> emptied; // of these: where only the parent has contents of its own
-    std::vector<Range> changed; // of these: where the copy has other contents
+    // Mapped as in the parent: the beginning of a region, or all of it. A part further on would
+    // stay a mapping of its own, which the program could not grow by mremap().
+    std::vector<Range> kept;
+    // Regions that go on behind what is kept of them.
+    struct Grown {
+        uint64_t start, kept_end, end;
+    };
+    std::vector<Grown> grown;
+    std::vector<Range> emptied; // where only the parent has contents of its own
+    std::vector<Range> changed; // where the copy has other contents
 };
 
 // Decides which processes are copies, and gives them the descriptors that are handed down to them.
@@ -29,10 +36,11 @@ Result<void> choose_copies(TreePlan &tree, std::span<const Saved *const> saved,
 Result<KeptMemory> compare_with_parent(image::Image &image, const Saved &saved,
                                        image::Image &parent, const Saved &parents);
 
-// Stretches, and parts with contents, without what is kept.
-std::vector<Stretch> not_kept(const Planning &p, const std::vector<Stretch> &stretches);
-std::vector<Range> not_kept(const Planning &p, const image::Region &region,
-                            const std::vector<Range> &parts);
+// Whether the region is not mapped anew.
+bool is_kept(const Planning &p, const image::Region &region);
+// What of these parts with contents must be sent.
+std::vector<Range> to_be_sent(const Planning &p, const image::Region &region,
+                              const std::vector<Range> &parts);
 
 // Operations: giving up all memory that is not kept; emptying kept pages; making the own copies.
 void plan_keeping(Planning &p);

@@ -56,7 +56,7 @@ Result<void> map_region(Planning &p, const image::Region &region)
     Result<std::vector<Stretch>> stretches = stretches_of(p.image, region);
     if (!stretches)
         return stretches.error();
-    for (const Stretch &one : not_kept(p, *stretches))
+    for (const Stretch &one : *stretches)
         program.call_exact(fmt::format("mapping {:x}-{:x} {}", one.start, one.end,
                                        region.file != 0 ? p.saved.files.at(region.file).path : ""),
                            SYS_mmap, one.start,
@@ -203,7 +203,7 @@ Result<std::vector<Range>> filled_parts(Planning &p, const image::Region &region
     Result<std::vector<Range>> parts = contents_of(p.image, region);
     if (!parts)
         return parts;
-    *parts = not_kept(p, region, *parts);
+    *parts = to_be_sent(p, region, *parts);
     for (const auto &[start, end] : *parts)
         p.plan.fills.push_back({region.object, region.object_page + (start - region.start) / 4096,
                                 (end - start) / 4096});
@@ -269,7 +269,7 @@ Result<void> plan_memory(Planning &p)
     if (Result<void> done = plan_segments(p); !done)
         return done;
     for (const image::Region &region : p.saved.regions) {
-        if (module_makes(p, region))
+        if (module_makes(p, region) || is_kept(p, region))
             continue;
         if (is_segment(region)) {
             plan_region_policy(p, region);

@@ -67,7 +67,7 @@ Result<void> plan_memory(Planning &p);
 bool needs_file(const image::Region &region);
 // Address ranges of a region that have contents in the image.
 Result<std::vector<Range>> contents_of(image::Image &image, const image::Region &region);
-// Those that are sent to the process.
+// The ranges that are sent to the process.
 Result<std::vector<Range>> filled_parts(Planning &p, const image::Region &region);
 // How a region is mapped at first. Private memory is filled before it gets
 // its protection, so it is mapped writable where it has contents. Only

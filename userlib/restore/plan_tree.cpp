@@ -465,6 +465,7 @@ Result<std::unique_ptr<TreePlan>> Planner::plan()
             if (!kept)
                 return kept.error().within(tree_->name);
             own.kept = &*kept;
+            process.plan->exe = tree_->processes[parent].plan->exe;
         }
         process.plan->redirected = opening.redirected;
         if (Result<void> given = give_pidfds(process.kin, own); !given)

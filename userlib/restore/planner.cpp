@@ -88,6 +88,8 @@ Result<void> plan_process_whole(Planning &p, bool alone)
     for (const Step step :
          {Step(check_cpu), Step(check_mapped_files), Step(plan_exec), Step(plan_files),
           Step(plan_room), Step(plan_memory), Step(plan_process), Step(plan_threads)}) {
+        if (p.kept != nullptr && step == Step(plan_exec))
+            continue; // a copy executes nothing
         if (Result<void> done = step(p); !done)
             return done.error().within(p.image.name());
     }

@@ -75,10 +75,11 @@ class Restart
         Fd plan, status, pages, go;             // our ends
         Fd their_status, their_pages, their_go; // until the processes are made
         bool released = false;                  // threads of it run the program
+        bool born = false;                      // a copy has reported it
     };
 
     Result<void> prepare(const std::string &library);
-    void hand_down();
+    void give_descriptors();
     Result<void> bring_up();
     bool hear_birth(Link &link);
     Result<void> await_birth(Link &link);
@@ -167,7 +168,7 @@ Result<void> Restart::prepare(const std::string &library)
                               std::move(go->read)});
         }
     }
-    hand_down();
+    give_descriptors();
     for (const TreePlan::Process &process : tree_.processes)
         nursery_.add(process.kin);
     return tree_.rehearse ? check_room(to_send_) : Result<void>();
@@ -175,7 +176,7 @@ Result<void> Restart::prepare(const std::string &library)
 
 // A copy inherits its descriptors, through all that are between, from a process that the nursery
 // makes.
-void Restart::hand_down()
+void Restart::give_descriptors()
 {
     for (const Link &link : links_) {
         if (!link.process->kin.is_copy)
@@ -199,10 +200,13 @@ Restart::Link &Restart::link_of(int number)
 bool Restart::hear_birth(Link &link)
 {
     const pid_t pid = read_birth(link.status.get());
+    if (pid == 0)
+        return false;
     const auto number = static_cast<size_t>(link.process - tree_.processes.data());
     pids_[number] = pid;
     nursery_.add_copy(number, pid);
-    return pid != 0;
+    link.born = true;
+    return true;
 }
 
 // A copy is born when its parent has its own memory.
@@ -211,7 +215,7 @@ Result<void> Restart::await_birth(Link &link)
     ending_->await(link.status.get());
     if (hear_birth(link))
         return {};
-    // Its parent knows why; else it has ended itself.
+    // The parent knows why; else the copy has ended by itself.
     if (Result<void> heard = hear(link_of(link.process->kin.parent), says_ready); !heard)
         return heard;
     return Error(ECHILD, link.process->image->name() + ": the process died before it was restored");
@@ -222,7 +226,7 @@ void Restart::end_all()
 {
     nursery_.end_all();
     for (Link &link : links_) {
-        if (link.process->kin.is_copy && !pids_.empty() && pid_of(link) == 0 && hear_birth(link))
+        if (link.process->kin.is_copy && !pids_.empty() && !link.born && hear_birth(link))
             nursery_.end_all();
     }
 }

@@ -308,18 +308,22 @@ class SharedPages(case.Case):
             file.write(content)
         done = self.run_command("cr_inspect", "--json", "--verify", "damaged")
         bad = [one for one in json.loads(done.stdout)["images"] if not one["good"]]
-        self.assertEqual([1], [len(one["findings"]) for one in bad])
-        return bad[0]["name"], bad[0]["findings"][0]["text"]
+        self.assertEqual({1}, {len(one["findings"]) for one in bad})
+        return [one["name"] for one in bad], bad[0]["findings"][0]["text"]
 
     def test_damaged_page(self):
         """One that a child has changed, and one that it has from its parent, whose image has it."""
         program = self.family("fan", 4, 2)
         self.kill_saved(program)
-        for number, owner in ((8, 2), ((4 << 20) // 4096 - 1, 0)):
+        # The last page that was compared may be in Python's heap as well.
+        for number, owner in ((8, 2), (1000, 0)):
             page = (b"page %d of process %d " % (number, owner)).ljust(4096, b".")
-            name, finding = self.damage(page)
-            self.assertRegex(name, r"^damaged\[\d+\]$")
-            self.assertEqual(owner == 0, name == f"damaged[{program.pid}]", name)
+            names, finding = self.damage(page)
+            parents = f"damaged[{program.pid}]"
+            self.assertRegex(names[0], r"^damaged\[\d+\]$")
+            # A page of the parent's is damaged in all images that are based on it.
+            self.assertEqual((parents, 3) if owner == 0 else (names[0], 1), (names[0], len(names)))
+            self.assertEqual(owner == 0, parents in names, names)
             self.assertRegex(finding, r"^package \d+ at \d+ is damaged")
             for words in (*WAYS, ("--rehearse",)):
                 with self.subTest((number, owner, words)):

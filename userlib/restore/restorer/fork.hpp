@@ -13,6 +13,8 @@
 #include <cerrno>
 #include <linux/cryo.h>
 #include <linux/mman.h>
+#include <linux/time_types.h>
+#include <linux/wait.h>
 
 namespace cryo::restore {
 
@@ -42,6 +44,17 @@ inline long keep_only(const Shared &shared, const Range *kept, uint64_t count)
         at = kept[i].end;
     }
     return unmap_between(shared, at, task_end);
+}
+
+inline long empty(const Range *range, uint64_t count)
+{
+    for (const Range *end = range + count; range != end; range++) {
+        const long done =
+            sys::call(SYS_madvise, range->start, range->end - range->start, MADV_DONTNEED);
+        if (sys::failed(done))
+            return done;
+    }
+    return 0;
 }
 
 // Reads from the beginning of a file.
@@ -115,8 +128,30 @@ inline void take_descriptors(const Inheritance &own)
     enter_area(area, layout);
 }
 
+// A process that only kept the id for the copy is a child of ours.
+inline void end_placeholder(pid_t pid)
+{
+    if (sys::call(SYS_wait4, pid, nullptr, WNOHANG, nullptr) != 0) // no child, or it has ended
+        return;
+    sys::call(SYS_kill, pid, SIGKILL);
+    while (sys::call(SYS_wait4, pid, nullptr, 0, nullptr) == -EINTR)
+        ;
+}
+
+// Signals of children that have ended would stay pending for the program.
+inline void drop_child_signals()
+{
+    const uint64_t child_signal = 1UL << (SIGCHLD - 1);
+    const __kernel_timespec at_once = {};
+    while (sys::call(SYS_rt_sigtimedwait, &child_signal, nullptr, &at_once, sizeof(child_signal)) ==
+           SIGCHLD)
+        ;
+}
+
 inline long fork_copy(const Shared &shared, pid_t wished, const Inheritance &heirs)
 {
+    if (wished != 0)
+        end_placeholder(wished);
     const Header &plan = *shared.plan;
     const Ids ids = {plan.device_fd, plan.home_id, plan.least_id, plan.greatest_id};
     const long pid = plan.device_fd >= 0 ? make_process_by_module(wished, ids, nullptr)
@@ -124,6 +159,7 @@ inline long fork_copy(const Shared &shared, pid_t wished, const Inheritance &hei
     if (pid == 0)
         start_over(shared, heirs);
     close_between(heirs.first, heirs.end);
+    drop_child_signals();
     return pid == -EEXIST ? -EBUSY : pid; // as for the ids of threads
 }
 

@@ -337,6 +337,8 @@ long do_op(Shared &shared, const Op &op)
         return keep_only(shared, nullptr, 0);
     case Do::keep:
         return keep_only(shared, reinterpret_cast<const Range *>(arg[0]), arg[1]);
+    case Do::empty:
+        return empty(reinterpret_cast<const Range *>(arg[0]), arg[1]);
     case Do::fork:
         return fork_copy(shared, static_cast<pid_t>(arg[0]), {arg[1], arg[2], arg[3], arg[4]});
     case Do::fill:

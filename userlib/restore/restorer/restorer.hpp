@@ -73,7 +73,7 @@ inline uint64_t map_area(const Header *plan, uint64_t size)
                  "call *%[entry]\n\t"
                  "hlt"
                  :
-                 : [stack] "r"(area + layout.stacks_at), [entry] "r"(area + layout.code_at),
+                 : [stack] "r"(area + layout.stacks_at), [entry] "a"(area + layout.code_at),
                    "D"(area), "S"(area), "d"(layout.size), "c"(area + layout.scratch_at)
                  : "memory");
     __builtin_unreachable();
