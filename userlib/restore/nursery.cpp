@@ -302,6 +302,12 @@ void Nursery::live(size_t number)
     if (own.stand_in || own.foster || own.is_copy) {
         // The end of a pipe shows the end of the process that speaks through it.
         sys::call(SYS_close_range, 0, ~0U, 0);
+        // A process that only keeps an id ends with its parent, which else would end it.
+        if (own.is_copy) {
+            sys::call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
+            if (sys::call(SYS_getppid) != births_[own.parent].pid.load())
+                give_up(-ESRCH);
+        }
         for (;;)
             sys::call(SYS_pause);
     }

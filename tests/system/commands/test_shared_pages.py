@@ -286,6 +286,19 @@ class SharedPages(case.Case):
         for name in found:
             self.assertEqual(0, self.run_command("cr_inspect", "--verify", name).returncode)
 
+    def test_killed_restart(self):
+        """At any moment: nothing is left that only kept an id, or waits."""
+        program = self.family("fan", 16, 4)
+        self.kill_saved(program)
+        for made in range(1, 13):
+            restarted = self.back("image")
+            case.wait_until("processes", lambda most=min(made, 5), command=restarted:
+                            len(self.here()) > most or command.poll() is not None)
+            restarted.kill()
+            restarted.wait(case.PATIENCE)
+            restarted.stdin.close() # by which the program ends, where it runs already
+            self.await_nothing_left()
+
     def test_memory_of_their_own(self):
         """Children that are not forked by their restored parent, beside one that is."""
         program = self.family("fan", 2, 5, APART)
