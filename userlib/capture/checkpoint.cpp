@@ -387,7 +387,7 @@ Result<image::Committed> Checkpoint::save_archive(std::unique_ptr<image::ImageWr
         }
         if (Result<void> saved = save_member(*member, *writer); !saved)
             return saved.error();
-        const auto done = archive_->end_member(*writer, about(member->description().process));
+        auto done = archive_->end_member(*writer, about(member->description().process));
         if (!done)
             return done;
         forked_.end(*member, *done);
