@@ -10,6 +10,7 @@
 
 namespace cryo::restore {
 
+using capture::Run;
 using image::Image;
 using image::Region;
 using image::RegionKind;
@@ -18,49 +19,24 @@ namespace {
 
 constexpr uint64_t page_size = image::kPageSize;
 
-// Appends a range, to the last one where it continues that.
-void append(std::vector<Range> &list, uint64_t start, uint64_t end)
+// Where the region has contents in the image.
+Result<std::vector<Run>> runs_of(Image &image, const Region &region)
 {
-    if (!list.empty() && list.back().end == start)
-        list.back().end = end;
-    else
-        list.push_back({start, end});
+    const Result<std::vector<Range>> parts = contents_of(image, region);
+    if (!parts)
+        return parts.error();
+    std::vector<Run> runs;
+    for (const auto &[start, end] : *parts)
+        runs.push_back({start, end});
+    return runs;
 }
 
-// What is in both lists; both are ascending.
-std::vector<Range> common(const std::vector<Range> &a, const std::vector<Range> &b)
+std::vector<Range> ranges_of(const std::vector<Run> &runs)
 {
-    std::vector<Range> both;
-    for (size_t i = 0, k = 0; i < a.size() && k < b.size();) {
-        const uint64_t start = std::max(a[i].start, b[k].start);
-        const uint64_t end = std::min(a[i].end, b[k].end);
-        if (start < end)
-            both.push_back({start, end});
-        (a[i].end < b[k].end ? i : k)++;
-    }
-    return both;
-}
-
-// What is in the first list only.
-std::vector<Range> without(const std::vector<Range> &from, const std::vector<Range> &what)
-{
-    std::vector<Range> rest;
-    size_t k = 0;
-    for (const Range &one : from) {
-        uint64_t at = one.start;
-        while (k > 0 && what[k - 1].end > at) // the same one may end several
-            k--;
-        for (; k < what.size() && what[k].start < one.end; k++) {
-            if (what[k].end <= at)
-                continue;
-            if (at < what[k].start)
-                rest.push_back({at, what[k].start});
-            at = std::max(at, what[k].end);
-        }
-        if (at < one.end)
-            rest.push_back({at, one.end});
-    }
-    return rest;
+    std::vector<Range> ranges;
+    for (const auto &[start, end] : runs)
+        ranges.push_back({start, end});
+    return ranges;
 }
 
 // Memory that fork() shares until somebody writes to it, and that is mapped as it was.
@@ -89,7 +65,7 @@ Result<void> for_each_common(const Saved &saved, const Saved &parents, F &&f)
         const auto its = std::ranges::upper_bound(parents.regions, region.start, {}, &Region::end);
         if (its == parents.regions.end() || its->start > region.start || !are_alike(region, *its))
             continue;
-        const Range both = {region.start, std::min(region.end, its->end)};
+        const Run both = {region.start, std::min(region.end, its->end)};
         if (Result<void> done = f(region, *its, both); !done)
             return done;
     }
@@ -112,13 +88,13 @@ class PagePairs
     PagePairs(Image &image, Image &parent) : image_(image), parent_(parent) {}
 
     // Appends to `changed` what differs within the range.
-    Result<void> compare(const Region &region, const Region &its, const Range &range,
-                         std::vector<Range> &changed);
+    Result<void> compare(const Region &region, const Region &its, const Run &range,
+                         std::vector<Run> &changed);
 
   private:
     static constexpr uint64_t at_once = 256 * page_size;
 
-    Result<void> take_runs(const Region &region, const Range &range, std::vector<Range> &changed);
+    Result<void> take_runs(const Region &region, const Run &range, std::vector<Run> &changed);
 
     Image &image_, &parent_;
     std::vector<uint8_t> own_ = std::vector<uint8_t>(at_once);
@@ -126,8 +102,7 @@ class PagePairs
 };
 
 // The image is a delta of the parent's: what it does not leave to that is not as in that.
-Result<void> PagePairs::take_runs(const Region &region, const Range &range,
-                                  std::vector<Range> &changed)
+Result<void> PagePairs::take_runs(const Region &region, const Run &range, std::vector<Run> &changed)
 {
     for (uint64_t at = range.start; at < range.end;) {
         const uint64_t page = region.object_page + (at - region.start) / page_size;
@@ -138,14 +113,14 @@ Result<void> PagePairs::take_runs(const Region &region, const Range &range,
             return Error(EINVAL, "the image's index is empty where memory should be");
         const uint64_t end = at + std::min(run->count * page_size, range.end - at);
         if (run->hole || run->kind != image::ExtentKind::base || run->source != page)
-            append(changed, at, end);
+            changed.push_back({at, end});
         at = end;
     }
     return {};
 }
 
-Result<void> PagePairs::compare(const Region &region, const Region &its, const Range &range,
-                                std::vector<Range> &changed)
+Result<void> PagePairs::compare(const Region &region, const Region &its, const Run &range,
+                                std::vector<Run> &changed)
 {
     const bool same_pages =
         region.object == its.object &&
@@ -164,26 +139,11 @@ Result<void> PagePairs::compare(const Region &region, const Region &its, const R
             return done;
         for (uint64_t offset = 0; offset < size; offset += page_size) {
             if (memcmp(&own_[offset], &other_[offset], page_size) != 0)
-                append(changed, at + offset, at + offset + page_size);
+                changed.push_back({at + offset, at + offset + page_size});
         }
         at += size;
     }
     return {};
-}
-
-std::vector<Range> within(const std::vector<Range> &list, uint64_t start, uint64_t end)
-{
-    const auto first = std::ranges::upper_bound(list, start, {}, &Range::end);
-    const auto last = std::ranges::lower_bound(list, end, {}, &Range::start);
-    return first < last ? common({first, last}, {{start, end}}) : std::vector<Range>();
-}
-
-uint64_t size_of(const std::vector<Range> &list)
-{
-    uint64_t bytes = 0;
-    for (const Range &one : list)
-        bytes += one.end - one.start;
-    return bytes;
 }
 
 // Copying page tables costs, too: what both have must be a good part of what the parent has.
@@ -199,12 +159,12 @@ Result<bool> is_worth_it(Image &image, const Saved &saved, Image &parent, const 
     uint64_t bytes = 0;
     Result<void> done = for_each_common(
         saved, parents,
-        [&](const Region &region, const Region &its, const Range &both) -> Result<void> {
-            const Result<std::vector<Range>> own = contents_of(image, region);
-            const Result<std::vector<Range>> other = contents_of(parent, its);
+        [&](const Region &region, const Region &its, const Run &both) -> Result<void> {
+            const Result<std::vector<Run>> own = runs_of(image, region);
+            const Result<std::vector<Run>> other = runs_of(parent, its);
             if (!own || !other)
                 return own ? other.error() : own.error();
-            bytes += size_of(within(common(*own, *other), both.start, both.end));
+            bytes += size_of(part_of(common_part(*own, *other), both));
             return {};
         });
     if (!done)
@@ -327,31 +287,31 @@ Result<KeptMemory> compare_with_parent(Image &image, const Saved &saved, Image &
     PagePairs pairs(image, parent);
     Result<void> done = for_each_common(
         saved, parents,
-        [&](const Region &region, const Region &its, const Range &both) -> Result<void> {
+        [&](const Region &region, const Region &its, const Run &both) -> Result<void> {
             const Result<bool> open = is_open(image, region);
             const Result<bool> its_open = is_open(parent, its);
             if (!open || !its_open)
                 return open ? its_open.error() : open.error();
             if (!*open || !*its_open)
                 return {};
-            const Result<std::vector<Range>> own = contents_of(image, region);
-            const Result<std::vector<Range>> other = contents_of(parent, its);
+            const Result<std::vector<Run>> own = runs_of(image, region);
+            const Result<std::vector<Run>> other = runs_of(parent, its);
             if (!own || !other)
                 return own ? other.error() : own.error();
             memory.kept.push_back(both);
             if (both.end < region.end)
                 memory.grown.push_back({both.start, both.end, region.end});
-            const std::vector<Range> filled = within(*own, both.start, both.end);
-            const std::vector<Range> theirs = within(*other, both.start, both.end);
-            for (const Range &one : without(theirs, filled))
-                memory.emptied.push_back(one);
-            std::vector<Range> changed = without(filled, theirs);
-            for (const Range &part : common(filled, theirs)) {
+            const std::vector<Run> filled = part_of(*own, both);
+            const std::vector<Run> theirs = part_of(*other, both);
+            const std::vector<Run> emptied = without(theirs, filled);
+            std::vector<Run> changed = without(filled, theirs);
+            for (const Run &part : common_part(filled, theirs)) {
                 Result<void> compared = pairs.compare(region, its, part, changed);
                 if (!compared)
                     return compared;
             }
-            std::ranges::sort(changed, {}, &Range::start);
+            changed = in_order(std::move(changed));
+            memory.emptied.insert(memory.emptied.end(), emptied.begin(), emptied.end());
             memory.changed.insert(memory.changed.end(), changed.begin(), changed.end());
             return {};
         });
@@ -361,7 +321,7 @@ Result<KeptMemory> compare_with_parent(Image &image, const Saved &saved, Image &
 bool is_kept(const Planning &p, const Region &region)
 {
     return p.kept != nullptr &&
-           std::ranges::binary_search(p.kept->kept, region.start, {}, &Range::start);
+           std::ranges::binary_search(p.kept->kept, region.start, {}, &Run::start);
 }
 
 std::vector<Range> to_be_sent(const Planning &p, const Region &region,
@@ -369,16 +329,17 @@ std::vector<Range> to_be_sent(const Planning &p, const Region &region,
 {
     if (!is_kept(p, region))
         return parts;
-    std::vector<Range> rest = without(parts, within(p.kept->kept, region.start, region.end));
-    const std::vector<Range> changed = within(p.kept->changed, region.start, region.end);
-    rest.insert(rest.end(), changed.begin(), changed.end());
-    std::ranges::sort(rest, {}, &Range::start);
-    return rest;
+    std::vector<Run> filled;
+    for (const auto &[start, end] : parts)
+        filled.push_back({start, end});
+    const Run whole = {region.start, region.end};
+    return ranges_of(
+        united(without(filled, part_of(p.kept->kept, whole)), part_of(p.kept->changed, whole)));
 }
 
 void plan_keeping(Planning &p)
 {
-    const std::vector<Range> &kept = p.kept->kept;
+    const std::vector<Range> kept = ranges_of(p.kept->kept);
     p.plan.program.add(
         Do::keep, "giving up what is not as in the parent",
         {p.plan.program.data(kept.data(), kept.size() * sizeof(Range)), value(kept.size())});
@@ -386,7 +347,7 @@ void plan_keeping(Planning &p)
 
 void plan_emptying(Planning &p)
 {
-    const std::vector<Range> &emptied = p.kept->emptied;
+    const std::vector<Range> emptied = ranges_of(p.kept->emptied);
     p.plan.program.add(Do::empty, "emptying memory",
                        {p.plan.program.data(emptied.data(), emptied.size() * sizeof(Range)),
                         value(emptied.size())});

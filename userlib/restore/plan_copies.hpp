@@ -8,6 +8,7 @@
 //     Result<KeptMemory> kept = compare_with_parent(child, saved, parent, its_saved);
 #pragma once
 
+#include "capture/runs.hpp"
 #include "restore/plan_parts.hpp"
 
 #include <span>
@@ -18,14 +19,14 @@ namespace cryo::restore {
 struct KeptMemory {
     // Mapped as in the parent: the beginning of a region, or all of it. A part further on would
     // stay a mapping of its own, which the program could not grow by mremap().
-    std::vector<Range> kept;
+    std::vector<capture::Run> kept;
     // Regions that go on behind what is kept of them.
     struct Grown {
         uint64_t start, kept_end, end;
     };
     std::vector<Grown> grown;
-    std::vector<Range> emptied; // where only the parent has contents of its own
-    std::vector<Range> changed; // where the copy has other contents
+    std::vector<capture::Run> emptied; // where only the parent has contents of its own
+    std::vector<capture::Run> changed; // where the copy has other contents
 };
 
 // Decides which processes are copies, and gives them the descriptors that are handed down to them.
