@@ -26,6 +26,7 @@ Result<std::vector<Run>> runs_of(Image &image, const Region &region)
     if (!parts)
         return parts.error();
     std::vector<Run> runs;
+    runs.reserve(parts->size());
     for (const auto &[start, end] : *parts)
         runs.push_back({start, end});
     return runs;
@@ -34,6 +35,7 @@ Result<std::vector<Run>> runs_of(Image &image, const Region &region)
 std::vector<Range> ranges_of(const std::vector<Run> &runs)
 {
     std::vector<Range> ranges;
+    ranges.reserve(runs.size());
     for (const auto &[start, end] : runs)
         ranges.push_back({start, end});
     return ranges;
@@ -330,6 +332,7 @@ std::vector<Range> to_be_sent(const Planning &p, const Region &region,
     if (!is_kept(p, region))
         return parts;
     std::vector<Run> filled;
+    filled.reserve(parts.size());
     for (const auto &[start, end] : parts)
         filled.push_back({start, end});
     const Run whole = {region.start, region.end};
