@@ -193,9 +193,8 @@ class Impersonation(process_attack.Attack):
         pid = int(former.stdout.readline())
 
         def started():
-            with open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as last:
-                last.write(str(pid - 1))
-            server = self.spawn("/usr/bin/python3", "-S", "-c", SERVER, **user(VICTIM))
+            with case.next_id(pid):
+                server = self.spawn("/usr/bin/python3", "-S", "-c", SERVER, **user(VICTIM))
             self.assertEqual("ready\n", server.stdout.readline())
             if server.pid != pid:  # others were faster
                 self.end(server)

@@ -72,9 +72,8 @@ class Ids(case.Case):
     def take(self, pid):
         """A process with that id, for the rest of the test. Others may be faster."""
         def taken():
-            with open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as last:
-                last.write(str(pid - 1))
-            one = self.spawn("sleep", case.PATIENCE)
+            with case.next_id(pid):
+                one = self.spawn("sleep", case.PATIENCE)
             if one.pid != pid:
                 self.end(one)
             return one.pid == pid

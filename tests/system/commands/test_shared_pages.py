@@ -352,10 +352,9 @@ class SharedPages(case.Case):
     def take(self, pid, script):
         """The id is that of a shell that runs this, which has its own session. Others may be faster."""
         def taken():
-            with open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as last:
-                last.write(str(pid - 1))
-            one = self.spawn("/bin/sh", "-c", script, cwd="/", stdin=subprocess.DEVNULL,
-                             stdout=subprocess.DEVNULL)
+            with case.next_id(pid):
+                one = self.spawn("/bin/sh", "-c", script, cwd="/", stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.DEVNULL)
             if "exec" not in script:
                 one.wait(case.PATIENCE)
             if one.pid == pid:
