@@ -98,6 +98,11 @@ class Lab:
         with open(self.path, encoding="utf-8") as file:
             return file.read().split("\n")[:-1]
 
+    def output(self):
+        """What the clients have printed."""
+        with open(self.path + ".output", encoding="utf-8") as output:
+            return output.read()
+
     def log(self):
         """The log without its first line."""
         return self.lines()[1:]

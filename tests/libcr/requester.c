@@ -127,8 +127,13 @@ static void ask_for_self(const char *image, cr_checkpoint_args_t *args,
 static void reap_self(const cr_checkpoint_args_t *args, cr_checkpoint_handle_t *handle)
 {
     CHECK((await(*handle) & (POLLIN | POLLHUP)) != 0);
+    char text[4096];
+    const int size = cr_log_checkpoint(handle, sizeof(text), text);
     const int result = cr_reap_checkpoint(handle);
-    say("reaped", result > 0 ? 0 : errno);
+    const int reason = errno;
+    if (result < 0 && size > 0)
+        fprintf(stderr, "%s\n", text);
+    say("reaped", result > 0 ? 0 : reason);
     close(args->cr_fd);
 }
 

@@ -71,7 +71,7 @@ class Requests(unittest.TestCase):
         """What is in the way passes, and it is still saved before the call returns."""
         program = self.ask("crowded")
         self.lab.await_line("done", program)
-        self.assertEqual(self.lab.log(), ["asked 0", "reaped 0", "done 0"])
+        self.assertEqual(self.lab.log(), ["asked 0", "reaped 0", "done 0"], self.lab.output())
         self.lab.kill(program)
         again = self.lab.restart("-q")
         self.addCleanup(again.stderr.close)

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/tries.hpp"
 
-#include "capture/member.hpp"
-
 #include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
@@ -24,8 +22,8 @@ constexpr uint64_t short_ns = 250 * ms;
 
 // On a slow machine a try may take most of the time; what is in the way passes while the program
 // runs.
-Tries::Tries(const CheckpointOptions &options, uint64_t deadline)
-    : begun_(now_ns()), deadline_(deadline), retry_ns_(1000 * ms * options.retry_s)
+Tries::Tries(const CheckpointOptions &options, uint64_t deadline, uint64_t (*clock)())
+    : clock_(clock), begun_(clock()), deadline_(deadline), retry_ns_(1000 * ms * options.retry_s)
 {
     ends_by_deadline_ = deadline != 0 && deadline <= begun_ + retry_ns_;
     if (options.in_callback)
@@ -38,7 +36,7 @@ bool Tries::may_pass(const Obstacles &obstacles)
     time_is_up_ = false;
     if (!obstacles.may_pass)
         return false;
-    const uint64_t now = now_ns();
+    const uint64_t now = clock_();
     stood_ns_ += obstacles.stood_ns;
     const uint64_t ran = now - begun_ - std::min(stood_ns_, now - begun_);
     std::map<std::string, uint64_t> still;
@@ -52,7 +50,10 @@ bool Tries::may_pass(const Obstacles &obstacles)
     // Varying pauses, so that they do not coincide with something periodic in the program.
     pause_ns_ = std::max(std::min(first_pause_ns + count_ * ms / 2, longest_pause_ns),
                          obstacles.stood_ns * runs_for_stop);
-    time_is_up_ = ran + pause_ns_ >= retry_ns_ || (deadline_ != 0 && now + pause_ns_ >= deadline_);
+    // A long stop must not use up the time for further tries by the pause that it asks for.
+    if (ran < retry_ns_)
+        pause_ns_ = std::min(pause_ns_, retry_ns_ - ran);
+    time_is_up_ = ran >= retry_ns_ || (deadline_ != 0 && now + pause_ns_ >= deadline_);
     if (time_is_up_)
         return false;
     if (!obstacles.but.empty()) {
@@ -83,7 +84,7 @@ Error Tries::told(const Error &error) const
                   ? ", for such things may pass by themselves; --time allows no more"
                   : ", for such things may pass by themselves; --retry=SECONDS tries for longer";
     return {error.code(), fmt::format("{}\n  (tried {} times over {:.1f} s{})", error.text(),
-                                      count_, static_cast<double>(now_ns() - begun_) / 1e9, why)};
+                                      count_, static_cast<double>(clock_() - begun_) / 1e9, why)};
 }
 
 } // namespace cryo::capture

@@ -12,6 +12,7 @@
 
 #include "base/result.hpp"
 #include "capture/checkpoint.hpp"
+#include "capture/member.hpp"
 
 #include <cstdint>
 #include <map>
@@ -32,8 +33,8 @@ struct Obstacles {
 class Tries
 {
   public:
-    // `deadline`: on the monotonic clock; 0: none.
-    Tries(const CheckpointOptions &options, uint64_t deadline);
+    // `deadline`: on the monotonic clock; 0: none. `clock` reads it.
+    Tries(const CheckpointOptions &options, uint64_t deadline, uint64_t (*clock)() = now_ns);
 
     // After a refused try: whether to try again.
     bool may_pass(const Obstacles &obstacles);
@@ -41,11 +42,13 @@ class Tries
     void once_more() { pause_ns_ = 0; }
     // Waits for the next try, while the program runs.
     void pause() const;
+    uint64_t pause_ns() const { return pause_ns_; }
     uint64_t count() const { return count_; }
     // Adds the number of tries to the error, if it was more than one.
     Error told(const Error &error) const;
 
   private:
+    uint64_t (*clock_)();
     uint64_t begun_, deadline_;
     uint64_t retry_ns_;     // of the program's running, in which it is tried again
     uint64_t stood_ns_ = 0; // in all tries

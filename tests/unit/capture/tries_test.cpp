@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long an obstacle is taken for one that passes, and what is said about tries that have ended,
-// since their time is up.
+// since their time is up. The tests' clock goes only where they move it.
 #include "capture/tries.hpp"
 
 #include <cerrno>
 #include <cstdint>
-#include <ctime>
 #include <gtest/gtest.h>
 #include <string>
 
@@ -13,26 +12,44 @@ using namespace cryo::capture;
 
 namespace {
 
-constexpr uint64_t second = 1'000'000'000;
+constexpr uint64_t ms = 1'000'000, second = 1000 * ms;
 
-uint64_t monotonic_ns()
+uint64_t time_now;
+
+uint64_t test_clock()
 {
-    timespec now = {};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<uint64_t>(now.tv_sec) * second + static_cast<uint64_t>(now.tv_nsec);
+    return time_now;
 }
 
-// After a second try, when a third one would come too late. `timeout_s`: 0: there is no deadline.
-std::string said_after_two(unsigned retry_s, uint64_t timeout_s)
+class TriesTest : public testing::Test
 {
-    CheckpointOptions options;
-    options.retry_s = retry_s;
-    Tries tries(options, timeout_s == 0 ? 0 : monotonic_ns() + timeout_s * second);
-    Obstacles obstacles;
-    obstacles.may_pass = true;
-    EXPECT_TRUE(tries.may_pass(obstacles));
-    obstacles.stood_ns = 3600 * second; // the pause is longer than that
-    EXPECT_FALSE(tries.may_pass(obstacles));
+  protected:
+    void SetUp() override
+    {
+        time_now = 1000 * second;
+        obstacles_.may_pass = true;
+    }
+    // `timeout_s`: 0: there is no deadline.
+    Tries tries(unsigned retry_s, uint64_t timeout_s = 0)
+    {
+        CheckpointOptions options;
+        options.retry_s = retry_s;
+        return {options, timeout_s == 0 ? 0 : time_now + timeout_s * second, test_clock};
+    }
+    // A try in which the program stands still for so long, and is refused.
+    bool may_pass(Tries &tries, uint64_t stood_ns)
+    {
+        time_now += stood_ns;
+        obstacles_.stood_ns = stood_ns;
+        return tries.may_pass(obstacles_);
+    }
+
+    Obstacles obstacles_;
+};
+
+// After a second try, when a third one would come too late.
+std::string said(const Tries &tries)
+{
     return tries.told(cryo::Error(ENOTSUP, "refused")).text();
 }
 
@@ -43,62 +60,68 @@ bool has(const std::string &said, const char *text)
 
 } // namespace
 
-TEST(Tries, MayBeLongerWhereRetryHasEndedThem)
+TEST_F(TriesTest, MayBeLongerWhereRetryHasEndedThem)
 {
     for (const uint64_t timeout_s : {0, 1200}) {
-        const std::string said = said_after_two(600, timeout_s);
-        EXPECT_TRUE(has(said, "tried 2 times")) << said;
-        EXPECT_TRUE(has(said, "--retry=SECONDS tries for longer")) << said;
-        EXPECT_FALSE(has(said, "--time")) << said;
+        Tries some = tries(600, timeout_s);
+        EXPECT_TRUE(may_pass(some, 0));
+        time_now += 600 * second;
+        EXPECT_FALSE(may_pass(some, 0));
+        EXPECT_TRUE(has(said(some), "tried 2 times over 600.0 s")) << said(some);
+        EXPECT_TRUE(has(said(some), "--retry=SECONDS tries for longer")) << said(some);
+        EXPECT_FALSE(has(said(some), "--time")) << said(some);
     }
 }
 
-TEST(Tries, EndWhenTheProgramHasRunForSoLong)
+TEST_F(TriesTest, EndWhenTheProgramHasRunForSoLong)
 {
-    constexpr uint64_t stood_ns = 16 * second / 10;
-    CheckpointOptions options;
-    options.retry_s = 4;
-    Tries tries(options, 0);
-    Obstacles obstacles;
-    obstacles.may_pass = true;
-    obstacles.stood_ns = stood_ns;
-    for (const uint64_t begun = monotonic_ns(); monotonic_ns() < begun + stood_ns;)
-        ;
-    EXPECT_TRUE(tries.may_pass(obstacles)); // the pause lasts for twice as long as it stood
-    obstacles.stood_ns = 0;
-    for (const uint64_t begun = monotonic_ns(); monotonic_ns() < begun + 4 * second;)
-        ;
-    EXPECT_FALSE(tries.may_pass(obstacles));
+    Tries some = tries(4);
+    EXPECT_TRUE(may_pass(some, 16 * second / 10));
+    EXPECT_EQ(some.pause_ns(), 32 * second / 10); // twice as long as it stood
+    time_now += some.pause_ns();
+    EXPECT_TRUE(may_pass(some, 16 * second / 10));
+    EXPECT_EQ(some.pause_ns(), 8 * second / 10); // what is left of four seconds
+    time_now += some.pause_ns();
+    EXPECT_FALSE(may_pass(some, 16 * second / 10));
+    EXPECT_EQ(some.count(), 3U);
 }
 
-TEST(Tries, AreNotOfferedForLongerWhereTheDeadlineHasEndedThem)
+// On a slow machine the program stands still for longer than there is time for all tries.
+TEST_F(TriesTest, AreMoreThanOneHoweverLongAStopIs)
 {
-    const std::string said = said_after_two(1200, 600);
-    EXPECT_TRUE(has(said, "tried 2 times")) << said;
-    EXPECT_FALSE(has(said, "--retry")) << said;
-    EXPECT_TRUE(has(said, "--time allows no more")) << said;
+    Tries some = tries(2);
+    time_now += 600 * ms; // in which the stop was prepared
+    EXPECT_TRUE(may_pass(some, 3600 * second));
+    EXPECT_EQ(some.pause_ns(), 1400 * ms);
+    time_now += some.pause_ns();
+    EXPECT_FALSE(may_pass(some, 3600 * second));
+    EXPECT_TRUE(has(said(some), "tried 2 times")) << said(some);
+}
+
+TEST_F(TriesTest, AreNotMadeWithoutTimeForThem)
+{
+    Tries none = tries(0);
+    EXPECT_FALSE(may_pass(none, ms));
+    EXPECT_EQ(none.count(), 1U);
+}
+
+TEST_F(TriesTest, AreNotOfferedForLongerWhereTheDeadlineHasEndedThem)
+{
+    Tries some = tries(1200, 600);
+    EXPECT_TRUE(may_pass(some, 0));
+    EXPECT_FALSE(may_pass(some, 599 * second)); // the pause would end behind it
+    EXPECT_TRUE(has(said(some), "tried 2 times")) << said(some);
+    EXPECT_FALSE(has(said(some), "--retry")) << said(some);
+    EXPECT_TRUE(has(said(some), "--time allows no more")) << said(some);
 }
 
 // On a slow machine the program may stand still for most of the time.
-TEST(Tries, CountForAnObstacleOnlyWhileTheProgramRuns)
+TEST_F(TriesTest, CountForAnObstacleOnlyWhileTheProgramRuns)
 {
-    constexpr uint64_t long_ns = second / 2; // for a connection that nobody accepts
-    CheckpointOptions options;
-    options.retry_s = 600;
-    Tries tries(options, 0);
-    Obstacles obstacles;
-    obstacles.may_pass = true;
-    obstacles.things = {"a connection"};
-    const uint64_t before = monotonic_ns();
-    EXPECT_TRUE(tries.may_pass(obstacles));
-    const auto let_pass = [](uint64_t since) {
-        while (monotonic_ns() < since + long_ns)
-            ;
-    };
-    let_pass(before);
-    obstacles.stood_ns = monotonic_ns() - before;
-    EXPECT_TRUE(tries.may_pass(obstacles));
-    let_pass(monotonic_ns());
-    obstacles.stood_ns = 0;
-    EXPECT_FALSE(tries.may_pass(obstacles));
+    Tries some = tries(600);
+    obstacles_.things = {"a connection"};
+    EXPECT_TRUE(may_pass(some, 0));
+    EXPECT_TRUE(may_pass(some, second / 2));
+    time_now += second / 2; // too long for a connection that nobody accepts
+    EXPECT_FALSE(may_pass(some, 0));
 }
