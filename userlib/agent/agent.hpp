@@ -11,7 +11,7 @@
 
 #include "agent/interface.hpp"
 #include "agent/lodger.hpp"
-#include "agent/protocol.hpp"
+#include "protocol/agent.hpp"
 
 #include <atomic>
 #include <csignal>

@@ -4,7 +4,7 @@
 // descriptor, so a peer connects by way of /proc/PID/fd/NUMBER. There is no name that another user
 // could take first, and nothing is left behind; the kernel admits those that it lets inspect the
 // process, and nobody else can connect.
-#include "agent/door.hpp"
+#include "protocol/door.hpp"
 
 #include "agent/agent.hpp"
 #include "agent/room.hpp"

@@ -14,13 +14,13 @@
 // attached for reading.
 #pragma once
 
-#include "agent/protocol.hpp"
 #include "capture/objects.hpp"
 #include "capture/problems.hpp"
 #include "capture/proc.hpp"
 #include "capture/regions.hpp"
 #include "image/records.hpp"
 #include "image/writer.hpp"
+#include "protocol/agent.hpp"
 
 #include <map>
 #include <set>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/meeting.hpp"
 
-#include "agent/protocol.hpp"
 #include "base/passing.hpp"
+#include "protocol/agent.hpp"
 
 #include <cerrno>
 #include <filesystem>

@@ -3,11 +3,11 @@
 // The memory regions of a stopped program, parsed from /proc/PID/smaps.
 #pragma once
 
-#include "agent/protocol.hpp"
 #include "capture/problems.hpp"
 #include "capture/proc.hpp"
 #include "capture/runs.hpp"
 #include "image/records.hpp"
+#include "protocol/agent.hpp"
 
 #include <functional>
 #include <string_view>

@@ -11,12 +11,12 @@
 //     session->ask_to_resume(0);
 #pragma once
 
-#include "agent/protocol.hpp"
 #include "base/fd.hpp"
 #include "base/result.hpp"
 #include "capture/patience.hpp"
 #include "capture/proc.hpp"
 #include "capture/runs.hpp"
+#include "protocol/agent.hpp"
 
 #include <array>
 #include <deque>

@@ -3,10 +3,10 @@
 // connecting there is safe.
 #include "capture/session.hpp"
 
-#include "agent/door.hpp"
 #include "capture/enterable.hpp"
 #include "capture/proc.hpp"
 #include "libcr.h"
+#include "protocol/door.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/stopped.hpp"
 
-#include "agent/protocol.hpp"
 #include "capture/members.hpp"
 #include "capture/proc.hpp"
+#include "protocol/agent.hpp"
 
 #include <algorithm>
 #include <cerrno>

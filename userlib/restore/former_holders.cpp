@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "restore/former_holders.hpp"
 
-#include "agent/protocol.hpp"
+#include "protocol/agent.hpp"
 
 #include <cerrno>
 #include <csignal>

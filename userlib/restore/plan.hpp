@@ -15,7 +15,7 @@
 // Both sides are always of one release: the plan is made for the library that is preloaded.
 #pragma once
 
-#include "agent/protocol.hpp"
+#include "protocol/agent.hpp"
 
 #include <cstdint>
 

@@ -8,12 +8,12 @@
 //     Result<std::unique_ptr<TreePlan>> plan = plan_restart(*snapshot, options);
 #pragma once
 
-#include "agent/protocol.hpp"
 #include "base/fd.hpp"
 #include "base/trust.hpp"
 #include "image/reader.hpp"
 #include "image/records.hpp"
 #include "image/snapshot.hpp"
+#include "protocol/agent.hpp"
 #include "restore/file_options.hpp"
 #include "restore/ipc_objects.hpp"
 #include "restore/nursery.hpp"

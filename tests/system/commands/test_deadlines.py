@@ -24,7 +24,7 @@ READ = ("--snapshot=stop", STALL, "-f", "image")
 MODULE = os.path.exists("/dev/cryo")
 # File systems whose locks tell that a directory is left over, by their names in stat(1).
 LOCAL = ("ext2/ext3", "xfs", "btrfs", "tmpfs", "ramfs", "overlayfs", "f2fs", "zfs")
-# Of the agent's protocol (userlib/agent/protocol.hpp).
+# Of the agent's protocol (userlib/protocol/agent.hpp).
 MAGIC, PREPARE, ACCEPTED, CALLED_OFF = 0x6f797243, 10, 11, 33
 
 

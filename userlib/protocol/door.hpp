@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a checkpointer recognises an agent's "door" (door.cpp) among a process's descriptors: it is
-// an unlinked file that was named "cryo.PID." followed by 16 hexadecimal digits. PID is the
+// How a checkpointer recognises an agent's "door" (agent/door.cpp) among a process's descriptors:
+// it is an unlinked file that was named "cryo.PID." followed by 16 hexadecimal digits. PID is the
 // process's id in its own pid namespace, so a door that a child of a bare clone(2) inherited is not
 // taken for a door of its own.
 #pragma once

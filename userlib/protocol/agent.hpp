@@ -2,11 +2,11 @@
 //
 // The protocol between a checkpointer and the agent inside a program.
 //
-// The agent listens on a SOCK_SEQPACKET socket without a name (door.cpp). One connection is one
-// checkpoint: the program is stopped from the reply to Stop until Resume, or until the connection
-// ends for whatever reason. Every message is one packet. Both ends are on one machine but may come
-// from different releases of Cryo: fields are only ever appended, and `version` tells which fields
-// exist.
+// The agent listens on a SOCK_SEQPACKET socket without a name (agent/door.cpp). One connection is
+// one checkpoint: the program is stopped from the reply to Stop until Resume, or until the
+// connection ends for whatever reason. Every message is one packet. Both ends are on one machine
+// but may come from different releases of Cryo: fields are only ever appended, and `version` tells
+// which fields exist.
 //
 //     checkpointer                agent
 //       Prepare + RequestInfo ->  runs the program's callbacks
@@ -301,7 +301,7 @@ struct OwnFacts {
     int32_t fds[64]; // −1: none
 };
 
-// The parts of the process that are not in an image (lodger.hpp).
+// The parts of the process that are not in an image (agent/lodger.hpp).
 constexpr int lodger_fds = 65536;
 constexpr uint32_t lodger_ranges = 64;
 struct LodgerFacts {
