@@ -5,7 +5,7 @@
 #include "agent/callbacks.hpp"
 #include "agent/inherited.hpp"
 #include "libcr.h"
-#include "restore/enter.hpp"
+#include "restorer/enter.hpp"
 #include "sys/own_variable.hpp"
 #include "sys/raw.hpp"
 

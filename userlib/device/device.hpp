@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Device is /dev/cryo: user space's interface to the kernel module. Only the choice of process ids
-// is elsewhere (restore/restorer/next_id.hpp), as that code can use nothing but system calls.
+// is elsewhere (restorer/next_id.hpp), as that code can use nothing but system calls.
 //
 //     Result<Device> device = Device::open();
 //     if (!device)

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "restore/restorer/next_id.hpp"
+#include "restorer/next_id.hpp"
 
 #include <sys/types.h>
 

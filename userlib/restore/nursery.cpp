@@ -3,7 +3,7 @@
 
 #include "restore/choosing_ids.hpp"
 #include "restore/former_holders.hpp"
-#include "restore/plan.hpp"
+#include "restorer/plan.hpp"
 #include "sys/raw.hpp"
 
 #include <algorithm>

@@ -16,7 +16,7 @@
 
 #include "base/fd.hpp"
 #include "base/result.hpp"
-#include "restore/restorer/make_process.hpp"
+#include "restorer/make_process.hpp"
 
 #include <atomic>
 #include <string>
@@ -64,7 +64,7 @@ struct Newborn {
     unsigned personality = 0;
     // Descriptors of the caller that become floor, floor + 1, …; −1: none. All
     // others from floor on are closed by the execve, except those passed to keep().
-    // A failure to start is written to the one at `report`: a Failure (plan.hpp).
+    // A failure to start is written to the one at `report`: a Failure (restorer/plan.hpp).
     std::vector<int> descriptors;
     int floor = 0;
     int report = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes a restart plan (plan.hpp): operations, their data, and the threads that run them.
+// Writes a restart plan (restorer/plan.hpp): operations, their data, and the threads that run them.
 //
 //     Program p;
 //     uint16_t file = p.slot();
@@ -9,7 +9,7 @@
 //     std::string bytes = p.finish(...);
 #pragma once
 
-#include "restore/plan.hpp"
+#include "restorer/plan.hpp"
 
 #include <initializer_list>
 #include <string>

@@ -6,14 +6,14 @@
 #include "restore/choosing_ids.hpp"
 #include "restore/compare.hpp"
 #include "restore/ending_signals.hpp"
-#include "restore/enter.hpp"
 #include "restore/former_holders.hpp"
 #include "restore/how_ended.hpp"
 #include "restore/nursery.hpp"
 #include "restore/page_sender.hpp"
 #include "restore/reports.hpp"
-#include "restore/restorer/restorer.hpp"
 #include "restore/stopping.hpp"
+#include "restorer/enter.hpp"
+#include "restorer/restorer.hpp"
 #include "sys/raw.hpp"
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 #include "base/fd.hpp"
 #include "capture/proc.hpp"
 #include "restore/choosing_ids.hpp"
-#include "restore/plan.hpp"
+#include "restorer/plan.hpp"
 
 #include <cerrno>
 #include <csignal>

@@ -14,7 +14,7 @@
 #include "backend/native.hpp"
 #include "device_test.hpp"
 #include "restore/choosing_ids.hpp"
-#include "restore/restorer/next_id.hpp"
+#include "restorer/next_id.hpp"
 
 namespace cryo::test {
 namespace {

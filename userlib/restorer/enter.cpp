@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "restore/enter.hpp"
+#include "restorer/enter.hpp"
 
-#include "restore/restorer/restorer.hpp"
+#include "restorer/restorer.hpp"
 #include "sys/raw.hpp"
 #include "sys/rseq_area.hpp"
 

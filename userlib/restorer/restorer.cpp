@@ -5,8 +5,8 @@
 //
 // RULE: no libc, no global data, no relocation, no stack protector; it is linked into a flat
 // binary (restorer.lds) and the build fails when it needs anything.
-#include "restore/restorer/fork.hpp"
-#include "restore/restorer/shared.hpp"
+#include "restorer/fork.hpp"
+#include "restorer/shared.hpp"
 #include "sys/aio_ring.hpp"
 #include "sys/raw.hpp"
 

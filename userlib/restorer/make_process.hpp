@@ -9,7 +9,7 @@
 // System calls only: it is for the restorer, and for processes between their birth and execve.
 #pragma once
 
-#include "restore/restorer/next_id.hpp"
+#include "restorer/next_id.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>

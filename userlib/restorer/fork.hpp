@@ -7,8 +7,8 @@
 // A part of the restorer, with its rule: no libc, no global data, no relocation.
 #pragma once
 
-#include "restore/restorer/make_process.hpp"
-#include "restore/restorer/shared.hpp"
+#include "restorer/make_process.hpp"
+#include "restorer/shared.hpp"
 
 #include <cerrno>
 #include <linux/cryo.h>

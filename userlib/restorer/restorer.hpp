@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the restorer's flat binary and the code that places it (restore/enter.cpp, and the restorer
+// What the restorer's flat binary and the code that places it (restorer/enter.cpp, and the restorer
 // itself in a copy of a process) agree on.
 //
 // The area, one mapping outside all others: | plan | code | scratch | stacks of the threads |
 // System calls only.
 #pragma once
 
-#include "restore/plan.hpp"
+#include "restorer/plan.hpp"
 #include "sys/raw.hpp"
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 // What all parts of the restorer know. It lies at the start of the area's scratch part.
 #pragma once
 
-#include "restore/restorer/restorer.hpp"
+#include "restorer/restorer.hpp"
 
 namespace cryo::restore {
 
