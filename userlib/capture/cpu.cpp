@@ -2,7 +2,6 @@
 #include "capture/cpu.hpp"
 
 #include "base/contents.hpp"
-#include "capture/describe.hpp"
 
 #include <cpuid.h>
 #include <set>
@@ -135,24 +134,6 @@ std::string missing_in_cpu(const image::Cpu &saved, const CpuFacts &here)
             add(name);
     }
     return missing;
-}
-
-void describe_cpu(Description &d)
-{
-    CpuFacts facts = d.cpu_facts;
-    d.cpu.vendor = d.strings.keep(std::move(facts.vendor));
-    d.cpu.model = d.strings.keep(std::move(facts.model));
-    d.cpu.features = d.strings.keep(std::move(facts.features));
-    d.cpu.xcr0 = facts.xcr0;
-    d.cpu.xsave_size = facts.xsave_size;
-    const std::string all = '\0' + d.environment;
-    const auto variable = [&](std::string_view name) {
-        const std::string key = '\0' + std::string(name) + '=';
-        const size_t at = all.find(key);
-        return at == std::string::npos ? std::string() : std::string(all.c_str() + at + key.size());
-    };
-    d.cpu.tunables = d.strings.keep(variable("GLIBC_TUNABLES"));
-    d.cpu.baseline = variable("CRYO_CPU") == "baseline";
 }
 
 } // namespace cryo::capture

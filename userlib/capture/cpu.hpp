@@ -9,8 +9,6 @@
 
 namespace cryo::capture {
 
-struct Description;
-
 struct CpuFacts {
     std::string vendor, model;
     std::string features; // those by which libraries choose code, named as in /proc/cpuinfo
@@ -24,8 +22,5 @@ CpuFacts present_cpu();
 
 // Readable list of what `saved` has and `here` lacks; empty: the program can run here.
 std::string missing_in_cpu(const image::Cpu &saved, const CpuFacts &here);
-
-// Uses d.cpu_facts, which were found before the program was stopped.
-void describe_cpu(Description &d);
 
 } // namespace cryo::capture

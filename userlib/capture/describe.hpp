@@ -115,6 +115,8 @@ void describe_directory(Description &d);
 void describe_memory(Description &d, SharedContents &shared, MappedImages &images, bool is_first);
 // Part of describe(): the threads, main thread first.
 Result<void> describe_threads(Description &d, const std::vector<agent::ThreadFacts> &facts);
+// Part of describe(): the CPU. Uses d.cpu_facts, which were found before the program was stopped.
+void describe_cpu(Description &d);
 // For a process saved by itself: children that are not in `known` become a problem.
 void describe_children(Description &d, const std::set<pid_t> &known);
 
