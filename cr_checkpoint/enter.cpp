@@ -2,7 +2,7 @@
 #include "enter.hpp"
 
 #include "base/owner_teller.hpp"
-#include "capture/proc.hpp"
+#include "look/proc.hpp"
 
 #include <cerrno>
 #include <csignal>

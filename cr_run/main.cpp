@@ -3,7 +3,6 @@
 #include "asan.hpp"
 #include "base/print.hpp"
 #include "baseline.hpp"
-#include "capture/identity.hpp"
 #include "cli/command.hpp"
 #include "cli/place.hpp"
 #include "coord/launch.hpp"
@@ -12,6 +11,7 @@
 #include "coord/within.hpp"
 #include "inherited.hpp"
 #include "keeper/launch.hpp"
+#include "look/identity.hpp"
 #include "mpi_family.hpp"
 #include "sys/own_variable.hpp"
 

@@ -6,8 +6,8 @@
 #include "backend/foreign_image.hpp"
 #include "backend/open_image.hpp"
 #include "backend/private_directory.hpp"
-#include "capture/members.hpp"
 #include "image/snapshot.hpp"
+#include "look/members.hpp"
 
 #include <algorithm>
 #include <cerrno>

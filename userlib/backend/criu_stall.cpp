@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/criu_stall.hpp"
 
-#include "capture/members.hpp"
-#include "capture/proc.hpp"
+#include "look/members.hpp"
+#include "look/proc.hpp"
 
 #include <csignal>
 #include <filesystem>

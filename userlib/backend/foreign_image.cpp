@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/foreign_image.hpp"
 
-#include "capture/proc.hpp"
 #include "image/records.hpp"
 #include "image/sink.hpp"
+#include "look/proc.hpp"
 
 #include <algorithm>
 #include <cerrno>

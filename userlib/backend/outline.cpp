@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/outline.hpp"
 
-#include "capture/members.hpp"
-#include "capture/proc.hpp"
 #include "image/records.hpp"
+#include "look/members.hpp"
+#include "look/proc.hpp"
 
 #include <algorithm>
 #include <pwd.h>

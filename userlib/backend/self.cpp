@@ -5,9 +5,9 @@
 #include "backend/open_image.hpp"
 #include "backend/private_directory.hpp"
 #include "backend/self_request.hpp"
-#include "capture/proc.hpp"
 #include "image/snapshot.hpp"
 #include "libcr/self.h"
+#include "look/proc.hpp"
 #include "restore/ending_signals.hpp"
 
 #include <cerrno>

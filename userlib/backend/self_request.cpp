@@ -3,10 +3,10 @@
 
 #include "backend/outline.hpp"
 #include "base/passing.hpp"
-#include "capture/proc.hpp"
-#include "capture/regions.hpp"
 #include "capture/session.hpp"
 #include "libcr/self.h"
+#include "look/proc.hpp"
+#include "look/regions.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/aio.hpp"
 
-#include "capture/members.hpp"
+#include "look/members.hpp"
 #include "sys/aio_ring.hpp"
 
 #include <cerrno>

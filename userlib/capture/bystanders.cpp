@@ -2,8 +2,8 @@
 #include "capture/bystanders.hpp"
 
 #include "capture/enterable.hpp"
-#include "capture/proc.hpp"
 #include "libcr.h"
+#include "look/proc.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -9,7 +9,7 @@
 
 #include "base/result.hpp"
 #include "capture/checkpoint.hpp"
-#include "capture/members.hpp"
+#include "look/members.hpp"
 
 #include <map>
 #include <optional>

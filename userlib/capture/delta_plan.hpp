@@ -19,10 +19,10 @@
 
 #include "base/trust.hpp"
 #include "capture/page_table.hpp"
-#include "capture/runs.hpp"
 #include "image/records.hpp"
 #include "image/snapshot.hpp"
 #include "image/writer.hpp"
+#include "look/runs.hpp"
 
 namespace cryo::capture {
 

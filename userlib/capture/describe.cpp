@@ -2,11 +2,11 @@
 #include "capture/describe.hpp"
 
 #include "capture/aio.hpp"
-#include "capture/cpu.hpp"
 #include "capture/settings.hpp"
 #include "capture/shared_memory.hpp"
 #include "capture/signals.hpp"
 #include "capture/tracker.hpp"
+#include "look/cpu.hpp"
 
 #include <algorithm>
 #include <cstring>

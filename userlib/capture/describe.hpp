@@ -4,17 +4,17 @@
 // contents of its memory.
 #pragma once
 
-#include "capture/cpu.hpp"
 #include "capture/delta_plan.hpp"
 #include "capture/early_look.hpp"
 #include "capture/files.hpp"
 #include "capture/ipc_objects.hpp"
 #include "capture/mapped_images.hpp"
-#include "capture/problems.hpp"
-#include "capture/regions.hpp"
 #include "capture/session.hpp"
 #include "capture/shared_contents.hpp"
 #include "capture/stage.hpp"
+#include "look/cpu.hpp"
+#include "look/problems.hpp"
+#include "look/regions.hpp"
 
 #include <functional>
 #include <map>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/early_copy.hpp"
 
-#include "capture/members.hpp"
 #include "capture/tracker.hpp"
 #include "capture/userfaultfd.hpp"
+#include "look/members.hpp"
 
 #include <algorithm>
 #include <array>

@@ -24,8 +24,8 @@
 // If any such flag is present early, nothing is taken from before the stop.
 #pragma once
 
-#include "capture/proc.hpp"
-#include "capture/runs.hpp"
+#include "look/proc.hpp"
+#include "look/runs.hpp"
 
 #include <string>
 

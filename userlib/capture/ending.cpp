@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/ending.hpp"
 
-#include "capture/members.hpp"
+#include "look/members.hpp"
 
 #include <csignal>
 #include <fmt/format.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/enterable.hpp"
 
-#include "capture/identity.hpp"
-#include "capture/members.hpp"
 #include "libcr.h"
+#include "look/identity.hpp"
+#include "look/members.hpp"
 
 #include <cerrno>
 #include <fmt/format.h>

@@ -3,7 +3,7 @@
 // Whether a process can have an agent, and why it has none.
 #pragma once
 
-#include "capture/proc.hpp"
+#include "look/proc.hpp"
 
 #include <string>
 

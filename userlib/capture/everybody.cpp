@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/everybody.hpp"
 
-#include "capture/together.hpp"
+#include "look/together.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -3,7 +3,7 @@
 #include "capture/files.hpp"
 
 #include "capture/session.hpp"
-#include "capture/together.hpp"
+#include "look/together.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -15,14 +15,14 @@
 
 #include "base/fd.hpp"
 #include "capture/file_options.hpp"
-#include "capture/multicast.hpp"
 #include "capture/objects.hpp"
-#include "capture/problems.hpp"
-#include "capture/proc.hpp"
 #include "capture/session_peer.hpp"
-#include "capture/socket_look.hpp"
 #include "image/records.hpp"
 #include "image/writer.hpp"
+#include "look/multicast.hpp"
+#include "look/problems.hpp"
+#include "look/proc.hpp"
+#include "look/socket_look.hpp"
 
 #include <deque>
 #include <functional>

@@ -2,7 +2,7 @@
 // Connections that are recognised only by looking at both ends: TCP connections within the tree,
 // and UNIX connections that have not been accepted yet.
 #include "capture/files.hpp"
-#include "capture/tcp_look.hpp"
+#include "look/tcp_look.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -3,7 +3,7 @@
 // requires taking them out and putting them back.
 #include "base/open_found.hpp"
 #include "capture/files.hpp"
-#include "capture/queue_holders.hpp"
+#include "look/queue_holders.hpp"
 
 #include "capture/session.hpp"
 

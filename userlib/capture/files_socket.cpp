@@ -4,10 +4,10 @@
 // closed on request, since only its peer could restore it.
 #include "capture/files.hpp"
 #include "capture/inherited.hpp"
-#include "capture/internet_address.hpp"
-#include "capture/other_look.hpp"
 #include "capture/session_peer.hpp"
-#include "capture/socket_look.hpp"
+#include "look/internet_address.hpp"
+#include "look/other_look.hpp"
+#include "look/socket_look.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -2,7 +2,7 @@
 // UDP between members: connected peers, and the senders of queued datagrams. A restart sends all of
 // them again within this machine, so all of them must have come from this machine.
 #include "capture/files.hpp"
-#include "capture/internet_address.hpp"
+#include "look/internet_address.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/frozen.hpp"
 
-#include "capture/regions.hpp"
+#include "look/regions.hpp"
 
 #include <algorithm>
 

@@ -3,8 +3,8 @@
 #include "capture/gathering.hpp"
 
 #include "base/path.hpp"
-#include "capture/together.hpp"
 #include "libcr.h"
+#include "look/together.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -15,11 +15,11 @@
 #pragma once
 
 #include "capture/objects.hpp"
-#include "capture/problems.hpp"
-#include "capture/proc.hpp"
-#include "capture/regions.hpp"
 #include "image/records.hpp"
 #include "image/writer.hpp"
+#include "look/problems.hpp"
+#include "look/proc.hpp"
+#include "look/regions.hpp"
 #include "protocol/agent.hpp"
 
 #include <map>

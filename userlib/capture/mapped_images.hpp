@@ -8,7 +8,7 @@
 //     if (images.has(mapping)) …
 #pragma once
 
-#include "capture/regions.hpp"
+#include "look/regions.hpp"
 
 #include <cstdint>
 #include <map>

@@ -2,8 +2,8 @@
 #include "capture/member.hpp"
 
 #include "capture/holes.hpp"
-#include "capture/identity.hpp"
 #include "libcr.h"
+#include "look/identity.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -14,12 +14,12 @@
 #include "capture/describe.hpp"
 #include "capture/early_copy.hpp"
 #include "capture/frozen.hpp"
-#include "capture/members.hpp"
 #include "capture/method.hpp"
 #include "capture/pages.hpp"
 #include "capture/stopped.hpp"
 #include "capture/tracker.hpp"
 #include "capture/turn.hpp"
+#include "look/members.hpp"
 
 #include <memory>
 #include <optional>

@@ -6,7 +6,7 @@
 //     if (costs.best() == Method::staged) ...
 #pragma once
 
-#include "capture/runs.hpp"
+#include "look/runs.hpp"
 
 #include <cstdint>
 #include <optional>

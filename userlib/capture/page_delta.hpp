@@ -9,7 +9,7 @@
 #pragma once
 
 #include "capture/delta_plan.hpp"
-#include "capture/runs.hpp"
+#include "look/runs.hpp"
 
 #include <array>
 #include <span>

@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
-#include "capture/runs.hpp"
 #include "image/reader.hpp"
+#include "look/runs.hpp"
 
 namespace cryo::capture {
 

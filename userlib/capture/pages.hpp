@@ -5,10 +5,10 @@
 
 #include "base/fd.hpp"
 #include "capture/page_delta.hpp"
-#include "capture/proc.hpp"
-#include "capture/regions.hpp"
-#include "capture/runs.hpp"
 #include "image/writer.hpp"
+#include "look/proc.hpp"
+#include "look/regions.hpp"
+#include "look/runs.hpp"
 
 #include <future>
 

@@ -2,8 +2,8 @@
 #include "capture/session.hpp"
 
 #include "base/passing.hpp"
-#include "capture/members.hpp"
 #include "libcr.h"
+#include "look/members.hpp"
 
 #include <algorithm>
 #include <cerrno>

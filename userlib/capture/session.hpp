@@ -14,8 +14,8 @@
 #include "base/fd.hpp"
 #include "base/result.hpp"
 #include "capture/patience.hpp"
-#include "capture/proc.hpp"
-#include "capture/runs.hpp"
+#include "look/proc.hpp"
+#include "look/runs.hpp"
 #include "protocol/agent.hpp"
 
 #include <array>

@@ -4,8 +4,8 @@
 #include "capture/session.hpp"
 
 #include "capture/enterable.hpp"
-#include "capture/proc.hpp"
 #include "libcr.h"
+#include "look/proc.hpp"
 #include "protocol/door.hpp"
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/session_peer.hpp"
 
-#include "capture/diagnostics.hpp"
 #include "capture/enterable.hpp"
-#include "capture/internet_address.hpp"
-#include "capture/members.hpp"
+#include "look/diagnostics.hpp"
+#include "look/internet_address.hpp"
+#include "look/members.hpp"
 
 #include <algorithm>
 #include <fcntl.h>

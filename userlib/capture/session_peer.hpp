@@ -8,7 +8,7 @@
 //                                 peers.offer(412, {412, 413}, link_of_peer(look), O_RDWR);
 #pragma once
 
-#include "capture/socket_look.hpp"
+#include "look/socket_look.hpp"
 
 #include <cstdint>
 #include <map>

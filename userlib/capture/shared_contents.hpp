@@ -10,8 +10,8 @@
 //     contents.take(it, first_page, end_page);      // the part that has not been taken yet
 #pragma once
 
-#include "capture/regions.hpp"
 #include "image/records.hpp"
+#include "look/regions.hpp"
 
 #include <cstdint>
 #include <map>

@@ -2,7 +2,7 @@
 #include "capture/shared_memory.hpp"
 
 #include "base/fd.hpp"
-#include "capture/jvm_counters.hpp"
+#include "look/jvm_counters.hpp"
 
 #include <algorithm>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/stopped.hpp"
 
-#include "capture/members.hpp"
-#include "capture/proc.hpp"
+#include "look/members.hpp"
+#include "look/proc.hpp"
 #include "protocol/agent.hpp"
 
 #include <algorithm>

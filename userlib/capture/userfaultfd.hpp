@@ -5,7 +5,7 @@
 
 #include "base/fd.hpp"
 #include "capture/pages.hpp"
-#include "capture/runs.hpp"
+#include "look/runs.hpp"
 
 namespace cryo::capture {
 

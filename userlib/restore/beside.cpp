@@ -2,7 +2,7 @@
 #include "restore/beside.hpp"
 
 #include "base/trust.hpp"
-#include "capture/jvm_counters.hpp"
+#include "look/jvm_counters.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -12,7 +12,7 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "capture/proc.hpp"
+#include "look/proc.hpp"
 #include "restore/planner.hpp"
 
 #include <functional>

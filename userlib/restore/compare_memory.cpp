@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory: what is mapped, how, from where; and byte by byte the contents that the image has.
-#include "capture/regions.hpp"
+#include "look/regions.hpp"
 #include "restore/compare.hpp"
 #include "restore/plan_parts.hpp"
 #include "sys/aio_ring.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Queued UDP packets: sent again within this machine, from their original addresses. Most
 // senders are the program's own sockets; for others the address is bound for a moment.
-#include "capture/internet_address.hpp"
-#include "capture/socket_look.hpp"
+#include "look/internet_address.hpp"
+#include "look/socket_look.hpp"
 #include "restore/open_parts.hpp"
 
 #include <cerrno>

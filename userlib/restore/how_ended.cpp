@@ -2,7 +2,7 @@
 #include "restore/how_ended.hpp"
 
 #include "base/fd.hpp"
-#include "capture/members.hpp"
+#include "look/members.hpp"
 
 #include <cstring>
 #include <fmt/format.h>

@@ -9,7 +9,7 @@
 //     Result<MappedFile *> found = mapped.find(planning, file, false);
 #pragma once
 
-#include "capture/identity.hpp"
+#include "look/identity.hpp"
 #include "restore/plan_parts.hpp"
 
 #include <map>

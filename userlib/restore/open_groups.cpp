@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Groups of multicasts that internet sockets have joined: joined again, on the interface of the old
 // name.
-#include "capture/multicast.hpp"
+#include "look/multicast.hpp"
 #include "restore/open_parts.hpp"
 
 #include <arpa/inet.h>

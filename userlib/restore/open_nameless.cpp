@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What has no name any more is made under one that nobody else can use, which it has for a moment.
 #include "base/trust.hpp"
-#include "capture/jvm_counters.hpp"
+#include "look/jvm_counters.hpp"
 #include "restore/open_parts.hpp"
 
 #include <algorithm>

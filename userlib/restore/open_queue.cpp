@@ -4,8 +4,8 @@
 #include "restore/open_parts.hpp"
 
 #include "base/trust.hpp"
-#include "capture/queue_holders.hpp"
 #include "image/messages.hpp"
+#include "look/queue_holders.hpp"
 #include "restore/former_holders.hpp"
 
 #include <cerrno>

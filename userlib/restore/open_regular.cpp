@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files that have a name, and those whose contents are in the image.
 #include "base/open_found.hpp"
-#include "capture/jvm_counters.hpp"
+#include "look/jvm_counters.hpp"
 #include "restore/beside.hpp"
 #include "restore/open_parts.hpp"
 #include "restore/trusted_path.hpp"

@@ -8,7 +8,7 @@
 //     Result<KeptMemory> kept = compare_with_parent(child, saved, parent, its_saved);
 #pragma once
 
-#include "capture/runs.hpp"
+#include "look/runs.hpp"
 #include "restore/plan_parts.hpp"
 
 #include <span>

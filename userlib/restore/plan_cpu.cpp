@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether this CPU has the features of the one that the program was started on: its
 // libraries have chosen code by them, and its registers lie in the signal frames.
-#include "capture/cpu.hpp"
 #include "libcr.h"
+#include "look/cpu.hpp"
 #include "restore/plan_parts.hpp"
 
 #include <cerrno>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the fresh process executes, and what its dynamic linker needs to know.
 #include "base/asan.hpp"
-#include "capture/identity.hpp"
+#include "look/identity.hpp"
 #include "restore/mapped_files.hpp"
 #include "restore/plan_parts.hpp"
 #include "restore/trusted_path.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "restore/socket_name.hpp"
 
-#include "capture/socket_look.hpp"
+#include "look/socket_look.hpp"
 
 #include <algorithm>
 #include <cerrno>

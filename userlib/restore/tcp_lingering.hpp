@@ -6,8 +6,8 @@
 //     if (!bound && port_lingers(address.port())) // the port is free again soon
 #pragma once
 
-#include "capture/socket_look.hpp"
 #include "image/records.hpp"
+#include "look/socket_look.hpp"
 
 #include <algorithm>
 #include <cstring>

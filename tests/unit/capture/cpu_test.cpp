@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/cpu.hpp"
+#include "look/cpu.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,8 +3,8 @@
 // What is mapped by a name that was removed: which FILE that is; and contents found by a name.
 #include "base/passing.hpp"
 #include "capture/files.hpp"
-#include "capture/identity.hpp"
 #include "capture/session.hpp"
+#include "look/identity.hpp"
 
 #include <array>
 #include <cerrno>

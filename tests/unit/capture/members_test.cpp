@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How processes look that have ended, or whose first thread has.
-#include "capture/members.hpp"
+#include "look/members.hpp"
 
 #include <csignal>
 #include <gtest/gtest.h>

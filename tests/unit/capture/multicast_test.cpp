@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The groups of multicasts that a socket has joined, as the kernel tells them.
-#include "capture/multicast.hpp"
 #include "image/socket_options.hpp"
+#include "look/multicast.hpp"
 
 #include <algorithm>
 #include <cerrno>

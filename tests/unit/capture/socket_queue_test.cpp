@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/passing.hpp"
-#include "capture/socket_look.hpp"
+#include "look/socket_look.hpp"
 
 #include <cerrno>
 #include <cstring>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/udp_look.hpp"
+#include "look/udp_look.hpp"
 
 #include "base/fd.hpp"
-#include "capture/socket_look.hpp"
+#include "look/socket_look.hpp"
 
 #include <cerrno>
 #include <cstddef>

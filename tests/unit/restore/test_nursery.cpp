@@ -4,7 +4,7 @@
 #include "restore/nursery.hpp"
 
 #include "base/fd.hpp"
-#include "capture/proc.hpp"
+#include "look/proc.hpp"
 #include "restore/choosing_ids.hpp"
 #include "restorer/plan.hpp"
 

@@ -8,7 +8,7 @@
 //     }
 #pragma once
 
-#include "capture/socket_look.hpp"
+#include "look/socket_look.hpp"
 
 #include <span>
 #include <utility>

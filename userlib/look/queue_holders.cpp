@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/queue_holders.hpp"
+#include "look/queue_holders.hpp"
 
 #include <charconv>
 #include <filesystem>

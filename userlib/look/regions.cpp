@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/regions.hpp"
+#include "look/regions.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

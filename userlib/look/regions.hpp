@@ -3,10 +3,10 @@
 // The memory regions of a stopped program, parsed from /proc/PID/smaps.
 #pragma once
 
-#include "capture/problems.hpp"
-#include "capture/proc.hpp"
-#include "capture/runs.hpp"
 #include "image/records.hpp"
+#include "look/problems.hpp"
+#include "look/proc.hpp"
+#include "look/runs.hpp"
 #include "protocol/agent.hpp"
 
 #include <functional>

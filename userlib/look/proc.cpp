@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/proc.hpp"
+#include "look/proc.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/other_look.hpp"
+#include "look/other_look.hpp"
 
-#include "capture/multicast.hpp"
-#include "capture/packet_look.hpp"
-#include "capture/udp_look.hpp"
+#include "look/multicast.hpp"
+#include "look/packet_look.hpp"
+#include "look/udp_look.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -6,8 +6,8 @@
 //     tables.look_at(fd, Proc(412), look); // look.memberships, or look.problem
 #pragma once
 
-#include "capture/proc.hpp"
-#include "capture/socket_look.hpp"
+#include "look/proc.hpp"
+#include "look/socket_look.hpp"
 
 #include <map>
 #include <optional>

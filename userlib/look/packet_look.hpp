@@ -7,7 +7,7 @@
 //     fmt::print("{} {}\n", look.interface, look.problem);
 #pragma once
 
-#include "capture/socket_look.hpp"
+#include "look/socket_look.hpp"
 
 namespace cryo::capture {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sockets and their addresses in words.
-#include "capture/other_look.hpp"
-#include "capture/socket_look.hpp"
+#include "look/other_look.hpp"
+#include "look/socket_look.hpp"
 
 #include <algorithm>
 #include <arpa/inet.h>

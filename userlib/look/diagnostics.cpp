@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/diagnostics.hpp"
+#include "look/diagnostics.hpp"
 
 #include "base/fd.hpp"
 

@@ -8,7 +8,7 @@
 //         look_at_other(fd, look, inode); // look.problem: what cannot be restored
 #pragma once
 
-#include "capture/socket_look.hpp"
+#include "look/socket_look.hpp"
 
 namespace cryo::capture {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/packet_look.hpp"
+#include "look/packet_look.hpp"
 
-#include "capture/diagnostics.hpp"
+#include "look/diagnostics.hpp"
 
 #include <algorithm>
 #include <cstring>

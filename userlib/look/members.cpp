@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/members.hpp"
+#include "look/members.hpp"
 
-#include "capture/proc.hpp"
-#include "capture/together.hpp"
+#include "look/proc.hpp"
+#include "look/together.hpp"
 
 #include <algorithm>
 #include <cerrno>

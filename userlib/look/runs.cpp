@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/runs.hpp"
+#include "look/runs.hpp"
 
 #include <algorithm>
 #include <iterator>

@@ -8,8 +8,8 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "capture/proc.hpp"
 #include "image/records.hpp"
+#include "look/proc.hpp"
 
 #include <set>
 #include <string>

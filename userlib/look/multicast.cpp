@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/multicast.hpp"
+#include "look/multicast.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/udp_look.hpp"
+#include "look/udp_look.hpp"
 
-#include "capture/diagnostics.hpp"
+#include "look/diagnostics.hpp"
 
 #include <algorithm>
 #include <cerrno>

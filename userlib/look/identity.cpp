@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/identity.hpp"
+#include "look/identity.hpp"
 
 #include "base/open_found.hpp"
 #include "image/checksum.hpp"

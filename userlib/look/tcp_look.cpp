@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/tcp_look.hpp"
+#include "look/tcp_look.hpp"
 
 #include <algorithm>
 #include <cerrno>

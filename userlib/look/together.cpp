@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/together.hpp"
+#include "look/together.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/socket_look.hpp"
+#include "look/socket_look.hpp"
 
 #include "base/fd.hpp"
-#include "capture/diagnostics.hpp"
-#include "capture/other_look.hpp"
-#include "capture/udp_look.hpp"
 #include "image/socket_options.hpp"
+#include "look/diagnostics.hpp"
+#include "look/other_look.hpp"
+#include "look/udp_look.hpp"
 
 #include <algorithm>
 #include <cerrno>
