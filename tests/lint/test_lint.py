@@ -108,6 +108,37 @@ class Lint(unittest.TestCase):
         self.assert_verdict(self.lint("format", "--tracked"), None)
         self.assert_verdict(self.lint("format", "--fix"), None)
 
+    def test_circles(self):
+        def verdict(complaint):
+            self.assert_verdict(self.lint("circles"), complaint)
+
+        # Two folders, which a command includes.
+        self.write("userlib/a/a.hpp", '#include "b/b.hpp"\n#include <b/b.h>\n')
+        self.write("userlib/b/b.hpp", "#include <map>\n")
+        self.write("cr_run/main.cpp", '#include "main.hpp"\n#include "b/b.hpp"\n#include "a/a.hpp"\n')
+        self.write("cr_run/main.hpp", "")
+        verdict(None)
+        self.write("userlib/b/b.cpp", '#include "b/b.hpp"\n\n#include "a/a.hpp"\n')
+        step = "userlib/b/b.cpp:3: includes userlib/a/a.hpp, which closes the circle "
+        verdict("userlib/a/a.hpp:1: includes userlib/b/b.hpp, which closes the circle "
+                "userlib/a -> userlib/b -> userlib/a\nlint circles: 1 to mend")
+        self.write("userlib/b/b.h", "")  # two includes lead there now, and one leads back
+        verdict(step + "userlib/a -> userlib/b -> userlib/a\nlint circles: 1 to mend")
+        # A third one between them.
+        self.write("userlib/a/a.hpp", '#include "c/c.hpp"\n')
+        self.write("userlib/c/c.hpp", '  #  include "../b/b.hpp"\n#include "b/b.hpp"\n')
+        self.write("userlib/a/a.cpp", '#include "c/c.hpp"\n')
+        verdict(step + "userlib/a -> userlib/c -> userlib/b -> userlib/a\nlint circles: 1 to mend")
+        self.write("userlib/b/b.cpp", '#include "b/b.hpp"\n')
+        verdict(None)
+        # Files of the module.
+        self.write("kmod/a.c", '#include "a.h"\n#include "b.h"\n')
+        self.write("kmod/a.h", "")
+        self.write("kmod/b.h", "")
+        verdict(None)
+        self.write("kmod/b.c", '#include "a.h"\n')
+        verdict("kmod/a.c:2: includes kmod/b.h, which closes the circle kmod/a -> kmod/b -> kmod/a")
+
     def test_costs_of_the_default_tier(self):
         self.write("tests/tiers.txt", "full a[.]long\n0/3 a[.]turn.*\ndefault [ab][.].*\n")
 
