@@ -39,11 +39,6 @@ int64_t nanoseconds(const timespec &t)
     return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
 }
 
-bool is_pty_master(const struct stat &status)
-{
-    return S_ISCHR(status.st_mode) && major(status.st_rdev) == 5 && minor(status.st_rdev) == 2;
-}
-
 // Stateless devices: reopening one restores it completely.
 bool is_plain_device(const struct stat &status)
 {
@@ -52,36 +47,9 @@ bool is_plain_device(const struct stat &status)
            (number == 3 || number == 5 || number == 7 || number == 8 || number == 9);
 }
 
-bool is_terminal(const struct stat &status)
-{
-    const unsigned number = major(status.st_rdev);
-    return S_ISCHR(status.st_mode) && !is_pty_master(status) &&
-           (number == 4 || number == 5 || (number >= 136 && number < 144));
-}
-
-bool is_message_queue(int fd)
-{
-    constexpr long message_queues = 0x19800202; // mqueue's magic
-    struct statfs system;
-    return fstatfs(fd, &system) == 0 && system.f_type == message_queues;
-}
-
-// Each open file of these kinds is an object of its own, even if the kernel shows the same inode.
 bool has_own_file(FileKind kind)
 {
-    switch (kind) {
-    case FileKind::eventfd:
-    case FileKind::signalfd:
-    case FileKind::timerfd:
-    case FileKind::epoll:
-    case FileKind::inotify:
-    case FileKind::pidfd:
-    case FileKind::pty_master:
-    case FileKind::other:
-        return true;
-    default:
-        return false;
-    }
+    return resources::kind(kind).has_own_file;
 }
 
 } // namespace
@@ -117,28 +85,6 @@ bool Files::named(const Seen &seen) const
            now.st_ino == seen.status.st_ino && now.st_dev == seen.status.st_dev;
 }
 
-uint32_t Files::copied(image::ObjectKind kind, std::string bytes)
-{
-    if (bytes.empty())
-        return 0;
-    copied_.push_back({objects_.take(), kind, std::move(bytes)});
-    return copied_.back().object;
-}
-
-// A descriptor may be closed a moment later, so the problem may be gone by the next try.
-void Files::refuse(const Seen &seen, std::string_view what, std::string_view way_out,
-                   Passing passing)
-{
-    Problems &problems = holders_[seen.holder].problems;
-    if (seen.passed_in < 0)
-        problems.add(fmt::format("descriptor {}: {}", seen.fd, what), std::string(way_out), passing,
-                     fmt::format("{} {} {}", proc_of(seen).pid(), seen.fd, seen.link));
-    else
-        problems.add(fmt::format("descriptor {}: a socket; only a message in it holds {}",
-                                 seen.passed_in, what),
-                     "receive it before the checkpoint", Passing::soon);
-}
-
 std::string Files::offer(const Seen &seen, const std::string &link)
 {
     std::set<pid_t> members;
@@ -152,45 +98,6 @@ std::string Files::offer(const Seen &seen, const std::string &link)
 bool Files::own_terminal(const Seen &seen) const
 {
     return seen.status.st_rdev == makedev(5, 0) || terminals_.count(seen.status.st_rdev) != 0;
-}
-
-FileKind Files::kind_of(const Seen &seen) const
-{
-    const mode_t mode = seen.status.st_mode;
-    const std::string_view link = seen.link;
-    const struct {
-        std::string_view link;
-        FileKind kind;
-    } anonymous[] = {
-        {"anon_inode:[eventfd]", FileKind::eventfd},   {"anon_inode:[timerfd]", FileKind::timerfd},
-        {"anon_inode:[signalfd]", FileKind::signalfd}, {"anon_inode:[eventpoll]", FileKind::epoll},
-        {"anon_inode:inotify", FileKind::inotify},     {"anon_inode:[pidfd]", FileKind::pidfd},
-    };
-    for (const auto &[name, kind] : anonymous) {
-        if (link == name)
-            return kind;
-    }
-    if (S_ISSOCK(mode))
-        return FileKind::socket;
-    if (S_ISFIFO(mode))
-        return starts_with(link, "pipe:") ? FileKind::pipe : FileKind::fifo;
-    if (starts_with(link, "/memfd:") && ends_with(link, gone))
-        return FileKind::memfd;
-    if (link.front() != '/')
-        return FileKind::other;
-    if (S_ISLNK(mode))
-        return FileKind::symlink;
-    if (S_ISDIR(mode))
-        return FileKind::directory;
-    if (S_ISBLK(mode))
-        return FileKind::block_device;
-    if (seen.shared && is_message_queue(seen.shared.get()))
-        return FileKind::message_queue;
-    if (S_ISCHR(mode))
-        return is_pty_master(seen.status) ? FileKind::pty_master
-               : is_terminal(seen.status) ? FileKind::terminal
-                                          : FileKind::char_device;
-    return FileKind::regular;
 }
 
 // Why an open file cannot be saved, judged by its kind alone; empty: it can.
@@ -225,7 +132,7 @@ uint32_t Files::mapped(const std::string &path, uint64_t device, uint64_t inode)
     // The file that the name leads to now must be the one that is mapped.
     if (stat(path.c_str(), &seen.status) != 0 || seen.status.st_ino != inode)
         return mapped_[key] = mapped_elsewhere(path, device, inode);
-    seen.kind = kind_of(seen);
+    seen.kind = resources::kind_of(seen);
     const uint32_t file = file_of(seen);
     if (!has_own_file(seen.kind))
         mapped_.emplace(key, file);
@@ -325,7 +232,7 @@ Result<void> Files::group(const std::vector<Seen> &all)
         descriptor.fd = static_cast<uint32_t>(one.fd);
         descriptor.close_on_exec = one.close_on_exec;
         descriptors_[one.holder].push_back(descriptor);
-        if (one.fd <= 2 && is_terminal(one.status))
+        if (one.fd <= 2 && resources::kind_of(one) == FileKind::terminal)
             terminals_.insert(one.status.st_rdev);
     }
     return {};
@@ -348,7 +255,7 @@ Result<void> Files::share(std::vector<Seen> &all) const
     std::vector<std::vector<Seen *>> targets(holders_.size());
     for (Seen &seen : all) {
         // The kernel may refuse to pass these on, and they are refused by name anyway.
-        if (kind_of(seen) != FileKind::other)
+        if (resources::kind_of(seen) != FileKind::other)
             targets[seen.holder].push_back(&seen);
     }
     return together(holders_.size(), [&](size_t holder) -> Result<void> {
@@ -401,7 +308,7 @@ Result<void> Files::read_descriptors(std::vector<Holder> holders, std::set<pid_t
     if (Result<void> done = share(seen_); !done)
         return done;
     for (Seen &seen : seen_)
-        seen.kind = kind_of(seen);
+        seen.kind = resources::kind_of(seen);
     name_terminals();
     if (Result<void> done = look_into_sockets(); !done)
         return done;
@@ -433,22 +340,11 @@ Result<void> Files::read_descriptors(std::vector<Holder> holders, std::set<pid_t
         if (seen.open_file == 0 || (seen.flags & O_PATH) != 0)
             continue;
         Result<void> done = read_owner(seen);
+        const resources::Kind &kind = resources::kind(seen.kind);
         if (done && (seen.kind == FileKind::regular || seen.kind == FileKind::memfd))
             done = note_contents(seen);
-        else if (done && seen.kind == FileKind::eventfd)
-            done = read_eventfd(seen);
-        else if (done && seen.kind == FileKind::timerfd)
-            done = read_timerfd(seen);
-        else if (done && seen.kind == FileKind::signalfd)
-            done = read_signalfd(seen);
-        else if (done && seen.kind == FileKind::pidfd)
-            read_pidfd(seen);
-        else if (done && seen.kind == FileKind::epoll)
-            done = read_epoll(seen);
-        else if (done && seen.kind == FileKind::inotify)
-            done = read_inotify(seen);
-        else if (done && seen.kind == FileKind::message_queue)
-            done = read_queue(seen);
+        else if (done && kind.save != nullptr)
+            done = kind.save(*this, seen);
         else if (done && seen.kind == FileKind::directory && !named(seen) &&
                  (file_record(seen).flags & image::kFileUnlinked) == 0)
             refuse(seen, "something that its name does not lead to, " + seen.link,
@@ -457,7 +353,7 @@ Result<void> Files::read_descriptors(std::vector<Holder> holders, std::set<pid_t
             return done;
         note_access(seen);
     }
-    Result<void> done = settle_timers();
+    Result<void> done = resources::settle_all(*this);
     if (done)
         done = read_pipes();
     if (done)

@@ -10,19 +10,21 @@
 //
 // The processes of a tree have one table of files and open files, since they may share them. The
 // image of the first process has all of it and all contents; the other images have only what they
-// refer to. Each kind of file has its own source: files_KIND.cpp.
+// refer to. Kinds of open files have sources of their own, in resources/ or here: files_KIND.cpp.
 #pragma once
 
 #include "base/fd.hpp"
 #include "capture/file_options.hpp"
 #include "capture/objects.hpp"
 #include "capture/session_peer.hpp"
+#include "image/record_store.hpp"
 #include "image/records.hpp"
 #include "image/writer.hpp"
 #include "look/multicast.hpp"
 #include "look/problems.hpp"
 #include "look/proc.hpp"
 #include "look/socket_look.hpp"
+#include "resources/kinds.hpp"
 
 #include <deque>
 #include <functional>
@@ -81,7 +83,7 @@ struct PipeEnds {
     int shared_writer = -1;
 };
 
-class Files
+class Files : private resources::Saving
 {
   public:
     Files(Strings &strings, Objects &objects, const FileOptions &options)
@@ -115,22 +117,23 @@ class Files
     const std::vector<std::string> &notices() const { return notices_; }
 
   private:
-    // An open file under examination. If no process has it and it only travels in a message that
-    // waits in a socket, `passed_in` is that socket's descriptor and `fd` is ours.
-    struct Seen {
-        size_t holder = 0;
-        int fd = -1; // one of its descriptors
-        int passed_in = -1;
-        std::string link; // target of /proc/PID/fd/N
-        struct stat status = {};
-        std::string info;      // /proc/PID/fdinfo/N
-        uint64_t position = 0; // this and what follows are parsed from it
-        uint32_t flags = 0;    // O_ bits, without O_CLOEXEC
-        bool close_on_exec = false;
-        Fd shared; // our descriptor of the program's open file
-        image::FileKind kind = image::FileKind::other;
-        uint32_t open_file = 0; // its record; 0: none yet
-    };
+    using Seen = resources::Seen;
+
+    // What kinds of open files use (files_saving.cpp).
+    image::FoundRecords &records() override { return records_; }
+    std::string_view keep(std::string text) override { return strings_.keep(std::move(text)); }
+    uint32_t copied(image::ObjectKind kind, std::string bytes) override;
+    void refuse(const Seen &seen, std::string_view what, std::string_view way_out,
+                Passing passing = Passing::when_gone) override;
+    const std::vector<Seen> &seen() const override { return seen_; }
+    const Seen *at(const Seen &beside, int fd) const override;
+    const image::File &file(const Seen &seen) const override;
+    pid_t process(const Seen &seen) const override { return proc_of(seen).pid(); }
+    std::set<pid_t> members(bool with_zombies) const override;
+    Result<std::string> info_now(const Seen &seen) const override;
+    Result<std::vector<resources::WatchedPath>> watched(const Seen &seen) override;
+    Result<std::string> messages(const Seen &queue) override;
+
     // A socket under examination.
     struct SeenSocket {
         size_t seen = 0; // index in seen_
@@ -150,22 +153,17 @@ class Files
     Result<void> share(std::vector<Seen> &all) const;
     Result<void> group(const std::vector<Seen> &all);
     bool named(const Seen &seen) const; // its name still leads to it
-    image::FileKind kind_of(const Seen &seen) const;
     bool own_terminal(const Seen &seen) const;
     std::string_view refusal(const Seen &seen) const;
-    void refuse(const Seen &seen, std::string_view what, std::string_view way_out,
-                Passing passing = Passing::when_gone);
     uint32_t file_of(const Seen &seen);
     void add_open_file(Seen &seen);
     image::OpenFile &record_of(const Seen &seen) { return open_files_[seen.open_file - 1]; }
     image::File &file_record(const Seen &seen) { return files_[record_of(seen).file - 1]; }
-    uint32_t copied(image::ObjectKind kind, std::string bytes);
     // Whether saving the whole session would do, for what is at the other end (session_peer.hpp).
     std::string offer(const Seen &seen, const std::string &link);
 
     // files_process.cpp
     void refuse_files_about_processes();
-    void read_pidfd(const Seen &seen);
     // files_access.cpp: whose it is, and who may open it again.
     uid_t owner_of(const Seen &seen) const;
     void note_access(const Seen &seen);
@@ -180,17 +178,6 @@ class Files
     Result<void> read_pipes();
     Result<std::set<uint32_t>> read_pipes_to_outside(const std::map<uint32_t, PipeEnds> &pipes);
     void close_pipe(const Seen &seen);
-    // files_event.cpp
-    Result<void> read_eventfd(const Seen &seen);
-    Result<image::Timer> look_at_timer(const Seen &seen) const;
-    Result<void> read_timerfd(const Seen &seen);
-    Result<void> settle_timers();
-    Result<void> read_signalfd(const Seen &seen);
-    Result<void> read_epoll(const Seen &seen);
-    // files_queue.cpp
-    Result<void> read_queue(const Seen &seen);
-    // files_inotify.cpp
-    Result<void> read_inotify(const Seen &seen);
     // files_lock.cpp
     Result<void> read_locks(const Seen &seen, uint32_t open_file);
     // files_terminal.cpp
@@ -250,24 +237,7 @@ class Files
     std::map<std::tuple<std::string, uint64_t, uint64_t>, uint32_t> mapped_; // path, device, inode
     std::vector<image::OpenFile> open_files_;
     std::vector<std::vector<image::Descriptor>> descriptors_; // for each holder
-    std::vector<image::Pipe> pipes_;
-    std::vector<image::Eventfd> eventfds_;
-    std::vector<image::Signalfd> signalfds_;
-    std::vector<image::Pidfd> pidfds_;
-    std::vector<image::Timer> timers_;
-    std::vector<std::pair<size_t, const Seen *>> unset_timers_; // apparently; index in timers_
-    std::vector<image::EpollItem> epoll_items_;
-    std::vector<image::InotifyWatch> watches_;
-    std::vector<image::Lock> locks_;
-    std::vector<image::Terminal> terminal_records_;
-    std::vector<image::Socket> sockets_;
-    std::vector<image::SocketMore> socket_more_;
-    std::vector<image::GroupMember> group_members_;
-    std::vector<image::Passed> passed_;
-    std::vector<image::Senders> senders_;
-    std::vector<image::Connection> connections_;
-    std::vector<image::Waiting> waiting_;
-    std::vector<image::PosixQueue> queues_;
+    image::FoundRecords records_;                             // all others
     std::vector<CopiedContents> copied_;
     struct Content {
         uint32_t file;

@@ -83,7 +83,7 @@ void Files::read_connections()
         image::Connection record;
         record.accepted = seen_[accepted].open_file;
         record.caller = seen_[caller].open_file;
-        connections_.push_back(record);
+        records_.add(record);
     }
     tcp_connections_.clear();
     for (const auto &[inode, socket] : looked_at_) {
@@ -95,7 +95,7 @@ void Files::read_connections()
         image::Waiting record;
         record.listener = seen_[socket.seen].open_file;
         record.callers = strings_.keep_list(open_files);
-        waiting_.push_back(record);
+        records_.add(record);
     }
 }
 

@@ -129,7 +129,7 @@ void Files::keep_senders(const std::vector<std::string> &senders, const image::S
     all.socket = record.open_file;
     all.sizes = strings_.keep_list(sizes);
     all.names = image::as_bytes(strings_.keep(std::move(names)));
-    senders_.push_back(all);
+    records_.add(all);
 }
 
 } // namespace cryo::capture

@@ -63,13 +63,13 @@ Result<void> Files::read_locks(const Seen &seen, uint32_t open_file)
         else
             lock.open_file = open_file;
         // Every descriptor of the process or of the open file lists it.
-        const bool known = std::any_of(locks_.begin(), locks_.end(), [&](const image::Lock &other) {
+        const auto is_same = [&](const image::Lock &other) {
             return other.kind == lock.kind && other.file == lock.file &&
                    other.open_file == lock.open_file && other.pid == lock.pid &&
                    other.start == lock.start && other.length == lock.length;
-        });
-        if (!known)
-            locks_.push_back(lock);
+        };
+        if (std::ranges::none_of(records_.of<image::Lock>(), is_same))
+            records_.add(lock);
     }
     return {};
 }

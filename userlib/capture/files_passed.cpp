@@ -195,7 +195,7 @@ Result<void> Files::read_passed()
             record.size = passed.size;
             record.packet = passed.packet;
             record.open_files = strings_.keep_list(open_files);
-            passed_.push_back(record);
+            records_.add(record);
         }
     }
     return {};

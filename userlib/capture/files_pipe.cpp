@@ -95,7 +95,7 @@ Result<std::set<uint32_t>> Files::read_pipes_to_outside(const std::map<uint32_t,
                 record.outside += 2;
                 close_pipe(seen_[ends.any]);
             }
-            pipes_.push_back(record);
+            records_.add(record);
         }
     }
     return outside;
@@ -173,7 +173,7 @@ Result<void> Files::read_pipes()
                     record.packets = strings_.keep_list(packets);
             }
         }
-        pipes_.push_back(record);
+        records_.add(record);
     }
     return {};
 }

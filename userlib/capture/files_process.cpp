@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pidfds, and files in /proc about a process. For saved processes, a restart can reopen only the
+// Files in /proc about a process. For saved processes, a restart can reopen only the
 // first process's files about itself, since the others do not exist yet when files are opened.
 // Files about a process that is gone cannot be opened, or its pid is reused by then.
 #include "capture/files.hpp"
@@ -33,27 +33,6 @@ void Files::refuse_files_about_processes()
                 fmt::format("{} {} {}", holders_[holder].proc.pid(), descriptor.fd, seen.link));
         }
     }
-}
-
-// fdinfo tells the id in our pid namespace: 0 for a process outside it, -1 for one that has ended
-// and was waited for.
-void Files::read_pidfd(const Seen &seen)
-{
-    std::string_view text = field(seen.info, "Pid");
-    image::Pidfd record;
-    record.open_file = seen.open_file;
-    if (!text.starts_with('-')) {
-        const auto pid = static_cast<pid_t>(take_number(text));
-        if (zombies_.count(pid) == 0 && std::ranges::none_of(holders_, [&](const Holder &holder) {
-                return holder.proc.pid() == pid;
-            })) {
-            refuse(seen, fmt::format("a pidfd of process {}, which is not saved with it", pid),
-                   "close it before the checkpoint");
-            return;
-        }
-        record.pid = static_cast<uint32_t>(pid);
-    }
-    pidfds_.push_back(record);
 }
 
 } // namespace cryo::capture

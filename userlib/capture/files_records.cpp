@@ -30,23 +30,10 @@ Result<void> Files::write_records(image::ImageWriter &writer, size_t holder,
     all(files_, any);
     all(open_files_, any);
     all(descriptors_[holder], any);
-    all(pipes_, any);
-    all(eventfds_, any);
-    all(signalfds_, any);
-    all(pidfds_, any);
-    all(timers_, any);
-    all(epoll_items_, any);
-    all(watches_, any);
-    all(locks_, any);
-    all(terminal_records_, any);
-    all(sockets_, any);
-    all(socket_more_, any);
-    all(group_members_, any);
-    all(passed_, any);
-    all(senders_, any);
-    all(connections_, any);
-    all(waiting_, any);
-    all(queues_, any);
+    records_.each([&](const auto &record) {
+        if (added)
+            added = writer.add(record);
+    });
     for (const std::string &text : notices_) {
         image::Notice notice;
         notice.text = text;

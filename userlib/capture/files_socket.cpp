@@ -239,7 +239,7 @@ void Files::keep_more(const SocketLook &look, uint32_t open_file)
     more.filter = strings_.keep_list(look.filter);
     more.filter_locked = look.filter_locked;
     more.file_name = strings_.keep(look.file_name);
-    socket_more_.push_back(more);
+    records_.add(more);
 }
 
 void Files::keep_groups(const SocketLook &look, uint32_t open_file)
@@ -251,7 +251,7 @@ void Files::keep_groups(const SocketLook &look, uint32_t open_file)
         member.group = image::as_bytes(strings_.keep(one.group));
         member.only_sources = one.filter.only_sources;
         member.sources = image::as_bytes(strings_.keep(one.filter.sources));
-        group_members_.push_back(member);
+        records_.add(member);
     }
 }
 
@@ -405,7 +405,7 @@ Result<void> Files::read_sockets()
                    "let it read that before the checkpoint, or let --sockets=close drop it",
                    Passing::soon);
         }
-        sockets_.push_back(record);
+        records_.add(record);
         keep_more(look, record.open_file);
         keep_groups(look, record.open_file);
     }

@@ -136,7 +136,7 @@ Result<void> Files::read_terminals()
             record.to_master =
                 copied(image::ObjectKind::terminal_queue, std::move(contents->to_master));
         }
-        terminal_records_.push_back(record);
+        records_.add(record);
     }
     for (const Seen &seen : seen_) {
         if (seen.open_file != 0 && (seen.flags & O_PATH) == 0 && seen.kind == FileKind::terminal &&

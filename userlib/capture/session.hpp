@@ -17,6 +17,7 @@
 #include "look/proc.hpp"
 #include "look/runs.hpp"
 #include "protocol/agent.hpp"
+#include "resources/saving.hpp"
 
 #include <array>
 #include <deque>
@@ -203,10 +204,7 @@ class AgentSession
     // The messages in a POSIX message queue, which stay there; as in image/messages.hpp.
     Result<std::string> queue(int descriptor);
     // Paths that the program passed to inotify_add_watch, and what they led to then.
-    struct Watched {
-        uint64_t inode = 0, device = 0;
-        std::string path;
-    };
+    using Watched = resources::WatchedPath;
     Result<std::vector<Watched>> watched();
     // NUMA policies of the memory at these addresses; empty if the agent is too old.
     Result<std::vector<agent::Policy>> policies(const std::vector<uint64_t> &addresses);

@@ -34,6 +34,7 @@ enum class FileKind : uint32_t {
     message_queue = 18, // of POSIX
     pidfd = 19,
 };
+inline constexpr uint32_t kFileKinds = 20; // all of them
 
 // Bits of File::flags.
 inline constexpr uint32_t kFileUnlinked = 1; // has no name any more
@@ -68,6 +69,8 @@ struct File {
     uint32_t seals = 0;          // of a memfd
     uint64_t filesystem = 0;     // f_type of statfs
     uint64_t huge_page_size = 0; // of memory made of hugetlb pages; else 0
+
+    static constexpr uint32_t File::*key = &File::id;
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)
@@ -109,6 +112,8 @@ struct OpenFile {
     uint32_t owner_type = 0;
     uint32_t owner_signal = 0; // F_SETSIG
     uint64_t shared_key = 0;   // equal in all members of a tree that share it; 0: not shared
+
+    static constexpr uint32_t OpenFile::*key = &OpenFile::id;
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)
@@ -157,6 +162,8 @@ struct Pipe {
     // that end comes back closed
     uint32_t outside = 0;
 
+    static constexpr uint32_t Pipe::*key = &Pipe::file;
+
     template <class Self, class V>
     static void fields(Self &s, V &&v)
     {
@@ -178,6 +185,8 @@ struct Eventfd {
     uint64_t count = 0;
     bool semaphore = false;
 
+    static constexpr uint32_t Eventfd::*key = &Eventfd::open_file;
+
     template <class Self, class V>
     static void fields(Self &s, V &&v)
     {
@@ -195,6 +204,8 @@ struct Signalfd {
     uint32_t open_file = 0;
     uint64_t mask = 0;
 
+    static constexpr uint32_t Signalfd::*key = &Signalfd::open_file;
+
     template <class Self, class V>
     static void fields(Self &s, V &&v)
     {
@@ -210,6 +221,8 @@ struct Pidfd {
 
     uint32_t open_file = 0;
     uint32_t pid = 0; // of a member; 0: the process has ended and was waited for
+
+    static constexpr uint32_t Pidfd::*key = &Pidfd::open_file;
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)
@@ -325,6 +338,8 @@ struct Terminal {
     uint64_t to_slave_size = 0;
     uint32_t to_master = 0;
     uint64_t to_master_size = 0;
+
+    static constexpr uint32_t Terminal::*key = &Terminal::file;
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)

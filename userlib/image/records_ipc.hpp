@@ -90,6 +90,8 @@ struct PosixQueue {
     uint32_t object = 0;    // messages (messages.hpp; the type is the priority); 0: none
     uint64_t size = 0;      // of the object
 
+    static constexpr uint32_t PosixQueue::*key = &PosixQueue::file;
+
     template <class Self, class V>
     static void fields(Self &s, V &&v)
     {

@@ -42,6 +42,8 @@ struct Socket {
     uint32_t shutdown = 0;       // 1: reading, 2: writing, 3: both
     uint32_t file_mode = 0;      // version 2; of the file that a UNIX socket is bound to
 
+    static constexpr uint32_t Socket::*key = &Socket::open_file;
+
     template <class Self, class V>
     static void fields(Self &s, V &&v)
     {
@@ -79,6 +81,8 @@ struct SocketMore {
     std::string_view file_name;
 
     bool needs_version() const { return !file_name.empty(); }
+
+    static constexpr uint32_t SocketMore::*key = &SocketMore::socket;
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)
@@ -150,6 +154,8 @@ struct Senders {
     uint32_t socket = 0;       // OPEN_FILE id of the socket that they are queued in
     List<uint32_t> sizes = {}; // of the sender's name, for each packet
     Bytes names = {};
+
+    static constexpr uint32_t Senders::*key = &Senders::socket;
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)

@@ -24,8 +24,8 @@ bool is_named(image::Bytes address)
 
 const image::Socket *other_end(const Planning &p, const image::Socket &saved)
 {
-    const auto other = p.saved.sockets.find(saved.peer_open_file);
-    const bool both = saved.state == SocketState::pair && other != p.saved.sockets.end() &&
+    const auto other = p.saved.sockets().find(saved.peer_open_file);
+    const bool both = saved.state == SocketState::pair && other != p.saved.sockets().end() &&
                       other->second.state == SocketState::pair &&
                       p.redirected.count(saved.peer_open_file) == 0;
     return both ? &other->second : nullptr;
@@ -60,7 +60,7 @@ uint16_t own_port(const image::Socket &socket)
 bool shares_its_port(const Planning &p, const image::Socket &saved)
 {
     const uint16_t port = own_port(saved);
-    return port != 0 && std::ranges::any_of(p.saved.sockets, [&](const auto &entry) {
+    return port != 0 && std::ranges::any_of(p.saved.sockets(), [&](const auto &entry) {
                const image::Socket &other = entry.second;
                return other.open_file != saved.open_file && other.kind == saved.kind &&
                       other.protocol == saved.protocol && own_port(other) == port;
@@ -157,7 +157,7 @@ Result<Fd> make_renamed(Planning &p, const image::Socket &saved, SocketRenames &
 
 Result<void> settle_options(const Planning &p)
 {
-    for (const auto &[id, socket] : p.saved.sockets) {
+    for (const auto &[id, socket] : p.saved.sockets()) {
         if (p.open_fds.count(id) == 0 || !shares_its_port(p, socket))
             continue;
         if (Result<void> set = set_socket_options(p.open_fds.at(id), socket); !set)
@@ -178,7 +178,7 @@ Result<void> bind_renamed(Planning &p)
 {
     const InDirectory inside{std::string(p.saved.process.cwd)};
     SocketRenames renames;
-    for (const auto &[id, socket] : p.saved.sockets) {
+    for (const auto &[id, socket] : p.saved.sockets()) {
         if (is_opened(p, id) || new_name(p, socket).empty() || !is_bound(p, socket))
             continue;
         Result<Fd> made = make_renamed(p, socket, renames);

@@ -8,28 +8,6 @@
 
 namespace cryo::restore {
 
-Error difference(const std::string &what)
-{
-    return {ENOTRECOVERABLE, what};
-}
-
-Result<void> same_text(const std::string &what, std::string_view now, std::string_view saved)
-{
-    if (now == saved)
-        return {};
-    return difference(fmt::format("{} is {}, and {} in the image", what, now, saved));
-}
-
-Result<void> same_hex(const std::string &what, uint64_t now, uint64_t saved)
-{
-    return same_text(what, fmt::format("{:x}", now), fmt::format("{:x}", saved));
-}
-
-Result<void> same_number(const std::string &what, int64_t now, int64_t saved)
-{
-    return same_text(what, std::to_string(now), std::to_string(saved));
-}
-
 Result<void> check_room(uint64_t bytes)
 {
     const Result<std::string> info = contents("/proc/meminfo");

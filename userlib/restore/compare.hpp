@@ -13,6 +13,7 @@
 
 #include "base/result.hpp"
 #include "look/proc.hpp"
+#include "resources/differences.hpp"
 #include "restore/planner.hpp"
 
 #include <functional>
@@ -48,10 +49,10 @@ Result<void> compare_threads(const Comparison &c);
 // compare_descriptors.cpp
 Result<void> compare_descriptors(const Comparison &c);
 
-Error difference(const std::string &what);
-// "the umask is 22, and 77 in the image"
-Result<void> same_text(const std::string &what, std::string_view now, std::string_view saved);
-Result<void> same_hex(const std::string &what, uint64_t now, uint64_t saved);
-Result<void> same_number(const std::string &what, int64_t now, int64_t saved);
+using resources::difference;
+using resources::same_hex;
+using resources::same_line;
+using resources::same_number;
+using resources::same_text;
 
 } // namespace cryo::restore

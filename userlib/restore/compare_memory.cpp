@@ -31,8 +31,8 @@ bool is_kernels(const Region &region)
 
 std::string name_of(const Comparison &c, const Region &region)
 {
-    const auto file = c.saved.files.find(region.file);
-    const std::string_view name = file != c.saved.files.end() ? file->second.path : region.name;
+    const auto file = c.saved.files().find(region.file);
+    const std::string_view name = file != c.saved.files().end() ? file->second.path : region.name;
     return fmt::format("{:x}-{:x} {}", region.start, region.end,
                        !name.empty()                        ? name
                        : region.kind == RegionKind::heap    ? "[heap]"
@@ -43,7 +43,7 @@ std::string name_of(const Comparison &c, const Region &region)
 // Guard pages may show up as mappings of their own.
 bool is_guarded(const Comparison &c, uint64_t start, uint64_t end)
 {
-    return std::ranges::any_of(c.saved.guards, [&](const image::Guard &guard) {
+    return std::ranges::any_of(c.saved.of<image::Guard>(), [&](const image::Guard &guard) {
         return guard.start < end && guard.end > start;
     });
 }
@@ -54,10 +54,11 @@ const image::File *named_file(const Comparison &c, const Region &region)
     if (!needs_file(region) ||
         (region.kind != RegionKind::private_file && region.kind != RegionKind::shared_file))
         return nullptr;
-    const auto file = c.saved.files.find(region.file);
+    const auto file = c.saved.files().find(region.file);
     constexpr uint32_t without_name = image::kFileUnlinked | image::kFileContentsSaved;
-    return file == c.saved.files.end() || (file->second.flags & without_name) != 0 ? nullptr
-                                                                                   : &file->second;
+    return file == c.saved.files().end() || (file->second.flags & without_name) != 0
+               ? nullptr
+               : &file->second;
 }
 
 Result<void> compare_part(const Comparison &c, const Region &region, const Mapping &part)
@@ -108,8 +109,8 @@ Result<void> compare_rest(const Comparison &c, const std::vector<Mapping> &now)
             return saved.start < one.end && saved.end > one.start;
         };
         const bool known = one.path.starts_with("[v") ||
-                           std::ranges::any_of(c.saved.regions, lies_there) ||
-                           std::ranges::any_of(c.saved.aio_contexts, lies_there);
+                           std::ranges::any_of(c.saved.regions(), lies_there) ||
+                           std::ranges::any_of(c.saved.of<image::AioContext>(), lies_there);
         if (known)
             continue;
         if (area_end != 0 && one.start != area_end)
@@ -181,7 +182,7 @@ class Contents
 // Ignores rseq areas, where the kernel writes the processor that a thread runs on.
 void Contents::leave_out(uint64_t address, uint64_t size)
 {
-    for (const image::Thread &thread : c_.saved.threads) {
+    for (const image::Thread &thread : c_.saved.threads()) {
         const uint64_t start = std::max(thread.rseq, address);
         const uint64_t end = std::min(thread.rseq + thread.rseq_size, address + size);
         if (thread.rseq != 0 && start < end)
@@ -294,12 +295,12 @@ Result<void> compare_memory(const Comparison &c)
         return !maps ? maps.error() : !memory ? memory.error() : pages.error();
     std::vector<Mapping> now;
     capture::for_each_mapping(*maps, [&](const Mapping &one) { now.push_back(one); });
-    for (const image::AioContext &context : c.saved.aio_contexts) {
+    for (const image::AioContext &context : c.saved.of<image::AioContext>()) {
         if (Result<void> same = compare_context(context, *memory, now); !same)
             return same;
     }
     Contents contents(c, std::move(*memory), std::move(*pages));
-    for (const Region &region : c.saved.regions) {
+    for (const Region &region : c.saved.regions()) {
         if (is_kernels(region))
             continue;
         if (Result<void> same = compare_region(c, region, now); !same)

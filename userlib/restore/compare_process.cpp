@@ -78,7 +78,7 @@ Result<void> compare_actions(const Comparison &c, std::string_view status)
 {
     constexpr uint64_t ignored = 1; // SIG_IGN
     uint64_t caught = 0, ignores = 0;
-    for (const image::Sigaction &action : c.saved.actions)
+    for (const image::Sigaction &action : c.saved.of<image::Sigaction>())
         (action.handler == ignored ? ignores : caught) |=
             action.handler != 0 ? bit(action.signal) : 0;
     std::string_view text = field(status, "SigCgt");
@@ -92,14 +92,14 @@ Result<void> compare_actions(const Comparison &c, std::string_view status)
 uint64_t may_come(const Saved &saved)
 {
     uint64_t set = bit(SIGCHLD) | bit(SIGXCPU);
-    for (const image::Timer &timer : saved.timers) {
+    for (const image::Timer &timer : saved.of<image::Timer>()) {
         set |= timer.kind == image::TimerKind::itimer_real                  ? bit(SIGALRM)
                : timer.kind == image::TimerKind::itimer_virtual             ? bit(SIGVTALRM)
                : timer.kind == image::TimerKind::itimer_prof                ? bit(SIGPROF)
                : timer.kind == image::TimerKind::posix && timer.signal != 0 ? bit(timer.signal)
                                                                             : 0;
     }
-    for (const auto &[id, file] : saved.open_files) {
+    for (const auto &[id, file] : saved.open_files()) {
         if (file.owner != 0)
             set |= bit(file.owner_signal != 0 ? file.owner_signal : SIGIO);
     }
@@ -111,7 +111,7 @@ uint64_t may_come(const Saved &saved)
 Result<void> compare_pending(const Comparison &c, uint32_t tid, std::string_view status)
 {
     uint64_t saved = 0;
-    for (const image::PendingSignal &signal : c.saved.pending)
+    for (const image::PendingSignal &signal : c.saved.of<image::PendingSignal>())
         saved |= signal.tid == tid ? bit(signal.signal) : 0;
     std::string_view text = field(status, tid == 0 ? "ShdPnd" : "SigPnd");
     const uint64_t now = take_number(text, 16);
@@ -125,7 +125,7 @@ namespace {
 // Limits that are not permitted here are reported when the restart is planned.
 Result<void> compare_limits(const Comparison &c)
 {
-    for (const image::Rlimit &saved : c.saved.limits) {
+    for (const image::Rlimit &saved : c.saved.of<image::Rlimit>()) {
         rlimit now, ours;
         if (saved.resource == RLIMIT_CORE ||
             prlimit(c.pid, static_cast<__rlimit_resource>(saved.resource), nullptr, &now) != 0 ||
@@ -167,7 +167,7 @@ Result<void> compare_places(const Comparison &c)
 Result<void> compare_timers(const Comparison &c)
 {
     std::vector<int64_t> saved, now;
-    for (const image::Timer &timer : c.saved.timers) {
+    for (const image::Timer &timer : c.saved.of<image::Timer>()) {
         if (timer.kind == image::TimerKind::posix)
             saved.push_back(timer.id);
     }

@@ -124,13 +124,13 @@ Result<void> compare_threads(const Comparison &c)
     if (!now)
         return now.error();
     std::vector<int> saved;
-    for (const image::Thread &thread : c.saved.threads)
+    for (const image::Thread &thread : c.saved.threads())
         saved.push_back(static_cast<int>(thread.tid));
     std::ranges::sort(saved);
     if (*now != saved)
         return difference(fmt::format("its threads are {}, and {} in the image",
                                       fmt::join(*now, " "), fmt::join(saved, " ")));
-    for (const image::Thread &thread : c.saved.threads) {
+    for (const image::Thread &thread : c.saved.threads()) {
         if (Result<void> same = compare_thread(c, thread); !same)
             return same.error().within(fmt::format("thread {}", thread.tid));
     }

@@ -73,7 +73,7 @@ class FormerSenders
 // The program's own socket that has this name, or −1.
 int FormerSenders::restored(image::Bytes name) const
 {
-    for (const auto &[id, socket] : p_.saved.sockets) {
+    for (const auto &[id, socket] : p_.saved.sockets()) {
         const auto fd = p_.open_fds.find(id);
         if (socket.domain == AF_UNIX && socket.kind == SOCK_DGRAM &&
             std::ranges::equal(socket.local, name) && fd != p_.open_fds.end() &&

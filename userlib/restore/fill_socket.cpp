@@ -45,8 +45,8 @@ Result<std::vector<int>> descriptors_of(const Planning &p, const image::Passed &
         if (open == p.open_fds.end() || descriptors.size() == most_passed)
             return Error(EINVAL, "a message in a socket brings what is no open file");
         // Behind the number of a member's pidfd there is only a placeholder until it is made.
-        const auto pidfd = p.saved.pidfds.find(id);
-        if (pidfd != p.saved.pidfds.end() && pidfd->second.pid != 0)
+        const auto pidfd = p.saved.of<image::Pidfd>().find(id);
+        if (pidfd != p.saved.of<image::Pidfd>().end() && pidfd->second.pid != 0)
             return Error(EINVAL, fmt::format("a message in a socket brings a pidfd of process {}",
                                              pidfd->second.pid));
         descriptors.push_back(open->second);
@@ -58,7 +58,7 @@ Result<std::vector<int>> descriptors_of(const Planning &p, const image::Passed &
 std::vector<const image::Passed *> passed_in(const Planning &p, uint32_t socket)
 {
     std::vector<const image::Passed *> all;
-    for (const image::Passed &passed : p.saved.passed) {
+    for (const image::Passed &passed : p.saved.of<image::Passed>()) {
         if (passed.socket == socket)
             all.push_back(&passed);
     }
@@ -99,8 +99,8 @@ Result<void> fill_packets(Planning &p, const image::Socket &to, std::string_view
             return some.error();
         descriptors[passed->packet] = std::move(*some);
     }
-    const auto senders = p.saved.senders.find(to.open_file);
-    if (senders != p.saved.senders.end())
+    const auto senders = p.saved.of<image::Senders>().find(to.open_file);
+    if (senders != p.saved.of<image::Senders>().end())
         return send_datagrams(p, to, senders->second, bytes, descriptors);
     for (size_t i = 0; i < to.packets.size(); i++) {
         const size_t part = std::min<size_t>(to.packets[i], bytes.size());
@@ -137,11 +137,11 @@ Result<void> fill_sockets(Planning &p)
 {
     for (const Unfilled &one : p.unfilled) {
         const int from = one.peer == 0 ? one.lone.get() : p.open_fds.at(one.peer);
-        if (Result<void> done = fill(p, p.saved.sockets.at(one.socket), from); !done)
+        if (Result<void> done = fill(p, p.saved.sockets().at(one.socket), from); !done)
             return done.error().within(fmt::format("descriptor {}", descriptor_of(p, one.socket)));
     }
     for (const Unfilled &one : p.unfilled) {
-        const image::Socket &socket = p.saved.sockets.at(one.socket);
+        const image::Socket &socket = p.saved.sockets().at(one.socket);
         if (socket.state == image::SocketState::connected_datagram) {
             if (Result<void> done = connect_datagram(p, p.open_fds.at(one.socket), socket); !done)
                 return done;
@@ -150,7 +150,7 @@ Result<void> fill_sockets(Planning &p)
             return done;
     }
     // Unconnected sockets, too: until now they may have been needed to send.
-    for (const auto &[id, socket] : p.saved.sockets) {
+    for (const auto &[id, socket] : p.saved.sockets()) {
         const bool lone =
             socket.kind == SOCK_DGRAM && (socket.state == image::SocketState::bound ||
                                           socket.state == image::SocketState::fresh ||

@@ -74,7 +74,7 @@ class UdpSenders
 int UdpSenders::restored(const InternetAddress &address) const
 {
     int usual = -1;
-    for (const auto &[id, socket] : p_.saved.sockets) {
+    for (const auto &[id, socket] : p_.saved.sockets()) {
         const auto fd = p_.open_fds.find(id);
         if ((socket.domain != AF_INET && socket.domain != AF_INET6) || socket.kind != SOCK_DGRAM ||
             fd == p_.open_fds.end() || p_.redirected.count(id) != 0)

@@ -2,7 +2,7 @@
 #include "restore/ipc_users.hpp"
 
 #include "base/contents.hpp"
-#include "restore/former_holders.hpp"
+#include "look/former_holders.hpp"
 
 #include <cerrno>
 #include <charconv>

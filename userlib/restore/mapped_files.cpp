@@ -63,7 +63,7 @@ Result<void> check_shared(const image::File &file, const MappedFile &found)
 // A writable shared mapping needs a writable descriptor.
 bool is_written(const Planning &p, uint32_t file)
 {
-    return std::ranges::any_of(p.saved.regions, [&](const image::Region &region) {
+    return std::ranges::any_of(p.saved.regions(), [&](const image::Region &region) {
         return region.file == file && (region.flags & image::kRegionShared) != 0 &&
                (region.prot & PROT_WRITE) != 0;
     });
@@ -166,11 +166,11 @@ int fd_to_map(const Planning &p, const image::Region &region)
 Result<void> check_mapped_files(Planning &p)
 {
     std::set<std::pair<uint32_t, RegionKind>> done;
-    for (const image::Region &region : p.saved.regions) {
+    for (const image::Region &region : p.saved.regions()) {
         if (!needs_file(region) || !done.emplace(region.file, region.kind).second)
             continue;
-        const auto file = p.saved.files.find(region.file);
-        if (file == p.saved.files.end())
+        const auto file = p.saved.files().find(region.file);
+        if (file == p.saved.files().end())
             return Error(EINVAL, "a memory region refers to no file");
         if (Result<void> good = open_mapped(p, file->second, region.kind); !good)
             return good;

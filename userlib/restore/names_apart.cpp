@@ -20,19 +20,20 @@ void keep_names_apart(Saved &saved)
         taken.emplace(name.begin(), name.end());
         name = saved.payloads.emplace_back(without_file(name));
     };
-    for (auto &[id, socket] : saved.sockets) {
+    for (auto &[id, socket] : saved.sockets()) {
         // Several sockets may have been bound to one name before their files were renamed: they
         // are told apart by the names that they have now.
-        const auto more = saved.socket_more.find(id);
+        const auto more = saved.of<image::SocketMore>().find(id);
         const SocketName old(socket.local);
-        const Result<SocketName> now = old.beside(
-            more == saved.socket_more.end() ? std::string_view() : more->second.file_name);
+        const Result<SocketName> now =
+            old.beside(more == saved.of<image::SocketMore>().end() ? std::string_view()
+                                                                   : more->second.file_name);
         change(socket.local);
         if (now)
             socket.local = saved.payloads.emplace_back(without_file(
                 image::Bytes(reinterpret_cast<const uint8_t *>(&now->storage), now->size)));
     }
-    for (auto &[id, senders] : saved.senders) {
+    for (auto &[id, senders] : saved.of<image::Senders>()) {
         std::vector<uint8_t> names;
         size_t at = 0;
         for (size_t i = 0; i < senders.sizes.size(); i++) {
@@ -43,7 +44,7 @@ void keep_names_apart(Saved &saved)
         }
         senders.names = saved.payloads.emplace_back(std::move(names));
     }
-    for (auto &[id, socket] : saved.sockets) {
+    for (auto &[id, socket] : saved.sockets()) {
         if (taken.contains({socket.peer.begin(), socket.peer.end()}))
             change(socket.peer);
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "restore/nursery.hpp"
 
+#include "look/former_holders.hpp"
 #include "restore/choosing_ids.hpp"
-#include "restore/former_holders.hpp"
 #include "restorer/plan.hpp"
 #include "sys/raw.hpp"
 

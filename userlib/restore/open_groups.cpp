@@ -80,10 +80,10 @@ Result<void> join(int fd, const image::GroupMember &saved)
 
 Result<void> join_multicasts(const Planning &p)
 {
-    for (const image::GroupMember &one : p.saved.group_members) {
-        const auto socket = p.saved.sockets.find(one.socket);
+    for (const image::GroupMember &one : p.saved.of<image::GroupMember>()) {
+        const auto socket = p.saved.sockets().find(one.socket);
         const auto fd = p.open_fds.find(one.socket);
-        if (socket == p.saved.sockets.end() || fd == p.open_fds.end() ||
+        if (socket == p.saved.sockets().end() || fd == p.open_fds.end() ||
             (socket->second.domain != AF_INET && socket->second.domain != AF_INET6))
             return Error(EINVAL, "what is no internet socket has joined a group of multicasts");
         if (p.redirected.count(one.socket) != 0)

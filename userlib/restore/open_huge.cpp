@@ -40,7 +40,7 @@ class Mapped
 // A mapping without reservation takes its pages when touched, if there are any then.
 int reservation(const Planning &p, const image::File &file)
 {
-    const bool none = std::ranges::any_of(p.saved.regions, [&](const image::Region &region) {
+    const bool none = std::ranges::any_of(p.saved.regions(), [&](const image::Region &region) {
         return region.file == file.id && (region.flags & image::kRegionNoReserve) != 0;
     });
     return none ? MAP_NORESERVE : 0;
@@ -130,7 +130,7 @@ Result<Fd> huge_memory_file(Planning &p, const image::File &file, unsigned flags
     if (made)
         return made;
     const bool seen = std::ranges::any_of(
-        p.saved.open_files, [&](const auto &one) { return one.second.file == file.id; });
+        p.saved.open_files(), [&](const auto &one) { return one.second.file == file.id; });
     if (seen)
         return too_few(file, size, why);
     p.plan.notices.push_back(fmt::format(

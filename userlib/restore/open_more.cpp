@@ -46,7 +46,7 @@ const char *way_out(const image::Socket &socket, int why)
 
 bool connects_within(const Planning &p)
 {
-    return std::ranges::any_of(p.saved.sockets, [](const auto &one) {
+    return std::ranges::any_of(p.saved.sockets(), [](const auto &one) {
         return one.second.state == image::SocketState::pair && is_internet(one.second);
     });
 }
@@ -61,7 +61,7 @@ bool is_filled(const Planning &p, const image::Socket &socket)
     return (socket.kind != SOCK_DGRAM && socket.kind != SOCK_RAW) ||
            socket.state == image::SocketState::pair ||
            (socket.state == image::SocketState::closed && socket.domain == AF_UNIX) ||
-           p.saved.senders.count(socket.open_file) != 0;
+           p.saved.of<image::Senders>().count(socket.open_file) != 0;
 }
 
 Result<void> attach_filter(int fd, const image::SocketMore &more)
@@ -88,7 +88,7 @@ Result<void> attach_filter(int fd, const image::SocketMore &more)
 
 Result<void> may_open_sockets(const Planning &p)
 {
-    for (const auto &[id, socket] : p.saved.sockets) {
+    for (const auto &[id, socket] : p.saved.sockets()) {
         if (is_opened(p, id) || !may_be_denied(socket))
             continue;
         const Fd tried(::socket(static_cast<int>(socket.domain),
@@ -105,8 +105,8 @@ Result<void> may_open_sockets(const Planning &p)
 
 Result<void> filter_first(const Planning &p, int fd, const image::Socket &saved)
 {
-    const auto more = p.saved.socket_more.find(saved.open_file);
-    if (more == p.saved.socket_more.end() || is_filled(p, saved) || is_raw(saved))
+    const auto more = p.saved.of<image::SocketMore>().find(saved.open_file);
+    if (more == p.saved.of<image::SocketMore>().end() || is_filled(p, saved) || is_raw(saved))
         return {};
     return attach_filter(fd, more->second);
 }
@@ -123,20 +123,21 @@ Result<void> start_raw(const Planning &p, int fd, const image::Socket &saved)
     char byte;
     while (recv(fd, &byte, sizeof(byte), MSG_DONTWAIT) >= 0)
         ;
-    const auto more = p.saved.socket_more.find(saved.open_file);
-    if (more != p.saved.socket_more.end() && !more->second.filter.empty())
+    const auto more = p.saved.of<image::SocketMore>().find(saved.open_file);
+    if (more != p.saved.of<image::SocketMore>().end() && !more->second.filter.empty())
         return attach_filter(fd, more->second);
     if (setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &unused, sizeof(unused)) != 0)
         return Error::from_errno("detaching a socket's filter", errno);
-    return more == p.saved.socket_more.end() ? Result<void>() : attach_filter(fd, more->second);
+    return more == p.saved.of<image::SocketMore>().end() ? Result<void>()
+                                                         : attach_filter(fd, more->second);
 }
 
 Result<void> filter_filled(const Planning &p)
 {
-    for (const auto &[id, more] : p.saved.socket_more) {
-        const auto socket = p.saved.sockets.find(id);
+    for (const auto &[id, more] : p.saved.of<image::SocketMore>()) {
+        const auto socket = p.saved.sockets().find(id);
         const auto fd = p.open_fds.find(id);
-        if (socket == p.saved.sockets.end() || fd == p.open_fds.end())
+        if (socket == p.saved.sockets().end() || fd == p.open_fds.end())
             return Error(EINVAL, "what is no socket has a filter, or is in groups");
         if (p.redirected.count(id) != 0 || !is_filled(p, socket->second))
             continue;
@@ -149,8 +150,8 @@ Result<void> filter_filled(const Planning &p)
 Result<void> find_interface(const Planning &p, const image::Socket &saved,
                             sockaddr_storage &address)
 {
-    const auto more = p.saved.socket_more.find(saved.open_file);
-    if (address.ss_family != AF_PACKET || more == p.saved.socket_more.end() ||
+    const auto more = p.saved.of<image::SocketMore>().find(saved.open_file);
+    if (address.ss_family != AF_PACKET || more == p.saved.of<image::SocketMore>().end() ||
         more->second.interface.empty())
         return {};
     const std::string name(more->second.interface);
@@ -165,8 +166,8 @@ Result<void> find_interface(const Planning &p, const image::Socket &saved,
 
 Result<void> join_groups(const Planning &p, int fd, const image::Socket &saved)
 {
-    const auto more = p.saved.socket_more.find(saved.open_file);
-    if (saved.domain != AF_NETLINK || more == p.saved.socket_more.end())
+    const auto more = p.saved.of<image::SocketMore>().find(saved.open_file);
+    if (saved.domain != AF_NETLINK || more == p.saved.of<image::SocketMore>().end())
         return {};
     for (size_t i = 0; i < more->second.groups.size(); i++) {
         const auto group = static_cast<int>(more->second.groups[i]);

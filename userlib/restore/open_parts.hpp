@@ -12,6 +12,7 @@
 #pragma once
 
 #include "base/fd.hpp"
+#include "resources/reopening.hpp"
 #include "restore/plan_parts.hpp"
 #include "restore/socket_name.hpp"
 
@@ -20,9 +21,9 @@
 
 namespace cryo::restore {
 
-// Flags that say how a file was to be made, or that are set later, not how it is opened.
-constexpr uint32_t creation_flags =
-    O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | (O_TMPFILE & ~O_DIRECTORY) | O_ASYNC;
+using resources::creation_flags;
+using resources::open_again;
+using resources::set_flags;
 
 // Gives the descriptor a number under which the process inherits it. `open_file`: the
 // open file that it is, or 0 for a descriptor that is only needed during the restart.
@@ -31,10 +32,6 @@ Result<int> keep_open(Planning &p, Fd fd, uint32_t open_file);
 Operand opened(const Planning &p, uint32_t open_file);
 bool is_opened(const Planning &p, uint32_t open_file);
 
-// Opens the file behind `fd` again, as an open file of its own.
-Result<Fd> open_again(int fd, uint32_t flags, std::string_view what);
-// Sets flags that open(2) was not given, or does not accept.
-Result<void> set_flags(int fd, uint32_t flags, std::string_view what);
 // The bytes of a small object, such as a pipe or a queue.
 Result<std::string> small_contents(Planning &p, uint32_t object, uint64_t size);
 
@@ -52,16 +49,11 @@ Result<void> fill_huge(Planning &p, const image::File &file, int fd);
 Result<Fd> huge_memory_file(Planning &p, const image::File &file, unsigned flags);
 // open_pipe.cpp
 Result<void> open_pipes(Planning &p);
-// open_queue.cpp
-Result<void> open_queues(Planning &p);
-// open_event.cpp
-Result<void> open_events(Planning &p);
-Result<void> plan_epoll(Planning &p);
-void plan_timer_descriptors(Planning &p);
-void plan_watches(Planning &p);
-// open_pidfd.cpp: those of processes that have ended; of the others only their numbers, for the
-// processes are not there yet (Newborn::pidfds).
-Result<void> open_pidfds(Planning &p);
+// open_kinds.cpp: what resources/ has a source for. Once for the tree; then each process: before
+// its descriptors have their numbers, and last.
+Result<void> open_kinds(Planning &p);
+Result<void> place_kinds(Planning &p);
+void finish_kinds(Planning &p);
 // open_terminal.cpp
 Result<void> open_terminals(Planning &p);
 // Opens the slave end of the master `fd`, which stays open until the processes are made.

@@ -146,7 +146,7 @@ Result<void> open_inside(Planning &p, const image::Pipe &pipe, const image::File
             return filled;
     }
     bool given[2] = {false, false}; // the reader, the writer of an anonymous pipe
-    for (const auto &[id, open_file] : p.saved.open_files) {
+    for (const auto &[id, open_file] : p.saved.open_files()) {
         if (open_file.file != file.id || (open_file.flags & O_PATH) != 0 || is_opened(p, id))
             continue;
         const uint32_t access = open_file.flags & O_ACCMODE;
@@ -175,7 +175,7 @@ Result<void> open_inside(Planning &p, const image::Pipe &pipe, const image::File
 
 Result<void> open_outside(Planning &p, const image::Pipe &pipe, const image::File &file)
 {
-    for (const auto &[id, open_file] : p.saved.open_files) {
+    for (const auto &[id, open_file] : p.saved.open_files()) {
         if (open_file.file != file.id || (open_file.flags & O_PATH) != 0 || is_opened(p, id))
             continue;
         if (pipe.outside > 2) {
@@ -208,9 +208,9 @@ Result<void> open_outside(Planning &p, const image::Pipe &pipe, const image::Fil
 
 Result<void> open_pipes(Planning &p)
 {
-    for (const auto &[id, pipe] : p.saved.pipes) {
-        const auto file = p.saved.files.find(id);
-        if (file == p.saved.files.end())
+    for (const auto &[id, pipe] : p.saved.of<image::Pipe>()) {
+        const auto file = p.saved.files().find(id);
+        if (file == p.saved.files().end())
             return Error(EINVAL, "a pipe refers to no file");
         Result<void> done = pipe.outside != 0 ? open_outside(p, pipe, file->second)
                                               : open_inside(p, pipe, file->second);

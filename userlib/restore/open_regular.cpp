@@ -179,7 +179,7 @@ Result<void> finish(const image::File &file, int fd)
 
 Result<void> open_all(Planning &p, const image::File &file, int fd)
 {
-    for (const auto &[id, open_file] : p.saved.open_files) {
+    for (const auto &[id, open_file] : p.saved.open_files()) {
         if (open_file.file != file.id || is_opened(p, id))
             continue;
         Result<Fd> again = open_again(fd, open_file.flags, file.path);
@@ -197,7 +197,7 @@ Result<void> open_all(Planning &p, const image::File &file, int fd)
 // one that is opened later, it does not count as open for writing in execve (ETXTBSY).
 uint32_t maker_of(const Planning &p, const image::File &file)
 {
-    for (const auto &[id, open_file] : p.saved.open_files) {
+    for (const auto &[id, open_file] : p.saved.open_files()) {
         if (open_file.file == file.id && (open_file.flags & (O_ACCMODE | O_PATH)) == O_RDWR)
             return id;
     }
@@ -215,7 +215,7 @@ Result<void> open_nameless(Planning &p, const image::File &file)
         return filled;
     const uint32_t first = file.kind == FileKind::memfd ? maker_of(p, file) : 0;
     if (first != 0) {
-        const image::OpenFile &open_file = p.saved.open_files.at(first);
+        const image::OpenFile &open_file = p.saved.open_files().at(first);
         if (Result<void> set = set_flags(made->get(), open_file.flags, file.path); !set)
             return set;
         lseek(made->get(), static_cast<off_t>(open_file.position), SEEK_SET);
@@ -283,9 +283,10 @@ Result<bool> is_as_saved(Planning &p, const image::File &file)
 bool is_still_there(const Planning &p, const image::File &file, int made)
 {
     constexpr uint64_t most = 1 << 30;
-    const bool little_room = std::ranges::any_of(p.saved.limits, [](const image::Rlimit &limit) {
-        return limit.resource == RLIMIT_AS && limit.soft != RLIM_INFINITY;
-    });
+    const bool little_room =
+        std::ranges::any_of(p.saved.of<image::Rlimit>(), [](const image::Rlimit &limit) {
+            return limit.resource == RLIMIT_AS && limit.soft != RLIM_INFINITY;
+        });
     if (file.size > most || little_room || p.saved.memory.mlockall != 0)
         return false; // it could not be mapped temporarily
     struct stat now;
@@ -377,7 +378,7 @@ Result<Fd> open_as_saved(const Planning &p, const Found &found, const image::Fil
 
 Result<void> open_contents(Planning &p)
 {
-    for (const auto &[id, file] : p.saved.files) {
+    for (const auto &[id, file] : p.saved.files()) {
         if (file.kind == FileKind::directory && (file.flags & image::kFileUnlinked) != 0) {
             if (Result<void> done = open_removed_directory(p, file); !done)
                 return done;

@@ -59,7 +59,7 @@ Result<void> set_socket_options(int fd, const image::Socket &saved)
 
 Result<void> keep_socket(Planning &p, Fd fd, const image::Socket &saved)
 {
-    const image::OpenFile &open_file = p.saved.open_files.at(saved.open_file);
+    const image::OpenFile &open_file = p.saved.open_files().at(saved.open_file);
     if (Result<void> set = set_flags(fd.get(), open_file.flags, "a socket"); !set)
         return set;
     Result<int> kept = keep_open(p, std::move(fd), saved.open_file);
@@ -90,7 +90,7 @@ bool same(image::Bytes a, image::Bytes b)
 // The restored socket that listens under this name; nullptr: none does.
 const image::Socket *listener_at(const Planning &p, const image::Socket &accepted)
 {
-    for (const auto &[id, socket] : p.saved.sockets) {
+    for (const auto &[id, socket] : p.saved.sockets()) {
         if (socket.state == SocketState::listening && socket.domain == AF_UNIX &&
             socket.kind == accepted.kind && same(socket.local, accepted.local) &&
             p.open_fds.count(id) != 0 && p.redirected.count(id) == 0)
@@ -209,12 +209,12 @@ Result<void> open_one(Planning &p, const image::Socket &saved)
             return Error::from_errno("listening again", errno);
     } else if (saved.state == SocketState::connected_datagram) {
         // Once connected, it would accept datagrams from its peer only.
-        if (p.saved.senders.count(saved.open_file) == 0) {
+        if (p.saved.of<image::Senders>().count(saved.open_file) == 0) {
             if (Result<void> done = connect_datagram(p, made->get(), saved); !done)
                 return done;
         }
     }
-    if (p.saved.senders.count(saved.open_file) != 0)
+    if (p.saved.of<image::Senders>().count(saved.open_file) != 0)
         p.unfilled.push_back({saved.open_file, 0, {}});
     if (Result<void> done = start_raw(p, made->get(), saved); !done)
         return done;
@@ -225,11 +225,11 @@ Result<void> open_one(Planning &p, const image::Socket &saved)
 Result<void> connect_waiting(Planning &p)
 {
     const InDirectory inside{std::string(p.saved.process.cwd)};
-    for (const image::Waiting &queue : p.saved.waiting) {
-        const auto listener = p.saved.sockets.find(queue.listener);
+    for (const image::Waiting &queue : p.saved.of<image::Waiting>()) {
+        const auto listener = p.saved.sockets().find(queue.listener);
         if (p.redirected.count(queue.listener) != 0)
             continue; // no process listens there now
-        if (listener == p.saved.sockets.end() || !is_opened(p, queue.listener))
+        if (listener == p.saved.sockets().end() || !is_opened(p, queue.listener))
             return Error(EINVAL, "connections wait at what is no socket");
         const Address address = name_now(p, listener->second);
         // The backlog may have been made smaller since the connections came.
@@ -238,10 +238,10 @@ Result<void> connect_waiting(Planning &p)
         if (listen(p.open_fds.at(queue.listener), room) != 0)
             return Error::from_errno("listening again", errno);
         for (size_t i = 0; i < queue.callers.size(); i++) {
-            const auto caller = p.saved.sockets.find(queue.callers[i]);
+            const auto caller = p.saved.sockets().find(queue.callers[i]);
             if (p.redirected.count(queue.callers[i]) != 0)
                 continue; // as if it had not called
-            if (caller == p.saved.sockets.end() || !is_opened(p, queue.callers[i]))
+            if (caller == p.saved.sockets().end() || !is_opened(p, queue.callers[i]))
                 return Error(EINVAL, "what is no socket waits to be accepted");
             const int fd = p.open_fds.at(queue.callers[i]);
             const int flags = fcntl(fd, F_GETFL);
@@ -273,7 +273,7 @@ int turn_of(const image::Socket &socket)
 
 Result<void> open_turn(Planning &p, int turn)
 {
-    for (const auto &[id, socket] : p.saved.sockets) {
+    for (const auto &[id, socket] : p.saved.sockets()) {
         if (is_opened(p, id) || turn_of(socket) != turn ||
             (socket.state == SocketState::pair && socket.domain != AF_UNIX))
             continue;
@@ -307,10 +307,12 @@ Result<void> open_sockets(Planning &p)
 // A peer sees the credentials of the process that listens: that must not be cr_restart.
 void plan_listeners(Planning &p)
 {
-    for (const auto &[id, socket] : p.saved.sockets) {
-        if (p.saved.listeners.count(id) != 0 && socket.domain == AF_UNIX)
-            p.plan.program.call("listening again", SYS_listen,
-                                {value(descriptor_of(p, id)), value(socket.backlog)});
+    for (const auto &[id, socket] : p.saved.sockets()) {
+        const bool listens = socket.domain == AF_UNIX &&
+                             socket.state == image::SocketState::listening &&
+                             p.saved.cares_for.contains(id);
+        if (const int fd = descriptor_of(p, id); listens && fd >= 0)
+            p.plan.program.call("listening again", SYS_listen, {value(fd), value(socket.backlog)});
     }
 }
 

@@ -107,7 +107,7 @@ class Connections
 void Connections::find_listeners(const Address &address, uint32_t domain,
                                  std::vector<int> &listeners) const
 {
-    for (const auto &[id, socket] : p_.saved.sockets) {
+    for (const auto &[id, socket] : p_.saved.sockets()) {
         const auto fd = p_.open_fds.find(id);
         if (socket.state != SocketState::listening || socket.domain != domain ||
             fd == p_.open_fds.end())
@@ -339,8 +339,8 @@ uint32_t sizes_of_program(const image::Socket &saved)
 
 bool is_end(const Planning &p, uint32_t id, uint32_t other)
 {
-    const auto found = p.saved.sockets.find(id);
-    return found != p.saved.sockets.end() && found->second.state == SocketState::pair &&
+    const auto found = p.saved.sockets().find(id);
+    return found != p.saved.sockets().end() && found->second.state == SocketState::pair &&
            found->second.peer_open_file == other && found->second.kind == SOCK_STREAM &&
            (found->second.domain == AF_INET || found->second.domain == AF_INET6);
 }
@@ -350,11 +350,11 @@ bool is_end(const Planning &p, uint32_t id, uint32_t other)
 void free_addresses(const Planning &p)
 {
     std::vector<TcpEnd> ends;
-    for (const image::Connection &one : p.saved.connections) {
+    for (const image::Connection &one : p.saved.of<image::Connection>()) {
         for (const uint32_t id : {one.accepted, one.caller}) {
-            const auto end = p.saved.sockets.find(id);
-            if (end != p.saved.sockets.end() && Address(end->second.local).is_of(AF_INET6) ==
-                                                    Address(end->second.peer).is_of(AF_INET6))
+            const auto end = p.saved.sockets().find(id);
+            if (end != p.saved.sockets().end() && Address(end->second.local).is_of(AF_INET6) ==
+                                                      Address(end->second.peer).is_of(AF_INET6))
                 ends.push_back({Address(end->second.local), Address(end->second.peer)});
         }
     }
@@ -364,7 +364,7 @@ void free_addresses(const Planning &p)
 Result<void> open_connections(Planning &p)
 {
     Connections connections(p);
-    for (const image::Connection &one : p.saved.connections) {
+    for (const image::Connection &one : p.saved.of<image::Connection>()) {
         const bool stands[] = {p.redirected.count(one.accepted) != 0,
                                p.redirected.count(one.caller) != 0};
         if (!is_end(p, one.accepted, one.caller) || !is_end(p, one.caller, one.accepted) ||
@@ -372,8 +372,8 @@ Result<void> open_connections(Planning &p)
             return Error(EINVAL, "a connection has no two ends");
         if (stands[0] && stands[1])
             continue;
-        Result<void> done =
-            connections.open(&p.saved.sockets.at(one.accepted), &p.saved.sockets.at(one.caller));
+        Result<void> done = connections.open(&p.saved.sockets().at(one.accepted),
+                                             &p.saved.sockets().at(one.caller));
         if (!done)
             return done.error().within(fmt::format("descriptor {}", descriptor_of(p, one.caller)));
     }
@@ -382,16 +382,16 @@ Result<void> open_connections(Planning &p)
 
 Result<void> finish_connections(Planning &p)
 {
-    for (const image::Connection &one : p.saved.connections) {
+    for (const image::Connection &one : p.saved.of<image::Connection>()) {
         for (const uint32_t id : {one.accepted, one.caller}) {
             if (p.redirected.count(id) != 0)
                 continue;
             const int fd = p.open_fds.at(id);
-            const image::Socket &saved = p.saved.sockets.at(id);
+            const image::Socket &saved = p.saved.sockets().at(id);
             const uint32_t peer = saved.peer_open_file;
             await_arrival(fd, saved,
                           p.redirected.count(peer) == 0 &&
-                              (p.saved.sockets.at(peer).shutdown & 2) != 0);
+                              (p.saved.sockets().at(peer).shutdown & 2) != 0);
             if (Result<void> set = set_socket_options(fd, saved); !set)
                 return set;
             set_number(fd, SOL_SOCKET, SO_BUF_LOCK, sizes_of_program(saved));

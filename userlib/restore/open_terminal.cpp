@@ -90,8 +90,8 @@ Result<void> open_pair(Planning &p, const image::Terminal &saved)
 
     const std::string path = fmt::format("/dev/pts/{}", saved.pty_index);
     bool held = false;
-    for (const auto &[id, open_file] : p.saved.open_files) {
-        const image::File &file = p.saved.files.at(open_file.file);
+    for (const auto &[id, open_file] : p.saved.open_files()) {
+        const image::File &file = p.saved.files().at(open_file.file);
         if (file.kind != FileKind::terminal || file.path != path || (open_file.flags & O_PATH) != 0)
             continue;
         held = true;
@@ -121,7 +121,7 @@ Result<void> open_pair(Planning &p, const image::Terminal &saved)
     const int packets = saved.packet_mode ? 1 : 0;
     if (ioctl(fd, TIOCSPTLCK, &locked) != 0 || ioctl(fd, TIOCPKT, &packets) != 0)
         return Error::from_errno("setting the modes of a pseudo-terminal", errno);
-    for (const auto &[id, open_file] : p.saved.open_files) {
+    for (const auto &[id, open_file] : p.saved.open_files()) {
         if (open_file.file != saved.file || is_opened(p, id))
             continue;
         if (Result<void> set = set_flags(fd, open_file.flags, "a pseudo-terminal"); !set)
@@ -148,7 +148,7 @@ Result<int> open_other_end(Planning &p, int fd, const image::Terminal &saved)
 
 Result<void> open_terminals(Planning &p)
 {
-    for (const auto &[file, terminal] : p.saved.terminals) {
+    for (const auto &[file, terminal] : p.saved.of<image::Terminal>()) {
         if (Result<void> done = open_pair(p, terminal); !done)
             return done;
     }

@@ -66,7 +66,7 @@ Result<void> plan_aio(Planning &p)
 {
     Program &program = p.plan.program;
     std::set<uint64_t> tried;
-    for (const image::AioContext &context : p.saved.aio_contexts) {
+    for (const image::AioContext &context : p.saved.of<image::AioContext>()) {
         const uint64_t bytes = context.end - context.start;
         if (Result<void> good = check_context(context); !good)
             return good;

@@ -63,9 +63,10 @@ bool are_alike(const Region &a, const Region &b)
 template <class F>
 Result<void> for_each_common(const Saved &saved, const Saved &parents, F &&f)
 {
-    for (const Region &region : saved.regions) {
-        const auto its = std::ranges::upper_bound(parents.regions, region.start, {}, &Region::end);
-        if (its == parents.regions.end() || its->start > region.start || !are_alike(region, *its))
+    for (const Region &region : saved.regions()) {
+        const auto its =
+            std::ranges::upper_bound(parents.regions(), region.start, {}, &Region::end);
+        if (its == parents.regions().end() || its->start > region.start || !are_alike(region, *its))
             continue;
         const Run both = {region.start, std::min(region.end, its->end)};
         if (Result<void> done = f(region, *its, both); !done)
@@ -154,7 +155,7 @@ Result<bool> is_worth_it(Image &image, const Saved &saved, Image &parent, const 
     constexpr uint64_t least = 1 << 20;
     constexpr uint64_t least_part = 64;
     uint64_t all = 0;
-    for (const Region &region : parents.regions) {
+    for (const Region &region : parents.regions()) {
         if (is_kept_by_fork(region))
             all += region.saved * page_size;
     }
@@ -264,7 +265,7 @@ Result<void> choose_copies(TreePlan &tree, std::span<const Saved *const> saved,
                            const RestartOptions &options)
 {
     // A pidfd is opened before any execve, and lazy memory is mapped from an image.
-    if (options.lazy || !saved.front()->pidfds.empty())
+    if (options.lazy || !saved.front()->of<image::Pidfd>().empty())
         return {};
     const Result<std::vector<bool>> chosen = Choice(tree, saved).choose();
     if (!chosen)

@@ -98,7 +98,7 @@ Result<void> check_credentials(Planning &p, const Capabilities &ours)
     if ((ours.effective & bit(CAP_SETPCAP)) != 0)
         return {};
     uint64_t surplus = 0;
-    for (const image::Thread &thread : p.saved.threads) {
+    for (const image::Thread &thread : p.saved.threads()) {
         const Capabilities saved = saved_capabilities(p.saved.process, thread);
         surplus |= ours.bounding & ~saved.bounding;
         const uint32_t missing = saved.securebits & ~ours.securebits & ~keep_capabilities;

@@ -42,9 +42,9 @@ bool is_environment(const std::vector<std::string> &variables)
 std::vector<std::string> library_directories(const Saved &saved)
 {
     std::vector<std::string> found;
-    for (const image::Region &region : saved.regions) {
-        const auto file = saved.files.find(region.file);
-        if ((region.prot & PROT_EXEC) == 0 || file == saved.files.end() ||
+    for (const image::Region &region : saved.regions()) {
+        const auto file = saved.files().find(region.file);
+        if ((region.prot & PROT_EXEC) == 0 || file == saved.files().end() ||
             file->second.path == saved.process.exe)
             continue;
         std::string directory = std::filesystem::path(file->second.path).parent_path();
@@ -88,9 +88,9 @@ constexpr uint32_t nobody_in_particular = ~0U;
 std::vector<const image::File *> files_with_code(const Saved &saved)
 {
     std::vector<const image::File *> found;
-    for (const image::Region &region : saved.regions) {
-        const auto file = saved.files.find(region.file);
-        if ((region.prot & PROT_EXEC) != 0 && file != saved.files.end() &&
+    for (const image::Region &region : saved.regions()) {
+        const auto file = saved.files().find(region.file);
+        if ((region.prot & PROT_EXEC) != 0 && file != saved.files().end() &&
             std::ranges::find(found, &file->second) == found.end())
             found.push_back(&file->second);
     }
@@ -129,9 +129,9 @@ Result<std::string> trusted_part(Planning &p, const std::string &path)
 // The record of a file that was mapped, by its name.
 const image::File *mapped_file(const Saved &saved, std::string_view path)
 {
-    for (const image::Region &region : saved.regions) {
-        const auto file = saved.files.find(region.file);
-        if (file != saved.files.end() && file->second.path == path)
+    for (const image::Region &region : saved.regions()) {
+        const auto file = saved.files().find(region.file);
+        if (file != saved.files().end() && file->second.path == path)
             return &file->second;
     }
     return nullptr;

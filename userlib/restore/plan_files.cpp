@@ -26,7 +26,7 @@ namespace {
 size_t numbers_needed(const Planning &p)
 {
     constexpr size_t own = 32;
-    return static_cast<size_t>(p.plan.first_free()) + p.saved.open_files.size() + own;
+    return static_cast<size_t>(p.plan.first_free()) + p.saved.open_files().size() + own;
 }
 
 } // namespace
@@ -58,29 +58,6 @@ bool is_opened(const Planning &p, uint32_t open_file)
     return p.open_fds.count(open_file) != 0 || p.open_slots.count(open_file) != 0;
 }
 
-Result<Fd> open_again(int fd, uint32_t flags, std::string_view what)
-{
-    // A pipe must not wait for its other end here.
-    const uint32_t how = (flags & ~creation_flags & ~uint32_t(O_DIRECTORY)) | O_NONBLOCK;
-    Result<Fd> again = reopen(fd, static_cast<int>(how), fmt::format("opening {}", what));
-    if (again && (flags & O_PATH) == 0) {
-        if (Result<void> set = set_flags(again->get(), flags, what); !set)
-            return set.error();
-    }
-    return again;
-}
-
-Result<void> set_flags(int fd, uint32_t flags, std::string_view what)
-{
-    const int now = fcntl(fd, F_GETFL);
-    const auto wanted = static_cast<int>(flags & (O_APPEND | O_NONBLOCK | O_DIRECT | O_NOATIME));
-    if (now < 0 || (now & (O_APPEND | O_NONBLOCK | O_DIRECT | O_NOATIME)) == wanted)
-        return {};
-    if (fcntl(fd, F_SETFL, wanted) != 0)
-        return Error::from_errno(fmt::format("setting the flags of {}", what), errno);
-    return {};
-}
-
 Result<std::string> small_contents(Planning &p, uint32_t object, uint64_t size)
 {
     constexpr uint64_t most = 64 << 20;
@@ -97,7 +74,7 @@ Result<std::string> small_contents(Planning &p, uint32_t object, uint64_t size)
 
 int descriptor_of(const Planning &p, uint32_t open_file)
 {
-    for (const image::Descriptor &d : p.saved.descriptors) {
+    for (const image::Descriptor &d : p.saved.descriptors()) {
         if (d.open_file == open_file)
             return static_cast<int>(d.fd);
     }
@@ -106,7 +83,7 @@ int descriptor_of(const Planning &p, uint32_t open_file)
 
 uint32_t open_file_at(const Planning &p, int fd)
 {
-    for (const image::Descriptor &d : p.saved.descriptors) { // of the first process at first
+    for (const image::Descriptor &d : p.saved.descriptors()) { // of the first process at first
         if (d.fd == static_cast<uint32_t>(fd))
             return d.open_file;
     }
@@ -117,7 +94,7 @@ int standard_for(const Planning &p, const image::OpenFile &open_file)
 {
     bool second = false;
     bool other = false;
-    for (const image::Descriptor &d : p.saved.descriptors) {
+    for (const image::Descriptor &d : p.saved.descriptors()) {
         if (d.open_file != open_file.id)
             continue;
         if (d.fd == 0)
@@ -173,11 +150,11 @@ Result<void> spare_leases(const Planning &p)
 {
     if (!p.options.rehearse)
         return {};
-    for (const image::Lock &lock : p.saved.locks) {
+    for (const image::Lock &lock : p.saved.of<image::Lock>()) {
         if (lock.kind == image::LockKind::lease)
             return Error(ENOTSUP, fmt::format("the program holds a lease on {}, which a rehearsal "
                                               "would break; do without --rehearse",
-                                              p.saved.files.at(lock.file).path));
+                                              p.saved.files().at(lock.file).path));
     }
     return {};
 }
@@ -194,17 +171,16 @@ Result<void> open_files(Planning &p)
     if (Result<void> may = may_open_sockets(p); !may)
         return may;
     using Step = Result<void> (*)(Planning &);
-    for (const Step step :
-         {Step(open_contents), Step(open_pipes), Step(open_queues), Step(open_events),
-          Step(open_pidfds), Step(open_terminals), Step(open_sockets)}) {
+    for (const Step step : {Step(open_contents), Step(open_pipes), Step(open_kinds),
+                            Step(open_terminals), Step(open_sockets)}) {
         if (Result<void> done = step(p); !done)
             return done;
     }
-    for (const auto &[id, open_file] : p.saved.open_files) {
+    for (const auto &[id, open_file] : p.saved.open_files()) {
         if (is_opened(p, id))
             continue;
-        const auto found = p.saved.files.find(open_file.file);
-        if (found == p.saved.files.end())
+        const auto found = p.saved.files().find(open_file.file);
+        if (found == p.saved.files().end())
             return Error(EINVAL, fmt::format("open file {} refers to no file", id));
         if (Result<void> done = open_by_name(p, found->second, open_file); !done)
             return done;
@@ -222,9 +198,9 @@ Result<void> plan_files(Planning &p)
         program.call(what, SYS_chdir, {program.text(p.saved.process.cwd)});
     // Also 0 to 2: the program may have had none.
     program.call("closing", SYS_close_range, {value(0), value(p.plan.floor - 1), value(0)});
-    if (Result<void> done = plan_epoll(p); !done)
+    if (Result<void> done = place_kinds(p); !done)
         return done;
-    for (const image::Descriptor &d : p.saved.descriptors) {
+    for (const image::Descriptor &d : p.saved.descriptors()) {
         if (!is_opened(p, d.open_file))
             return Error(EINVAL, fmt::format("descriptor {} refers to no open file", d.fd));
         program.call(fmt::format("giving descriptor {} its number", d.fd), SYS_dup3,
@@ -240,7 +216,7 @@ void plan_owners(Planning &p)
 {
     Program &program = p.plan.program;
     uint16_t self = 0;
-    for (const auto &[id, open_file] : p.saved.open_files) {
+    for (const auto &[id, open_file] : p.saved.open_files()) {
         const int fd = descriptor_of(p, id);
         if (fd < 0 || p.redirected.count(id) != 0 ||
             (open_file.owner == 0 && open_file.owner_signal == 0 &&
@@ -310,8 +286,8 @@ bool is_cut(const Planning &p, const image::File &file, const image::OpenFile &o
 std::map<uint32_t, uint32_t> cut_by_itself(const Planning &p)
 {
     std::map<uint32_t, uint32_t> made;
-    for (const auto &[id, open_file] : p.saved.open_files) {
-        if (is_cut(p, p.saved.files.at(open_file.file), open_file) && descriptor_of(p, id) >= 0 &&
+    for (const auto &[id, open_file] : p.saved.open_files()) {
+        if (is_cut(p, p.saved.files().at(open_file.file), open_file) && descriptor_of(p, id) >= 0 &&
             p.redirected.count(id) == 0)
             made.emplace(open_file.file, id);
     }
@@ -325,9 +301,9 @@ std::map<uint32_t, int> cut_for_messages(const Planning &p)
     const std::map<uint32_t, uint32_t> others = cut_by_itself(p);
     std::map<uint32_t, int> made;
     for (const uint32_t id : p.saved.only_passed) {
-        const image::OpenFile &open_file = p.saved.open_files.at(id);
+        const image::OpenFile &open_file = p.saved.open_files().at(id);
         const auto fd = p.open_fds.find(id);
-        if (is_cut(p, p.saved.files.at(open_file.file), open_file) && fd != p.open_fds.end() &&
+        if (is_cut(p, p.saved.files().at(open_file.file), open_file) && fd != p.open_fds.end() &&
             !others.contains(open_file.file))
             made.emplace(open_file.file, fd->second);
     }
@@ -341,9 +317,9 @@ int locked_by(const Planning &p, uint32_t file)
     const auto holds = [&](const image::Lock &lock) {
         return lock.file == file && lock.kind == image::LockKind::posix;
     };
-    if (std::ranges::none_of(p.saved.locks, holds))
+    if (std::ranges::none_of(p.saved.of<image::Lock>(), holds))
         return -1;
-    for (const auto &[id, open_file] : p.saved.open_files) {
+    for (const auto &[id, open_file] : p.saved.open_files()) {
         if (open_file.file == file && (open_file.flags & O_PATH) == 0 &&
             descriptor_of(p, id) >= 0 && p.redirected.count(id) == 0)
             return descriptor_of(p, id);
@@ -425,16 +401,16 @@ void plan_cuts(Planning &p)
         put_back(p.plan.program, one);
     Program &program = p.plan.program;
     const auto what = [&](uint32_t file) {
-        return fmt::format("cutting {} back to its size", p.saved.files.at(file).path);
+        return fmt::format("cutting {} back to its size", p.saved.files().at(file).path);
     };
     for (const auto &[id, open_file] : cut_by_itself(p)) {
-        const image::File &file = p.saved.files.at(id);
+        const image::File &file = p.saved.files().at(id);
         const int fd = descriptor_of(p, open_file);
         program.call(what(id), SYS_ftruncate, {value(fd), value(file.size)});
         keep_time(p, file, fd);
     }
     for (const auto &[id, fd] : cut_for_messages(p)) {
-        const Operand size = value(p.saved.files.at(id).size);
+        const Operand size = value(p.saved.files().at(id).size);
         if (const int other = locked_by(p, id); other >= 0) {
             const Operand path = program.text(fmt::format("/proc/self/fd/{}", other));
             program.call(what(id), SYS_truncate, {path, size});
@@ -453,8 +429,7 @@ void plan_truncation(Planning &p)
         plan_cuts(p);
     plan_owners(p);
     plan_listeners(p);
-    plan_watches(p);
-    plan_timer_descriptors(p);
+    finish_kinds(p);
 }
 
 } // namespace cryo::restore

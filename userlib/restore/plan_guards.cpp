@@ -22,7 +22,7 @@ bool knows_guards()
 std::vector<Range> guards_of(const Planning &p, const image::Region &region)
 {
     std::vector<Range> within;
-    for (const image::Guard &guard : p.saved.guards) {
+    for (const image::Guard &guard : p.saved.of<image::Guard>()) {
         const Range part = {std::max(guard.start, region.start), std::min(guard.end, region.end)};
         if (part.start < part.end)
             within.push_back(part);

@@ -27,7 +27,7 @@ int64_t number_in(const std::string &path)
 bool take_huge_pages(Planning &p, uint64_t size)
 {
     uint64_t bytes = 0;
-    for (const image::Region &region : p.saved.regions) {
+    for (const image::Region &region : p.saved.regions()) {
         if (region.kind == RegionKind::hugetlb && region.huge_page_size == size)
             bytes += region.end - region.start;
     }

@@ -25,7 +25,7 @@ constexpr uint64_t least_pages = 64; // what is smaller is read as quickly
 uint64_t most_pieces(const Planning &p)
 {
     constexpr uint64_t most_mappings = 65'000;
-    return (most_mappings - std::min<uint64_t>(p.saved.regions.size(), most_mappings)) / 2;
+    return (most_mappings - std::min<uint64_t>(p.saved.regions().size(), most_mappings)) / 2;
 }
 
 // From such a file system nothing can be mapped that is executable, or becomes so later.
@@ -51,7 +51,7 @@ bool holds(const image::Region &region, uint64_t address)
 bool is_stack(const Planning &p, const image::Region &region)
 {
     return region.kind == RegionKind::stack || (region.flags & image::kRegionGrowsDown) != 0 ||
-           std::ranges::any_of(p.saved.threads, [&](const image::Thread &thread) {
+           std::ranges::any_of(p.saved.threads(), [&](const image::Thread &thread) {
                return holds(region, thread.sp) || holds(region, thread.fs_base) ||
                       (thread.altstack_size != 0 && holds(region, thread.altstack_sp));
            });
@@ -60,7 +60,7 @@ bool is_stack(const Planning &p, const image::Region &region)
 // The data of a program or library that is not in its file.
 bool is_part_of_a_file(const Planning &p, const image::Region &region)
 {
-    return std::ranges::any_of(p.saved.regions, [&](const image::Region &before) {
+    return std::ranges::any_of(p.saved.regions(), [&](const image::Region &before) {
         return before.file != 0 && before.end == region.start;
     });
 }

@@ -44,7 +44,7 @@ Result<void> plan_room(Planning &p)
 
 void plan_limits(Planning &p)
 {
-    for (const image::Rlimit &saved : p.saved.limits) {
+    for (const image::Rlimit &saved : p.saved.of<image::Rlimit>()) {
         rlimit now;
         if (p.options.rehearse && saved.resource == RLIMIT_CORE)
             continue; // it must not dump core

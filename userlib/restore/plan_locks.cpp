@@ -16,7 +16,7 @@ int descriptor_for(const Planning &p, const image::Lock &lock)
 {
     if (lock.open_file != 0)
         return p.redirected.count(lock.open_file) != 0 ? -1 : descriptor_of(p, lock.open_file);
-    for (const auto &[id, open_file] : p.saved.open_files) {
+    for (const auto &[id, open_file] : p.saved.open_files()) {
         const uint32_t access = open_file.flags & O_ACCMODE;
         if (open_file.file == lock.file && (open_file.flags & O_PATH) == 0 &&
             access != static_cast<uint32_t>(lock.how == F_WRLCK ? O_RDONLY : O_WRONLY) &&
@@ -33,11 +33,11 @@ void plan_locks(Planning &p)
     Program &program = p.plan.program;
     if (p.options.rehearse)
         return; // the program may hold them, and no other process must find them taken
-    for (const image::Lock &lock : p.saved.locks) {
+    for (const image::Lock &lock : p.saved.of<image::Lock>()) {
         const int fd = descriptor_for(p, lock);
         if (fd < 0)
             continue; // the user has redirected it
-        const std::string_view path = p.saved.files.at(lock.file).path;
+        const std::string_view path = p.saved.files().at(lock.file).path;
         const std::string what =
             fmt::format("taking the lock on {} again: another process may hold one there "
                         "(lslocks tells)",

@@ -57,11 +57,12 @@ Result<void> map_region(Planning &p, const image::Region &region)
     if (!stretches)
         return stretches.error();
     for (const Stretch &one : *stretches)
-        program.call_exact(fmt::format("mapping {:x}-{:x} {}", one.start, one.end,
-                                       region.file != 0 ? p.saved.files.at(region.file).path : ""),
-                           SYS_mmap, one.start,
-                           {value(one.start), value(one.end - one.start), value(one.prot),
-                            value(flags), file, value(offset + (one.start - region.start))});
+        program.call_exact(
+            fmt::format("mapping {:x}-{:x} {}", one.start, one.end,
+                        region.file != 0 ? p.saved.files().at(region.file).path : ""),
+            SYS_mmap, one.start,
+            {value(one.start), value(one.end - one.start), value(one.prot), value(flags), file,
+             value(offset + (one.start - region.start))});
     return {};
 }
 
@@ -249,9 +250,9 @@ Result<void> plan_memory(Planning &p)
 {
     Program &program = p.plan.program;
     const image::Memory &m = p.saved.memory;
-    for (const image::Region &region : p.saved.regions)
+    for (const image::Region &region : p.saved.regions())
         program.avoid(region.start, region.end);
-    for (const image::AioContext &context : p.saved.aio_contexts)
+    for (const image::AioContext &context : p.saved.of<image::AioContext>())
         program.avoid(context.start, context.end);
     program.avoid(m.start_brk, m.brk + (1ULL << 30)); // the heap grows
     program.avoid(m.vdso_start, m.vdso_start + m.vdso_size);
@@ -268,7 +269,7 @@ Result<void> plan_memory(Planning &p)
     }
     if (Result<void> done = plan_segments(p); !done)
         return done;
-    for (const image::Region &region : p.saved.regions) {
+    for (const image::Region &region : p.saved.regions()) {
         if (module_makes(p, region) || is_kept(p, region))
             continue;
         if (is_segment(region)) {
@@ -283,7 +284,7 @@ Result<void> plan_memory(Planning &p)
         return done;
     if (p.kept != nullptr)
         plan_emptying(p);
-    for (const image::Region &region : p.saved.regions) {
+    for (const image::Region &region : p.saved.regions()) {
         if (module_makes(p, region) || is_segment(region) || region.kind == RegionKind::shared_file)
             continue; // the file has the contents: open_replacement() puts saved ones back
         const bool lazy = is_lazy(p, region);
@@ -294,9 +295,9 @@ Result<void> plan_memory(Planning &p)
     plan_making_copies(p);
     if (Result<void> done = plan_aio(p); !done)
         return done;
-    for (const image::Region &region : p.saved.regions)
+    for (const image::Region &region : p.saved.regions())
         finish_region(p, region);
-    for (const image::AioContext &context : p.saved.aio_contexts)
+    for (const image::AioContext &context : p.saved.of<image::AioContext>())
         finish_region(p, ring_of(context));
     plan_layout(p);
     if (m.mlockall != 0)

@@ -67,7 +67,7 @@ Result<void> plan_module_memory(Planning &p)
     std::vector<cryo_region> regions;
     std::vector<cryo_range> ranges;
     uint64_t bytes = 0;
-    for (const image::Region &from : p.saved.regions) {
+    for (const image::Region &from : p.saved.regions()) {
         if (!module_makes(p, from))
             continue;
         cryo_region region = {};
@@ -105,14 +105,14 @@ Result<void> plan_module_memory(Planning &p)
     command.fd = p.plan.floor + pages_fd_offset;
     const Operand list = program.data(regions.data(), regions.size() * sizeof(cryo_region));
     const Operand parts = program.data(ranges.data(), ranges.size() * sizeof(cryo_range));
-    const bool in_two = std::ranges::any_of(p.saved.regions, [&](const image::Region &region) {
+    const bool in_two = std::ranges::any_of(p.saved.regions(), [&](const image::Region &region) {
         return module_makes(p, region) && has_choice_of_pages(region);
     });
     if (in_two) {
         cryo_restore only_map = command;
         only_map.nr_ranges = 0;
         add_restore(p, only_map, list, parts, 0);
-        for (const image::Region &region : p.saved.regions) {
+        for (const image::Region &region : p.saved.regions()) {
             if (module_makes(p, region))
                 plan_choice_of_pages(p, region);
         }

@@ -50,7 +50,7 @@ void plan_last_words(Program &program, const image::Thread &thread, const std::s
 // Whether the address is in a shared file's mapping, where writing would change the file.
 bool is_others_too(const Planning &p, uint64_t address)
 {
-    return std::ranges::any_of(p.saved.regions, [&](const image::Region &region) {
+    return std::ranges::any_of(p.saved.regions(), [&](const image::Region &region) {
         return region.kind == image::RegionKind::shared_file && address >= region.start &&
                address < region.end;
     });
@@ -133,23 +133,23 @@ Result<void> plan_process(Planning &p)
 Result<void> plan_threads(Planning &p)
 {
     Program &program = p.plan.program;
-    if (p.saved.threads.empty())
+    if (p.saved.threads().empty())
         return Error(EINVAL, "the image has no threads");
     program.add(Do::threads,
                 "creating the threads with their ids (one is in use here, or needs a privilege; "
                 "--pidns has all free; --no-restore-pid gives new ones)",
                 {});
-    for (size_t i = 0; i < p.saved.threads.size(); i++) {
-        Result<Thread> thread = start_of(p.saved.threads[i], p.options);
+    for (size_t i = 0; i < p.saved.threads().size(); i++) {
+        Result<Thread> thread = start_of(p.saved.threads()[i], p.options);
         if (!thread)
             return thread.error();
         if (i == 0) {
             program.set_main_thread(*thread);
-            plan_thread_state(p, p.saved.threads[i]);
+            plan_thread_state(p, p.saved.threads()[i]);
             continue;
         }
         program.begin_thread(*thread);
-        plan_thread_state(p, p.saved.threads[i]);
+        plan_thread_state(p, p.saved.threads()[i]);
         program.end_thread();
     }
     return {};

@@ -31,7 +31,7 @@ bool is_segment(const image::Region &region)
 Result<void> plan_segments(Planning &p)
 {
     std::map<std::pair<uint32_t, uint64_t>, Attachment> all; // object, address of its first page
-    for (const image::Region &region : p.saved.regions) {
+    for (const image::Region &region : p.saved.regions()) {
         if (!is_segment(region))
             continue;
         const uint64_t offset = region.object_page * image::kPageSize;

@@ -60,12 +60,13 @@ void leave_to_be_added(Program &program, const image::Ipc &ipc, uint32_t number,
 // The values are set already: setting one now would clear the undo values of all processes.
 Result<void> plan_semaphore_undo(Planning &p)
 {
-    for (const image::SemaphoreUndo &undo : p.saved.undo) {
+    for (const image::SemaphoreUndo &undo : p.saved.of<image::SemaphoreUndo>()) {
         const auto ipc =
-            std::find_if(p.saved.ipc.begin(), p.saved.ipc.end(), [&](const image::Ipc &one) {
-                return one.kind == image::IpcKind::semaphores && one.id == undo.id;
-            });
-        if (ipc == p.saved.ipc.end() || undo.numbers.size() != undo.additions.size())
+            std::find_if(p.saved.of<image::Ipc>().begin(), p.saved.of<image::Ipc>().end(),
+                         [&](const image::Ipc &one) {
+                             return one.kind == image::IpcKind::semaphores && one.id == undo.id;
+                         });
+        if (ipc == p.saved.of<image::Ipc>().end() || undo.numbers.size() != undo.additions.size())
             return Error(EINVAL, "a damaged record of what is to be undone (SEM_UNDO)");
         for (size_t i = 0; i < undo.numbers.size(); i++) {
             if (undo.numbers[i] >= ipc->values.size() || ipc->values[undo.numbers[i]] > highest)
@@ -84,7 +85,7 @@ void plan_semaphore_pids(Planning &p)
 {
     if (!p.options.restore_pid)
         return;
-    for (const image::Ipc &ipc : p.saved.ipc) {
+    for (const image::Ipc &ipc : p.saved.of<image::Ipc>()) {
         const bool operated = (ipc.flags & image::kIpcOperated) != 0;
         for (size_t i = 0; i < std::min(ipc.pids.size(), ipc.values.size()); i++) {
             constexpr std::string_view about = "telling who has changed a semaphore";

@@ -97,9 +97,10 @@ void queue_signal(Planning &p, const image::PendingSignal &record, uint16_t pid,
 
 bool is_target_of_timer(const Planning &p, uint32_t tid)
 {
-    return std::any_of(p.saved.timers.begin(), p.saved.timers.end(), [&](const image::Timer &t) {
-        return (t.notify & SIGEV_THREAD_ID) != 0 && t.notify_tid == tid;
-    });
+    return std::any_of(p.saved.of<image::Timer>().begin(), p.saved.of<image::Timer>().end(),
+                       [&](const image::Timer &t) {
+                           return (t.notify & SIGEV_THREAD_ID) != 0 && t.notify_tid == tid;
+                       });
 }
 
 void plan_interval_timer(Planning &p, const image::Timer &timer)
@@ -156,7 +157,7 @@ void plan_actions(Planning &p)
 {
     Program &program = p.plan.program;
     agent::SignalAction actions[last_signal + 1] = {}; // default, where nothing is recorded
-    for (const image::Sigaction &action : p.saved.actions) {
+    for (const image::Sigaction &action : p.saved.of<image::Sigaction>()) {
         if (action.signal <= last_signal)
             actions[action.signal] = {action.handler, action.flags, action.restorer, action.mask};
     }
@@ -173,7 +174,8 @@ void plan_thread_signals(Planning &p, const image::Thread &thread)
 {
     Program &program = p.plan.program;
     const auto own = [&](const image::PendingSignal &s) { return s.tid == thread.tid; };
-    const bool any = std::any_of(p.saved.pending.begin(), p.saved.pending.end(), own);
+    const bool any = std::any_of(p.saved.of<image::PendingSignal>().begin(),
+                                 p.saved.of<image::PendingSignal>().end(), own);
     if (!any && !is_target_of_timer(p, thread.tid))
         return;
     const uint16_t tid = program.slot();
@@ -183,7 +185,7 @@ void plan_thread_signals(Planning &p, const image::Thread &thread)
         return;
     const uint16_t pid = program.slot();
     program.call("getpid", SYS_getpid, {}, pid);
-    for (const image::PendingSignal &record : p.saved.pending) {
+    for (const image::PendingSignal &record : p.saved.of<image::PendingSignal>()) {
         if (own(record))
             queue_signal(p, record, pid, tid);
     }
@@ -193,7 +195,7 @@ Result<void> plan_process_signals(Planning &p)
 {
     Program &program = p.plan.program;
     uint16_t pid = 0;
-    for (const image::PendingSignal &record : p.saved.pending) {
+    for (const image::PendingSignal &record : p.saved.of<image::PendingSignal>()) {
         if (record.signal < 1 || record.signal > last_signal)
             return Error(EINVAL, "a pending signal with an impossible number");
         if (record.tid != 0)
@@ -209,7 +211,7 @@ Result<void> plan_process_signals(Planning &p)
 
 Result<void> plan_timers(Planning &p)
 {
-    for (const image::Timer &timer : p.saved.timers) {
+    for (const image::Timer &timer : p.saved.of<image::Timer>()) {
         if (timer.kind == TimerKind::timerfd)
             continue; // belongs to its descriptor
         if (timer.kind != TimerKind::posix)

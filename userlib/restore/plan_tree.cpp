@@ -99,9 +99,10 @@ bool Planner::has_own_terminal(const One &leader) const
 {
     const std::string_view tty = leader.saved.process.tty;
     return leader.image && leader.member->sid == leader.member->pid && !tty.empty() &&
-           std::ranges::any_of(all_.front()->saved.terminals, [&](const auto &terminal) {
-               return tty == fmt::format("/dev/pts/{}", terminal.second.pty_index);
-           });
+           std::ranges::any_of(
+               all_.front()->saved.of<image::Terminal>(), [&](const auto &terminal) {
+                   return tty == fmt::format("/dev/pts/{}", terminal.second.pty_index);
+               });
 }
 
 // A session that the root was in, but did not make, is cr_restart's now; so is one
@@ -160,7 +161,7 @@ Result<void> Planner::relate()
         kin.parent = number_of(one->member->ppid);
         kin.pid = options_.restore_pid ? static_cast<pid_t>(one->member->pid) : 0;
         if (options_.restore_pid)
-            for (const image::Thread &thread : one->saved.threads)
+            for (const image::Thread &thread : one->saved.threads())
                 kin.threads.push_back(static_cast<pid_t>(thread.tid));
         Result<int> session = session_of(*one);
         if (!session)
@@ -213,7 +214,7 @@ void Planner::give_parents()
         const int own = static_cast<int>(i);
         const int session = kin_[i].session == own ? nobody : kin_[i].session;
         const bool dies_with_it =
-            std::ranges::any_of(all_[i]->saved.threads,
+            std::ranges::any_of(all_[i]->saved.threads(),
                                 [](const auto &thread) { return thread.parent_death_signal != 0; });
         int parent = session == nobody ? nobody : find(late, session, session);
         if (all_[i]->member->ppid == 1 && !kin_[i].zombie && !dies_with_it)
@@ -222,60 +223,34 @@ void Planner::give_parents()
     }
 }
 
-// The first image has the open files of all processes. They are returned as a whole, for
-// opening; and each process gets the tables, with what a holder of the open file has to do.
+// The first image has the records of the whole tree: all processes get them, and each learns what
+// it has to do itself. Returned is what opening the files needs: of all processes together.
 Saved Planner::distribute()
 {
     Saved &first = all_.front()->saved;
+    const auto of_tree = std::make_shared<image::SavedRecords>(first.own);
+    first.is_first = true;
     Saved common;
     common.process = first.process;
-    common.files = first.files;
-    common.open_files = first.open_files;
-    common.pipes = first.pipes;
-    common.eventfds = first.eventfds;
-    common.signalfds = first.signalfds;
-    common.pidfds = first.pidfds;
-    common.epoll_items = first.epoll_items;
-    common.watches = first.watches;
-    common.locks = first.locks;
-    common.queues = first.queues;
-    common.terminals = first.terminals;
-    common.sockets = first.sockets;
-    common.socket_more = first.socket_more;
-    common.group_members = first.group_members;
-    common.passed = first.passed;
-    common.senders = first.senders;
-    common.connections = first.connections;
-    common.waiting = first.waiting;
-    common.timers = first.timers;
+    common.of<image::Timer>() = first.of<image::Timer>();
+    common.of<image::Lock>() = first.of<image::Lock>();
     std::map<uint32_t, Saved *> holder; // OPEN_FILE → the first process that holds it
     std::set<uint32_t> owned;
     for (const auto &one : all_) {
-        for (const image::Descriptor &descriptor : one->saved.descriptors) {
+        for (const image::Descriptor &descriptor : one->saved.descriptors()) {
             holder.emplace(descriptor.open_file, &one->saved);
-            common.descriptors.push_back(descriptor);
-            const auto file = first.open_files.find(descriptor.open_file);
-            if (file != first.open_files.end() && file->second.owner_type == F_OWNER_PID &&
+            common.descriptors().push_back(descriptor);
+            const auto file = first.open_files().find(descriptor.open_file);
+            if (file != first.open_files().end() && file->second.owner_type == F_OWNER_PID &&
                 static_cast<uint32_t>(file->second.owner) == one->saved.process.pid)
                 owned.insert(file->first);
         }
-        if (one == all_.front())
-            continue;
-        one->saved.files.insert(first.files.begin(), first.files.end());
-        one->saved.open_files = first.open_files;
-        one->saved.pipes = first.pipes;
-        one->saved.pidfds = first.pidfds;
-        one->saved.terminals = first.terminals;
-        one->saved.sockets = first.sockets;
-        one->saved.ipc = first.ipc;
-        one->saved.undo = first.undo;
+        of_tree->of<image::File>().insert(one->saved.files().begin(), one->saved.files().end());
     }
-    for (const auto &one : all_)
-        one->saved.owned = owned;
-    for (const image::Passed &passed : first.passed) {
+    for (const image::Passed &passed : first.of<image::Passed>()) {
         for (size_t i = 0; i < passed.open_files.size(); i++) {
             const uint32_t id = passed.open_files[i];
-            if (holder.count(id) == 0 && first.open_files.count(id) != 0)
+            if (holder.count(id) == 0 && first.open_files().count(id) != 0)
                 first.only_passed.insert(id);
         }
     }
@@ -283,31 +258,27 @@ Saved Planner::distribute()
         const auto found = holder.find(open_file);
         return found != holder.end() ? found->second : &first;
     };
-    const auto spread = [&]<class R>(std::vector<R> Saved::*list, const auto &owner) {
-        const std::vector<R> records = std::exchange(first.*list, {});
-        for (const R &record : records)
-            (owner(record)->*list).push_back(record);
+    for (const auto &[id, open_file] : of_tree->of<image::OpenFile>())
+        holder_of(id)->cares_for.insert(id);
+    const auto spread = [&]<class R>(const auto &owner) {
+        for (const R &record : std::exchange(first.of<R>(), {}))
+            owner(record)->template of<R>().push_back(record);
     };
-    for (const auto &[id, socket] : first.sockets) {
-        const auto found = holder.find(id);
-        if (socket.state == image::SocketState::listening && found != holder.end())
-            found->second->listeners.insert(id);
-    }
-    // Each holder of a pidfd opens it by itself, so that no other could register it.
-    spread(&Saved::epoll_items, [&](const image::EpollItem &item) {
-        return first.pidfds.contains(item.open_file) ? holder_of(item.open_file) : &first;
-    });
-    spread(&Saved::watches, [&](const auto &watch) { return holder_of(watch.open_file); });
-    spread(&Saved::timers, [&](const image::Timer &timer) {
+    spread.operator()<image::Timer>([&](const image::Timer &timer) {
         return timer.kind == image::TimerKind::timerfd ? holder_of(static_cast<uint32_t>(timer.id))
                                                        : &first;
     });
-    spread(&Saved::locks, [&](const image::Lock &lock) {
+    spread.operator()<image::Lock>([&](const image::Lock &lock) {
         if (lock.kind != image::LockKind::posix)
             return holder_of(lock.open_file);
         const int owner = number_of(lock.pid);
         return owner != nobody ? &all_[static_cast<size_t>(owner)]->saved : &first;
     });
+    common.of_tree = of_tree;
+    for (const auto &one : all_) {
+        one->saved.owned = owned;
+        one->saved.of_tree = of_tree;
+    }
     return common;
 }
 
@@ -315,9 +286,9 @@ Saved Planner::distribute()
 Result<void> Planner::give_pidfds(Newborn &kin, const Planning &own) const
 {
     std::set<uint32_t> given;
-    for (const image::Descriptor &descriptor : own.saved.descriptors) {
-        const auto pidfd = own.saved.pidfds.find(descriptor.open_file);
-        if (pidfd == own.saved.pidfds.end() || pidfd->second.pid == 0 ||
+    for (const image::Descriptor &descriptor : own.saved.descriptors()) {
+        const auto pidfd = own.saved.of<image::Pidfd>().find(descriptor.open_file);
+        if (pidfd == own.saved.of<image::Pidfd>().end() || pidfd->second.pid == 0 ||
             own.redirected.contains(descriptor.open_file) ||
             !given.insert(descriptor.open_file).second)
             continue;
@@ -330,7 +301,7 @@ Result<void> Planner::give_pidfds(Newborn &kin, const Planning &own) const
         kin.pidfds.push_back(
             {.fd = own.open_fds.at(descriptor.open_file),
              .process = process,
-             .flags = own.saved.open_files.at(descriptor.open_file).flags & flags});
+             .flags = own.saved.open_files().at(descriptor.open_file).flags & flags});
     }
     return {};
 }
@@ -339,9 +310,9 @@ int Planner::floor() const
 {
     int floor = 64;
     for (const auto &one : all_) {
-        for (const image::Descriptor &d : one->saved.descriptors)
+        for (const image::Descriptor &d : one->saved.descriptors())
             floor = std::max(floor, static_cast<int>(d.fd) + 1);
-        for (const image::EpollItem &item : one->saved.epoll_items)
+        for (const image::EpollItem &item : one->saved.of<image::EpollItem>())
             floor = std::max(floor, static_cast<int>(item.fd) + 1);
     }
     return floor;
@@ -354,15 +325,15 @@ Result<void> Planner::give_terminal(Newborn &kin, int number, Planning &opening)
     const image::Process &process = all_[static_cast<size_t>(number)]->saved.process;
     if (kin.session != number || process.tty.empty())
         return {};
-    for (const auto &[id, open_file] : opening.saved.open_files) {
-        const auto file = opening.saved.files.find(open_file.file);
+    for (const auto &[id, open_file] : opening.saved.open_files()) {
+        const auto file = opening.saved.files().find(open_file.file);
         const auto fd = opening.open_fds.find(id);
-        if (file == opening.saved.files.end() || fd == opening.open_fds.end())
+        if (file == opening.saved.files().end() || fd == opening.open_fds.end())
             continue;
-        const auto terminal = opening.saved.terminals.find(open_file.file);
+        const auto terminal = opening.saved.of<image::Terminal>().find(open_file.file);
         if (file->second.kind == image::FileKind::terminal && file->second.path == process.tty) {
             kin.terminal = fd->second;
-        } else if (terminal != opening.saved.terminals.end() &&
+        } else if (terminal != opening.saved.of<image::Terminal>().end() &&
                    process.tty == fmt::format("/dev/pts/{}", terminal->second.pty_index)) {
             Result<int> opened = open_other_end(opening, fd->second, terminal->second);
             if (!opened)
@@ -420,15 +391,15 @@ Result<std::unique_ptr<TreePlan>> Planner::plan()
     const Saved &first = all_.front()->saved;
     tree_->rehearse = options_.rehearse;
     tree_->meets = tree_->planned > 1 || tree_->then_signal != 0 || first.process.stopped ||
-                   !first.ipc.empty() || tree_->rehearse;
-    tree_->undo = !first.undo.empty();
+                   !first.of<image::Ipc>().empty() || tree_->rehearse;
+    tree_->undo = !first.of<image::SemaphoreUndo>().empty();
     const Saved common = distribute();
     Planning opening{*root.image, common, options_, *root.plan, {}, {}, {}, {}, {}};
     if (Result<void> opened = open_files(opening); !opened)
         return opened.error().within(tree_->name);
-    if (!first.ipc.empty()) {
+    if (!first.of<image::Ipc>().empty()) {
         Result<std::unique_ptr<IpcObjects>> made =
-            IpcObjects::make(first.ipc, *root.image, tree_->notices);
+            IpcObjects::make(first.of<image::Ipc>(), *root.image, tree_->notices);
         if (!made)
             return made.error().within(tree_->name);
         tree_->ipc = std::move(*made);

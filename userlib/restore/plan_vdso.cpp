@@ -122,7 +122,7 @@ bool put_system_calls(std::vector<uint8_t> &image)
 Result<void> check_threads(Planning &p)
 {
     const image::Memory &m = p.saved.memory;
-    for (const image::Thread &thread : p.saved.threads) {
+    for (const image::Thread &thread : p.saved.threads()) {
         const uint64_t at =
             thread.sp + offsetof(ucontext_t, uc_mcontext.gregs) + REG_RIP * sizeof(greg_t);
         std::vector<uint8_t> page(4096);

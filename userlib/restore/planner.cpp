@@ -99,7 +99,7 @@ Result<void> plan_process_whole(Planning &p, bool alone)
     plan_truncation(p);
     if (Result<void> undone = plan_semaphore_undo(p); !undone)
         return undone.error().within(p.image.name());
-    if (!p.saved.undo.empty())
+    if (!p.saved.of<image::SemaphoreUndo>().empty())
         plan_rendezvous(p, says_undo);
     plan_semaphore_pids(p);
     for (const Step step : {Step(plan_process_signals), Step(plan_timers)}) {

@@ -13,11 +13,11 @@
 #include "image/reader.hpp"
 #include "image/records.hpp"
 #include "image/snapshot.hpp"
+#include "plan/program.hpp"
 #include "protocol/agent.hpp"
 #include "restore/file_options.hpp"
 #include "restore/ipc_objects.hpp"
 #include "restore/nursery.hpp"
-#include "restore/program.hpp"
 #include "restore/saved.hpp"
 
 #include <memory>

@@ -70,9 +70,9 @@ void relocate(Saved &saved, const FileOptions &options)
     };
     change(saved.process.exe);
     change(saved.process.cwd);
-    for (auto &[id, file] : saved.files)
+    for (auto &[id, file] : saved.files())
         change(file.path);
-    for (image::InotifyWatch &watch : saved.watches)
+    for (image::InotifyWatch &watch : saved.of<image::InotifyWatch>())
         change(watch.path);
 }
 

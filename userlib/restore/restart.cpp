@@ -3,10 +3,10 @@
 
 #include "base/fd.hpp"
 #include "base/pipe.hpp"
+#include "look/former_holders.hpp"
 #include "restore/choosing_ids.hpp"
 #include "restore/compare.hpp"
 #include "restore/ending_signals.hpp"
-#include "restore/former_holders.hpp"
 #include "restore/how_ended.hpp"
 #include "restore/nursery.hpp"
 #include "restore/page_sender.hpp"

@@ -7,126 +7,85 @@ namespace cryo::restore {
 
 namespace {
 
-using image::decode;
+// Records that a restart does not need.
+template <class R>
+constexpr bool is_passed_over = false;
+template <class R>
+requires std::is_same_v<R, image::ImageInfo> || std::is_same_v<R, image::Notice> ||
+    std::is_same_v<R, image::Object> || std::is_same_v<R, image::PageDigests> ||
+    std::is_same_v<R, image::PageTracker>
+constexpr bool is_passed_over<R> = true;
+
+// Records that stand elsewhere than in the image of a process: one that does not say that readers
+// may ignore it is refused.
+template <class R>
+constexpr bool is_misplaced = false;
+template <class R>
+requires std::is_same_v<R, image::Attachment> || std::is_same_v<R, image::Tree> ||
+    std::is_same_v<R, image::Member> || std::is_same_v<R, image::Foreign> ||
+    std::is_same_v<R, image::Delta> || std::is_same_v<R, image::DeltaService> ||
+    std::is_same_v<R, image::DeltaVersion>
+constexpr bool is_misplaced<R> = true;
 
 template <class R>
-bool append(image::Bytes payload, std::vector<R> &to)
+void keep(Saved &saved, const R &record)
 {
-    return decode(payload, to.emplace_back());
+    saved.own.add(record);
 }
 
-template <class R>
-bool put(image::Bytes payload, std::map<uint32_t, R> &to, uint32_t R::*key)
+void keep(Saved &saved, const image::Process &record)
 {
-    R record;
-    if (!decode(payload, record))
-        return false;
-    to[record.*key] = record;
-    return true;
+    saved.process = record;
 }
 
-template <class R>
-bool join(image::Bytes payload, std::string &to)
+void keep(Saved &saved, const image::Memory &record)
 {
-    R record;
-    if (!decode(payload, record))
-        return false;
-    to += image::as_text(record.data);
-    return true;
+    saved.memory = record;
 }
 
-bool take(Saved &s, image::RecordType type, image::Bytes payload, bool &known)
+void keep(Saved &saved, const image::Agent &record)
 {
-    using image::RecordType;
-    switch (type) {
-    case RecordType::image_info:
-    case RecordType::notice:
-    case RecordType::object:
-    case RecordType::page_digests:
-    case RecordType::page_tracker:
-        return true;
-    case RecordType::process:
-        return decode(payload, s.process);
-    case RecordType::memory:
-        return decode(payload, s.memory);
-    case RecordType::agent:
-        return decode(payload, s.agent);
-    case RecordType::cpu:
-        return decode(payload, s.cpu);
-    case RecordType::args:
-        return join<image::Args>(payload, s.arguments);
-    case RecordType::environ:
-        return join<image::Environ>(payload, s.environment);
-    case RecordType::auxv: {
-        image::Auxv auxv;
-        if (!decode(payload, auxv))
-            return false;
-        for (size_t i = 0; i < auxv.pairs.size(); i++)
-            s.auxv.push_back(auxv.pairs[i]);
-        return true;
-    }
-    case RecordType::thread:
-        return append(payload, s.threads);
-    case RecordType::region:
-        return append(payload, s.regions);
-    case RecordType::guard:
-        return append(payload, s.guards);
-    case RecordType::aio_context:
-        return append(payload, s.aio_contexts);
-    case RecordType::file:
-        return put(payload, s.files, &image::File::id);
-    case RecordType::open_file:
-        return put(payload, s.open_files, &image::OpenFile::id);
-    case RecordType::descriptor:
-        return append(payload, s.descriptors);
-    case RecordType::pipe:
-        return put(payload, s.pipes, &image::Pipe::file);
-    case RecordType::eventfd:
-        return append(payload, s.eventfds);
-    case RecordType::signalfd:
-        return append(payload, s.signalfds);
-    case RecordType::pidfd:
-        return put(payload, s.pidfds, &image::Pidfd::open_file);
-    case RecordType::epoll_item:
-        return append(payload, s.epoll_items);
-    case RecordType::inotify_watch:
-        return append(payload, s.watches);
-    case RecordType::lock:
-        return append(payload, s.locks);
-    case RecordType::terminal:
-        return put(payload, s.terminals, &image::Terminal::file);
-    case RecordType::socket:
-        return put(payload, s.sockets, &image::Socket::open_file);
-    case RecordType::socket_more:
-        return put(payload, s.socket_more, &image::SocketMore::socket);
-    case RecordType::group_member:
-        return append(payload, s.group_members);
-    case RecordType::posix_queue:
-        return put(payload, s.queues, &image::PosixQueue::file);
-    case RecordType::passed:
-        return append(payload, s.passed);
-    case RecordType::senders:
-        return put(payload, s.senders, &image::Senders::socket);
-    case RecordType::connection:
-        return append(payload, s.connections);
-    case RecordType::waiting:
-        return append(payload, s.waiting);
-    case RecordType::ipc:
-        return append(payload, s.ipc);
-    case RecordType::semaphore_undo:
-        return append(payload, s.undo);
-    case RecordType::sigaction:
-        return append(payload, s.actions);
-    case RecordType::pending_signal:
-        return append(payload, s.pending);
-    case RecordType::timer:
-        return append(payload, s.timers);
-    case RecordType::rlimit:
-        return append(payload, s.limits);
-    default:
-        known = false;
-        return true;
-    }
+    saved.agent = record;
+}
+
+void keep(Saved &saved, const image::Cpu &record)
+{
+    saved.cpu = record;
+}
+
+// These come in parts.
+void keep(Saved &saved, const image::Args &record)
+{
+    saved.arguments += image::as_text(record.data);
+}
+
+void keep(Saved &saved, const image::Environ &record)
+{
+    saved.environment += image::as_text(record.data);
+}
+
+void keep(Saved &saved, const image::Auxv &record)
+{
+    for (size_t i = 0; i < record.pairs.size(); i++)
+        saved.auxv.push_back(record.pairs[i]);
+}
+
+// Keeps the record; false if it is damaged. `known`: whether a restart knows what to do with it.
+bool take(Saved &saved, image::RecordType type, image::Bytes payload, bool &known)
+{
+    bool good = true;
+    known = image::with_record_type(type,
+                                    [&]<class R>() {
+                                        known = !is_misplaced<R>;
+                                        if constexpr (!is_passed_over<R> && !is_misplaced<R>) {
+                                            R record;
+                                            good = image::decode(payload, record);
+                                            if (good)
+                                                keep(saved, record);
+                                        }
+                                    }) &&
+            known;
+    return good;
 }
 
 } // namespace

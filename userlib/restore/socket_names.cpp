@@ -53,8 +53,9 @@ Result<void> connect_local(const Planning &p, int fd, const SocketName &peer)
 
 std::string_view new_name(const Planning &p, const image::Socket &saved)
 {
-    const auto more = p.saved.socket_more.find(saved.open_file);
-    return more == p.saved.socket_more.end() || SocketName(saved.local).path() == nullptr
+    const auto more = p.saved.of<image::SocketMore>().find(saved.open_file);
+    return more == p.saved.of<image::SocketMore>().end() ||
+                   SocketName(saved.local).path() == nullptr
                ? std::string_view()
                : more->second.file_name;
 }
@@ -69,8 +70,8 @@ SocketName name_now(const Planning &p, const image::Socket &socket)
 Result<void> connect_datagram(Planning &p, int fd, const image::Socket &saved)
 {
     // Several sockets may have been bound to the name that the sender tells.
-    const auto to = p.saved.sockets.find(saved.peer_open_file);
-    const bool known = saved.domain == AF_UNIX && to != p.saved.sockets.end();
+    const auto to = p.saved.sockets().find(saved.peer_open_file);
+    const bool known = saved.domain == AF_UNIX && to != p.saved.sockets().end();
     const SocketName peer = known ? name_now(p, to->second) : SocketName(saved.peer);
     if (saved.domain != AF_UNIX) // needs no peer to be there
         return connect(fd, peer.get(), peer.size) == 0

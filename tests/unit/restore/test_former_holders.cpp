@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A restart waits for ids whose holders have ended, and for no others.
-#include "restore/former_holders.hpp"
+#include "look/former_holders.hpp"
 
 #include <cerrno>
 #include <csignal>

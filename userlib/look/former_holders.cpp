@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "restore/former_holders.hpp"
+#include "look/former_holders.hpp"
 
 #include "protocol/agent.hpp"
 

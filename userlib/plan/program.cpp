@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "restore/program.hpp"
+#include "plan/program.hpp"
 
 #include <cstring>
 

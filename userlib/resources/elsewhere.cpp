@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kinds that are saved by capture/files_*.cpp and opened by restore/open_*.cpp, and those that
+// cannot be saved: only how they are recognised.
+#include "resources/every_kind.hpp"
+
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+namespace cryo::resources {
+
+namespace {
+
+bool has_path(const Seen &seen)
+{
+    return seen.link.starts_with('/');
+}
+
+bool is_pty_master(const Seen &seen)
+{
+    const dev_t number = seen.status.st_rdev;
+    return has_path(seen) && S_ISCHR(seen.status.st_mode) && major(number) == 5 &&
+           minor(number) == 2;
+}
+
+bool is_terminal(const Seen &seen)
+{
+    const unsigned number = major(seen.status.st_rdev);
+    return has_path(seen) && S_ISCHR(seen.status.st_mode) &&
+           (number == 4 || number == 5 || (number >= 136 && number < 144));
+}
+
+bool is_memfd(const Seen &seen)
+{
+    return seen.link.starts_with("/memfd:") && seen.link.ends_with(" (deleted)");
+}
+
+template <mode_t Type>
+bool is_file(const Seen &seen)
+{
+    return has_path(seen) && (seen.status.st_mode & S_IFMT) == Type;
+}
+
+} // namespace
+
+const Kind socket_kind = {
+    .link = "socket:[",
+    .is = [](const Seen &seen) { return S_ISSOCK(seen.status.st_mode) != 0; },
+};
+const Kind pipe_kind = {
+    .link = "pipe:[",
+    .is =
+        [](const Seen &seen) {
+            return S_ISFIFO(seen.status.st_mode) && seen.link.starts_with("pipe:");
+        },
+};
+const Kind fifo_kind = {
+    .link = "pipe:[", // in a rehearsal, which has a pipe in its place
+    .is = [](const Seen &seen) { return S_ISFIFO(seen.status.st_mode) != 0; },
+};
+const Kind memfd_kind = {.link = "/memfd:", .is = is_memfd};
+const Kind symlink_kind = {.is = is_file<S_IFLNK>};
+const Kind directory_kind = {.is = is_file<S_IFDIR>};
+const Kind block_device_kind = {.is = is_file<S_IFBLK>};
+const Kind pty_master_kind = {.is = is_pty_master, .has_own_file = true};
+const Kind terminal_kind = {.is = is_terminal};
+const Kind char_device_kind = {.is = is_file<S_IFCHR>};
+const Kind regular_kind = {.is = has_path};
+// Memory of the kernel's that has no descriptor.
+const Kind shared_memory_kind = {.is = [](const Seen &) { return false; }};
+const Kind other_kind = {.is = [](const Seen &) { return true; }, .has_own_file = true};
+
+} // namespace cryo::resources

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// epoll_create(2): a set of open files, each watched under the number that it had when it was
+// added.
+#include "resources/every_kind.hpp"
+
+#include "look/proc.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/kcmp.h>
+#include <map>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace cryo::resources {
+
+using restore::value;
+
+namespace {
+
+// The open file that a set watches; null: no process has it open any more.
+const Seen *watched(const Saving &saving, const Seen &set, const kcmp_epoll_slot &slot)
+{
+    const auto is = [&](const Seen &other) {
+        return syscall(SYS_kcmp, saving.process(other), saving.process(set), KCMP_EPOLL_TFD,
+                       other.fd, &slot) == 0;
+    };
+    const Seen *likely = saving.at(set, static_cast<int>(slot.tfd));
+    if (likely != nullptr && is(*likely))
+        return likely;
+    for (const Seen &other : saving.seen()) {
+        if (is(other))
+            return &other;
+    }
+    return nullptr;
+}
+
+// "tfd: 5 events: 19 data: feedface  pos:0 ino:… sdev:…": tfd is the number at registration; the
+// open file may have another descriptor by now, or none.
+Result<void> save(Saving &saving, const Seen &seen)
+{
+    std::map<int, uint32_t> offsets; // distinguishes open files with the same number
+    std::string_view rest = seen.info;
+    while (!rest.empty()) {
+        std::string_view line = capture::take_line(rest);
+        if (capture::take_word(line) != "tfd:")
+            continue;
+        image::EpollItem item;
+        item.epoll = seen.open_file;
+        item.fd = static_cast<uint32_t>(capture::take_number(line));
+        capture::take_word(line); // "events:"
+        item.events = static_cast<uint32_t>(capture::take_number(line, 16));
+        capture::take_word(line); // "data:"
+        item.data = capture::take_number(line, 16);
+        const kcmp_epoll_slot slot = {static_cast<uint32_t>(seen.fd), item.fd,
+                                      offsets[static_cast<int>(item.fd)]++};
+        const Seen *target = watched(saving, seen, slot);
+        if (target == nullptr) {
+            saving.refuse(
+                seen,
+                fmt::format("an epoll set that watches what was descriptor {} and is closed now",
+                            item.fd),
+                "remove it from the set before it is closed");
+            continue;
+        }
+        item.open_file = target->open_file;
+        if (item.open_file != 0) // otherwise it is refused itself
+            saving.records().add(item);
+    }
+    return {};
+}
+
+Result<void> open(Opening &opening)
+{
+    for (const image::OpenFile *open_file : opening.of_kind(image::FileKind::epoll)) {
+        if (opening.is_opened(open_file->id))
+            continue;
+        Fd made(epoll_create1(EPOLL_CLOEXEC));
+        if (!made)
+            return Error::from_errno("making an epoll set", errno);
+        if (Result<void> kept = opening.keep(std::move(made), open_file->id); !kept)
+            return kept;
+    }
+    return {};
+}
+
+// Each holder of a pidfd opens it by itself, so that no other could register it. All else is the
+// first process's work.
+bool is_its_work(const Opening &opening, const image::EpollItem &item)
+{
+    return opening.of<image::Pidfd>().contains(item.open_file) ? opening.cares_for(item.open_file)
+                                                               : opening.is_first();
+}
+
+// epoll remembers the descriptor number of a registration, and the open file behind it.
+// So each file gets that number for a moment, before the program's table is laid out.
+Result<void> place(Opening &opening)
+{
+    restore::Program &program = opening.program();
+    for (const image::EpollItem &item : opening.of<image::EpollItem>()) {
+        if (!is_its_work(opening, item) || opening.is_redirected(item.open_file) ||
+            opening.is_redirected(item.epoll))
+            continue;
+        if (!opening.is_opened(item.epoll) || !opening.is_opened(item.open_file))
+            return Error(EINVAL, "an epoll set refers to no open file");
+        const std::string what = fmt::format("registering descriptor {} in an epoll set", item.fd);
+        epoll_event event = {};
+        event.events = item.events;
+        event.data.u64 = item.data;
+        program.call(what, SYS_dup3,
+                     {opening.opened(item.open_file), value(item.fd), value(O_CLOEXEC)});
+        program.call(what, SYS_epoll_ctl,
+                     {opening.opened(item.epoll), value(EPOLL_CTL_ADD), value(item.fd),
+                      program.data(&event, sizeof(event))});
+        program.call(what, SYS_close, {value(item.fd)});
+    }
+    return {};
+}
+
+} // namespace
+
+const Kind epoll_kind = {
+    .link = "anon_inode:[eventpoll]",
+    .has_own_file = true,
+    .save = save,
+    .open = open,
+    .place = place,
+};
+
+} // namespace cryo::resources

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "resources/kinds.hpp"
+
+#include "resources/every_kind.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace cryo::resources {
+
+using image::FileKind;
+
+namespace {
+
+struct Row {
+    FileKind kind;
+    const Kind *how;
+};
+
+// In this order a kind is looked for, the first that recognises an open file has it; and a restart
+// goes through them.
+constexpr std::array table = {
+    Row{FileKind::eventfd, &eventfd_kind},
+    Row{FileKind::signalfd, &signalfd_kind},
+    Row{FileKind::epoll, &epoll_kind},
+    Row{FileKind::inotify, &inotify_kind},
+    Row{FileKind::pidfd, &pidfd_kind},
+    Row{FileKind::timerfd, &timerfd_kind}, // last of these: its time starts when it is finished
+    Row{FileKind::socket, &socket_kind},
+    Row{FileKind::pipe, &pipe_kind},
+    Row{FileKind::fifo, &fifo_kind},
+    Row{FileKind::memfd, &memfd_kind},
+    Row{FileKind::symlink, &symlink_kind},
+    Row{FileKind::directory, &directory_kind},
+    Row{FileKind::block_device, &block_device_kind},
+    Row{FileKind::message_queue, &message_queue_kind},
+    Row{FileKind::pty_master, &pty_master_kind},
+    Row{FileKind::terminal, &terminal_kind},
+    Row{FileKind::char_device, &char_device_kind},
+    Row{FileKind::regular, &regular_kind},
+    Row{FileKind::shared_memory, &shared_memory_kind},
+    Row{FileKind::other, &other_kind},
+};
+
+// Every kind has one row: a new one does not compile without it.
+static_assert(table.size() == image::kFileKinds);
+static_assert([] {
+    for (uint32_t kind = 0; kind < image::kFileKinds; kind++) {
+        if (std::ranges::count(table, static_cast<FileKind>(kind), &Row::kind) != 1)
+            return false;
+    }
+    return true;
+}());
+
+bool is(const Kind &kind, const Seen &seen)
+{
+    return kind.is != nullptr ? kind.is(seen) : seen.link == kind.link;
+}
+
+} // namespace
+
+const Kind &kind(FileKind kind)
+{
+    const auto row = std::ranges::find(table, kind, &Row::kind);
+    return row != table.end() ? *row->how : other_kind;
+}
+
+FileKind kind_of(const Seen &seen)
+{
+    const auto row =
+        std::ranges::find_if(table, [&](const Row &one) { return is(*one.how, seen); });
+    return row->kind; // the last recognises everything
+}
+
+Result<void> settle_all(Saving &saving)
+{
+    for (const Row &row : table) {
+        if (row.how->settle == nullptr)
+            continue;
+        if (Result<void> done = row.how->settle(saving); !done)
+            return done;
+    }
+    return {};
+}
+
+Result<void> open_all(Opening &opening)
+{
+    for (const Row &row : table) {
+        if (row.how->open == nullptr)
+            continue;
+        if (Result<void> done = row.how->open(opening); !done)
+            return done;
+    }
+    return {};
+}
+
+Result<void> place_all(Opening &opening)
+{
+    for (const Row &row : table) {
+        if (row.how->place == nullptr)
+            continue;
+        if (Result<void> done = row.how->place(opening); !done)
+            return done;
+    }
+    return {};
+}
+
+void finish_all(Opening &opening)
+{
+    for (const Row &row : table) {
+        if (row.how->finish != nullptr)
+            row.how->finish(opening);
+    }
+}
+
+} // namespace cryo::resources

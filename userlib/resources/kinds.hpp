@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kinds of things that a descriptor can lead to. Each has a source of its own that knows both
+// directions: how one is recognised and saved, and how it is opened again and completed.
+//
+//     const Kind &kind = kind_of(seen);
+//     if (kind.save != nullptr)
+//         Result<void> saved = kind.save(saving, seen);
+//
+// A new kind is a source that defines a Kind, and a line in the table of kinds.cpp.
+#pragma once
+
+#include "resources/opening.hpp"
+#include "resources/saving.hpp"
+
+#include <string_view>
+
+namespace cryo::resources {
+
+// A restored open file that has not been used yet, as a rehearsal finds it.
+struct Restored {
+    const image::SavedRecords &saved;
+    const image::OpenFile &open_file;
+    const std::string &what; // "descriptor 5"
+    std::string_view info;   // its fdinfo
+};
+
+struct Kind {
+    // What /proc/PID/fd/N shows, or how that begins; empty: a path.
+    std::string_view link = {};
+    // Whether an open file is of this kind; null: if its link is that.
+    bool (*is)(const Seen &seen) = nullptr;
+    // Each open file is an object of its own, even if the kernel shows the same inode for all.
+    bool has_own_file = false;
+
+    // Saves what is more than flags and position. Then, when all have been looked at, looks again
+    // at what was not settled.
+    Result<void> (*save)(Saving &saving, const Seen &seen) = nullptr;
+    Result<void> (*settle)(Saving &saving) = nullptr;
+
+    // Opens all of them, once for the whole tree; null: they are opened by their names.
+    Result<void> (*open)(Opening &opening) = nullptr;
+    // In each process: before descriptors have their numbers; and last, when nothing can fail any
+    // more but other processes.
+    Result<void> (*place)(Opening &opening) = nullptr;
+    void (*finish)(Opening &opening) = nullptr;
+
+    // How one differs from what was saved.
+    Result<void> (*compare)(const Restored &restored) = nullptr;
+};
+
+const Kind &kind(image::FileKind kind);
+image::FileKind kind_of(const Seen &seen);
+
+// Does this for all kinds, until one fails.
+Result<void> settle_all(Saving &saving);
+Result<void> open_all(Opening &opening);
+Result<void> place_all(Opening &opening);
+void finish_all(Opening &opening);
+
+} // namespace cryo::resources

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a kind of open file needs from a checkpoint to save one. The program's processes are stopped
+// all the time; `Seen::shared` is its open file itself.
+//
+//     Result<void> save(Saving &saving, const Seen &seen)
+//     {
+//         image::Eventfd record;
+//         record.open_file = seen.open_file;
+//         ...
+//         saving.records().add(record);
+//         return {};
+//     }
+#pragma once
+
+#include "image/record_store.hpp"
+#include "look/problems.hpp"
+#include "resources/seen.hpp"
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+#include <vector>
+
+namespace cryo::resources {
+
+// A path that the program has passed to inotify_add_watch, and what it led to then.
+struct WatchedPath {
+    uint64_t inode = 0, device = 0;
+    std::string path;
+};
+
+class Saving
+{
+  public:
+    virtual ~Saving() = default;
+
+    // Where the kind's records go.
+    virtual image::FoundRecords &records() = 0;
+    // Keeps a text that a record refers to.
+    virtual std::string_view keep(std::string text) = 0;
+    // Keeps small contents as an object of the image: its id, 0 if they are empty.
+    virtual uint32_t copied(image::ObjectKind kind, std::string bytes) = 0;
+    // The open file cannot be saved: "descriptor 5: WHAT (WAY_OUT)".
+    virtual void refuse(const Seen &seen, std::string_view what, std::string_view way_out,
+                        capture::Passing passing = capture::Passing::when_gone) = 0;
+
+    virtual const std::vector<Seen> &seen() const = 0; // of all processes
+    // What this number leads to in the process that holds `beside`; null: nothing.
+    virtual const Seen *at(const Seen &beside, int fd) const = 0;
+    virtual const image::File &file(const Seen &seen) const = 0;
+    virtual pid_t process(const Seen &seen) const = 0; // that has it
+    // The processes that are saved; with those that have ended, and are not waited for.
+    virtual std::set<pid_t> members(bool with_zombies) const = 0;
+    // fdinfo, read anew.
+    virtual Result<std::string> info_now(const Seen &seen) const = 0;
+
+    // Answers of the process's agent: the paths that it watches, the messages of a POSIX queue.
+    virtual Result<std::vector<WatchedPath>> watched(const Seen &seen) = 0;
+    virtual Result<std::string> messages(const Seen &queue) = 0;
+};
+
+} // namespace cryo::resources

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kinds of open files that have a source of their own in resources/: what they ask of a restart.
+#include "restore/open_parts.hpp"
+
+#include "resources/kinds.hpp"
+
+namespace cryo::restore {
+
+namespace {
+
+class OpeningOf final : public resources::Opening
+{
+  public:
+    explicit OpeningOf(Planning &p) : p_(p) {}
+
+    const image::SavedRecords &records() const override
+    {
+        return p_.saved.of_tree ? *p_.saved.of_tree : p_.saved.own;
+    }
+    const std::vector<image::Timer> &timers() const override { return p_.saved.of<image::Timer>(); }
+    int64_t cut_realtime() const override { return p_.saved.process.cut_realtime; }
+    bool is_opened(uint32_t open_file) const override { return restore::is_opened(p_, open_file); }
+    bool is_redirected(uint32_t open_file) const override
+    {
+        return p_.redirected.contains(open_file);
+    }
+    Result<void> keep(Fd made, uint32_t open_file) override
+    {
+        Result<int> kept = keep_open(p_, std::move(made), open_file);
+        return kept ? Result<void>() : Result<void>(kept.error());
+    }
+    Result<std::string> contents(uint32_t object, uint64_t size) override
+    {
+        return small_contents(p_, object, size);
+    }
+    const Trust &trust() const override { return *p_.options.trust; }
+    Program &program() override { return p_.plan.program; }
+    bool cares_for(uint32_t open_file) const override
+    {
+        return p_.saved.cares_for.contains(open_file);
+    }
+    bool is_first() const override { return p_.saved.is_first; }
+    Operand opened(uint32_t open_file) const override { return restore::opened(p_, open_file); }
+    int descriptor(uint32_t open_file) const override { return descriptor_of(p_, open_file); }
+
+  private:
+    Planning &p_;
+};
+
+} // namespace
+
+Result<void> open_kinds(Planning &p)
+{
+    OpeningOf opening(p);
+    return resources::open_all(opening);
+}
+
+Result<void> place_kinds(Planning &p)
+{
+    OpeningOf opening(p);
+    return resources::place_all(opening);
+}
+
+void finish_kinds(Planning &p)
+{
+    OpeningOf opening(p);
+    resources::finish_all(opening);
+}
+
+} // namespace cryo::restore
