@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether an address is in one of many blocks of objects.
-#include "mpi/wrap/blocks.hpp"
+#include "mpi/stock/blocks.hpp"
 
 #include <cstdlib>
 #include <gtest/gtest.h>

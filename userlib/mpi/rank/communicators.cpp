@@ -3,7 +3,8 @@
 #include "mpi/rank/communicators.hpp"
 #include "functions.gen.hpp"
 #include "mpi/rank/memory.hpp"
-#include "mpi/wrap/wrapper.hpp"
+#include "mpi/stock/exported.hpp"
+#include "mpi/stock/fatal.hpp"
 
 #include <algorithm>
 #include <numeric>

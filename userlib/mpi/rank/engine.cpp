@@ -8,7 +8,7 @@
 #include "mpi/rank/meetings.hpp"
 #include "mpi/rank/memory.hpp"
 #include "mpi/rank/windows.hpp"
-#include "mpi/wrap/fatal.hpp"
+#include "mpi/stock/fatal.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>

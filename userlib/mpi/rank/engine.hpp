@@ -16,11 +16,11 @@
 // only processes the messages, which needs no library, and the wrapper does the rest.
 #pragma once
 
+#include "mpi/rank/heard.hpp"
 #include "mpi/rank/hooks.hpp"
 #include "mpi/rank/inside.hpp"
 #include "mpi/rank/request.hpp"
 #include "mpi/rank/stock_mpi.hpp"
-#include "mpi/wrap/heard.hpp"
 
 #include <pthread.h>
 

@@ -17,7 +17,7 @@
 #pragma once
 
 #include "mpi/rank/inside.hpp"
-#include "mpi/wrap/stock.hpp"
+#include "mpi/stock/stock.hpp"
 
 #include <algorithm>
 #include <x86intrin.h>

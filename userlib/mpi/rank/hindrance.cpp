@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lasting reasons why a rank cannot be saved.
 #include "mpi/rank/engine.hpp"
-#include "mpi/wrap/fatal.hpp"
+#include "mpi/stock/fatal.hpp"
 
 namespace cryo::mpi::rank {
 

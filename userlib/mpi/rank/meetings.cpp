@@ -4,8 +4,8 @@
 #include "mpi/rank/communicators.hpp"
 #include "mpi/rank/memory.hpp"
 #include "mpi/rank/windows.hpp"
-#include "mpi/wrap/fatal.hpp"
-#include "mpi/wrap/wrapper.hpp"
+#include "mpi/stock/exported.hpp"
+#include "mpi/stock/fatal.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -10,7 +10,7 @@
 // never drains.
 #pragma once
 
-#include "mpi/wrap/stock.hpp"
+#include "mpi/stock/stock.hpp"
 
 namespace cryo::mpi::rank {
 

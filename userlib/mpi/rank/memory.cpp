@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi/rank/memory.hpp"
 #include "mpi/capsule/capsule.hpp"
-#include "mpi/wrap/fatal.hpp"
+#include "mpi/stock/fatal.hpp"
 
 #include <bit>
 #include <new>

@@ -4,7 +4,6 @@
 #include "mpi/capsule/lock.hpp"
 #include "mpi/rank/memory.hpp"
 #include "mpi/rank/windows.hpp"
-#include "mpi/wrap/wrapper.hpp"
 #include "sys/raw.hpp"
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "mpi/bookmark/mpi.hpp"
-#include "mpi/wrap/heard.hpp"
+#include "mpi/rank/heard.hpp"
 
 #include <atomic>
 #include <new>

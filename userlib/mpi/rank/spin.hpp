@@ -10,7 +10,7 @@
 // RULE: called with the capsule's thread-local storage.
 #pragma once
 
-#include "mpi/wrap/stock.hpp"
+#include "mpi/stock/stock.hpp"
 
 namespace cryo::mpi::rank::spin {
 

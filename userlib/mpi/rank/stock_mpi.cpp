@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi/rank/stock_mpi.hpp"
 #include "functions.gen.hpp"
+#include "mpi/rank/heard.hpp"
 #include "mpi/rank/meetings.hpp"
-#include "mpi/wrap/fatal.hpp"
-#include "mpi/wrap/heard.hpp"
+#include "mpi/stock/fatal.hpp"
 
 #include <algorithm>
 #include <climits>

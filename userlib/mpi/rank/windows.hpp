@@ -20,7 +20,7 @@
 // could not be left when a checkpoint comes.
 #pragma once
 
-#include "mpi/wrap/heard.hpp"
+#include "mpi/rank/heard.hpp"
 
 #include <atomic>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attributes: keyvals with callbacks, and the predefined ones, whose values lie in the capsule.
 #include "mpi/wrap/attributes.hpp"
+#include "mpi/stock/fatal.hpp"
 #include "mpi/wrap/callback.hpp"
-#include "mpi/wrap/fatal.hpp"
 #include "mpi/wrap/fortran.hpp"
 #include "mpi/wrap/fortran_values.hpp"
 #include "mpi/wrap/keyvals.hpp"

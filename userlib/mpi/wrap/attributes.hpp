@@ -5,7 +5,7 @@
 //     copy_out_of_capsule(object, keyval, value);   // value: what MPI_Comm_get_attr filled in
 #pragma once
 
-#include "mpi/wrap/objects.hpp"
+#include "mpi/stock/objects.hpp"
 
 namespace cryo::mpi {
 

@@ -18,7 +18,7 @@
 
 #include "mpi/capsule/capsule.hpp"
 #include "mpi/capsule/lock.hpp"
-#include "mpi/wrap/handles.hpp"
+#include "mpi/stock/handles.hpp"
 
 #include <cstddef>
 

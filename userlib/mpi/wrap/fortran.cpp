@@ -2,7 +2,7 @@
 // What Open MPI's Fortran and C++ libraries use of the C library besides MPI functions:
 // constants, a little state, conversions of strings.
 #include "mpi/wrap/fortran.hpp"
-#include "mpi/wrap/fatal.hpp"
+#include "mpi/stock/fatal.hpp"
 #include "mpi/wrap/wrapper.hpp"
 
 #include <cstdlib>

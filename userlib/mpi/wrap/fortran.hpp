@@ -10,7 +10,7 @@
 // library may be of another release than the program's Fortran library.
 #pragma once
 
-#include "mpi/wrap/objects.hpp"
+#include "mpi/stock/objects.hpp"
 
 namespace cryo::mpi {
 

@@ -307,7 +307,7 @@ def read_objects(path):
 
 def functions_header(functions):
     return [f"// {NOTICE}", "//", f"// {MADE_BY} The stock library's functions, in the capsule.",
-            "#pragma once", "", '#include "mpi/wrap/stock.hpp"', "",
+            "#pragma once", "", '#include "mpi/stock/stock.hpp"', "",
             "// NOLINTBEGIN(readability-redundant-declaration): other releases' headers lack them.",
             *(line for f in functions for line in f.declared()),
             "// NOLINTEND(readability-redundant-declaration)", "", "namespace cryo::mpi {", "",
@@ -363,7 +363,7 @@ def objects_assembly(kinds):
 
 def objects_source(kinds):
     symbols = [(symbol, kind) for kind in kinds for symbol in kind.symbols]
-    return [f"// {NOTICE}", f"// {MADE_BY}", '#include "mpi/wrap/objects.hpp"', "",
+    return [f"// {NOTICE}", f"// {MADE_BY}", '#include "mpi/stock/objects.hpp"', "",
             'extern "C" {',
             *(f"extern cryo::mpi::Object {symbol};" for symbol, _ in symbols), "}", "",
             "namespace cryo::mpi {", "", "const Predefined predefined[] = {",

@@ -2,7 +2,7 @@
 #include "mpi/wrap/keyvals.hpp"
 #include "mpi/capsule/lock.hpp"
 #include "mpi/capsule/refuse.hpp"
-#include "mpi/wrap/fatal.hpp"
+#include "mpi/stock/fatal.hpp"
 #include "mpi/wrap/replay_kinds.hpp"
 #include "mpi/wrap/wrapper.hpp"
 

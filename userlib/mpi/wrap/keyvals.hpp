@@ -6,7 +6,7 @@
 //     remember_keyval({.number = *keyval, .kind = Kind::Comm, .record = record, .make = …, …});
 #pragma once
 
-#include "mpi/wrap/objects.hpp"
+#include "mpi/stock/objects.hpp"
 
 namespace cryo::mpi {
 

@@ -1,65 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // The life of the stock library: loaded at the first call, initialized, finalized.
 #include "mpi/capsule/lock.hpp"
-#include "mpi/rank/join.hpp"
-#include "mpi/wrap/fatal.hpp"
+#include "mpi/stock/fatal.hpp"
 #include "mpi/wrap/fortran.hpp"
+#include "mpi/wrap/join.hpp"
 #include "mpi/wrap/life.hpp"
 #include "mpi/wrap/revive.hpp"
 #include "mpi/wrap/wrapper.hpp"
-#include "sys/raw.hpp"
 
 #include <atomic>
-#include <cstdarg>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <pthread.h>
 #include <unistd.h>
 
 namespace cryo::mpi {
 
 using capsule::call;
-
-namespace {
-
-// One system call, so that lines of several ranks do not mix. Not dprintf, which registers its
-// stream in the C library's list of all streams, under a lock.
-void write_line(const char *format, va_list arguments)
-{
-    constexpr char prefix[] = "cryo: ";
-    constexpr size_t before = sizeof(prefix) - 1;
-    char text[1024];
-    memcpy(text, prefix, before);
-    vsnprintf(text + before, sizeof(text) - before - 1, format, arguments);
-    const size_t length = strlen(text);
-    text[length] = '\n';
-    sys::call(SYS_write, STDERR_FILENO, text, length + 1);
-}
-
-} // namespace
-
-void say(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    write_line(format, arguments);
-    va_end(arguments);
-}
-
-void fatal(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    write_line(format, arguments);
-    va_end(arguments);
-    _exit(1);
-}
-
-void lacks(const char *name)
-{
-    fatal("the MPI library that is installed here has no %s, which the program calls", name);
-}
 
 namespace {
 
@@ -97,7 +53,7 @@ void begun()
     main_thread = pthread_self();
     own_world();
     number_predefined_objects();
-    rank::join_job();
+    join_job();
 }
 
 int initialized(int result)

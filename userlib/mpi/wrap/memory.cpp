@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that MPI gives to the program is Cryo's, never the capsule's: it survives when the library
 // is replaced.
+#include "mpi/rank/heard.hpp"
+#include "mpi/stock/fatal.hpp"
 #include "mpi/wrap/callback.hpp"
-#include "mpi/wrap/fatal.hpp"
-#include "mpi/wrap/heard.hpp"
 #include "mpi/wrap/windows.hpp"
 #include "mpi/wrap/wrapper.hpp"
 

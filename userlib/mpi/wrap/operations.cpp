@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program's operations (MPI_Op_create), in C, in Fortran, and in C++ through the bindings that
 // MPI-3 has removed.
+#include "mpi/stock/fatal.hpp"
 #include "mpi/wrap/callback.hpp"
-#include "mpi/wrap/fatal.hpp"
 #include "mpi/wrap/replay_kinds.hpp"
 #include "mpi/wrap/wrapper.hpp"
 

@@ -9,9 +9,9 @@
 
 #include "functions.gen.hpp"
 #include "mpi/capsule/capsule.hpp"
-#include "mpi/wrap/handles.hpp"
-#include "mpi/wrap/objects.hpp"
-#include "mpi/wrap/stock.hpp"
+#include "mpi/stock/handles.hpp"
+#include "mpi/stock/objects.hpp"
+#include "mpi/stock/stock.hpp"
 
 #include <type_traits>
 

@@ -7,7 +7,7 @@
 
 #include "functions.gen.hpp"
 #include "mpi/capsule/capsule.hpp"
-#include "mpi/wrap/handles.hpp"
+#include "mpi/stock/handles.hpp"
 
 namespace cryo::mpi {
 

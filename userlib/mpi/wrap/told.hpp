@@ -6,8 +6,8 @@
 #pragma once
 
 #include "mpi/capsule/capsule.hpp"
-#include "mpi/wrap/objects.hpp"
-#include "mpi/wrap/stock.hpp"
+#include "mpi/stock/objects.hpp"
+#include "mpi/stock/stock.hpp"
 
 namespace cryo::mpi {
 

@@ -2,7 +2,7 @@
 // The functions that libcryo_ckpt looks up (cryo_ckpt.h).
 #include "mpi/rank/versions.hpp"
 #include "cryo_ckpt.h"
-#include "mpi/wrap/fatal.hpp"
+#include "mpi/stock/fatal.hpp"
 #include "mpi/wrap/wrapper.hpp"
 
 using namespace cryo::mpi;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi/wrap/fatal.hpp"
+#include "mpi/stock/fatal.hpp"
 #include "mpi/wrap/fortran.hpp"
 #include "mpi/wrap/life.hpp"
 #include "mpi/wrap/windows.hpp"

@@ -15,29 +15,16 @@
 #include "mpi/rank/engine.hpp"
 #include "mpi/rank/fruitless.hpp"
 #include "mpi/rank/windows.hpp"
-#include "mpi/wrap/handles.hpp"
+#include "mpi/stock/exported.hpp"
+#include "mpi/stock/fatal.hpp"
+#include "mpi/stock/handles.hpp"
+#include "mpi/wrap/fortran.hpp"
 #include "mpi/wrap/split.hpp"
-
-#define EXPORTED extern "C" [[gnu::visibility("default")]]
-
-// Profiling tools define MPI_ names over the weak ones and call PMPI_.
-#define ALIAS(name, target)                                                                        \
-    extern "C" [[gnu::visibility("default"), gnu::weak, gnu::alias(#target)]] decltype(target)     \
-        name; // NOLINT(bugprone-macro-parentheses): what is declared
 
 namespace cryo::mpi {
 
 // Stores the Fortran numbers of the predefined handles, once the library is initialized.
 void number_predefined_objects();
-
-// Ends the program if the library lacks a function that only some releases have.
-[[noreturn]] void lacks(const char *name);
-template <class Function>
-void must_have(Function function, const char *name)
-{
-    if (function == nullptr)
-        lacks(name);
-}
 
 // Notes that the program uses a file's shared position. Asked for another file's, MPICH would make
 // a file for it, beside the program's own.
@@ -49,6 +36,21 @@ inline void uses_shared_position(MPI_File file)
 
 // Waits until everything that MPI_Isendrecv sends has been sent.
 void finish_copies();
+
+template <class Handle>
+MPI_Fint fortran_number(Handle handle)
+{
+    return handle == nullptr ? abi::number_of_no_file : number_object(object_of(handle));
+}
+
+template <class Handle>
+Handle from_fortran(MPI_Fint number)
+{
+    Object *object = numbered_object(kind_of<Handle>, number);
+    if constexpr (kind_of<Handle> == Kind::Comm)
+        mirror_communicator(object);
+    return handle_of<Handle>(object);
+}
 
 // Lengths of arrays of handles that only the communicator determines.
 int peers(MPI_Comm comm);   // of an array for alltoallw

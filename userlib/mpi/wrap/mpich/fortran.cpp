@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What MPICH's Fortran library uses of its C library besides MPI functions.
-#include "mpi/wrap/fatal.hpp"
+#include "mpi/stock/fatal.hpp"
 #include "mpi/wrap/fortran_values.hpp"
 #include "mpi/wrap/keyvals.hpp"
 #include "mpi/wrap/wrapper.hpp"

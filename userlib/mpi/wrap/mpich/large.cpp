@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions with large counts that mpich.py does not generate.
 #include "mpi/wrap/mpich/large.hpp"
-#include "mpi/wrap/fatal.hpp"
+#include "mpi/stock/fatal.hpp"
 
 #include <climits>
 #include <utility>

@@ -107,7 +107,7 @@ def objects_source(header):
     """The predefined objects, by their numbers."""
     kinds = "|".join(generate.HANDLES)
     found = re.findall(rf"^#define (MPI\w+)\s+\(?\(({kinds})\)\(?(0[x0-9a-f]*)\)", header, re.MULTILINE)
-    lines = [f"// {generate.NOTICE}", f"// {generate.MADE_BY}", '#include "mpi/wrap/objects.hpp"', "",
+    lines = [f"// {generate.NOTICE}", f"// {generate.MADE_BY}", '#include "mpi/stock/objects.hpp"', "",
              "namespace cryo::mpi {", "", f"static Object objects[{len(found)}];", "",
              "const Predefined predefined[] = {"]
     for i, (name, kind, number) in enumerate(found):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of Open MPI 5.0 that a program cannot call here.
-#include "mpi/wrap/fatal.hpp"
+#include "mpi/stock/fatal.hpp"
 #include "mpi/wrap/wrapper.hpp"
 
 #define REFUSED(name)                                                                              \

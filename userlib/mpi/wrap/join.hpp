@@ -7,9 +7,9 @@
 //     join_job();      // at the end of MPI_Init
 #pragma once
 
-namespace cryo::mpi::rank {
+namespace cryo::mpi {
 
 // Does nothing if there is no daemon. A rank that cannot reach its daemon reports it and runs on.
 void join_job();
 
-} // namespace cryo::mpi::rank
+} // namespace cryo::mpi

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi/wrap/objects.hpp"
+#include "mpi/stock/objects.hpp"
 #include "mpi/capsule/capsule.hpp"
 #include "mpi/capsule/lock.hpp"
-#include "mpi/wrap/blocks.hpp"
-#include "mpi/wrap/directory.hpp"
-#include "mpi/wrap/fatal.hpp"
-#include "mpi/wrap/stock.hpp"
+#include "mpi/stock/blocks.hpp"
+#include "mpi/stock/directory.hpp"
+#include "mpi/stock/fatal.hpp"
+#include "mpi/stock/stock.hpp"
 
 #include <algorithm>
 

@@ -12,7 +12,7 @@
 #pragma once
 
 #include "mpi/rank/inside.hpp"
-#include "mpi/wrap/handles.hpp"
+#include "mpi/stock/handles.hpp"
 
 namespace cryo::mpi {
 

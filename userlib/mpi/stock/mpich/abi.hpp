@@ -7,7 +7,7 @@
 // are the library's; all others are numbers of ours.
 #pragma once
 
-#include "mpi/wrap/mpich/handle.hpp"
+#include "mpi/stock/mpich/handle.hpp"
 
 #define MPICH_SKIP_MPICXX 1
 #define HAVE_VISIBILITY 1 // what it declares is exported

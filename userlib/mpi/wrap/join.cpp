@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi/rank/join.hpp"
+#include "mpi/wrap/join.hpp"
 #include "functions.gen.hpp"
 #include "mpi/rank/engine.hpp"
 #include "mpi/rank/meetings.hpp"
 #include "mpi/rank/packet_link.hpp"
 #include "mpi/rank/partitioned.hpp"
 #include "mpi/rank/tree_channel.hpp"
-#include "mpi/wrap/fatal.hpp"
+#include "mpi/stock/fatal.hpp"
 #include "mpi/wrap/replay.hpp"
 #include "mpi/wrap/revive.hpp"
 #include "sys/own_variable.hpp"
@@ -15,7 +15,9 @@
 #include <cstring>
 #include <unistd.h>
 
-namespace cryo::mpi::rank {
+namespace cryo::mpi {
+
+using namespace rank;
 
 namespace {
 
@@ -103,4 +105,4 @@ void join_job()
     prepare_meetings(); // even if this rank could not join: the others do
 }
 
-} // namespace cryo::mpi::rank
+} // namespace cryo::mpi

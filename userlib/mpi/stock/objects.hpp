@@ -33,7 +33,7 @@ constexpr size_t kind_count = 11;
 
 // Open MPI's Fortran library accesses a few members of the C library's objects directly. They lie
 // at the offsets where it looks for them (releases 4.1 and 5.0; for their differences see
-// fortran.hpp).
+// wrap/fortran.hpp).
 struct Object {
     void *real; // the stock library's handle, which translation loads from here
     Kind kind;
@@ -58,7 +58,7 @@ struct Object {
     void *traffic;
     uint32_t pins; // number of requests that need this datatype, even if the program frees it
     bool doomed;   // the program has freed it
-    // For recreating it after a restart (replay.hpp).
+    // For recreating it after a restart (wrap/replay.hpp).
     uint64_t made;    // ordinal of its creation
     uint32_t variant; // operation: whether it commutes; error handler: the kind it is for; file:
                       // whether its shared position is used
@@ -67,7 +67,7 @@ struct Object {
     uint32_t handle;  // the program's handle, if handles are integers (mpich/abi.hpp)
     void *state;      // of a window: rank::Window; of an operation: the program's function in C++
     bool callbacks_are_c; // of a generalized request
-    // Of a communicator or window: whether it has an error handler of its own (heard.hpp).
+    // Of a communicator or window: whether it has an error handler of its own (rank/heard.hpp).
     enum class Handler : uint8_t { unknown, none, own } handler;
 };
 static_assert(offsetof(Object, real) == 0);

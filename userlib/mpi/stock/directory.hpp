@@ -8,8 +8,8 @@
 #pragma once
 
 #include "mpi/capsule/capsule.hpp"
-#include "mpi/wrap/fatal.hpp"
-#include "mpi/wrap/objects.hpp"
+#include "mpi/stock/fatal.hpp"
+#include "mpi/stock/objects.hpp"
 
 namespace cryo::mpi {
 

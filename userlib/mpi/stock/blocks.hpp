@@ -7,7 +7,7 @@
 //     if (blocks.contain(address))
 #pragma once
 
-#include "mpi/wrap/directory.hpp"
+#include "mpi/stock/directory.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -13,9 +13,8 @@
 #pragma once
 
 #include "mpi/capsule/capsule.hpp"
-#include "mpi/wrap/fortran.hpp"
-#include "mpi/wrap/objects.hpp"
-#include "mpi/wrap/stock.hpp"
+#include "mpi/stock/objects.hpp"
+#include "mpi/stock/stock.hpp"
 
 #include <type_traits>
 
@@ -286,21 +285,6 @@ int done_keeping(int result, Made<MPI_Request> &request, KeptArray<Handle> &firs
     first.give_to(object, 0);
     second.give_to(object, 1);
     return result;
-}
-
-template <class Handle>
-MPI_Fint fortran_number(Handle handle)
-{
-    return handle == nullptr ? abi::number_of_no_file : number_object(object_of(handle));
-}
-
-template <class Handle>
-Handle from_fortran(MPI_Fint number)
-{
-    Object *object = numbered_object(kind_of<Handle>, number);
-    if constexpr (kind_of<Handle> == Kind::Comm)
-        mirror_communicator(object);
-    return handle_of<Handle>(object);
 }
 
 } // namespace cryo::mpi

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How functions are exported that the program takes for the stock library's.
+//
+//     EXPORTED int PMPI_Barrier(MPI_Comm comm)
+//     {
+//         ...
+//     }
+//     ALIAS(MPI_Barrier, PMPI_Barrier)
+#pragma once
+
+#define EXPORTED extern "C" [[gnu::visibility("default")]]
+
+// Profiling tools define MPI_ names over the weak ones and call PMPI_.
+#define ALIAS(name, target)                                                                        \
+    extern "C" [[gnu::visibility("default"), gnu::weak, gnu::alias(#target)]] decltype(target)     \
+        name; // NOLINT(bugprone-macro-parentheses): what is declared
