@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "bookmark/node.hpp"
 #include "coord/channel.hpp"
-#include "mpi/bookmark/node.hpp"
 
 using namespace cryo;
 using namespace cryo::coord;

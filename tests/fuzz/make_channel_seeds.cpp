@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "bookmark/wire.hpp"
 #include "coord/frame.hpp"
 #include "coord/message.hpp"
 #include "coord/tls.hpp"
-#include "mpi/bookmark/wire.hpp"
 
 using namespace cryo;
 using namespace cryo::coord;

@@ -9,12 +9,12 @@
 //     daemon.command(message);                     // from the coordinator
 #pragma once
 
+#include "bookmark/node.hpp"
 #include "coord/channel.hpp"
 #include "coord/imager.hpp"
 #include "coord/job.hpp"
 #include "coord/net.hpp"
 #include "coord/strangers.hpp"
-#include "mpi/bookmark/node.hpp"
 
 #include <map>
 #include <memory>

@@ -27,8 +27,8 @@
 // during another call is not lost: the arrival is reported when that call ends.
 #pragma once
 
+#include "bookmark/rank.hpp"
 #include "coord/frame.hpp"
-#include "mpi/bookmark/rank.hpp"
 
 #include <atomic>
 #include <cstddef>

@@ -7,7 +7,7 @@
 //
 // Between two checkpoints it waits up to MICROSECONDS. Exits with 1 if a checkpoint was abandoned
 // for any other reason than the end of a rank.
-#include "mpi/bookmark/node.hpp"
+#include "bookmark/node.hpp"
 
 #include <charconv>
 #include <chrono>

@@ -21,7 +21,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "mpi/bookmark/mpi.hpp"
+#include "bookmark/mpi.hpp"
 
 namespace cryo::bookmark::sim {
 

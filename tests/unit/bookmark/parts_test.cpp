@@ -5,7 +5,7 @@
 #include <random>
 #include <thread>
 
-#include "mpi/bookmark/node.hpp"
+#include "bookmark/node.hpp"
 
 namespace cryo::bookmark {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "mpi/bookmark/rank.hpp"
+#include "bookmark/rank.hpp"
 #include "world.hpp"
 
 namespace cryo::bookmark::sim {

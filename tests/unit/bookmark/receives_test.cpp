@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "amount.hpp"
-#include "mpi/bookmark/receives.hpp"
+#include "bookmark/receives.hpp"
 #include "rank_sim.hpp"
 
 namespace cryo::bookmark::sim {

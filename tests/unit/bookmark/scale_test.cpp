@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "amount.hpp"
-#include "mpi/bookmark/rank.hpp"
+#include "bookmark/rank.hpp"
 #include "tree_sim.hpp"
 
 namespace cryo::bookmark::sim {

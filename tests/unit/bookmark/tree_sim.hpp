@@ -13,7 +13,7 @@
 #include <functional>
 #include <memory>
 
-#include "mpi/bookmark/node.hpp"
+#include "bookmark/node.hpp"
 
 namespace cryo::bookmark::sim {
 

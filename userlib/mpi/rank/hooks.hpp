@@ -9,7 +9,7 @@
 // RULE: all of it runs while the program is stopped, perhaps inside malloc.
 #pragma once
 
-#include "mpi/bookmark/rank.hpp"
+#include "bookmark/rank.hpp"
 #include "mpi/capsule/capsule.hpp"
 
 namespace cryo::mpi::rank {

@@ -6,7 +6,7 @@
 //     Request *r = request_of(handle);   // null for MPI_REQUEST_NULL
 #pragma once
 
-#include "mpi/bookmark/mpi.hpp"
+#include "bookmark/mpi.hpp"
 #include "mpi/rank/heard.hpp"
 
 #include <atomic>

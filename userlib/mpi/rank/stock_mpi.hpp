@@ -5,7 +5,7 @@
 // object; so everything works with a new library once these are bound to it.
 #pragma once
 
-#include "mpi/bookmark/mpi.hpp"
+#include "bookmark/mpi.hpp"
 #include "mpi/rank/request.hpp"
 
 namespace cryo::mpi::rank {

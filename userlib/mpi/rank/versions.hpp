@@ -3,7 +3,7 @@
 // Checkpoints that the program requests: the implementation of MPI_Ckpt() and global_ckpt().
 #pragma once
 
-#include "mpi/bookmark/rank.hpp"
+#include "bookmark/rank.hpp"
 
 namespace cryo::mpi::rank {
 

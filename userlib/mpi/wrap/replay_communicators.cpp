@@ -2,7 +2,7 @@
 // Communicators across a restart. The calls that created them are not repeated: some of these had
 // more participants than the communicator has members, and these may have forgotten it. Each is
 // recreated by its members alone, and all members recreate theirs in the same order.
-#include "mpi/bookmark/comm.hpp"
+#include "bookmark/comm.hpp"
 #include "mpi/capsule/refuse.hpp"
 #include "mpi/wrap/replay_kinds.hpp"
 #include "mpi/wrap/wrapper.hpp"

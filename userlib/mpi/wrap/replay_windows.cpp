@@ -2,7 +2,7 @@
 // Windows across a restart: recreated over the same memory by the same processes, between epochs.
 // Shared memory is the library's: each process fills in its own part, and maps all of it where it
 // was.
-#include "mpi/bookmark/comm.hpp"
+#include "bookmark/comm.hpp"
 #include "mpi/capsule/refuse.hpp"
 #include "mpi/wrap/replay_kinds.hpp"
 #include "mpi/wrap/windows.hpp"

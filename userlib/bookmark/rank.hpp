@@ -50,8 +50,8 @@
 #include <map>
 #include <optional>
 
-#include "mpi/bookmark/receives.hpp"
-#include "mpi/bookmark/wire.hpp"
+#include "bookmark/receives.hpp"
+#include "bookmark/wire.hpp"
 
 namespace cryo::bookmark {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi/bookmark/topology.hpp"
+#include "bookmark/topology.hpp"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi/bookmark/rank.hpp"
+#include "bookmark/rank.hpp"
 
 #include <algorithm>
 #include <cassert>

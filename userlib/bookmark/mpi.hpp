@@ -8,7 +8,7 @@
 // library.
 #pragma once
 
-#include "mpi/bookmark/comm.hpp"
+#include "bookmark/comm.hpp"
 
 namespace cryo::bookmark {
 

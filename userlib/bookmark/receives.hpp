@@ -14,7 +14,7 @@
 // Calls must not overlap. A program with several threads in MPI holds the wrapper layer's lock.
 #pragma once
 
-#include "mpi/bookmark/mpi.hpp"
+#include "bookmark/mpi.hpp"
 
 namespace cryo::bookmark {
 

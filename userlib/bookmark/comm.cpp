@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi/bookmark/comm.hpp"
+#include "bookmark/comm.hpp"
 
 #include <new>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // This rank's message counts, and what it is doing.
-#include "mpi/bookmark/rank.hpp"
+#include "bookmark/rank.hpp"
 
 namespace cryo::bookmark {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi/bookmark/node.hpp"
+#include "bookmark/node.hpp"
 
 #include <algorithm>
 #include <cerrno>

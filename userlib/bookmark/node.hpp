@@ -20,8 +20,8 @@
 #include <unordered_map>
 
 #include "base/result.hpp"
-#include "mpi/bookmark/topology.hpp"
-#include "mpi/bookmark/wire.hpp"
+#include "bookmark/topology.hpp"
+#include "bookmark/wire.hpp"
 
 namespace cryo::bookmark {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi/bookmark/receives.hpp"
+#include "bookmark/receives.hpp"
 
 #include <algorithm>
 

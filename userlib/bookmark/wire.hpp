@@ -17,7 +17,7 @@
 #include <span>
 #include <vector>
 
-#include "mpi/bookmark/comm.hpp"
+#include "bookmark/comm.hpp"
 
 namespace cryo::bookmark {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi/bookmark/wire.hpp"
+#include "bookmark/wire.hpp"
 
 #include <cassert>
 
