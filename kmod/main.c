@@ -11,29 +11,10 @@
 #include <linux/miscdevice.h>
 #include <linux/module.h>
 #include <linux/sched.h>
-#include <linux/seccomp.h>
 #include <linux/uaccess.h>
 
 #include "compat.h"
 #include "module.h"
-
-int cryo_ucmd_respond(struct cryo_ucmd *ucmd, size_t size)
-{
-	if (copy_to_user(ucmd->ubuffer, ucmd->cmd,
-			 min_t(size_t, ucmd->user_size, size)))
-		return -EFAULT;
-	return 0;
-}
-
-/*
- * A seccomp filter of the caller, or of a container or service manager around
- * it, can tell system calls apart, but sees a command only as an ioctl with a
- * pointer.
- */
-bool cryo_is_filtered(void)
-{
-	return seccomp_mode(&current->seccomp) != SECCOMP_MODE_DISABLED;
-}
 
 int cryo_features(struct cryo_ucmd *ucmd)
 {
