@@ -39,6 +39,8 @@ namespace {
 
 constexpr int nudge = SIGURG; // ignored by a program that does not expect it
 
+const char *hindered; // why this rank cannot be saved any more; null: it can
+
 // Preserves the program's errno.
 class KeepErrno
 {
@@ -59,6 +61,25 @@ bool only_waits_stand()
 }
 
 } // namespace
+
+const char *hindrance()
+{
+    return hindered;
+}
+
+void hinder(const char *what)
+{
+    if (hindered == nullptr)
+        hindered = what;
+}
+
+int uncounted(int result, const MPI_Comm *place, const char *function)
+{
+    if (on && result == MPI_SUCCESS && place != nullptr && *place != nullptr &&
+        object_of(*place) != null_object(Kind::Comm))
+        hinder(function);
+    return result;
+}
 
 Engine::Engine(const Hooks &hooks, bookmark::WorldRank self, uint32_t ranks)
     : hooks_(hooks), self_(self),
@@ -148,6 +169,19 @@ void Engine::hear()
     const bookmark::Message gone(bookmark::MessageType::abandon, rank_.epoch(), &memory());
     const auto bytes = bookmark::pack(gone, &memory());
     rank_.handle(bytes);
+}
+
+// Reports a hindrance as soon as a checkpoint is requested: this rank may wait in the library,
+// unknown to the tree, for a rank that would otherwise stop.
+void Engine::decline()
+{
+    const char *what = hindrance();
+    if (what == nullptr || rank_.phase() != bookmark::Rank::Phase::asked ||
+        declined_ == rank_.epoch())
+        return;
+    declined_ = rank_.epoch();
+    say("rank %u cannot be saved, because of this: %s", self_, what);
+    rank_.decline();
 }
 
 bool Engine::others_run() const
