@@ -41,7 +41,7 @@ def variables(tree):
     """Cryo's variables are not obeyed where rights are gained: one function sees to it. Any other
     way to read the environment says by a literal that it is about somebody else's variable."""
     complaints = []
-    for name in tree.matching(r"^(userlib|cr_\w+|ompi-crs-component)/.*\.(c|h|cpp|hpp|inc)$"):
+    for name in tree.matching(r"^(userlib|cr_\w+|(ompi|opal)-[\w-]+)/.*\.(c|h|cpp|hpp|inc)$"):
         for number, line in enumerate(tree.lines(name), 1):
             complaints += [f"{name}:{number}: getenv({argument}): read it by sys::own_variable"
                            for argument in re.findall(r"\bgetenv\(([^)]*)", line)

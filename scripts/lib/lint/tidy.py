@@ -38,7 +38,7 @@ class Unit:
         self.name = name
         self.arguments = shlex.split(command)
         self.directory = directory
-        self.options = OF_COMPONENTS if name.startswith("ompi-crs-component/components/") else []
+        self.options = OF_COMPONENTS if name.startswith("ompi-crs-component/") else []
         self.salt = salt + " ".join(self.options)
         self._inputs = None
         self.record = os.path.join(CACHE, hashlib.sha256(name.encode()).hexdigest())
@@ -130,7 +130,7 @@ def _units(tree, salt):
             entries = json.load(file)
     except OSError as error:
         raise Unusable(f"{database}: {error.strerror}; configure first: cmake --preset release")
-    wanted = set(tree.matching(r"^(userlib|cr_\w+|ompi-crs-component)/.*\.(c|cpp)$"))
+    wanted = set(tree.matching(r"^(userlib|cr_\w+|(ompi|opal)-[\w-]+)/.*\.(c|cpp)$"))
     units = {}
     for entry in entries:
         name = _portable(entry["file"])

@@ -2,12 +2,12 @@
 // ompi-restart, mpi-restart: brings an MPI job back from a global snapshot, under a fresh mpirun.
 #include "base/print.hpp"
 #include "cli/command.hpp"
+#include "cli/legacy_options.hpp"
 #include "cli/text.hpp"
 #include "coord/job.hpp"
 #include "coord/launch.hpp"
 #include "coord/snapshot.hpp"
 #include "keeper/launch.hpp"
-#include "legacy_options.hpp"
 #include "sys/own_variable.hpp"
 
 #include <cerrno>

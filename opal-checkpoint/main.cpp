@@ -4,9 +4,9 @@
 #include "base/print.hpp"
 #include "base/printable.hpp"
 #include "cli/command.hpp"
+#include "cli/legacy_options.hpp"
 #include "cli/number.hpp"
 #include "coord/snapshot.hpp"
-#include "legacy_options.hpp"
 
 #include <cerrno>
 #include <csignal>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "legacy_options.hpp"
+#include "cli/legacy_options.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -2,9 +2,9 @@
 // opal-restart: brings one rank back from its part of a global snapshot. ompi-restart has mpirun
 // start it once for each rank; which one it is, the launcher says in the environment.
 #include "cli/command.hpp"
+#include "cli/legacy_options.hpp"
 #include "coord/place.hpp"
 #include "coord/snapshot.hpp"
-#include "legacy_options.hpp"
 #include "sys/own_variable.hpp"
 
 #include <cerrno>

@@ -4,13 +4,13 @@
 #include "base/printable.hpp"
 #include "cli/command.hpp"
 #include "cli/file_options.hpp"
+#include "cli/legacy_options.hpp"
 #include "cli/number.hpp"
 #include "cli/text.hpp"
 #include "coord/client.hpp"
 #include "coord/parameters.hpp"
 #include "coord/snapshot.hpp"
 #include "image/codec.hpp"
-#include "legacy_options.hpp"
 
 #include <algorithm>
 #include <cerrno>
