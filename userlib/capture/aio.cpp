@@ -108,7 +108,8 @@ using Time = std::chrono::steady_clock::time_point;
 Result<AgentSession::Aio> ask(AgentSession &session, const Mapping &ring, uint64_t idle, Time until)
 {
     for (milliseconds pause(1);; pause = std::min(2 * pause, longest_pause)) {
-        Result<AgentSession::Aio> found = session.aio(ring.start, ring.end - ring.start, idle);
+        Result<AgentSession::Aio> found =
+            session.aio(RemoteAddress(ring.start), ring.end - ring.start, idle);
         if (!found || found->error != EBUSY || std::chrono::steady_clock::now() > until)
             return found;
         std::this_thread::sleep_for(pause);

@@ -367,9 +367,9 @@ Result<void> look_at_memory(Description &d, AgentSession &session)
     d.space = std::move(*space);
     if (Result<void> looked = look_at_aio(d, session); !looked)
         return looked;
-    std::vector<uint64_t> addresses;
+    std::vector<RemoteAddress> addresses;
     for (const Mapping &m : d.space.mappings)
-        addresses.push_back(m.start);
+        addresses.emplace_back(m.start);
     Result<std::vector<agent::Policy>> policies = session.policies(addresses);
     if (!policies)
         return policies.error();

@@ -66,7 +66,7 @@ class Served final : public Frozen
     Result<void> read(uint64_t address, std::span<char> to, bool zeros_behind_file,
                       int protection) override
     {
-        return source_.read(address, to, zeros_behind_file, protection);
+        return source_.read(RemoteAddress(address), to, zeros_behind_file, protection);
     }
     Result<size_t> ask(std::span<const Run> runs, bool zeros_behind_file, int protection) override
     {
@@ -79,7 +79,7 @@ class Served final : public Frozen
     bool can_scan() const override { return source_.can_scan(); }
     Result<std::vector<Run>> unwritten(uint64_t start, uint64_t end) override
     {
-        return source_.unwritten(start, end);
+        return source_.unwritten(RemoteAddress(start), RemoteAddress(end));
     }
     Result<void> finish() override { return source_.finish(); }
     pid_t pid() const override { return source_.pid(); }

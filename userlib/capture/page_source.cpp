@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gets pages from the server of a frozen program: into memory, or into a file.
 #include "base/passing.hpp"
+#include "base/remote_address_text.hpp"
 #include "capture/session.hpp"
 
 #include <algorithm>
@@ -55,7 +56,7 @@ Result<size_t> PageSource::ask(std::span<const Run> runs, bool zeros_behind_file
 }
 
 // The server has sent the reason, if it could.
-Error PageSource::ended(uint64_t bytes, uint64_t address) const
+Error PageSource::ended(uint64_t bytes, RemoteAddress address) const
 {
     Reply bad = {};
     const ssize_t got = receive_packet(commands_.get(), room_in(bad), MSG_DONTWAIT);
@@ -65,7 +66,7 @@ Error PageSource::ended(uint64_t bytes, uint64_t address) const
 }
 
 // A server that sends nothing, or next to nothing, is not waited for.
-Result<void> PageSource::await_pages(uint64_t address)
+Result<void> PageSource::await_pages(RemoteAddress address)
 {
     if (Result<void> early = check_deadline(deadline_); !early)
         return early;
@@ -78,15 +79,15 @@ Result<void> PageSource::await_pages(uint64_t address)
                              pid_, address, static_cast<double>(silence_ns_) / 1e9));
 }
 
-Result<void> PageSource::read(uint64_t address, std::span<char> to, bool zeros_behind_file,
+Result<void> PageSource::read(RemoteAddress address, std::span<char> to, bool zeros_behind_file,
                               int protection)
 {
+    const Run wanted = {address.number(), address.number() + to.size()};
     while (asked_.empty()) {
-        const Run run = {address, address + to.size()};
-        if (Result<size_t> asked = ask({&run, 1}, zeros_behind_file, protection); !asked)
+        if (Result<size_t> asked = ask({&wanted, 1}, zeros_behind_file, protection); !asked)
             return asked.error();
     }
-    if (asked_.front().start != address || asked_.front().end != address + to.size())
+    if (asked_.front().start != wanted.start || asked_.front().end != wanted.end)
         return Error(EINVAL, "other pages are read than were asked for");
     asked_.pop_front();
     patience_.begin_anew();
@@ -135,7 +136,8 @@ Result<uint64_t> PageSource::move(const Target &to, uint64_t most)
     ssize_t n;
     while ((n = splice(pipe_.get(), nullptr, to.file, &at, most, SPLICE_F_NONBLOCK)) < 0 &&
            (errno == EINTR || errno == EAGAIN)) {
-        Result<void> come = errno == EAGAIN ? await_pages(asked_.front().start) : Result<void>();
+        Result<void> come =
+            errno == EAGAIN ? await_pages(RemoteAddress(asked_.front().start)) : Result<void>();
         if (!come)
             return come.error();
     }
@@ -146,7 +148,8 @@ Result<uint64_t> PageSource::move(const Target &to, uint64_t most)
     std::array<char, 65536> bytes;
     while ((n = ::read(pipe_.get(), bytes.data(), std::min<uint64_t>(most, bytes.size()))) < 0 &&
            (errno == EINTR || errno == EAGAIN)) {
-        Result<void> come = errno == EAGAIN ? await_pages(asked_.front().start) : Result<void>();
+        Result<void> come =
+            errno == EAGAIN ? await_pages(RemoteAddress(asked_.front().start)) : Result<void>();
         if (!come)
             return come.error();
     }
@@ -185,7 +188,7 @@ Result<void> PageSource::put(std::span<const Part> parts, Target to)
         if (!moved)
             return moved.error();
         if (*moved == 0)
-            return ended(due, asked_.front().start);
+            return ended(due, RemoteAddress(asked_.front().start));
         to.offset += *moved;
         due -= *moved;
         patience_.note(*moved);
@@ -205,15 +208,17 @@ Result<void> PageSource::put(std::span<const Part> parts, Target to)
     return {};
 }
 
-Result<std::vector<Run>> PageSource::unwritten(uint64_t start, uint64_t end)
+Result<std::vector<Run>> PageSource::unwritten(RemoteAddress start, RemoteAddress end)
 {
     if (!scans_)
         return Error(EOPNOTSUPP, "there is no module that could be asked");
     std::vector<cryo_run> runs(agent::scanned_at_once);
     std::vector<Run> found;
     while (start < end) {
-        const Command command = {
-            agent::protocol_magic, agent::protocol_version, Op::scan, {start, end}};
+        const Command command = {agent::protocol_magic,
+                                 agent::protocol_version,
+                                 Op::scan,
+                                 {start.number(), end.number()}};
         if (send(commands_.get(), &command, sizeof(command), MSG_NOSIGNAL) != sizeof(command))
             return Error::from_errno(fmt::format("asking process {} for its memory", pid_), errno);
         Reply answer = {};
@@ -227,7 +232,8 @@ Result<std::vector<Run>> PageSource::unwritten(uint64_t start, uint64_t end)
         const size_t size = answer.count * sizeof(cryo_run);
         const std::span<char> room(reinterpret_cast<char *>(runs.data()),
                                    runs.size() * sizeof(cryo_run));
-        if (answer.count > runs.size() || answer.value <= start || answer.value > end ||
+        const RemoteAddress reached(answer.value);
+        if (answer.count > runs.size() || reached <= start || reached > end ||
             !await_readable(commands_.get(), silence_ns_) ||
             receive_packet(commands_.get(), room) != static_cast<ssize_t>(size))
             return Error(EPROTO,
@@ -240,7 +246,7 @@ Result<std::vector<Run>> PageSource::unwritten(uint64_t start, uint64_t end)
             else
                 found.push_back({run.start, run.start + run.npages * 4096});
         }
-        start = answer.value;
+        start = reached;
     }
     return found;
 }

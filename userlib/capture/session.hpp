@@ -12,6 +12,7 @@
 #pragma once
 
 #include "base/fd.hpp"
+#include "base/remote_address.hpp"
 #include "base/result.hpp"
 #include "capture/patience.hpp"
 #include "look/proc.hpp"
@@ -54,7 +55,7 @@ class PageSource
     // mapped file read as zeros instead of failing.
     // `protection`: of the mapping, so that memory the program may not read can be read; −1:
     // unknown.
-    Result<void> read(uint64_t address, std::span<char> to, bool zeros_behind_file,
+    Result<void> read(RemoteAddress address, std::span<char> to, bool zeros_behind_file,
                       int protection = -1);
     // Requests pages in the order in which they will be read, so that they are on their way by
     // then; at most `most_asked` may be outstanding. Returns how many runs were requested now.
@@ -81,15 +82,15 @@ class PageSource
     // other request may be outstanding. EOPNOTSUPP: there is no module.
     void set_scans(bool scans) { scans_ = scans; }
     bool can_scan() const { return scans_; }
-    Result<std::vector<Run>> unwritten(uint64_t start, uint64_t end);
+    Result<std::vector<Run>> unwritten(RemoteAddress start, RemoteAddress end);
     // Tells the server that it is no longer needed.
     Result<void> finish();
 
   private:
     Result<size_t> ask_alike(std::span<const Part> parts);
     Result<uint64_t> move(const Target &to, uint64_t most);
-    Error ended(uint64_t bytes, uint64_t address) const;
-    Result<void> await_pages(uint64_t address);
+    Error ended(uint64_t bytes, RemoteAddress address) const;
+    Result<void> await_pages(RemoteAddress address);
 
     Fd commands_, pipe_;
     std::deque<Run> asked_;
@@ -207,7 +208,7 @@ class AgentSession
     using Watched = resources::WatchedPath;
     Result<std::vector<Watched>> watched();
     // NUMA policies of the memory at these addresses; empty if the agent is too old.
-    Result<std::vector<agent::Policy>> policies(const std::vector<uint64_t> &addresses);
+    Result<std::vector<agent::Policy>> policies(const std::vector<RemoteAddress> &addresses);
     // System V objects named in calls of its functions; empty if the agent is too old.
     Result<std::vector<agent::IpcUse>> ipc();
     // How its exit would change a set of semaphores. EOPNOTSUPP: the agent cannot tell.
@@ -226,9 +227,9 @@ class AgentSession
         uint32_t head = 0, tail = 0;
         std::vector<uint64_t> events; // that nobody has fetched, four numbers each
     };
-    Result<Aio> aio(uint64_t start, uint64_t bytes, uint64_t idle);
+    Result<Aio> aio(RemoteAddress ring, uint64_t bytes, uint64_t idle);
     // Which of these pages are in memory (mincore); EOPNOTSUPP if the agent is too old.
-    Result<std::vector<Run>> touched(uint64_t start, uint64_t end);
+    Result<std::vector<Run>> touched(RemoteAddress start, RemoteAddress end);
     // What in the process does not belong to the program; null if there is nothing.
     Result<std::unique_ptr<agent::LodgerFacts>> lodger();
     // Resumes the program. `why`: the errno for which there will be no image, or 0. `signal`: sent

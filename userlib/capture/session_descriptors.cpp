@@ -233,7 +233,8 @@ Result<std::unique_ptr<agent::LodgerFacts>> AgentSession::lodger()
     return facts;
 }
 
-Result<std::vector<agent::Policy>> AgentSession::policies(const std::vector<uint64_t> &addresses)
+Result<std::vector<agent::Policy>>
+AgentSession::policies(const std::vector<RemoteAddress> &addresses)
 {
     constexpr uint16_t first_with_policies = 5;
     std::vector<agent::Policy> all;

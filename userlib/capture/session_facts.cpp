@@ -74,7 +74,7 @@ Result<agent::TimerFacts> AgentSession::timer(int id)
     return facts;
 }
 
-Result<AgentSession::Aio> AgentSession::aio(uint64_t start, uint64_t bytes, uint64_t idle)
+Result<AgentSession::Aio> AgentSession::aio(RemoteAddress ring, uint64_t bytes, uint64_t idle)
 {
     constexpr uint16_t first_with_aio = 18;
     constexpr size_t numbers = sizeof(io_event) / sizeof(uint64_t);
@@ -84,7 +84,7 @@ Result<AgentSession::Aio> AgentSession::aio(uint64_t start, uint64_t bytes, uint
         return found;
     }
     const Command command = {
-        agent::protocol_magic, agent::protocol_version, Op::aio, {start, bytes, idle}};
+        agent::protocol_magic, agent::protocol_version, Op::aio, {ring.number(), bytes, idle}};
     if (Result<void> sent = send(command); !sent)
         return sent.error();
     Result<Reply> answer = reply(Op::aio);
@@ -110,16 +110,16 @@ Result<AgentSession::Aio> AgentSession::aio(uint64_t start, uint64_t bytes, uint
     return found;
 }
 
-Result<std::vector<Run>> AgentSession::touched(uint64_t start, uint64_t end)
+Result<std::vector<Run>> AgentSession::touched(RemoteAddress start, RemoteAddress end)
 {
     constexpr uint16_t first_with_touched = 12;
     if (version_ < first_with_touched)
         return Error(EOPNOTSUPP, "the program's agent is of an earlier release");
     std::vector<Run> found;
-    for (uint64_t at = start; at < end;) {
+    for (RemoteAddress at = start; at < end;) {
         const uint64_t count = std::min((end - at) / 4096, agent::touched_at_once);
         const Command command = {
-            agent::protocol_magic, agent::protocol_version, Op::touched, {at, count}};
+            agent::protocol_magic, agent::protocol_version, Op::touched, {at.number(), count}};
         if (Result<void> sent = send(command); !sent)
             return sent.error();
         Result<Reply> answer = reply(Op::touched);
@@ -133,10 +133,11 @@ Result<std::vector<Run>> AgentSession::touched(uint64_t start, uint64_t end)
         for (uint64_t i = 0; i < count; i++, at += 4096) {
             if ((bits[i / 8] >> (i % 8) & 1) == 0)
                 continue;
-            if (!found.empty() && found.back().end == at)
-                found.back().end = at + 4096;
+            const uint64_t page = at.number();
+            if (!found.empty() && found.back().end == page)
+                found.back().end = page + 4096;
             else
-                found.push_back({at, at + 4096});
+                found.push_back({page, page + 4096});
         }
     }
     return found;

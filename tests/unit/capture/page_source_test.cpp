@@ -219,7 +219,7 @@ class Miser : public testing::TestWithParam<bool>
 TEST_P(Miser, IsNotReadForEver)
 {
     std::vector<char> room(page);
-    expect_given_up(source->read(page, room, false));
+    expect_given_up(source->read(RemoteAddress(page), room, false));
 }
 
 TEST_P(Miser, IsNotPutForEver)
