@@ -12,6 +12,7 @@
 #include "agent/interface.hpp"
 #include "agent/lodger.hpp"
 #include "protocol/agent.hpp"
+#include "protocol/requests.hpp"
 
 #include <atomic>
 #include <csignal>
@@ -144,25 +145,25 @@ void say_called_off(int connection);
 void serve(int connection);
 
 // descriptors.cpp: sends the program's descriptors, and the data queued in its terminals.
-bool send_descriptors(int connection, const Command &command);
-bool send_terminal(int connection, const Command &command);
+bool send_descriptors(int connection, const DescriptorsRequest &request);
+bool send_terminal(int connection, const TerminalRequest &request);
 
 // watches.cpp: the paths that inotify watches.
 void remember_watch(const char *path, uint32_t mask);
-bool send_watches(int connection, const Command &command);
+bool send_watches(int connection);
 void forget_watch_lock(); // in a child, which may have inherited it locked
 
 // ipc.cpp: which System V objects the process uses.
 void remember_ipc(IpcKind kind, int id, bool undo);
-bool send_ipc(int connection, const Command &command);
-bool send_queue(int connection, const Command &command);   // queues.cpp
-void send_touched(int connection, const Command &command); // touched.cpp
-void send_undo(int connection, const Command &command);    // undo.cpp
-void send_aio(int connection, const Command &command);     // aio.cpp
+bool send_ipc(int connection);
+bool send_queue(int connection, const QueueRequest &request);     // queues.cpp
+void send_touched(int connection, const TouchedRequest &request); // touched.cpp
+void send_undo(int connection, const UndoRequest &request);       // undo.cpp
+void send_aio(int connection, const AioRequest &request);         // aio.cpp
 
 // tracker.cpp: tracks changes of memory from one checkpoint to the next.
-bool send_tracker(int connection, const Command &command);
-long set_watched(const Command &command);
+bool send_tracker(int connection, const TrackerRequest &request);
+long set_watched(const WatchedRequest &request);
 void forget_tracker(bool close_it); // in a child, or after a restart: it is another process's
 void count_read();                  // counts one read(2) of the agent's own
 // Lives around one process_vm_writev(2), in which the kernel may write past the page tables.
@@ -198,7 +199,7 @@ inline bool has_lodger()
 }
 bool is_lodgers_thread(int tid);
 bool is_lodgers_address(uint64_t address);
-bool send_lodger(int connection, const Command &command);
+bool send_lodger(int connection);
 void tell_lodger_to_go_on();
 void tell_lodger_of_restart();
 
@@ -214,6 +215,6 @@ long serve_own_pages(const Channel &channel); // from the stopped program itself
 long fork_copy(const Channel &channel);
 
 // stage.cpp: copies changed pages while the program is stopped. −errno; `copied`: bytes.
-long stage_pages(int connection, const Command &command, int file, uint64_t &copied);
+long stage_pages(int connection, const StageRequest &request, int file, uint64_t &copied);
 
 } // namespace cryo::agent

@@ -286,12 +286,12 @@ long look(Probe &p, uint64_t bytes)
 
 } // namespace
 
-void send_aio(int connection, const Command &command)
+void send_aio(int connection, const AioRequest &request)
 {
     Probe p = {};
-    p.ring = reinterpret_cast<sys::AioRing *>(command.arg[0]);
-    p.idle = command.arg[2];
-    const long result = look(p, command.arg[1]);
+    p.ring = reinterpret_cast<sys::AioRing *>(request.ring.number());
+    p.idle = request.idle;
+    const long result = look(p, request.bytes);
     Reply answer = {protocol_magic, protocol_version, Op::aio, result, 0, 0};
     if (result == 0) {
         answer.value = p.head | uint64_t(p.tail) << 32;

@@ -33,7 +33,7 @@ struct Round {
     std::atomic<int32_t> kicked;   // the thread that is to continue the round, in the handler
     int32_t result = 0;            // of the requester: 0 or −errno
     int connection = 0;
-    uint16_t requester = 0; // the requester's protocol version
+    uint64_t features = 0;  // of the requester
     bool prepared = false;  // the requester has sent Prepare
     bool callbacks = false; // any were run
     bool signalled = false; // the SIGNAL-context callbacks have begun

@@ -47,13 +47,13 @@ long terminal_queues(int master, sys::TerminalQueues &q)
 
 } // namespace
 
-bool send_descriptors(int connection, const Command &command)
+bool send_descriptors(int connection, const DescriptorsRequest &request)
 {
-    Reply answer = {protocol_magic, protocol_version, command.op, 0, 0, 0};
+    Reply answer = {protocol_magic, protocol_version, Op::descriptors, 0, 0, 0};
     int *to = reinterpret_cast<int *>(CMSG_DATA(reinterpret_cast<cmsghdr *>(control)));
     for (int bit = 0; bit < descriptors_at_once; bit++) {
-        if ((command.arg[1 + bit / 64] >> (bit % 64) & 1) != 0)
-            to[answer.count++] = static_cast<int>(command.arg[0]) + bit;
+        if ((request.wanted[bit / 64] >> (bit % 64) & 1) != 0)
+            to[answer.count++] = request.first + bit;
     }
     iovec part = {&answer, sizeof(answer)};
     msghdr message = {};
@@ -75,11 +75,11 @@ bool send_descriptors(int connection, const Command &command)
     return send_packet(connection, &answer, sizeof(answer)) == sizeof(answer);
 }
 
-bool send_terminal(int connection, const Command &command)
+bool send_terminal(int connection, const TerminalRequest &request)
 {
     sys::TerminalQueues q = {to_slave, 0, to_master, 0, terminal_most};
-    const long result = terminal_queues(static_cast<int>(command.arg[0]), q);
-    const Reply answer = {protocol_magic, protocol_version, command.op,
+    const long result = terminal_queues(request.master, q);
+    const Reply answer = {protocol_magic, protocol_version, Op::terminal,
                           result,         q.to_slave_size,  q.to_master_size};
     send_packet(connection, &answer, sizeof(answer));
     if (sys::failed(result))

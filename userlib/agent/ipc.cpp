@@ -110,7 +110,7 @@ void remember_ipc(IpcKind kind, int id, bool undo)
         overflowed.store(true);
 }
 
-bool send_ipc(int connection, const Command &command)
+bool send_ipc(int connection)
 {
     IpcUse uses[64];
     constexpr uint64_t at_once = sizeof(uses) / sizeof(uses[0]);
@@ -119,7 +119,7 @@ bool send_ipc(int connection, const Command &command)
     for (const std::atomic<Entry> &place : table)
         count += place.load() > given_up ? 1 : 0;
     const Reply answer = {protocol_magic, protocol_version,
-                          command.op,     overflowed.load() ? -EOVERFLOW : 0,
+                          Op::ipc,        overflowed.load() ? -EOVERFLOW : 0,
                           count,          (count + at_once - 1) / at_once};
     long sent = send_packet(connection, &answer, sizeof(answer));
     uint64_t n = 0;

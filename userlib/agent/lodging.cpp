@@ -53,9 +53,9 @@ bool is_lodgers_address(uint64_t address)
     return false;
 }
 
-bool send_lodger(int connection, const Command &command)
+bool send_lodger(int connection)
 {
-    Reply answer = {protocol_magic, protocol_version, command.op, 0, 0, 0};
+    Reply answer = {protocol_magic, protocol_version, Op::lodger, 0, 0, 0};
     if (const Lodger *one = lodger.load()) {
         answer.count = 1;
         facts = {};

@@ -4,6 +4,7 @@
 // copied here, and a copy never unshares the pages that it sends.
 #include "agent/agent.hpp"
 #include "agent/room.hpp"
+#include "protocol/decode.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -181,7 +182,7 @@ long send_all(const Channel &to, uint64_t address, uint64_t length, const Wish &
 
 // The result goes through the bounce buffer. It is written first, so that its soft-dirty bits are
 // set before the scan: else a changed page of it could pass for unchanged.
-bool send_scan(const Channel &to, uint64_t start, uint64_t end)
+bool send_scan(const Channel &to, const ScanRequest &request)
 {
     constexpr size_t size = scanned_at_once * sizeof(cryo_run);
     static_assert(size <= sizeof(bounce));
@@ -189,8 +190,8 @@ bool send_scan(const Channel &to, uint64_t start, uint64_t end)
         static_cast<volatile char *>(bounce)[at] = 0;
     cryo_scan scan = {};
     scan.size = sizeof(scan);
-    scan.start = start;
-    scan.end = end;
+    scan.start = request.start.number();
+    scan.end = request.end.number();
     scan.runs = reinterpret_cast<uint64_t>(bounce);
     scan.max_runs = scanned_at_once;
     scan.want = CRYO_PAGE_SOFT_DIRTY;
@@ -205,6 +206,39 @@ bool send_scan(const Channel &to, uint64_t start, uint64_t end)
         return !sys::failed(sent);
     return !sys::failed(send_packet(to.commands, bounce, scan.nr_runs * sizeof(cryo_run)));
 }
+
+// Answers those that request pages, until there is an outcome.
+struct PageServer {
+    const Channel &channel;
+    bool is_over = false;
+    long outcome = 0;
+
+    void answer(const PagesRequest &request)
+    {
+        const Wish wish = {(request.flags & PagesRequest::zeros_for_missing) != 0,
+                           request.protection};
+        const long sent = send_all(channel, request.start.number(), request.length, wish);
+        if (sys::failed(sent))
+            fail(Op::pages, sent);
+    }
+    void answer(const ScanRequest &request)
+    {
+        if (!send_scan(channel, request))
+            end(-EPIPE);
+    }
+    void answer(const EndRequest &) { end(0); }
+    void fail(Op op, long why)
+    {
+        const Reply bad = {protocol_magic, protocol_version, op, why, 0, 0};
+        send_packet(channel.commands, &bad, sizeof(bad));
+        end(why);
+    }
+    void end(long how)
+    {
+        is_over = true;
+        outcome = how;
+    }
+};
 
 // Runs in a child that shares our memory, and makes the real copy: the copy's parent ends at once,
 // so the program never gets to wait for a child it does not know.
@@ -229,31 +263,19 @@ void make_copy(void *argument)
 
 long serve_pages(const Channel &channel)
 {
-    const int commands = channel.commands;
-    Command command;
-    for (;;) {
-        const long n = receive_packet(commands, &command, sizeof(command));
+    PageServer server = {channel};
+    while (!server.is_over) {
+        Incoming in;
+        const long n = receive_packet(channel.commands, &in, sizeof(in), MSG_TRUNC);
         if (n == -ETIME)
             return n;
-        if (n != sizeof(command) || command.magic != protocol_magic)
+        if (!is_request(in, n))
             return -EPIPE; // the checkpointer is gone
-        if (command.op == Op::end)
-            return 0;
-        if (command.op == Op::scan) {
-            if (!send_scan(channel, command.arg[0], command.arg[1]))
-                return -EPIPE;
-            continue;
-        }
-        if (command.op != Op::pages)
-            return -EPROTO;
-        const Wish wish = {command.arg[2] != 0, static_cast<int>(command.arg[3]) - 1};
-        const long result = send_all(channel, command.arg[0], command.arg[1], wish);
-        if (sys::failed(result)) {
-            const Reply bad = {protocol_magic, protocol_version, Op::pages, result, 0, 0};
-            send_packet(commands, &bad, sizeof(bad));
-            return result;
-        }
+        const long refused = Requests<PagesRequest, ScanRequest, EndRequest>::decode(in, n, server);
+        if (refused != 0)
+            server.fail(in.head.op, refused);
     }
+    return server.outcome;
 }
 
 // If the checkpointer dies, writing to its pipe raises SIGPIPE in this thread, which would end

@@ -101,10 +101,10 @@ long look(int queue, Taken &taken)
 
 } // namespace
 
-bool send_queue(int connection, const Command &command)
+bool send_queue(int connection, const QueueRequest &request)
 {
     Taken taken;
-    const long queue = open_own(static_cast<int>(command.arg[0]));
+    const long queue = open_own(request.descriptor);
     long result = queue;
     if (!sys::failed(queue)) {
         result = look(static_cast<int>(queue), taken);
@@ -113,7 +113,7 @@ bool send_queue(int connection, const Command &command)
     const uint64_t packets = (taken.size + queue_part - 1) / queue_part;
     const Reply answer = {protocol_magic,
                           protocol_version,
-                          command.op,
+                          Op::queue,
                           sys::failed(result) ? result : 0,
                           sys::failed(result) ? 0 : taken.size,
                           sys::failed(result) ? 0 : packets};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One round, from the accepted request until the last thread has left its callbacks.
 #include "agent/round.hpp"
+#include "protocol/decode.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -54,15 +55,19 @@ bool hung_up()
 // The request's details, for callbacks to ask. A requester of another release may skip Prepare.
 void read_request()
 {
-    Command command;
+    Incoming in;
     round.info = {};
+    round.features = 0;
     round.prepared = false;
-    const long n = receive_packet(round.connection, &command, sizeof(command), MSG_PEEK);
-    if (n == sizeof(command) && command.op == Op::prepare) {
-        receive_packet(round.connection, &command, sizeof(command));
+    const long n = receive_packet(round.connection, &in, sizeof(in), MSG_PEEK | MSG_TRUNC);
+    if (is_request(in, n) && in.head.op == Op::prepare) {
+        receive_packet(round.connection, &in, sizeof(in));
         receive_packet(round.connection, &round.info, sizeof(round.info));
         round.info.dest[sizeof(round.info.dest) - 1] = 0;
-        round.requester = command.version;
+        PrepareRequest request;
+        if (const long refused = decode_request(in, n, request); refused != 0)
+            vote(0, static_cast<int>(-refused));
+        round.features = request.features;
         round.prepared = !line.is_silent;
     }
     // The limit stays until here, since a requester may fall silent between the two packets, too.
@@ -305,7 +310,7 @@ void begin_round(int connection, int self, void *frame)
     round.signalled = false;
     if (round.omit)
         vote(CR_CHECKPOINT_OMIT, CR_EOMITTED);
-    send_reply(Op::accepted, 0, 0);
+    send_reply(Op::accepted, 0, 0, all_features);
     close_gate();
     round.stage.store(static_cast<uint32_t>(Stage::waiting));
     if (may_go_on())
@@ -458,8 +463,7 @@ void run_thread_callbacks(Client &client)
 
 int forward_round(int scope, int target)
 {
-    constexpr uint16_t first_with_forward = 4;
-    if (!round.prepared || round.requester < first_with_forward)
+    if (!round.prepared || !has(round.features, Feature::forward))
         return -EOPNOTSUPP;
     send_reply(Op::forward, 0, static_cast<uint64_t>(target), static_cast<uint64_t>(scope));
     return 0;

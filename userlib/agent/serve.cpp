@@ -4,6 +4,7 @@
 #include "agent/advice.hpp"
 #include "agent/callbacks.hpp"
 #include "agent/room.hpp"
+#include "protocol/decode.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -20,9 +21,9 @@ namespace cryo::agent {
 
 namespace {
 
-bool reply(int to, const Command &command, long result, uint64_t value = 0, uint64_t count = 0)
+bool reply(int to, Op op, long result, uint64_t value = 0, uint64_t count = 0)
 {
-    const Reply answer = {protocol_magic, protocol_version, command.op, result, value, count};
+    const Reply answer = {protocol_magic, protocol_version, op, result, value, count};
     return !sys::failed(send_packet(to, &answer, sizeof(answer)));
 }
 
@@ -38,19 +39,21 @@ bool brings_descriptors(Op op)
 // other processes that read the limit meanwhile see the program's own.
 long receive_with_room(int from, msghdr &message)
 {
-    Command next = {};
+    constexpr int flags = MSG_CMSG_CLOEXEC | MSG_TRUNC;
+    Head next = {};
     const long n = receive_packet(from, &next, sizeof(next), MSG_PEEK);
     if (n != sizeof(next) || !brings_descriptors(next.op))
-        return receive_message(from, &message, MSG_CMSG_CLOEXEC);
+        return receive_message(from, &message, flags);
     const Room room;
-    return receive_message(from, &message, MSG_CMSG_CLOEXEC);
+    return receive_message(from, &message, flags);
 }
 
-// Receives one command and up to three descriptors; `cut`: there was no room for them. The kernel
-// may report the end of the connection before the last command (base/passing.hpp).
-bool receive(int from, Command &command, int (&fds)[max_fds], bool &cut)
+// Receives one request and up to three descriptors, and returns its size or −errno; `cut`: there
+// was no room for them. The kernel may report the end of the connection before the last request
+// (base/passing.hpp).
+long receive(int from, Incoming &to, int (&fds)[max_fds], bool &cut)
 {
-    iovec part = {&command, sizeof(command)};
+    iovec part = {&to, sizeof(to)};
     alignas(cmsghdr) char control[CMSG_SPACE(max_fds * sizeof(int))];
     msghdr message = {};
     message.msg_iov = &part;
@@ -70,14 +73,15 @@ bool receive(int from, Command &command, int (&fds)[max_fds], bool &cut)
             fds[i] = reinterpret_cast<const int *>(CMSG_DATA(head))[i];
     }
     cut = n > 0 && (message.msg_flags & MSG_CTRUNC) != 0;
-    return n == sizeof(command) && command.magic == protocol_magic;
+    return n;
 }
 
-void close_all(const int (&fds)[max_fds])
+void close_all(int (&fds)[max_fds])
 {
-    for (int fd : fds) {
+    for (int &fd : fds) {
         if (fd >= 0)
             sys::call(SYS_close, fd);
+        fd = -1;
     }
 }
 
@@ -165,7 +169,7 @@ ProcessFacts process_facts(int connection)
     return facts;
 }
 
-long timer_facts(uint64_t id, TimerFacts &facts)
+long timer_facts(int id, TimerFacts &facts)
 {
     itimerspec found = {};
     const long result = sys::call(SYS_timer_gettime, id, &found);
@@ -175,6 +179,7 @@ long timer_facts(uint64_t id, TimerFacts &facts)
 }
 
 // Static: the handler's stack may be small. Only the leader uses it.
+Incoming incoming;
 SignalAction actions[max_signals];
 OwnFacts own_facts;
 uint64_t policy_addresses[policies_at_once];
@@ -188,7 +193,7 @@ void read_actions()
         actions[library_signal - 1] = state.library_action;
 }
 
-bool send_policies(int connection, const Command &command)
+bool send_policies(int connection)
 {
     const long n = receive_packet(connection, policy_addresses, sizeof(policy_addresses));
     if (n <= 0)
@@ -196,7 +201,7 @@ bool send_policies(int connection, const Command &command)
     const size_t count = static_cast<size_t>(n) / sizeof(policy_addresses[0]);
     for (size_t i = 0; i < count; i++)
         get_policy(policies[i], policy_addresses[i], MPOL_F_ADDR);
-    return reply(connection, command, 0, 0, 1) &&
+    return reply(connection, Op::policies, 0, 0, 1) &&
            !sys::failed(send_packet(connection, policies, count * sizeof(policies[0])));
 }
 
@@ -211,145 +216,148 @@ void end_with(int signal)
         sys::call(SYS_kill, pid, signal);
 }
 
+// Answers the requests of one checkpointer.
+struct Server {
+    int connection;
+    int self;                        // the leader
+    int fds[max_fds] = {-1, -1, -1}; // that came with the request
+    bool is_stopped = false;
+    bool is_over = false;
+
+    void answer(const StopRequest &)
+    {
+        int blamed = 0;
+        long result = 0;
+        if (const int vote = round.vote.load() & 0xffff; vote != 0)
+            result = -vote;
+        else if (prctl_value(PR_GET_DUMPABLE) != 1)
+            result = -EPERM;
+        else
+            result = stop_threads(self, &blamed);
+        is_stopped = !sys::failed(result);
+        reply(connection, Op::stop, result,
+              is_stopped ? state.threads + 1 : static_cast<uint64_t>(blamed));
+    }
+    void answer(const ThreadsRequest &)
+    {
+        reply(connection, Op::threads, 0, 0, state.threads + 1);
+        send_packet(connection, &state.slots[max_threads].facts, sizeof(ThreadFacts));
+        for (size_t i = 0; i < state.threads; i++)
+            send_packet(connection, &state.slots[i].facts, sizeof(ThreadFacts));
+    }
+    void answer(const ProcessRequest &)
+    {
+        const ProcessFacts facts = process_facts(connection);
+        reply(connection, Op::process, 0, 0, 1);
+        send_packet(connection, &facts, sizeof(facts));
+    }
+    void answer(const ActionsRequest &)
+    {
+        read_actions();
+        reply(connection, Op::actions, 0, 0, 1);
+        send_packet(connection, actions, sizeof(actions));
+    }
+    void answer(const TimerRequest &request)
+    {
+        TimerFacts facts = {};
+        const long result = timer_facts(request.id, facts);
+        reply(connection, Op::timer, result, 0, sys::failed(result) ? 0 : 1);
+        if (!sys::failed(result))
+            send_packet(connection, &facts, sizeof(facts));
+    }
+    void answer(const OwnRequest &)
+    {
+        fill_own_facts(own_facts, connection);
+        reply(connection, Op::own, 0, 0, 1);
+        send_packet(connection, &own_facts, sizeof(own_facts));
+    }
+    void answer(const ForkRequest &)
+    {
+        const long result = fork_copy({fds[0], fds[1], fds[2]});
+        close_all(fds);
+        reply(connection, Op::fork, sys::failed(result) ? result : 0,
+              static_cast<uint64_t>(result));
+    }
+    void answer(const ServeRequest &)
+    {
+        const long result = serve_own_pages({fds[0], fds[1], fds[2]});
+        close_all(fds);
+        reply(connection, Op::serve, result);
+    }
+    void answer(const StageRequest &request)
+    {
+        uint64_t copied = 0;
+        const long result = stage_pages(connection, request, fds[0], copied);
+        close_all(fds);
+        reply(connection, Op::stage, result, copied);
+    }
+    void answer(const DescriptorsRequest &request) { send_descriptors(connection, request); }
+    void answer(const TerminalRequest &request) { send_terminal(connection, request); }
+    void answer(const LodgerRequest &) { send_lodger(connection); }
+    void answer(const WatchesRequest &) { send_watches(connection); }
+    void answer(const IpcRequest &) { send_ipc(connection); }
+    void answer(const QueueRequest &request) { send_queue(connection, request); }
+    void answer(const TrackerRequest &request) { send_tracker(connection, request); }
+    void answer(const WatchedRequest &request)
+    {
+        reply(connection, Op::watched, set_watched(request));
+    }
+    void answer(const TouchedRequest &request) { send_touched(connection, request); }
+    void answer(const UndoRequest &request) { send_undo(connection, request); }
+    void answer(const AioRequest &request) { send_aio(connection, request); }
+    void answer(const PoliciesRequest &)
+    {
+        is_over = !send_policies(connection) && !line.is_silent;
+    }
+    void answer(const AliveRequest &request)
+    {
+        if ((request.flags & AliveRequest::wants_reply) != 0)
+            reply(connection, Op::alive, 0);
+    }
+    void answer(const ResumeRequest &request)
+    {
+        round.result = -(request.why & 0xffff);
+        if (reply(connection, Op::resume, 0))
+            end_with(request.signal);
+        is_over = !line.is_silent;
+    }
+};
+
+// What a checkpointer may ask for on its connection. Prepare comes before (round.cpp); what is
+// asked of those that serve pages is in pages.cpp.
+using Served = Requests<StopRequest, ThreadsRequest, ProcessRequest, ActionsRequest, TimerRequest,
+                        OwnRequest, ForkRequest, ServeRequest, StageRequest, DescriptorsRequest,
+                        TerminalRequest, LodgerRequest, WatchesRequest, IpcRequest, QueueRequest,
+                        TrackerRequest, WatchedRequest, TouchedRequest, UndoRequest, AioRequest,
+                        PoliciesRequest, AliveRequest, ResumeRequest>;
+
+bool needs_a_stop(Op op)
+{
+    return op != Op::stop && op != Op::alive && op != Op::resume;
+}
+
 } // namespace
 
 void serve(int connection)
 {
-    const auto self = static_cast<int>(sys::call(SYS_gettid));
-    bool stopped = false;
+    Server server = {connection, static_cast<int>(sys::call(SYS_gettid))};
     round.result = -ECANCELED; // in case the requester is gone before it resumes the program
-    Command command;
-    int fds[max_fds];
     bool cut = false;
-    while (receive(connection, command, fds, cut)) {
-        int blamed = 0;
-        long result = 0;
-        if (command.op == Op::resume)
-            round.result = -static_cast<int32_t>(command.arg[0] & 0xffff);
-        else if (command.op != Op::stop && command.op != Op::alive && !stopped)
+    while (!server.is_over) {
+        const long n = receive(connection, incoming, server.fds, cut);
+        if (!is_request(incoming, n) || (!server.is_stopped && needs_a_stop(incoming.head.op)))
             break;
-        if (cut) { // the program is at its hard limit of descriptors
-            close_all(fds);
-            reply(connection, command, -EMFILE);
-            continue;
-        }
-        switch (command.op) {
-        case Op::stop:
-            if (const int vote = round.vote.load() & 0xffff; vote != 0)
-                result = -vote;
-            else if (prctl_value(PR_GET_DUMPABLE) != 1)
-                result = -EPERM;
-            else
-                result = stop_threads(self, &blamed);
-            stopped = !sys::failed(result);
-            reply(connection, command, result,
-                  stopped ? state.threads + 1 : static_cast<uint64_t>(blamed));
-            break;
-        case Op::threads:
-            reply(connection, command, 0, 0, state.threads + 1);
-            send_packet(connection, &state.slots[max_threads].facts, sizeof(ThreadFacts));
-            for (size_t i = 0; i < state.threads; i++)
-                send_packet(connection, &state.slots[i].facts, sizeof(ThreadFacts));
-            break;
-        case Op::process: {
-            const ProcessFacts facts = process_facts(connection);
-            reply(connection, command, 0, 0, 1);
-            send_packet(connection, &facts, sizeof(facts));
-            break;
-        }
-        case Op::actions:
-            read_actions();
-            reply(connection, command, 0, 0, 1);
-            send_packet(connection, actions, sizeof(actions));
-            break;
-        case Op::timer: {
-            TimerFacts facts = {};
-            result = timer_facts(command.arg[0], facts);
-            reply(connection, command, result, 0, sys::failed(result) ? 0 : 1);
-            if (!sys::failed(result))
-                send_packet(connection, &facts, sizeof(facts));
-            break;
-        }
-        case Op::own:
-            fill_own_facts(own_facts, connection);
-            reply(connection, command, 0, 0, 1);
-            send_packet(connection, &own_facts, sizeof(own_facts));
-            break;
-        case Op::fork:
-            result = fork_copy({fds[0], fds[1], fds[2]});
-            close_all(fds);
-            reply(connection, command, sys::failed(result) ? result : 0,
-                  static_cast<uint64_t>(result));
-            break;
-        case Op::serve:
-            result = serve_own_pages({fds[0], fds[1], fds[2]});
-            close_all(fds);
-            reply(connection, command, result);
-            break;
-        case Op::descriptors:
-            send_descriptors(connection, command);
-            break;
-        case Op::terminal:
-            send_terminal(connection, command);
-            break;
-        case Op::lodger:
-            send_lodger(connection, command);
-            break;
-        case Op::watches:
-            send_watches(connection, command);
-            break;
-        case Op::ipc:
-            send_ipc(connection, command);
-            break;
-        case Op::queue:
-            send_queue(connection, command);
-            break;
-        case Op::tracker:
-            send_tracker(connection, command);
-            break;
-        case Op::watched:
-            reply(connection, command, set_watched(command));
-            break;
-        case Op::stage: {
-            uint64_t copied = 0;
-            result = stage_pages(connection, command, fds[0], copied);
-            close_all(fds);
-            reply(connection, command, result, copied);
-            break;
-        }
-        case Op::touched:
-            send_touched(connection, command);
-            break;
-        case Op::undo:
-            send_undo(connection, command);
-            break;
-        case Op::aio:
-            send_aio(connection, command);
-            break;
-        case Op::policies:
-            if (!send_policies(connection, command) && !line.is_silent)
-                return;
-            break;
-        case Op::alive:
-            if (command.arg[0] != 0)
-                reply(connection, command, 0);
-            break;
-        case Op::resume:
-            if (reply(connection, command, 0))
-                end_with(static_cast<int>(command.arg[1]));
-            else if (line.is_silent)
-                break;
-            return;
-        default:
-            reply(connection, command, -EOPNOTSUPP);
-            break;
-        }
+        // If there was no room, the program is at its hard limit of descriptors.
+        const long refused = cut ? -EMFILE : Served::decode(incoming, n, server);
+        close_all(server.fds);
+        if (refused != 0)
+            reply(connection, incoming.head.op, refused);
     }
+    close_all(server.fds);
     if (line.is_silent) {
         round.result = -ETIME;
         say_called_off(connection);
     }
-    close_all(fds);
 }
 
 } // namespace cryo::agent

@@ -29,7 +29,7 @@ long copy_runs(int file, uint64_t offset, size_t count, uint64_t &copied)
 {
     uint64_t size = 0;
     for (size_t i = 0; i < count; i++) {
-        parts[i] = {reinterpret_cast<void *>(runs[i].start), runs[i].end - runs[i].start};
+        parts[i] = {reinterpret_cast<void *>(runs[i].start.number()), runs[i].end - runs[i].start};
         size += parts[i].iov_len;
     }
     long n;
@@ -46,19 +46,19 @@ long copy_runs(int file, uint64_t offset, size_t count, uint64_t &copied)
 
 } // namespace
 
-long stage_pages(int connection, const Command &command, int file, uint64_t &copied)
+long stage_pages(int connection, const StageRequest &request, int file, uint64_t &copied)
 {
     long result = file >= 0 ? 0 : -EBADF;
     copied = 0;
-    // Receive all packets even after an error: the next one would be read as a command.
-    for (uint64_t left = command.arg[0]; left > 0;) {
+    // Receive all packets even after an error: the next one would be read as a request.
+    for (uint64_t left = request.count; left > 0;) {
         const long n = receive_packet(connection, runs, sizeof(runs));
         const size_t count = n > 0 ? static_cast<size_t>(n) / sizeof(runs[0]) : 0;
         if (count == 0 || count > left)
             return -EPROTO;
         left -= count;
         if (!sys::failed(result))
-            result = copy_runs(file, command.arg[1] + copied, count, copied);
+            result = copy_runs(file, request.offset + copied, count, copied);
     }
     return result;
 }

@@ -14,12 +14,12 @@ namespace {
 // Static: the handler's stack may be small. Only the leader uses it.
 unsigned char pages[touched_at_once];
 
-long look(const Command &command)
+long look(const TouchedRequest &request)
 {
-    const uint64_t count = command.arg[1];
+    const uint64_t count = request.count;
     if (count == 0 || count > touched_at_once)
         return -EINVAL;
-    const long result = sys::call(SYS_mincore, command.arg[0], count * 4096, pages);
+    const long result = sys::call(SYS_mincore, request.start.number(), count * 4096, pages);
     if (sys::failed(result))
         return result;
     for (uint64_t i = 0; i < count; i++) { // a result byte is written after its eight were read
@@ -32,13 +32,13 @@ long look(const Command &command)
 
 } // namespace
 
-void send_touched(int connection, const Command &command)
+void send_touched(int connection, const TouchedRequest &request)
 {
-    const long result = look(command);
+    const long result = look(request);
     const Reply answer = {protocol_magic, protocol_version, Op::touched, result, 0, 0};
     send_packet(connection, &answer, sizeof(answer));
     if (!sys::failed(result))
-        send_packet(connection, pages, (command.arg[1] + 7) / 8);
+        send_packet(connection, pages, (request.count + 7) / 8);
 }
 
 } // namespace cryo::agent

@@ -127,11 +127,11 @@ long make(TrackerKind kind)
 
 } // namespace
 
-bool send_tracker(int connection, const Command &command)
+bool send_tracker(int connection, const TrackerRequest &request)
 {
     if (!is_there())
         forget_tracker(false);
-    const auto wanted = static_cast<TrackerKind>(command.arg[0]);
+    const TrackerKind wanted = request.kind;
     if (wanted != TrackerKind::none && tracker.kind != wanted)
         forget_tracker(true);
     long result = 0;
@@ -147,7 +147,7 @@ bool send_tracker(int connection, const Command &command)
     if (tracker.kind == TrackerKind::write_protection)
         facts.mark = reinterpret_cast<uint64_t>(&mark);
     facts.changes = mark.changes;
-    Reply answer = {protocol_magic, protocol_version, command.op, result, 0, 1};
+    Reply answer = {protocol_magic, protocol_version, Op::tracker, result, 0, 1};
     iovec part = {&answer, sizeof(answer)};
     msghdr message = {};
     message.msg_iov = &part;
@@ -165,19 +165,19 @@ bool send_tracker(int connection, const Command &command)
            send_packet(connection, &facts, sizeof(facts)) == static_cast<long>(sizeof(facts));
 }
 
-long set_watched(const Command &command)
+long set_watched(const WatchedRequest &request)
 {
-    tracker.notes |= static_cast<uint32_t>(command.arg[3]);
+    tracker.notes |= request.notes;
     if (!is_there()) {
         forget_tracker(false);
         return -EBADF;
     }
-    if (command.arg[2] != 0) {
+    if ((request.flags & WatchedRequest::is_over) != 0) {
         forget_tracker(true);
         return 0;
     }
-    set_token(command.arg[0], command.arg[1]);
-    if (tracker.kind == TrackerKind::soft_dirty && (command.arg[0] | command.arg[1]) != 0)
+    set_token(request.token[0], request.token[1]);
+    if (tracker.kind == TrackerKind::soft_dirty && (request.token[0] | request.token[1]) != 0)
         marks[0] = marks[0];
     return 0;
 }

@@ -100,15 +100,15 @@ bool have_all_the_same()
     return true;
 }
 
-long find_amounts(const Command &command)
+long find_amounts(const UndoRequest &request)
 {
-    if (command.arg[2] == 0 || command.arg[2] > undo_at_once)
+    if (request.count == 0 || request.count > undo_at_once)
         return -EINVAL;
     if (!have_all_the_same())
         return -EXDEV;
-    for (uint64_t i = 0; i < command.arg[2]; i++) {
-        if (const long result = find_amount(static_cast<int>(command.arg[0]),
-                                            static_cast<uint16_t>(command.arg[1] + i), amounts[i]);
+    for (uint64_t i = 0; i < request.count; i++) {
+        if (const long result =
+                find_amount(request.id, static_cast<uint16_t>(request.first + i), amounts[i]);
             result < 0)
             return result;
     }
@@ -117,13 +117,13 @@ long find_amounts(const Command &command)
 
 } // namespace
 
-void send_undo(int connection, const Command &command)
+void send_undo(int connection, const UndoRequest &request)
 {
-    const long result = find_amounts(command);
+    const long result = find_amounts(request);
     const Reply answer = {protocol_magic, protocol_version, Op::undo, result, 0, 0};
     send_packet(connection, &answer, sizeof(answer));
     if (!sys::failed(result))
-        send_packet(connection, amounts, command.arg[2] * sizeof(amounts[0]));
+        send_packet(connection, amounts, request.count * sizeof(amounts[0]));
 }
 
 } // namespace cryo::agent

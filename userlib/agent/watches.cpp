@@ -187,9 +187,9 @@ void forget_watch_lock()
     lock.store(0);
 }
 
-bool send_watches(int connection, const Command &command)
+bool send_watches(int connection)
 {
-    const Reply answer = {protocol_magic, protocol_version, command.op, 0, 0, count};
+    const Reply answer = {protocol_magic, protocol_version, Op::watches, 0, 0, count};
     long sent = send_packet(connection, &answer, sizeof(answer));
     for (const Watched *w : watched) {
         for (; w != nullptr && !sys::failed(sent); w = w->next) {

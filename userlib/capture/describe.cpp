@@ -304,8 +304,8 @@ void describe_lodger(Description &d, const agent::LodgerFacts *facts)
 
 Result<void> ask_to_describe(AgentSession &session)
 {
-    using agent::Op;
-    return session.ask_ahead({Op::process, Op::threads, Op::actions, Op::own, Op::lodger});
+    return session.ask_ahead(agent::ProcessRequest{}, agent::ThreadsRequest{},
+                             agent::ActionsRequest{}, agent::OwnRequest{}, agent::LodgerRequest{});
 }
 
 Result<void> describe(Description &d, AgentSession &session)

@@ -14,8 +14,6 @@
 
 namespace cryo::capture {
 
-using agent::Command;
-using agent::Op;
 using agent::Reply;
 
 PageSource::PageSource(Fd commands, Fd pipe, pid_t pid)
@@ -27,17 +25,19 @@ PageSource::PageSource(Fd commands, Fd pipe, pid_t pid)
 // call, because the server is faster than we are and would be woken for each one.
 Result<size_t> PageSource::ask(std::span<const Run> runs, bool zeros_behind_file, int protection)
 {
-    std::array<Command, most_asked> commands;
+    std::array<agent::Outgoing, most_asked> packets;
     std::array<iovec, most_asked> parts;
     std::array<mmsghdr, most_asked> messages = {};
     const size_t count = std::min(runs.size(), most_asked - std::min(asked_.size(), most_asked));
     for (size_t i = 0; i < count; i++) {
-        commands[i] = {agent::protocol_magic,
-                       agent::protocol_version,
-                       Op::pages,
-                       {runs[i].start, runs[i].end - runs[i].start, zeros_behind_file ? 1U : 0U,
-                        static_cast<uint64_t>(protection + 1)}};
-        parts[i] = {&commands[i], sizeof(commands[i])};
+        const agent::PagesRequest request = {
+            .flags = zeros_behind_file ? agent::PagesRequest::zeros_for_missing : 0,
+            .start = RemoteAddress(runs[i].start),
+            .length = runs[i].end - runs[i].start,
+            .protection = protection};
+        packets[i] = agent::Outgoing(request, is_typed_);
+        const std::span<const char> bytes = packets[i].bytes();
+        parts[i] = {const_cast<char *>(bytes.data()), bytes.size()};
         messages[i].msg_hdr.msg_iov = &parts[i];
         messages[i].msg_hdr.msg_iovlen = 1;
     }
@@ -53,6 +53,16 @@ Result<size_t> PageSource::ask(std::span<const Run> runs, bool zeros_behind_file
     const size_t asked = sent < 0 ? 0 : static_cast<size_t>(sent);
     asked_.insert(asked_.end(), runs.begin(), runs.begin() + static_cast<ptrdiff_t>(asked));
     return asked;
+}
+
+template <class R>
+Result<void> PageSource::send(const R &request)
+{
+    const agent::Outgoing packet(request, is_typed_);
+    const std::span<const char> bytes = packet.bytes();
+    if (send_with(commands_.get(), bytes, {}) == static_cast<ssize_t>(bytes.size()))
+        return {};
+    return Error::from_errno(fmt::format("asking process {} for its memory", pid_), errno);
 }
 
 // The server has sent the reason, if it could.
@@ -215,12 +225,8 @@ Result<std::vector<Run>> PageSource::unwritten(RemoteAddress start, RemoteAddres
     std::vector<cryo_run> runs(agent::scanned_at_once);
     std::vector<Run> found;
     while (start < end) {
-        const Command command = {agent::protocol_magic,
-                                 agent::protocol_version,
-                                 Op::scan,
-                                 {start.number(), end.number()}};
-        if (send(commands_.get(), &command, sizeof(command), MSG_NOSIGNAL) != sizeof(command))
-            return Error::from_errno(fmt::format("asking process {} for its memory", pid_), errno);
+        if (Result<void> sent = send(agent::ScanRequest{.start = start, .end = end}); !sent)
+            return sent.error();
         Reply answer = {};
         if (!await_readable(commands_.get(), silence_ns_))
             return Error(EBUSY, fmt::format("process {} does not answer", pid_));
@@ -253,10 +259,7 @@ Result<std::vector<Run>> PageSource::unwritten(RemoteAddress start, RemoteAddres
 
 Result<void> PageSource::finish()
 {
-    const Command command = {agent::protocol_magic, agent::protocol_version, Op::end, {}};
-    if (send(commands_.get(), &command, sizeof(command), MSG_NOSIGNAL) != sizeof(command))
-        return Error::from_errno(fmt::format("asking process {} for its memory", pid_), errno);
-    return {};
+    return send(agent::EndRequest{});
 }
 
 } // namespace cryo::capture

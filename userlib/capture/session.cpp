@@ -17,7 +17,6 @@
 
 namespace cryo::capture {
 
-using agent::Command;
 using agent::Op;
 using agent::Reply;
 
@@ -87,17 +86,11 @@ Error AgentSession::lost(int err) const
                              err == 0 ? ECONNRESET : err);
 }
 
-Result<void> AgentSession::send(Op op, std::span<const int> fds, uint64_t argument)
+Result<void> AgentSession::send(Op op, const agent::Outgoing &packet, std::span<const int> fds)
 {
-    const Command command = {
-        agent::protocol_magic, agent::protocol_version, op, {argument, 0, 0, 0}};
-    return send(command, fds);
-}
-
-Result<void> AgentSession::send(const Command &command, std::span<const int> fds)
-{
-    asked_ = command.op;
-    if (send_with(connection_.get(), bytes_of(command), fds) == sizeof(command))
+    asked_ = op;
+    const std::span<const char> bytes = packet.bytes();
+    if (send_with(connection_.get(), bytes, fds) == static_cast<ssize_t>(bytes.size()))
         return {};
     return not_sent(errno);
 }
@@ -125,36 +118,27 @@ Result<void> AgentSession::send_rest(std::span<const char> bytes)
 
 Result<void> AgentSession::ask_to_resume(int why, int signal)
 {
-    const Command command = {agent::protocol_magic,
-                             agent::protocol_version,
-                             Op::resume,
-                             {static_cast<uint64_t>(why), static_cast<uint64_t>(signal), 0, 0}};
-    return send(command);
+    return send(agent::ResumeRequest{.why = why, .signal = signal});
 }
-
-namespace {
-
-constexpr uint16_t first_with_alive = 17; // also with signals sent by Resume
-
-} // namespace
 
 bool AgentSession::sends_itself_signals() const
 {
-    return version_ >= first_with_alive;
+    return can(agent::Feature::alive);
 }
 
 void AgentSession::say_alive()
 {
-    const Command command = {agent::protocol_magic, agent::protocol_version, Op::alive, {}};
-    if (version_ >= first_with_alive)
-        send_with(connection_.get(), bytes_of(command), {}, MSG_DONTWAIT);
+    const agent::Outgoing packet(agent::AliveRequest{}, is_typed_);
+    if (can(agent::Feature::alive))
+        send_with(connection_.get(), packet.bytes(), {}, MSG_DONTWAIT);
 }
 
 Result<void> AgentSession::check_standing()
 {
-    if (version_ < first_with_alive)
+    if (!can(agent::Feature::alive))
         return {};
-    if (Result<Reply> answer = ask(Op::alive, 1); !answer)
+    if (Result<Reply> answer = ask(agent::AliveRequest{.flags = agent::AliveRequest::wants_reply});
+        !answer)
         return answer.error();
     return {};
 }
@@ -216,7 +200,7 @@ Result<Reply> AgentSession::reply(Op op)
     expect(silence_ns_);
     if (Result<void> got = packet(&answer, sizeof(answer)); !got)
         return got.error();
-    version_ = answer.version;
+    note_release(answer);
     if (answer.magic == agent::protocol_magic && answer.op == Op::called_off)
         return called_off_after(pid_, answer.value);
     if (answer.magic != agent::protocol_magic || answer.op != op)
@@ -224,12 +208,28 @@ Result<Reply> AgentSession::reply(Op op)
     return answer;
 }
 
-Result<Reply> AgentSession::ask(Op op, uint64_t argument)
+// From older agents everything is known by their version. Others have told it when they accepted.
+void AgentSession::note_release(const Reply &reply)
 {
-    if (!asked_ahead_.empty() && asked_ahead_.front() == op)
-        asked_ahead_.pop_front();
-    else if (Result<void> sent = send(op, {}, argument); !sent)
-        return sent.error();
+    if (reply.magic != agent::protocol_magic)
+        return;
+    is_typed_ = reply.version >= agent::first_typed;
+    if (!is_typed_)
+        features_ = agent::features_of(reply.version);
+    else if (reply.op == Op::accepted)
+        features_ = reply.count;
+}
+
+bool AgentSession::was_asked_ahead(Op op)
+{
+    if (asked_ahead_.empty() || asked_ahead_.front() != op)
+        return false;
+    asked_ahead_.pop_front();
+    return true;
+}
+
+Result<Reply> AgentSession::good_reply(Op op)
+{
     Result<Reply> answer = reply(op);
     if (answer && answer->result < 0)
         return Error::from_errno(fmt::format("process {}", pid_),
@@ -254,7 +254,7 @@ Result<void> AgentSession::await_answer(int milliseconds)
 
 Result<void> AgentSession::ask_to_stop()
 {
-    return send(Op::stop);
+    return send(agent::StopRequest{});
 }
 
 Result<uint64_t> AgentSession::stop()
@@ -317,7 +317,7 @@ Result<void> AgentSession::ask_to_fork(int device)
         return channel.error();
     const int fds[3] = {channel->their_commands.get(), channel->their_pipe.get(), device};
     const std::span<const int> sent_fds(fds, device >= 0 ? 3 : 2);
-    if (Result<void> sent = send(Op::fork, sent_fds); !sent)
+    if (Result<void> sent = send(agent::ForkRequest{}, sent_fds); !sent)
         return sent;
     copy_commands_ = std::move(channel->commands);
     copy_pages_ = std::move(channel->pipe);
@@ -344,10 +344,10 @@ Result<PageSource> AgentSession::forked()
                                         pid_));
     if (receive_packet(copy_commands_.get(), room_in(ready)) != sizeof(ready))
         return Error(ECHILD, fmt::format("the frozen copy of process {} died", pid_));
-    constexpr uint16_t first_with_scan = 16;
     PageSource source(std::move(copy_commands_), std::move(copy_pages_),
                       static_cast<pid_t>(answer->value));
-    source.set_scans(copy_has_device_ && version_ >= first_with_scan);
+    source.set_scans(copy_has_device_ && can(agent::Feature::scan));
+    source.set_typed(is_typed_);
     source.set_silence(silence_ns_);
     return source;
 }
@@ -359,9 +359,10 @@ Result<PageSource> AgentSession::serve(int device)
         return channel.error();
     const int fds[3] = {channel->their_commands.get(), channel->their_pipe.get(), device};
     const std::span<const int> sent_fds(fds, device >= 0 ? 3 : 2);
-    if (Result<void> sent = send(Op::serve, sent_fds); !sent)
+    if (Result<void> sent = send(agent::ServeRequest{}, sent_fds); !sent)
         return sent.error();
     PageSource source(std::move(channel->commands), std::move(channel->pipe), pid_);
+    source.set_typed(is_typed_);
     source.set_silence(silence_ns_);
     return source;
 }
@@ -398,7 +399,7 @@ Result<void> AgentSession::await_resumed()
 
 void AgentSession::let_go()
 {
-    static_cast<void>(send(Op::resume)); // a dead process needs no release
+    static_cast<void>(send(agent::ResumeRequest{})); // a dead process needs no release
 }
 
 Result<void> AgentSession::callbacks_done()

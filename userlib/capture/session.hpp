@@ -18,12 +18,12 @@
 #include "look/proc.hpp"
 #include "look/runs.hpp"
 #include "protocol/agent.hpp"
+#include "protocol/outgoing.hpp"
 #include "resources/saving.hpp"
 
 #include <array>
 #include <deque>
 #include <functional>
-#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -81,6 +81,8 @@ class PageSource
     // Through the module, if the server has it: private pages whose soft-dirty bit is clear. No
     // other request may be outstanding. EOPNOTSUPP: there is no module.
     void set_scans(bool scans) { scans_ = scans; }
+    // The server reads typed requests, and not only those of older releases.
+    void set_typed(bool is_typed) { is_typed_ = is_typed; }
     bool can_scan() const { return scans_; }
     Result<std::vector<Run>> unwritten(RemoteAddress start, RemoteAddress end);
     // Tells the server that it is no longer needed.
@@ -91,12 +93,15 @@ class PageSource
     Result<uint64_t> move(const Target &to, uint64_t most);
     Error ended(uint64_t bytes, RemoteAddress address) const;
     Result<void> await_pages(RemoteAddress address);
+    template <class R>
+    Result<void> send(const R &request);
 
     Fd commands_, pipe_;
     std::deque<Run> asked_;
     pid_t pid_;
     bool blocks_; // the pipe could not be made non-blocking
     bool scans_ = false;
+    bool is_typed_ = false;
     uint64_t deadline_ = 0;
     uint64_t silence_ns_ = default_silence_ns;
     Patience patience_{default_silence_ns};
@@ -136,8 +141,9 @@ class AgentSession
     static AgentSession adopt(Fd connection, pid_t pid)
     {
         AgentSession made(std::move(connection), pid);
-        made.heard_ = true;                      // by the other checkpoint
-        made.version_ = agent::protocol_version; // most probably, until the next reply tells
+        made.heard_ = true; // by the other checkpoint
+        // Most probably, until a reply shows that the agent is older.
+        made.features_ = agent::all_features;
         return made;
     }
     // The checkpoint signal of a process.
@@ -182,7 +188,13 @@ class AgentSession
     Result<uint64_t> stop();                     // number of stopped threads
     // Sends several requests before the first answer is awaited. The calls that fetch the answers
     // must follow in this order, with no others in between.
-    Result<void> ask_ahead(std::initializer_list<agent::Op> ops);
+    template <class... R>
+    Result<void> ask_ahead(const R &...requests)
+    {
+        Result<void> sent;
+        static_cast<void>(((sent = send_ahead(requests)) && ...));
+        return sent;
+    }
     Result<std::vector<agent::ThreadFacts>> threads(); // the checkpoint's leader first
     Result<agent::ProcessFacts> process();
     Result<Actions> actions();
@@ -249,8 +261,32 @@ class AgentSession
     {
         set_silence(silence_ns_);
     }
-    Result<void> send(agent::Op op, std::span<const int> fds = {}, uint64_t argument = 0);
-    Result<void> send(const agent::Command &command, std::span<const int> fds = {});
+    template <class R>
+    Result<void> send(const R &request, std::span<const int> fds = {})
+    {
+        return send(R::op, agent::Outgoing(request, is_typed_), fds);
+    }
+    template <class R>
+    Result<void> send_ahead(const R &request)
+    {
+        Result<void> sent = send(request);
+        if (sent)
+            asked_ahead_.push_back(R::op);
+        return sent;
+    }
+    // Sends a request, unless that was done ahead, and awaits a reply without an error.
+    template <class R>
+    Result<agent::Reply> ask(const R &request)
+    {
+        if (!was_asked_ahead(R::op)) {
+            if (Result<void> sent = send(request); !sent)
+                return sent.error();
+        }
+        return good_reply(R::op);
+    }
+    Result<void> send(agent::Op op, const agent::Outgoing &packet, std::span<const int> fds);
+    bool was_asked_ahead(agent::Op op);
+    Result<agent::Reply> good_reply(agent::Op op);
     Result<void> send_rest(std::span<const char> bytes);
     Result<void> await_answer(int milliseconds);
     Result<void> await_packet();
@@ -260,8 +296,9 @@ class AgentSession
     std::optional<Error> called_off() const;
     bool is_stopped() const;
     Result<agent::Reply> reply(agent::Op op);
-    Result<void> watch(const agent::Command &command);
-    Result<agent::Reply> ask(agent::Op op, uint64_t argument = 0);
+    void note_release(const agent::Reply &reply);
+    bool can(agent::Feature one) const { return agent::has(features_, one); }
+    Result<void> watch(const agent::WatchedRequest &request);
     // An older agent may send less, but not less than `least`; the rest is zero.
     Result<void> packet(void *to, size_t size, size_t least = 0);
     Error lost(int err) const;
@@ -275,7 +312,8 @@ class AgentSession
     bool heard_ = false;                    // the agent has said something
     bool is_understood_ = true;             // its last packets could be parsed
     agent::Op asked_ = agent::Op::accepted; // the last request
-    uint16_t version_ = 0;                  // the agent's protocol version
+    uint64_t features_ = 0;                 // of the agent
+    bool is_typed_ = false;                 // the agent reads typed requests
     std::deque<agent::Op> asked_ahead_;
     Fd copy_commands_, copy_pages_; // our ends of the channels of a copy in the making
     bool copy_has_device_ = false;

@@ -13,7 +13,6 @@
 
 namespace cryo::capture {
 
-using agent::Command;
 using agent::Op;
 using agent::Reply;
 
@@ -45,16 +44,15 @@ Result<std::vector<Fd>> AgentSession::descriptors(const std::vector<int> &number
 {
     std::vector<Fd> all;
     for (size_t at = 0; at < numbers.size();) {
-        Command command = {agent::protocol_magic, agent::protocol_version, Op::descriptors, {}};
         const int base = numbers[at];
+        agent::DescriptorsRequest request = {.first = base};
         size_t count = 0;
-        command.arg[0] = static_cast<uint64_t>(base);
         for (; at < numbers.size() && numbers[at] - base < agent::descriptors_at_once; at++) {
             const auto bit = static_cast<unsigned>(numbers[at] - base);
-            command.arg[1 + bit / 64] |= uint64_t(1) << (bit % 64);
+            request.wanted[bit / 64] |= uint64_t(1) << (bit % 64);
             count++;
         }
-        if (Result<void> sent = send(command); !sent)
+        if (Result<void> sent = send(request); !sent)
             return sent.error();
         expect(silence_ns_);
         if (Result<void> arrived = await_packet(); !arrived)
@@ -67,11 +65,7 @@ Result<std::vector<Fd>> AgentSession::descriptors(const std::vector<int> &number
 
 Result<AgentSession::TerminalContents> AgentSession::terminal(int master)
 {
-    const Command command = {agent::protocol_magic,
-                             agent::protocol_version,
-                             Op::terminal,
-                             {static_cast<uint64_t>(master), 0, 0, 0}};
-    if (Result<void> sent = send(command); !sent)
+    if (Result<void> sent = send(agent::TerminalRequest{.master = master}); !sent)
         return sent.error();
     Result<Reply> answer = reply(Op::terminal);
     if (!answer)
@@ -93,7 +87,7 @@ Result<AgentSession::TerminalContents> AgentSession::terminal(int master)
 
 Result<std::string> AgentSession::queue(int descriptor)
 {
-    Result<Reply> answer = ask(Op::queue, static_cast<uint64_t>(descriptor));
+    Result<Reply> answer = ask(agent::QueueRequest{.descriptor = descriptor});
     if (!answer)
         return answer.error();
     constexpr uint64_t most = 256 << 20;
@@ -112,7 +106,7 @@ Result<std::string> AgentSession::queue(int descriptor)
 
 Result<std::vector<AgentSession::Watched>> AgentSession::watched()
 {
-    Result<Reply> answer = ask(Op::watches);
+    Result<Reply> answer = ask(agent::WatchesRequest{});
     if (!answer)
         return answer.error();
     constexpr uint64_t most_watches = 1 << 22;
@@ -148,11 +142,10 @@ Result<std::vector<AgentSession::Watched>> AgentSession::watched()
 
 Result<std::vector<agent::IpcUse>> AgentSession::ipc()
 {
-    constexpr uint16_t first_with_ipc = 6;
     std::vector<agent::IpcUse> all;
-    if (version_ < first_with_ipc)
+    if (!can(agent::Feature::ipc))
         return all;
-    if (Result<void> asked = send(Op::ipc); !asked)
+    if (Result<void> asked = send(agent::IpcRequest{}); !asked)
         return asked.error();
     Result<Reply> answer = reply(Op::ipc);
     if (!answer)
@@ -181,17 +174,14 @@ Result<std::vector<agent::IpcUse>> AgentSession::ipc()
 
 Result<std::vector<int16_t>> AgentSession::undo(int id, uint64_t semaphores)
 {
-    constexpr uint16_t first_with_undo = 13;
-    if (version_ < first_with_undo)
+    if (!can(agent::Feature::undo))
         return Error(EOPNOTSUPP, "the program's agent is of an earlier release");
     std::vector<int16_t> amounts(semaphores);
     for (uint64_t at = 0; at < semaphores;) {
         const uint64_t count = std::min(semaphores - at, agent::undo_at_once);
-        const Command command = {agent::protocol_magic,
-                                 agent::protocol_version,
-                                 Op::undo,
-                                 {static_cast<uint64_t>(id), at, count}};
-        if (Result<void> sent = send(command); !sent)
+        const agent::UndoRequest request = {
+            .id = id, .first = static_cast<uint32_t>(at), .count = count};
+        if (Result<void> sent = send(request); !sent)
             return sent.error();
         Result<Reply> answer = reply(Op::undo);
         if (!answer)
@@ -210,7 +200,7 @@ Result<std::vector<int16_t>> AgentSession::undo(int id, uint64_t semaphores)
 Result<agent::OwnFacts> AgentSession::own()
 {
     agent::OwnFacts facts;
-    if (Result<Reply> answer = ask(Op::own); !answer)
+    if (Result<Reply> answer = ask(agent::OwnRequest{}); !answer)
         return answer.error();
     if (Result<void> got = packet(&facts, sizeof(facts)); !got)
         return got.error();
@@ -220,7 +210,7 @@ Result<agent::OwnFacts> AgentSession::own()
 Result<std::unique_ptr<agent::LodgerFacts>> AgentSession::lodger()
 {
     std::unique_ptr<agent::LodgerFacts> facts;
-    Result<Reply> answer = ask(Op::lodger);
+    Result<Reply> answer = ask(agent::LodgerRequest{});
     if (!answer && answer.error().code() == EOPNOTSUPP)
         return facts; // an agent from before the request existed
     if (!answer)
@@ -236,14 +226,13 @@ Result<std::unique_ptr<agent::LodgerFacts>> AgentSession::lodger()
 Result<std::vector<agent::Policy>>
 AgentSession::policies(const std::vector<RemoteAddress> &addresses)
 {
-    constexpr uint16_t first_with_policies = 5;
     std::vector<agent::Policy> all;
-    if (version_ < first_with_policies)
+    if (!can(agent::Feature::policies))
         return all;
     all.resize(addresses.size());
     for (size_t at = 0; at < all.size();) {
         const size_t count = std::min<size_t>(agent::policies_at_once, all.size() - at);
-        Result<void> asked = send(Op::policies);
+        Result<void> asked = send(agent::PoliciesRequest{});
         const std::span<const char> bytes(reinterpret_cast<const char *>(&addresses[at]),
                                           count * sizeof(addresses[0]));
         if (asked)

@@ -9,23 +9,12 @@
 
 namespace cryo::capture {
 
-using agent::Command;
 using agent::Op;
 using agent::Reply;
 
-Result<void> AgentSession::ask_ahead(std::initializer_list<Op> ops)
-{
-    for (const Op op : ops) {
-        if (Result<void> sent = send(op); !sent)
-            return sent;
-        asked_ahead_.push_back(op);
-    }
-    return {};
-}
-
 Result<std::vector<agent::ThreadFacts>> AgentSession::threads()
 {
-    Result<Reply> answer = ask(Op::threads);
+    Result<Reply> answer = ask(agent::ThreadsRequest{});
     if (!answer)
         return answer.error();
     constexpr uint64_t most = 1 << 16; // no agent stops more threads
@@ -45,7 +34,7 @@ Result<std::vector<agent::ThreadFacts>> AgentSession::threads()
 Result<agent::ProcessFacts> AgentSession::process()
 {
     agent::ProcessFacts facts;
-    if (Result<Reply> answer = ask(Op::process); !answer)
+    if (Result<Reply> answer = ask(agent::ProcessRequest{}); !answer)
         return answer.error();
     constexpr size_t least = offsetof(agent::ProcessFacts, mlockall);
     if (Result<void> got = packet(&facts, sizeof(facts), least); !got)
@@ -56,7 +45,7 @@ Result<agent::ProcessFacts> AgentSession::process()
 Result<Actions> AgentSession::actions()
 {
     Actions all;
-    if (Result<Reply> answer = ask(Op::actions); !answer)
+    if (Result<Reply> answer = ask(agent::ActionsRequest{}); !answer)
         return answer.error();
     if (Result<void> got = packet(all.data(), sizeof(all)); !got)
         return got.error();
@@ -65,7 +54,7 @@ Result<Actions> AgentSession::actions()
 
 Result<agent::TimerFacts> AgentSession::timer(int id)
 {
-    Result<Reply> answer = ask(Op::timer, static_cast<uint64_t>(id));
+    Result<Reply> answer = ask(agent::TimerRequest{.id = id});
     if (!answer)
         return answer.error();
     agent::TimerFacts facts;
@@ -76,16 +65,14 @@ Result<agent::TimerFacts> AgentSession::timer(int id)
 
 Result<AgentSession::Aio> AgentSession::aio(RemoteAddress ring, uint64_t bytes, uint64_t idle)
 {
-    constexpr uint16_t first_with_aio = 18;
     constexpr size_t numbers = sizeof(io_event) / sizeof(uint64_t);
     Aio found;
-    if (version_ < first_with_aio) {
+    if (!can(agent::Feature::aio)) {
         found.error = EOPNOTSUPP;
         return found;
     }
-    const Command command = {
-        agent::protocol_magic, agent::protocol_version, Op::aio, {ring.number(), bytes, idle}};
-    if (Result<void> sent = send(command); !sent)
+    if (Result<void> sent = send(agent::AioRequest{.ring = ring, .bytes = bytes, .idle = idle});
+        !sent)
         return sent.error();
     Result<Reply> answer = reply(Op::aio);
     if (!answer)
@@ -112,15 +99,12 @@ Result<AgentSession::Aio> AgentSession::aio(RemoteAddress ring, uint64_t bytes, 
 
 Result<std::vector<Run>> AgentSession::touched(RemoteAddress start, RemoteAddress end)
 {
-    constexpr uint16_t first_with_touched = 12;
-    if (version_ < first_with_touched)
+    if (!can(agent::Feature::touched))
         return Error(EOPNOTSUPP, "the program's agent is of an earlier release");
     std::vector<Run> found;
     for (RemoteAddress at = start; at < end;) {
         const uint64_t count = std::min((end - at) / 4096, agent::touched_at_once);
-        const Command command = {
-            agent::protocol_magic, agent::protocol_version, Op::touched, {at.number(), count}};
-        if (Result<void> sent = send(command); !sent)
+        if (Result<void> sent = send(agent::TouchedRequest{.start = at, .count = count}); !sent)
             return sent.error();
         Result<Reply> answer = reply(Op::touched);
         if (!answer)

@@ -51,7 +51,7 @@ Error AgentSession::other_protocol()
 
 Result<void> AgentSession::ask_to_prepare(const agent::RequestInfo &request)
 {
-    if (Result<void> sent = send(Op::prepare); !sent)
+    if (Result<void> sent = send(agent::PrepareRequest{.features = agent::all_features}); !sent)
         return sent;
     return send_rest(bytes_of(request));
 }
@@ -70,7 +70,7 @@ Result<AgentSession::Prepared> AgentSession::prepared()
                         pid_));
     if (answer.magic != agent::protocol_magic)
         return other_protocol();
-    version_ = answer.version;
+    note_release(answer);
     switch (answer.op) {
     case Op::accepted:
         return Prepared{.op = answer.op};

@@ -10,15 +10,10 @@
 
 namespace cryo::capture {
 
-using agent::Command;
 using agent::Op;
 using agent::Reply;
 
 namespace {
-
-constexpr uint16_t first_with_tracker = 9;
-constexpr uint16_t first_with_stage = 10;
-constexpr uint16_t first_with_soft_dirty = 13;
 
 // Receives a reply that may carry a descriptor.
 Result<Reply> receive(int from, Fd &fd)
@@ -37,13 +32,13 @@ Result<Reply> receive(int from, Fd &fd)
 
 Result<TrackerLink> AgentSession::tracker(agent::TrackerKind wanted)
 {
+    using agent::Feature;
     using agent::TrackerKind;
     constexpr size_t size_before = 24; // of TrackerFacts, in older agents
     TrackerLink link;
-    if (version_ < first_with_tracker ||
-        (version_ < first_with_soft_dirty && wanted == TrackerKind::soft_dirty))
+    if (!can(Feature::tracker) || (!can(Feature::soft_dirty) && wanted == TrackerKind::soft_dirty))
         return link;
-    if (Result<void> sent = send(Op::tracker, {}, static_cast<uint64_t>(wanted)); !sent)
+    if (Result<void> sent = send(agent::TrackerRequest{.kind = wanted}); !sent)
         return sent.error();
     expect(silence_ns_);
     if (Result<void> arrived = await_packet(); !arrived)
@@ -58,7 +53,7 @@ Result<TrackerLink> AgentSession::tracker(agent::TrackerKind wanted)
         return Error::from_errno("userfaultfd", static_cast<int>(-answer->result));
     memcpy(link.token.data(), facts.token, sizeof(facts.token));
     if (link.fd)
-        link.kind = version_ < first_with_soft_dirty ? TrackerKind::write_protection : facts.kind;
+        link.kind = can(Feature::soft_dirty) ? facts.kind : TrackerKind::write_protection;
     link.marks = facts.marks;
     link.notes = facts.notes;
     link.mark = facts.mark;
@@ -68,25 +63,22 @@ Result<TrackerLink> AgentSession::tracker(agent::TrackerKind wanted)
 
 Result<void> AgentSession::set_watched(const std::array<uint8_t, 16> &token, uint32_t notes)
 {
-    Command command = {agent::protocol_magic, agent::protocol_version, Op::watched, {}};
-    command.arg[3] = notes;
-    memcpy(command.arg, token.data(), token.size());
-    return watch(command);
+    agent::WatchedRequest request = {.notes = notes};
+    static_assert(sizeof(request.token) == sizeof(token));
+    memcpy(request.token, token.data(), token.size());
+    return watch(request);
 }
 
 Result<void> AgentSession::stop_watching(uint32_t notes)
 {
-    if (version_ < first_with_tracker)
+    if (!can(agent::Feature::tracker))
         return {};
-    Command command = {agent::protocol_magic, agent::protocol_version, Op::watched, {}};
-    command.arg[2] = 1;
-    command.arg[3] = notes;
-    return watch(command);
+    return watch({.flags = agent::WatchedRequest::is_over, .notes = notes});
 }
 
-Result<void> AgentSession::watch(const Command &command)
+Result<void> AgentSession::watch(const agent::WatchedRequest &request)
 {
-    if (Result<void> sent = send(command); !sent)
+    if (Result<void> sent = send(request); !sent)
         return sent;
     Result<Reply> answer = reply(Op::watched);
     if (!answer)
@@ -98,17 +90,16 @@ Result<void> AgentSession::watch(const Command &command)
 
 Result<void> AgentSession::stage(int file, uint64_t offset, const std::vector<Run> &runs)
 {
-    if (version_ < first_with_stage)
+    if (!can(agent::Feature::stage))
         return Error(EOPNOTSUPP, "the program's agent is of an earlier release");
     if (runs.empty())
         return {};
-    const Command command = {
-        agent::protocol_magic, agent::protocol_version, Op::stage, {runs.size(), offset}};
-    if (Result<void> sent = send(command, {{file}}); !sent)
+    const agent::StageRequest request = {.count = runs.size(), .offset = offset};
+    if (Result<void> sent = send(request, {{file}}); !sent)
         return sent;
     std::vector<agent::StagedRun> part;
     for (size_t i = 0; i < runs.size(); i++) {
-        part.push_back({runs[i].start, runs[i].end});
+        part.push_back({RemoteAddress(runs[i].start), RemoteAddress(runs[i].end)});
         if (part.size() < agent::staged_at_once && i + 1 < runs.size())
             continue;
         const std::span<const char> bytes(reinterpret_cast<const char *>(part.data()),

@@ -5,12 +5,19 @@
 // The agent listens on a SOCK_SEQPACKET socket without a name (agent/door.cpp). One connection is
 // one checkpoint: the program is stopped from the reply to Stop until Resume, or until the
 // connection ends for whatever reason. Every message is one packet. Both ends are on one machine
-// but may come from different releases of Cryo: fields are only ever appended, and `version` tells
-// which fields exist.
+// but may come from different releases of Cryo: an agent lives as long as its program, and comes
+// back with an image.
+//
+// Each operation has a request with a type (requests.hpp), and each answer begins with a Reply.
+// What either end can do is told by feature bits, in Prepare and in the reply Accepted. Releases
+// before protocol 20 sent four numbers with each operation, and `version` told what they could do:
+// what is said to them, and understood from them, is in older.hpp alone. Records that an agent
+// sends are only ever appended to; what an older agent does not send counts as zeros.
 //
 //     checkpointer                agent
 //       Prepare + RequestInfo ->  runs the program's callbacks
-//                       <-        Reply{Accepted}: at once, however long the callbacks take
+//                       <-        Reply{Accepted, count = its features}: at once, however long
+//                                 the callbacks take
 //                       <-        Reply{Forward}: a callback adds further processes (protocol
 //                       4)
 //                       <-        Reply{result 0, or −code and why; value: callbacks were run}
@@ -31,85 +38,68 @@
 namespace cryo::agent {
 
 constexpr uint32_t protocol_magic = 0x6f797243; // "Cryo"
-constexpr uint16_t protocol_version = 19;
+constexpr uint16_t protocol_version = 20;
 constexpr int max_signals = 64;
 constexpr const char *callback_thread_name = "cr callbacks"; // of libcr's own thread
 constexpr const char *copy_name = "cryo copy";               // of the process that is a frozen copy
 
+// Requests, with what is replied to them: requests.hpp.
 enum class Op : uint16_t {
-    stop = 1,    // park every thread
-    threads = 2, // ThreadFacts of each
-    process = 3, // ProcessFacts
-    actions = 4, // SignalAction[64]
-    // SCM_RIGHTS {command socket, page pipe} or {command socket, page pipe, /dev/cryo}: serve pages
-    // from a frozen copy; with the device, the kernel module moves the pages.
+    stop = 1,
+    threads = 2,
+    process = 3,
+    actions = 4,
     fork = 5,
-    serve = 6, // the same, but the stopped program itself serves, until Op::end
-    // arg[0] address, arg[1] length: the bytes go into the page pipe. arg[2] 1: pages beyond the
-    // end of their file count as zeros. arg[3] the mapping's protection plus 1; 0: unknown.
+    serve = 6,
     pages = 7,
-    end = 8, // no more pages
-    // Resume the program; arg[0] 0, or the errno for which there will be no image. arg[1]: a signal
-    // that the process sends itself before the program runs again, or 0; from protocol 17 on.
+    end = 8,
     resume = 9,
     prepare = 10,
-    accepted = 11,
-    done = 12,
-    forward = 17, // value: the target, count: a CR_SCOPE_*; no packets follow
-    own = 13,     // OwnFacts
-    lodger = 14,  // LodgerFacts, if there is a lodger; from protocol 3 on
-    timer = 16,   // arg[0] the id of a POSIX timer: TimerFacts
-    // arg[0] first descriptor, arg[1..3] a bit for each of the 192 from there on: those selected
-    // are sent with the reply (SCM_RIGHTS), in ascending order.
+    accepted = 11, // reply only; count: the agent's features
+    done = 12,     // reply only
+    own = 13,
+    lodger = 14,
+    timer = 16,
+    forward = 17, // reply only; value: the target, count: a CR_SCOPE_*; no packets follow
     descriptors = 20,
-    // arg[0] a pseudo-terminal's master: sends the input queued at its slave (value bytes) and at
-    // itself (count bytes), a packet for each that is not empty. The data stays queued.
     terminal = 21,
-    watches = 22, // count packets of WatchedPath, each followed by the path
-    // Followed by a packet of up to policies_at_once addresses: the reply is one packet with as
-    // many Policy records, their NUMA policies. From protocol 5 on.
+    watches = 22,
     policies = 23,
-    // System V objects that the process has used: count packets of up to ipc_at_once IpcUse each,
-    // value of these in all. result −EOVERFLOW: some were not recorded. From protocol 6 on.
     ipc = 24,
-    // arg[0] descriptor of a POSIX message queue: sends its messages, which stay there. value bytes
-    // in count packets of up to queue_part bytes, as in image/messages.hpp. From protocol 8 on.
     queue = 25,
-    // TrackerFacts, and the tracker's descriptor, if any, with the reply (SCM_RIGHTS). arg[0] a
-    // TrackerKind: one of that kind is made if there is none; result −errno if that fails. From
-    // protocol 9 on; soft_dirty from 13 on.
     tracker = 26,
-    // arg[0], arg[1]: the token of what is tracked from now on; zero: nothing can be relied on.
-    // arg[2] 1: the descriptor is closed. arg[3] notes to keep. From protocol 9 on.
     watched = 27,
-    // SCM_RIGHTS {file}, then arg[0] StagedRun in packets of up to staged_at_once: this memory is
-    // written into the file consecutively, from offset arg[1] on. value: bytes; −EFAULT: not all of
-    // it can be read. From protocol 10 on.
     stage = 28,
-    // arg[0] address, arg[1] up to touched_at_once pages: a packet with a bit for each page, set if
-    // it is in memory, as mincore(2) reports. From protocol 12 on.
     touched = 29,
-    // arg[0] a System V semaphore set, arg[1] its first semaphore, arg[2] a count (up to
-    // undo_at_once): what the kernel adds to each when the process ends (SEM_UNDO), an int16_t
-    // each. result −errno; −EXDEV: not all threads share one undo list. From protocol 13 on.
     undo = 30,
-    // For the process that serves pages with the module's device: arg[0], arg[1] start and end of
-    // memory whose soft-dirty bits are requested. result −errno; value: the address reached; a
-    // packet of count cryo_run (linux/cryo.h). From protocol 16 on.
     scan = 31,
-    // The checkpointer is alive and asks for nothing. arg[0] 1: the agent replies, which shows that
-    // the program is stopped. From protocol 17 on.
     alive = 32,
     // Sent by the agent, unasked, before it hangs up: the checkpointer was silent for `value`
-    // milliseconds, and the program continues. From protocol 17 on.
+    // milliseconds, and the program continues.
     called_off = 33,
-    // arg[0], arg[1] address and bytes of the ring of a context of asynchronous I/O, arg[2] how
-    // many requests such a context takes while none is under way. result −errno; −EBUSY: requests
-    // are under way; −ESRCH: the process has no such context; −E2BIG: more than aio_most events
-    // wait in it. value: the ring's head, and shifted by 32 bits its tail; then in count packets of
-    // up to aio_at_once io_event the events between them. From protocol 18 on.
     aio = 34,
 };
+
+// What one end can do that others could not once. Most name the request that an agent understands.
+enum class Feature : uint64_t {
+    forward = 1 << 0, // of a checkpointer: it takes Reply{Forward}
+    policies = 1 << 1,
+    ipc = 1 << 2,
+    tracker = 1 << 3,
+    stage = 1 << 4,
+    touched = 1 << 5,
+    undo = 1 << 6,
+    soft_dirty = 1 << 7, // TrackerKind::soft_dirty, with the facts that belong to it
+    scan = 1 << 8,
+    alive = 1 << 9, // also signals sent by Resume
+    aio = 1 << 10,
+};
+constexpr uint64_t all_features = (1 << 11) - 1;
+
+constexpr bool has(uint64_t features, Feature one)
+{
+    return (features & static_cast<uint64_t>(one)) != 0;
+}
 
 constexpr uint32_t aio_most = 8192;
 constexpr uint32_t aio_at_once = 1024;
@@ -125,10 +115,6 @@ constexpr uint32_t scanned_at_once = 2048;
 constexpr uint64_t undo_at_once = 1024;
 
 constexpr uint64_t touched_at_once = 32768;
-
-struct StagedRun {
-    uint64_t start, end; // addresses
-};
 
 constexpr int staged_at_once = 512;
 
@@ -209,11 +195,11 @@ struct WatchedPath {
 constexpr int descriptors_at_once = 192;
 constexpr uint32_t terminal_most = 65536; // bytes in one direction
 
-struct Command {
+// What every message begins with.
+struct Head {
     uint32_t magic;
     uint16_t version;
     Op op;
-    uint64_t arg[4];
 };
 
 struct Reply {
@@ -331,7 +317,7 @@ constexpr uint32_t says_alive = 1; // the process's last report
 // Other threads of the process run the program from here on, and may end it before its last report.
 constexpr uint32_t says_released = 5;
 
-static_assert(sizeof(Command) == 40 && sizeof(Reply) == 32);
+static_assert(sizeof(Head) == 8 && sizeof(Reply) == 32);
 static_assert(sizeof(Context) == 64 && sizeof(ThreadFacts) == 296);
 static_assert(sizeof(SignalAction) == 32 && sizeof(RequestInfo) == 4120);
 static_assert(sizeof(LodgerFacts) == 9736 && sizeof(TrackerFacts) == 56);

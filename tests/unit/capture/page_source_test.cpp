@@ -4,6 +4,7 @@
 // servers that end.
 #include "base/passing.hpp"
 #include "capture/session.hpp"
+#include "protocol/decode.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -28,11 +29,13 @@ namespace {
 constexpr uint64_t page = 4096;
 
 // Serves this process's memory, as the agent does; ends after `bytes`, with error `why` if set.
+// is_typed: it has shown that it reads more than what older releases say.
 class Server
 {
   public:
-    explicit Server(uint64_t bytes = std::numeric_limits<uint64_t>::max(), int why = 0)
-        : left_(bytes), why_(why)
+    explicit Server(uint64_t bytes = std::numeric_limits<uint64_t>::max(), int why = 0,
+                    bool is_typed = true)
+        : left_(bytes), why_(why), is_typed_(is_typed)
     {
         int pair[2] = {-1, -1};
         int ends[2] = {-1, -1};
@@ -42,6 +45,7 @@ class Server
         pipe_.reset(ends[1]);
         signal(SIGPIPE, SIG_IGN); // raised when the reader has gone
         source_.emplace(Fd(pair[0]), Fd(ends[0]), getpid());
+        source_->set_typed(is_typed);
         thread_ = std::thread([this] { serve(); });
     }
     ~Server()
@@ -52,16 +56,22 @@ class Server
     Server(const Server &) = delete;
     Server &operator=(const Server &) = delete;
     PageSource &source() { return *source_; }
+    void answer(const agent::PagesRequest &request)
+    {
+        goes_on_ = send(request.start.number(), request.length);
+    }
 
   private:
     void serve()
     {
-        agent::Command command = {};
-        bool goes_on = true;
-        while (goes_on && receive_packet(commands_.get(), room_in(command)) > 0 &&
-               command.op == agent::Op::pages)
-            goes_on = send(command.arg[0], command.arg[1]);
-        if (!goes_on && why_ != 0) {
+        agent::Incoming in = {};
+        ssize_t n = 0;
+        while (goes_on_ && (n = receive_packet(commands_.get(), room_in(in), MSG_TRUNC)) > 0) {
+            ASSERT_TRUE(agent::is_request(in, n));
+            EXPECT_EQ(is_typed_, in.head.version >= agent::first_typed);
+            ASSERT_EQ(0, agent::Requests<agent::PagesRequest>::decode(in, n, *this));
+        }
+        if (!goes_on_ && why_ != 0) {
             const agent::Reply bad = {
                 agent::protocol_magic, agent::protocol_version, agent::Op::pages, -why_, 0, 0};
             send_with(commands_.get(), bytes_of(bad), {});
@@ -85,6 +95,8 @@ class Server
 
     uint64_t left_;
     int why_;
+    bool is_typed_;
+    bool goes_on_ = true;
     Fd commands_, pipe_;
     std::optional<PageSource> source_;
     std::thread thread_;
@@ -152,6 +164,16 @@ TEST_P(Put, AllOfItStandsWhereItBelongs)
     ASSERT_TRUE(done) << done.error().text();
     EXPECT_EQ(3000 * page, moved);
     EXPECT_EQ(head + memory.text(), contents(file.get()));
+}
+
+TEST_P(Put, WhoServesIsOfAnOlderRelease)
+{
+    ASSERT_TRUE(file);
+    const Memory memory(300);
+    Server server(std::numeric_limits<uint64_t>::max(), 0, false);
+    const Result<void> done = put(server, memory, 0);
+    ASSERT_TRUE(done) << done.error().text();
+    EXPECT_EQ(memory.text(), contents(file.get()));
 }
 
 TEST_P(Put, WhoServesHasEnded)

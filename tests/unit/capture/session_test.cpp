@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An agent that answers and closes the socket while the session waits; one that never finishes its
-// answer; and one that has given up waiting for the session.
+// answer; one that has given up waiting for the session; and one of an older release.
 #include "base/passing.hpp"
 #include "capture/session.hpp"
+#include "protocol/decode.hpp"
 
 #include <array>
 #include <cerrno>
@@ -51,8 +52,8 @@ struct Agent {
         agent::Command command = {};
         std::vector<Fd> none;
         EXPECT_EQ(ssize_t(sizeof(command)), receive_with(end.get(), room_in(command), none));
-        EXPECT_EQ(agent::Op::resume, command.op);
-        answer({agent::protocol_magic, agent::protocol_version, command.op, 0, 0, 0});
+        EXPECT_EQ(agent::Op::resume, command.head.op);
+        answer({agent::protocol_magic, agent::protocol_version, command.head.op, 0, 0, 0});
         end.reset();
     }
 };
@@ -211,7 +212,7 @@ TEST(Session, HangsUpAfterHalfOfARequest)
     agent::Command command = {};
     std::vector<Fd> file;
     EXPECT_EQ(ssize_t(sizeof(command)), receive_with(agent.end.get(), room_in(command), file));
-    EXPECT_EQ(agent::Op::stage, command.op);
+    EXPECT_EQ(agent::Op::stage, command.head.op);
     EXPECT_EQ(0, receive_packet(agent.end.get(), room_in(command)));
 }
 
@@ -240,6 +241,86 @@ TEST(Session, StandsStill)
     EXPECT_TRUE(session.check_standing());
     agent.end.reset();
     EXPECT_FALSE(session.check_standing());
+}
+
+// What the session asks next, as an agent reads it; and its size.
+std::pair<agent::Incoming, ssize_t> next_request(const Agent &agent)
+{
+    agent::Incoming in = {};
+    const ssize_t n = receive_packet(agent.end.get(), room_in(in), MSG_TRUNC | MSG_DONTWAIT);
+    EXPECT_TRUE(agent::is_request(in, n)) << n;
+    return {in, n};
+}
+
+// Every agent understands the older form, so it is used until a reply shows that there is another.
+TEST(Session, SpeaksAsTheAgentDoes)
+{
+    for (const uint16_t version : {agent::last_older, agent::first_typed}) {
+        auto [session, agent] = begin();
+        agent::Reply answer = reply_to(agent::Op::stop);
+        answer.version = version;
+        ASSERT_TRUE(session.ask_to_stop());
+        agent.answer(answer);
+        ASSERT_TRUE(session.stop());
+        ASSERT_TRUE(session.ask_to_resume(5, 9));
+        const auto [stop, stop_size] = next_request(agent);
+        EXPECT_EQ(agent::last_older, stop.head.version);
+        const auto [resume, size] = next_request(agent);
+        EXPECT_EQ(version == agent::first_typed, resume.head.version >= agent::first_typed);
+        agent::ResumeRequest request;
+        ASSERT_EQ(0, agent::decode_request(resume, size, request));
+        EXPECT_EQ(5, request.why);
+        EXPECT_EQ(9, request.signal);
+    }
+}
+
+// Older releases look at nothing of it but its head, and take no other size.
+TEST(Session, PreparesEveryRelease)
+{
+    auto [session, agent] = begin();
+    ASSERT_TRUE(session.ask_to_prepare(agent::RequestInfo{}));
+    const auto [in, size] = next_request(agent);
+    EXPECT_EQ(ssize_t(sizeof(agent::Command)), size);
+    EXPECT_EQ(agent::Op::prepare, in.head.op);
+    EXPECT_EQ(agent::protocol_version, in.head.version);
+    agent::PrepareRequest request;
+    ASSERT_EQ(0, agent::decode_request(in, size, request));
+    EXPECT_TRUE(agent::has(request.features, agent::Feature::forward));
+}
+
+// An agent of protocol 20 or later says what it can do; for others it is known.
+TEST(Session, AsksForNothingThatTheAgentLacks)
+{
+    struct Case {
+        uint16_t version;
+        uint64_t features;
+        bool can;
+    };
+    for (const Case tried : {Case{11, 0, false}, Case{12, 0, true}, Case{20, 0, false},
+                             Case{20, agent::all_features, true}, Case{21, ~uint64_t(0), true}}) {
+        auto [session, agent] = begin();
+        agent::Reply accepted = reply_to(agent::Op::accepted, tried.features);
+        accepted.version = tried.version;
+        agent.answer(accepted);
+        ASSERT_TRUE(session.prepared());
+        agent::Reply answer = reply_to(agent::Op::touched);
+        answer.version = tried.version;
+        agent.answer(answer);
+        constexpr std::array<uint8_t, 1> bits = {1};
+        ASSERT_EQ(1, send_with(agent.end.get(), bytes_of(bits), {}));
+        const Result<std::vector<capture::Run>> found =
+            session.touched(RemoteAddress(0x10000), RemoteAddress(0x12000));
+        EXPECT_EQ(tried.can, bool(found)) << tried.version;
+        if (tried.can) {
+            const auto [in, size] = next_request(agent);
+            agent::TouchedRequest request;
+            ASSERT_EQ(0, agent::decode_request(in, size, request));
+            EXPECT_EQ(RemoteAddress(0x10000), request.start);
+            EXPECT_EQ(2U, request.count);
+        } else {
+            EXPECT_EQ(EOPNOTSUPP, found.error().code());
+        }
+    }
 }
 
 } // namespace
