@@ -9,7 +9,7 @@ import struct
 
 import case
 
-# Of the agent's protocol (userlib/agent/protocol.hpp, requests.hpp).
+# Of the agent's protocol (userlib/protocol/agent.hpp, requests.hpp).
 MAGIC, TYPED, OLDER = 0x6f797243, 20, 19
 STOP, PROCESS, RESUME, PREPARE, ACCEPTED, TIMER, ALIVE = 1, 3, 9, 10, 11, 16, 32
 REQUEST_INFO = bytes(5 * 4 + 4096 + 4)
