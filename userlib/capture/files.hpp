@@ -196,6 +196,7 @@ class Files : private resources::Saving
     bool needs_no_peer(const SocketLook &look) const;
     void keep_more(const SocketLook &look, uint32_t open_file);
     void keep_groups(const SocketLook &look, uint32_t open_file);
+    void keep_peer(const Seen &seen);
     Result<void> read_sockets();
     // files_datagrams.cpp: the senders of packets that are queued in a socket.
     std::string read_senders(const SeenSocket &socket, const image::Socket &record,

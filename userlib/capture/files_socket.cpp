@@ -255,6 +255,21 @@ void Files::keep_groups(const SocketLook &look, uint32_t open_file)
     }
 }
 
+// The kernel tells the id that the peer's process has in our pid namespace, which is the program's.
+void Files::keep_peer(const Seen &seen)
+{
+    ucred peer = {};
+    socklen_t size = sizeof(peer);
+    if (getsockopt(seen.shared.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+        return;
+    image::PeerCredentials record;
+    record.socket = seen.open_file;
+    record.pid = static_cast<uint32_t>(peer.pid);
+    record.uid = peer.uid;
+    record.gid = peer.gid;
+    records_.add(record);
+}
+
 Result<void> Files::read_sockets()
 {
     if (looked_at_.empty())
@@ -263,7 +278,6 @@ Result<void> Files::read_sockets()
         holders_[seen_[looked_at_.begin()->second.seen].holder].proc.link("cwd"); // of the first
     if (!cwd)
         return cwd.error();
-    size_t unix_pairs = 0;
     const std::set<uint64_t> inherited = inherited_sockets();
     for (auto &[inode, socket] : looked_at_) {
         const Seen *seen = &seen_[socket.seen];
@@ -314,7 +328,6 @@ Result<void> Files::read_sockets()
                        Passing::soon);
         } else if (pair) {
             record.state = SocketState::pair;
-            unix_pairs += look.domain == AF_UNIX ? 1 : 0;
             record.peer_open_file = seen_[looked_at_.at(look.peer_inode).seen].open_file;
         } else if (look.domain == AF_UNIX && look.kind == SOCK_DGRAM && connected &&
                    !look.peer_is_unnamed) {
@@ -408,11 +421,10 @@ Result<void> Files::read_sockets()
         records_.add(record);
         keep_more(look, record.open_file);
         keep_groups(look, record.open_file);
+        // Not of a connection to an outside peer, which is over.
+        if (look.domain == AF_UNIX && (pair || socket.waits || (is_closed && look.peer_inode == 0)))
+            keep_peer(*seen);
     }
-    if (unix_pairs > 0 && holders_.size() > 1) // a process rarely asks for the peer of its own pair
-        notices_.push_back(fmt::format("who is at the other end of {} UNIX sockets (SO_PEERCRED) "
-                                       "is cr_restart after a restart",
-                                       unix_pairs));
     return {};
 }
 

@@ -122,6 +122,7 @@ enum class RecordType : uint32_t {
     aio_context = 59,
     socket_more = 60,
     group_member = 61,
+    peer_credentials = 62,
 
     // Files, of any kind, in versions.
     delta = 64,

@@ -42,7 +42,7 @@ const char *name_of(RecordType type)
         "TREE", "MEMBER", "AGENT", "PAGE_DIGESTS", "FOREIGN", "IPC",
         "GUARD", "POSIX_QUEUE", "PAGE_TRACKER", "PASSED", nullptr, "SENDERS",
         "CONNECTION", "WAITING", "SEMAPHORE_UNDO", "PIDFD", "AIO_CONTEXT", "SOCKET_MORE",
-        "GROUP_MEMBER"};
+        "GROUP_MEMBER", "PEER_CREDENTIALS"};
     // clang-format on
     static constexpr const char *file_names[] = {"DELTA", "DELTA_SERVICE", "DELTA_VERSION"};
     size_t i = static_cast<size_t>(type) - 1;

@@ -120,6 +120,30 @@ struct GroupMember {
     }
 };
 
+// The process that a UNIX socket names as its peer's (SO_PEERCRED): the one that made the pair,
+// that listened, or that connected. Without it a restart does not know, as of older images.
+struct PeerCredentials {
+    static constexpr RecordType type = RecordType::peer_credentials;
+    static constexpr uint16_t version = 1;
+    static constexpr bool required = false;
+
+    uint32_t socket = 0; // OPEN_FILE id
+    uint32_t pid = 0;    // it may have ended; 0: it has no id where the program runs
+    uint32_t uid = 0;    // effective ids, of then
+    uint32_t gid = 0;
+
+    static constexpr uint32_t PeerCredentials::*key = &PeerCredentials::socket;
+
+    template <class Self, class V>
+    static void fields(Self &s, V &&v)
+    {
+        v("socket", s.socket);
+        v("pid", s.pid);
+        v("uid", s.uid);
+        v("gid", s.gid);
+    }
+};
+
 // Descriptors in flight (SCM_RIGHTS): those that a message queued in a UNIX socket carries besides
 // its bytes.
 struct Passed {

@@ -80,6 +80,8 @@ std::string_view new_name(const Planning &p, const image::Socket &saved);
 // Where a socket is found.
 SocketName name_now(const Planning &p, const image::Socket &socket);
 Result<void> connect_datagram(Planning &p, int fd, const image::Socket &saved);
+// peers.cpp. Says, for all sockets at once, which name another peer (SO_PEERCRED) than they did.
+void tell_peers(Planning &p);
 // open_more.cpp. Whether this user may open such sockets, before anything is made.
 Result<void> may_open_sockets(const Planning &p);
 // Sockets in which something waits, or that are connected first, get their filters at the end;

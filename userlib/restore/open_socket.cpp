@@ -301,7 +301,10 @@ Result<void> open_sockets(Planning &p)
         return done;
     if (Result<void> done = open_connections(p); !done)
         return done;
-    return connect_waiting(p);
+    if (Result<void> done = connect_waiting(p); !done)
+        return done;
+    tell_peers(p);
+    return {};
 }
 
 // A peer sees the credentials of the process that listens: that must not be cr_restart.

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Whom a UNIX socket names as its peer (SO_PEERCRED) after a restart; where that is another one than
+before, cr_restart says so."""
+import os
+
+import case
+
+ASK = "print(*struct.unpack('3i', one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)), flush=True)"
+# A child has made the pair, has passed it on, and has ended.
+OF_NOBODY = """
+import os, socket, struct
+a, b = socket.socketpair()
+maker = os.fork()
+if maker == 0:
+    ends = socket.socketpair()
+    socket.send_fds(a, [b"x"], [end.fileno() for end in ends])
+    os._exit(0)
+one, other = (socket.socket(fileno=fd) for fd in socket.recv_fds(b, 1, 2)[1])
+os.waitpid(maker, 0)
+a.close(), b.close()
+"""
+SAID = "UNIX sockets that name another peer (SO_PEERCRED) than before: "
+
+
+class Peers(case.Case):
+    def saved(self, setup):
+        """The process that the socket names; the program has ended."""
+        program = self.start(setup, each=ASK)
+        self.assert_alive(program)
+        named = program.stdout.readline()
+        self.save("--nosync", "--kill", "-f", "image", program.pid)
+        self.end(program)
+        return int(named.split()[0])
+
+    def restarted(self, *words):
+        """The command's id, whom the socket names then, and what the command says."""
+        with open(self.path("said"), "w", encoding="utf-8") as said:
+            command = self.spawn(case.command("cr_restart"), *words, "image", stderr=said)
+        self.assert_alive(command)
+        named = command.stdout.readline()
+        command.stdin.close()  # cr_restart has told everything when it ends
+        command.wait(case.PATIENCE)
+        with open(self.path("said"), encoding="utf-8") as said:
+            return command.pid, int(named.split()[0]), said.read()
+
+    def test_maker_that_has_ended(self):
+        maker = self.saved(OF_NOBODY)
+        command, named, said = self.restarted("--no-restore-pid")
+        self.assertEqual(command, named)
+        self.assertEqual(1, said.count("SO_PEERCRED"), said)
+        self.assertIn(SAID + "2: descriptor ", said)
+        ids = f"(user {os.geteuid()}, group {os.getegid()})"
+        self.assertIn(f" process {maker} {ids} before, process {command} {ids} now", said)
+
+
+if __name__ == "__main__":
+    case.main()
