@@ -3,6 +3,7 @@
 #include "image/socket_options.hpp"
 #include "restore/connected_pair.hpp"
 #include "restore/open_parts.hpp"
+#include "restore/peers.hpp"
 #include "restore/socket_name.hpp"
 
 #include <algorithm>
@@ -74,14 +75,6 @@ using Address = SocketName;
 
 using Pair = ConnectedPair;
 
-Result<Pair> unnamed_pair(const image::Socket &saved)
-{
-    int fds[2];
-    if (socketpair(AF_UNIX, static_cast<int>(saved.kind) | SOCK_CLOEXEC, 0, fds) != 0)
-        return Error::from_errno("making a pair of sockets", errno);
-    return Pair{Fd(fds[0]), Fd(fds[1])};
-}
-
 bool same(image::Bytes a, image::Bytes b)
 {
     return std::ranges::equal(a, b);
@@ -150,7 +143,7 @@ Result<Pair> named_datagrams(Planning &p, const image::Socket &saved, const imag
 Result<Pair> make_pair_of(Planning &p, const image::Socket &saved, const image::Socket *other)
 {
     if (other == nullptr || (!is_named(saved.local) && !is_named(other->local)))
-        return unnamed_pair(saved);
+        return p.namesakes->pair(saved);
     if (is_named_pair(saved, other))
         return named_datagrams(p, saved, *other);
     Result<Pair> made = Error(ENOTSUP, "neither end has accepted it");
@@ -165,7 +158,7 @@ Result<Pair> make_pair_of(Planning &p, const image::Socket &saved, const image::
         return made;
     p.plan.notices.push_back(fmt::format("descriptor {}, a connection by name, has no name now: {}",
                                          descriptor_of(p, saved.open_file), made.error().text()));
-    return unnamed_pair(saved);
+    return p.namesakes->pair(saved);
 }
 
 Result<void> open_pair(Planning &p, const image::Socket &saved)
@@ -290,6 +283,7 @@ Result<void> open_turn(Planning &p, int turn)
 
 Result<void> open_sockets(Planning &p)
 {
+    p.namesakes = std::make_shared<Namesakes>(p);
     free_addresses(p);
     if (Result<void> done = bind_renamed(p); !done)
         return done;
@@ -304,6 +298,7 @@ Result<void> open_sockets(Planning &p)
     if (Result<void> done = connect_waiting(p); !done)
         return done;
     tell_peers(p);
+    p.namesakes.reset();
     return {};
 }
 

@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The process that a UNIX socket names as its peer's (SO_PEERCRED).
-#include "restore/open_parts.hpp"
+#include "restore/peers.hpp"
 
+#include "restore/choosing_ids.hpp"
+#include "restore/open_parts.hpp"
+#include "sys/raw.hpp"
+
+#include <algorithm>
+#include <cerrno>
 #include <fmt/format.h>
+#include <utility>
 
 namespace cryo::restore {
 
@@ -23,6 +30,61 @@ std::string describe_socket(const Planning &p, uint32_t open_file)
 }
 
 } // namespace
+
+Namesakes::Namesakes(const Planning &p) : p_(p), ids_(ids_of(p.options.device))
+{
+    for (const auto &[pid, member] : p.saved.members)
+        ids_.may_choose(static_cast<int32_t>(pid));
+}
+
+// An id that no member will have may be somebody else's by now.
+std::optional<Peer> Namesakes::named(uint32_t open_file) const
+{
+    const auto told = p_.saved.of<image::PeerCredentials>().find(open_file);
+    if (told == p_.saved.of<image::PeerCredentials>().end() || !p_.options.restore_pid ||
+        !p_.saved.members.contains(told->second.pid))
+        return std::nullopt;
+    const image::PeerCredentials &peer = told->second;
+    return Peer{static_cast<pid_t>(peer.pid), peer.uid, peer.gid};
+}
+
+std::optional<Namesake> Namesakes::make(const Peer &who, const Namesake::Deed &deed)
+{
+    makes_pairs_.reset(); // it may have the same id
+    if (not_had_.contains(who.pid))
+        return std::nullopt;
+    const image::Process &member = p_.saved.members.at(static_cast<uint32_t>(who.pid))->process;
+    std::vector<gid_t> groups;
+    for (size_t i = 0; i < member.groups.size(); i++)
+        groups.push_back(member.groups[i]);
+    const MakeProcess by = p_.options.device >= 0 ? make_process_by_module : make_process;
+    Result<Namesake> made = Namesake::make(who, groups, {by, ids_}, deed);
+    if (made)
+        return std::move(*made);
+    not_had_.insert(who.pid);
+    return std::nullopt;
+}
+
+Result<ConnectedPair> Namesakes::pair(const image::Socket &saved)
+{
+    const int kind = static_cast<int>(saved.kind) | SOCK_CLOEXEC;
+    const auto makes_pair = [](int word, Namesake::Made &made) {
+        return sys::call(SYS_socketpair, AF_UNIX, word, 0, made.data());
+    };
+    if (const std::optional<Peer> who = named(saved.open_file)) {
+        if (!makes_pairs_ || makes_pairs_->who() != *who) {
+            if (std::optional<Namesake> one = make(*who, makes_pair))
+                makes_pairs_.emplace(std::move(*one));
+        }
+        std::vector<Fd> made;
+        if (makes_pairs_ && makes_pairs_->act(kind, made) == 0 && made.size() == 2)
+            return ConnectedPair{std::move(made[0]), std::move(made[1])};
+    }
+    int fds[2];
+    if (socketpair(AF_UNIX, kind, 0, fds) != 0)
+        return Error::from_errno("making a pair of sockets", errno);
+    return ConnectedPair{Fd(fds[0]), Fd(fds[1])};
+}
 
 void tell_peers(Planning &p)
 {

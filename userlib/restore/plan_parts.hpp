@@ -19,6 +19,7 @@ struct Unfilled {
 };
 
 class MappedFiles;
+class Namesakes;
 struct KeptMemory;
 
 struct Planning {
@@ -38,6 +39,7 @@ struct Planning {
     std::map<uint64_t, bool> has_huge_pages = {}; // by page size: as decided for all its memory
     std::map<uint32_t, Fd> renamed_sockets = {};  // by OPEN_FILE: bound, and opened in their turn
     const KeptMemory *kept = nullptr;             // of a copy of its parent (plan_copies.hpp)
+    std::shared_ptr<Namesakes> namesakes = {};    // while sockets are made (peers.hpp)
 };
 
 // planner.cpp: for what is the same of several threads or mappings.

@@ -278,6 +278,7 @@ Saved Planner::distribute()
     for (const auto &one : all_) {
         one->saved.owned = owned;
         one->saved.of_tree = of_tree;
+        common.members[one->member->pid] = &one->saved;
     }
     return common;
 }

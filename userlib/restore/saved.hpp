@@ -45,6 +45,7 @@ struct Saved {
     std::set<uint32_t> cares_for;   // it is the first that has them, or no process has
     std::set<uint32_t> owned;       // open files whose owner (F_SETOWN) is a process that has them
     std::set<uint32_t> only_passed; // open files that no process has
+    std::map<uint32_t, const Saved *> members; // by pid, those that have ended, too; when opening
 
     std::deque<std::vector<uint8_t>> payloads; // what the strings point into
 

@@ -20,6 +20,10 @@ one, other = (socket.socket(fileno=fd) for fd in socket.recv_fds(b, 1, 2)[1])
 os.waitpid(maker, 0)
 a.close(), b.close()
 """
+OF_ITSELF = """
+import os, socket, struct
+one, other = socket.socketpair()
+"""
 SAID = "UNIX sockets that name another peer (SO_PEERCRED) than before: "
 
 
@@ -52,6 +56,18 @@ class Peers(case.Case):
         self.assertIn(SAID + "2: descriptor ", said)
         ids = f"(user {os.geteuid()}, group {os.getegid()})"
         self.assertIn(f" process {maker} {ids} before, process {command} {ids} now", said)
+
+    def test_maker_that_comes_back(self):
+        maker = self.saved(OF_ITSELF)
+        _, named, said = self.restarted()
+        self.assertEqual(maker, named, said)
+        self.assertNotIn("SO_PEERCRED", said)
+
+    def test_maker_that_gets_a_new_id(self):
+        maker = self.saved(OF_ITSELF)
+        command, named, said = self.restarted("--no-restore-pid")
+        self.assertEqual(command, named)
+        self.assertIn(f" process {maker} ", said)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "restore/namesake.hpp"
+
+#include "restore/choosing_ids.hpp"
+#include "sys/raw.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace cryo::restore {
+
+namespace {
+
+const Ids no_ids;
+const Namesake::Maker maker = {make_process, no_ids};
+
+// An id that the kernel gives nobody before it has given all others.
+pid_t free_id()
+{
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    waitpid(child, nullptr, 0);
+    return child;
+}
+
+ucred peer_of(const Fd &socket)
+{
+    ucred peer = {};
+    socklen_t size = sizeof(peer);
+    EXPECT_EQ(0, getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size));
+    return peer;
+}
+
+long make_pair(int kind, Namesake::Made &made)
+{
+    return sys::call(SYS_socketpair, AF_UNIX, kind, 0, made.data());
+}
+
+class NamesakeTest : public testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        if (!may_choose_ids(false))
+            GTEST_SKIP() << "ids cannot be chosen here";
+    }
+    const Peer who_ = {free_id(), geteuid(), getegid()};
+};
+
+TEST_F(NamesakeTest, IsNamedAlsoWhenItHasEnded)
+{
+    std::vector<Fd> ends;
+    {
+        Result<Namesake> one = Namesake::make(who_, {}, maker, make_pair);
+        ASSERT_TRUE(one) << one.error().text();
+        EXPECT_EQ(0, one->act(SOCK_STREAM, ends));
+        EXPECT_EQ(0, one->act(SOCK_DGRAM, ends));
+    }
+    EXPECT_EQ(-1, kill(who_.pid, 0));
+    EXPECT_EQ(ESRCH, errno);
+    ASSERT_EQ(4u, ends.size());
+    for (const Fd &end : ends)
+        EXPECT_EQ(who_.pid, peer_of(end).pid);
+    EXPECT_EQ(1, write(ends[0].get(), "x", 1));
+    char got = 0;
+    EXPECT_EQ(1, read(ends[1].get(), &got, 1));
+}
+
+TEST_F(NamesakeTest, HasAnotherUser)
+{
+    if (geteuid() != 0)
+        GTEST_SKIP() << "no other user can be had";
+    std::vector<Fd> ends;
+    Result<Namesake> one = Namesake::make({who_.pid, 4711, 4712}, {4713}, maker, make_pair);
+    ASSERT_TRUE(one) << one.error().text();
+    const int why = one->act(SOCK_STREAM, ends);
+    if (why == EINVAL || why == EPERM)
+        GTEST_SKIP() << "there is no such user in this user namespace";
+    ASSERT_EQ(0, why);
+    EXPECT_EQ(4711u, peer_of(ends.at(0)).uid);
+    EXPECT_EQ(4712u, peer_of(ends.at(0)).gid);
+    EXPECT_EQ(0u, geteuid());
+}
+
+TEST_F(NamesakeTest, TellsWhyItsDeedHasFailed)
+{
+    Result<Namesake> one =
+        Namesake::make(who_, {}, maker, [](int, Namesake::Made &) -> long { return -EACCES; });
+    ASSERT_TRUE(one) << one.error().text();
+    EXPECT_EQ(EACCES, one->act());
+    EXPECT_EQ(EACCES, one->act());
+}
+
+TEST_F(NamesakeTest, TakesNoIdThatIsInUse)
+{
+    EXPECT_FALSE(Namesake::make({getpid(), geteuid(), getegid()}, {}, maker, make_pair));
+}
+
+} // namespace
+
+} // namespace cryo::restore

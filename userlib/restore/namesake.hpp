@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A process that has the id, the user and the groups of a process to be restored, before that is
+// made. What the kernel notes of it by number goes on when it has ended: sockets that it makes or
+// connects name it as their peer (SO_PEERCRED), and then the restored one.
+//
+//     const auto listens = [&](int, Made &) { return sys::call(SYS_listen, fd, 3); };
+//     Result<Namesake> one = Namesake::make({412, uid, gid}, groups, how, listens);
+//     if (one && one->act() == 0) ...
+#pragma once
+
+#include "base/fd.hpp"
+#include "base/result.hpp"
+#include "restorer/make_process.hpp"
+
+#include <array>
+#include <functional>
+#include <sys/types.h>
+#include <vector>
+
+namespace cryo::restore {
+
+struct Peer {
+    pid_t pid = 0;
+    uid_t uid = 0; // effective ids
+    gid_t gid = 0;
+
+    bool operator==(const Peer &) const = default;
+};
+
+class Namesake
+{
+  public:
+    // Descriptors that it has made; −1: none.
+    using Made = std::array<int, 2>;
+    // What it does, in its own memory, a copy of ours, by system calls only: 0, or −errno. Its
+    // descriptors are those that were open when it was made.
+    using Deed = std::function<long(int word, Made &made)>;
+    struct Maker {
+        MakeProcess make;
+        const Ids &ids;
+    };
+
+    static Result<Namesake> make(const Peer &who, const std::vector<gid_t> &groups,
+                                 const Maker &maker, const Deed &deed);
+    Namesake(Namesake &&other) noexcept;
+    Namesake &operator=(Namesake &&) = delete;
+    Namesake(const Namesake &) = delete;
+    Namesake &operator=(const Namesake &) = delete;
+    ~Namesake(); // it ends, and its id is free
+
+    const Peer &who() const { return who_; }
+    // Lets it do its deed, and waits for that: 0, or errno, also where it could not become who it
+    // stands for. What it has made is appended to `made`.
+    int act(int word, std::vector<Fd> &made);
+    int act()
+    {
+        std::vector<Fd> none;
+        return act(0, none);
+    }
+
+  private:
+    Namesake(const Peer &who, Fd control) : who_(who), control_(std::move(control)) {}
+
+    Peer who_;
+    Fd control_;
+    pid_t pid_ = 0;
+};
+
+} // namespace cryo::restore
