@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "restore/connected_pair.hpp"
 
+#include "sys/raw.hpp"
+
 #include <cerrno>
 #include <chrono>
 #include <fcntl.h>
@@ -15,8 +17,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The next one that has connected, if it is this process. Any other is sent away.
-std::optional<Fd> accept_own(int listener)
+// The next one that has connected, if that is the one that does it now. Any other is sent away.
+std::optional<Fd> accept_from(const Peer &who, int listener)
 {
     constexpr int moment_ms = 10;
     pollfd look = {listener, POLLIN, 0};
@@ -26,7 +28,7 @@ std::optional<Fd> accept_own(int listener)
     ucred peer = {};
     socklen_t size = sizeof(peer);
     if (connection && getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-        peer.pid == getpid())
+        peer.pid == who.pid && peer.uid == who.uid)
         return connection;
     return std::nullopt;
 }
@@ -34,7 +36,7 @@ std::optional<Fd> accept_own(int listener)
 } // namespace
 
 Result<ConnectedPair> connect_pair(int listener, const SocketName &address, int kind,
-                                   image::Bytes caller)
+                                   image::Bytes caller, const CallerMaker &as)
 {
     const Clock::time_point end = Clock::now() + std::chrono::seconds(5);
     ConnectedPair pair;
@@ -43,12 +45,28 @@ Result<ConnectedPair> connect_pair(int listener, const SocketName &address, int 
     if (!pair.two ||
         (caller.size() > sizeof(sa_family_t) && bind(pair.two.get(), own.get(), own.size) != 0))
         return Error::from_errno("connecting to " + address.text(), errno);
+    const auto connects = [&](int, Namesake::Made &) {
+        return sys::call(SYS_connect, pair.two.get(), address.get(), address.size);
+    };
+    std::optional<Namesake> other = as ? as(connects) : std::nullopt;
     bool connected = false;
     while (Clock::now() < end) {
-        connected = connected || connect(pair.two.get(), address.get(), address.size) == 0;
-        if (!connected && errno != EAGAIN && errno != EINTR)
-            return Error::from_errno("connecting to " + address.text(), errno);
-        if (std::optional<Fd> accepted = accept_own(listener)) {
+        int why = 0;
+        if (!connected && other) {
+            why = other->act();
+        } else if (!connected) {
+            Namesake::Made none;
+            why = static_cast<int>(-connects(0, none));
+        }
+        connected = why == 0;
+        if (other && !connected && why != EAGAIN) {
+            other.reset(); // it may not do what we may
+            continue;
+        }
+        if (!connected && why != EAGAIN && why != EINTR)
+            return Error::from_errno("connecting to " + address.text(), why);
+        const Peer who = other ? other->who() : Peer{getpid(), geteuid(), getegid()};
+        if (std::optional<Fd> accepted = accept_from(who, listener)) {
             pair.one = std::move(*accepted);
             if (fcntl(pair.two.get(), F_SETFL, 0) != 0)
                 return Error::from_errno("connecting to " + address.text(), errno);

@@ -8,7 +8,11 @@
 #include "base/fd.hpp"
 #include "base/result.hpp"
 #include "image/format.hpp"
+#include "restore/namesake.hpp"
 #include "restore/socket_name.hpp"
+
+#include <functional>
+#include <optional>
 
 namespace cryo::restore {
 
@@ -16,10 +20,14 @@ struct ConnectedPair {
     Fd one, two; // the accepted end, and the one that has connected
 };
 
+// Makes the one that is to connect, if there can be one.
+using CallerMaker = std::function<std::optional<Namesake>(const Namesake::Deed &)>;
+
 // Connects to the listener, which is a socket of this process, as `caller`: a name or nothing. Any
 // program may connect to it at the same time, and is sent away, as with any server that has just
-// started; those that fill its queue have five seconds to let this one pass.
+// started; those that fill its queue have five seconds to let this one pass. The accepted end names
+// whoever has connected (SO_PEERCRED): this process, or, with `as`, a namesake.
 Result<ConnectedPair> connect_pair(int listener, const SocketName &address, int kind,
-                                   image::Bytes caller);
+                                   image::Bytes caller, const CallerMaker &as = {});
 
 } // namespace cryo::restore

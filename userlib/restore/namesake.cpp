@@ -12,6 +12,7 @@
 #include <span>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
@@ -50,7 +51,8 @@ long become(const Peer &who, std::span<const gid_t> groups)
         Namesake::Made made = {-1, -1};
         const auto said = static_cast<int32_t>(sys::failed(became) ? became : deed(word, made));
         const size_t count = made[0] < 0 ? 0 : made[1] < 0 ? 1 : 2;
-        send_with(control, bytes_of(said), std::span(made.data(), count));
+        if (send_with(control, bytes_of(said), std::span(made.data(), count)) != sizeof(said))
+            sys::call(SYS_exit_group, 1); // so that nobody waits for an answer
         for (size_t i = 0; i < count; i++)
             sys::call(SYS_close, made[i]);
     }
@@ -68,6 +70,9 @@ Result<Namesake> Namesake::make(const Peer &who, const std::vector<gid_t> &group
         return Error::from_errno("making a pair of sockets", errno);
     Namesake made(who, Fd(ends[0]));
     const Fd its(ends[1]);
+    // A process of another user may be stopped by that user.
+    constexpr timeval patience = {30, 0};
+    setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     const long pid = maker.make(who.pid, maker.ids, nullptr);
     if (pid == 0) {
         sys::call(SYS_close, ends[0]);
@@ -88,7 +93,10 @@ Namesake::~Namesake()
 {
     if (pid_ == 0)
         return;
-    kill(pid_, SIGKILL); // another one that was made later may have our end of its socket
+    // Either would do, but one that has another user may be beyond our signals, and a child of ours
+    // that was made since may have our end of its socket.
+    kill(pid_, SIGKILL);
+    control_.reset();
     while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR)
         ;
 }
@@ -97,10 +105,11 @@ int Namesake::act(int word, std::vector<Fd> &made)
 {
     const int32_t asked = word;
     int32_t said = 0;
-    if (send_with(control_.get(), bytes_of(asked), {}) != sizeof(asked) ||
-        receive_with(control_.get(), room_in(said), made) != sizeof(said))
-        return ECHILD;
-    return -said;
+    if (send_with(control_.get(), bytes_of(asked), {}) == sizeof(asked) &&
+        receive_with(control_.get(), room_in(said), made) == sizeof(said))
+        return -said;
+    control_.reset(); // asked again, it fails at once
+    return ECHILD;
 }
 
 } // namespace cryo::restore

@@ -98,11 +98,17 @@ Result<Pair> connection(Planning &p, const image::Socket &accepted, const image:
 {
     const Address address(accepted.local);
     const InDirectory inside{std::string(p.saved.process.cwd)};
+    const auto as = [&](const Namesake::Deed &deed) {
+        return p.namesakes->caller_of(accepted, deed);
+    };
     if (const image::Socket *found = listener_at(p, accepted); found != nullptr) {
+        const int fd = p.open_fds.at(found->open_file);
+        if (!p.namesakes->listen(caller, fd, static_cast<int>(found->backlog)))
+            return Error::from_errno("listening again", errno);
         // Even a nonblocking listener will do: the connection is there when accept is called.
         // Others may have been bound to its name, too, before their files were renamed.
-        return connect_pair(p.open_fds.at(found->open_file), name_now(p, *found),
-                            static_cast<int>(caller.kind), caller.local);
+        return connect_pair(fd, name_now(p, *found), static_cast<int>(caller.kind), caller.local,
+                            as);
     }
     struct stat now;
     const bool was_there = address.path() != nullptr && lstat(address.path(), &now) == 0;
@@ -110,10 +116,10 @@ Result<Pair> connection(Planning &p, const image::Socket &accepted, const image:
         return removed.error();
     const Fd listener(socket(AF_UNIX, static_cast<int>(accepted.kind) | SOCK_CLOEXEC, 0));
     if (!listener || bind(listener.get(), address.get(), address.size) != 0 ||
-        listen(listener.get(), 1) != 0)
+        !p.namesakes->listen(caller, listener.get(), 1))
         return Error::from_errno("taking the name " + address.text(), errno);
     Result<Pair> made =
-        connect_pair(listener.get(), address, static_cast<int>(caller.kind), caller.local);
+        connect_pair(listener.get(), address, static_cast<int>(caller.kind), caller.local, as);
     if (address.path() != nullptr && !was_there)
         unlink(address.path());
     return made;
@@ -228,21 +234,20 @@ Result<void> connect_waiting(Planning &p)
         // The backlog may have been made smaller since the connections came.
         const int room = std::max(static_cast<int>(listener->second.backlog),
                                   static_cast<int>(queue.callers.size()));
-        if (listen(p.open_fds.at(queue.listener), room) != 0)
-            return Error::from_errno("listening again", errno);
         for (size_t i = 0; i < queue.callers.size(); i++) {
             const auto caller = p.saved.sockets().find(queue.callers[i]);
             if (p.redirected.count(queue.callers[i]) != 0)
                 continue; // as if it had not called
             if (caller == p.saved.sockets().end() || !is_opened(p, queue.callers[i]))
                 return Error(EINVAL, "what is no socket waits to be accepted");
+            if (!p.namesakes->listen(caller->second, p.open_fds.at(queue.listener), room))
+                return Error::from_errno("listening again", errno);
             const int fd = p.open_fds.at(queue.callers[i]);
             const int flags = fcntl(fd, F_GETFL);
             fcntl(fd, F_SETFL, flags | O_NONBLOCK); // others may fill the queue
-            const bool done = connect(fd, address.get(), address.size) == 0;
-            const int why = errno;
+            const int why = p.namesakes->connect(caller->second, fd, address);
             fcntl(fd, F_SETFL, flags);
-            if (!done)
+            if (why != 0)
                 return Error(why, fmt::format("descriptor {}: connecting to {}: {}",
                                               descriptor_of(p, queue.callers[i]), address.text(),
                                               strerror(why)));

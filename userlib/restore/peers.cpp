@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fmt/format.h>
+#include <unistd.h>
 #include <utility>
 
 namespace cryo::restore {
@@ -46,6 +47,18 @@ std::optional<Peer> Namesakes::named(uint32_t open_file) const
         return std::nullopt;
     const image::PeerCredentials &peer = told->second;
     return Peer{static_cast<pid_t>(peer.pid), peer.uid, peer.gid};
+}
+
+std::optional<Peer> Namesakes::holder_of(uint32_t open_file) const
+{
+    if (!p_.options.restore_pid)
+        return std::nullopt;
+    for (const auto &[pid, member] : p_.saved.members) {
+        if (std::ranges::find(member->descriptors, open_file, &image::Descriptor::open_file) !=
+            member->descriptors.end())
+            return Peer{static_cast<pid_t>(pid), member->process.euid, member->process.egid};
+    }
+    return std::nullopt;
 }
 
 std::optional<Namesake> Namesakes::make(const Peer &who, const Namesake::Deed &deed)
@@ -86,6 +99,38 @@ Result<ConnectedPair> Namesakes::pair(const image::Socket &saved)
     return ConnectedPair{Fd(fds[0]), Fd(fds[1])};
 }
 
+bool Namesakes::listen(const image::Socket &caller, int fd, int backlog)
+{
+    const auto listens = [=](int, Namesake::Made &) { return sys::call(SYS_listen, fd, backlog); };
+    if (const std::optional<Peer> who = named(caller.open_file)) {
+        std::optional<Namesake> one = make(*who, listens);
+        if (one && one->act() == 0)
+            return true;
+    }
+    return ::listen(fd, backlog) == 0;
+}
+
+std::optional<Namesake> Namesakes::caller_of(const image::Socket &accepted,
+                                             const Namesake::Deed &deed)
+{
+    const std::optional<Peer> who = named(accepted.open_file);
+    return who ? make(*who, deed) : std::nullopt;
+}
+
+int Namesakes::connect(const image::Socket &caller, int fd, const SocketName &address)
+{
+    const auto connects = [&](int, Namesake::Made &) {
+        return sys::call(SYS_connect, fd, address.get(), address.size);
+    };
+    if (const std::optional<Peer> who = holder_of(caller.open_file)) {
+        std::optional<Namesake> one = make(*who, connects);
+        if (one && one->act() == 0)
+            return 0;
+    }
+    unnamed_callers_ += p_.saved.peers.count(caller.open_file); // none in older images
+    return ::connect(fd, address.get(), address.size) == 0 ? 0 : errno;
+}
+
 void tell_peers(Planning &p)
 {
     constexpr size_t most = 4; // that are told one by one
@@ -112,6 +157,11 @@ void tell_peers(Planning &p)
         p.plan.notices.push_back(fmt::format("UNIX sockets that name another peer (SO_PEERCRED) "
                                              "than before: {}: {}",
                                              others, list));
+    if (const size_t callers = p.namesakes->unnamed_callers(); callers != 0)
+        p.plan.notices.push_back(fmt::format("UNIX connections that nobody has accepted yet and "
+                                             "that name process {} as who has connected "
+                                             "(SO_PEERCRED): {}",
+                                             getpid(), callers));
 }
 
 } // namespace cryo::restore

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sockets are made here, before the processes that have them. Those that the image says name a
-// member as their peer (SO_PEERCRED) are made by a namesake of that member; where there can be
-// none, they name this process, and tell_peers() says so.
+// member as their peer (SO_PEERCRED) are made, listened on or connected by a namesake of that
+// member; where there can be none, they name this process, and tell_peers() says so.
 #pragma once
 
 #include "restore/connected_pair.hpp"
@@ -23,15 +23,27 @@ class Namesakes
 
     // Unnamed sockets, of which one is this one.
     Result<ConnectedPair> pair(const image::Socket &saved);
+    // As listen(2), before `caller` connects: it names whoever has called this last. False: errno
+    // says why.
+    bool listen(const image::Socket &caller, int fd, int backlog);
+    // A namesake of the process that the accepted end named: the one that had connected.
+    std::optional<Namesake> caller_of(const image::Socket &accepted, const Namesake::Deed &deed);
+    // Connects a socket that is not accepted yet: 0, or errno. Nobody can ask the other end whom it
+    // names; that should be the first process that has this end.
+    int connect(const image::Socket &caller, int fd, const SocketName &address);
+    // Connections for which that process had no namesake.
+    size_t unnamed_callers() const { return unnamed_callers_; }
 
   private:
     std::optional<Peer> named(uint32_t open_file) const;
+    std::optional<Peer> holder_of(uint32_t open_file) const;
     std::optional<Namesake> make(const Peer &who, const Namesake::Deed &deed);
 
     const Planning &p_;
     Ids ids_;
     std::optional<Namesake> makes_pairs_; // the last one, for pairs that come in a row
     std::set<pid_t> not_had_;             // ids
+    size_t unnamed_callers_ = 0;
 };
 
 } // namespace cryo::restore

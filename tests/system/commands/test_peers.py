@@ -24,6 +24,13 @@ OF_ITSELF = """
 import os, socket, struct
 one, other = socket.socketpair()
 """
+# A connection that is not accepted yet.
+WAITING = """
+import os, socket, struct
+listener, one = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+listener.bind(""), listener.listen()
+one.connect(listener.getsockname())
+"""
 SAID = "UNIX sockets that name another peer (SO_PEERCRED) than before: "
 
 
@@ -68,6 +75,16 @@ class Peers(case.Case):
         command, named, said = self.restarted("--no-restore-pid")
         self.assertEqual(command, named)
         self.assertIn(f" process {maker} ", said)
+
+    def test_connection_that_waits(self):
+        listener = self.saved(WAITING)
+        _, named, said = self.restarted()
+        self.assertEqual(listener, named, said)
+        self.assertNotIn("SO_PEERCRED", said)
+        command, named, said = self.restarted("--no-restore-pid")
+        self.assertEqual(command, named)
+        self.assertIn(f" process {listener} ", said)
+        self.assertIn(f"name process {command} as who has connected (SO_PEERCRED): 1", said)
 
 
 if __name__ == "__main__":

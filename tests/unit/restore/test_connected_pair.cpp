@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "restore/connected_pair.hpp"
 
+#include "restore/choosing_ids.hpp"
+
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -65,9 +67,24 @@ class ConnectedPairTest : public testing::Test
         EXPECT_EQ(1, read(met[0], &word, 1)); // it stands in the queue
         close(met[0]);
     }
-    Result<ConnectedPair> connect_it(image::Bytes caller = {})
+    Result<ConnectedPair> connect_it(image::Bytes caller = {}, const CallerMaker &as = {})
     {
-        return connect_pair(listener_.get(), name_, SOCK_STREAM, caller);
+        return connect_pair(listener_.get(), name_, SOCK_STREAM, caller, as);
+    }
+    // By another process, whose deed is another one if that is wanted; it has this id.
+    Result<ConnectedPair> connect_as(pid_t &pid, const Namesake::Deed &instead = {})
+    {
+        pid = fork(); // the next one to have its id, after all others
+        if (pid == 0)
+            _exit(0);
+        waitpid(pid, nullptr, 0);
+        return connect_it({}, [&](const Namesake::Deed &deed) -> std::optional<Namesake> {
+            const Ids none;
+            Result<Namesake> made = Namesake::make({pid, geteuid(), getegid()}, {},
+                                                   {make_process, none}, instead ? instead : deed);
+            EXPECT_TRUE(made) << made.error().text();
+            return made ? std::optional<Namesake>(std::move(*made)) : std::nullopt;
+        });
     }
 
     SocketName name_ = abstract("cryo-test-pair." + std::to_string(getpid()));
@@ -100,6 +117,38 @@ TEST_F(ConnectedPairTest, CallerHasItsName)
     ASSERT_EQ(0, getpeername(pair->one.get(), reinterpret_cast<sockaddr *>(&peer), &size));
     ASSERT_EQ(own.size, size);
     EXPECT_EQ(0, memcmp(&peer, own.get(), size));
+}
+
+pid_t named_by(const Fd &socket)
+{
+    ucred peer = {};
+    socklen_t size = sizeof(peer);
+    EXPECT_EQ(0, getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size));
+    return peer.pid;
+}
+
+TEST_F(ConnectedPairTest, AcceptedEndNamesWhoeverHasConnected)
+{
+    if (!may_choose_ids(false))
+        GTEST_SKIP() << "ids cannot be chosen here";
+    pid_t pid = 0;
+    const Result<ConnectedPair> pair = connect_as(pid);
+    expect_pair(pair);
+    ASSERT_TRUE(pair);
+    EXPECT_EQ(pid, named_by(pair->one));
+    EXPECT_EQ(getpid(), named_by(pair->two));
+}
+
+TEST_F(ConnectedPairTest, ConnectsItselfWhereTheOtherOneMayNot)
+{
+    if (!may_choose_ids(false))
+        GTEST_SKIP() << "ids cannot be chosen here";
+    pid_t pid = 0;
+    const Result<ConnectedPair> pair =
+        connect_as(pid, [](int, Namesake::Made &) -> long { return -EACCES; });
+    expect_pair(pair);
+    ASSERT_TRUE(pair);
+    EXPECT_EQ(getpid(), named_by(pair->one));
 }
 
 // The queue of this listener has room for one.
