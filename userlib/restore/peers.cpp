@@ -54,8 +54,8 @@ std::optional<Peer> Namesakes::holder_of(uint32_t open_file) const
     if (!p_.options.restore_pid)
         return std::nullopt;
     for (const auto &[pid, member] : p_.saved.members) {
-        if (std::ranges::find(member->descriptors, open_file, &image::Descriptor::open_file) !=
-            member->descriptors.end())
+        if (std::ranges::find(member->descriptors(), open_file, &image::Descriptor::open_file) !=
+            member->descriptors().end())
             return Peer{static_cast<pid_t>(pid), member->process.euid, member->process.egid};
     }
     return std::nullopt;
@@ -127,7 +127,8 @@ int Namesakes::connect(const image::Socket &caller, int fd, const SocketName &ad
         if (one && one->act() == 0)
             return 0;
     }
-    unnamed_callers_ += p_.saved.peers.count(caller.open_file); // none in older images
+    unnamed_callers_ +=
+        p_.saved.of<image::PeerCredentials>().count(caller.open_file); // none in older images
     return ::connect(fd, address.get(), address.size) == 0 ? 0 : errno;
 }
 
