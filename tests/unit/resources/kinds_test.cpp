@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each kind is recognised by what the kernel shows of it, and no other takes it.
+#include "own_files.hpp"
+
+#include <cstdlib>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+
+namespace cryo::resources {
+
+using image::FileKind;
+
+namespace {
+
+FileKind kind_of_fd(int fd)
+{
+    return see(Fd(fd)).kind;
+}
+
+TEST(Kinds, AnonymousOnesAreRecognised)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    EXPECT_EQ(kind_of_fd(eventfd(0, EFD_CLOEXEC)), FileKind::eventfd);
+    EXPECT_EQ(kind_of_fd(signalfd(-1, &none, SFD_CLOEXEC)), FileKind::signalfd);
+    EXPECT_EQ(kind_of_fd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC)), FileKind::timerfd);
+    EXPECT_EQ(kind_of_fd(epoll_create1(EPOLL_CLOEXEC)), FileKind::epoll);
+    EXPECT_EQ(kind_of_fd(inotify_init1(IN_CLOEXEC)), FileKind::inotify);
+    EXPECT_EQ(kind_of_fd(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0))), FileKind::pidfd);
+    EXPECT_EQ(kind_of_fd(memfd_create("kinds", MFD_CLOEXEC)), FileKind::memfd);
+    EXPECT_EQ(kind_of_fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)), FileKind::socket);
+}
+
+TEST(Kinds, FilesAreRecognised)
+{
+    int ends[2];
+    ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    EXPECT_EQ(kind_of_fd(ends[0]), FileKind::pipe);
+    EXPECT_EQ(kind_of_fd(ends[1]), FileKind::pipe);
+    EXPECT_EQ(kind_of_fd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC)), FileKind::regular);
+    EXPECT_EQ(kind_of_fd(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC)), FileKind::directory);
+    EXPECT_EQ(kind_of_fd(open("/dev/null", O_RDWR | O_CLOEXEC)), FileKind::char_device);
+    EXPECT_EQ(kind_of_fd(open("/proc/self", O_PATH | O_NOFOLLOW | O_CLOEXEC)), FileKind::symlink);
+    const int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (master < 0)
+        GTEST_SKIP() << "no pseudo-terminals here";
+    EXPECT_EQ(kind_of_fd(master), FileKind::pty_master);
+}
+
+// A file may be called like a kernel object.
+TEST(Kinds, AFileIsNotTakenForWhatItIsNamed)
+{
+    char directory[] = "/tmp/cryo-kinds-XXXXXX";
+    ASSERT_NE(mkdtemp(directory), nullptr);
+    const std::string path = std::string(directory) + "/anon_inode:[eventfd]";
+    EXPECT_EQ(kind_of_fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)),
+              FileKind::regular);
+    unlink(path.c_str());
+    rmdir(directory);
+}
+
+TEST(Kinds, AKindOfAnotherReleaseIsAnother)
+{
+    EXPECT_EQ(&kind(static_cast<FileKind>(image::kFileKinds)), &kind(FileKind::other));
+    EXPECT_TRUE(kind(FileKind::other).save == nullptr);
+}
+
+} // namespace
+
+} // namespace cryo::resources
