@@ -60,19 +60,18 @@ cryo::Result<cryo::capture::Outcome> run(Options &options)
     return (*chosen)->do_ckpt();
 }
 
-// If Cryo cannot enter the program, because it does not run
+// If Cryo has no agent in the program, because it does not run
 // under cr_run or is static, another backend may save it.
 cryo::Error with_offer(const cryo::Error &error, const std::string &backend)
 {
-    const bool closed = error.text().find("Cryo cannot enter it") != std::string::npos;
-    if ((!closed && error.text().find("under cr_run") == std::string::npos) || backend == "criu")
+    const bool closed = error.reason() == cryo::Reason::not_enterable;
+    if ((!closed && error.reason() != cryo::Reason::no_agent) || backend == "criu")
         return error;
     if (cryo::backend::criu_would_work())
-        return {error.code(), error.text() + "; --backend=criu can save it"};
-    return closed
-               ? cryo::Error(error.code(), error.text() + "; root can save it with "
-                                                          "--backend=criu where CRIU is installed")
-               : error;
+        return error.with_text(error.text() + "; --backend=criu can save it");
+    return closed ? error.with_text(error.text() + "; root can save it with --backend=criu where "
+                                                   "CRIU is installed")
+                  : error;
 }
 
 void tell(Options &options, const cryo::capture::Outcome &done)

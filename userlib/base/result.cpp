@@ -16,7 +16,7 @@ Error Error::within(std::string_view doing) const
     std::string text(doing);
     text += ": ";
     text += text_;
-    return Error(code_, std::move(text));
+    return with_text(std::move(text));
 }
 
 } // namespace cryo

@@ -11,6 +11,7 @@
 // a message and an exit code).
 #pragma once
 
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -19,22 +20,37 @@
 
 namespace cryo {
 
+// What a caller decides by, where the code says too little. The text is for people alone: nothing
+// looks for words in it.
+enum class Reason : uint8_t {
+    other,
+    no_agent,      // the process was not started under cr_run
+    not_enterable, // nor can it be: it is static, or has rights that its user has not
+    has_ended,     // the process that was to be saved has ended, and the text says so
+};
+
 class Error
 {
   public:
-    Error(int code, std::string text) : code_(code), text_(std::move(text)) {}
+    Error(int code, std::string text, Reason reason = Reason::other)
+        : code_(code), reason_(reason), text_(std::move(text))
+    {}
 
     // An Error for an errno value: "what: strerror".
     static Error from_errno(std::string_view what, int err);
 
     int code() const { return code_; } // errno, or a CR_E* number
+    Reason reason() const { return reason_; }
     const std::string &text() const { return text_; }
 
     // A copy of this error, prefixed by the attempted action: "doing: text".
     Error within(std::string_view doing) const;
+    // A copy of this error that says something else.
+    Error with_text(std::string text) const { return {code_, std::move(text), reason_}; }
 
   private:
     int code_;
+    Reason reason_;
     std::string text_;
 };
 

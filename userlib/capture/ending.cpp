@@ -34,11 +34,14 @@ Ended end_by_themselves(const std::vector<Member *> &members, int signal)
 // in /proc, or an empty page map. Report the exit instead.
 Error told_of_ended(const Members &members, const Error &why)
 {
+    if (why.reason() == Reason::has_ended)
+        return why;
     for (const auto &member : members) {
-        const std::string who = fmt::format("process {} ", member->relation().pid);
-        if (has_ended(member->relation().pid) && !why.text().starts_with(who + "ended") &&
-            !why.text().starts_with(who + "has ended"))
-            return why.within(who + "has ended");
+        const pid_t pid = member->relation().pid;
+        if (has_ended(pid)) {
+            const Error told = why.within(fmt::format("process {} has ended", pid));
+            return {told.code(), told.text(), Reason::has_ended};
+        }
     }
     return why;
 }

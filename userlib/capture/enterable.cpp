@@ -45,7 +45,8 @@ Result<void> check_enterable(const Proc &proc)
                      fmt::format("process {} {}: Cryo cannot enter it{}", proc.pid(), why,
                                  why == statically_linked
                                      ? "; link it dynamically (a program in Go: build it with cgo)"
-                                     : ""));
+                                     : ""),
+                     Reason::not_enterable);
     if (Result<std::string> root = proc.link("root"); root && *root != "/")
         return Error(ENOTSUP, fmt::format("process {} has another root directory, {}: run "
                                           "cr_checkpoint inside it",
@@ -73,39 +74,51 @@ bool was_run_by_cr_run(const Proc &proc)
     return environment && environment->find("libcr_run.so") != std::string::npos;
 }
 
-std::string why_outside(const Proc &proc, int signal)
+Error not_hearing(const Proc &proc, int signal)
 {
+    const auto because = [&](const std::string &why, Reason reason = Reason::other) {
+        return Error(ESRCH, fmt::format("process {} does not hear Cryo: {}", proc.pid(), why),
+                     reason);
+    };
     if (was_run_by_cr_run(proc))
-        return fmt::format("it has reset the action of the checkpoint signal {}; cr_run --signal "
-                           "chooses another one",
-                           signal);
+        return because(fmt::format("it has reset the action of the checkpoint signal {}; cr_run "
+                                   "--signal chooses another one",
+                                   signal));
     const Result<Relation> now = relation_of(proc.pid());
     if (now && was_run_by_cr_run(Proc(now->ppid)))
-        return fmt::format("it was not started under cr_run, as its parent {} was: it was executed "
-                           "with CRYO_OUTSIDE, or by a system call of the program's own, without "
-                           "LD_PRELOAD in its environment; leave that in, or end it first",
-                           now->ppid);
-    return fmt::format("it was not started under cr_run, or it has reset the action of the "
-                       "checkpoint signal {}",
-                       signal);
+        return because(fmt::format("it was not started under cr_run, as its parent {} was: it was "
+                                   "executed with CRYO_OUTSIDE, or by a system call of the "
+                                   "program's own, without LD_PRELOAD in its environment; leave "
+                                   "that in, or end it first",
+                                   now->ppid),
+                       Reason::no_agent);
+    return because(fmt::format("it was not started under cr_run, or it has reset the action of "
+                               "the checkpoint signal {}",
+                               signal),
+                   Reason::no_agent);
 }
 
-std::string why_deaf(pid_t pid)
+Error not_listening(pid_t pid)
 {
+    const auto because = [&](const std::string &why, Reason reason = Reason::other) {
+        return Error(ESRCH, fmt::format("process {} does not listen: {}", pid, why), reason);
+    };
     const Result<Relation> now = relation_of(pid);
     const auto shares = [&](int what) {
         return now && syscall(SYS_kcmp, pid, now->ppid, what, 0, 0) == 0;
     };
     if (now && now->stopped)
-        return fmt::format("it was stopped right after its fork: let it go on, kill -CONT {}", pid);
+        return because(
+            fmt::format("it was stopped right after its fork: let it go on, kill -CONT {}", pid));
     if (shares(KCMP_VM))
-        return fmt::format("it runs in the memory of process {} (vfork, or clone with CLONE_VM)",
-                           now->ppid);
+        return because(fmt::format(
+            "it runs in the memory of process {} (vfork, or clone with CLONE_VM)", now->ppid));
     if (shares(KCMP_FILES))
-        return fmt::format("it shares its descriptors with process {} (clone with CLONE_FILES)",
-                           now->ppid);
-    return "it was not started under cr_run, it closed Cryo's descriptor, or it was made by a "
-           "system call of the program's own";
+        return because(fmt::format(
+            "it shares its descriptors with process {} (clone with CLONE_FILES)", now->ppid));
+    return because("it was not started under cr_run, it closed Cryo's descriptor, or it was made "
+                   "by a system call of the program's own",
+                   Reason::no_agent);
 }
 
 } // namespace cryo::capture

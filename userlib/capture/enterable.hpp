@@ -5,8 +5,6 @@
 
 #include "look/proc.hpp"
 
-#include <string>
-
 namespace cryo::capture {
 
 // Refuses processes in which the agent's handler could not work or would be killed (seccomp's
@@ -17,9 +15,9 @@ Result<void> check_enterable(const Proc &proc);
 bool was_run_by_cr_run(const Proc &proc);
 
 // Why a process does not listen: a process made by another call than fork(2) has no agent.
-std::string why_deaf(pid_t pid);
+Error not_listening(pid_t pid);
 
 // Why a process does not catch the checkpoint signal.
-std::string why_outside(const Proc &proc, int signal);
+Error not_hearing(const Proc &proc, int signal);
 
 } // namespace cryo::capture

@@ -349,6 +349,7 @@ void Gathering::tell_guests(const Result<Outcome> &done)
         report.bytes = done->image.size;
     } else {
         report.error = done.error().code();
+        report.reason = done.error().reason();
         why = done.error().text();
     }
     memcpy(report.text, why.data(), std::min(why.size(), sizeof(report.text) - 1));
@@ -392,7 +393,8 @@ Result<Outcome> Gathering::share(std::unique_ptr<image::Sink> sink)
 {
     if (report_.error != 0)
         return Error(report_.error,
-                     std::string(report_.text, strnlen(report_.text, sizeof(report_.text))));
+                     std::string(report_.text, strnlen(report_.text, sizeof(report_.text))),
+                     report_.reason);
     Outcome outcome;
     outcome.processes = report_.processes;
     outcome.threads = report_.threads;

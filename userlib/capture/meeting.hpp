@@ -19,6 +19,7 @@
 #pragma once
 
 #include "base/fd.hpp"
+#include "base/result.hpp"
 #include "capture/checkpoint.hpp"
 
 #include <compare>
@@ -100,7 +101,8 @@ struct Report {
     Word word = Word::report;
     int32_t error = 0; // errno, explained in text; 0: the image comes as a descriptor
     uint64_t processes = 0, threads = 0, pages = 0, stopped_ns = 0, bytes = 0;
-    char text[2048] = {};
+    char text[2047] = {};
+    Reason reason = Reason::other; // of the error. For older releases the last byte of the text: 0
 };
 
 struct Packet {

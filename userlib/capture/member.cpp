@@ -118,7 +118,7 @@ Result<void> Member::enter()
         if (session.error().code() != ESRCH || now_ns() - begun > patience_ns ||
             !will_listen(d_.proc))
             return Error(session.error().code() == ESRCH ? CR_ENOSUPPORT : session.error().code(),
-                         session.error().text());
+                         session.error().text(), session.error().reason());
         usleep(1000);
     }
 }

@@ -80,7 +80,7 @@ Error AgentSession::lost(int err) const
     if (std::optional<Error> told = called_off())
         return *std::move(told);
     if (has_ended(pid_))
-        return Error(ESRCH, fmt::format("process {} has ended meanwhile", pid_));
+        return Error(ESRCH, fmt::format("process {} has ended meanwhile", pid_), Reason::has_ended);
     return Error::from_errno(fmt::format("process {} goes on, but has hung up (after request {})",
                                          pid_, static_cast<int>(asked_)),
                              err == 0 ? ECONNRESET : err);

@@ -60,10 +60,10 @@ Result<void> check_doorbell(const Proc &proc, std::string_view status)
         return Error(CR_ENOSUPPORT,
                      fmt::format("process {} runs a setuid or setgid program, or one with "
                                  "capabilities of its own: Cryo cannot enter it",
-                                 proc.pid()));
+                                 proc.pid()),
+                     Reason::not_enterable);
     if (!catches)
-        return Error(ESRCH, fmt::format("process {} does not hear Cryo: {}", proc.pid(),
-                                        why_outside(proc, signal)));
+        return not_hearing(proc, signal);
     std::string_view queue = field(status, "SigQ");
     const uint64_t used = take_number(queue);
     queue.remove_prefix(std::min<size_t>(1, queue.size()));
@@ -302,8 +302,7 @@ Result<AgentSession> AgentSession::enter(Door door)
     if (refused == EAGAIN)
         return silent(proc);
     if (refused != 0)
-        return Error(ESRCH,
-                     fmt::format("process {} does not listen: {}", door.pid, why_deaf(door.pid)));
+        return not_listening(door.pid);
     if (Result<void> known = check_listener(door.socket.get(), proc); !known)
         return known.error();
     return AgentSession(std::move(door.socket), door.pid);

@@ -67,7 +67,8 @@ Result<AgentSession::Prepared> AgentSession::prepared()
         return Error(
             ESRCH,
             fmt::format("process {} ended, or executed another program, before it could be saved",
-                        pid_));
+                        pid_),
+            Reason::has_ended);
     if (answer.magic != agent::protocol_magic)
         return other_protocol();
     note_release(answer);

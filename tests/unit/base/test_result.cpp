@@ -11,6 +11,7 @@
 namespace {
 
 using cryo::Error;
+using cryo::Reason;
 using cryo::Result;
 
 TEST(Error, NamesTheThingAndTheCause)
@@ -27,6 +28,18 @@ TEST(Error, WithinPrefixesAndKeepsTheCode)
     EXPECT_EQ(outer.code(), EIO);
     EXPECT_EQ(outer.text(), "cr_restart: context.412: page 7: checksum differs");
     EXPECT_EQ(inner.text(), "page 7: checksum differs");
+}
+
+TEST(Error, HasAReasonThatStaysWithOtherWords)
+{
+    EXPECT_EQ(Error(EIO, "process 7 has ended").reason(), Reason::other);
+    Error inner(ESRCH, "process 7: gone", Reason::has_ended);
+    EXPECT_EQ(inner.reason(), Reason::has_ended);
+    EXPECT_EQ(inner.within("context.7").within("cr_checkpoint").reason(), Reason::has_ended);
+    const Error other = inner.with_text("nobody is there");
+    EXPECT_EQ(other.code(), ESRCH);
+    EXPECT_EQ(other.text(), "nobody is there");
+    EXPECT_EQ(other.reason(), Reason::has_ended);
 }
 
 Result<int> half(int n)

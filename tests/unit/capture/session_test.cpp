@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An agent that answers and closes the socket while the session waits; one that never finishes its
-// answer; one that has given up waiting for the session; and one of an older release.
+// answer; one that has given up waiting for the session; and one of an older release. A process
+// without an agent.
 #include "base/passing.hpp"
+#include "capture/enterable.hpp"
 #include "capture/session.hpp"
 #include "protocol/decode.hpp"
 
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <functional>
 #include <gtest/gtest.h>
 #include <string>
@@ -321,6 +324,12 @@ TEST(Session, AsksForNothingThatTheAgentLacks)
             EXPECT_EQ(EOPNOTSUPP, found.error().code());
         }
     }
+}
+
+TEST(Session, SaysWhereThereIsNoAgent)
+{
+    EXPECT_EQ(Reason::no_agent, not_hearing(Proc(getpid()), SIGRTMAX).reason());
+    EXPECT_EQ(Reason::no_agent, not_listening(getpid()).reason());
 }
 
 } // namespace

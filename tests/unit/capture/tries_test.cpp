@@ -50,7 +50,10 @@ class TriesTest : public testing::Test
 // After a second try, when a third one would come too late.
 std::string said(const Tries &tries)
 {
-    return tries.told(cryo::Error(ENOTSUP, "refused")).text();
+    const cryo::Error told =
+        tries.told(cryo::Error(ENOTSUP, "refused", cryo::Reason::not_enterable));
+    EXPECT_EQ(cryo::Reason::not_enterable, told.reason());
+    return told.text();
 }
 
 bool has(const std::string &said, const char *text)
