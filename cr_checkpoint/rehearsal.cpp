@@ -3,6 +3,7 @@
 
 #include "base/fd.hpp"
 #include "base/pipe.hpp"
+#include "cli/error_json.hpp"
 #include "cli/place.hpp"
 
 #include <cerrno>
@@ -152,9 +153,10 @@ Result<void> rehearse(const std::string &place, const std::string &name, unsigne
     if (status == 0)
         return {};
     const auto json = nlohmann::json::parse(*said, nullptr, false);
-    if (json.is_object() && json.contains("error"))
-        return Error(json["error"].value("code", EIO),
-                     with_name(json["error"].value("text", ""), place, name));
+    if (json.is_object() && json.contains("error")) {
+        const Error error = cryo::cli::error_from(json["error"]);
+        return error.with_text(with_name(error.text(), place, name));
+    }
     return Error(ECHILD,
                  fmt::format("the rehearsal failed: cr_restart ended with status {:#x}", status));
 }

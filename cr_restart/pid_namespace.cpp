@@ -2,6 +2,7 @@
 #include "pid_namespace.hpp"
 
 #include "base/passing.hpp"
+#include "cli/error_json.hpp"
 #include "restore/choosing_ids.hpp"
 #include "restore/ending_signals.hpp"
 #include "sys/own_variable.hpp"
@@ -65,7 +66,7 @@ std::optional<Json> receive_message(int from, Fd *descriptor = nullptr)
 
 Json failure_message(const Error &error)
 {
-    return {{"failure", {{"code", error.code()}, {"text", error.text()}}}};
+    return {{"failure", cryo::cli::error_json(error)}};
 }
 
 bool write_file(const char *path, const std::string &text)
@@ -293,8 +294,7 @@ Result<Alive> Outside::await_alive(const Listener &listener)
             send_message(socket_.get(), answer);
         }
         if (message->contains("failure")) {
-            const Json &failure = message->at("failure");
-            Error error(failure.at("code"), failure.at("text"));
+            Error error = cryo::cli::error_from(message->at("failure"));
             ending.release();
             lost();
             return error;

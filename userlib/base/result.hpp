@@ -48,10 +48,17 @@ class Error
     // A copy of this error that says something else.
     Error with_text(std::string text) const { return {code_, std::move(text), reason_}; }
 
+    // A copy with "(remark)" on a last line of its own, unless that is there already: what may
+    // differ each time that the same happens.
+    Error with_remark(std::string_view remark) const;
+    std::string_view remark() const;
+    std::string_view text_without_remark() const;
+
   private:
     int code_;
     Reason reason_;
     std::string text_;
+    size_t remark_ = 0; // bytes at the end of the text, with what is around the remark
 };
 
 template <class T>

@@ -72,9 +72,8 @@ void Tries::pause() const
 Error Tries::told(const Error &error) const
 {
     if (!but_.empty())
-        return error.with_text(fmt::format("{}\n  (it may pass by itself, but was not tried again: "
-                                           "{})",
-                                           error.text(), but_));
+        return error.with_remark(
+            fmt::format("it may pass by itself, but was not tried again: {}", but_));
     if (count_ == 1)
         return error;
     // What has stayed for too long would not be waited for longer either.
@@ -83,8 +82,8 @@ Error Tries::told(const Error &error) const
         why = ends_by_deadline_
                   ? ", for such things may pass by themselves; --time allows no more"
                   : ", for such things may pass by themselves; --retry=SECONDS tries for longer";
-    return error.with_text(fmt::format("{}\n  (tried {} times over {:.1f} s{})", error.text(),
-                                       count_, static_cast<double>(clock_() - begun_) / 1e9, why));
+    return error.with_remark(fmt::format("tried {} times over {:.1f} s{}", count_,
+                                         static_cast<double>(clock_() - begun_) / 1e9, why));
 }
 
 } // namespace cryo::capture

@@ -3,6 +3,7 @@
 #include "base/print.hpp"
 
 #include "base/printable.hpp"
+#include "cli/error_json.hpp"
 #include "cli/help.hpp"
 #include "cli/requester.hpp"
 
@@ -39,8 +40,7 @@ bool has_json(const CLI::App &app)
 // Reports wrong usage as JSON as well, to a program that reads the command's output.
 void tell_as_json(const char *what)
 {
-    const nlohmann::ordered_json error = {{"code", EINVAL}, {"text", what}};
-    const nlohmann::ordered_json all = {{"error", error}};
+    const nlohmann::ordered_json all = {{"error", error_json(Error(EINVAL, what))}};
     cryo::print("{}\n", all.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
 }
 

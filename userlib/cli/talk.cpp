@@ -3,6 +3,7 @@
 #include "base/print.hpp"
 
 #include "cli/command.hpp"
+#include "cli/error_json.hpp"
 #include "cli/text.hpp"
 
 #include <time.h>
@@ -114,7 +115,7 @@ int Talk::fail(const Error &error, int value)
 {
     end_progress();
     if (json_)
-        print({{"error", {{"code", error.code()}, {"text", error.text()}}}}, stdout);
+        print({{"error", error_json(error)}}, stdout);
     const std::string &text = error.text();
     return messages_ == Messages::none
                ? cli::fail(command_, Error(error.code(), text.substr(0, text.find('\n'))), value)

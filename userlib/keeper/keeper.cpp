@@ -2,6 +2,7 @@
 #include "keeper/keeper.hpp"
 #include "base/print.hpp"
 
+#include "cli/error_json.hpp"
 #include "cli/text.hpp"
 
 #include <algorithm>
@@ -58,7 +59,7 @@ json last_object(const std::string &output)
 Error failure(const Done &done, const json &said)
 {
     if (said.is_object() && said.contains("error") && said["error"].is_object())
-        return {said["error"].value("code", EIO), said["error"].value("text", "")};
+        return cli::error_from(said["error"]);
     std::string text = done.messages;
     while (text.ends_with('\n'))
         text.pop_back();
@@ -239,15 +240,14 @@ void Keeper::note(const std::string &sentence) const
 }
 
 // Reports on the program's standard error as well, but the same warning only once.
-void Keeper::warn(const std::string &sentence)
+void Keeper::warn(const Error &error)
 {
-    note(sentence);
-    // The number and duration of attempts differ each time, and are not compared.
-    const std::string what = sentence.substr(0, sentence.find("\n  (tried "));
-    if (what == warned_)
+    note(error.text());
+    // A remark, as on the number and duration of attempts, differs each time, and is not compared.
+    if (error.text_without_remark() == warned_)
         return;
-    warned_ = what;
-    tell(sentence);
+    warned_ = error.text_without_remark();
+    tell(error.text());
 }
 
 void Keeper::tell(const std::string &sentence)
@@ -264,7 +264,7 @@ void Keeper::remember()
     state_->set("interval_s", schedule_.interval());
     state_->set("failure_interval_s", state_->failure_interval(settings_.failure_interval));
     if (Result<void> saved = state_->save(); !saved)
-        warn(saved.error().text());
+        warn(saved.error());
 }
 
 Keeper::Reason Keeper::wait_until(double when)
@@ -349,7 +349,7 @@ void Keeper::tidy()
         state_->set_images(images);
     }
     if (!good)
-        warn(good.error().text());
+        warn(good.error());
 }
 
 void Keeper::flush()
@@ -363,7 +363,7 @@ void Keeper::flush()
     if (Result<void> begun =
             flusher_->begin(settings_.keep, images, {state_->lock(), second_state_->lock()});
         !begun)
-        warn(begun.error().text());
+        warn(begun.error());
 }
 
 void Keeper::flushed()
@@ -398,7 +398,7 @@ bool Keeper::save(Reason reason)
         // If the program has just ended, there is nothing to report.
         pollfd ended = {program_.get(), POLLIN, 0};
         if (poll(&ended, 1, 0) == 0)
-            warn(cost.error().text());
+            warn(cost.error());
         return false;
     }
     warned_.clear();

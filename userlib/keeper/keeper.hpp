@@ -42,7 +42,7 @@ class Keeper
     void flushed();
     double next_due(double begun, double ended) const;
     void note(const std::string &sentence) const;
-    void warn(const std::string &sentence);
+    void warn(const Error &error);
     static void tell(const std::string &sentence);
     void remember();
     Result<void> check_second();
@@ -62,7 +62,7 @@ class Keeper
     std::optional<Flusher> flusher_;
     std::optional<State> state_;
     std::optional<State> second_state_;
-    std::string warned_;
+    std::string warned_;         // without its remark
     bool copying_fails_ = false; // and this has been reported
     std::string base_;           // the image that the program came from, or the last one made
     double born_;

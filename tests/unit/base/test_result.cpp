@@ -42,6 +42,21 @@ TEST(Error, HasAReasonThatStaysWithOtherWords)
     EXPECT_EQ(other.reason(), Reason::has_ended);
 }
 
+TEST(Error, EndsWithARemark)
+{
+    const Error plain(EIO, "busy", Reason::has_ended);
+    EXPECT_EQ(plain.remark(), "");
+    EXPECT_EQ(plain.text_without_remark(), "busy");
+    const Error error = plain.with_remark("tried twice").within("context.7");
+    EXPECT_EQ(error.code(), EIO);
+    EXPECT_EQ(error.reason(), Reason::has_ended);
+    EXPECT_EQ(error.text(), "context.7: busy\n  (tried twice)");
+    EXPECT_EQ(error.remark(), "tried twice");
+    EXPECT_EQ(error.text_without_remark(), "context.7: busy");
+    // As when both come from elsewhere.
+    EXPECT_EQ(Error(EIO, error.text()).with_remark("tried twice").text(), error.text());
+}
+
 Result<int> half(int n)
 {
     if (n % 2 != 0)
