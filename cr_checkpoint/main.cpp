@@ -50,7 +50,7 @@ cryo::Result<cryo::capture::Outcome> run(Options &options)
     capture.may_join = !options.rehearse;
     capture.progress = options.talk.progress(capture.file);
     cryo::Result<std::unique_ptr<cryo::backend::Backend>> chosen = cryo::backend::choose(
-        options.backend, cryo::backend::Purpose::checkpoint, options.talk.remarks());
+        options.common.backend, cryo::backend::Purpose::checkpoint, options.talk.remarks());
     if (!chosen)
         return chosen.error();
     (*chosen)->set_filename(capture.file);
@@ -140,8 +140,9 @@ static int run(int argc, char **argv)
     const pid_t asked = options.id;
     cryo::Fd teller;
     const cryo::Result<std::optional<int>> left =
-        options.backend == "criu" ? std::optional<int>() // which saves them from outside
-                                  : enter_namespaces(options.id, options.capture.scope, teller);
+        options.common.backend == "criu"
+            ? std::optional<int>() // which saves them from outside
+            : enter_namespaces(options.id, options.capture.scope, teller);
     if (!left)
         return options.talk.fail(left.error());
     if (*left)
@@ -158,7 +159,7 @@ static int run(int argc, char **argv)
     const cryo::Result<cryo::capture::Outcome> done = run(options);
     alarm(0);
     if (!done)
-        return options.talk.fail(with_offer(done.error(), options.backend));
+        return options.talk.fail(with_offer(done.error(), options.common.backend));
     cryo::cli::tell_requester(0, 0);
     options.talk.notices(done->notices);
     tell(options, *done);

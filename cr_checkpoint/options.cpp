@@ -166,14 +166,7 @@ void add_options(CLI::App &app, Options &options)
            "the program waits until all is written")
         ->check(CLI::IsMember({"auto", "fork", "staged", "stop"}))
         ->capture_default_str();
-    app.add_option("--compress", options.compress,
-                   "How pages are stored: none: as they are (default); auto: compressed while the "
-                   "disk is what is waited for (default with --delta); always")
-        ->check(CLI::IsMember(cryo::image::compress_names));
-    app.add_flag("--delta{auto}", options.delta,
-                 "Leave out pages that an earlier image has: auto, incremental (as in the image "
-                 "before), differential (as in the first), none")
-        ->check(CLI::IsMember({"auto", "incremental", "differential", "none"}));
+    cryo::cli::add_common_options(app, options.common, cryo::cli::Command::checkpoint);
     app.add_option("--base", options.capture.delta.previous,
                    "The image of the checkpoint before, for --delta (default: the newest one of "
                    "the process that lies beside the new one)");
@@ -183,11 +176,6 @@ void add_options(CLI::App &app, Options &options)
                    "nothing)")
         ->type_name("SIZE")
         ->transform(CLI::AsSizeValue(false));
-    app.add_option("--backend", options.backend,
-                   "Who saves: kmod (the kernel module), user (without it), auto (the best there "
-                   "is), criu (also what does not run under cr_run; for root), self "
-                   "(the program's own functions), or a plug-in")
-        ->capture_default_str();
     app.add_option("-t,--time", options.capture.timeout_s,
                    "Give up after so many seconds; the program goes on")
         ->type_name("SECONDS")
@@ -221,10 +209,11 @@ cryo::Result<void> complete_rehearsal(Options &options)
         return cryo::Error(EINVAL, fmt::format("--rehearse: {} cannot be taken back; save to a "
                                                "file or a directory",
                                                options.capture.file));
-    if (options.backend != "auto" && options.backend != "user" && options.backend != "kmod")
+    if (options.common.backend != "auto" && options.common.backend != "user" &&
+        options.common.backend != "kmod")
         return cryo::Error(EINVAL, fmt::format("--rehearse: what the backend {} has saved cannot "
                                                "be rehearsed",
-                                               options.backend));
+                                               options.common.backend));
     options.capture.rehearse = [&options](const std::string &place,
                                           const std::function<void()> &alive) {
         constexpr unsigned calm = 6; // a rehearsal that does not stop the program may take longer
@@ -247,18 +236,18 @@ cryo::Result<void> complete(Options &options)
                    : options.fd >= 0       ? fmt::format("descriptor {}", options.fd)
                    : !options.file.empty() ? options.file
                                            : fmt::format("context.{}", options.id);
-    if (options.delta == "none" && !capture.delta.previous.empty())
-        options.delta = "auto";
-    if (options.delta == "auto")
+    if (options.common.delta == "none" && !capture.delta.previous.empty())
+        options.common.delta = "auto";
+    if (options.common.delta == "auto")
         capture.delta.mode = cryo::image::DeltaMode::adaptive;
-    else if (options.delta == "incremental")
+    else if (options.common.delta == "incremental")
         capture.delta.mode = cryo::image::DeltaMode::incremental;
-    else if (options.delta == "differential")
+    else if (options.common.delta == "differential")
         capture.delta.mode = cryo::image::DeltaMode::differential;
     // A delta cannot be mapped by a lazy restart anyway.
-    if (options.compress.empty())
-        options.compress = capture.delta.mode ? "auto" : "none";
-    capture.packing = cryo::image::packing_of(options.compress);
+    if (options.common.compress.empty())
+        options.common.compress = capture.delta.mode ? "auto" : "none";
+    capture.packing = cryo::image::packing_of(options.common.compress);
     struct stat status;
     if (options.may_write_into && !capture.directory && capture.fd < 0 &&
         stat(capture.file.c_str(), &status) == 0 && !S_ISREG(status.st_mode) &&

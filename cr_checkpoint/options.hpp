@@ -10,6 +10,7 @@
 
 #include "base/result.hpp"
 #include "capture/checkpoint.hpp"
+#include "cli/common_options.hpp"
 #include "cli/talk.hpp"
 
 #include <CLI/CLI.hpp>
@@ -18,7 +19,6 @@
 struct Options {
     int id = 0;
     cryo::capture::CheckpointOptions capture;
-    std::string backend = "auto";
     std::string used; // the name of the backend that was chosen
     int teller = -1;  // whom to ask for owners in a user namespace: base/owner_teller.hpp
     cryo::cli::Talk talk{"cr_checkpoint"};
@@ -32,8 +32,7 @@ struct Options {
     bool may_write_into = false; // --clobber: a FIFO or a device is no reason to refuse
     std::string backup;
     std::string snapshot = "auto";
-    std::string compress; // "": none, with a delta auto
-    std::string delta = "none";
+    cryo::cli::CommonOptions common; // without `compress`: none, with a delta auto
 };
 
 void add_options(CLI::App &app, Options &options);

@@ -102,7 +102,7 @@ void follow_parameters(const std::vector<std::string> &words, cryo::keeper::Sett
     if (settings.directory.empty())
         settings.directory = wanted.directory;
     if (!wanted.backend.empty())
-        settings.backend = wanted.backend;
+        settings.common.backend = wanted.backend;
 }
 
 // For a rank whose launcher is not under cr_run. A job that cannot be saved is not an error,

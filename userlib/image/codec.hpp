@@ -33,7 +33,7 @@ enum class Packing {
 };
 
 // Names in commands: none, auto (spare) or always (automatic).
-constexpr std::array<const char *, 3> compress_names = {"none", "auto", "always"};
+inline constexpr std::array<const char *, 3> compress_names = {"none", "auto", "always"};
 Packing packing_of(std::string_view compress);
 
 class Packer

@@ -298,9 +298,7 @@ std::vector<std::string> Keeper::image_command(const std::string &name) const
 {
     std::vector<std::string> words = {"cr_checkpoint", "--noclobber", "-f", series_.path(name)};
     struct stat status;
-    if (settings_.delta != "none")
-        words.push_back("--delta=" + settings_.delta);
-    if (settings_.delta != "none" && !base_.empty() &&
+    if (settings_.common.delta != "none" && !base_.empty() &&
         stat(series_.path(base_).c_str(), &status) == 0)
         words.insert(words.end(), {"--base", series_.path(base_)});
     return words;
@@ -316,9 +314,10 @@ Result<Cost> Keeper::take(const std::string &name)
 {
     std::vector<std::string> words = settings_.mpi ? snapshot_command() : image_command(name);
     words.front() = settings_.commands + "/" + words.front();
-    if (!settings_.compress.empty())
-        words.push_back("--compress=" + settings_.compress);
-    words.insert(words.end(), {"--json", "--backend=" + settings_.backend, std::to_string(pid_)});
+    const std::vector<std::string> common = cli::words_of(
+        settings_.common, settings_.mpi ? cli::Command::job : cli::Command::checkpoint);
+    words.insert(words.end(), common.begin(), common.end());
+    words.insert(words.end(), {"--json", std::to_string(pid_)});
     const Done done = run(std::move(words));
     const json said = last_object(done.output);
     if (done.status != 0 || !said.is_object())

@@ -72,7 +72,9 @@ Result<void> launch(Settings settings, pid_t pid)
     if (!said || !answer)
         return said ? answer.error() : said.error();
     const nlohmann::json all = settings;
-    if (const std::string *name = cli::not_utf8(all))
+    const std::string *name = cli::not_utf8(all);
+    name = name != nullptr ? name : cli::not_utf8(all.at("common"));
+    if (name != nullptr)
         return Error(EILSEQ, fmt::format("{}: is not UTF-8: automatic checkpoints cannot have such "
                                          "a name",
                                          *name));

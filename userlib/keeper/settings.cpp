@@ -3,7 +3,6 @@
 
 #include "base/path.hpp"
 #include "base/printable.hpp"
-#include "image/codec.hpp"
 
 #include <cerrno>
 #include <charconv>
@@ -108,13 +107,8 @@ void add_options(CLI::App &app, Settings &settings)
     add("--into", settings.directory, "Where the images go")->type_name("DIRECTORY");
     add("--keep", settings.keep, "Images that stay, besides those that they need (2)")
         ->check(CLI::Range(1, 1000000));
-    add("--delta", settings.delta,
-        "As of cr_checkpoint: auto (default), incremental, "
-        "differential, none")
-        ->check(CLI::IsMember({"auto", "incremental", "differential", "none"}));
-    add("--compress", settings.compress,
-        "As of cr_checkpoint: none, auto (default with deltas) or always")
-        ->check(CLI::IsMember(image::compress_names));
+    for (CLI::Option *common : cli::add_common_options(app, settings.common, cli::Command::keeper))
+        common->group(group)->needs(interval);
     add("--max-overhead", settings.max_overhead,
         "Lengthen the interval so that checkpoints take no more than so many percent of the time "
         "(with auto: 1)")

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "cli/common_options.hpp"
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
@@ -24,28 +25,25 @@ struct Settings {
     std::string before = {};
     double failure_interval = 86400; // seconds, before anything has been learnt
 
-    std::string directory = {}; // where images go; whole path
-    unsigned keep = 2;          // images that stay, besides those that they need
-    std::string delta = "auto"; // as cr_checkpoint --delta
-    std::string compress = {};  // as cr_checkpoint --compress; "": its default
-    std::string backend = "auto";
-    double max_overhead = 0;     // percent of the program's time; 0: no limit
-    std::string second = {};     // a second directory, to which images are copied
-    uint64_t bandwidth = 0;      // bytes a second of that copying; 0: no limit
-    bool mpi = false;            // the program is the launcher of an MPI job
-    std::string image = {};      // that the program comes from, whole path; "": it is a new run
-    double interval_s = 0;       // 0: chosen by the cost of checkpoints
-    double deadline = 0;         // seconds of CLOCK_REALTIME; 0: there is none
-    std::string commands = {};   // where cr_checkpoint is
-    bool made_directory = false; // by complete(): removed if it stays empty
+    std::string directory = {};     // where images go; whole path
+    unsigned keep = 2;              // images that stay, besides those that they need
+    cli::CommonOptions common = {}; // of the command that saves
+    double max_overhead = 0;        // percent of the program's time; 0: no limit
+    std::string second = {};        // a second directory, to which images are copied
+    uint64_t bandwidth = 0;         // bytes a second of that copying; 0: no limit
+    bool mpi = false;               // the program is the launcher of an MPI job
+    std::string image = {};         // that the program comes from, whole path; "": it is a new run
+    double interval_s = 0;          // 0: chosen by the cost of checkpoints
+    double deadline = 0;            // seconds of CLOCK_REALTIME; 0: there is none
+    std::string commands = {};      // where cr_checkpoint is
+    bool made_directory = false;    // by complete(): removed if it stays empty
     bool made_second = false;
 
     bool wanted() const { return !interval.empty(); }
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Settings, interval, before, failure_interval, directory, keep,
-                                   delta, compress, backend, max_overhead, second, bandwidth, mpi,
-                                   image, interval_s, deadline, commands, made_directory,
-                                   made_second)
+                                   common, max_overhead, second, bandwidth, mpi, image, interval_s,
+                                   deadline, commands, made_directory, made_second)
 
 void add_options(CLI::App &app, Settings &settings);
 
