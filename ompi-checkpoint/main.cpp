@@ -8,9 +8,9 @@
 #include "cli/number.hpp"
 #include "cli/text.hpp"
 #include "coord/client.hpp"
+#include "coord/image_options.hpp"
 #include "coord/parameters.hpp"
 #include "coord/snapshot.hpp"
-#include "image/codec.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -46,11 +46,9 @@ struct Options {
     std::string where;
     std::string reference;
     std::string snapshot = "fork";
-    std::string compress = "none";
-    std::string backend; // "": what the job's parameters say
     int64_t patience = 600;
     unsigned keep = 0;
-    cryo::capture::FileOptions files;
+    cryo::coord::ImageOptions image; // without `backend`: what the job's parameters say
 };
 
 volatile sig_atomic_t interrupts;
@@ -192,8 +190,10 @@ void complete(Options &options, int pid)
         of_job = cryo::coord::parameters_of(*variables);
     if (options.where.empty())
         options.where = of_job.directory.empty() ? cryo::coord::default_base() : of_job.directory;
-    if (options.backend.empty())
-        options.backend = of_job.backend.empty() ? "auto" : of_job.backend;
+    std::string &backend = options.image.common.backend;
+    if (backend.empty())
+        backend = of_job.backend.empty() ? "auto" : of_job.backend;
+    options.image.fork = options.snapshot == "fork";
 }
 
 // Of another user's job the directory may be what that user's environment names: there the job's
@@ -213,20 +213,15 @@ Result<void> make_base(Options &options, bool own)
 
 json request(const Options &options)
 {
-    json message = {{"type", "checkpoint"},
+    json message = to_json(options.image);
+    message.update({{"type", "checkpoint"},
                     {"directory", options.where},
                     {"after", options.terminate ? "term"
                               : options.stop    ? "stop"
                                                 : "none"},
                     {"keep", options.keep},
                     {"patience", options.patience},
-                    {"fork", options.snapshot == "fork"},
-                    {"compress", options.compress},
-                    {"backend", options.backend},
-                    {"save_exe", options.files.save_exe},
-                    {"save_private", options.files.save_private},
-                    {"save_shared", options.files.save_shared},
-                    {"follow", options.status}};
+                    {"follow", options.status}});
     if (!options.reference.empty())
         message["reference"] = options.reference;
     return message;
@@ -355,15 +350,8 @@ static int run(int argc, char **argv)
                    "fork: ranks go on while frozen copies are written; stop: they wait")
         ->check(CLI::IsMember({"fork", "stop"}))
         ->capture_default_str();
-    app.add_option(
-           "--compress", options.compress,
-           "How pages are stored: none: as they are; auto: compressed while the disk is what is "
-           "waited for; always")
-        ->check(CLI::IsMember(cryo::image::compress_names))
-        ->capture_default_str();
-    app.add_option("--backend", options.backend,
-                   "Who saves the ranks, as for cr_checkpoint (default: auto)");
-    cryo::cli::add_contents_options(app, options.files);
+    cryo::cli::add_common_options(app, options.image.common, cryo::cli::Command::job);
+    cryo::cli::add_contents_options(app, options.image.files);
     app.add_flag("--json", options.as_json, "One JSON object a line instead of text");
     int level = 0;
     app.add_option("-V", level, "Accepted for old scripts, as --verbose");

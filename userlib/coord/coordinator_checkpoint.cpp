@@ -131,9 +131,11 @@ void Coordinator::begin_for_program()
     const std::string directory = !of_job.directory.empty() ? of_job.directory
                                   : last != nullptr         ? last
                                                             : default_base();
-    json request = {{"directory", directory}, {"keep", of_job.keep}};
-    if (!of_job.backend.empty())
-        request["backend"] = of_job.backend;
+    ImageOptions options;
+    options.common.backend = of_job.backend;
+    json request = to_json(options);
+    request["directory"] = directory;
+    request["keep"] = of_job.keep;
     want(nullptr, request);
     if (now_)
         now_->by_program = true;

@@ -60,12 +60,12 @@ json take(pid_t pid, const std::string &file, const ImageOptions &options)
     capture::CheckpointOptions how;
     how.scope = image::Scope::tree;
     how.snapshot = options.fork ? capture::Snapshot::automatic : capture::Snapshot::stop;
-    how.packing = image::packing_of(options.compress);
+    how.packing = image::packing_of(options.common.compress);
     how.sync = options.sync;
     how.files = options.files;
     how.phase = [](std::string_view name) { say({{"phase", name}}); };
     Result<std::unique_ptr<backend::Backend>> chosen =
-        backend::choose(options.backend, backend::Purpose::checkpoint, {});
+        backend::choose(options.common.backend, backend::Purpose::checkpoint, {});
     if (!chosen)
         return failure(chosen.error());
     (*chosen)->set_filename(file);
@@ -111,30 +111,6 @@ json take_or_fail(pid_t pid, const std::string &file, const ImageOptions &option
 }
 
 } // namespace
-
-ImageOptions image_options(const json &from)
-{
-    ImageOptions options;
-    options.fork = from.value("fork", true);
-    options.compress = from.value("compress", "none");
-    options.backend = from.value("backend", "auto");
-    options.sync = from.value("sync", true);
-    options.files.save_exe = from.value("save_exe", false);
-    options.files.save_private = from.value("save_private", false);
-    options.files.save_shared = from.value("save_shared", false);
-    return options;
-}
-
-json to_json(const ImageOptions &options)
-{
-    return {{"fork", options.fork},
-            {"compress", options.compress},
-            {"backend", options.backend},
-            {"sync", options.sync},
-            {"save_exe", options.files.save_exe},
-            {"save_private", options.files.save_private},
-            {"save_shared", options.files.save_shared}};
-}
 
 Imager::~Imager()
 {

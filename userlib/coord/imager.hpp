@@ -11,28 +11,17 @@
 
 #include "base/fd.hpp"
 #include "base/result.hpp"
-#include "capture/file_options.hpp"
+#include "coord/image_options.hpp"
 #include "coord/loop.hpp"
 
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <sys/types.h>
 
 namespace cryo::coord {
-
-struct ImageOptions {
-    bool fork = true; // else the rank stands still until its image is committed
-    std::string compress = "none";
-    std::string backend = "auto";
-    bool sync = true;
-    capture::FileOptions files; // whose contents are saved
-};
-ImageOptions image_options(const nlohmann::json &from);
-nlohmann::json to_json(const ImageOptions &options);
 
 struct Taken {
     std::string error; // empty: there is an image

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coord/message.hpp"
 
+#include "coord/image_options.hpp"
+
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <fmt/format.h>
 #include <span>
@@ -95,13 +98,23 @@ constexpr Field place[] = {generation,
                            {"ranks", Kind::numbers, most_ranks},
                            {"keys", Kind::words, most_ranks, optional},
                            {"runs", Kind::triples, most_ranks}};
-constexpr Field how_to_save[] = {{"fork", Kind::flag, 0, optional},
-                                 {"compress", Kind::text, most_word, optional},
-                                 {"backend", Kind::text, most_word, optional},
-                                 {"sync", Kind::flag, 0, optional},
-                                 {"save_exe", Kind::flag, 0, optional},
-                                 {"save_private", Kind::flag, 0, optional},
-                                 {"save_shared", Kind::flag, 0, optional}};
+constexpr bool of_job(const cli::CommonOption &option)
+{
+    return option.job.help != nullptr;
+}
+
+constexpr auto how_to_save = [] {
+    std::array<Field, std::ranges::count_if(cli::common_options, of_job) + std::ssize(image_flags)>
+        fields = {};
+    Field *next = fields.data();
+    for (const cli::CommonOption &option : cli::common_options) {
+        if (of_job(option))
+            *next++ = {option.name, Kind::text, most_word, optional};
+    }
+    for (const ImageFlag &flag : image_flags)
+        *next++ = {flag.name, Kind::flag, 0, optional};
+    return fields;
+}();
 constexpr Field prepare[] = {checkpoint_number,
                              {"directory", Kind::path, most_path},
                              {"token", Kind::text, most_word},
@@ -109,19 +122,16 @@ constexpr Field prepare[] = {checkpoint_number,
                              {"hold", Kind::flag}};
 constexpr Field finish[] = {{"after", Kind::text, most_word}};
 
-constexpr Field checkpoint[] = {{"directory", Kind::path, most_path},
-                                {"reference", Kind::name, most_word, optional},
-                                {"after", Kind::text, most_word, optional},
-                                {"keep", Kind::number, most_index, optional},
-                                {"patience", Kind::number, 1U << 30, optional},
-                                {"follow", Kind::flag, 0, optional},
-                                {"fork", Kind::flag, 0, optional},
-                                {"compress", Kind::text, most_word, optional},
-                                {"backend", Kind::text, most_word, optional},
-                                {"sync", Kind::flag, 0, optional},
-                                {"save_exe", Kind::flag, 0, optional},
-                                {"save_private", Kind::flag, 0, optional},
-                                {"save_shared", Kind::flag, 0, optional}};
+constexpr Field what_to_save[] = {
+    {"directory", Kind::path, most_path},           {"reference", Kind::name, most_word, optional},
+    {"after", Kind::text, most_word, optional},     {"keep", Kind::number, most_index, optional},
+    {"patience", Kind::number, 1U << 30, optional}, {"follow", Kind::flag, 0, optional}};
+constexpr auto checkpoint = [] {
+    std::array<Field, std::size(what_to_save) + how_to_save.size()> fields = {};
+    std::copy(how_to_save.begin(), how_to_save.end(),
+              std::copy(std::begin(what_to_save), std::end(what_to_save), fields.begin()));
+    return fields;
+}();
 
 constexpr Field state[] = {{"state", Kind::text, most_word}};
 constexpr Field missing[] = {{"text", Kind::text, most_text},
