@@ -97,7 +97,9 @@ std::string Help::make_option_desc(const CLI::Option *option) const
     if (!value.empty() && text.find("default") == std::string::npos)
         text += fmt::format(" (default: {})", value);
     for (const std::string &opposite : option->get_fnames()) {
-        if (text.find("--" + opposite) == std::string::npos)
+        const bool turns_off =
+            option->get_flag_value(opposite, "") == "false"; // else --delta{auto}
+        if (turns_off && text.find("--" + opposite) == std::string::npos)
             text += fmt::format(" (--{}: not so)", opposite);
     }
     if (option->get_required() && !option->get_positional())
