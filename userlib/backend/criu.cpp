@@ -6,6 +6,7 @@
 #include "backend/foreign_image.hpp"
 #include "backend/open_image.hpp"
 #include "backend/private_directory.hpp"
+#include "base/clock.hpp"
 #include "image/snapshot.hpp"
 #include "look/members.hpp"
 

@@ -3,6 +3,7 @@
 
 #include "backend/open_image.hpp"
 #include "backend/outline.hpp"
+#include "base/clock.hpp"
 #include "restore/restart.hpp"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/outline.hpp"
 
+#include "base/clock.hpp"
 #include "image/records.hpp"
 #include "look/members.hpp"
 #include "look/proc.hpp"
@@ -32,13 +33,6 @@ Result<void> write_parts(image::ImageWriter &writer, const std::string &text)
 }
 
 } // namespace
-
-int64_t clock_ns(int clock)
-{
-    timespec now = {};
-    clock_gettime(clock, &now);
-    return int64_t(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
-}
 
 Result<Outline> Outline::of(pid_t pid)
 {

@@ -33,6 +33,4 @@ class Outline
     std::string arguments, environment; // in the format of /proc
 };
 
-int64_t clock_ns(int clock);
-
 } // namespace cryo::backend

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/plugin.hpp"
 
+#include "base/clock.hpp"
 #include "cli/place.hpp"
 #include "cryo_backend.h"
 #include "sys/own_variable.hpp"
@@ -15,19 +16,11 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 namespace cryo::backend {
 
 namespace {
-
-uint64_t now_ns()
-{
-    timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_nsec);
-}
 
 class Plugin : public Backend
 {

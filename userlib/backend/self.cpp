@@ -5,6 +5,7 @@
 #include "backend/open_image.hpp"
 #include "backend/private_directory.hpp"
 #include "backend/self_request.hpp"
+#include "base/clock.hpp"
 #include "image/snapshot.hpp"
 #include "libcr/self.h"
 #include "look/proc.hpp"

@@ -2,6 +2,7 @@
 #include "backend/self_request.hpp"
 
 #include "backend/outline.hpp"
+#include "base/clock.hpp"
 #include "base/passing.hpp"
 #include "capture/session.hpp"
 #include "libcr/self.h"
@@ -26,11 +27,6 @@ namespace cryo::backend {
 namespace {
 
 constexpr uint64_t shortest_pause_ns = 100'000'000, longest_pause_ns = 2'000'000'000;
-
-uint64_t present_ns()
-{
-    return static_cast<uint64_t>(clock_ns(CLOCK_MONOTONIC));
-}
 
 bool receive(int from, uint32_t what, int &result)
 {
@@ -101,7 +97,7 @@ Result<std::string> SelfRequest::digits() const
 // and meets no strangers, but for a program that is executed or registers anew.
 Result<void> SelfRequest::follow()
 {
-    const uint64_t begun = present_ns();
+    const uint64_t begun = now_ns();
     if (begun < follows_at_ns_)
         return {};
     const Result<std::string> found = digits();
@@ -112,7 +108,7 @@ Result<void> SelfRequest::follow()
         if (Result<void> listens = listen_at(*found); !listens)
             return listens;
     }
-    const uint64_t end = present_ns();
+    const uint64_t end = now_ns();
     pause_ns_ = settled ? std::min(2 * pause_ns_, longest_pause_ns)
                         : std::max(shortest_pause_ns, 10 * (end - begun)); // of many mappings
     follows_at_ns_ = end + pause_ns_;
@@ -172,7 +168,7 @@ Result<bool> SelfRequest::has_input(int fd, uint64_t deadline_ns) const
 void SelfRequest::follow_soon()
 {
     pause_ns_ = shortest_pause_ns;
-    follows_at_ns_ = std::min(follows_at_ns_, present_ns() + pause_ns_);
+    follows_at_ns_ = std::min(follows_at_ns_, now_ns() + pause_ns_);
 }
 
 // Passes over strangers.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/describe.hpp"
 
+#include "base/clock.hpp"
 #include "capture/aio.hpp"
 #include "capture/settings.hpp"
 #include "capture/shared_memory.hpp"
@@ -48,13 +49,6 @@ std::string name_in(const std::string &stat)
 uint64_t number(std::string_view text, int base = 10)
 {
     return take_number(text, base);
-}
-
-int64_t clock_ns(clockid_t clock)
-{
-    timespec t;
-    clock_gettime(clock, &t);
-    return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
 }
 
 // The name of the pseudo-terminal with this number from /proc/PID/stat; empty for other devices.

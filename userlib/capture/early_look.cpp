@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/early_look.hpp"
 
+#include "base/clock.hpp"
 #include "capture/tracker.hpp"
 
 #include <algorithm>
 #include <array>
 #include <map>
 #include <span>
-#include <time.h>
 
 namespace cryo::capture {
 
@@ -113,13 +113,6 @@ bool others_watch(std::string_view smaps, const std::vector<Run> &watched)
     return has_any(smaps, of_userfaultfd) || !std::ranges::all_of(watched_mappings(smaps), is_ours);
 }
 
-uint64_t monotonic_ns()
-{
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
-
 // Maps each mapping's first line to its other lines.
 std::map<std::string_view, std::string_view> by_head(std::string_view text)
 {
@@ -167,7 +160,7 @@ bool agree(std::string_view before, std::string_view after)
 EarlyLook EarlyLook::at(const Proc &proc)
 {
     EarlyLook look;
-    look.begun_ = monotonic_ns();
+    look.begun_ = now_ns();
     const Result<std::string> status = proc.read("status");
     if (!status || kib(*status, "VmRSS") + kib(*status, "VmSwap") < worth_it_kib)
         return look;
@@ -228,7 +221,7 @@ Result<bool> EarlyLook::held_in_stop(const Proc &proc, const std::vector<Run> &w
 // The two clocks may differ, but run alike; the agent reads its own before we read ours.
 void EarlyLook::hear(uint64_t since_advice)
 {
-    unadvised_ = !early_.empty() && since_advice > monotonic_ns() - begun_;
+    unadvised_ = !early_.empty() && since_advice > now_ns() - begun_;
 }
 
 Result<bool> EarlyLook::held_afterwards(const Proc &proc, const std::vector<Run> &watched) const

@@ -19,13 +19,6 @@
 
 namespace cryo::capture {
 
-uint64_t now_ns()
-{
-    timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_nsec);
-}
-
 namespace {
 
 constexpr uint64_t patience_ns = 5'000'000'000;

@@ -10,6 +10,7 @@
 //     one->await_frozen(Snapshot::automatic); one->ask_to_go_on(); …
 #pragma once
 
+#include "base/clock.hpp"
 #include "capture/checkpoint.hpp"
 #include "capture/describe.hpp"
 #include "capture/early_copy.hpp"
@@ -36,8 +37,6 @@ struct ImageFacts {
     uint64_t stop_begun_ns = 0; // monotonic clock
     uint64_t begun_ns = 0;      // monotonic clock
 };
-
-uint64_t now_ns();
 
 class Member
 {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/patience.hpp"
 
+#include "base/clock.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <poll.h>
@@ -14,20 +16,13 @@ namespace {
 
 constexpr uint64_t least = 65536; // bytes of progress that restart the limit
 
-uint64_t monotonic_ns()
-{
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
-
 // 0: the time is over.
 int await_until(int fd, uint64_t end)
 {
     pollfd look = {fd, POLLIN, 0};
     int ready;
     do {
-        const uint64_t now = monotonic_ns();
+        const uint64_t now = now_ns();
         const uint64_t left = end - std::min(end, now);
         ready = poll(&look, 1, static_cast<int>(left / 1'000'000 + (left != 0 ? 1 : 0)));
     } while (ready < 0 && errno == EINTR);
@@ -45,16 +40,16 @@ void Patience::note(uint64_t bytes)
 
 bool Patience::await(int fd)
 {
-    const uint64_t begun = monotonic_ns();
+    const uint64_t begun = now_ns();
     const bool ready =
         waited_ns_ < limit_ns_ && await_until(fd, begun + limit_ns_ - waited_ns_) != 0;
-    waited_ns_ += monotonic_ns() - begun;
+    waited_ns_ += now_ns() - begun;
     return ready;
 }
 
 bool await_readable(int fd, uint64_t limit_ns)
 {
-    return await_until(fd, monotonic_ns() + limit_ns) != 0;
+    return await_until(fd, now_ns() + limit_ns) != 0;
 }
 
 void limit_sends(int socket, uint64_t limit_ns)

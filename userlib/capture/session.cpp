@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/session.hpp"
 
+#include "base/clock.hpp"
 #include "base/passing.hpp"
 #include "libcr.h"
 #include "look/members.hpp"
@@ -12,7 +13,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 namespace cryo::capture {
@@ -24,18 +24,11 @@ namespace {
 
 constexpr int page_pipe_size = 1 << 20;
 
-uint64_t monotonic_ns()
-{
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
-
 } // namespace
 
 Result<void> check_deadline(uint64_t deadline_ns)
 {
-    if (deadline_ns != 0 && monotonic_ns() >= deadline_ns)
+    if (deadline_ns != 0 && now_ns() >= deadline_ns)
         return Error(ETIME, "the checkpoint took longer than --time allows; the program goes on");
     return {};
 }
@@ -61,7 +54,7 @@ std::optional<Error> AgentSession::called_off() const
 
 void AgentSession::expect(uint64_t limit_ns)
 {
-    answer_until_ = monotonic_ns() + limit_ns;
+    answer_until_ = now_ns() + limit_ns;
 }
 
 Error AgentSession::overdue() const
@@ -155,13 +148,13 @@ Result<void> AgentSession::await_packet()
     constexpr int look_again_ms = 200;
     for (;;) {
         pollfd arrived = {connection_.get(), POLLIN, 0};
-        if (poll(&arrived, 1, look_again_ms) > 0 && monotonic_ns() < answer_until_)
+        if (poll(&arrived, 1, look_again_ms) > 0 && now_ns() < answer_until_)
             return {};
         if (Result<void> early = check_deadline(deadline_); !early)
             return early;
         if (Result<void> runs = check_running(); !runs)
             return runs;
-        if (monotonic_ns() >= answer_until_)
+        if (now_ns() >= answer_until_)
             return overdue();
     }
 }
@@ -189,7 +182,7 @@ Result<void> AgentSession::packet(void *to, size_t size, size_t least)
     if (n < static_cast<ssize_t>(least == 0 ? size : least))
         return other_protocol();
     heard_ = true;
-    if (monotonic_ns() >= answer_until_) // a long answer can exceed the limit
+    if (now_ns() >= answer_until_) // a long answer can exceed the limit
         return overdue();
     return {};
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/progress.hpp"
+#include "base/clock.hpp"
 #include "base/print.hpp"
 
 #include <algorithm>
@@ -18,9 +19,7 @@ constexpr int64_t kEvery = 200'000'000;
 
 int64_t now()
 {
-    timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return ts.tv_sec * 1'000'000'000 + ts.tv_nsec;
+    return clock_ns(CLOCK_MONOTONIC);
 }
 
 } // namespace

@@ -1,25 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/talk.hpp"
+#include "base/clock.hpp"
 #include "base/print.hpp"
 
 #include "cli/command.hpp"
 #include "cli/error_json.hpp"
 #include "cli/text.hpp"
 
-#include <time.h>
-
 namespace cryo::cli {
-
-namespace {
-
-int64_t now_ns()
-{
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1'000'000'000 + now.tv_nsec;
-}
-
-} // namespace
 
 Talk::Talk(std::string command) : command_(std::move(command)), begun_(now_ns()), last_(begun_) {}
 
@@ -57,9 +45,9 @@ std::function<void(std::string_view)> Talk::phases()
     if (verbose_ == 0 && !json_)
         return {};
     return [this](std::string_view text) {
-        const int64_t now = now_ns();
-        const auto took = static_cast<uint64_t>(now - last_);
-        const auto since = static_cast<uint64_t>(now - begun_);
+        const uint64_t now = now_ns();
+        const uint64_t took = now - last_;
+        const uint64_t since = now - begun_;
         last_ = now;
         phases_.push_back({{"phase", text}, {"ns", took}});
         if (verbose_ > 0)

@@ -60,7 +60,7 @@ class Talk
     bool quiet_ = false;
     bool json_ = false;
     Messages messages_ = Messages::errors;
-    int64_t begun_, last_;
+    uint64_t begun_, last_;
     Json phases_ = Json::array();
     Json notices_ = Json::array();
     std::unique_ptr<ProgressLine> line_;

@@ -1,25 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "image/pipeline.hpp"
 
+#include "base/clock.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <sys/mman.h>
 #include <system_error>
-#include <time.h>
 
 namespace cryo::image {
 
 namespace {
 
 constexpr size_t kHugePage = 2 * 1024 * 1024;
-
-uint64_t now_ns()
-{
-    timespec now = {};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return uint64_t(now.tv_sec) * 1'000'000'000 + uint64_t(now.tv_nsec);
-}
 
 } // namespace
 

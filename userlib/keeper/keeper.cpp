@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "keeper/keeper.hpp"
+#include "base/clock.hpp"
 #include "base/print.hpp"
 
 #include "cli/error_json.hpp"
@@ -35,9 +36,7 @@ constexpr const char *reference = "context.ckpt"; // of snapshots of MPI jobs
 
 double realtime_now()
 {
-    timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+    return static_cast<double>(clock_ns(CLOCK_REALTIME)) / 1e9;
 }
 
 double seconds(const json &object, const char *name)

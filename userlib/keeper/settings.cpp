@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "keeper/settings.hpp"
 
+#include "base/clock.hpp"
 #include "base/path.hpp"
 #include "base/printable.hpp"
 
@@ -49,9 +50,7 @@ Result<double> moment(const std::string &text)
     const Result<double> left = duration(text);
     if (!left)
         return left.error();
-    timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9 + *left;
+    return static_cast<double>(clock_ns(CLOCK_REALTIME)) / 1e9 + *left;
 }
 
 // `option` names the directory.

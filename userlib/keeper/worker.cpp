@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "keeper/worker.hpp"
 
+#include "base/clock.hpp"
 #include "base/fd.hpp"
 
 #include <cerrno>
@@ -12,7 +13,6 @@
 #include <spawn.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 
 namespace cryo::keeper {
 
@@ -62,9 +62,7 @@ void collect(const Fd &first, std::string &first_text, const Fd &second, std::st
 
 double monotonic_now()
 {
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+    return static_cast<double>(now_ns()) / 1e9;
 }
 
 Done run(std::vector<std::string> words)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "look/members.hpp"
 
+#include "base/clock.hpp"
 #include "look/proc.hpp"
 #include "look/together.hpp"
 
@@ -22,13 +23,6 @@ namespace {
 using image::Scope;
 
 constexpr uint64_t ns_per_second = 1'000'000'000;
-
-uint64_t clock_ns(clockid_t clock)
-{
-    timespec now;
-    clock_gettime(clock, &now);
-    return static_cast<uint64_t>(now.tv_sec) * ns_per_second + static_cast<uint64_t>(now.tv_nsec);
-}
 
 Result<std::vector<Relation>> everybody()
 {
@@ -174,9 +168,10 @@ bool is_being_restarted(const Proc &proc)
 
 bool was_begun_by(pid_t pid, pid_t ancestor, uint64_t since_ns)
 {
-    const uint64_t ago = clock_ns(CLOCK_MONOTONIC) - since_ns;
+    const uint64_t ago = now_ns() - since_ns;
     const uint64_t ticks_a_second = static_cast<uint64_t>(sysconf(_SC_CLK_TCK));
-    const uint64_t since = (clock_ns(CLOCK_BOOTTIME) - ago) / (ns_per_second / ticks_a_second);
+    const uint64_t since_boot = static_cast<uint64_t>(clock_ns(CLOCK_BOOTTIME)) - ago;
+    const uint64_t since = since_boot / (ns_per_second / ticks_a_second);
     while (pid > 1) {
         const Result<Relation> one = relation_of(pid);
         if (!one)
