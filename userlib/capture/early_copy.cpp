@@ -25,7 +25,7 @@ using agent::TrackerMark;
 
 namespace {
 
-constexpr uint64_t page = 4096;
+constexpr uint64_t page = image::kPageSize;
 // Less than this is copied in the stop just as quickly.
 constexpr uint64_t least = 64 * page;
 // Limits for one call.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/method.hpp"
 
+#include "image/format.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -8,7 +10,7 @@ namespace cryo::capture {
 
 namespace {
 
-constexpr uint64_t page_size = 4096;
+constexpr uint64_t page_size = image::kPageSize;
 
 // Measured, in nanoseconds; only the comparison of the sums matters.
 

@@ -35,7 +35,7 @@ using agent::TrackerKind;
 
 namespace {
 
-constexpr uint64_t page = 4096;
+constexpr uint64_t page = image::kPageSize;
 constexpr size_t most_unsure = 4096;
 
 enum class Marks {

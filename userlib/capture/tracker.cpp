@@ -18,7 +18,7 @@ using agent::TrackerKind;
 
 namespace {
 
-constexpr uint64_t page = 4096;
+constexpr uint64_t page = image::kPageSize;
 // Mappings that hold fewer pages are hashed faster than watched.
 constexpr uint64_t least_pages = 16;
 

@@ -29,7 +29,7 @@ bool is_watched_by(const Fd &userfaultfd, const Run &mapping)
 // from its owner. Our own registrations are asked for in this way only where they protect nothing.
 bool is_registered(const Fd &userfaultfd, const PageMap &map, uint64_t address)
 {
-    constexpr uint64_t page = 4096;
+    constexpr uint64_t page = image::kPageSize;
     if (map.is_protected(address))
         return false;
     uffdio_writeprotect nothing = {};

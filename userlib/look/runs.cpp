@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "look/runs.hpp"
 
+#include "image/format.hpp"
+
 #include <algorithm>
 #include <iterator>
 #include <memory>
@@ -90,7 +92,7 @@ void have_memory_for_lists(size_t length)
     constexpr size_t lists = 24; // lists alive at a time, and their outgrown buffers
     constexpr size_t piece = 1 << 20;
     constexpr size_t few = 16384; // bytes, not worth it
-    constexpr size_t page = 4096;
+    constexpr size_t page = image::kPageSize;
     const size_t bytes = length * sizeof(Run) * lists;
     std::vector<std::unique_ptr<char[]>> memory;
     for (size_t had = 0; bytes > few && had < bytes; had += piece) {

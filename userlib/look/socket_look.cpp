@@ -301,7 +301,7 @@ class Room
     char *end() const { return get() + most; }
 
   private:
-    static constexpr size_t page = 4096;
+    static constexpr size_t page = image::kPageSize;
     static constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     void *start_;
 };

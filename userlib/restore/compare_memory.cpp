@@ -21,7 +21,7 @@ using image::RegionKind;
 
 namespace {
 
-constexpr uint64_t page_size = 4096;
+constexpr uint64_t page_size = image::kPageSize;
 constexpr uint64_t piece = (1 << 20) / page_size;
 
 bool is_kernels(const Region &region)

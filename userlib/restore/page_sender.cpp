@@ -11,7 +11,7 @@ namespace cryo::restore {
 
 namespace {
 
-constexpr uint64_t page_size = 4096;
+constexpr uint64_t page_size = image::kPageSize;
 constexpr uint64_t piece_size = 1 << 20;
 constexpr uint64_t pipe_size = 1 << 20;     // fewer calls; not every user may have so much
 constexpr uint64_t ahead = 32 << 20;        // how far the kernel reads ahead
