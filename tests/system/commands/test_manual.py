@@ -48,6 +48,19 @@ class Manual(case.Case):
             self.assertLessEqual(patterns, self.in_help(command), command)
             self.assertIn("_parse_help", text)
 
+    def test_choices(self):
+        """Completions offer the values that --help has for an option."""
+        compared = set()
+        for command in ("cr_run", "cr_checkpoint", "cr_restart"):
+            text = self.run_command(command, "--help").stdout
+            choices = dict(re.findall(r"(--[\w-]+)(?: |\[=)(\w+(?:\|\w+)+)", text))
+            for options, words in re.findall(r'^ +(-[^)]*)\) .*compgen -W "([^"$]*)"',
+                                             read("completions", command), re.M):
+                for option in choices.keys() & set(options.split(" | ")):
+                    self.assertEqual(choices[option].split("|"), words.split(), f"{command} {option}")
+                    compared.add(option)
+        self.assertLessEqual({"--compress", "--delta", "--snapshot"}, compared)
+
 
 if __name__ == "__main__":
     case.main()
