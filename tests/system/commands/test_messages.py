@@ -77,6 +77,13 @@ class Messages(case.Case):
         with open(f"/proc/{said['pid']}/status", encoding="ascii") as file:
             self.assertIn(f"PPid:\t{restarted.pid}\n", file.read())
 
+    def test_reason_as_json(self):
+        outside = self.spawn("sleep", "1000")
+        done = self.checkpoint("--json", "-f", "image", outside.pid)
+        said = json.loads(done.stdout)["error"]
+        self.assertEqual((done.returncode, "no-agent"), (said["code"] & 0xff, said["reason"]))
+        self.assertNotIn("remark", said)
+
     def test_several_refused(self):
         """Each begins a line, and what is in the way follows."""
         program = self.start(f"""
