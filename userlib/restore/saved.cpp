@@ -53,7 +53,7 @@ void keep(Saved &saved, const image::Cpu &record)
     saved.cpu = record;
 }
 
-// These come in parts.
+// Args, environment and auxv come in parts.
 void keep(Saved &saved, const image::Args &record)
 {
     saved.arguments += image::as_text(record.data);

@@ -10,11 +10,6 @@ INCLUDE = re.compile(r'\s*#\s*include\s+(["<])([^">]+)[">]')
 # of the system, or chosen by the build among several.
 PLACES = ("userlib", "userlib/include", "kmod/uapi")
 
-# Steps that close a circle, each from one part to another, and are still to be mended.
-KNOWN = (
-    ("userlib/mpi/rank", "userlib/mpi/wrap"),
-)
-
 
 def _part(name):
     return os.path.splitext(name)[0] if name.startswith("kmod/") else os.path.dirname(name)
@@ -64,13 +59,6 @@ def _shortest_circle(graph):
 def circles(tree):
     graph = _graph(tree)
     complaints = []
-    for start, end in KNOWN:
-        step = graph.get(start, {}).get(end)
-        if start in graph and not (step and _way(graph, end, start)):
-            complaints.append(f"scripts/lib/lint/circles.py: {start} -> {end} closes no circle any more: "
-                              "remove it from KNOWN")
-        if step:
-            del graph[start][end]
     # Of each circle the step is named that the fewest includes make.
     while circle := _shortest_circle(graph):
         start, end = min(zip(circle, circle[1:]), key=lambda step: len(graph[step[0]][step[1]]))
