@@ -4,7 +4,7 @@ A part is a folder; of the module, which is one folder, a source with the header
 import os
 import re
 
-SOURCES = r"^(userlib|kmod|cr_\w+|ompi-[\w-]+)/.*\.(c|h|cpp|hpp|inc|S)$"
+SOURCES = r"^(userlib|kmod|cr_\w+|(?:ompi|opal)-[\w-]+)/.*\.(c|h|cpp|hpp|inc|S)$"
 INCLUDE = re.compile(r'\s*#\s*include\s+(["<])([^">]+)[">]')
 # Where the compiler looks, after the folder of the file itself. What is nowhere there is generated, or
 # of the system, or chosen by the build among several.
