@@ -80,7 +80,7 @@ Result<size_t> Files::passed_file(Fd fd, const Seen &socket)
     seen->holder = socket.holder;
     seen->passed_in = socket.passed_in < 0 ? socket.fd : socket.passed_in;
     seen->shared = std::move(fd);
-    seen->kind = kind_of(*seen);
+    seen->kind = resources::kind_of(*seen);
     seen_.push_back(std::move(*seen));
     return seen_.size() - 1;
 }
