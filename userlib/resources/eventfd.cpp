@@ -70,15 +70,17 @@ Result<void> save(Saving &saving, const Seen &seen)
 
 Result<void> open_one(Opening &opening, const image::Eventfd &saved)
 {
-    const image::OpenFile &open_file = opening.of<image::OpenFile>().at(saved.open_file);
-    const int flags = EFD_CLOEXEC | static_cast<int>(open_file.flags & O_NONBLOCK) |
+    const Result<const image::OpenFile *> open_file = opening.named(saved.open_file, "an eventfd");
+    if (!open_file)
+        return open_file.error();
+    const int flags = EFD_CLOEXEC | static_cast<int>((*open_file)->flags & O_NONBLOCK) |
                       (saved.semaphore ? EFD_SEMAPHORE : 0);
     Fd made(eventfd(0, flags));
     if (!made)
         return Error::from_errno("making an eventfd", errno);
     if (saved.count != 0 && write(made.get(), &saved.count, sizeof(saved.count)) != 8)
         return Error::from_errno("setting an eventfd's counter", errno);
-    return opening.keep(std::move(made), open_file.id);
+    return opening.keep(std::move(made), saved.open_file);
 }
 
 Result<void> open(Opening &opening)

@@ -125,6 +125,10 @@ Result<void> open_one(Opening &opening, const image::OpenFile &open_file)
 
 Result<void> open(Opening &opening)
 {
+    for (const image::InotifyWatch &watch : opening.of<image::InotifyWatch>()) {
+        if (const auto open_file = opening.named(watch.open_file, "an inotify watch"); !open_file)
+            return open_file.error();
+    }
     for (const image::OpenFile *open_file : opening.of_kind(image::FileKind::inotify)) {
         if (opening.is_opened(open_file->id))
             continue;

@@ -13,7 +13,9 @@
 #include "image/record_store.hpp"
 #include "plan/program.hpp"
 
+#include <cerrno>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cryo::resources {
@@ -53,6 +55,14 @@ class Opening
     virtual restore::Operand opened(uint32_t open_file) const = 0;
     virtual int descriptor(uint32_t open_file) const = 0;
 
+    // The record of an open file that another record names.
+    Result<const image::OpenFile *> named(uint32_t open_file, std::string_view by) const
+    {
+        const auto found = of<image::OpenFile>().find(open_file);
+        if (found == of<image::OpenFile>().end())
+            return Error(EINVAL, std::string(by) + " refers to no open file");
+        return &found->second;
+    }
     // All open files of a kind.
     std::vector<const image::OpenFile *> of_kind(image::FileKind kind) const
     {

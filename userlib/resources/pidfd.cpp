@@ -74,16 +74,16 @@ Result<void> open(Opening &opening)
     for (const auto &[id, saved] : opening.of<image::Pidfd>()) {
         if (opening.is_opened(id))
             continue;
-        const auto open_file = opening.of<image::OpenFile>().find(id);
-        if (open_file == opening.of<image::OpenFile>().end())
-            return Error(EINVAL, "a pidfd refers to no open file");
+        const Result<const image::OpenFile *> open_file = opening.named(id, "a pidfd");
+        if (!open_file)
+            return open_file.error();
         Result<Fd> made = saved.pid == 0 ? of_ended() : Fd(::open("/", O_PATH | O_CLOEXEC));
         if (!made)
             return made.error();
         if (!*made)
             return Error::from_errno("keeping a pidfd's number", errno);
         if (saved.pid == 0) {
-            if (Result<void> set = set_flags(made->get(), open_file->second.flags, "a pidfd"); !set)
+            if (Result<void> set = set_flags(made->get(), (*open_file)->flags, "a pidfd"); !set)
                 return set;
         }
         if (Result<void> kept = opening.keep(std::move(*made), id); !kept)

@@ -29,10 +29,12 @@ Result<void> open(Opening &opening)
     for (const auto &[id, saved] : opening.of<image::Signalfd>()) {
         if (opening.is_opened(id))
             continue;
-        const image::OpenFile &open_file = opening.of<image::OpenFile>().at(id);
+        const Result<const image::OpenFile *> open_file = opening.named(id, "a signalfd");
+        if (!open_file)
+            return open_file.error();
         // The C library's function takes its own, larger set.
         Fd made(static_cast<int>(syscall(SYS_signalfd4, -1, &saved.mask, sizeof(saved.mask),
-                                         O_CLOEXEC | (open_file.flags & O_NONBLOCK))));
+                                         O_CLOEXEC | ((*open_file)->flags & O_NONBLOCK))));
         if (!made)
             return Error::from_errno("making a signalfd", errno);
         if (Result<void> kept = opening.keep(std::move(made), id); !kept)

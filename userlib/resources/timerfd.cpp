@@ -139,13 +139,15 @@ Result<void> open(Opening &opening)
     for (const image::Timer &timer : opening.timers()) {
         if (!is_to_make(opening, timer))
             continue;
-        const image::OpenFile &open_file =
-            opening.of<image::OpenFile>().at(static_cast<uint32_t>(timer.id));
+        const auto id = static_cast<uint32_t>(timer.id);
+        const Result<const image::OpenFile *> open_file = opening.named(id, "a timerfd");
+        if (!open_file)
+            return open_file.error();
         Fd made(timerfd_create(static_cast<int>(timer.clock),
-                               TFD_CLOEXEC | static_cast<int>(open_file.flags & O_NONBLOCK)));
+                               TFD_CLOEXEC | static_cast<int>((*open_file)->flags & O_NONBLOCK)));
         if (!made)
             return Error::from_errno("making a timerfd", errno);
-        if (Result<void> kept = opening.keep(std::move(made), open_file.id); !kept)
+        if (Result<void> kept = opening.keep(std::move(made), id); !kept)
             return kept;
     }
     return {};

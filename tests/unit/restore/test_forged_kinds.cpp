@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Images that say what an open file holds, and have no such open file: a restart is refused by
+// name.
+#include "forged_image.hpp"
+
+#include <cerrno>
+
+namespace cryo::restore {
+
+namespace {
+
+constexpr uint32_t nothing = 11; // OPEN_FILE
+
+class ForgedKinds : public ForgedImage
+{};
+
+TEST_F(ForgedKinds, AnEventfdOfNoOpenFileIsRefused)
+{
+    image::Eventfd record;
+    record.open_file = nothing;
+    add(record);
+    expect_refusal(EINVAL, "an eventfd refers to no open file");
+}
+
+TEST_F(ForgedKinds, ASignalfdOfNoOpenFileIsRefused)
+{
+    image::Signalfd record;
+    record.open_file = nothing;
+    add(record);
+    expect_refusal(EINVAL, "a signalfd refers to no open file");
+}
+
+TEST_F(ForgedKinds, ATimerfdOfNoOpenFileIsRefused)
+{
+    image::Timer record;
+    record.kind = image::TimerKind::timerfd;
+    record.id = -1;
+    add(record);
+    expect_refusal(EINVAL, "a timerfd refers to no open file");
+}
+
+TEST_F(ForgedKinds, AWatchOfNoOpenFileIsRefused)
+{
+    image::InotifyWatch record;
+    record.open_file = nothing;
+    record.watch = 1;
+    record.path = "/";
+    add(record);
+    expect_refusal(EINVAL, "an inotify watch refers to no open file");
+}
+
+} // namespace
+
+} // namespace cryo::restore
