@@ -7,7 +7,8 @@
 //     if (kind.save != nullptr)
 //         Result<void> saved = kind.save(saving, seen);
 //
-// A new kind is a source that defines a Kind, and a line in the table of kinds.cpp.
+// A new kind is a source that defines a Kind, its name in every_kind.hpp, and a line in the table
+// of kinds.cpp.
 #pragma once
 
 #include "resources/opening.hpp"

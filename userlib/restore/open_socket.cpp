@@ -311,10 +311,10 @@ Result<void> open_sockets(Planning &p)
 void plan_listeners(Planning &p)
 {
     for (const auto &[id, socket] : p.saved.sockets()) {
-        const bool listens = socket.domain == AF_UNIX &&
-                             socket.state == image::SocketState::listening &&
-                             p.saved.cares_for.contains(id);
-        if (const int fd = descriptor_of(p, id); listens && fd >= 0)
+        if (socket.domain != AF_UNIX || socket.state != image::SocketState::listening ||
+            !p.saved.cares_for.contains(id))
+            continue;
+        if (const int fd = descriptor_of(p, id); fd >= 0) // or it is in a message only
             p.plan.program.call("listening again", SYS_listen, {value(fd), value(socket.backlog)});
     }
 }
