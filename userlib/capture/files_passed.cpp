@@ -134,27 +134,10 @@ std::string_view Files::passed_refusal(const Seen &seen) const
 {
     if (seen.passed_in < 0)
         return "";
-    switch (seen.kind) {
-    case FileKind::timerfd:
-        return "a timer,";
-    case FileKind::epoll:
-        return "an epoll set,";
-    case FileKind::inotify:
-        return "an inotify descriptor,";
-    case FileKind::pidfd:
-        return "a pidfd,";
-    case FileKind::message_queue:
-        return "a POSIX message queue,";
-    case FileKind::terminal:
-    case FileKind::pty_master:
-        return "a terminal,";
-    case FileKind::socket:
-        if (looked_at_.at(seen.status.st_ino).look.listening)
-            return "a listening socket,";
-        break;
-    default:
-        break;
-    }
+    if (const auto what = resources::kind(seen.kind).only_of_processes; !what.empty())
+        return what;
+    if (seen.kind == FileKind::socket && looked_at_.at(seen.status.st_ino).look.listening)
+        return "a listening socket,";
     if (seen.info.find("\nlock:") != std::string::npos)
         return "a file that is locked,";
     f_owner_ex owner = {};

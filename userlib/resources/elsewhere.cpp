@@ -61,8 +61,9 @@ const Kind memfd_kind = {.link = "/memfd:", .is = is_memfd};
 const Kind symlink_kind = {.is = is_file<S_IFLNK>};
 const Kind directory_kind = {.is = is_file<S_IFDIR>};
 const Kind block_device_kind = {.is = is_file<S_IFBLK>};
-const Kind pty_master_kind = {.is = is_pty_master, .has_own_file = true};
-const Kind terminal_kind = {.is = is_terminal};
+const Kind pty_master_kind = {
+    .is = is_pty_master, .has_own_file = true, .only_of_processes = "a terminal,"};
+const Kind terminal_kind = {.is = is_terminal, .only_of_processes = "a terminal,"};
 const Kind char_device_kind = {.is = is_file<S_IFCHR>};
 const Kind regular_kind = {.is = has_path};
 // Memory of the kernel's that has no descriptor.

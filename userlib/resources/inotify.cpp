@@ -156,6 +156,7 @@ void finish(Opening &opening)
 const Kind inotify_kind = {
     .link = "anon_inode:inotify",
     .has_own_file = true,
+    .only_of_processes = "an inotify descriptor,",
     .save = save,
     .open = open,
     .finish = finish,

@@ -33,6 +33,9 @@ struct Kind {
     bool (*is)(const Seen &seen) = nullptr;
     // Each open file is an object of its own, even if the kernel shows the same inode for all.
     bool has_own_file = false;
+    // What it is called where it is refused because no process has it, only a message; empty: a
+    // restart can send it again.
+    std::string_view only_of_processes = {};
 
     // Saves what is more than flags and position. Then, when all have been looked at, looks again
     // at what was not settled.

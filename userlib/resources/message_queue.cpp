@@ -247,6 +247,7 @@ Result<void> open(Opening &opening)
 
 const Kind message_queue_kind = {
     .is = is_queue,
+    .only_of_processes = "a POSIX message queue,",
     .save = save,
     .open = open,
 };

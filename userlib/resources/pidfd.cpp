@@ -114,6 +114,7 @@ Result<void> compare(const Restored &restored)
 const Kind pidfd_kind = {
     .link = "anon_inode:[pidfd]",
     .has_own_file = true,
+    .only_of_processes = "a pidfd,",
     .save = save,
     .open = open,
     .compare = compare,

@@ -190,6 +190,7 @@ void finish(Opening &opening)
 const Kind timerfd_kind = {
     .link = "anon_inode:[timerfd]",
     .has_own_file = true,
+    .only_of_processes = "a timer,",
     .save = save,
     .settle = settle,
     .open = open,

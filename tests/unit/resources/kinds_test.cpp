@@ -71,6 +71,19 @@ TEST(Kinds, AKindOfAnotherReleaseIsAnother)
     EXPECT_TRUE(kind(FileKind::other).save == nullptr);
 }
 
+// What only a process can do to one is done to none that only a message holds.
+TEST(Kinds, WhatProcessesFinishIsRefusedInMessages)
+{
+    EXPECT_EQ(kind(FileKind::timerfd).only_of_processes, "a timer,");
+    EXPECT_EQ(kind(FileKind::terminal).only_of_processes, "a terminal,");
+    EXPECT_TRUE(kind(FileKind::eventfd).only_of_processes.empty());
+    for (uint32_t number = 0; number < image::kFileKinds; number++) {
+        const Kind &one = kind(static_cast<FileKind>(number));
+        const bool has_own_work = one.place != nullptr || one.finish != nullptr;
+        EXPECT_TRUE(!has_own_work || !one.only_of_processes.empty()) << number;
+    }
+}
+
 } // namespace
 
 } // namespace cryo::resources
