@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fields.hpp"
+#include "image/record_store.hpp"
 #include "views.hpp"
 
 namespace cryo::inspect {
@@ -32,8 +33,7 @@ std::string label_of(const StoredRecord &record)
             label = fmt::format("pipe of file {}", r.file);
         else if constexpr (std::is_same_v<R, PosixQueue>)
             label = fmt::format("message queue of file {}", r.file);
-        else if constexpr (std::is_same_v<R, Eventfd> || std::is_same_v<R, Signalfd> ||
-                           std::is_same_v<R, Pidfd> || std::is_same_v<R, Socket>)
+        else if constexpr (HasKey<R> && requires { &R::open_file; })
             label = fmt::format("{} of open file {}", name_of(R::type), r.open_file);
         else if constexpr (std::is_same_v<R, SocketMore>)
             label = fmt::format("more of the socket of open file {}", r.socket);
