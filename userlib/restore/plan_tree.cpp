@@ -245,7 +245,7 @@ Saved Planner::distribute()
                 static_cast<uint32_t>(file->second.owner) == one->saved.process.pid)
                 owned.insert(file->first);
         }
-        of_tree->of<image::File>().insert(one->saved.files().begin(), one->saved.files().end());
+        learn_files(of_tree->of<image::File>(), one->saved.files());
     }
     for (const image::Passed &passed : first.of<image::Passed>()) {
         for (size_t i = 0; i < passed.open_files.size(); i++) {

@@ -108,4 +108,14 @@ Result<void> read_saved(image::Image &image, Saved &saved)
     });
 }
 
+void learn_files(std::map<uint32_t, image::File> &known,
+                 const std::map<uint32_t, image::File> &more)
+{
+    for (const auto &[id, file] : more) {
+        const auto [place, fresh] = known.emplace(id, file);
+        if (!fresh && place->second.build_id.empty() && place->second.content_hash.empty())
+            place->second = file;
+    }
+}
+
 } // namespace cryo::restore

@@ -74,6 +74,11 @@ struct Saved {
 };
 
 Result<void> read_saved(image::Image &image, Saved &saved);
+// Adds to the files that images know what another image of the tree, written after them, knows. A
+// mapped file is identified when the first process that has it mapped is saved: images that were
+// complete then have it without a build-id and a hash.
+void learn_files(std::map<uint32_t, image::File> &known,
+                 const std::map<uint32_t, image::File> &more);
 // names_apart.cpp. The files that name UNIX sockets belong to the program, which may still use
 // them. A rehearsal has abstract names instead, in a network namespace of its own.
 void keep_names_apart(Saved &saved);

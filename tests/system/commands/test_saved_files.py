@@ -43,6 +43,20 @@ memory = share(name)
 """
 TOUCH = ("memory[1] = ord('c'); os.write(tell, b'x'); "
          "print(memory[:3].decode(), os.read(ask, 3).decode(), flush=True)")
+CHILD_HAS_TABLE = """
+import mmap, os, signal
+told, tell = os.pipe()
+if os.fork() == 0:
+    null = os.open('/dev/null', os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(null, number)
+    fd = os.open('table', os.O_RDONLY)
+    memory = mmap.mmap(fd, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
+    os.write(tell, b'x')
+    while True:
+        signal.pause()
+os.read(told, 1)
+"""
 # As a JVM does: no descriptor is left, and both names are gone when it ends.
 COUNTERS = """
 import mmap, os, signal
@@ -193,6 +207,20 @@ class SavedFiles(case.Case):
         said = self.refused_without("table", program, "--save-shared")
         self.assertIn("put it back", said)
         self.assertNotIn("--save-shared", said)
+
+    def test_changed_file_that_only_a_child_has_mapped(self):
+        """Only its image says what the file was: the first process's was complete before."""
+        with open(self.path("table"), "wb") as file:
+            file.write(b"a" * 8192)
+        program = self.start(CHILD_HAS_TABLE)
+        self.save("--nosync", "-f", "image", program.pid)
+        self.end(program)
+        self.assert_good("image")
+        with open(self.path("table"), "wb") as file:
+            file.write(b"b" * 8192)
+        done = self.run_command("cr_restart", "--no-restore-pid", "image")
+        self.assertEqual(errno.EINVAL, done.returncode, done.stderr)
+        self.assertIn(f"file {self.path('table')} has other contents", done.stderr)
 
 
 class CountersOfJvms(case.Case):
