@@ -71,6 +71,12 @@ TEST(Kinds, AKindOfAnotherReleaseIsAnother)
     EXPECT_TRUE(kind(FileKind::other).save == nullptr);
 }
 
+TEST(Kinds, EachHasAName)
+{
+    for (uint32_t number = 0; number < image::kFileKinds; number++)
+        EXPECT_STRNE(image::name_of(static_cast<FileKind>(number)), "unknown") << number;
+}
+
 // What only a process can do to one is done to none that only a message holds.
 TEST(Kinds, WhatProcessesFinishIsRefusedInMessages)
 {
