@@ -85,6 +85,16 @@ std::optional<uid_t> Trust::owner_of(int fd, const struct stat &status) const
     return ask_ ? ask_(fd) : status.st_uid;
 }
 
+bool Trust::keeps_names(int directory) const
+{
+    struct stat now = {};
+    if (fstat(directory, &now) != 0)
+        return false;
+    const std::optional<uid_t> owner = owner_of(directory, now);
+    return owner && is_owner(*owner) &&
+           ((now.st_mode & others_write) == 0 || (now.st_mode & S_ISVTX) != 0);
+}
+
 Result<void> Trust::check(int fd, const std::string &path) const
 {
     const Result<struct stat> status = status_of(fd, path);

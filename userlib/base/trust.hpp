@@ -46,6 +46,8 @@ class Trust
     void ask(Ask whom);
     // The file's owner, by its id outside of the namespace.
     std::optional<uid_t> owner_of(int fd, const struct stat &status) const;
+    // Whether nobody but users who are trusted can rename what is made in the directory.
+    bool keeps_names(int directory) const;
 
   private:
     Ask ask_;

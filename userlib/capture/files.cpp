@@ -85,15 +85,6 @@ bool Files::named(const Seen &seen) const
            now.st_ino == seen.status.st_ino && now.st_dev == seen.status.st_dev;
 }
 
-std::string Files::offer(const Seen &seen, const std::string &link)
-{
-    std::set<pid_t> members;
-    for (const Holder &holder : holders_)
-        members.insert(holder.proc.pid());
-    return session_peers_.offer(holders_[seen.holder].proc.pid(), members, link,
-                                seen.flags & O_ACCMODE);
-}
-
 // The terminal on which the program was started, judged by its descriptors.
 bool Files::own_terminal(const Seen &seen) const
 {
@@ -355,7 +346,7 @@ Result<void> Files::read_descriptors(std::vector<Holder> holders, std::set<pid_t
     }
     Result<void> done = resources::settle_all(*this);
     if (done)
-        done = read_pipes();
+        done = resources::save_all_together(*this);
     if (done)
         done = read_terminals();
     if (done)

@@ -72,17 +72,6 @@ struct Holder {
     std::set<int> ours;
 };
 
-// The ends of a pipe or FIFO that the program holds.
-struct PipeEnds {
-    size_t any = 0;        // index in seen_ of one of its open files
-    bool standard = false; // one of them is descriptor 0, 1 or 2
-    int reader = -1;       // a descriptor of the program for each direction
-    int writer = -1;
-    bool packets = false;
-    int shared_reader = -1; // our descriptors of the same open files
-    int shared_writer = -1;
-};
-
 class Files : private resources::Saving
 {
   public:
@@ -122,15 +111,26 @@ class Files : private resources::Saving
     // What kinds of open files use (files_saving.cpp).
     image::FoundRecords &records() override { return records_; }
     std::string_view keep(std::string text) override { return strings_.keep(std::move(text)); }
+    image::List<uint32_t> keep_list(const std::vector<uint32_t> &list) override
+    {
+        return strings_.keep_list(list);
+    }
     uint32_t copied(image::ObjectKind kind, std::string bytes) override;
     void refuse(const Seen &seen, std::string_view what, std::string_view way_out,
                 Passing passing = Passing::when_gone) override;
+    void notice(std::string text) override { notices_.push_back(std::move(text)); }
     const std::vector<Seen> &seen() const override { return seen_; }
     const Seen *at(const Seen &beside, int fd) const override;
+    std::set<const Seen *> standard() const override;
     const image::File &file(const Seen &seen) const override;
     pid_t process(const Seen &seen) const override { return proc_of(seen).pid(); }
     std::set<pid_t> members(bool with_zombies) const override;
     Result<std::string> info_now(const Seen &seen) const override;
+    std::string offer(const Seen &seen, const std::string &link) override;
+    resources::PipeChoice pipe_choice() const override
+    {
+        return {.refuse = options_.refuse_pipes, .close_fifos = options_.close_fifos};
+    }
     Result<std::vector<resources::WatchedPath>> watched(const Seen &seen) override;
     Result<std::string> messages(const Seen &queue) override;
 
@@ -159,8 +159,6 @@ class Files : private resources::Saving
     void add_open_file(Seen &seen);
     image::OpenFile &record_of(const Seen &seen) { return open_files_[seen.open_file - 1]; }
     image::File &file_record(const Seen &seen) { return files_[record_of(seen).file - 1]; }
-    // Whether saving the whole session would do, for what is at the other end (session_peer.hpp).
-    std::string offer(const Seen &seen, const std::string &link);
 
     // files_process.cpp
     void refuse_files_about_processes();
@@ -174,10 +172,6 @@ class Files : private resources::Saving
     std::string other_name(const Seen &seen) const;
     uint32_t mapped_elsewhere(const std::string &path, uint64_t device, uint64_t inode);
     uint32_t opened_elsewhere(const std::string &path, uint64_t device, uint64_t inode) const;
-    // files_pipe.cpp
-    Result<void> read_pipes();
-    Result<std::set<uint32_t>> read_pipes_to_outside(const std::map<uint32_t, PipeEnds> &pipes);
-    void close_pipe(const Seen &seen);
     // files_lock.cpp
     Result<void> read_locks(const Seen &seen, uint32_t open_file);
     // files_terminal.cpp

@@ -4,7 +4,9 @@
 
 #include "capture/session.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 namespace cryo::capture {
 
@@ -36,6 +38,16 @@ const Files::Seen *Files::at(const Seen &beside, int fd) const
     return found != descriptor_.end() ? &seen_[found->second] : nullptr;
 }
 
+std::set<const Files::Seen *> Files::standard() const
+{
+    std::set<const Seen *> found;
+    for (const auto &[place, seen] : descriptor_) {
+        if (place.second <= STDERR_FILENO)
+            found.insert(&seen_[seen]);
+    }
+    return found;
+}
+
 const image::File &Files::file(const Seen &seen) const
 {
     return files_[open_files_[seen.open_file - 1].file - 1];
@@ -52,6 +64,12 @@ std::set<pid_t> Files::members(bool with_zombies) const
 Result<std::string> Files::info_now(const Seen &seen) const
 {
     return proc_of(seen).read("fdinfo/" + std::to_string(seen.fd));
+}
+
+std::string Files::offer(const Seen &seen, const std::string &link)
+{
+    return session_peers_.offer(holders_[seen.holder].proc.pid(), members(false), link,
+                                seen.flags & O_ACCMODE);
 }
 
 Result<std::vector<resources::WatchedPath>> Files::watched(const Seen &seen)

@@ -46,17 +46,6 @@ const Kind socket_kind = {
     .link = "socket:[",
     .is = [](const Seen &seen) { return S_ISSOCK(seen.status.st_mode) != 0; },
 };
-const Kind pipe_kind = {
-    .link = "pipe:[",
-    .is =
-        [](const Seen &seen) {
-            return S_ISFIFO(seen.status.st_mode) && seen.link.starts_with("pipe:");
-        },
-};
-const Kind fifo_kind = {
-    .link = "pipe:[", // in a rehearsal, which has a pipe in its place
-    .is = [](const Seen &seen) { return S_ISFIFO(seen.status.st_mode) != 0; },
-};
 const Kind memfd_kind = {.link = "/memfd:", .is = is_memfd};
 const Kind symlink_kind = {.is = is_file<S_IFLNK>};
 const Kind directory_kind = {.is = is_file<S_IFDIR>};

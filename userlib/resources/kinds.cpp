@@ -17,9 +17,11 @@ struct Row {
     const Kind *how;
 };
 
-// In this order a kind is looked for, the first that recognises an open file has it; and a restart
-// goes through them.
+// In this order a kind is looked for, the first that recognises an open file has it; and a
+// checkpoint and a restart go through them.
 constexpr std::array table = {
+    Row{FileKind::pipe, &pipe_kind},
+    Row{FileKind::fifo, &fifo_kind},
     Row{FileKind::eventfd, &eventfd_kind},
     Row{FileKind::signalfd, &signalfd_kind},
     Row{FileKind::epoll, &epoll_kind},
@@ -27,8 +29,6 @@ constexpr std::array table = {
     Row{FileKind::pidfd, &pidfd_kind},
     Row{FileKind::timerfd, &timerfd_kind}, // last of these: its time starts when it is finished
     Row{FileKind::socket, &socket_kind},
-    Row{FileKind::pipe, &pipe_kind},
-    Row{FileKind::fifo, &fifo_kind},
     Row{FileKind::memfd, &memfd_kind},
     Row{FileKind::symlink, &symlink_kind},
     Row{FileKind::directory, &directory_kind},
@@ -78,6 +78,17 @@ Result<void> settle_all(Saving &saving)
         if (row.how->settle == nullptr)
             continue;
         if (Result<void> done = row.how->settle(saving); !done)
+            return done;
+    }
+    return {};
+}
+
+Result<void> save_all_together(Saving &saving)
+{
+    for (const Row &row : table) {
+        if (row.how->save_all == nullptr)
+            continue;
+        if (Result<void> done = row.how->save_all(saving); !done)
             return done;
     }
     return {};

@@ -38,9 +38,10 @@ struct Kind {
     std::string_view only_of_processes = {};
 
     // Saves what is more than flags and position. Then, when all have been looked at, looks again
-    // at what was not settled.
+    // at what was not settled; and saves what only all open files of the kind together tell.
     Result<void> (*save)(Saving &saving, const Seen &seen) = nullptr;
     Result<void> (*settle)(Saving &saving) = nullptr;
+    Result<void> (*save_all)(Saving &saving) = nullptr;
 
     // Opens all of them, once for the whole tree; null: they are opened by their names.
     Result<void> (*open)(Opening &opening) = nullptr;
@@ -58,6 +59,7 @@ image::FileKind kind_of(const Seen &seen);
 
 // Does this for all kinds, until one fails.
 Result<void> settle_all(Saving &saving);
+Result<void> save_all_together(Saving &saving);
 Result<void> open_all(Opening &opening);
 Result<void> place_all(Opening &opening);
 void finish_all(Opening &opening);

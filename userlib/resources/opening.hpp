@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/fd.hpp"
+#include "base/open_found.hpp"
 #include "base/result.hpp"
 #include "base/trust.hpp"
 #include "image/record_store.hpp"
@@ -42,8 +43,14 @@ class Opening
     virtual bool is_redirected(uint32_t open_file) const = 0;
     // All processes inherit the descriptor.
     virtual Result<void> keep(Fd made, uint32_t open_file) = 0;
+    // What leads outside the image becomes cr_restart's own input, output or error output: 0, 1, 2.
+    virtual Result<int> keep_standard(const image::OpenFile &open_file) = 0;
     virtual Result<std::string> contents(uint32_t object, uint64_t size) = 0;
     virtual const Trust &trust() const = 0;
+    // By its name, if those who could have put it there are trusted; nothing is opened.
+    virtual Result<Found> find(const image::File &file) const = 0;
+    virtual bool rehearses() const = 0; // nothing outside may be changed, or notice
+    virtual void notice(std::string text) = 0;
 
     // For what a process does itself:
     virtual restore::Program &program() = 0;

@@ -31,6 +31,12 @@ struct WatchedPath {
     std::string path;
 };
 
+// What the user has decided about pipes to outside for which cr_restart has no descriptor.
+struct PipeChoice {
+    bool refuse = false;      // otherwise they come back as closed at the other end,
+    bool close_fifos = false; // FIFOs only if this is set
+};
+
 class Saving
 {
   public:
@@ -40,21 +46,28 @@ class Saving
     virtual image::FoundRecords &records() = 0;
     // Keeps a text that a record refers to.
     virtual std::string_view keep(std::string text) = 0;
+    virtual image::List<uint32_t> keep_list(const std::vector<uint32_t> &list) = 0;
     // Keeps small contents as an object of the image: its id, 0 if they are empty.
     virtual uint32_t copied(image::ObjectKind kind, std::string bytes) = 0;
     // The open file cannot be saved: "descriptor 5: WHAT (WAY_OUT)".
     virtual void refuse(const Seen &seen, std::string_view what, std::string_view way_out,
                         capture::Passing passing = capture::Passing::when_gone) = 0;
+    virtual void notice(std::string text) = 0; // about the image, for the user
 
     virtual const std::vector<Seen> &seen() const = 0; // of all processes
     // What this number leads to in the process that holds `beside`; null: nothing.
     virtual const Seen *at(const Seen &beside, int fd) const = 0;
+    // Open files that one of the processes has as descriptor 0, 1 or 2.
+    virtual std::set<const Seen *> standard() const = 0;
     virtual const image::File &file(const Seen &seen) const = 0;
     virtual pid_t process(const Seen &seen) const = 0; // that has it
     // The processes that are saved; with those that have ended, and are not waited for.
     virtual std::set<pid_t> members(bool with_zombies) const = 0;
     // fdinfo, read anew.
     virtual Result<std::string> info_now(const Seen &seen) const = 0;
+    // More of the way out: that saving the whole session would do, if it has the other end, `link`.
+    virtual std::string offer(const Seen &seen, const std::string &link) = 0;
+    virtual PipeChoice pipe_choice() const = 0;
 
     // Answers of the process's agent: the paths that it watches, the messages of a POSIX queue.
     virtual Result<std::vector<WatchedPath>> watched(const Seen &seen) = 0;

@@ -3,6 +3,7 @@
 #include "restore/open_parts.hpp"
 
 #include "resources/kinds.hpp"
+#include "restore/trusted_path.hpp"
 
 namespace cryo::restore {
 
@@ -29,11 +30,23 @@ class OpeningOf final : public resources::Opening
         Result<int> kept = keep_open(p_, std::move(made), open_file);
         return kept ? Result<void>() : Result<void>(kept.error());
     }
+    Result<int> keep_standard(const image::OpenFile &open_file) override
+    {
+        const int which = standard_for(p_, open_file);
+        Result<int> kept = open_standard(p_, which, open_file.id);
+        return kept ? Result<int>(which) : kept;
+    }
     Result<std::string> contents(uint32_t object, uint64_t size) override
     {
         return small_contents(p_, object, size);
     }
     const Trust &trust() const override { return *p_.options.trust; }
+    Result<Found> find(const image::File &file) const override
+    {
+        return find_trusted(p_.options, file);
+    }
+    bool rehearses() const override { return p_.options.rehearse; }
+    void notice(std::string text) override { p_.plan.notices.push_back(std::move(text)); }
     Program &program() override { return p_.plan.program; }
     bool cares_for(uint32_t open_file) const override
     {

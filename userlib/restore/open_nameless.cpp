@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
-#include <optional>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -42,22 +41,12 @@ Result<Fd> made_and_removed(const Planning &p, const std::string &place)
         return Error::from_errno(place, errno);
     struct stat now = {};
     if (unlink(name.c_str()) == 0 && fstat(made.get(), &now) == 0 &&
-        (now.st_nlink == 0 || keeps_names(p, directory.get())))
+        (now.st_nlink == 0 || p.options.trust->keeps_names(directory.get())))
         return made;
     return Error(EPERM, place + ": another user could have kept a name of it");
 }
 
 } // namespace
-
-bool keeps_names(const Planning &p, int directory)
-{
-    struct stat now = {};
-    if (fstat(directory, &now) != 0)
-        return false;
-    const std::optional<uid_t> owner = p.options.trust->owner_of(directory, now);
-    return owner && p.options.trust->is_owner(*owner) &&
-           ((now.st_mode & (S_IWGRP | S_IWOTH)) == 0 || (now.st_mode & S_ISVTX) != 0);
-}
 
 Result<Fd> removed_directory(const Planning &p, const image::File &file)
 {

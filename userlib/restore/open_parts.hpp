@@ -41,14 +41,10 @@ Result<void> open_by_name(Planning &p, const image::File &file, const image::Ope
 // open_nameless.cpp: a directory that was removed, in which nothing can be made; an empty file.
 Result<Fd> removed_directory(const Planning &p, const image::File &file);
 Result<Fd> nameless_file(const Planning &p, const image::File &file);
-// Whether nobody but users who are trusted can rename what is made in the directory.
-bool keeps_names(const Planning &p, int directory);
 // open_huge.cpp: files of hugetlb pages; `flags` are those of memfd_create.
 bool has_huge_pages(int fd);
 Result<void> fill_huge(Planning &p, const image::File &file, int fd);
 Result<Fd> huge_memory_file(Planning &p, const image::File &file, unsigned flags);
-// open_pipe.cpp
-Result<void> open_pipes(Planning &p);
 // open_kinds.cpp: what resources/ has a source for. Once for the tree; then each process: before
 // its descriptors have their numbers, and last.
 Result<void> open_kinds(Planning &p);

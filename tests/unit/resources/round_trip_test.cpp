@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a kind saves of an open file, it makes again: without a checkpoint and a restart, through
 // the two contexts alone.
-#include "own_files.hpp"
+#include "own_contexts.hpp"
 
-#include <cerrno>
-#include <deque>
-#include <map>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/signalfd.h>
@@ -13,119 +10,14 @@
 
 namespace cryo::resources {
 
-using image::FileKind;
-
 namespace {
-
-// A checkpoint of a process with these open files, which is the test.
-class OwnSaving : public Saving
-{
-  public:
-    void add(Fd fd)
-    {
-        seen_.push_back(see(std::move(fd)));
-        image::File file;
-        file.id = seen_.back().open_file = static_cast<uint32_t>(seen_.size());
-        file.kind = seen_.back().kind;
-        image::OpenFile open_file;
-        open_file.id = open_file.file = file.id;
-        open_file.flags = seen_.back().flags;
-        records_.add(file);
-        records_.add(open_file);
-    }
-    Result<void> save_all()
-    {
-        for (const Seen &seen : seen_) {
-            if (Result<void> done = kind(seen.kind).save(*this, seen); !done)
-                return done;
-        }
-        return settle_all(*this);
-    }
-    const std::vector<std::string> &refused() const { return refused_; }
-
-    image::FoundRecords &records() override { return records_; }
-    std::string_view keep(std::string text) override { return texts_.emplace_back(text); }
-    uint32_t copied(image::ObjectKind, std::string) override { return 0; }
-    void refuse(const Seen &, std::string_view what, std::string_view,
-                capture::Passing = capture::Passing::when_gone) override
-    {
-        refused_.emplace_back(what);
-    }
-    const std::vector<Seen> &seen() const override { return seen_; }
-    const Seen *at(const Seen &, int fd) const override
-    {
-        for (const Seen &seen : seen_) {
-            if (seen.fd == fd)
-                return &seen;
-        }
-        return nullptr;
-    }
-    const image::File &file(const Seen &seen) const override
-    {
-        return records_.of<image::File>()[seen.open_file - 1];
-    }
-    pid_t process(const Seen &) const override { return getpid(); }
-    std::set<pid_t> members(bool) const override { return {getpid()}; }
-    Result<std::string> info_now(const Seen &seen) const override
-    {
-        return capture::Proc(getpid()).read("fdinfo/" + std::to_string(seen.fd));
-    }
-    Result<std::vector<WatchedPath>> watched(const Seen &) override { return watched_; }
-    Result<std::string> messages(const Seen &) override { return Error(ENOSYS, "no agent"); }
-
-    std::vector<WatchedPath> watched_;
-
-  private:
-    std::vector<Seen> seen_;
-    image::FoundRecords records_;
-    std::deque<std::string> texts_;
-    std::vector<std::string> refused_;
-};
-
-// A restart of it that keeps what it opens.
-class OwnOpening : public Opening
-{
-  public:
-    explicit OwnOpening(const image::FoundRecords &found)
-    {
-        found.each([&](const auto &record) { records_.add(record); });
-    }
-    int fd(uint32_t open_file) const { return made_.at(open_file).get(); }
-
-    const image::SavedRecords &records() const override { return records_; }
-    const std::vector<image::Timer> &timers() const override { return of<image::Timer>(); }
-    int64_t cut_realtime() const override { return 0; }
-    bool is_opened(uint32_t open_file) const override { return made_.contains(open_file); }
-    bool is_redirected(uint32_t) const override { return false; }
-    Result<void> keep(Fd made, uint32_t open_file) override
-    {
-        made_[open_file] = std::move(made);
-        return {};
-    }
-    Result<std::string> contents(uint32_t, uint64_t) override { return std::string(); }
-    const Trust &trust() const override { return trust_; }
-    restore::Program &program() override { return program_; }
-    bool cares_for(uint32_t) const override { return true; }
-    bool is_first() const override { return true; }
-    restore::Operand opened(uint32_t open_file) const override
-    {
-        return restore::value(fd(open_file));
-    }
-    int descriptor(uint32_t open_file) const override { return fd(open_file); }
-
-  private:
-    image::SavedRecords records_;
-    std::map<uint32_t, Fd> made_;
-    Trust trust_;
-    restore::Program program_;
-};
 
 // The fdinfo of the first open file, made again.
 std::string info_after(OwnSaving &saving)
 {
     const Result<void> saved = saving.save_all();
     EXPECT_TRUE(saved) << (saved ? "" : saved.error().text());
-    OwnOpening opening(saving.records());
+    OwnOpening opening(saving);
     const Result<void> opened = open_all(opening);
     EXPECT_TRUE(opened) << (opened ? "" : opened.error().text());
     if (!opened)
