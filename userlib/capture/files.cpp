@@ -85,12 +85,6 @@ bool Files::named(const Seen &seen) const
            now.st_ino == seen.status.st_ino && now.st_dev == seen.status.st_dev;
 }
 
-// The terminal on which the program was started, judged by its descriptors.
-bool Files::own_terminal(const Seen &seen) const
-{
-    return seen.status.st_rdev == makedev(5, 0) || terminals_.count(seen.status.st_rdev) != 0;
-}
-
 // Why an open file cannot be saved, judged by its kind alone; empty: it can.
 std::string_view Files::refusal(const Seen &seen) const
 {
@@ -223,8 +217,6 @@ Result<void> Files::group(const std::vector<Seen> &all)
         descriptor.fd = static_cast<uint32_t>(one.fd);
         descriptor.close_on_exec = one.close_on_exec;
         descriptors_[one.holder].push_back(descriptor);
-        if (one.fd <= 2 && resources::kind_of(one) == FileKind::terminal)
-            terminals_.insert(one.status.st_rdev);
     }
     return {};
 }
@@ -300,7 +292,7 @@ Result<void> Files::read_descriptors(std::vector<Holder> holders, std::set<pid_t
         return done;
     for (Seen &seen : seen_)
         seen.kind = resources::kind_of(seen);
-    name_terminals();
+    resources::rename_all(seen_);
     if (Result<void> done = look_into_sockets(); !done)
         return done;
     look_at_connections();
@@ -347,8 +339,6 @@ Result<void> Files::read_descriptors(std::vector<Holder> holders, std::set<pid_t
     Result<void> done = resources::settle_all(*this);
     if (done)
         done = resources::save_all_together(*this);
-    if (done)
-        done = read_terminals();
     if (done)
         done = read_sockets();
     if (done)

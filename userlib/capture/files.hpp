@@ -133,6 +133,7 @@ class Files : private resources::Saving
     }
     Result<std::vector<resources::WatchedPath>> watched(const Seen &seen) override;
     Result<std::string> messages(const Seen &queue) override;
+    Result<resources::TerminalContents> terminal(const Seen &master) override;
 
     // A socket under examination.
     struct SeenSocket {
@@ -153,7 +154,6 @@ class Files : private resources::Saving
     Result<void> share(std::vector<Seen> &all) const;
     Result<void> group(const std::vector<Seen> &all);
     bool named(const Seen &seen) const; // its name still leads to it
-    bool own_terminal(const Seen &seen) const;
     std::string_view refusal(const Seen &seen) const;
     uint32_t file_of(const Seen &seen);
     void add_open_file(Seen &seen);
@@ -174,9 +174,6 @@ class Files : private resources::Saving
     uint32_t opened_elsewhere(const std::string &path, uint64_t device, uint64_t inode) const;
     // files_lock.cpp
     Result<void> read_locks(const Seen &seen, uint32_t open_file);
-    // files_terminal.cpp
-    void name_terminals();
-    Result<void> read_terminals();
     // files_passed.cpp: queued messages in sockets, and the open files that they carry.
     Result<void> look_into_sockets();
     Result<bool> look_at_new_sockets();
@@ -220,7 +217,6 @@ class Files : private resources::Saving
     std::set<pid_t> zombies_;     // likewise
     std::vector<Seen> seen_;      // one per open file, during read_descriptors()
     std::map<std::pair<size_t, int>, uint32_t> descriptor_;  // holder, fd → index in seen_
-    std::set<uint64_t> terminals_;                           // device numbers of the program's own
     std::map<uint64_t, SeenSocket> looked_at_;               // by inode; during read_descriptors()
     GroupTables group_tables_;                               // likewise
     std::vector<std::pair<size_t, size_t>> tcp_connections_; // acceptor, caller: in seen_

@@ -82,4 +82,9 @@ Result<std::string> Files::messages(const Seen &queue)
     return session_of(queue).queue(queue.fd);
 }
 
+Result<resources::TerminalContents> Files::terminal(const Seen &master)
+{
+    return session_of(master).terminal(master.fd);
+}
+
 } // namespace cryo::capture

@@ -210,9 +210,7 @@ class AgentSession
     // peers would not see an end of file otherwise when the program closes its own.
     Result<std::vector<Fd>> descriptors(const std::vector<int> &numbers); // ascending
     // The unread input on both ends of a pseudo-terminal, given its master.
-    struct TerminalContents {
-        std::string to_slave, to_master;
-    };
+    using TerminalContents = resources::TerminalContents;
     Result<TerminalContents> terminal(int master);
     // The messages in a POSIX message queue, which stay there; as in image/messages.hpp.
     Result<std::string> queue(int descriptor);

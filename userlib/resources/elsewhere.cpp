@@ -4,7 +4,6 @@
 #include "resources/every_kind.hpp"
 
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 namespace cryo::resources {
 
@@ -13,20 +12,6 @@ namespace {
 bool has_path(const Seen &seen)
 {
     return seen.link.starts_with('/');
-}
-
-bool is_pty_master(const Seen &seen)
-{
-    const dev_t number = seen.status.st_rdev;
-    return has_path(seen) && S_ISCHR(seen.status.st_mode) && major(number) == 5 &&
-           minor(number) == 2;
-}
-
-bool is_terminal(const Seen &seen)
-{
-    const unsigned number = major(seen.status.st_rdev);
-    return has_path(seen) && S_ISCHR(seen.status.st_mode) &&
-           (number == 4 || number == 5 || (number >= 136 && number < 144));
 }
 
 bool is_memfd(const Seen &seen)
@@ -50,9 +35,6 @@ const Kind memfd_kind = {.link = "/memfd:", .is = is_memfd};
 const Kind symlink_kind = {.is = is_file<S_IFLNK>};
 const Kind directory_kind = {.is = is_file<S_IFDIR>};
 const Kind block_device_kind = {.is = is_file<S_IFBLK>};
-const Kind pty_master_kind = {
-    .is = is_pty_master, .has_own_file = true, .only_of_processes = "a terminal,"};
-const Kind terminal_kind = {.is = is_terminal, .only_of_processes = "a terminal,"};
 const Kind char_device_kind = {.is = is_file<S_IFCHR>};
 const Kind regular_kind = {.is = has_path};
 // Memory of the kernel's that has no descriptor.

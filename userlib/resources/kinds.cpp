@@ -72,6 +72,14 @@ FileKind kind_of(const Seen &seen)
     return row->kind; // the last recognises everything
 }
 
+void rename_all(std::vector<Seen> &all)
+{
+    for (const Row &row : table) {
+        if (row.how->rename != nullptr)
+            row.how->rename(all);
+    }
+}
+
 Result<void> settle_all(Saving &saving)
 {
     for (const Row &row : table) {

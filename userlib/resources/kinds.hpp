@@ -15,6 +15,7 @@
 #include "resources/saving.hpp"
 
 #include <string_view>
+#include <vector>
 
 namespace cryo::resources {
 
@@ -37,6 +38,8 @@ struct Kind {
     // restart can send it again.
     std::string_view only_of_processes = {};
 
+    // Before anything is recorded: gives open files the names by which a restart finds them.
+    void (*rename)(std::vector<Seen> &all) = nullptr;
     // Saves what is more than flags and position. Then, when all have been looked at, looks again
     // at what was not settled; and saves what only all open files of the kind together tell.
     Result<void> (*save)(Saving &saving, const Seen &seen) = nullptr;
@@ -58,6 +61,7 @@ const Kind &kind(image::FileKind kind);
 image::FileKind kind_of(const Seen &seen);
 
 // Does this for all kinds, until one fails.
+void rename_all(std::vector<Seen> &all);
 Result<void> settle_all(Saving &saving);
 Result<void> save_all_together(Saving &saving);
 Result<void> open_all(Opening &opening);

@@ -31,6 +31,11 @@ struct WatchedPath {
     std::string path;
 };
 
+// What waits to be read at both ends of a pseudo-terminal.
+struct TerminalContents {
+    std::string to_slave, to_master;
+};
+
 // What the user has decided about pipes to outside for which cr_restart has no descriptor.
 struct PipeChoice {
     bool refuse = false;      // otherwise they come back as closed at the other end,
@@ -69,9 +74,11 @@ class Saving
     virtual std::string offer(const Seen &seen, const std::string &link) = 0;
     virtual PipeChoice pipe_choice() const = 0;
 
-    // Answers of the process's agent: the paths that it watches, the messages of a POSIX queue.
+    // Answers of the process's agent: the paths that it watches, the messages of a POSIX queue,
+    // what waits in a pseudo-terminal.
     virtual Result<std::vector<WatchedPath>> watched(const Seen &seen) = 0;
     virtual Result<std::string> messages(const Seen &queue) = 0;
+    virtual Result<TerminalContents> terminal(const Seen &master) = 0;
 };
 
 } // namespace cryo::resources

@@ -50,10 +50,6 @@ Result<Fd> huge_memory_file(Planning &p, const image::File &file, unsigned flags
 Result<void> open_kinds(Planning &p);
 Result<void> place_kinds(Planning &p);
 void finish_kinds(Planning &p);
-// open_terminal.cpp
-Result<void> open_terminals(Planning &p);
-// Opens the slave end of the master `fd`, which stays open until the processes are made.
-Result<int> open_other_end(Planning &p, int fd, const image::Terminal &saved);
 // open_socket.cpp
 Result<void> open_sockets(Planning &p);
 Result<void> set_socket_options(int fd, const image::Socket &saved);

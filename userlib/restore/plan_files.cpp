@@ -171,8 +171,7 @@ Result<void> open_files(Planning &p)
     if (Result<void> may = may_open_sockets(p); !may)
         return may;
     using Step = Result<void> (*)(Planning &);
-    for (const Step step :
-         {Step(open_contents), Step(open_kinds), Step(open_terminals), Step(open_sockets)}) {
+    for (const Step step : {Step(open_contents), Step(open_kinds), Step(open_sockets)}) {
         if (Result<void> done = step(p); !done)
             return done;
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plan of all processes: their relations; the open
 // files, once for all of them; then each process by itself.
+#include "resources/terminal.hpp"
 #include "restore/mapped_files.hpp"
 #include "restore/open_parts.hpp"
 #include "restore/plan_copies.hpp"
@@ -336,10 +337,14 @@ Result<void> Planner::give_terminal(Newborn &kin, int number, Planning &opening)
             kin.terminal = fd->second;
         } else if (terminal != opening.saved.of<image::Terminal>().end() &&
                    process.tty == fmt::format("/dev/pts/{}", terminal->second.pty_index)) {
-            Result<int> opened = open_other_end(opening, fd->second, terminal->second);
-            if (!opened)
-                return opened.error();
-            kin.terminal = *opened;
+            Result<Fd> slave = resources::open_other_end(fd->second, terminal->second);
+            if (!slave)
+                return slave.error();
+            // Inherited, so it stays open until the processes are made.
+            Result<int> kept = keep_open(opening, std::move(*slave), 0);
+            if (!kept)
+                return kept.error();
+            kin.terminal = *kept;
         } else {
             continue;
         }

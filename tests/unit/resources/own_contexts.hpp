@@ -112,7 +112,10 @@ class OwnSaving : public Saving
     Result<std::vector<WatchedPath>> watched(const Seen &) override { return watched_; }
     Result<std::string> messages(const Seen &) override { return Error(ENOSYS, "no agent"); }
 
+    Result<TerminalContents> terminal(const Seen &) override { return terminal_; }
+
     std::vector<WatchedPath> watched_;
+    TerminalContents terminal_;
     PipeChoice pipe_choice_;
     std::set<int> standard_; // its standard descriptors have these numbers
 
