@@ -63,7 +63,7 @@ long receive(int from, Incoming &to, int (&fds)[max_fds], bool &cut)
         fd = -1;
     long n = 0;
     for (int looks = 0; n == 0 && looks < 2; looks++) {
-        message.msg_controllen = sizeof(control);
+        message.msg_controllen = CMSG_LEN(max_fds * sizeof(int)); // the padding has room for more
         n = receive_with_room(from, message);
     }
     const cmsghdr *head = n > 0 ? CMSG_FIRSTHDR(&message) : nullptr;

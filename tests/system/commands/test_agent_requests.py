@@ -11,7 +11,7 @@ import case
 
 # Of the agent's protocol (userlib/protocol/agent.hpp, requests.hpp).
 MAGIC, TYPED, OLDER = 0x6f797243, 20, 19
-STOP, PROCESS, RESUME, PREPARE, ACCEPTED, TIMER, ALIVE = 1, 3, 9, 10, 11, 16, 32
+STOP, PROCESS, RESUME, PREPARE, ACCEPTED, TIMER, STAGE, ALIVE = 1, 3, 9, 10, 11, 16, 28, 32
 REQUEST_INFO = bytes(5 * 4 + 4096 + 4)
 
 
@@ -115,6 +115,26 @@ class AgentRequests(case.Case):
         self.assertEqual(-errno.EINVAL, self.ask(TIMER, typed(TIMER))[0])
         reserved = struct.pack("=iI", 77, 1)
         self.assertEqual(-errno.EOPNOTSUPP, self.ask(TIMER, typed(TIMER, reserved))[0])
+        self.assert_goes_on()
+
+    def descriptors(self):
+        """The program's, once it waits for the next request."""
+        self.assertEqual((0, 0), self.ask(ALIVE, typed(ALIVE, flags=1)))
+        return sorted(os.listdir(f"/proc/{self.program.pid}/fd"))
+
+    def test_descriptors_that_are_not_wanted(self):
+        """None stays in the program: of requests that take none, and of more than any takes."""
+        self.stop()
+        before = self.descriptors()
+        for op, packet in ((ALIVE, typed(ALIVE, flags=1)), (999, typed(999)),
+                           (STAGE, typed(STAGE, bytes(16)))):
+            for count in (1, 3, 4, 5):
+                with self.subTest(op=op, count=count):
+                    socket.send_fds(self.caller, [packet], [self.program.stdin.fileno()] * count)
+                    about, result, _, _ = self.reply()
+                    self.assertEqual(op, about)
+                    self.assertEqual(count > 3, result == -errno.EMFILE)
+                    self.assertEqual(before, self.descriptors())
         self.assert_goes_on()
 
     def test_no_request(self):
