@@ -68,10 +68,10 @@ cryo::Error with_offer(const cryo::Error &error, const std::string &backend)
     if ((!closed && error.reason() != cryo::Reason::no_agent) || backend == "criu")
         return error;
     if (cryo::backend::criu_would_work())
-        return error.with_text(error.text() + "; --backend=criu can save it");
-    return closed ? error.with_text(error.text() + "; root can save it with --backend=criu where "
-                                                   "CRIU is installed")
-                  : error;
+        return error.with_more("; --backend=criu can save it");
+    return closed
+               ? error.with_more("; root can save it with --backend=criu where CRIU is installed")
+               : error;
 }
 
 void tell(Options &options, const cryo::capture::Outcome &done)

@@ -37,6 +37,14 @@ Error Error::with_remark(std::string_view remark) const
     return error;
 }
 
+Error Error::with_more(std::string_view more) const
+{
+    std::string text(text_without_remark());
+    text += more;
+    Error error = with_text(std::move(text));
+    return remark_ == 0 ? error : error.with_remark(remark());
+}
+
 std::string_view Error::remark() const
 {
     if (remark_ == 0)

@@ -51,6 +51,8 @@ class Error
     // A copy with "(remark)" on a last line of its own, unless that is there already: what may
     // differ each time that the same happens.
     Error with_remark(std::string_view remark) const;
+    // A copy that says more, before the remark.
+    Error with_more(std::string_view more) const;
     std::string_view remark() const;
     std::string_view text_without_remark() const;
 

@@ -53,6 +53,11 @@ TEST(Error, EndsWithARemark)
     EXPECT_EQ(error.text(), "context.7: busy\n  (tried twice)");
     EXPECT_EQ(error.remark(), "tried twice");
     EXPECT_EQ(error.text_without_remark(), "context.7: busy");
+    const Error more = error.with_more("; wait");
+    EXPECT_EQ(more.text(), "context.7: busy; wait\n  (tried twice)");
+    EXPECT_EQ(more.remark(), "tried twice");
+    EXPECT_EQ(more.reason(), Reason::has_ended);
+    EXPECT_EQ(plain.with_more("; wait").text(), "busy; wait");
     // As when both come from elsewhere.
     EXPECT_EQ(Error(EIO, error.text()).with_remark("tried twice").text(), error.text());
 }
