@@ -3,6 +3,7 @@
 #include "base/passing.hpp"
 #include "base/remote_address_text.hpp"
 #include "capture/session.hpp"
+#include "look/members.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -71,8 +72,11 @@ Error PageSource::ended(uint64_t bytes, RemoteAddress address) const
     Reply bad = {};
     const ssize_t got = receive_packet(commands_.get(), room_in(bad), MSG_DONTWAIT);
     const int why = got == sizeof(bad) ? static_cast<int>(-bad.result) : EPIPE;
-    return Error::from_errno(
+    Error told = Error::from_errno(
         fmt::format("process {} ended while sending {} bytes at {:x}", pid_, bytes, address), why);
+    if (program_serves_ && has_ended(pid_))
+        return {told.code(), told.text(), Reason::has_ended};
+    return told;
 }
 
 // A server that sends nothing, or next to nothing, is not waited for.

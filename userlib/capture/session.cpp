@@ -355,6 +355,7 @@ Result<PageSource> AgentSession::serve(int device)
     if (Result<void> sent = send(agent::ServeRequest{}, sent_fds); !sent)
         return sent.error();
     PageSource source(std::move(channel->commands), std::move(channel->pipe), pid_);
+    source.set_program_serves();
     source.set_typed(is_typed_);
     source.set_silence(silence_ns_);
     return source;

@@ -83,6 +83,8 @@ class PageSource
     void set_scans(bool scans) { scans_ = scans; }
     // The server reads typed requests, and not only those of older releases.
     void set_typed(bool is_typed) { is_typed_ = is_typed; }
+    // The server is the program itself, and not a copy of it.
+    void set_program_serves() { program_serves_ = true; }
     bool can_scan() const { return scans_; }
     Result<std::vector<Run>> unwritten(RemoteAddress start, RemoteAddress end);
     // Tells the server that it is no longer needed.
@@ -102,6 +104,7 @@ class PageSource
     bool blocks_; // the pipe could not be made non-blocking
     bool scans_ = false;
     bool is_typed_ = false;
+    bool program_serves_ = false;
     uint64_t deadline_ = 0;
     uint64_t silence_ns_ = default_silence_ns;
     Patience patience_{default_silence_ns};

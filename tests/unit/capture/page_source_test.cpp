@@ -7,6 +7,7 @@
 #include "protocol/decode.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -19,6 +20,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -264,6 +266,30 @@ TEST(PageSource, TheFileIsNotWritable)
     ASSERT_FALSE(done);
     EXPECT_EQ(EBADF, done.error().code());
     EXPECT_EQ(0U, done.error().text().find("the file: writing"));
+}
+
+// Of a copy that has ended nothing follows for the program.
+TEST(PageSource, TellsWhenTheProgramHasEnded)
+{
+    const pid_t ended = fork();
+    if (ended == 0)
+        _exit(0);
+    ASSERT_EQ(ended, waitpid(ended, nullptr, 0));
+    for (const bool program_serves : {false, true}) {
+        std::array<int, 2> pair{};
+        std::array<int, 2> ends{};
+        ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair.data()));
+        ASSERT_EQ(0, pipe2(ends.data(), O_CLOEXEC));
+        PageSource source(Fd(pair[0]), Fd(ends[0]), ended);
+        const Fd commands(pair[1]);
+        close(ends[1]);
+        if (program_serves)
+            source.set_program_serves();
+        std::vector<char> room(page);
+        const Result<void> done = source.read(RemoteAddress(page), room, false);
+        ASSERT_FALSE(done);
+        EXPECT_EQ(program_serves ? Reason::has_ended : Reason::other, done.error().reason());
+    }
 }
 
 } // namespace
