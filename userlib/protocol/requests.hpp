@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Requests to the agent (protocol.hpp): one structure per operation, sent behind a Head.
+// Requests to the agent (agent.hpp): one structure per operation, sent behind a Head.
 //
 //     agent::TouchedRequest{.start = start, .count = 512}
 //
