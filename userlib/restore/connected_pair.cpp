@@ -18,7 +18,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // The next one that has connected, if that is the one that does it now. Any other is sent away.
-std::optional<Fd> accept_from(const Peer &who, int listener)
+std::optional<Fd> accept_from(pid_t pid, int listener)
 {
     constexpr int moment_ms = 10;
     pollfd look = {listener, POLLIN, 0};
@@ -28,7 +28,7 @@ std::optional<Fd> accept_from(const Peer &who, int listener)
     ucred peer = {};
     socklen_t size = sizeof(peer);
     if (connection && getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-        peer.pid == who.pid && peer.uid == who.uid)
+        peer.pid == pid && peer.uid == geteuid())
         return connection;
     return std::nullopt;
 }
@@ -65,7 +65,7 @@ Result<ConnectedPair> connect_pair(int listener, const SocketName &address, int 
         }
         if (!connected && why != EAGAIN && why != EINTR)
             return Error::from_errno("connecting to " + address.text(), why);
-        const Peer who = other ? other->who() : Peer{getpid(), geteuid(), getegid()};
+        const pid_t who = other ? other->pid() : getpid();
         if (std::optional<Fd> accepted = accept_from(who, listener)) {
             pair.one = std::move(*accepted);
             if (fcntl(pair.two.get(), F_SETFL, 0) != 0)

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process that has the id, the user and the groups of a process to be restored, before that is
-// made. What the kernel notes of it by number goes on when it has ended: sockets that it makes or
-// connects name it as their peer (SO_PEERCRED), and then the restored one.
+// A process that has the id and the groups of a process to be restored, before that is made. What
+// the kernel notes of it by number goes on when it has ended: sockets that it makes or connects
+// name it as their peer (SO_PEERCRED), and then the restored one. Its user is ours, as that of all
+// restored processes: servers trust what a socket says of users, so an image has no say in it.
 //
 //     const auto listens = [&](int, Made &) { return sys::call(SYS_listen, fd, 3); };
-//     Result<Namesake> one = Namesake::make({412, uid, gid}, groups, how, listens);
+//     Result<Namesake> one = Namesake::make(412, groups, how, listens);
 //     if (one && one->act() == 0) ...
 #pragma once
 
@@ -20,14 +21,6 @@
 
 namespace cryo::restore {
 
-struct Peer {
-    pid_t pid = 0;
-    uid_t uid = 0; // effective ids
-    gid_t gid = 0;
-
-    bool operator==(const Peer &) const = default;
-};
-
 class Namesake
 {
   public:
@@ -41,17 +34,16 @@ class Namesake
         const Ids &ids;
     };
 
-    static Result<Namesake> make(const Peer &who, const std::vector<gid_t> &groups,
-                                 const Maker &maker, const Deed &deed);
+    static Result<Namesake> make(pid_t wished, const std::vector<gid_t> &groups, const Maker &maker,
+                                 const Deed &deed);
     Namesake(Namesake &&other) noexcept;
     Namesake &operator=(Namesake &&) = delete;
     Namesake(const Namesake &) = delete;
     Namesake &operator=(const Namesake &) = delete;
     ~Namesake(); // it ends, and its id is free
 
-    const Peer &who() const { return who_; }
-    // Lets it do its deed, and waits for that: 0, or errno, also where it could not become who it
-    // stands for. What it has made is appended to `made`.
+    pid_t pid() const { return pid_; }
+    // Lets it do its deed, and waits for that: 0, or errno. What it has made is appended to `made`.
     int act(int word, std::vector<Fd> &made);
     int act()
     {
@@ -60,9 +52,8 @@ class Namesake
     }
 
   private:
-    Namesake(const Peer &who, Fd control) : who_(who), control_(std::move(control)) {}
+    explicit Namesake(Fd control) : control_(std::move(control)) {}
 
-    Peer who_;
     Fd control_;
     pid_t pid_ = 0;
 };

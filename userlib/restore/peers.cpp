@@ -38,35 +38,36 @@ Namesakes::Namesakes(const Planning &p) : p_(p), ids_(ids_of(p.options.device))
         ids_.may_choose(static_cast<int32_t>(pid));
 }
 
-// An id that no member will have may be somebody else's by now.
-std::optional<Peer> Namesakes::named(uint32_t open_file) const
+// An id that no member will have may be somebody else's by now, and a member that had another user
+// then, or of which a forged image says so, has ours.
+std::optional<pid_t> Namesakes::named(uint32_t open_file) const
 {
     const auto told = p_.saved.of<image::PeerCredentials>().find(open_file);
-    if (told == p_.saved.of<image::PeerCredentials>().end() || !p_.options.restore_pid ||
-        !p_.saved.members.contains(told->second.pid))
+    if (told == p_.saved.of<image::PeerCredentials>().end() || told->second.pid == 0 ||
+        !p_.options.restore_pid || !p_.saved.members.contains(told->second.pid) ||
+        told->second.uid != geteuid() || told->second.gid != getegid())
         return std::nullopt;
-    const image::PeerCredentials &peer = told->second;
-    return Peer{static_cast<pid_t>(peer.pid), peer.uid, peer.gid};
+    return static_cast<pid_t>(told->second.pid);
 }
 
-std::optional<Peer> Namesakes::holder_of(uint32_t open_file) const
+std::optional<pid_t> Namesakes::holder_of(uint32_t open_file) const
 {
     if (!p_.options.restore_pid)
         return std::nullopt;
     for (const auto &[pid, member] : p_.saved.members) {
         if (std::ranges::find(member->descriptors(), open_file, &image::Descriptor::open_file) !=
             member->descriptors().end())
-            return Peer{static_cast<pid_t>(pid), member->process.euid, member->process.egid};
+            return static_cast<pid_t>(pid);
     }
     return std::nullopt;
 }
 
-std::optional<Namesake> Namesakes::make(const Peer &who, const Namesake::Deed &deed)
+std::optional<Namesake> Namesakes::make(pid_t who, const Namesake::Deed &deed)
 {
     makes_pairs_.reset(); // it may have the same id
-    if (not_had_.contains(who.pid))
+    if (not_had_.contains(who))
         return std::nullopt;
-    const image::Process &member = p_.saved.members.at(static_cast<uint32_t>(who.pid))->process;
+    const image::Process &member = p_.saved.members.at(static_cast<uint32_t>(who))->process;
     std::vector<gid_t> groups;
     for (size_t i = 0; i < member.groups.size(); i++)
         groups.push_back(member.groups[i]);
@@ -74,7 +75,7 @@ std::optional<Namesake> Namesakes::make(const Peer &who, const Namesake::Deed &d
     Result<Namesake> made = Namesake::make(who, groups, {by, ids_}, deed);
     if (made)
         return std::move(*made);
-    not_had_.insert(who.pid);
+    not_had_.insert(who);
     return std::nullopt;
 }
 
@@ -84,8 +85,8 @@ Result<ConnectedPair> Namesakes::pair(const image::Socket &saved)
     const auto makes_pair = [](int word, Namesake::Made &made) {
         return sys::call(SYS_socketpair, AF_UNIX, word, 0, made.data());
     };
-    if (const std::optional<Peer> who = named(saved.open_file)) {
-        if (!makes_pairs_ || makes_pairs_->who() != *who) {
+    if (const std::optional<pid_t> who = named(saved.open_file)) {
+        if (!makes_pairs_ || makes_pairs_->pid() != *who) {
             if (std::optional<Namesake> one = make(*who, makes_pair))
                 makes_pairs_.emplace(std::move(*one));
         }
@@ -102,7 +103,7 @@ Result<ConnectedPair> Namesakes::pair(const image::Socket &saved)
 bool Namesakes::listen(const image::Socket &caller, int fd, int backlog)
 {
     const auto listens = [=](int, Namesake::Made &) { return sys::call(SYS_listen, fd, backlog); };
-    if (const std::optional<Peer> who = named(caller.open_file)) {
+    if (const std::optional<pid_t> who = named(caller.open_file)) {
         std::optional<Namesake> one = make(*who, listens);
         if (one && one->act() == 0)
             return true;
@@ -113,7 +114,7 @@ bool Namesakes::listen(const image::Socket &caller, int fd, int backlog)
 std::optional<Namesake> Namesakes::caller_of(const image::Socket &accepted,
                                              const Namesake::Deed &deed)
 {
-    const std::optional<Peer> who = named(accepted.open_file);
+    const std::optional<pid_t> who = named(accepted.open_file);
     return who ? make(*who, deed) : std::nullopt;
 }
 
@@ -122,7 +123,7 @@ int Namesakes::connect(const image::Socket &caller, int fd, const SocketName &ad
     const auto connects = [&](int, Namesake::Made &) {
         return sys::call(SYS_connect, fd, address.get(), address.size);
     };
-    if (const std::optional<Peer> who = holder_of(caller.open_file)) {
+    if (const std::optional<pid_t> who = holder_of(caller.open_file)) {
         std::optional<Namesake> one = make(*who, connects);
         if (one && one->act() == 0)
             return 0;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sockets are made here, before the processes that have them. Those that the image says name a
-// member as their peer (SO_PEERCRED) are made, listened on or connected by a namesake of that
-// member; where there can be none, they name this process, and tell_peers() says so.
+// member as their peer (SO_PEERCRED), with the user and group that it will have, which are ours,
+// are made, listened on or connected by a namesake of that member; where there can be none, they
+// name this process, and tell_peers() says so.
 #pragma once
 
 #include "restore/connected_pair.hpp"
@@ -35,14 +36,14 @@ class Namesakes
     size_t unnamed_callers() const { return unnamed_callers_; }
 
   private:
-    std::optional<Peer> named(uint32_t open_file) const;
-    std::optional<Peer> holder_of(uint32_t open_file) const;
-    std::optional<Namesake> make(const Peer &who, const Namesake::Deed &deed);
+    std::optional<pid_t> named(uint32_t open_file) const;
+    std::optional<pid_t> holder_of(uint32_t open_file) const;
+    std::optional<Namesake> make(pid_t who, const Namesake::Deed &deed);
 
     const Planning &p_;
     Ids ids_;
     std::optional<Namesake> makes_pairs_; // the last one, for pairs that come in a row
-    std::set<pid_t> not_had_;             // ids
+    std::set<pid_t> not_had_;
     size_t unnamed_callers_ = 0;
 };
 

@@ -3,6 +3,7 @@
 """Whom a UNIX socket names as its peer (SO_PEERCRED) after a restart; where that is another one than
 before, cr_restart says so."""
 import os
+import unittest
 
 import case
 
@@ -23,6 +24,15 @@ a.close(), b.close()
 OF_ITSELF = """
 import os, socket, struct
 one, other = socket.socketpair()
+"""
+# The user that has made the pair is not the one that the program has now. A change of the user leaves
+# a program that may not be looked at (PR_SET_DUMPABLE, 4).
+OF_ANOTHER_USER = """
+import ctypes, os, socket, struct
+os.seteuid(4711)
+one, other = socket.socketpair()
+os.seteuid(0)
+ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)
 """
 # A connection that is not accepted yet.
 WAITING = """
@@ -75,6 +85,16 @@ class Peers(case.Case):
         command, named, said = self.restarted("--no-restore-pid")
         self.assertEqual(command, named)
         self.assertIn(f" process {maker} ", said)
+
+    @unittest.skipUnless(os.geteuid() == 0, "no other user can be had")
+    def test_maker_with_another_user(self):
+        """Nothing in an image makes a socket name a user that its program does not have now."""
+        maker = self.saved(OF_ANOTHER_USER)
+        command, named, said = self.restarted()
+        self.assertEqual(command, named)
+        group = os.getegid()
+        self.assertIn(f" process {maker} (user 4711, group {group}) before, "
+                      f"process {command} (user 0, group {group}) now", said)
 
     def test_connection_that_waits(self):
         listener = self.saved(WAITING)

@@ -80,8 +80,8 @@ class ConnectedPairTest : public testing::Test
         waitpid(pid, nullptr, 0);
         return connect_it({}, [&](const Namesake::Deed &deed) -> std::optional<Namesake> {
             const Ids none;
-            Result<Namesake> made = Namesake::make({pid, geteuid(), getegid()}, {},
-                                                   {make_process, none}, instead ? instead : deed);
+            Result<Namesake> made =
+                Namesake::make(pid, {}, {make_process, none}, instead ? instead : deed);
             EXPECT_TRUE(made) << made.error().text();
             return made ? std::optional<Namesake>(std::move(*made)) : std::nullopt;
         });
