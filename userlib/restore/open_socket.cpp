@@ -234,6 +234,8 @@ Result<void> connect_waiting(Planning &p)
         // The backlog may have been made smaller since the connections came.
         const int room = std::max(static_cast<int>(listener->second.backlog),
                                   static_cast<int>(queue.callers.size()));
+        if (listen(p.open_fds.at(queue.listener), room) != 0)
+            return Error::from_errno("listening again", errno);
         for (size_t i = 0; i < queue.callers.size(); i++) {
             const auto caller = p.saved.sockets().find(queue.callers[i]);
             if (p.redirected.count(queue.callers[i]) != 0)

@@ -30,6 +30,14 @@ std::string describe_socket(const Planning &p, uint32_t open_file)
     return fd < 0 ? "one in a message" : fmt::format("descriptor {}", fd);
 }
 
+// The last process that has called listen(2) for this socket; 0: none has.
+pid_t listens_at(int fd)
+{
+    ucred last = {};
+    socklen_t size = sizeof(last);
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &last, &size) == 0 ? last.pid : 0;
+}
+
 } // namespace
 
 Namesakes::Namesakes(const Planning &p) : p_(p), ids_(ids_of(p.options.device))
@@ -103,7 +111,10 @@ Result<ConnectedPair> Namesakes::pair(const image::Socket &saved)
 bool Namesakes::listen(const image::Socket &caller, int fd, int backlog)
 {
     const auto listens = [=](int, Namesake::Made &) { return sys::call(SYS_listen, fd, backlog); };
-    if (const std::optional<pid_t> who = named(caller.open_file)) {
+    const std::optional<pid_t> who = named(caller.open_file);
+    if (listens_at(fd) == who.value_or(getpid()))
+        return true;
+    if (who) {
         std::optional<Namesake> one = make(*who, listens);
         if (one && one->act() == 0)
             return true;
