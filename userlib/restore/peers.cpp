@@ -73,7 +73,7 @@ std::optional<pid_t> Namesakes::holder_of(uint32_t open_file) const
 std::optional<Namesake> Namesakes::make(pid_t who, const Namesake::Deed &deed)
 {
     makes_pairs_.reset(); // it may have the same id
-    if (not_had_.contains(who))
+    if (none_to_be_had_)
         return std::nullopt;
     const image::Process &member = p_.saved.members.at(static_cast<uint32_t>(who))->process;
     std::vector<gid_t> groups;
@@ -83,7 +83,8 @@ std::optional<Namesake> Namesakes::make(pid_t who, const Namesake::Deed &deed)
     Result<Namesake> made = Namesake::make(who, groups, {by, ids_}, deed);
     if (made)
         return std::move(*made);
-    not_had_.insert(who);
+    // The ids are in use, or cannot be chosen. Each could be waited for in vain for seconds.
+    none_to_be_had_ = true;
     return std::nullopt;
 }
 

@@ -11,7 +11,6 @@
 #include "restore/plan_parts.hpp"
 
 #include <optional>
-#include <set>
 
 namespace cryo::restore {
 
@@ -44,7 +43,7 @@ class Namesakes
     const Planning &p_;
     Ids ids_;
     std::optional<Namesake> makes_pairs_; // the last one, for pairs that come in a row
-    std::set<pid_t> not_had_;
+    bool none_to_be_had_ = false;
     size_t unnamed_callers_ = 0;
 };
 
