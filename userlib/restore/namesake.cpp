@@ -10,6 +10,7 @@
 #include <csignal>
 #include <fmt/format.h>
 #include <span>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -24,6 +25,8 @@ namespace {
 // System calls only, so that they are this process's alone, whatever threads of ours libc knows.
 [[noreturn]] void live(int control, std::span<const gid_t> groups, const Namesake::Deed &deed)
 {
+    // One that is stopped does not see that the other end of its socket is gone.
+    sys::call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
     // Without the privilege it keeps ours, and so will the restored process.
     sys::call(SYS_setgroups, groups.size(), groups.data());
     for (;;) {

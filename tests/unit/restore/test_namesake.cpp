@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <csignal>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -89,6 +90,25 @@ TEST_F(NamesakeTest, TellsWhyItsDeedHasFailed)
     ASSERT_TRUE(one) << one.error().text();
     EXPECT_EQ(EACCES, one->act());
     EXPECT_EQ(EACCES, one->act());
+}
+
+// Killed, its maker cannot end it any more.
+TEST_F(NamesakeTest, EndsWithItsMakerAlsoWhereItIsStopped)
+{
+    ASSERT_EQ(0, prctl(PR_SET_CHILD_SUBREAPER, 1));
+    const pid_t its_maker = fork();
+    if (its_maker == 0) {
+        Result<Namesake> one = Namesake::make(pid_, {}, maker, make_pair);
+        siginfo_t info = {};
+        if (one && kill(pid_, SIGSTOP) == 0)
+            waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WNOWAIT);
+        kill(getpid(), SIGKILL);
+    }
+    EXPECT_EQ(its_maker, waitpid(its_maker, nullptr, 0));
+    int status = 0;
+    EXPECT_EQ(pid_, waitpid(pid_, &status, 0));
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
 TEST_F(NamesakeTest, TakesNoIdThatIsInUse)
