@@ -38,7 +38,7 @@ class CompareMemory : public testing::Test
         region.prot = PROT_READ | PROT_WRITE;
         region.object = object;
         region.object_page = region.start / page;
-        saved_.regions.push_back(region);
+        saved_.regions().push_back(region);
         saved_.memory.object = object;
     }
     void TearDown() override
