@@ -4,6 +4,9 @@
 
 #include "capture/session.hpp"
 #include "look/together.hpp"
+#include "resources/locks.hpp"
+#include "resources/owner.hpp"
+#include "resources/paths.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -19,32 +22,13 @@
 namespace cryo::capture {
 
 using image::FileKind;
+using resources::gone;
 
 namespace {
-
-constexpr std::string_view gone = " (deleted)";
-
-bool starts_with(std::string_view text, std::string_view with)
-{
-    return text.substr(0, with.size()) == with;
-}
-
-bool ends_with(std::string_view text, std::string_view with)
-{
-    return text.size() >= with.size() && text.substr(text.size() - with.size()) == with;
-}
 
 int64_t nanoseconds(const timespec &t)
 {
     return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
-}
-
-// Stateless devices: reopening one restores it completely.
-bool is_plain_device(const struct stat &status)
-{
-    const unsigned number = minor(status.st_rdev);
-    return S_ISCHR(status.st_mode) && major(status.st_rdev) == 1 &&
-           (number == 3 || number == 5 || number == 7 || number == 8 || number == 9);
 }
 
 bool has_own_file(FileKind kind)
@@ -78,32 +62,15 @@ Result<Files::Seen> Files::look(const Proc &proc, int fd)
     return seen;
 }
 
-bool Files::named(const Seen &seen) const
-{
-    struct stat now;
-    return seen.link.front() == '/' && lstat(seen.link.c_str(), &now) == 0 &&
-           now.st_ino == seen.status.st_ino && now.st_dev == seen.status.st_dev;
-}
-
 // Why an open file cannot be saved, judged by its kind alone; empty: it can.
 std::string_view Files::refusal(const Seen &seen) const
 {
     if ((seen.flags & O_PATH) != 0)
-        return named(seen) ? "" : "an O_PATH reference to something without a name,";
+        return is_named(seen) ? "" : "an O_PATH reference to something without a name,";
     if (const std::string_view why = passed_refusal(seen); !why.empty())
         return why;
-    switch (seen.kind) {
-    case FileKind::other:
-        return "a kernel object,";
-    case FileKind::block_device:
-        return "the device";
-    case FileKind::char_device:
-        if (!is_plain_device(seen.status))
-            return "the device";
-        return ends_with(seen.link, gone) ? "a device without a name," : "";
-    default:
-        return "";
-    }
+    const resources::Kind &kind = resources::kind(seen.kind);
+    return kind.refused != nullptr ? kind.refused(seen) : "";
 }
 
 uint32_t Files::mapped(const std::string &path, uint64_t device, uint64_t inode)
@@ -130,7 +97,7 @@ uint32_t Files::removed_directory(const std::string &link, const struct stat &st
     seen.link = link;
     seen.status = status;
     seen.kind = FileKind::directory;
-    return ends_with(link, gone) && !named(seen) ? file_of(seen) : 0;
+    return link.ends_with(gone) && !is_named(seen) ? file_of(seen) : 0;
 }
 
 uint32_t Files::file_of(const Seen &seen)
@@ -143,7 +110,7 @@ uint32_t Files::file_of(const Seen &seen)
     image::File file;
     file.id = static_cast<uint32_t>(files_.size() + 1);
     std::string path = seen.link;
-    if (ends_with(path, gone) && !named(seen)) {
+    if (path.ends_with(gone) && !is_named(seen)) {
         path.resize(path.size() - gone.size());
         file.flags |= image::kFileUnlinked;
     }
@@ -315,23 +282,18 @@ Result<void> Files::read_descriptors(std::vector<Holder> holders, std::set<pid_t
         const Seen &representative = seen_[descriptor_[{one.holder, one.fd}]];
         if (representative.open_file == 0 || (one.flags & O_PATH) != 0)
             continue;
-        if (Result<void> done = read_locks(one, representative.open_file); !done)
-            return done;
+        resources::save_locks(*this, one, representative);
     }
 
     for (const Seen &seen : seen_) {
         if (seen.open_file == 0 || (seen.flags & O_PATH) != 0)
             continue;
-        Result<void> done = read_owner(seen);
+        Result<void> done = resources::save_owner(*this, seen, record_of(seen));
         const resources::Kind &kind = resources::kind(seen.kind);
         if (done && (seen.kind == FileKind::regular || seen.kind == FileKind::memfd))
             done = note_contents(seen);
         else if (done && kind.save != nullptr)
             done = kind.save(*this, seen);
-        else if (done && seen.kind == FileKind::directory && !named(seen) &&
-                 (file_record(seen).flags & image::kFileUnlinked) == 0)
-            refuse(seen, "something that its name does not lead to, " + seen.link,
-                   "it was mounted over, or is in another namespace");
         if (!done)
             return done;
         note_access(seen);

@@ -153,7 +153,6 @@ class Files : private resources::Saving
     static bool is_as_seen(const Seen &seen);
     Result<void> share(std::vector<Seen> &all) const;
     Result<void> group(const std::vector<Seen> &all);
-    bool named(const Seen &seen) const; // its name still leads to it
     std::string_view refusal(const Seen &seen) const;
     uint32_t file_of(const Seen &seen);
     void add_open_file(Seen &seen);
@@ -165,15 +164,11 @@ class Files : private resources::Saving
     // files_access.cpp: whose it is, and who may open it again.
     uid_t owner_of(const Seen &seen) const;
     void note_access(const Seen &seen);
-    // files_owner.cpp: who receives its signals.
-    Result<void> read_owner(const Seen &seen);
     // files_contents.cpp
     Result<void> note_contents(const Seen &seen);
     std::string other_name(const Seen &seen) const;
     uint32_t mapped_elsewhere(const std::string &path, uint64_t device, uint64_t inode);
     uint32_t opened_elsewhere(const std::string &path, uint64_t device, uint64_t inode) const;
-    // files_lock.cpp
-    Result<void> read_locks(const Seen &seen, uint32_t open_file);
     // files_passed.cpp: queued messages in sockets, and the open files that they carry.
     Result<void> look_into_sockets();
     Result<bool> look_at_new_sockets();

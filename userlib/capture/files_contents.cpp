@@ -4,10 +4,12 @@
 // the program is stopped, in parts, and only where the file has data.
 #include "base/open_found.hpp"
 #include "capture/files.hpp"
+#include "resources/contents.hpp"
+#include "resources/memfd.hpp"
+#include "resources/paths.hpp"
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -24,7 +26,6 @@ using image::FileKind;
 namespace {
 
 constexpr uint64_t page = image::kPageSize;
-constexpr uint64_t part = 1 << 20;
 
 std::string directory_of(std::string_view path)
 {
@@ -92,7 +93,7 @@ std::string Files::other_name(const Seen &seen) const
 uint32_t Files::mapped_elsewhere(const std::string &path, uint64_t device, uint64_t inode)
 {
     Seen seen;
-    seen.link = path + " (deleted)";
+    seen.link = path + std::string(resources::gone);
     seen.status.st_mode = S_IFREG;
     seen.status.st_ino = inode;
     seen.kind = kind_of(seen);
@@ -134,7 +135,7 @@ Result<void> Files::note_contents(const Seen &seen)
     image::File &file = file_record(seen);
     if (file.object != 0 || (file.flags & image::kFileRenamed) != 0)
         return {};
-    const bool by_name = seen.kind == FileKind::regular && named(seen);
+    const bool by_name = seen.kind == FileKind::regular && is_named(seen);
     if (by_name && !is_silly_renamed(seen.link) && !options_.save_files)
         return {};
     if (seen.kind == FileKind::regular && !by_name && seen.status.st_nlink > 0) {
@@ -159,15 +160,8 @@ Result<void> Files::note_contents(const Seen &seen)
         file.flags |= image::kFileUnlinked;
     }
     if (seen.kind == FileKind::memfd) {
-        const int seals = fcntl(seen.shared.get(), F_GET_SEALS);
-        if (seals < 0)
-            return Error::from_errno("asking for the seals of " + seen.link, errno);
-        file.seals = static_cast<uint32_t>(seals);
-        struct statfs system;
-        if (fstatfs(seen.shared.get(), &system) != 0)
-            return Error::from_errno("asking where " + seen.link + " is", errno);
-        if (system.f_type == HUGETLBFS_MAGIC)
-            file.huge_page_size = static_cast<uint64_t>(system.f_bsize);
+        if (Result<void> done = resources::save_memory_file(seen, file); !done)
+            return done;
     }
     file.flags |= image::kFileContentsSaved;
     file.object = objects_.take();
@@ -204,7 +198,7 @@ void Files::save_by_name(uint32_t id)
 
 Result<void> Files::save_contents(image::ImageWriter &writer, const std::function<void()> &at_work)
 {
-    std::vector<uint8_t> buffer(part);
+    std::vector<uint8_t> buffer(resources::contents_part);
     for (auto &[id, path, kept] : contents_) {
         image::File &file = files_[id - 1];
         image::Object object;
@@ -218,34 +212,10 @@ Result<void> Files::save_contents(image::ImageWriter &writer, const std::functio
         if (!source)
             return source.error();
         kept.reset();
-        for (uint64_t at = 0; at < file.size;) {
-            const off_t data = lseek(source->get(), static_cast<off_t>(at), SEEK_DATA);
-            if (data < 0 && errno == ENXIO)
-                break; // only a hole remains
-            if (data >= 0)
-                at = static_cast<uint64_t>(data) & ~(page - 1);
-            const uint64_t want = std::min<uint64_t>(part, file.size - at);
-            size_t have = 0;
-            while (have < want) {
-                const ssize_t n =
-                    pread(source->get(), &buffer[have], want - have, static_cast<off_t>(at + have));
-                if (n < 0)
-                    return Error::from_errno(fmt::format("reading {}", file.path), errno);
-                if (n == 0)
-                    break;
-                have += static_cast<size_t>(n);
-            }
-            if (have == 0)
-                break;
-            const size_t pages = (have + page - 1) & ~(page - 1);
-            memset(&buffer[have], 0, pages - have);
-            if (Result<void> added =
-                    writer.add_pages(file.object, at / page, {buffer.data(), pages});
-                !added)
-                return added;
-            at_work();
-            at += pages;
-        }
+        if (Result<void> saved =
+                resources::save_contents(writer, file, source->get(), buffer, at_work);
+            !saved)
+            return saved;
     }
     return {};
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The kinds by their names, for the table in kinds.cpp. Each is defined in the source of its name;
-// FIFOs in that of pipes, masters in that of terminals, files and sockets in elsewhere.cpp.
+// FIFOs in that of pipes, masters in that of terminals, block and character devices in device.cpp,
+// sockets in elsewhere.cpp.
 #pragma once
 
 #include "resources/kinds.hpp"

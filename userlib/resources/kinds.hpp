@@ -11,6 +11,7 @@
 // of kinds.cpp.
 #pragma once
 
+#include "base/open_found.hpp"
 #include "resources/opening.hpp"
 #include "resources/saving.hpp"
 
@@ -27,6 +28,16 @@ struct Restored {
     std::string_view info;   // its fdinfo
 };
 
+// How a kind is opened by a name.
+struct ByName {
+    // Whether what the name leads to now may still be what was saved; null: whatever it is.
+    Result<void> (*check)(const image::File &file, const struct stat &now) = nullptr;
+    uint32_t flags = 0; // of open(2), in addition
+    Devices devices = Devices::refused;
+    // Goes to the position; null: there is none.
+    Result<void> (*go_to)(int fd, const image::File &file, uint64_t position) = nullptr;
+};
+
 struct Kind {
     // What /proc/PID/fd/N shows, or how that begins; empty: a path.
     std::string_view link = {};
@@ -38,6 +49,9 @@ struct Kind {
     // restart can send it again.
     std::string_view only_of_processes = {};
 
+    // Why an open file of this kind cannot be saved, as it stands before its link; empty: it can.
+    // null: each can.
+    std::string_view (*refused)(const Seen &seen) = nullptr;
     // Before anything is recorded: gives open files the names by which a restart finds them.
     void (*rename)(std::vector<Seen> &all) = nullptr;
     // Saves what is more than flags and position. Then, when all have been looked at, looks again
@@ -46,8 +60,10 @@ struct Kind {
     Result<void> (*settle)(Saving &saving) = nullptr;
     Result<void> (*save_all)(Saving &saving) = nullptr;
 
-    // Opens all of them, once for the whole tree; null: they are opened by their names.
+    // Opens all of them, once for the whole tree.
     Result<void> (*open)(Opening &opening) = nullptr;
+    // How what is not opened then is opened by its name; null: not at all.
+    const ByName *by_name = nullptr;
     // In each process: before descriptors have their numbers; and last, when nothing can fail any
     // more but other processes.
     Result<void> (*place)(Opening &opening) = nullptr;

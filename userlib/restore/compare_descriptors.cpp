@@ -33,8 +33,7 @@ Result<void> compare_target(const std::string &what, const std::string &now,
                             const image::OpenFile &open_file, const image::File &file)
 {
     constexpr uint32_t elsewhere = image::kFileContentsSaved | image::kFileUnlinked;
-    const bool by_name = file.kind == FileKind::regular || file.kind == FileKind::directory ||
-                         file.kind == FileKind::char_device;
+    const bool by_name = resources::kind(file.kind).by_name != nullptr;
     if (by_name && (file.flags & elsewhere) == 0 && !file.path.starts_with("/proc/"))
         return same_text(what + " leads to what", now, file.path);
     if ((open_file.flags & O_PATH) != 0 || now.starts_with(resources::kind(file.kind).link))

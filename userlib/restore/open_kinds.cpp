@@ -2,7 +2,10 @@
 // Kinds of open files that have a source of their own in resources/: what they ask of a restart.
 #include "restore/open_parts.hpp"
 
+#include "resources/cuts.hpp"
 #include "resources/kinds.hpp"
+#include "resources/locks.hpp"
+#include "resources/owner.hpp"
 #include "restore/trusted_path.hpp"
 
 namespace cryo::restore {
@@ -78,6 +81,42 @@ void finish_kinds(Planning &p)
 {
     OpeningOf opening(p);
     resources::finish_all(opening);
+}
+
+Result<void> spare_leases(Planning &p)
+{
+    return p.options.rehearse ? resources::refuse_leases(OpeningOf(p), p.saved.of<image::Lock>())
+                              : Result<void>();
+}
+
+void plan_locks(Planning &p)
+{
+    if (p.options.rehearse)
+        return; // the program may hold them, and no other process must find them taken
+    OpeningOf opening(p);
+    resources::take_locks(opening, p.saved.of<image::Lock>());
+}
+
+std::set<int> spared_for_cuts(Planning &p)
+{
+    if (p.options.rehearse)
+        return {}; // the files are the program's
+    OpeningOf opening(p);
+    return resources::Cuts(opening, p.saved.of<image::Lock>(), p.saved.only_passed).spared();
+}
+
+void cut_files(Planning &p)
+{
+    OpeningOf opening(p);
+    resources::Cuts(opening, p.saved.of<image::Lock>(), p.saved.only_passed).plan();
+}
+
+void plan_owners(Planning &p)
+{
+    OpeningOf opening(p);
+    for (std::string &notice : resources::set_owners(
+             opening, {p.saved.process.pid, p.options.restore_pid, p.saved.owned}))
+        p.plan.notices.push_back(std::move(notice));
 }
 
 } // namespace cryo::restore

@@ -50,6 +50,13 @@ Result<Fd> huge_memory_file(Planning &p, const image::File &file, unsigned flags
 Result<void> open_kinds(Planning &p);
 Result<void> place_kinds(Planning &p);
 void finish_kinds(Planning &p);
+// open_kinds.cpp: what open files of every kind may have. Leases are in the way of a rehearsal.
+Result<void> spare_leases(Planning &p);
+void plan_locks(Planning &p);
+void plan_owners(Planning &p);
+// open_kinds.cpp: cutting files back to their sizes, and the descriptors that it needs until then.
+std::set<int> spared_for_cuts(Planning &p);
+void cut_files(Planning &p);
 // open_socket.cpp
 Result<void> open_sockets(Planning &p);
 Result<void> set_socket_options(int fd, const image::Socket &saved);
@@ -105,8 +112,6 @@ Result<void> send_udp(Planning &p, const image::Socket &to, const image::Senders
 Result<void> send_datagrams(Planning &p, const image::Socket &to, const image::Senders &senders,
                             std::string_view bytes,
                             const std::vector<std::vector<int>> &descriptors);
-// plan_locks.cpp
-void plan_locks(Planning &p);
 
 // A descriptor that the program has of it, for the plan's last operations; −1: none.
 int descriptor_of(const Planning &p, uint32_t open_file);

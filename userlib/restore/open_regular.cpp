@@ -2,6 +2,9 @@
 // Files that have a name, and those whose contents are in the image.
 #include "base/open_found.hpp"
 #include "look/jvm_counters.hpp"
+#include "resources/contents.hpp"
+#include "resources/kinds.hpp"
+#include "resources/memfd.hpp"
 #include "restore/beside.hpp"
 #include "restore/open_parts.hpp"
 #include "restore/trusted_path.hpp"
@@ -49,6 +52,14 @@ std::string way_out(std::string_view path, int error, int stream)
                : "give it a mode that allows it, or let root restart";
 }
 
+// How this kind is opened by its name; of one that is not, there are still references (O_PATH).
+const resources::ByName &by_name(const image::File &file)
+{
+    static constexpr resources::ByName as_any = {};
+    const resources::Kind &kind = resources::kind(file.kind);
+    return kind.by_name != nullptr ? *kind.by_name : as_any;
+}
+
 // The file at the saved path, found but not opened yet: so no other
 // kind of file is opened in its place, and a FIFO does not block.
 Result<Found> find(const Planning &p, const image::File &file, const image::OpenFile &open_file)
@@ -67,39 +78,17 @@ Result<Found> find(const Planning &p, const image::File &file, const image::Open
     if (path_only && ((now.st_mode ^ file.mode) & S_IFMT) != 0)
         return Error(EINVAL,
                      fmt::format("{} is no {} any more", file.path, image::name_of(file.kind)));
-    if (path_only || file.kind == FileKind::directory)
-        return found;
-    if (file.kind == FileKind::char_device) {
-        if (!S_ISCHR(now.st_mode) || now.st_rdev != file.device_number)
-            return Error(ENODEV,
-                         fmt::format("{} is not the device any more that it was", file.path));
-        return found;
+    if (const auto check = by_name(file).check; !path_only && check != nullptr) {
+        if (Result<void> good = check(file, now); !good)
+            return good.error();
     }
-    if (!S_ISREG(now.st_mode))
-        return Error(EINVAL, fmt::format("file {} is no regular file any more", file.path));
-    if (static_cast<uint64_t>(now.st_size) < file.size &&
-        (file.flags & image::kFileContentsSaved) == 0)
-        return Error(EINVAL, fmt::format("file {} has shrunk: {} bytes, {} when it was saved",
-                                         file.path, now.st_size, file.size));
     return found;
 }
 
 Result<Fd> memory_file(Planning &p, const image::File &file)
 {
-    const std::string name(file.link);
-    // Seals are added after the contents; one that forbids all sealing exists from the beginning.
-    const bool sealing = file.seals != F_SEAL_SEAL;
-    unsigned flags = MFD_CLOEXEC | (sealing ? MFD_ALLOW_SEALING : 0);
-    constexpr unsigned no_execution = 8; // MFD_NOEXEC_SEAL, and its seal, since Linux 6.3
-    constexpr uint32_t execution_seal = 0x20;
-    if ((file.seals & execution_seal) != 0)
-        flags |= no_execution;
-    if (file.huge_page_size != 0)
-        return huge_memory_file(p, file, flags);
-    Fd made(memfd_create(name.c_str(), flags));
-    if (!made)
-        return Error::from_errno(fmt::format("making memory file {}", name), errno);
-    return made;
+    return file.huge_page_size != 0 ? huge_memory_file(p, file, resources::memory_file_flags(file))
+                                    : resources::make_memory_file(file);
 }
 
 Result<Fd> in_memory(const image::File &file)
@@ -116,41 +105,7 @@ Result<Fd> in_memory(const image::File &file)
 
 Result<void> fill(Planning &p, const image::File &file, int fd)
 {
-    if (has_huge_pages(fd))
-        return fill_huge(p, file, fd);
-    if (ftruncate(fd, static_cast<off_t>(file.size)) != 0)
-        return Error::from_errno(fmt::format("making {} as large as it was", file.path), errno);
-    constexpr uint64_t most = (1 << 20) / 4096;
-    std::vector<uint8_t> buffer(most * 4096);
-    const uint64_t pages = (file.size + 4095) / 4096;
-    for (uint64_t page = 0; page < pages;) {
-        Result<image::Run> run = p.image.find(file.object, page);
-        if (!run)
-            return run.error();
-        uint64_t count = std::min(run->count, pages - page);
-        if (count == 0)
-            return Error(EINVAL,
-                         fmt::format("the image's index is empty where {} should be", file.path));
-        if (run->hole || run->kind == image::ExtentKind::zero) {
-            page += count;
-            continue;
-        }
-        count = std::min(count, most);
-        if (Result<void> got = p.image.read_pages(file.object, page, {buffer.data(), count * 4096});
-            !got)
-            return got;
-        const uint64_t size = std::min(count * 4096, file.size - page * 4096);
-        for (uint64_t at = 0; at < size;) {
-            const ssize_t n =
-                pwrite(fd, &buffer[at], size - at, static_cast<off_t>(page * 4096 + at));
-            if (n <= 0)
-                return Error::from_errno(fmt::format("writing the contents of {}", file.path),
-                                         n < 0 ? errno : EIO);
-            at += static_cast<uint64_t>(n);
-        }
-        page += count;
-    }
-    return {};
+    return has_huge_pages(fd) ? fill_huge(p, file, fd) : resources::fill(p.image, file, fd);
 }
 
 // Restores owner, mode, times and seals; the contents may not be writable afterwards.
@@ -171,10 +126,7 @@ Result<void> finish(const image::File &file, int fd)
     constexpr int64_t second = 1'000'000'000;
     const timespec times[2] = {{0, UTIME_OMIT}, {file.modified / second, file.modified % second}};
     futimens(fd, times); // fails for others' files, which are left as they are
-    if (file.kind == FileKind::memfd && file.seals != 0 && file.seals != F_SEAL_SEAL &&
-        fcntl(fd, F_ADD_SEALS, file.seals) != 0)
-        return Error::from_errno(fmt::format("sealing memory file {}", file.link), errno);
-    return {};
+    return file.kind == FileKind::memfd ? resources::seal_memory_file(fd, file) : Result<void>();
 }
 
 Result<void> open_all(Planning &p, const image::File &file, int fd)
@@ -254,27 +206,7 @@ Result<bool> is_as_saved(Planning &p, const image::File &file)
     const Result<Fd> fd = open_found(*there, O_RDONLY | O_NONBLOCK); // no lease is waited for
     if (!fd)
         return false;
-    constexpr uint64_t most = (1 << 20) / 4096;
-    std::vector<uint8_t> saved(most * 4096);
-    std::vector<uint8_t> found(saved.size());
-    for (uint64_t at = 0; at < file.size;) {
-        const uint64_t size = std::min<uint64_t>(saved.size(), file.size - at);
-        const size_t whole = (size + 4095) & ~uint64_t(4095);
-        if (Result<void> got = p.image.read_pages(file.object, at / 4096, {saved.data(), whole});
-            !got)
-            return got.error();
-        for (uint64_t have = 0; have < size;) {
-            const ssize_t n =
-                pread(fd->get(), &found[have], size - have, static_cast<off_t>(at + have));
-            if (n <= 0)
-                return false;
-            have += static_cast<uint64_t>(n);
-        }
-        if (memcmp(saved.data(), found.data(), size) != 0)
-            return false;
-        at += size;
-    }
-    return true;
+    return resources::has_contents(p.image, file, fd->get());
 }
 
 // Whether the same file is there and writable: a program may know it by its inode, as SQLite
@@ -361,12 +293,8 @@ void open_within(Planning &p, const image::File &file, const image::OpenFile &op
 Result<Fd> open_as_saved(const Planning &p, const Found &found, const image::File &file,
                          const image::OpenFile &open_file)
 {
-    uint32_t flags = open_file.flags & ~creation_flags;
-    if (file.kind == FileKind::directory)
-        flags |= O_DIRECTORY;
-    Result<Fd> fd =
-        open_found(found, static_cast<int>(flags),
-                   file.kind == FileKind::char_device ? Devices::opened : Devices::refused);
+    const uint32_t flags = (open_file.flags & ~creation_flags) | by_name(file).flags;
+    Result<Fd> fd = open_found(found, static_cast<int>(flags), by_name(file).devices);
     if (fd)
         return fd;
     const int why = fd.error().code();
@@ -411,8 +339,7 @@ Result<void> open_by_name(Planning &p, const image::File &file, const image::Ope
             return kept.error();
         return {};
     }
-    if (!path_only && file.kind != FileKind::regular && file.kind != FileKind::directory &&
-        file.kind != FileKind::char_device)
+    if (!path_only && resources::kind(file.kind).by_name == nullptr)
         return Error(ENOTSUP, fmt::format("{}: a {} cannot be restored yet", file.path,
                                           image::name_of(file.kind)));
     if (is_about_itself(p, file.path)) {
@@ -427,16 +354,10 @@ Result<void> open_by_name(Planning &p, const image::File &file, const image::Ope
                         : open_as_saved(p, *found, file, open_file);
     if (!fd)
         return fd.error();
-    const std::string path(file.path);
-    if (!path_only && file.kind == FileKind::directory) {
-        // ext4 restores a directory position well only after the directory was read once.
-        char entries[4096];
-        if (syscall(SYS_getdents64, fd->get(), entries, sizeof(entries)) < 0)
-            return Error::from_errno("reading " + path, errno);
+    if (const auto go_to = by_name(file).go_to; !path_only && go_to != nullptr) {
+        if (Result<void> there = go_to(fd->get(), file, open_file.position); !there)
+            return there;
     }
-    if (!path_only && file.kind != FileKind::char_device &&
-        lseek(fd->get(), static_cast<off_t>(open_file.position), SEEK_SET) < 0)
-        return Error::from_errno("going to the position in " + path, errno);
     Result<int> kept = keep_open(p, std::move(*fd), open_file.id);
     if (!kept)
         return kept.error();

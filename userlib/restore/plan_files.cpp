@@ -2,23 +2,17 @@
 // Descriptors: every open file once (open_*.cpp), then its numbers. They are opened out of the way
 // of all saved numbers, so no order of opening can collide.
 #include "base/limits.hpp"
-#include "base/open_found.hpp"
 #include "restore/open_parts.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
-#include <map>
-#include <set>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 namespace cryo::restore {
-
-using image::FileKind;
 
 namespace {
 
@@ -145,20 +139,6 @@ Result<void> redirect(Planning &p)
     return {};
 }
 
-// Opening such a file would break the lease: its holder would be told, and lose it in the end.
-Result<void> spare_leases(const Planning &p)
-{
-    if (!p.options.rehearse)
-        return {};
-    for (const image::Lock &lock : p.saved.of<image::Lock>()) {
-        if (lock.kind == image::LockKind::lease)
-            return Error(ENOTSUP, fmt::format("the program holds a lease on {}, which a rehearsal "
-                                              "would break; do without --rehearse",
-                                              p.saved.files().at(lock.file).path));
-    }
-    return {};
-}
-
 } // namespace
 
 Result<void> open_files(Planning &p)
@@ -210,48 +190,6 @@ Result<void> plan_files(Planning &p)
 
 namespace {
 
-// Signals of open files. If the process owned one, it does again, whatever its id is now.
-void plan_owners(Planning &p)
-{
-    Program &program = p.plan.program;
-    uint16_t self = 0;
-    for (const auto &[id, open_file] : p.saved.open_files()) {
-        const int fd = descriptor_of(p, id);
-        if (fd < 0 || p.redirected.count(id) != 0 ||
-            (open_file.owner == 0 && open_file.owner_signal == 0 &&
-             (open_file.flags & O_ASYNC) == 0))
-            continue;
-        if (open_file.owner_signal != 0)
-            program.call(fmt::format("setting the signal of descriptor {}", fd), SYS_fcntl,
-                         {value(fd), value(F_SETSIG), value(open_file.owner_signal)});
-        const std::string what = fmt::format("setting the owner of descriptor {}", fd);
-        if (open_file.owner != 0 && open_file.owner_type == F_OWNER_PID &&
-            static_cast<uint32_t>(open_file.owner) == p.saved.process.pid) {
-            if (self == 0) {
-                self = program.slot();
-                program.call("asking for the process id", SYS_getpid, {}, self);
-            }
-            program.call(what, SYS_fcntl, {value(fd), value(F_SETOWN), result(self)});
-        } else if (open_file.owner != 0 && !p.options.restore_pid) {
-            if (p.saved.owned.contains(id))
-                continue; // the owner takes them by itself
-            p.plan.notices.push_back(fmt::format("descriptor {} sends its signals to nobody: its "
-                                                 "owner {} has a new id",
-                                                 fd, open_file.owner));
-        } else if (open_file.owner != 0) {
-            const f_owner_ex owner = {static_cast<__pid_type>(open_file.owner_type),
-                                      open_file.owner};
-            program.try_call(what, SYS_fcntl,
-                             {value(fd), value(F_SETOWN_EX), program.data(&owner, sizeof(owner))});
-        }
-        if ((open_file.flags & O_ASYNC) != 0)
-            program.call(fmt::format("switching on the signals of descriptor {}", fd), SYS_fcntl,
-                         {value(fd), value(F_SETFL),
-                          value(open_file.flags &
-                                (O_APPEND | O_NONBLOCK | O_DIRECT | O_NOATIME | O_ASYNC))});
-    }
-}
-
 // Maps a file that is written back in its place, because its
 // descriptor must be closed again before locks are taken.
 void reach(Program &program, Replacement &one)
@@ -272,74 +210,13 @@ void reach(Program &program, Replacement &one)
 
 } // namespace
 
-namespace {
-
-bool is_cut(const Planning &p, const image::File &file, const image::OpenFile &open_file)
-{
-    return !p.options.rehearse && file.kind == FileKind::regular &&
-           (file.flags & image::kFileContentsSaved) == 0 && (open_file.flags & O_PATH) == 0 &&
-           (open_file.flags & O_ACCMODE) != O_RDONLY;
-}
-
-// The open file by which each file is cut, of those that the process has; by FILE.
-std::map<uint32_t, uint32_t> cut_by_itself(const Planning &p)
-{
-    std::map<uint32_t, uint32_t> made;
-    for (const auto &[id, open_file] : p.saved.open_files()) {
-        if (is_cut(p, p.saved.files().at(open_file.file), open_file) && descriptor_of(p, id) >= 0 &&
-            p.redirected.count(id) == 0)
-            made.emplace(open_file.file, id);
-    }
-    return made;
-}
-
-// Files that are open in messages only: the descriptor that was inherited. By its name, another one
-// could be cut by now.
-std::map<uint32_t, int> cut_for_messages(const Planning &p)
-{
-    const std::map<uint32_t, uint32_t> others = cut_by_itself(p);
-    std::map<uint32_t, int> made;
-    for (const uint32_t id : p.saved.only_passed) {
-        const image::OpenFile &open_file = p.saved.open_files().at(id);
-        const auto fd = p.open_fds.find(id);
-        if (is_cut(p, p.saved.files().at(open_file.file), open_file) && fd != p.open_fds.end() &&
-            !others.contains(open_file.file))
-            made.emplace(open_file.file, fd->second);
-    }
-    return made;
-}
-
-// A descriptor that the process reads a locked file by; −1: it has none. Closing another one of
-// this file would give up the lock.
-int locked_by(const Planning &p, uint32_t file)
-{
-    const auto holds = [&](const image::Lock &lock) {
-        return lock.file == file && lock.kind == image::LockKind::posix;
-    };
-    if (std::ranges::none_of(p.saved.of<image::Lock>(), holds))
-        return -1;
-    for (const auto &[id, open_file] : p.saved.open_files()) {
-        if (open_file.file == file && (open_file.flags & O_PATH) == 0 &&
-            descriptor_of(p, id) >= 0 && p.redirected.count(id) == 0)
-            return descriptor_of(p, id);
-    }
-    return -1;
-}
-
-} // namespace
-
 void plan_last_descriptor_work(Planning &p)
 {
     for (Replacement &one : p.plan.replacements.all())
         reach(p.plan.program, one);
-    std::set<int> spared;
-    for (const auto &[file, fd] : cut_for_messages(p)) {
-        if (locked_by(p, file) < 0)
-            spared.insert(fd);
-    }
     // Closing any descriptor of a file gives up the process's locks on it: so they come after this.
     int from = p.plan.header.status_fd + 1;
-    for (const int fd : spared) {
+    for (const int fd : spared_for_cuts(p)) {
         if (from < fd)
             p.plan.program.call("closing", SYS_close_range, {value(from), value(fd - 1), value(0)});
         from = fd + 1;
@@ -349,19 +226,6 @@ void plan_last_descriptor_work(Planning &p)
 }
 
 namespace {
-
-// Truncating changes the time of the file, even if its size stays the same.
-void keep_time(Planning &p, const image::File &file, int fd)
-{
-    struct stat now;
-    if (stat(std::string(file.path).c_str(), &now) != 0 ||
-        static_cast<uint64_t>(now.st_size) != file.size)
-        return;
-    const timespec times[2] = {{0, UTIME_OMIT}, now.st_mtim};
-    p.plan.program.try_call(
-        fmt::format("keeping the time of {}", file.path), SYS_utimensat,
-        {value(fd), value(0), p.plan.program.data(times, sizeof(times)), value(0)});
-}
 
 // The copy beside it is complete: everything that can fail has been done.
 void put_back(Program &program, const Replacement &one)
@@ -398,26 +262,7 @@ void plan_cuts(Planning &p)
 {
     for (const Replacement &one : p.plan.replacements.all())
         put_back(p.plan.program, one);
-    Program &program = p.plan.program;
-    const auto what = [&](uint32_t file) {
-        return fmt::format("cutting {} back to its size", p.saved.files().at(file).path);
-    };
-    for (const auto &[id, open_file] : cut_by_itself(p)) {
-        const image::File &file = p.saved.files().at(id);
-        const int fd = descriptor_of(p, open_file);
-        program.call(what(id), SYS_ftruncate, {value(fd), value(file.size)});
-        keep_time(p, file, fd);
-    }
-    for (const auto &[id, fd] : cut_for_messages(p)) {
-        const Operand size = value(p.saved.files().at(id).size);
-        if (const int other = locked_by(p, id); other >= 0) {
-            const Operand path = program.text(fmt::format("/proc/self/fd/{}", other));
-            program.call(what(id), SYS_truncate, {path, size});
-            continue;
-        }
-        program.call(what(id), SYS_ftruncate, {value(fd), size});
-        program.call("closing", SYS_close, {value(fd)});
-    }
+    cut_files(p);
 }
 
 } // namespace

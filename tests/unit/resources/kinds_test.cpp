@@ -10,6 +10,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/timerfd.h>
 
 namespace cryo::resources {
@@ -63,6 +64,53 @@ TEST(Kinds, AFileIsNotTakenForWhatItIsNamed)
               FileKind::regular);
     unlink(path.c_str());
     rmdir(directory);
+}
+
+std::string_view why_refused(mode_t type, dev_t number, const char *link)
+{
+    Seen seen;
+    seen.link = link;
+    seen.status.st_mode = type;
+    seen.status.st_rdev = number;
+    const Kind &how = kind(kind_of(seen));
+    return how.refused != nullptr ? how.refused(seen) : "";
+}
+
+TEST(Kinds, DevicesWithAStateAreRefused)
+{
+    EXPECT_EQ(why_refused(S_IFCHR, makedev(1, 3), "/dev/null"), "");
+    EXPECT_EQ(why_refused(S_IFCHR, makedev(1, 1), "/dev/mem"), "the device");
+    EXPECT_EQ(why_refused(S_IFCHR, makedev(1, 3), "/dev/own (deleted)"),
+              "a device without a name,");
+    EXPECT_EQ(why_refused(S_IFBLK, makedev(8, 0), "/dev/sda"), "the device");
+    EXPECT_EQ(why_refused(0, 0, "anon_inode:[perf_event]"), "a kernel object,");
+    EXPECT_EQ(why_refused(S_IFREG, 0, "/etc/motd"), "");
+}
+
+TEST(Kinds, WhatANameLeadsToIsChecked)
+{
+    image::File file;
+    file.path = "/tmp/it";
+    file.size = 10;
+    file.device_number = makedev(1, 3);
+    struct stat now = {};
+    now.st_mode = S_IFREG;
+    now.st_size = 10;
+    const ByName &regular = *kind(FileKind::regular).by_name;
+    EXPECT_TRUE(regular.check(file, now));
+    now.st_size = 9;
+    const Result<void> shrunk = regular.check(file, now);
+    ASSERT_FALSE(shrunk);
+    EXPECT_EQ(shrunk.error().text(), "file /tmp/it has shrunk: 9 bytes, 10 when it was saved");
+    file.flags = image::kFileContentsSaved;
+    EXPECT_TRUE(regular.check(file, now));
+    const ByName &device = *kind(FileKind::char_device).by_name;
+    EXPECT_FALSE(device.check(file, now));
+    now.st_mode = S_IFCHR;
+    EXPECT_FALSE(regular.check(file, now));
+    EXPECT_FALSE(device.check(file, now));
+    now.st_rdev = makedev(1, 3);
+    EXPECT_TRUE(device.check(file, now));
 }
 
 TEST(Kinds, AKindOfAnotherReleaseIsAnother)

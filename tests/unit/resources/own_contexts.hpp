@@ -157,6 +157,11 @@ class OwnOpening : public Opening
     {
         saving.records().each([&](const auto &record) { records_.add(record); });
     }
+    // Of records without contents.
+    explicit OwnOpening(const image::FoundRecords &found)
+    {
+        found.each([&](const auto &record) { records_.add(record); });
+    }
     int fd(uint32_t open_file) const { return made_.at(open_file).get(); }
     const std::vector<std::string> &notices() const { return notices_; }
     // Open files that lead outside, for which cr_restart's own stand.
@@ -198,11 +203,16 @@ class OwnOpening : public Opening
     {
         return restore::value(fd(open_file));
     }
-    int descriptor(uint32_t open_file) const override { return fd(open_file); }
+    int descriptor(uint32_t open_file) const override
+    {
+        return open_file != in_message_ ? fd(open_file) : -1;
+    }
+
+    uint32_t in_message_ = 0; // an open file that the process has not
 
   private:
     image::SavedRecords records_;
-    const std::map<uint32_t, std::string> &objects_;
+    std::map<uint32_t, std::string> objects_;
     std::map<uint32_t, Fd> made_;
     std::vector<std::string> notices_;
     std::vector<uint32_t> standard_;

@@ -3,7 +3,18 @@
 // the two contexts alone.
 #include "own_contexts.hpp"
 
+#include "resources/cuts.hpp"
+#include "resources/locks.hpp"
+#include "resources/owner.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
@@ -55,6 +66,200 @@ TEST(RoundTrip, ASemaphoreStaysOne)
         EXPECT_TRUE(saving.records().of<image::Eventfd>()[0].semaphore) << count;
         EXPECT_EQ(saving.records().of<image::Eventfd>()[0].count, count);
     }
+}
+
+// What a process is to do.
+std::vector<restore::Op> operations(restore::Program &program)
+{
+    const std::string plan = program.finish({});
+    restore::Header header = {};
+    memcpy(&header, plan.data(), sizeof(header));
+    std::vector<restore::Op> all(header.op_count);
+    if (!all.empty())
+        memcpy(all.data(), plan.data() + header.ops, all.size() * sizeof(all[0]));
+    return all;
+}
+
+Fd file_without_name()
+{
+    char path[] = "/tmp/cryo-locks-XXXXXX";
+    Fd made(mkostemp(path, O_CLOEXEC));
+    EXPECT_TRUE(made) << path;
+    unlink(path);
+    return made;
+}
+
+// Each descriptor of a file lists the same locks.
+TEST(RoundTrip, ALockIsSavedOnce)
+{
+    Fd file = file_without_name();
+    struct flock range = {};
+    range.l_type = F_WRLCK;
+    range.l_start = 10;
+    range.l_len = 5;
+    ASSERT_EQ(flock(file.get(), LOCK_SH), 0);
+    ASSERT_EQ(fcntl(file.get(), F_SETLK, &range), 0);
+    OwnSaving saving;
+    saving.add(std::move(file));
+    const Seen &seen = saving.seen().front();
+    save_locks(saving, seen, seen);
+    save_locks(saving, seen, seen);
+    const auto &locks = saving.records().of<image::Lock>();
+    ASSERT_EQ(locks.size(), 2U);
+    const auto whole = std::ranges::find(locks, image::LockKind::flock, &image::Lock::kind);
+    const auto part = std::ranges::find(locks, image::LockKind::posix, &image::Lock::kind);
+    ASSERT_TRUE(whole != locks.end() && part != locks.end());
+    EXPECT_EQ(whole->how, static_cast<uint32_t>(F_RDLCK));
+    EXPECT_EQ(whole->open_file, 1U);
+    EXPECT_EQ(part->how, static_cast<uint32_t>(F_WRLCK));
+    EXPECT_EQ(part->open_file, 0U);
+    EXPECT_EQ(part->pid, static_cast<uint32_t>(getpid()));
+    EXPECT_EQ(part->start, 10U);
+    EXPECT_EQ(part->length, 5U);
+    EXPECT_TRUE(saving.refused().empty());
+}
+
+TEST(RoundTrip, ALockIsTakenByADescriptorThatMayHaveIt)
+{
+    image::FoundRecords records;
+    image::File file;
+    file.id = 1;
+    records.add(file);
+    for (const uint32_t access : {O_RDONLY, O_RDWR}) {
+        image::OpenFile open_file;
+        open_file.id = access == O_RDWR ? 2 : 1;
+        open_file.file = 1;
+        open_file.flags = access;
+        records.add(open_file);
+    }
+    OwnOpening opening(records);
+    ASSERT_TRUE(opening.keep(file_without_name(), 1));
+    ASSERT_TRUE(opening.keep(file_without_name(), 2));
+    image::Lock lock;
+    lock.kind = image::LockKind::posix;
+    lock.file = 1;
+    lock.how = F_WRLCK;
+    take_locks(opening, {lock});
+    const std::vector<restore::Op> all = operations(opening.program());
+    ASSERT_EQ(all.size(), 1U);
+    EXPECT_EQ(all[0].arg[0], static_cast<uint64_t>(opening.fd(2)));
+    EXPECT_EQ(all[0].arg[1], static_cast<uint64_t>(F_SETLK));
+}
+
+// One is open for writing, one for reading only, one in a message only.
+TEST(RoundTrip, FilesAreCutByThoseThatMayWrite)
+{
+    image::FoundRecords records;
+    for (const uint32_t id : {1, 2, 3}) {
+        image::File file;
+        file.id = id;
+        file.kind = image::FileKind::regular;
+        file.size = 100 * id;
+        records.add(file);
+        image::OpenFile open_file;
+        open_file.id = open_file.file = id;
+        open_file.flags = id == 2 ? O_RDONLY : O_RDWR;
+        records.add(open_file);
+    }
+    OwnOpening opening(records);
+    for (const uint32_t id : {1, 2, 3})
+        ASSERT_TRUE(opening.keep(file_without_name(), id));
+    opening.in_message_ = 3;
+    const std::vector<image::Lock> none;
+    const Cuts cuts(opening, none, {3});
+    EXPECT_EQ(cuts.spared(), std::set<int>{opening.fd(3)});
+    cuts.plan();
+    const std::vector<restore::Op> all = operations(opening.program());
+    ASSERT_EQ(all.size(), 3U); // with the close of the last one
+    EXPECT_EQ(all[0].arg[0], static_cast<uint64_t>(opening.fd(1)));
+    EXPECT_EQ(all[0].arg[1], 100U);
+    EXPECT_EQ(all[1].arg[0], static_cast<uint64_t>(opening.fd(3)));
+    EXPECT_EQ(all[1].arg[1], 300U);
+    EXPECT_EQ(all[2].arg[0], static_cast<uint64_t>(opening.fd(3)));
+}
+
+TEST(RoundTrip, ALeaseIsInTheWayOfARehearsal)
+{
+    image::FoundRecords records;
+    image::File file;
+    file.id = 1;
+    file.path = "/tmp/leased";
+    records.add(file);
+    const OwnOpening opening(records);
+    image::Lock lock;
+    lock.file = 1;
+    lock.kind = image::LockKind::flock;
+    EXPECT_TRUE(refuse_leases(opening, {lock}));
+    lock.kind = image::LockKind::lease;
+    const Result<void> refused = refuse_leases(opening, {lock});
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().text().find("a lease on /tmp/leased"), std::string::npos);
+}
+
+// An owner is the process itself, and under another id it is again.
+TEST(RoundTrip, AnOwnerIsTheSameProcess)
+{
+    OwnSaving saving;
+    Fd owned(eventfd(0, EFD_CLOEXEC));
+    ASSERT_EQ(fcntl(owned.get(), F_SETOWN, getpid()), 0);
+    ASSERT_EQ(fcntl(owned.get(), F_SETSIG, SIGUSR1), 0);
+    saving.add(std::move(owned));
+    image::FoundRecords records;
+    image::OpenFile record = saving.records().of<image::OpenFile>().front();
+    ASSERT_TRUE(save_owner(saving, saving.seen().front(), record));
+    EXPECT_EQ(record.owner, getpid());
+    EXPECT_EQ(record.owner_signal, static_cast<uint32_t>(SIGUSR1));
+    EXPECT_TRUE(saving.refused().empty());
+    records.add(record);
+
+    const std::set<uint32_t> none;
+    OwnOpening opening(records);
+    ASSERT_TRUE(opening.keep(Fd(eventfd(0, EFD_CLOEXEC)), record.id));
+    const auto own = static_cast<uint32_t>(getpid());
+    EXPECT_TRUE(set_owners(opening, {own, false, none}).empty());
+    const std::vector<restore::Op> all = operations(opening.program());
+    ASSERT_EQ(all.size(), 3U); // with getpid
+    EXPECT_EQ(all[0].arg[1], static_cast<uint64_t>(F_SETSIG));
+    EXPECT_EQ(all[2].arg[1], static_cast<uint64_t>(F_SETOWN));
+    // Another process has an id that nobody knows.
+    const std::vector<std::string> notices = set_owners(opening, {own + 1, false, none});
+    ASSERT_EQ(notices.size(), 1U);
+    EXPECT_NE(notices[0].find("sends its signals to nobody"), std::string::npos);
+    EXPECT_TRUE(set_owners(opening, {own + 1, false, {record.id}}).empty());
+}
+
+TEST(RoundTrip, AnOwnerThatIsNotSavedIsRefusedWhereItGetsSignals)
+{
+    for (const bool gets_signals : {false, true}) {
+        int ends[2];
+        ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+        const Fd writer(ends[1]);
+        Fd reader(ends[0]);
+        ASSERT_EQ(fcntl(reader.get(), F_SETOWN, 1), 0);
+        ASSERT_EQ(fcntl(reader.get(), F_SETFL, gets_signals ? O_ASYNC : 0), 0);
+        OwnSaving saving;
+        saving.add(std::move(reader));
+        image::OpenFile record;
+        ASSERT_TRUE(save_owner(saving, saving.seen().front(), record));
+        EXPECT_EQ(record.owner, 1);
+        EXPECT_EQ(saving.refused().size(), gets_signals ? 1U : 0U);
+    }
+}
+
+TEST(RoundTrip, ADirectoryThatItsNameDoesNotLeadToIsRefused)
+{
+    char path[] = "/tmp/cryo-directory-XXXXXX";
+    ASSERT_NE(mkdtemp(path), nullptr);
+    const std::string renamed = std::string(path) + ".renamed";
+    OwnSaving saving;
+    saving.add(Fd(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
+    EXPECT_TRUE(saving.save_all());
+    EXPECT_TRUE(saving.refused().empty());
+    ASSERT_EQ(rename(path, renamed.c_str()), 0);
+    EXPECT_TRUE(saving.save_all());
+    rmdir(renamed.c_str());
+    ASSERT_EQ(saving.refused().size(), 1U);
+    EXPECT_NE(saving.refused()[0].find("its name does not lead to"), std::string::npos);
 }
 
 TEST(RoundTrip, ASignalfdHasItsSignals)
