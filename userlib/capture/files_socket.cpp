@@ -4,9 +4,9 @@
 // closed on request, since only its peer could restore it.
 #include "capture/files.hpp"
 #include "capture/inherited.hpp"
-#include "capture/session_peer.hpp"
 #include "look/internet_address.hpp"
 #include "look/other_look.hpp"
+#include "look/peer_link.hpp"
 #include "look/socket_look.hpp"
 
 #include <algorithm>

@@ -8,8 +8,6 @@
 //                                 peers.offer(412, {412, 413}, link_of_peer(look), O_RDWR);
 #pragma once
 
-#include "look/socket_look.hpp"
-
 #include <cstdint>
 #include <map>
 #include <set>
@@ -18,9 +16,6 @@
 #include <unordered_map>
 
 namespace cryo::capture {
-
-// "socket:[4711]", as /proc/PID/fd has it; empty: not known.
-std::string link_of_peer(const SocketLook &look);
 
 // What the processes of a session have that are left out: looked at once, and not beyond a limit,
 // for the program is stopped meanwhile.

@@ -2,6 +2,7 @@
 #include "capture/session_peer.hpp"
 
 #include "base/fd.hpp"
+#include "look/peer_link.hpp"
 
 #include <csignal>
 #include <fcntl.h>
