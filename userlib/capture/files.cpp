@@ -7,6 +7,7 @@
 #include "resources/locks.hpp"
 #include "resources/owner.hpp"
 #include "resources/paths.hpp"
+#include "resources/socket/sockets.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -63,11 +64,11 @@ Result<Files::Seen> Files::look(const Proc &proc, int fd)
 }
 
 // Why an open file cannot be saved, judged by its kind alone; empty: it can.
-std::string_view Files::refusal(const Seen &seen) const
+std::string_view Files::refusal(const Seen &seen, const resources::Sockets &sockets) const
 {
     if ((seen.flags & O_PATH) != 0)
         return is_named(seen) ? "" : "an O_PATH reference to something without a name,";
-    if (const std::string_view why = passed_refusal(seen); !why.empty())
+    if (const std::string_view why = passed_refusal(seen, sockets); !why.empty())
         return why;
     const resources::Kind &kind = resources::kind(seen.kind);
     return kind.refused != nullptr ? kind.refused(seen) : "";
@@ -260,12 +261,11 @@ Result<void> Files::read_descriptors(std::vector<Holder> holders, std::set<pid_t
     for (Seen &seen : seen_)
         seen.kind = resources::kind_of(seen);
     resources::rename_all(seen_);
-    if (Result<void> done = look_into_sockets(); !done)
+    resources::Sockets sockets(*this, options_.close_sockets);
+    if (Result<void> done = sockets.look(); !done)
         return done;
-    look_at_connections();
-    look_at_waiting();
     for (Seen &seen : seen_) {
-        const std::string_view why = refusal(seen);
+        const std::string_view why = refusal(seen, sockets);
         if (why.empty())
             add_open_file(seen);
         else
@@ -302,14 +302,9 @@ Result<void> Files::read_descriptors(std::vector<Holder> holders, std::set<pid_t
     if (done)
         done = resources::save_all_together(*this);
     if (done)
-        done = read_sockets();
-    if (done)
-        done = read_passed();
-    if (done)
-        read_connections();
+        done = sockets.save();
     // We must not hold the program's open files any longer than it is stopped.
     seen_.clear();
-    looked_at_.clear();
     holders_.clear();
     session_peers_ = {};
     return done;

@@ -20,10 +20,8 @@
 #include "image/record_store.hpp"
 #include "image/records.hpp"
 #include "image/writer.hpp"
-#include "look/multicast.hpp"
 #include "look/problems.hpp"
 #include "look/proc.hpp"
-#include "look/socket_look.hpp"
 #include "resources/kinds.hpp"
 
 #include <deque>
@@ -33,6 +31,12 @@
 #include <sys/stat.h>
 #include <tuple>
 #include <unistd.h>
+
+namespace cryo::resources {
+
+class Sockets;
+
+} // namespace cryo::resources
 
 namespace cryo::capture {
 
@@ -115,6 +119,10 @@ class Files : private resources::Saving
     {
         return strings_.keep_list(list);
     }
+    image::List<uint64_t> keep_list(const std::vector<uint64_t> &list) override
+    {
+        return strings_.keep_list(list);
+    }
     uint32_t copied(image::ObjectKind kind, std::string bytes) override;
     void refuse(const Seen &seen, std::string_view what, std::string_view way_out,
                 Passing passing = Passing::when_gone) override;
@@ -124,6 +132,9 @@ class Files : private resources::Saving
     std::set<const Seen *> standard() const override;
     const image::File &file(const Seen &seen) const override;
     pid_t process(const Seen &seen) const override { return proc_of(seen).pid(); }
+    const Proc &holder(const Seen &seen) const override { return holders_[seen.holder].proc; }
+    Result<size_t> add(Fd fd, const Seen &socket) override; // files_passed.cpp
+    std::set<uint64_t> inherited_sockets() const override;  // files_inherited.cpp
     std::set<pid_t> members(bool with_zombies) const override;
     Result<std::string> info_now(const Seen &seen) const override;
     std::string offer(const Seen &seen, const std::string &link) override;
@@ -135,25 +146,12 @@ class Files : private resources::Saving
     Result<std::string> messages(const Seen &queue) override;
     Result<resources::TerminalContents> terminal(const Seen &master) override;
 
-    // A socket under examination.
-    struct SeenSocket {
-        size_t seen = 0; // index in seen_
-        SocketLook look;
-        bool in_pair = false;  // its peer is in the checkpoint too and has no other peer
-        bool contents = false; // its queued contents are saved
-        bool peeked = false;   // `queue` is filled in
-        Result<SocketQueue> queue = SocketQueue();
-        std::vector<std::vector<size_t>> passed; // indexes in seen_, for each entry of queue.passed
-        bool waits = false;                      // connected, not yet accepted, and can be saved so
-        std::vector<uint64_t> callers;           // of a listening socket: those callers, by inode
-    };
-
     // files.cpp
     static Result<Seen> look(const Proc &proc, int fd);
     static bool is_as_seen(const Seen &seen);
     Result<void> share(std::vector<Seen> &all) const;
     Result<void> group(const std::vector<Seen> &all);
-    std::string_view refusal(const Seen &seen) const;
+    std::string_view refusal(const Seen &seen, const resources::Sockets &sockets) const;
     uint32_t file_of(const Seen &seen);
     void add_open_file(Seen &seen);
     image::OpenFile &record_of(const Seen &seen) { return open_files_[seen.open_file - 1]; }
@@ -169,34 +167,8 @@ class Files : private resources::Saving
     std::string other_name(const Seen &seen) const;
     uint32_t mapped_elsewhere(const std::string &path, uint64_t device, uint64_t inode);
     uint32_t opened_elsewhere(const std::string &path, uint64_t device, uint64_t inode) const;
-    // files_passed.cpp: queued messages in sockets, and the open files that they carry.
-    Result<void> look_into_sockets();
-    Result<bool> look_at_new_sockets();
-    Result<void> find_passed(SeenSocket &socket);
-    Result<size_t> passed_file(Fd fd, const Seen &socket);
-    std::string_view passed_refusal(const Seen &seen) const;
-    Result<void> read_passed();
-    // files_socket.cpp
-    bool is_to_be_accepted(const SocketLook &look) const;
-    std::set<uint64_t> inherited_sockets() const;
-    bool needs_no_peer(const SocketLook &look) const;
-    void keep_more(const SocketLook &look, uint32_t open_file);
-    void keep_groups(const SocketLook &look, uint32_t open_file);
-    void keep_peer(const Seen &seen);
-    Result<void> read_sockets();
-    // files_datagrams.cpp: the senders of packets that are queued in a socket.
-    std::string read_senders(const SeenSocket &socket, const image::Socket &record,
-                             const std::string &cwd);
-    void keep_senders(const std::vector<std::string> &senders, const image::Socket &record);
-    bool is_taken(const std::string &sender, const std::string &cwd) const;
-    // files_udp.cpp
-    bool reaches_member(const SocketLook &look) const;
-    std::string udp_problem(const SeenSocket &socket) const;
-    // files_connection.cpp: TCP connections with both ends in the checkpoint, and UNIX connections
-    // that have not been accepted yet.
-    void look_at_connections();
-    void look_at_waiting();
-    void read_connections();
+    // files_passed.cpp
+    static std::string_view passed_refusal(const Seen &seen, const resources::Sockets &sockets);
 
     const Proc &proc_of(const Seen &seen) const
     {
@@ -211,12 +183,9 @@ class Files : private resources::Saving
     std::vector<Holder> holders_; // valid during read_descriptors()
     std::set<pid_t> zombies_;     // likewise
     std::vector<Seen> seen_;      // one per open file, during read_descriptors()
-    std::map<std::pair<size_t, int>, uint32_t> descriptor_;  // holder, fd → index in seen_
-    std::map<uint64_t, SeenSocket> looked_at_;               // by inode; during read_descriptors()
-    GroupTables group_tables_;                               // likewise
-    std::vector<std::pair<size_t, size_t>> tcp_connections_; // acceptor, caller: in seen_
-    SessionsPeers session_peers_;                            // likewise
-    const Proc own_{getpid()};                               // this process
+    std::map<std::pair<size_t, int>, uint32_t> descriptor_; // holder, fd → index in seen_
+    SessionsPeers session_peers_;                           // during read_descriptors()
+    const Proc own_{getpid()};                              // this process
 
     std::vector<image::File> files_;
     std::map<std::pair<uint64_t, uint64_t>, uint32_t> by_inode_;

@@ -43,7 +43,7 @@ struct SocketLook {
     uint64_t peer_inode = 0;       // 0: none, gone, or not accepted yet
     uint64_t file_inode = 0;       // of the socket file: the lower 32 bits
     uint64_t file_device = 0;      // of its file system; from bit 20 on the major number
-    std::string file_name;         // of a socket file that was renamed: Files finds it
+    std::string file_name;         // of a socket file that was renamed: Sockets finds it
     std::vector<uint64_t> options; // level, name, value
     // The filter, classic BPF: of each instruction the code, from bit 16 on jt, 24: jf, 32: k.
     std::vector<uint64_t> filter;

@@ -13,8 +13,10 @@
 //     }
 #pragma once
 
+#include "base/result.hpp"
 #include "image/record_store.hpp"
 #include "look/problems.hpp"
+#include "look/proc.hpp"
 #include "resources/seen.hpp"
 
 #include <set>
@@ -52,6 +54,7 @@ class Saving
     // Keeps a text that a record refers to.
     virtual std::string_view keep(std::string text) = 0;
     virtual image::List<uint32_t> keep_list(const std::vector<uint32_t> &list) = 0;
+    virtual image::List<uint64_t> keep_list(const std::vector<uint64_t> &list) = 0;
     // Keeps small contents as an object of the image: its id, 0 if they are empty.
     virtual uint32_t copied(image::ObjectKind kind, std::string bytes) = 0;
     // The open file cannot be saved: "descriptor 5: WHAT (WAY_OUT)".
@@ -66,6 +69,12 @@ class Saving
     virtual std::set<const Seen *> standard() const = 0;
     virtual const image::File &file(const Seen &seen) const = 0;
     virtual pid_t process(const Seen &seen) const = 0; // that has it
+    // Likewise; of what only travels in a message, the process that has the socket.
+    virtual const capture::Proc &holder(const Seen &seen) const = 0;
+    // An open file that waits in this socket, in a message: its index in seen(), which may grow.
+    virtual Result<size_t> add(Fd fd, const Seen &socket) = 0;
+    // Sockets that each process having them got from whoever started its cr_run, by inode.
+    virtual std::set<uint64_t> inherited_sockets() const = 0;
     // The processes that are saved; with those that have ended, and are not waited for.
     virtual std::set<pid_t> members(bool with_zombies) const = 0;
     // fdinfo, read anew.

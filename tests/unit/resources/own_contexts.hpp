@@ -64,6 +64,10 @@ class OwnSaving : public Saving
     {
         return image::List<uint32_t>::of(lists_.emplace_back(list));
     }
+    image::List<uint64_t> keep_list(const std::vector<uint64_t> &list) override
+    {
+        return image::List<uint64_t>::of(long_lists_.emplace_back(list));
+    }
     uint32_t copied(image::ObjectKind, std::string bytes) override
     {
         if (bytes.empty())
@@ -102,6 +106,15 @@ class OwnSaving : public Saving
         return records_.of<image::File>()[open_file.file - 1];
     }
     pid_t process(const Seen &) const override { return getpid(); }
+    const capture::Proc &holder(const Seen &) const override { return own_; }
+    Result<size_t> add(Fd fd, const Seen &socket) override
+    {
+        const int passed_in = socket.fd;
+        add(std::move(fd));
+        seen_.back().passed_in = passed_in;
+        return seen_.size() - 1;
+    }
+    std::set<uint64_t> inherited_sockets() const override { return {}; }
     std::set<pid_t> members(bool) const override { return {getpid()}; }
     Result<std::string> info_now(const Seen &seen) const override
     {
@@ -145,6 +158,8 @@ class OwnSaving : public Saving
     image::FoundRecords records_;
     std::deque<std::string> texts_;
     std::deque<std::vector<uint32_t>> lists_;
+    std::deque<std::vector<uint64_t>> long_lists_;
+    const capture::Proc own_{getpid()};
     std::map<uint32_t, std::string> objects_;
     std::vector<std::string> refused_, notices_;
 };

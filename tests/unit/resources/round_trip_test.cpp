@@ -6,6 +6,7 @@
 #include "resources/cuts.hpp"
 #include "resources/locks.hpp"
 #include "resources/owner.hpp"
+#include "resources/socket/sockets.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -17,6 +18,7 @@
 #include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/timerfd.h>
 
 namespace cryo::resources {
@@ -319,6 +321,56 @@ TEST(RoundTrip, AWatchOfAnUnknownPathIsRefused)
     ASSERT_TRUE(saving.save_all());
     ASSERT_EQ(saving.refused().size(), 1U);
     EXPECT_NE(saving.refused()[0].find("whose path is not known"), std::string::npos);
+}
+
+// An open file that no process has is found in a message, and saved with it.
+TEST(RoundTrip, APairHasWhatWaitsInIt)
+{
+    int ends[2] = {-1, -1};
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    Fd one(ends[0]), two(ends[1]);
+    {
+        const Fd counter(eventfd(3, EFD_CLOEXEC));
+        const int number = counter.get();
+        alignas(cmsghdr) char control[CMSG_SPACE(sizeof(number))] = {};
+        char text[] = "five!";
+        iovec part = {text, 5};
+        msghdr message = {};
+        message.msg_iov = &part;
+        message.msg_iovlen = 1;
+        message.msg_control = control;
+        message.msg_controllen = sizeof(control);
+        cmsghdr *head = CMSG_FIRSTHDR(&message);
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        head->cmsg_len = CMSG_LEN(sizeof(number));
+        memcpy(CMSG_DATA(head), &number, sizeof(number));
+        ASSERT_EQ(sendmsg(one.get(), &message, 0), 5);
+    }
+    OwnSaving saving;
+    saving.add(std::move(one));
+    saving.add(std::move(two));
+    Sockets sockets(saving, false);
+    const Result<void> looked = sockets.look();
+    ASSERT_TRUE(looked) << (looked ? "" : looked.error().text());
+    ASSERT_EQ(saving.seen().size(), 3U);
+    EXPECT_EQ(saving.seen()[2].kind, FileKind::eventfd);
+    EXPECT_FALSE(sockets.is_listening(saving.seen()[0]));
+    const Result<void> saved = sockets.save();
+    ASSERT_TRUE(saved) << (saved ? "" : saved.error().text());
+    EXPECT_TRUE(saving.refused().empty());
+    const auto &records = saving.records().of<image::Socket>();
+    ASSERT_EQ(records.size(), 2U);
+    for (const image::Socket &record : records) {
+        EXPECT_EQ(record.state, image::SocketState::pair);
+        EXPECT_EQ(record.peer_open_file, 3 - record.open_file);
+        EXPECT_EQ(record.size, record.open_file == 2 ? 5U : 0U);
+    }
+    const auto &passed = saving.records().of<image::Passed>();
+    ASSERT_EQ(passed.size(), 1U);
+    EXPECT_EQ(passed[0].socket, 2U);
+    ASSERT_EQ(passed[0].open_files.size(), 1U);
+    EXPECT_EQ(passed[0].open_files[0], 3U);
 }
 
 } // namespace

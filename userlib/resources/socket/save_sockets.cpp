@@ -2,8 +2,8 @@
 // Sockets. What does not lead outside is recreated: listening, bound and fresh sockets, pairs with
 // their contents, datagram sockets that send to a well-known path. A connection is refused, or
 // closed on request, since only its peer could restore it.
-#include "capture/files.hpp"
-#include "capture/inherited.hpp"
+#include "resources/socket/sockets.hpp"
+
 #include "look/internet_address.hpp"
 #include "look/other_look.hpp"
 #include "look/peer_link.hpp"
@@ -11,25 +11,29 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <fstream>
 #include <memory>
 #include <netinet/in.h>
 #include <optional>
 #include <poll.h>
-#include <sstream>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-namespace cryo::capture {
+namespace cryo::resources {
 
+using capture::InternetAddress;
+using capture::is_other;
+using capture::is_udp;
+using capture::Passing;
+using capture::Proc;
+using capture::SocketLook;
+using capture::SocketQueue;
 using image::SocketState;
 
 namespace {
@@ -67,20 +71,20 @@ std::optional<uint64_t> device_of_mount(int file)
     const Result<std::string> mounts = own.read("mountinfo");
     if (!info || !mounts)
         return std::nullopt;
-    std::string_view id = field(*info, "mnt_id");
+    std::string_view id = capture::field(*info, "mnt_id");
     if (id.empty())
         return std::nullopt;
-    const uint64_t wanted = take_number(id);
+    const uint64_t wanted = capture::take_number(id);
     // "36 35 98:0 /root /place rw,noatime - ext4 /dev/sda1 rw"
     for (std::string_view rest = *mounts; !rest.empty();) {
-        std::string_view line = take_line(rest);
-        const uint64_t mount = take_number(line);
-        take_number(line); // where it is mounted
-        const uint64_t high = take_number(line);
+        std::string_view line = capture::take_line(rest);
+        const uint64_t mount = capture::take_number(line);
+        capture::take_number(line); // where it is mounted
+        const uint64_t high = capture::take_number(line);
         if (mount != wanted || !line.starts_with(':'))
             continue;
         line.remove_prefix(1);
-        return as_diagnosed(high, take_number(line));
+        return as_diagnosed(high, capture::take_number(line));
     }
     return std::nullopt;
 }
@@ -105,7 +109,7 @@ bool is_file_of(const SocketLook &look, const struct stat &file, int directory, 
 // Whether the file of a bound UNIX socket still is where a restart would create it again.
 bool path_leads_to(const SocketLook &look, const std::string &cwd, uint32_t &mode)
 {
-    const std::string path = unix_path(look.local);
+    const std::string path = capture::unix_path(look.local);
     if (path.empty())
         return true; // no name, or an abstract one
     struct stat now;
@@ -123,7 +127,7 @@ std::string find_renamed(SocketLook &look, const std::string &cwd, uint32_t &mod
     // In a directory where everybody may write they may be anybody's.
     constexpr int most_entries = 100'000, most_sockets = 10'000;
     std::string lost = "whose name does not lead to it any more"; // returned by a move
-    const std::string path = unix_path(look.local);
+    const std::string path = capture::unix_path(look.local);
     const std::string whole = path.front() == '/' ? path : cwd + "/" + path;
     const size_t of_directory = path.rfind('/') + 1; // 0: it is in the working directory
     if (look.file_inode == 0)
@@ -155,31 +159,10 @@ std::string find_renamed(SocketLook &look, const std::string &cwd, uint32_t &mod
     return lost + ", and its directory has too many files to be searched for another one";
 }
 
-// The inodes that cr_run has noted in its environment, if noted since this boot.
-std::set<uint64_t> note_of(const Proc &proc)
-{
-    std::string boot;
-    std::getline(std::ifstream(boot_id_file), boot);
-    const std::string name = fmt::format("{}={}:", inherited_variable, boot);
-    const Result<std::string> environment = proc.read("environ");
-    std::set<uint64_t> inodes;
-    if (!environment || boot.empty())
-        return inodes;
-    std::istringstream variables(*environment);
-    for (std::string one; std::getline(variables, one, '\0');) {
-        if (!one.starts_with(name))
-            continue;
-        std::istringstream numbers(one.substr(name.size()));
-        for (std::string number; std::getline(numbers, number, ',');)
-            inodes.insert(strtoull(number.c_str(), nullptr, 10));
-    }
-    return inodes;
-}
-
 } // namespace
 
 // Also true if a saved process is to accept it: then it will be a pair.
-bool Files::is_to_be_accepted(const SocketLook &look) const
+bool Sockets::is_to_be_accepted(const SocketLook &look) const
 {
     const InternetAddress peer(look.peer);
     return is_internet(look) && std::ranges::any_of(looked_at_, [&](const auto &one) {
@@ -189,74 +172,50 @@ bool Files::is_to_be_accepted(const SocketLook &look) const
            });
 }
 
-// Connections that each process having them got from whoever started its cr_run: they are not the
-// program's own and mostly useless to it. A connection made by a member and passed to a cr_run of
-// its own appears only in the note of that cr_run, so it is not among them.
-std::set<uint64_t> Files::inherited_sockets() const
-{
-    std::vector<std::set<uint64_t>> noted;
-    noted.reserve(holders_.size());
-    for (const Holder &holder : holders_)
-        noted.push_back(note_of(holder.proc));
-    std::set<uint64_t> inherited;
-    for (const std::set<uint64_t> &note : noted)
-        inherited.insert(note.begin(), note.end());
-    std::set<uint64_t> found;
-    for (const auto &[place, seen] : descriptor_) {
-        const uint64_t inode = seen_[seen].status.st_ino;
-        if (inherited.empty())
-            break;
-        if (noted[place.first].count(inode) == 0)
-            inherited.erase(inode);
-        else
-            found.insert(inode);
-    }
-    std::erase_if(inherited, [&](uint64_t inode) { return found.count(inode) == 0; });
-    return inherited;
-}
-
 // Connected for sending only, or to another one that comes back under its number.
-bool Files::needs_no_peer(const SocketLook &look) const
+bool Sockets::needs_no_peer(const SocketLook &look) const
 {
     if (look.domain != AF_NETLINK)
         return look.protocol != IPPROTO_UDPLITE;
-    return is_unnamed(look.peer) || std::ranges::any_of(looked_at_, [&](const auto &one) {
+    return capture::is_unnamed(look.peer) || std::ranges::any_of(looked_at_, [&](const auto &one) {
                const SocketLook &other = one.second.look;
                return other.domain == AF_NETLINK && other.protocol == look.protocol &&
-                      other.bound && printable_address(other.local) == printable_address(look.peer);
+                      other.bound &&
+                      capture::printable_address(other.local) ==
+                          capture::printable_address(look.peer);
            });
 }
 
-void Files::keep_more(const SocketLook &look, uint32_t open_file)
+void Sockets::keep_more(const SocketLook &look, uint32_t open_file)
 {
     if (look.groups.empty() && look.interface.empty() && look.filter.empty() &&
         !look.filter_locked && look.file_name.empty())
         return;
     image::SocketMore more;
     more.socket = open_file;
-    more.groups = strings_.keep_list(look.groups);
-    more.interface = strings_.keep(look.interface);
-    more.filter = strings_.keep_list(look.filter);
+    more.groups = saving_.keep_list(look.groups);
+    more.interface = saving_.keep(look.interface);
+    more.filter = saving_.keep_list(look.filter);
     more.filter_locked = look.filter_locked;
-    more.file_name = strings_.keep(look.file_name);
-    records_.add(more);
+    more.file_name = saving_.keep(look.file_name);
+    saving_.records().add(more);
 }
 
-void Files::keep_groups(const SocketLook &look, uint32_t open_file)
+void Sockets::keep_groups(const SocketLook &look, uint32_t open_file)
 {
-    for (const Membership &one : look.memberships) {
+    for (const capture::Membership &one : look.memberships) {
         image::GroupMember member;
         member.socket = open_file;
-        member.interface = strings_.keep(one.interface);
-        member.group = image::as_bytes(strings_.keep(one.group));
+        member.interface = saving_.keep(one.interface);
+        member.group = image::as_bytes(saving_.keep(one.group));
         member.only_sources = one.filter.only_sources;
-        member.sources = image::as_bytes(strings_.keep(one.filter.sources));
-        records_.add(member);
+        member.sources = image::as_bytes(saving_.keep(one.filter.sources));
+        saving_.records().add(member);
     }
 }
 
 // The kernel tells the id that the peer's process has in our pid namespace, which is the program's.
-void Files::keep_peer(const Seen &seen)
+void Sockets::keep_peer(const Seen &seen)
 {
     ucred peer = {};
     socklen_t size = sizeof(peer);
@@ -267,20 +226,20 @@ void Files::keep_peer(const Seen &seen)
     record.pid = static_cast<uint32_t>(peer.pid);
     record.uid = peer.uid;
     record.gid = peer.gid;
-    records_.add(record);
+    saving_.records().add(record);
 }
 
-Result<void> Files::read_sockets()
+Result<void> Sockets::save_sockets()
 {
     if (looked_at_.empty())
         return {};
     Result<std::string> cwd =
-        holders_[seen_[looked_at_.begin()->second.seen].holder].proc.link("cwd"); // of the first
+        saving_.holder(seen_of(looked_at_.begin()->second)).link("cwd"); // of the first
     if (!cwd)
         return cwd.error();
-    const std::set<uint64_t> inherited = inherited_sockets();
+    const std::set<uint64_t> inherited = saving_.inherited_sockets();
     for (auto &[inode, socket] : looked_at_) {
-        const Seen *seen = &seen_[socket.seen];
+        const Seen *seen = &seen_of(socket);
         const SocketLook &look = socket.look;
         if (seen->open_file == 0)
             continue; // refused already
@@ -289,52 +248,53 @@ Result<void> Files::read_sockets()
         record.domain = static_cast<uint32_t>(look.domain);
         record.kind = static_cast<uint32_t>(look.kind);
         record.protocol = static_cast<uint32_t>(look.protocol);
-        record.local = image::as_bytes(strings_.keep(look.local));
-        record.peer = image::as_bytes(strings_.keep(look.peer));
+        record.local = image::as_bytes(saving_.keep(look.local));
+        record.peer = image::as_bytes(saving_.keep(look.peer));
         record.backlog = look.backlog;
         record.shutdown = look.shutdown;
-        record.options = strings_.keep_list(look.options);
+        record.options = saving_.keep_list(look.options);
 
-        const std::string name = fmt::format("a socket, {}", describe_socket(look));
+        const std::string name = fmt::format("a socket, {}", capture::describe_socket(look));
         const bool pair = socket.in_pair;
         const bool connected = look.connected;
         if (!is_known(look)) {
-            refuse(*seen, name, "close it before the checkpoint");
+            saving_.refuse(*seen, name, "close it before the checkpoint");
             continue;
         }
         if (look.domain == AF_UNIX && !look.diagnosed) {
-            refuse(*seen, name + ", of which this kernel tells too little (unix_diag)",
-                   "close it before the checkpoint");
+            saving_.refuse(*seen, name + ", of which this kernel tells too little (unix_diag)",
+                           "close it before the checkpoint");
             continue;
         }
         if (!look.problem.empty()) {
-            refuse(*seen, fmt::format("{}, {}", name, look.problem),
-                   look.passing ? "try it later, or close it before the checkpoint"
-                                : "undo that, or close it, before the checkpoint",
-                   look.passing ? Passing::soon : Passing::never);
+            saving_.refuse(*seen, fmt::format("{}, {}", name, look.problem),
+                           look.passing ? "try it later, or close it before the checkpoint"
+                                        : "undo that, or close it, before the checkpoint",
+                           look.passing ? Passing::soon : Passing::never);
             continue;
         }
         if (look.listening) {
             record.state = SocketState::listening;
-            if (look.waiting > 0 && socket.callers.empty() && !options_.close_sockets)
-                refuse(*seen,
-                       fmt::format("{}, with {} connections that nobody has accepted yet{}", name,
-                                   look.waiting,
-                                   look.domain != AF_UNIX
-                                       ? ""
-                                       : "; one of them comes from outside, or something was "
-                                         "written into it that only who accepts it can see"),
-                       "accept them before the checkpoint, or --sockets=close drops them",
-                       Passing::soon);
+            if (look.waiting > 0 && socket.callers.empty() && !close_)
+                saving_.refuse(
+                    *seen,
+                    fmt::format("{}, with {} connections that nobody has accepted yet{}", name,
+                                look.waiting,
+                                look.domain != AF_UNIX
+                                    ? ""
+                                    : "; one of them comes from outside, or something was "
+                                      "written into it that only who accepts it can see"),
+                    "accept them before the checkpoint, or --sockets=close drops them",
+                    Passing::soon);
         } else if (pair) {
             record.state = SocketState::pair;
-            record.peer_open_file = seen_[looked_at_.at(look.peer_inode).seen].open_file;
+            record.peer_open_file = seen_of(looked_at_.at(look.peer_inode)).open_file;
         } else if (look.domain == AF_UNIX && look.kind == SOCK_DGRAM && connected &&
                    !look.peer_is_unnamed) {
             record.state = SocketState::connected_datagram;
             if (const auto to = looked_at_.find(look.peer_inode); to != looked_at_.end())
-                record.peer_open_file = seen_[to->second.seen].open_file;
-        } else if (connected && is_udp(look) && !look.failed && reaches_member(look)) {
+                record.peer_open_file = seen_of(to->second).open_file;
+        } else if (connected && is_udp(look) && !look.failed && reaches_member(looked_at_, look)) {
             record.state = SocketState::connected_datagram;
         } else if (connected && is_other(look) && needs_no_peer(look)) {
             record.state = SocketState::connected_datagram;
@@ -344,31 +304,33 @@ Result<void> Files::read_sockets()
                    look.kind != SOCK_DGRAM) {
             record.state = SocketState::closed; // by its peer, already
             // A closed peer would have shut down both directions.
-            if (look.shutdown != 3 && !options_.close_sockets)
-                refuse(*seen, name + ", which nobody has accepted yet", way_out, Passing::soon);
+            if (look.shutdown != 3 && !close_)
+                saving_.refuse(*seen, name + ", which nobody has accepted yet", way_out,
+                               Passing::soon);
         } else if (look.domain == AF_UNIX && look.kind == SOCK_DGRAM && connected &&
                    look.peer_inode == 0 && look.local_is_unnamed) {
             record.state = SocketState::closed; // what is left of a pair
         } else if (connected) {
             record.state = SocketState::closed;
             if (inherited.count(inode) != 0 && !is_to_be_accepted(look))
-                notices_.push_back(
-                    fmt::format("descriptor {}: {}, from whoever started cr_run, comes "
-                                "back as closed",
-                                seen->fd, name));
-            else if (!options_.close_sockets)
-                refuse(*seen, name, std::string(way_out) + offer(*seen, link_of_peer(look)),
-                       is_to_be_accepted(look) ? Passing::soon : Passing::when_gone);
+                saving_.notice(fmt::format("descriptor {}: {}, from whoever started cr_run, comes "
+                                           "back as closed",
+                                           seen->fd, name));
+            else if (!close_)
+                saving_.refuse(*seen, name,
+                               std::string(way_out) +
+                                   saving_.offer(*seen, capture::link_of_peer(look)),
+                               is_to_be_accepted(look) ? Passing::soon : Passing::when_gone);
         } else if (look.ended) {
             record.state = SocketState::closed;
             record.shutdown = 3; // reads find the end, not a missing connection
-            notices_.push_back(fmt::format("descriptor {}: {}, whose connection has ended, comes "
-                                           "back without its names (getsockname, SO_PEERNAME)",
-                                           seen->fd, name));
-            if (look.unread && !options_.close_sockets)
-                refuse(*seen, name + ", whose connection has ended, with unread bytes",
-                       "read them before the checkpoint, or let --sockets=close drop them",
-                       Passing::soon);
+            saving_.notice(fmt::format("descriptor {}: {}, whose connection has ended, comes "
+                                       "back without its names (getsockname, SO_PEERNAME)",
+                                       seen->fd, name));
+            if (look.unread && !close_)
+                saving_.refuse(*seen, name + ", whose connection has ended, with unread bytes",
+                               "read them before the checkpoint, or let --sockets=close drop them",
+                               Passing::soon);
         } else {
             record.state = look.bound ? SocketState::bound : SocketState::fresh;
         }
@@ -378,47 +340,48 @@ Result<void> Files::read_sockets()
             !(pair && look.kind != SOCK_DGRAM)) {
             const std::string lost = find_renamed(socket.look, *cwd, record.file_mode);
             if (!lost.empty())
-                refuse(*seen, fmt::format("{}, {}", name, lost), "close it before the checkpoint");
+                saving_.refuse(*seen, fmt::format("{}, {}", name, lost),
+                               "close it before the checkpoint");
         }
         const bool is_lone = look.kind == SOCK_DGRAM || is_other(look);
         if (socket.contents) {
             const bool may_drop =
-                options_.close_sockets && look.kind == SOCK_DGRAM && !pair && socket.passed.empty();
+                close_ && look.kind == SOCK_DGRAM && !pair && socket.passed.empty();
             const std::string problem =
-                socket.queue ? read_senders(socket, record, *cwd) : socket.queue.error().text();
+                socket.queue ? save_senders(saving_, looked_at_, socket, record, *cwd)
+                             : socket.queue.error().text();
             if (!problem.empty() && may_drop) {
-                notices_.push_back(fmt::format("descriptor {}: {}, {}; what waits in it is dropped",
-                                               seen->fd, name, problem));
+                saving_.notice(fmt::format("descriptor {}: {}, {}; what waits in it is dropped",
+                                           seen->fd, name, problem));
                 socket.queue = SocketQueue();
             }
             if (!socket.queue) {
-                refuse(*seen, fmt::format("{}: {}", name, socket.queue.error().text()),
-                       is_internet(look) ? way_out : "read them before the checkpoint",
-                       Passing::soon);
+                saving_.refuse(*seen, fmt::format("{}: {}", name, socket.queue.error().text()),
+                               is_internet(look) ? way_out : "read them before the checkpoint",
+                               Passing::soon);
             } else {
                 if (!problem.empty() && !may_drop)
-                    refuse(*seen, fmt::format("{}, {}", name, problem),
-                           "read them before the checkpoint", Passing::soon);
+                    saving_.refuse(*seen, fmt::format("{}, {}", name, problem),
+                                   "read them before the checkpoint", Passing::soon);
                 record.size = socket.queue->bytes.size();
-                record.packets = strings_.keep_list(socket.queue->packets);
+                record.packets = saving_.keep_list(socket.queue->packets);
                 record.object =
-                    copied(image::ObjectKind::socket_queue, std::move(socket.queue->bytes));
+                    saving_.copied(image::ObjectKind::socket_queue, std::move(socket.queue->bytes));
             }
-        } else if (is_lone && look.unread && options_.close_sockets) {
-            notices_.push_back(fmt::format("descriptor {}: {}, with datagrams that were not read "
-                                           "yet; what waits in it is dropped",
-                                           seen->fd, name));
+        } else if (is_lone && look.unread && close_) {
+            saving_.notice(fmt::format("descriptor {}: {}, with datagrams that were not read "
+                                       "yet; what waits in it is dropped",
+                                       seen->fd, name));
         } else if (is_lone && look.unread) {
-            refuse(*seen, name + ", with datagrams that were not read yet",
-                   "read them before the checkpoint, or let --sockets=close drop them",
-                   Passing::soon);
-        } else if ((is_udp(look) || is_other(look)) && look.failed && !is_closed &&
-                   !options_.close_sockets) {
-            refuse(*seen, name + ", with an error that it was not told yet",
-                   "let it read that before the checkpoint, or let --sockets=close drop it",
-                   Passing::soon);
+            saving_.refuse(*seen, name + ", with datagrams that were not read yet",
+                           "read them before the checkpoint, or let --sockets=close drop them",
+                           Passing::soon);
+        } else if ((is_udp(look) || is_other(look)) && look.failed && !is_closed && !close_) {
+            saving_.refuse(*seen, name + ", with an error that it was not told yet",
+                           "let it read that before the checkpoint, or let --sockets=close drop it",
+                           Passing::soon);
         }
-        records_.add(record);
+        saving_.records().add(record);
         keep_more(look, record.open_file);
         keep_groups(look, record.open_file);
         // Not of a connection to an outside peer, which is over.
@@ -428,4 +391,27 @@ Result<void> Files::read_sockets()
     return {};
 }
 
-} // namespace cryo::capture
+Result<void> Sockets::look()
+{
+    if (Result<void> done = look_into_all(); !done)
+        return done;
+    look_at_connections();
+    look_at_waiting();
+    return {};
+}
+
+bool Sockets::is_listening(const Seen &seen) const
+{
+    return looked_at_.at(seen.status.st_ino).look.listening;
+}
+
+Result<void> Sockets::save()
+{
+    if (Result<void> done = save_sockets(); !done)
+        return done;
+    save_passed();
+    save_connections();
+    return {};
+}
+
+} // namespace cryo::resources

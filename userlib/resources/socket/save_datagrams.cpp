@@ -2,7 +2,9 @@
 // The senders of packets queued in a socket. The kernel keeps a sender's name as long as one of its
 // packets is queued, and reports it with the packet; a restart sends the packets again from that
 // name.
-#include "capture/files.hpp"
+#include "resources/socket/looked_at.hpp"
+
+#include "base/fd.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -13,7 +15,9 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-namespace cryo::capture {
+namespace cryo::resources {
+
+using capture::SocketLook;
 
 namespace {
 
@@ -35,13 +39,11 @@ const char *tells_sender(int fd)
     return nullptr;
 }
 
-} // namespace
-
 // Whether a socket outside the checkpoint has the name, or its file has been replaced by something
 // else: a restart could then not bind it.
-bool Files::is_taken(const std::string &sender, const std::string &cwd) const
+bool is_taken(const LookedAt &sockets, const std::string &sender, const std::string &cwd)
 {
-    if (std::ranges::any_of(looked_at_, [&sender](const auto &one) {
+    if (std::ranges::any_of(sockets, [&sender](const auto &one) {
             const SocketLook &look = one.second.look;
             return look.domain == AF_UNIX && look.kind == SOCK_DGRAM && look.local == sender;
         }))
@@ -49,7 +51,7 @@ bool Files::is_taken(const std::string &sender, const std::string &cwd) const
     sockaddr_un name = {};
     size_t size = std::min(sender.size(), sizeof(name));
     memcpy(&name, sender.data(), size);
-    if (std::string path = unix_path(sender); !path.empty()) {
+    if (std::string path = capture::unix_path(sender); !path.empty()) {
         if (path.front() != '/')
             path = cwd + "/" + path;
         struct stat now;
@@ -68,56 +70,8 @@ bool Files::is_taken(const std::string &sender, const std::string &cwd) const
            errno != ECONNREFUSED;
 }
 
-// Empty, or why the queued packets could not be sent again as they were.
-std::string Files::read_senders(const SeenSocket &socket, const image::Socket &record,
-                                const std::string &cwd)
-{
-    const Seen &seen = seen_[socket.seen];
-    const SocketLook &look = socket.look;
-    if ((look.domain != AF_UNIX && !is_udp(look)) ||
-        (socket.queue->packets.empty() && socket.queue->bytes.empty()))
-        return {};
-    const std::vector<std::string> &senders = socket.queue->senders;
-    if (is_udp(look)) {
-        std::string problem = record.state == image::SocketState::closed
-                                  ? "with datagrams of a connection that will be closed"
-                                  : udp_problem(socket);
-        if (problem.empty())
-            keep_senders(senders, record);
-        return problem;
-    }
-    if (const char *option = tells_sender(seen.shared.get()); option != nullptr) {
-        // Only the sender itself could be reported so again, and it is gone or outside.
-        if (look.kind == SOCK_DGRAM && !socket.in_pair)
-            return fmt::format("with datagrams of which it is told who has sent them ({})", option);
-        notices_.push_back(
-            fmt::format("descriptor {}: a socket, {}: of what waits in it, a restarted program is "
-                        "told that cr_restart has sent it ({})",
-                        seen.fd, describe_socket(look), option));
-    }
-    if (look.kind != SOCK_DGRAM)
-        return {}; // the sender is or was the other end
-    if (socket.in_pair || record.state == image::SocketState::closed) {
-        // Packets that arrived before the two were connected remain in the queue.
-        const SocketLook *peer = socket.in_pair ? &looked_at_.at(look.peer_inode).look : nullptr;
-        const std::string expected =
-            peer == nullptr || peer->local_is_unnamed ? std::string() : peer->local;
-        if (std::ranges::any_of(senders, [&](const auto &one) { return one != expected; }))
-            return "with datagrams of somebody else than its peer";
-        return {};
-    }
-    if (look.local_is_unnamed)
-        return "with datagrams that nobody could send to it now";
-    for (const std::string &sender : senders) {
-        if (!sender.empty() && is_taken(sender, cwd))
-            return fmt::format("with datagrams of {}, a name that somebody outside has",
-                               printable_address(sender));
-    }
-    keep_senders(senders, record);
-    return {};
-}
-
-void Files::keep_senders(const std::vector<std::string> &senders, const image::Socket &record)
+void keep_senders(Saving &saving, const std::vector<std::string> &senders,
+                  const image::Socket &record)
 {
     std::vector<uint32_t> sizes;
     std::string names;
@@ -127,9 +81,59 @@ void Files::keep_senders(const std::vector<std::string> &senders, const image::S
     }
     image::Senders all;
     all.socket = record.open_file;
-    all.sizes = strings_.keep_list(sizes);
-    all.names = image::as_bytes(strings_.keep(std::move(names)));
-    records_.add(all);
+    all.sizes = saving.keep_list(sizes);
+    all.names = image::as_bytes(saving.keep(std::move(names)));
+    saving.records().add(all);
 }
 
-} // namespace cryo::capture
+} // namespace
+
+std::string save_senders(Saving &saving, const LookedAt &sockets, const SeenSocket &socket,
+                         const image::Socket &record, const std::string &cwd)
+{
+    const Seen &seen = saving.seen()[socket.seen];
+    const SocketLook &look = socket.look;
+    if ((look.domain != AF_UNIX && !capture::is_udp(look)) ||
+        (socket.queue->packets.empty() && socket.queue->bytes.empty()))
+        return {};
+    const std::vector<std::string> &senders = socket.queue->senders;
+    if (capture::is_udp(look)) {
+        std::string problem = record.state == image::SocketState::closed
+                                  ? "with datagrams of a connection that will be closed"
+                                  : udp_problem(sockets, socket);
+        if (problem.empty())
+            keep_senders(saving, senders, record);
+        return problem;
+    }
+    if (const char *option = tells_sender(seen.shared.get()); option != nullptr) {
+        // Only the sender itself could be reported so again, and it is gone or outside.
+        if (look.kind == SOCK_DGRAM && !socket.in_pair)
+            return fmt::format("with datagrams of which it is told who has sent them ({})", option);
+        saving.notice(
+            fmt::format("descriptor {}: a socket, {}: of what waits in it, a restarted program is "
+                        "told that cr_restart has sent it ({})",
+                        seen.fd, capture::describe_socket(look), option));
+    }
+    if (look.kind != SOCK_DGRAM)
+        return {}; // the sender is or was the other end
+    if (socket.in_pair || record.state == image::SocketState::closed) {
+        // Packets that arrived before the two were connected remain in the queue.
+        const SocketLook *peer = socket.in_pair ? &sockets.at(look.peer_inode).look : nullptr;
+        const std::string expected =
+            peer == nullptr || peer->local_is_unnamed ? std::string() : peer->local;
+        if (std::ranges::any_of(senders, [&](const auto &one) { return one != expected; }))
+            return "with datagrams of somebody else than its peer";
+        return {};
+    }
+    if (look.local_is_unnamed)
+        return "with datagrams that nobody could send to it now";
+    for (const std::string &sender : senders) {
+        if (!sender.empty() && is_taken(sockets, sender, cwd))
+            return fmt::format("with datagrams of {}, a name that somebody outside has",
+                               capture::printable_address(sender));
+    }
+    keep_senders(saving, senders, record);
+    return {};
+}
+
+} // namespace cryo::resources

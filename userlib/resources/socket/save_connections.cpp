@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connections that are recognised only by looking at both ends: TCP connections within the tree,
 // and UNIX connections that have not been accepted yet.
-#include "capture/files.hpp"
+#include "resources/socket/sockets.hpp"
+
 #include "look/tcp_look.hpp"
 
 #include <algorithm>
@@ -11,10 +12,13 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-namespace cryo::capture {
+namespace cryo::resources {
+
+using capture::SocketLook;
+using capture::SocketQueue;
 
 // TCP: both ends are in the checkpoint, so a restart can connect them again.
-void Files::look_at_connections()
+void Sockets::look_at_connections()
 {
     std::vector<uint64_t> inodes;
     std::vector<const SocketLook *> looks;
@@ -22,17 +26,17 @@ void Files::look_at_connections()
         inodes.push_back(inode);
         looks.push_back(&socket.look);
     }
-    for (const auto &[accepted, caller] : tcp_pairs(looks)) {
+    for (const auto &[accepted, caller] : capture::tcp_pairs(looks)) {
         SeenSocket *const ends[] = {&looked_at_.at(inodes[accepted]),
                                     &looked_at_.at(inodes[caller])};
         int fds[2];
         uint32_t shut[2] = {0, 0};
         for (size_t i = 0; i < 2; i++)
-            fds[i] = seen_[ends[i]->seen].shared.get();
-        Result<void> possible = await_delivery(fds[0], fds[1]);
+            fds[i] = seen_of(*ends[i]).shared.get();
+        Result<void> possible = capture::await_delivery(fds[0], fds[1]);
         for (size_t i = 0; i < 2 && possible; i++) {
-            Result<uint32_t> shutdown = tcp_shutdown(fds[i]);
-            Result<std::string> bytes = peek_tcp(fds[i]);
+            Result<uint32_t> shutdown = capture::tcp_shutdown(fds[i]);
+            Result<std::string> bytes = capture::peek_tcp(fds[i]);
             if (!shutdown || !bytes) {
                 possible = shutdown ? bytes.error() : shutdown.error();
                 continue;
@@ -40,7 +44,7 @@ void Files::look_at_connections()
             shut[i] = *shutdown;
             ends[i]->queue = SocketQueue{std::move(*bytes), {}, {}, {}, false};
         }
-        if (!possible && options_.close_sockets)
+        if (!possible && close_)
             continue; // comes back as closed, like one to an outside peer
         for (size_t i = 0; i < 2; i++) {
             ends[i]->look.shutdown = shut[i];
@@ -55,35 +59,35 @@ void Files::look_at_connections()
 
 // UNIX: only the accepting process can look into such a connection, and accepting cannot be undone.
 // But a connection in which nothing was written yet can be made again.
-void Files::look_at_waiting()
+void Sockets::look_at_waiting()
 {
     for (auto &[inode, socket] : looked_at_) {
         const SocketLook &look = socket.look;
         if (look.domain != AF_UNIX || !look.listening || look.waiting == 0)
             continue;
-        std::vector<uint64_t> callers = waiting_callers(inode);
+        std::vector<uint64_t> callers = capture::waiting_callers(inode);
         const auto is_empty_one_of_ours = [this](uint64_t caller) {
             const auto found = looked_at_.find(caller);
             int written = -1;
             return caller != 0 && found != looked_at_.end() &&
-                   ioctl(seen_[found->second.seen].shared.get(), SIOCOUTQ, &written) == 0 &&
+                   ioctl(seen_of(found->second).shared.get(), SIOCOUTQ, &written) == 0 &&
                    written == 0;
         };
         if (callers.size() != look.waiting || !std::ranges::all_of(callers, is_empty_one_of_ours))
-            continue; // read_sockets() refuses it
+            continue; // save_sockets() refuses it
         for (const uint64_t caller : callers)
             looked_at_.at(caller).waits = true;
         socket.callers = std::move(callers);
     }
 }
 
-void Files::read_connections()
+void Sockets::save_connections()
 {
     for (const auto &[accepted, caller] : tcp_connections_) {
         image::Connection record;
-        record.accepted = seen_[accepted].open_file;
-        record.caller = seen_[caller].open_file;
-        records_.add(record);
+        record.accepted = saving_.seen()[accepted].open_file;
+        record.caller = saving_.seen()[caller].open_file;
+        saving_.records().add(record);
     }
     tcp_connections_.clear();
     for (const auto &[inode, socket] : looked_at_) {
@@ -91,12 +95,12 @@ void Files::read_connections()
             continue;
         std::vector<uint32_t> open_files;
         for (const uint64_t caller : socket.callers)
-            open_files.push_back(seen_[looked_at_.at(caller).seen].open_file);
+            open_files.push_back(seen_of(looked_at_.at(caller)).open_file);
         image::Waiting record;
-        record.listener = seen_[socket.seen].open_file;
-        record.callers = strings_.keep_list(open_files);
-        records_.add(record);
+        record.listener = seen_of(socket).open_file;
+        record.callers = saving_.keep_list(open_files);
+        saving_.records().add(record);
     }
 }
 
-} // namespace cryo::capture
+} // namespace cryo::resources

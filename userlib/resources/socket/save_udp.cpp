@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // UDP between members: connected peers, and the senders of queued datagrams. A restart sends all of
 // them again within this machine, so all of them must have come from this machine.
-#include "capture/files.hpp"
+#include "resources/socket/looked_at.hpp"
+
+#include "base/fd.hpp"
 #include "look/internet_address.hpp"
 
 #include <algorithm>
@@ -9,7 +11,10 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-namespace cryo::capture {
+namespace cryo::resources {
+
+using capture::InternetAddress;
+using capture::SocketLook;
 
 namespace {
 
@@ -25,7 +30,7 @@ bool takes_both(const SocketLook &look)
 
 bool gets(const SocketLook &look, const InternetAddress &address)
 {
-    return is_udp(look) && InternetAddress(look.local).takes(address, takes_both(look));
+    return capture::is_udp(look) && InternetAddress(look.local).takes(address, takes_both(look));
 }
 
 // Whether the address is unused, so that a restart could bind it.
@@ -40,17 +45,15 @@ bool is_free(const InternetAddress &address)
 
 } // namespace
 
-// Whether it is connected to a UDP socket within the checkpoint.
-bool Files::reaches_member(const SocketLook &look) const
+bool reaches_member(const LookedAt &sockets, const SocketLook &look)
 {
     const InternetAddress peer(look.peer);
     return peer.is_loopback() && InternetAddress(look.local).is_loopback() &&
-           std::ranges::any_of(looked_at_,
+           std::ranges::any_of(sockets,
                                [&](const auto &one) { return gets(one.second.look, peer); });
 }
 
-// Empty, or why the queued datagrams could not be sent again as they were.
-std::string Files::udp_problem(const SeenSocket &socket) const
+std::string udp_problem(const LookedAt &sockets, const SeenSocket &socket)
 {
     const InternetAddress local(socket.look.local);
     if (socket.queue->way_told)
@@ -60,26 +63,26 @@ std::string Files::udp_problem(const SeenSocket &socket) const
     for (const std::string &name : socket.queue->senders) {
         const InternetAddress sender(name);
         if (name.empty() || !sender.is_loopback() || sender.port() == 0)
-            return fmt::format("with datagrams from outside, {}", printable_address(name));
+            return fmt::format("with datagrams from outside, {}", capture::printable_address(name));
         const InternetAddress to = local.is_any() ? sender.usual(local.port()) : local;
         const auto takers = std::ranges::count_if(
-            looked_at_, [&](const auto &one) { return gets(one.second.look, to); });
+            sockets, [&](const auto &one) { return gets(one.second.look, to); });
         if (takers != 1 || to.is_four() != sender.is_four())
             return "with datagrams, at a port that another socket has, too";
         bool ours = false, exact = false;
-        for (const auto &[inode, other] : looked_at_) {
+        for (const auto &[inode, other] : sockets) {
             ours |= gets(other.look, sender);
-            exact |= is_udp(other.look) && InternetAddress(other.look.local).same(sender);
+            exact |= capture::is_udp(other.look) && InternetAddress(other.look.local).same(sender);
         }
         // A socket bound to all addresses sends from the usual one.
         if (!exact && ours && !sender.is_usual())
             return fmt::format("with datagrams of {}, an address that its sender chose for them",
-                               printable_address(name));
+                               capture::printable_address(name));
         if (!ours && !is_free(sender))
             return fmt::format("with datagrams of {}, an address that somebody outside has",
-                               printable_address(name));
+                               capture::printable_address(name));
     }
     return {};
 }
 
-} // namespace cryo::capture
+} // namespace cryo::resources

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The sockets of a stopped program, as a checkpoint has looked at them: all of them, because what
+// can be done about one depends on what is at its other end.
+#pragma once
+
+#include "base/result.hpp"
+#include "image/records.hpp"
+#include "look/socket_look.hpp"
+#include "resources/saving.hpp"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace cryo::resources {
+
+struct SeenSocket {
+    size_t seen = 0; // index in Saving::seen()
+    capture::SocketLook look;
+    bool in_pair = false;  // its peer is in the checkpoint too and has no other peer
+    bool contents = false; // its queued contents are saved
+    bool peeked = false;   // `queue` is filled in
+    Result<capture::SocketQueue> queue = capture::SocketQueue();
+    // Indexes in Saving::seen(), for each entry of queue.passed.
+    std::vector<std::vector<size_t>> passed;
+    bool waits = false;            // connected, not yet accepted, and can be saved so
+    std::vector<uint64_t> callers; // of a listening socket: those callers, by inode
+};
+
+using LookedAt = std::map<uint64_t, SeenSocket>; // by inode
+
+// save_datagrams.cpp. Saves the senders of packets that are queued in a socket. Empty, or why the
+// packets could not be sent again as they were.
+std::string save_senders(Saving &saving, const LookedAt &sockets, const SeenSocket &socket,
+                         const image::Socket &record, const std::string &cwd);
+// save_udp.cpp. Whether it is connected to a UDP socket within the checkpoint.
+bool reaches_member(const LookedAt &sockets, const capture::SocketLook &look);
+// Empty, or why the queued datagrams could not be sent again as they were.
+std::string udp_problem(const LookedAt &sockets, const SeenSocket &socket);
+
+} // namespace cryo::resources
