@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sockets with the names that they were bound to.
+#include "resources/socket/socket_name.hpp"
 #include "restore/open_parts.hpp"
-#include "restore/socket_name.hpp"
 
 #include <algorithm>
 #include <cerrno>

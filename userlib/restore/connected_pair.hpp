@@ -8,13 +8,15 @@
 #include "base/fd.hpp"
 #include "base/result.hpp"
 #include "image/format.hpp"
+#include "resources/socket/socket_name.hpp"
 #include "restore/namesake.hpp"
-#include "restore/socket_name.hpp"
 
 #include <functional>
 #include <optional>
 
 namespace cryo::restore {
+
+using resources::SocketName;
 
 struct ConnectedPair {
     Fd one, two; // the accepted end, and the one that has connected

@@ -2,8 +2,8 @@
 // Datagrams queued in an unconnected socket: sent again under
 // their senders' names, most of whose sockets are gone.
 #include "base/passing.hpp"
+#include "resources/socket/socket_name.hpp"
 #include "restore/open_parts.hpp"
-#include "restore/socket_name.hpp"
 
 #include <algorithm>
 #include <cerrno>

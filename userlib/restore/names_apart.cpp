@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The names of UNIX sockets in a rehearsal.
+#include "resources/socket/socket_name.hpp"
 #include "restore/saved.hpp"
-#include "restore/socket_name.hpp"
 
 #include <set>
 #include <string_view>
@@ -9,6 +9,9 @@
 #include <vector>
 
 namespace cryo::restore {
+
+using resources::SocketName;
+using resources::without_file;
 
 void keep_names_apart(Saved &saved)
 {

@@ -13,8 +13,8 @@
 
 #include "base/fd.hpp"
 #include "resources/reopening.hpp"
+#include "resources/socket/socket_name.hpp"
 #include "restore/plan_parts.hpp"
-#include "restore/socket_name.hpp"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -22,8 +22,12 @@
 namespace cryo::restore {
 
 using resources::creation_flags;
+using resources::InDirectory;
 using resources::open_again;
+using resources::remove_stale;
 using resources::set_flags;
+using resources::SocketName;
+using resources::SocketRenames;
 
 // Gives the descriptor a number under which the process inherits it. `open_file`: the
 // open file that it is, or 0 for a descriptor that is only needed during the restart.

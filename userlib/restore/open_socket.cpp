@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sockets: made anew, named, connected in pairs, and filled with what was in them.
 #include "image/socket_options.hpp"
+#include "resources/socket/socket_name.hpp"
 #include "restore/connected_pair.hpp"
 #include "restore/open_parts.hpp"
 #include "restore/peers.hpp"
-#include "restore/socket_name.hpp"
 
 #include <algorithm>
 #include <arpa/inet.h>

@@ -2,8 +2,8 @@
 // TCP connections between members are made again, between the same addresses, by
 // connecting and accepting: at the program's own listening socket, or at a temporary one.
 #include "base/print.hpp"
+#include "resources/socket/tcp_lingering.hpp"
 #include "restore/open_parts.hpp"
-#include "restore/tcp_lingering.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -21,7 +21,8 @@
 namespace cryo::restore {
 
 using image::SocketState;
-using Address = TcpAddress;
+using resources::TcpEnd;
+using Address = resources::TcpAddress;
 
 namespace {
 
@@ -58,7 +59,7 @@ Result<Fd> when_free(const Address &address, const F &attempt)
             return made;
         const int why = errno;
         if ((why != EADDRINUSE && why != EADDRNOTAVAIL) || Clock::now() > end ||
-            !port_lingers(address.port()))
+            !resources::port_lingers(address.port()))
             return taken(address, why);
         if (!said && Clock::now() - begun > std::chrono::seconds(2)) {
             print(stderr,
@@ -358,7 +359,7 @@ void free_addresses(const Planning &p)
                 ends.push_back({Address(end->second.local), Address(end->second.peer)});
         }
     }
-    end_lingering(ends);
+    resources::end_lingering(ends);
 }
 
 Result<void> open_connections(Planning &p)

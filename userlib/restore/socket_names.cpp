@@ -2,8 +2,8 @@
 // Where sockets are found: the file of a UNIX socket may have been renamed after the bind, and its
 // old name may have been given to another one.
 #include "base/trust.hpp"
+#include "resources/socket/socket_name.hpp"
 #include "restore/open_parts.hpp"
-#include "restore/socket_name.hpp"
 #include "restore/trusted_path.hpp"
 
 #include <cerrno>

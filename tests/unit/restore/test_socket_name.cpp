@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "../image/flagless_renames.hpp"
 #include "base/fd.hpp"
-#include "restore/socket_name.hpp"
+#include "resources/socket/socket_name.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -14,7 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-namespace cryo::restore {
+namespace cryo::resources {
 
 namespace {
 
@@ -130,4 +130,4 @@ TEST_F(RenamedSocket, IsWhereTheNextOneOfARingWasBound)
 
 } // namespace
 
-} // namespace cryo::restore
+} // namespace cryo::resources

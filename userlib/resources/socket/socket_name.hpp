@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <vector>
 
-namespace cryo::restore {
+namespace cryo::resources {
 
 struct SocketName {
     sockaddr_storage storage = {};
@@ -84,4 +84,4 @@ class SocketRenames
     std::vector<OnItsWay> all_;
 };
 
-} // namespace cryo::restore
+} // namespace cryo::resources

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "restore/socket_name.hpp"
+#include "resources/socket/socket_name.hpp"
 
 #include "look/socket_look.hpp"
 
@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace cryo::restore {
+namespace cryo::resources {
 
 SocketName::SocketName(image::Bytes bytes)
     : size(static_cast<socklen_t>(std::min(bytes.size(), sizeof(storage) - 1))) // path() ends
@@ -133,4 +133,4 @@ Result<void> SocketRenames::arrive()
     return {};
 }
 
-} // namespace cryo::restore
+} // namespace cryo::resources

@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <vector>
 
-namespace cryo::restore {
+namespace cryo::resources {
 
 class TcpAddress
 {
@@ -101,4 +101,4 @@ struct TcpEnd {
 // Ends lingering connections that had these ends, as far as that can be done.
 void end_lingering(const std::vector<TcpEnd> &ends);
 
-} // namespace cryo::restore
+} // namespace cryo::resources

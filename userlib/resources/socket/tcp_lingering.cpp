@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "restore/tcp_lingering.hpp"
+#include "resources/socket/tcp_lingering.hpp"
 
 #include "base/fd.hpp"
 
@@ -10,7 +10,7 @@
 #include <set>
 #include <sstream>
 
-namespace cryo::restore {
+namespace cryo::resources {
 
 namespace {
 
@@ -90,4 +90,4 @@ void end_lingering(const std::vector<TcpEnd> &ends)
     }
 }
 
-} // namespace cryo::restore
+} // namespace cryo::resources
