@@ -41,6 +41,7 @@ class Opening
     // Opened already, or replaced by the user's redirection.
     virtual bool is_opened(uint32_t open_file) const = 0;
     virtual bool is_redirected(uint32_t open_file) const = 0;
+    virtual int made(uint32_t open_file) const = 0; // cr_restart's descriptor of it; -1: none
     // All processes inherit the descriptor.
     virtual Result<void> keep(Fd made, uint32_t open_file) = 0;
     // What leads outside the image becomes cr_restart's own input, output or error output: 0, 1, 2.

@@ -2,6 +2,7 @@
 // Data queued in sockets is sent again by their peers: bytes, packets, and descriptors in
 // flight (SCM_RIGHTS). This comes last, because any open file may be among the descriptors.
 #include "base/passing.hpp"
+#include "resources/socket/filling.hpp"
 #include "restore/open_parts.hpp"
 
 #include <algorithm>
@@ -88,6 +89,19 @@ Result<void> fill_stream(Planning &p, const image::Socket &to, std::string_view 
     return send_stream(from, bytes.substr(at), {});
 }
 
+// Packets that others than the peer have sent.
+Result<void> send_again(Planning &p, const image::Socket &to, const image::Senders &senders,
+                        std::string_view bytes, const std::vector<std::vector<int>> &descriptors)
+{
+    const std::unique_ptr<resources::Opening> opening = opening_of(p);
+    if (to.domain == AF_INET || to.domain == AF_INET6) {
+        const Result<void> sent = resources::send_udp(*opening, to, senders, bytes);
+        return sent ? set_socket_options(p.open_fds.at(to.open_file), to) : sent;
+    }
+    const InDirectory inside{std::string(p.saved.process.cwd)};
+    return resources::send_datagrams(*opening, name_now(p, to), to, senders, bytes, descriptors);
+}
+
 Result<void> fill_packets(Planning &p, const image::Socket &to, std::string_view bytes, int from)
 {
     std::vector<std::vector<int>> descriptors(to.packets.size());
@@ -101,7 +115,7 @@ Result<void> fill_packets(Planning &p, const image::Socket &to, std::string_view
     }
     const auto senders = p.saved.of<image::Senders>().find(to.open_file);
     if (senders != p.saved.of<image::Senders>().end())
-        return send_datagrams(p, to, senders->second, bytes, descriptors);
+        return send_again(p, to, senders->second, bytes, descriptors);
     for (size_t i = 0; i < to.packets.size(); i++) {
         const size_t part = std::min<size_t>(to.packets[i], bytes.size());
         const ssize_t n = send_one(from, bytes.substr(0, part), descriptors[i]);
@@ -164,7 +178,7 @@ Result<void> fill_sockets(Planning &p)
         return done;
     if (Result<void> done = filter_filled(p); !done)
         return done;
-    if (Result<void> done = join_multicasts(p); !done)
+    if (Result<void> done = resources::join_multicasts(*opening_of(p)); !done)
         return done;
     p.unfilled.clear(); // closes the ends that no process has
     return {};

@@ -28,6 +28,11 @@ class OpeningOf final : public resources::Opening
     {
         return p_.redirected.contains(open_file);
     }
+    int made(uint32_t open_file) const override
+    {
+        const auto found = p_.open_fds.find(open_file);
+        return found != p_.open_fds.end() ? found->second : -1;
+    }
     Result<void> keep(Fd made, uint32_t open_file) override
     {
         Result<int> kept = keep_open(p_, std::move(made), open_file);
@@ -64,6 +69,11 @@ class OpeningOf final : public resources::Opening
 };
 
 } // namespace
+
+std::unique_ptr<resources::Opening> opening_of(Planning &p)
+{
+    return std::make_unique<OpeningOf>(p);
+}
 
 Result<void> open_kinds(Planning &p)
 {

@@ -12,11 +12,13 @@
 #pragma once
 
 #include "base/fd.hpp"
+#include "resources/opening.hpp"
 #include "resources/reopening.hpp"
 #include "resources/socket/socket_name.hpp"
 #include "restore/plan_parts.hpp"
 
 #include <fcntl.h>
+#include <memory>
 #include <sys/socket.h>
 
 namespace cryo::restore {
@@ -61,6 +63,8 @@ void plan_owners(Planning &p);
 // open_kinds.cpp: cutting files back to their sizes, and the descriptors that it needs until then.
 std::set<int> spared_for_cuts(Planning &p);
 void cut_files(Planning &p);
+// What those kinds see of a restart, for parts of other kinds that need no more.
+std::unique_ptr<resources::Opening> opening_of(Planning &p);
 // open_socket.cpp
 Result<void> open_sockets(Planning &p);
 Result<void> set_socket_options(int fd, const image::Socket &saved);
@@ -98,8 +102,6 @@ Result<void> start_raw(const Planning &p, int fd, const image::Socket &saved);
 Result<void> find_interface(const Planning &p, const image::Socket &saved,
                             sockaddr_storage &address);
 Result<void> join_groups(const Planning &p, int fd, const image::Socket &saved);
-// open_groups.cpp: groups of multicasts, once nothing else has to come into a socket.
-Result<void> join_multicasts(const Planning &p);
 // open_tcp.cpp: TCP connections whose ends are both in the image. free_addresses()
 // ends lingering ones that still have the addresses, before anything is bound.
 void free_addresses(const Planning &p);
@@ -109,13 +111,6 @@ Result<void> finish_connections(Planning &p);
 void plan_listeners(Planning &p);
 // fill_socket.cpp: refills sockets, when every open file is open that may be in flight there.
 Result<void> fill_sockets(Planning &p);
-// fill_udp.cpp
-Result<void> send_udp(Planning &p, const image::Socket &to, const image::Senders &senders,
-                      std::string_view bytes);
-// fill_datagrams.cpp: under their senders' names, each with the descriptors that it carries.
-Result<void> send_datagrams(Planning &p, const image::Socket &to, const image::Senders &senders,
-                            std::string_view bytes,
-                            const std::vector<std::vector<int>> &descriptors);
 
 // A descriptor that the program has of it, for the plan's last operations; −1: none.
 int descriptor_of(const Planning &p, uint32_t open_file);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Queued UDP packets: sent again within this machine, from their original addresses. Most
 // senders are the program's own sockets; for others the address is bound for a moment.
+#include "resources/socket/filling.hpp"
+
+#include "base/fd.hpp"
 #include "look/internet_address.hpp"
 #include "look/socket_look.hpp"
-#include "restore/open_parts.hpp"
 
 #include <cerrno>
 #include <chrono>
@@ -17,7 +19,7 @@
 #define SO_MEMINFO 55
 #endif
 
-namespace cryo::restore {
+namespace cryo::resources {
 
 using capture::InternetAddress;
 
@@ -55,7 +57,7 @@ Result<Count> count_in(int fd)
 class UdpSenders
 {
   public:
-    explicit UdpSenders(const Planning &p) : p_(p) {}
+    explicit UdpSenders(const Opening &opening) : opening_(opening) {}
     // A socket with this address, to send from.
     Result<int> find(const InternetAddress &address);
 
@@ -66,7 +68,7 @@ class UdpSenders
         InternetAddress address;
         Fd fd;
     };
-    const Planning &p_;
+    const Opening &opening_;
     std::list<Named> named_;
 };
 
@@ -74,25 +76,25 @@ class UdpSenders
 int UdpSenders::restored(const InternetAddress &address) const
 {
     int usual = -1;
-    for (const auto &[id, socket] : p_.saved.sockets()) {
-        const auto fd = p_.open_fds.find(id);
+    for (const auto &[id, socket] : opening_.of<image::Socket>()) {
+        const int fd = opening_.made(id);
         if ((socket.domain != AF_INET && socket.domain != AF_INET6) || socket.kind != SOCK_DGRAM ||
-            fd == p_.open_fds.end() || p_.redirected.count(id) != 0)
+            fd < 0 || opening_.is_redirected(id))
             continue;
         sockaddr_storage now = {};
         socklen_t size = sizeof(now);
-        if (getsockname(fd->second, reinterpret_cast<sockaddr *>(&now), &size) != 0)
+        if (getsockname(fd, reinterpret_cast<sockaddr *>(&now), &size) != 0)
             continue;
         const InternetAddress local(
             std::string_view(reinterpret_cast<const char *>(&now), static_cast<size_t>(size)));
         if (local.same(address))
-            return fd->second;
+            return fd;
         int only = 0;
         socklen_t number = sizeof(only);
         if (socket.domain == AF_INET6)
-            getsockopt(fd->second, IPPROTO_IPV6, IPV6_V6ONLY, &only, &number);
+            getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, &number);
         if (address.is_usual() && local.takes(address, only == 0))
-            usual = fd->second;
+            usual = fd;
     }
     return usual;
 }
@@ -152,18 +154,18 @@ Result<void> send_one(int from, const InternetAddress &to, std::string_view byte
 
 } // namespace
 
-Result<void> send_udp(Planning &p, const image::Socket &to, const image::Senders &senders,
-                      std::string_view bytes)
+Result<void> send_udp(const Opening &opening, const image::Socket &to,
+                      const image::Senders &senders, std::string_view bytes)
 {
     if (to.kind != SOCK_DGRAM || senders.sizes.size() != to.packets.size())
         return Error(EINVAL, "senders that do not belong to datagrams");
-    const int receiver = p.open_fds.at(to.open_file);
+    const int receiver = opening.made(to.open_file);
     // The buffer may have been made smaller since the packets arrived.
     const int room = 16 << 20;
     if (setsockopt(receiver, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room)) != 0)
         setsockopt(receiver, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
     const InternetAddress local(text_of(to.local));
-    UdpSenders former(p);
+    UdpSenders former(opening);
     image::Bytes names = senders.names;
     for (size_t i = 0; i < to.packets.size(); i++) {
         const size_t part = to.packets[i], name = senders.sizes[i];
@@ -182,7 +184,7 @@ Result<void> send_udp(Planning &p, const image::Socket &to, const image::Senders
         bytes.remove_prefix(part);
         names = names.subspan(name);
     }
-    return set_socket_options(receiver, to);
+    return {};
 }
 
-} // namespace cryo::restore
+} // namespace cryo::resources

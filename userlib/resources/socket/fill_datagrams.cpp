@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Datagrams queued in an unconnected socket: sent again under
 // their senders' names, most of whose sockets are gone.
+#include "resources/socket/filling.hpp"
+
+#include "base/fd.hpp"
 #include "base/passing.hpp"
-#include "resources/socket/socket_name.hpp"
-#include "restore/open_parts.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -12,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace cryo::restore {
+namespace cryo::resources {
 
 namespace {
 
@@ -42,7 +43,7 @@ bool has_name(int fd, image::Bytes name)
 class FormerSenders
 {
   public:
-    explicit FormerSenders(const Planning &p) : p_(p) {}
+    explicit FormerSenders(const Opening &opening) : opening_(opening) {}
     ~FormerSenders()
     {
         for (const Named &one : named_) {
@@ -65,7 +66,7 @@ class FormerSenders
     int restored(image::Bytes name) const;
     Result<Named> make(image::Bytes name) const;
 
-    const Planning &p_;
+    const Opening &opening_;
     std::vector<Named> named_;
     Fd unnamed_;
 };
@@ -73,12 +74,12 @@ class FormerSenders
 // The program's own socket that has this name, or −1.
 int FormerSenders::restored(image::Bytes name) const
 {
-    for (const auto &[id, socket] : p_.saved.sockets()) {
-        const auto fd = p_.open_fds.find(id);
+    for (const auto &[id, socket] : opening_.of<image::Socket>()) {
+        const int fd = opening_.made(id);
         if (socket.domain == AF_UNIX && socket.kind == SOCK_DGRAM &&
-            std::ranges::equal(socket.local, name) && fd != p_.open_fds.end() &&
-            p_.redirected.count(id) == 0 && has_name(fd->second, name))
-            return fd->second;
+            std::ranges::equal(socket.local, name) && fd >= 0 && !opening_.is_redirected(id) &&
+            has_name(fd, name))
+            return fd;
     }
     return -1;
 }
@@ -131,17 +132,14 @@ Result<int> FormerSenders::find(image::Bytes name)
 
 } // namespace
 
-Result<void> send_datagrams(Planning &p, const image::Socket &to, const image::Senders &senders,
+Result<void> send_datagrams(const Opening &opening, const SocketName &address,
+                            const image::Socket &to, const image::Senders &senders,
                             std::string_view bytes,
                             const std::vector<std::vector<int>> &descriptors)
 {
-    if (to.domain == AF_INET || to.domain == AF_INET6)
-        return send_udp(p, to, senders, bytes);
     if (to.domain != AF_UNIX || to.kind != SOCK_DGRAM || senders.sizes.size() != to.packets.size())
         return Error(EINVAL, "senders that do not belong to datagrams");
-    const InDirectory inside{std::string(p.saved.process.cwd)};
-    const SocketName address = name_now(p, to);
-    FormerSenders former(p);
+    FormerSenders former(opening);
     image::Bytes names = senders.names;
     for (size_t i = 0; i < to.packets.size(); i++) {
         const size_t part = to.packets[i], name = senders.sizes[i];
@@ -161,4 +159,4 @@ Result<void> send_datagrams(Planning &p, const image::Socket &to, const image::S
     return {};
 }
 
-} // namespace cryo::restore
+} // namespace cryo::resources

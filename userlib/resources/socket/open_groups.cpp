@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Groups of multicasts that internet sockets have joined: joined again, on the interface of the old
 // name.
+#include "resources/socket/filling.hpp"
+
 #include "look/multicast.hpp"
-#include "restore/open_parts.hpp"
 
 #include <arpa/inet.h>
 #include <cerrno>
@@ -12,7 +13,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-namespace cryo::restore {
+namespace cryo::resources {
 
 namespace {
 
@@ -78,20 +79,22 @@ Result<void> join(int fd, const image::GroupMember &saved)
 
 } // namespace
 
-Result<void> join_multicasts(const Planning &p)
+Result<void> join_multicasts(const Opening &opening)
 {
-    for (const image::GroupMember &one : p.saved.of<image::GroupMember>()) {
-        const auto socket = p.saved.sockets().find(one.socket);
-        const auto fd = p.open_fds.find(one.socket);
-        if (socket == p.saved.sockets().end() || fd == p.open_fds.end() ||
+    const auto &sockets = opening.of<image::Socket>();
+    for (const image::GroupMember &one : opening.of<image::GroupMember>()) {
+        const auto socket = sockets.find(one.socket);
+        const int fd = opening.made(one.socket);
+        if (socket == sockets.end() || fd < 0 ||
             (socket->second.domain != AF_INET && socket->second.domain != AF_INET6))
             return Error(EINVAL, "what is no internet socket has joined a group of multicasts");
-        if (p.redirected.count(one.socket) != 0)
+        if (opening.is_redirected(one.socket))
             continue;
-        if (Result<void> done = join(fd->second, one); !done)
-            return done.error().within(fmt::format("descriptor {}", descriptor_of(p, one.socket)));
+        if (Result<void> done = join(fd, one); !done)
+            return done.error().within(
+                fmt::format("descriptor {}", opening.descriptor(one.socket)));
     }
     return {};
 }
 
-} // namespace cryo::restore
+} // namespace cryo::resources

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What sockets get when all of them are there: packets of others, and groups of multicasts.
+//
+//     if (is_udp)
+//         Result<void> sent = send_udp(opening, socket, senders, bytes);
+//     Result<void> joined = join_multicasts(opening); // last: nothing else has to come into one
+#pragma once
+
+#include "base/result.hpp"
+#include "resources/opening.hpp"
+#include "resources/socket/socket_name.hpp"
+
+#include <string_view>
+#include <vector>
+
+namespace cryo::resources {
+
+// fill_udp.cpp. The receiver's buffer is larger afterwards: it gets its options again.
+Result<void> send_udp(const Opening &opening, const image::Socket &to,
+                      const image::Senders &senders, std::string_view bytes);
+// fill_datagrams.cpp: under their senders' names, each with the descriptors that it carries. The
+// names may be relative to the working directory.
+Result<void> send_datagrams(const Opening &opening, const SocketName &address,
+                            const image::Socket &to, const image::Senders &senders,
+                            std::string_view bytes,
+                            const std::vector<std::vector<int>> &descriptors);
+// open_groups.cpp
+Result<void> join_multicasts(const Opening &opening);
+
+} // namespace cryo::resources
