@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sockets with the names that they were bound to.
+#include "resources/socket/open_more.hpp"
 #include "resources/socket/socket_name.hpp"
 #include "restore/open_parts.hpp"
 
@@ -73,7 +74,8 @@ Result<void> name_it(Planning &p, int fd, const image::Socket &saved)
     const InDirectory inside{std::string(p.saved.process.cwd)};
     if (Result<void> removed = remove_stale(address, static_cast<int>(saved.kind)); !removed)
         return removed;
-    if (Result<void> found = find_interface(p, saved, address.storage); !found)
+    if (Result<void> found = resources::find_interface(*opening_of(p), saved, address.storage);
+        !found)
         return found;
     // Old connections of this port linger (TIME_WAIT); they must not prevent listening.
     const int yes = 1;
@@ -126,7 +128,7 @@ Result<Fd> make_bound(Planning &p, const image::Socket &saved)
     Result<Fd> made = make(saved);
     if (!made)
         return made;
-    if (Result<void> done = filter_first(p, made->get(), saved); !done)
+    if (Result<void> done = resources::filter_first(*opening_of(p), made->get(), saved); !done)
         return done.error();
     if (!is_bound(p, saved))
         return made;

@@ -3,6 +3,7 @@
 // flight (SCM_RIGHTS). This comes last, because any open file may be among the descriptors.
 #include "base/passing.hpp"
 #include "resources/socket/filling.hpp"
+#include "resources/socket/open_more.hpp"
 #include "restore/open_parts.hpp"
 
 #include <algorithm>
@@ -176,7 +177,7 @@ Result<void> fill_sockets(Planning &p)
     }
     if (Result<void> done = finish_connections(p); !done)
         return done;
-    if (Result<void> done = filter_filled(p); !done)
+    if (Result<void> done = resources::filter_filled(*opening_of(p)); !done)
         return done;
     if (Result<void> done = resources::join_multicasts(*opening_of(p)); !done)
         return done;

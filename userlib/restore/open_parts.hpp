@@ -89,19 +89,6 @@ SocketName name_now(const Planning &p, const image::Socket &socket);
 Result<void> connect_datagram(Planning &p, int fd, const image::Socket &saved);
 // peers.cpp. Says, for all sockets at once, which name another peer (SO_PEERCRED) than they did.
 void tell_peers(Planning &p);
-// open_more.cpp. Whether this user may open such sockets, before anything is made.
-Result<void> may_open_sockets(const Planning &p);
-// Sockets in which something waits, or that are connected first, get their filters at the end;
-// all others before anything can reach them.
-Result<void> filter_first(const Planning &p, int fd, const image::Socket &saved);
-Result<void> filter_filled(const Planning &p);
-// A raw socket gets packets from its first moment on: those that came before it had its addresses
-// are dropped, and then it gets its filter.
-Result<void> start_raw(const Planning &p, int fd, const image::Socket &saved);
-// Puts the interface into the address of a packet socket.
-Result<void> find_interface(const Planning &p, const image::Socket &saved,
-                            sockaddr_storage &address);
-Result<void> join_groups(const Planning &p, int fd, const image::Socket &saved);
 // open_tcp.cpp: TCP connections whose ends are both in the image. free_addresses()
 // ends lingering ones that still have the addresses, before anything is bound.
 void free_addresses(const Planning &p);

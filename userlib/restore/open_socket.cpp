@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sockets: made anew, named, connected in pairs, and filled with what was in them.
 #include "image/socket_options.hpp"
+#include "resources/socket/open_more.hpp"
 #include "resources/socket/socket_name.hpp"
 #include "restore/connected_pair.hpp"
 #include "restore/open_parts.hpp"
@@ -198,7 +199,7 @@ Result<void> open_one(Planning &p, const image::Socket &saved)
     Result<Fd> made = take_or_make(p, saved);
     if (!made)
         return made.error();
-    if (Result<void> done = join_groups(p, made->get(), saved); !done)
+    if (Result<void> done = resources::join_groups(*opening_of(p), made->get(), saved); !done)
         return done;
     // Reading reports the end of a connection that was over; shutdown works despite ENOTCONN.
     if (saved.state == SocketState::closed && saved.shutdown == 3)
@@ -215,7 +216,7 @@ Result<void> open_one(Planning &p, const image::Socket &saved)
     }
     if (p.saved.of<image::Senders>().count(saved.open_file) != 0)
         p.unfilled.push_back({saved.open_file, 0, {}});
-    if (Result<void> done = start_raw(p, made->get(), saved); !done)
+    if (Result<void> done = resources::start_raw(*opening_of(p), made->get(), saved); !done)
         return done;
     return keep_socket(p, std::move(*made), saved);
 }

@@ -2,6 +2,7 @@
 // Descriptors: every open file once (open_*.cpp), then its numbers. They are opened out of the way
 // of all saved numbers, so no order of opening can collide.
 #include "base/limits.hpp"
+#include "resources/socket/open_more.hpp"
 #include "restore/open_parts.hpp"
 
 #include <cerrno>
@@ -148,7 +149,7 @@ Result<void> open_files(Planning &p)
     allow_descriptors();
     if (Result<void> done = redirect(p); !done)
         return done;
-    if (Result<void> may = may_open_sockets(p); !may)
+    if (Result<void> may = resources::may_open_sockets(*opening_of(p)); !may)
         return may;
     using Step = Result<void> (*)(Planning &);
     for (const Step step : {Step(open_contents), Step(open_kinds), Step(open_sockets)}) {

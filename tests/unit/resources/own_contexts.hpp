@@ -186,6 +186,10 @@ class OwnOpening : public Opening
     const std::vector<image::Timer> &timers() const override { return of<image::Timer>(); }
     int64_t cut_realtime() const override { return 0; }
     bool is_opened(uint32_t open_file) const override { return made_.contains(open_file); }
+    int made(uint32_t open_file) const override
+    {
+        return made_.contains(open_file) ? fd(open_file) : -1;
+    }
     bool is_redirected(uint32_t) const override { return false; }
     Result<void> keep(Fd made, uint32_t open_file) override
     {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What few sockets have: groups of netlink, filters; and kinds that not every user may open.
-#include "restore/open_parts.hpp"
+#include "resources/socket/open_more.hpp"
+
+#include "base/fd.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -11,9 +13,11 @@
 #include <linux/netlink.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <string>
 #include <sys/socket.h>
+#include <vector>
 
-namespace cryo::restore {
+namespace cryo::resources {
 
 namespace {
 
@@ -44,9 +48,9 @@ const char *way_out(const image::Socket &socket, int why)
     return "";
 }
 
-bool connects_within(const Planning &p)
+bool connects_within(const Opening &opening)
 {
-    return std::ranges::any_of(p.saved.sockets(), [](const auto &one) {
+    return std::ranges::any_of(opening.of<image::Socket>(), [](const auto &one) {
         return one.second.state == image::SocketState::pair && is_internet(one.second);
     });
 }
@@ -54,14 +58,14 @@ bool connects_within(const Planning &p)
 // Whether the filter comes at the end: what is connected or filled by this restart must not be
 // dropped by it, and has passed it already. One that listens has its filter before anybody else can
 // call it, if this restart does not.
-bool is_filled(const Planning &p, const image::Socket &socket)
+bool is_filled(const Opening &opening, const image::Socket &socket)
 {
     if (is_internet(socket) && socket.state == image::SocketState::listening)
-        return connects_within(p);
+        return connects_within(opening);
     return (socket.kind != SOCK_DGRAM && socket.kind != SOCK_RAW) ||
            socket.state == image::SocketState::pair ||
            (socket.state == image::SocketState::closed && socket.domain == AF_UNIX) ||
-           p.saved.of<image::Senders>().count(socket.open_file) != 0;
+           opening.of<image::Senders>().count(socket.open_file) != 0;
 }
 
 Result<void> attach_filter(int fd, const image::SocketMore &more)
@@ -86,10 +90,10 @@ Result<void> attach_filter(int fd, const image::SocketMore &more)
 
 } // namespace
 
-Result<void> may_open_sockets(const Planning &p)
+Result<void> may_open_sockets(const Opening &opening)
 {
-    for (const auto &[id, socket] : p.saved.sockets()) {
-        if (is_opened(p, id) || !may_be_denied(socket))
+    for (const auto &[id, socket] : opening.of<image::Socket>()) {
+        if (opening.is_opened(id) || !may_be_denied(socket))
             continue;
         const Fd tried(::socket(static_cast<int>(socket.domain),
                                 static_cast<int>(socket.kind) | SOCK_CLOEXEC,
@@ -97,21 +101,21 @@ Result<void> may_open_sockets(const Planning &p)
         if (const int why = errno; !tried)
             return Error(why, fmt::format("descriptor {}: opening a socket of family {}, type {}, "
                                           "protocol {}: {}{}",
-                                          descriptor_of(p, id), socket.domain, socket.kind,
+                                          opening.descriptor(id), socket.domain, socket.kind,
                                           socket.protocol, strerror(why), way_out(socket, why)));
     }
     return {};
 }
 
-Result<void> filter_first(const Planning &p, int fd, const image::Socket &saved)
+Result<void> filter_first(const Opening &opening, int fd, const image::Socket &saved)
 {
-    const auto more = p.saved.of<image::SocketMore>().find(saved.open_file);
-    if (more == p.saved.of<image::SocketMore>().end() || is_filled(p, saved) || is_raw(saved))
+    const auto more = opening.of<image::SocketMore>().find(saved.open_file);
+    if (more == opening.of<image::SocketMore>().end() || is_filled(opening, saved) || is_raw(saved))
         return {};
     return attach_filter(fd, more->second);
 }
 
-Result<void> start_raw(const Planning &p, int fd, const image::Socket &saved)
+Result<void> start_raw(const Opening &opening, int fd, const image::Socket &saved)
 {
     if (!is_raw(saved))
         return {};
@@ -123,35 +127,35 @@ Result<void> start_raw(const Planning &p, int fd, const image::Socket &saved)
     char byte;
     while (recv(fd, &byte, sizeof(byte), MSG_DONTWAIT) >= 0)
         ;
-    const auto more = p.saved.of<image::SocketMore>().find(saved.open_file);
-    if (more != p.saved.of<image::SocketMore>().end() && !more->second.filter.empty())
+    const auto more = opening.of<image::SocketMore>().find(saved.open_file);
+    if (more != opening.of<image::SocketMore>().end() && !more->second.filter.empty())
         return attach_filter(fd, more->second);
     if (setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &unused, sizeof(unused)) != 0)
         return Error::from_errno("detaching a socket's filter", errno);
-    return more == p.saved.of<image::SocketMore>().end() ? Result<void>()
+    return more == opening.of<image::SocketMore>().end() ? Result<void>()
                                                          : attach_filter(fd, more->second);
 }
 
-Result<void> filter_filled(const Planning &p)
+Result<void> filter_filled(const Opening &opening)
 {
-    for (const auto &[id, more] : p.saved.of<image::SocketMore>()) {
-        const auto socket = p.saved.sockets().find(id);
-        const auto fd = p.open_fds.find(id);
-        if (socket == p.saved.sockets().end() || fd == p.open_fds.end())
+    for (const auto &[id, more] : opening.of<image::SocketMore>()) {
+        const auto socket = opening.of<image::Socket>().find(id);
+        const int fd = opening.made(id);
+        if (socket == opening.of<image::Socket>().end() || fd < 0)
             return Error(EINVAL, "what is no socket has a filter, or is in groups");
-        if (p.redirected.count(id) != 0 || !is_filled(p, socket->second))
+        if (opening.is_redirected(id) || !is_filled(opening, socket->second))
             continue;
-        if (Result<void> done = attach_filter(fd->second, more); !done)
-            return done.error().within(fmt::format("descriptor {}", descriptor_of(p, id)));
+        if (Result<void> done = attach_filter(fd, more); !done)
+            return done.error().within(fmt::format("descriptor {}", opening.descriptor(id)));
     }
     return {};
 }
 
-Result<void> find_interface(const Planning &p, const image::Socket &saved,
+Result<void> find_interface(const Opening &opening, const image::Socket &saved,
                             sockaddr_storage &address)
 {
-    const auto more = p.saved.of<image::SocketMore>().find(saved.open_file);
-    if (address.ss_family != AF_PACKET || more == p.saved.of<image::SocketMore>().end() ||
+    const auto more = opening.of<image::SocketMore>().find(saved.open_file);
+    if (address.ss_family != AF_PACKET || more == opening.of<image::SocketMore>().end() ||
         more->second.interface.empty())
         return {};
     const std::string name(more->second.interface);
@@ -164,10 +168,10 @@ Result<void> find_interface(const Planning &p, const image::Socket &saved,
     return {};
 }
 
-Result<void> join_groups(const Planning &p, int fd, const image::Socket &saved)
+Result<void> join_groups(const Opening &opening, int fd, const image::Socket &saved)
 {
-    const auto more = p.saved.of<image::SocketMore>().find(saved.open_file);
-    if (saved.domain != AF_NETLINK || more == p.saved.of<image::SocketMore>().end())
+    const auto more = opening.of<image::SocketMore>().find(saved.open_file);
+    if (saved.domain != AF_NETLINK || more == opening.of<image::SocketMore>().end())
         return {};
     for (size_t i = 0; i < more->second.groups.size(); i++) {
         const auto group = static_cast<int>(more->second.groups[i]);
@@ -179,4 +183,4 @@ Result<void> join_groups(const Planning &p, int fd, const image::Socket &saved)
     return {};
 }
 
-} // namespace cryo::restore
+} // namespace cryo::resources
