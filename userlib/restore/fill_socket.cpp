@@ -95,10 +95,8 @@ Result<void> send_again(Planning &p, const image::Socket &to, const image::Sende
                         std::string_view bytes, const std::vector<std::vector<int>> &descriptors)
 {
     const std::unique_ptr<resources::Opening> opening = opening_of(p);
-    if (to.domain == AF_INET || to.domain == AF_INET6) {
-        const Result<void> sent = resources::send_udp(*opening, to, senders, bytes);
-        return sent ? set_socket_options(p.open_fds.at(to.open_file), to) : sent;
-    }
+    if (to.domain == AF_INET || to.domain == AF_INET6)
+        return resources::send_udp(*opening, to, senders, bytes);
     const InDirectory inside{std::string(p.saved.process.cwd)};
     return resources::send_datagrams(*opening, name_now(p, to), to, senders, bytes, descriptors);
 }

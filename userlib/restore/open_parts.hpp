@@ -15,6 +15,7 @@
 #include "resources/opening.hpp"
 #include "resources/reopening.hpp"
 #include "resources/socket/socket_name.hpp"
+#include "resources/socket/socket_options.hpp"
 #include "restore/plan_parts.hpp"
 
 #include <fcntl.h>
@@ -28,6 +29,7 @@ using resources::InDirectory;
 using resources::open_again;
 using resources::remove_stale;
 using resources::set_flags;
+using resources::set_socket_options;
 using resources::SocketName;
 using resources::SocketRenames;
 
@@ -67,7 +69,6 @@ void cut_files(Planning &p);
 std::unique_ptr<resources::Opening> opening_of(Planning &p);
 // open_socket.cpp
 Result<void> open_sockets(Planning &p);
-Result<void> set_socket_options(int fd, const image::Socket &saved);
 Result<void> keep_socket(Planning &p, Fd fd, const image::Socket &saved);
 // bind_sockets.cpp. Binds sockets whose files were renamed, before all others: those may have the
 // old names by now, or be connected to a new one. They are opened later, in their turn.

@@ -6,6 +6,7 @@
 #include "base/fd.hpp"
 #include "look/internet_address.hpp"
 #include "look/socket_look.hpp"
+#include "resources/socket/socket_options.hpp"
 
 #include <cerrno>
 #include <chrono>
@@ -184,7 +185,7 @@ Result<void> send_udp(const Opening &opening, const image::Socket &to,
         bytes.remove_prefix(part);
         names = names.subspan(name);
     }
-    return {};
+    return set_socket_options(receiver, to);
 }
 
 } // namespace cryo::resources

@@ -16,7 +16,7 @@
 
 namespace cryo::resources {
 
-// fill_udp.cpp. The receiver's buffer is larger afterwards: it gets its options again.
+// fill_udp.cpp
 Result<void> send_udp(const Opening &opening, const image::Socket &to,
                       const image::Senders &senders, std::string_view bytes);
 // fill_datagrams.cpp: under their senders' names, each with the descriptors that it carries. The

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Gives a socket the options that it had.
+//
+//     Result<void> set = set_socket_options(fd, saved);
+#pragma once
+
+#include "base/result.hpp"
+#include "image/records.hpp"
+
+namespace cryo::resources {
+
+// Of a connection all but those that its addresses fix.
+Result<void> set_socket_options(int fd, const image::Socket &saved);
+
+} // namespace cryo::resources
