@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kinds that are saved by capture/files_*.cpp and opened by restore/open_*.cpp, and those that
-// cannot be saved: only how they are recognised.
+// How sockets are recognised, which have a folder of their own (socket/), and what cannot be saved.
 #include "resources/every_kind.hpp"
 
 #include <sys/stat.h>
