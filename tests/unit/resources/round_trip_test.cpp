@@ -354,7 +354,7 @@ TEST(RoundTrip, APairHasWhatWaitsInIt)
     const Result<void> looked = sockets.look();
     ASSERT_TRUE(looked) << (looked ? "" : looked.error().text());
     ASSERT_EQ(saving.seen().size(), 3U);
-    EXPECT_EQ(saving.seen()[2].kind, FileKind::eventfd);
+    EXPECT_EQ(saving.seen()[2].kind, image::FileKind::eventfd);
     EXPECT_FALSE(sockets.is_listening(saving.seen()[0]));
     const Result<void> saved = sockets.save();
     ASSERT_TRUE(saved) << (saved ? "" : saved.error().text());
