@@ -160,7 +160,7 @@ Result<Fd> make_renamed(Planning &p, const image::Socket &saved, SocketRenames &
 Result<void> settle_options(const Planning &p)
 {
     for (const auto &[id, socket] : p.saved.sockets()) {
-        if (p.open_fds.count(id) == 0 || !shares_its_port(p, socket))
+        if (p.open_fds.count(id) == 0 || p.redirected.contains(id) || !shares_its_port(p, socket))
             continue;
         if (Result<void> set = set_socket_options(p.open_fds.at(id), socket); !set)
             return set.error().within(fmt::format("descriptor {}", descriptor_of(p, id)));

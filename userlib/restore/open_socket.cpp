@@ -274,7 +274,7 @@ void plan_listeners(Planning &p)
 {
     for (const auto &[id, socket] : p.saved.sockets()) {
         if (socket.domain != AF_UNIX || socket.state != image::SocketState::listening ||
-            !p.saved.cares_for.contains(id))
+            !p.saved.cares_for.contains(id) || p.redirected.contains(id))
             continue;
         if (const int fd = descriptor_of(p, id); fd >= 0) // or it is in a message only
             p.plan.program.call("listening again", SYS_listen, {value(fd), value(socket.backlog)});

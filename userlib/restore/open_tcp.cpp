@@ -111,7 +111,7 @@ void Connections::find_listeners(const Address &address, uint32_t domain,
     for (const auto &[id, socket] : p_.saved.sockets()) {
         const auto fd = p_.open_fds.find(id);
         if (socket.state != SocketState::listening || socket.domain != domain ||
-            fd == p_.open_fds.end())
+            fd == p_.open_fds.end() || p_.redirected.contains(id))
             continue;
         const Address at(socket.local);
         if (at.port() == address.port() && (at.is_any() || at.same_host(address)))

@@ -73,6 +73,23 @@ class Files(case.Case):
     def test_redirection_of_one_end(self):
         self.check_redirection_of_one_end("a, b = socket.socketpair()")
 
+    def test_redirection_of_a_listener(self):
+        """No process listens at what stands for it, and nobody is connected there."""
+        source, out = (os.path.join(self.top, name) for name in ("source", "out"))
+        with open(source, "w", encoding="ascii") as file:
+            file.write("from the source")
+        for listener in ("s = socket.socket(socket.AF_UNIX); s.bind('listens'); s.listen()",
+                         "s = socket.create_server(('127.0.0.1', 0))"):
+            self.start(f"import socket; {listener}\n"
+                       "a = socket.socket(s.family); a.connect(s.getsockname())\n"
+                       "b, _ = s.accept(); a.send(b'said'); os.dup2(s.fileno(), 0); s.close()",
+                       "print(sys.stdin.read(), b.recv(9), flush=True)")
+            self.save("--clobber")
+            self.back("--stdin", source, "--stdout", out)
+            self.assertEqual("from the source b'said'\n", self.read(out))
+            for path in (out, self.path("ready"), self.path("go")):
+                os.unlink(path)
+
     def test_who_has_sent_what_waits_is_said_to_be_another(self):
         for option, waits in ((1, "a.send(b'it')"), (1, "pass"), (0, "a.send(b'it')")):
             self.start("import socket; a, b = socket.socketpair()\n"
