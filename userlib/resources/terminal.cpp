@@ -247,6 +247,8 @@ Result<void> open_pair(Opening &opening, const image::Terminal &saved)
         if (file.kind != FileKind::terminal || file.path != path || (open_file.flags & O_PATH) != 0)
             continue;
         held = true;
+        if (opening.is_opened(id))
+            continue; // the user has redirected it
         Fd slave(
             ioctl(fd, TIOCGPTPEER,
                   static_cast<int>((open_file.flags & ~creation_flags) | O_NOCTTY | O_CLOEXEC)));

@@ -70,6 +70,22 @@ TEST_F(Terminals, APairHasItsModesAndItsSize)
     EXPECT_EQ(read(opening.fd(1), typed, sizeof(typed)), 6);
 }
 
+// The user has given another file for it.
+TEST_F(Terminals, AnEndThatIsRedirectedStaysSo)
+{
+    Fd slave = open_slave();
+    ASSERT_TRUE(slave);
+    saving_.add(std::move(master_));
+    saving_.add(std::move(slave));
+    ASSERT_TRUE(saving_.save_all());
+    OwnOpening opening(saving_);
+    ASSERT_TRUE(opening.keep(Fd(open("/dev/null", O_WRONLY | O_CLOEXEC)), 2));
+    const Result<void> opened = open_all(opening);
+    ASSERT_TRUE(opened) << opened.error().text();
+    EXPECT_TRUE(isatty(opening.fd(1)));
+    EXPECT_FALSE(isatty(opening.fd(2)));
+}
+
 TEST_F(Terminals, AMasterAloneIsRefused)
 {
     saving_.add(std::move(master_));
