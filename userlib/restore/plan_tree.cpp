@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fmt/format.h>
+#include <iterator>
 #include <time.h>
 #include <unistd.h>
 #include <utility>
@@ -247,6 +248,12 @@ Saved Planner::distribute()
                 owned.insert(file->first);
         }
         learn_files(of_tree->of<image::File>(), one->saved.files());
+        // Files are made for all processes, and those of huge pages as they are mapped.
+        std::ranges::copy_if(one->saved.regions(), std::back_inserter(common.regions()),
+                             [](const image::Region &region) {
+                                 return region.file != 0 &&
+                                        (region.flags & image::kRegionNoReserve) != 0;
+                             });
     }
     for (const image::Passed &passed : first.of<image::Passed>()) {
         for (size_t i = 0; i < passed.open_files.size(); i++) {

@@ -70,6 +70,18 @@ class HugePages(case.Case):
         self.assert_alive(back)
         self.assertEqual("hello\n", back.stdout.readline())
 
+    def test_a_file_without_a_reservation_takes_no_more_than_it_has(self):
+        setup = SETUP + f"""
+fd = os.memfd_create('pages', os.MFD_HUGETLB)
+os.ftruncate(fd, 16 << 20)
+m = mmap.mmap(fd, 16 << 20, flags={mmap.MAP_SHARED | 0x4000})
+m[5:10] = b'hello'
+"""
+        self.saved(setup)
+        back = self.restart("-q", "image")  # of its 8 pages 4 are there
+        self.assert_alive(back)
+        self.assertEqual("hello\n", back.stdout.readline())
+
     def test_what_would_come_into_being_by_being_read_is_refused(self):
         setup = FILE.replace("mmap.MAP_SHARED", str(mmap.MAP_SHARED | 0x4000))
         program = self.start(setup, each="pass")
