@@ -140,10 +140,26 @@ Result<void> redirect(Planning &p)
     return {};
 }
 
+// What follows finds the file of each open file and lock.
+Result<void> check_files(const Planning &p)
+{
+    for (const auto &[id, open_file] : p.saved.open_files()) {
+        if (!p.saved.files().contains(open_file.file))
+            return Error(EINVAL, fmt::format("open file {} refers to no file", id));
+    }
+    for (const image::Lock &lock : p.saved.of<image::Lock>()) {
+        if (!p.saved.files().contains(lock.file))
+            return Error(EINVAL, "a lock refers to no file");
+    }
+    return {};
+}
+
 } // namespace
 
 Result<void> open_files(Planning &p)
 {
+    if (Result<void> done = check_files(p); !done)
+        return done;
     if (Result<void> done = spare_leases(p); !done)
         return done;
     allow_descriptors();
@@ -159,10 +175,8 @@ Result<void> open_files(Planning &p)
     for (const auto &[id, open_file] : p.saved.open_files()) {
         if (is_opened(p, id))
             continue;
-        const auto found = p.saved.files().find(open_file.file);
-        if (found == p.saved.files().end())
-            return Error(EINVAL, fmt::format("open file {} refers to no file", id));
-        if (Result<void> done = open_by_name(p, found->second, open_file); !done)
+        const image::File &file = p.saved.files().at(open_file.file);
+        if (Result<void> done = open_by_name(p, file, open_file); !done)
             return done;
     }
     return fill_sockets(p);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Images that say what an open file holds, and have no such open file: a restart is refused by
-// name.
+// Images that say what an open file holds, and have no such open file, or no file to it: a restart
+// is refused by name.
 #include "forged_image.hpp"
 
 #include <cerrno>
@@ -47,6 +47,28 @@ TEST_F(ForgedKinds, AWatchOfNoOpenFileIsRefused)
     record.path = "/";
     add(record);
     expect_refusal(EINVAL, "an inotify watch refers to no open file");
+}
+
+// An eventfd would be opened without a look at the file.
+TEST_F(ForgedKinds, AnOpenFileOfNoFileIsRefused)
+{
+    add_open(nothing, 1);
+    image::Eventfd record;
+    record.open_file = nothing;
+    add(record);
+    expect_refusal(EINVAL, "open file 11 refers to no file");
+}
+
+TEST_F(ForgedKinds, ALockOfNoFileIsRefused)
+{
+    add_file(1, image::FileKind::regular, "/dev/null");
+    add_open(nothing, 1);
+    image::Lock record;
+    record.kind = image::LockKind::flock;
+    record.file = 2;
+    record.open_file = nothing;
+    add(record);
+    expect_refusal(EINVAL, "a lock refers to no file");
 }
 
 } // namespace
