@@ -14,10 +14,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/kcmp.h>
-#include <linux/magic.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 namespace cryo::capture {

@@ -10,7 +10,7 @@
 //
 // The processes of a tree have one table of files and open files, since they may share them. The
 // image of the first process has all of it and all contents; the other images have only what they
-// refer to. Kinds of open files have sources of their own, in resources/.
+// refer to. What open files of each kind hold is saved by resources/.
 #pragma once
 
 #include "base/fd.hpp"
