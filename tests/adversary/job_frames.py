@@ -268,6 +268,24 @@ class Orders(jobs.Case):
         self.assertEqual(attack.VICTIM, os.stat(own).st_uid)
         job.kill()
 
+    def test_job_of_a_third_user(self):
+        """Whose name the attacker's process has in its environment: root saves it for nobody else."""
+        job = self.start(1, STEPS)
+        words = jobs.variable(job, "CRYO_JOB").split(":")
+        words[1] = "0" * len(words[1]) # root's command needs no secret, and the attacker knows none
+        program = subprocess.Popen(["/usr/bin/sleep", "600"], cwd="/",
+                                   env=self.settings(CRYO_JOB=":".join(words)),
+                                   **attack.user(attack.ATTACKER))
+        self.addCleanup(program.wait)
+        self.addCleanup(program.kill)
+        done = self.of_root(program.pid)
+        self.assertEqual(errno.EACCES, done.returncode, done.stderr)
+        self.assertIn(f"leads to a job of user {attack.VICTIM}", done.stderr)
+        self.assertEqual([], list(Path(self.store).glob("*")))
+        done = self.of_root(job.pid)
+        self.assertEqual(0, done.returncode, done.stderr)
+        job.kill()
+
     def test_variables_that_ranks_have_left(self):
         for what in "fifo", "/dev/zero":
             program = subprocess.Popen(["/usr/bin/python3", "-S", "-c", LEFT, what], cwd="/",

@@ -5,6 +5,7 @@
 #include "coord/frame.hpp"
 #include "coord/message.hpp"
 #include "coord/patience.hpp"
+#include "look/proc.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -37,6 +38,27 @@ Error silent()
                              in_seconds(client_patience * longest_silence())));
 }
 
+// A process says by its environment to which job it belongs. Root believes that of a job of the
+// process's own user only: like ptrace, this compares all of the process's user ids.
+Result<void> check_owner(pid_t launcher, int daemon)
+{
+    ucred peer = {};
+    socklen_t size = sizeof(peer);
+    if (getsockopt(daemon, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+        return Error::from_errno("the job's daemon", errno);
+    const Result<std::string> status = capture::Proc(launcher).read("status");
+    if (!status)
+        return Error(ESRCH, fmt::format("process {}: has ended", launcher));
+    std::string_view ids = capture::field(*status, "Uid");
+    for (int i = 0; i < 3; i++) { // real, effective, saved
+        if (const uint64_t id = capture::take_number(ids); id != peer.uid)
+            return Error(EACCES, fmt::format("process {}: leads to a job of user {}, and has user "
+                                             "id {} itself; it is not that job's launcher",
+                                             launcher, peer.uid, id));
+    }
+    return {};
+}
+
 bool are_own(pid_t launcher, int daemon)
 {
     struct stat process = {};
@@ -61,6 +83,8 @@ Result<Client> Client::to(pid_t launcher)
     Result<Fd> socket = connect_root(*job);
     if (!socket)
         return socket.error();
+    if (Result<void> owned = check_owner(launcher, socket->get()); !owned)
+        return owned.error();
     Client client;
     client.job_ = std::move(*job);
     client.socket_ = std::move(*socket);
