@@ -36,12 +36,19 @@ struct Address {
     const sockaddr *get() const { return reinterpret_cast<const sockaddr *>(&socket); }
 };
 
-bool is_our_user(int connection)
+// The address of a process that waits, up to what is random in it.
+std::string address_of(pid_t waiting)
+{
+    return fmt::format("cryo-criu.{}.", waiting);
+}
+
+// The pid of whoever made the connection, or listened for it, if that is our user's; else 0.
+pid_t peer_of(int connection)
 {
     ucred peer = {};
     socklen_t size = sizeof(peer);
-    return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-           peer.uid == geteuid();
+    const bool known = getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
+    return known && peer.uid == geteuid() ? peer.pid : 0;
 }
 
 } // namespace
@@ -58,6 +65,10 @@ std::optional<int> CriuHook::answer_criu()
     const Fd connection(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (!connection || connect(connection.get(), address.get(), address.length) != 0)
         return 1;
+    // The process that waits may be killed, and anybody may have its address then: criu, told to go
+    // on, would end a program of which there is no image.
+    if (!std::string_view(name).starts_with(address_of(peer_of(connection.get()))))
+        return 1;
     char answer = 0;
     ssize_t n;
     do {
@@ -69,7 +80,7 @@ std::optional<int> CriuHook::answer_criu()
 Result<CriuHook> CriuHook::make(const std::string &directory)
 {
     const std::filesystem::path own = directory; // its last component is random
-    const std::string name = fmt::format("cryo-criu.{}.{}", getpid(), own.filename().string());
+    const std::string name = address_of(getpid()) + own.filename().string();
     const Address address(name);
     Fd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (!listener || bind(listener.get(), address.get(), address.length) != 0 ||
@@ -93,7 +104,7 @@ bool CriuHook::await(pid_t criu)
             return false;
         if ((look[0].revents & POLLIN) != 0) {
             connection_.reset(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-            if (connection_ && !is_our_user(connection_.get()))
+            if (connection_ && peer_of(connection_.get()) == 0)
                 connection_.reset();
         } else if ((look[1].revents & POLLIN) != 0) {
             return false;
