@@ -194,6 +194,7 @@ void Coordinator::hear(uint32_t member, const Message &message)
     case Type::cut:
         if (of_now && speaks_for(member, fields.at("rank")) && images_are_due(member)) {
             now_->cut[fields.at("rank")] = true;
+            now_->progress.try_emplace(fields.at("rank"), Progress{0, Clock::now(), Clock::now()});
             look_at_images();
         }
         break;

@@ -46,7 +46,8 @@ class Coordinator
     };
     struct Progress { // of an image
         uint64_t bytes;
-        Clock::time_point since;
+        Clock::time_point begun;
+        Clock::time_point since; // when it has grown last
     };
     struct RankPlace {
         uint32_t member;
@@ -144,6 +145,7 @@ class Coordinator
     void tell_missing();
     void watch_members();
     void look_at_progress(uint32_t member, const Message &message);
+    void look_at_growth();
     void launcher_gone();
     void look_for_others();
 

@@ -52,6 +52,8 @@ bool Coordinator::look_at_members()
         give_up(*why, ETIMEDOUT);
     if (now_)
         look_at_cut();
+    if (now_ && asked) // else what daemons have said meanwhile is not read yet
+        look_at_growth();
     return now_.has_value();
 }
 
@@ -130,29 +132,52 @@ std::optional<std::string> Coordinator::silence() const
                        names, in_seconds(longest_silence()));
 }
 
-// Gives up when an unfinished image has stopped growing. Before any rank has gone on from the cut,
-// all of them may be busy with what their programs do before an image: they have more time.
 void Coordinator::look_at_progress(uint32_t member, const Message &message)
 {
     if (!now_ || (now_->stage != Stage::pending && now_->stage != Stage::running))
         return;
-    const bool pending = now_->stage == Stage::pending;
-    const int64_t patience = now_->request.value("patience", default_patience_s);
-    std::chrono::milliseconds limit = image_patience * longest_silence();
-    if (pending)
-        limit = std::max<std::chrono::milliseconds>(limit, std::chrono::seconds(patience));
     for (const json &one : message.fields.at("images")) {
         const uint32_t rank = one.at("rank");
         const uint64_t bytes = one.at("bytes");
         if (!speaks_for(member, rank))
             return;
-        const auto at = now_->progress.try_emplace(rank, Progress{bytes, Clock::now()}).first;
-        if (at->second.bytes != bytes)
-            at->second = {bytes, Clock::now()};
-        if ((!pending || patience > 0) && Clock::now() - at->second.since > limit) {
-            give_up(fmt::format("rank {}: its image has not grown for {}; is its disk there?", rank,
-                                in_seconds(limit)),
-                    ETIMEDOUT);
+        const auto now = Clock::now();
+        Progress &image = now_->progress.try_emplace(rank, Progress{bytes, now, now}).first->second;
+        if (std::exchange(image.bytes, bytes) != bytes)
+            image.since = now;
+    }
+}
+
+// Gives up when an unfinished image has stopped growing, whether or not its daemon still reports on
+// it, or is said to grow without end. Before any rank has gone on from the cut, all of them may be
+// busy with what their programs do before an image: they have more time.
+void Coordinator::look_at_growth()
+{
+    if (now_->stage != Stage::pending && now_->stage != Stage::running)
+        return;
+    const bool pending = now_->stage == Stage::pending;
+    const std::chrono::seconds patience(now_->request.value("patience", default_patience_s));
+    const bool endless = patience.count() == 0;
+    std::chrono::milliseconds limit = image_patience * longest_silence();
+    const auto longest = std::max<std::chrono::milliseconds>(limit, image_times * patience);
+    if (pending)
+        limit = std::max<std::chrono::milliseconds>(limit, patience);
+    const auto now = Clock::now();
+    for (const auto &[rank, image] : now_->progress) {
+        if (now_->images.contains(rank))
+            continue;
+        const auto member = members_.find(now_->ranks.at(rank).member);
+        std::string why;
+        if ((!pending || !endless) && now - image.since > limit)
+            why = fmt::format("rank {}: its image has not grown for {}; is its disk there?", rank,
+                              in_seconds(limit));
+        else if (!endless && now - image.begun > longest)
+            why = fmt::format("rank {} on node {}: its image has grown for {}, and is not there; "
+                              "--time gives it longer",
+                              rank, member != members_.end() ? member->second.name : "",
+                              in_seconds(longest));
+        if (!why.empty()) {
+            give_up(std::move(why), ETIMEDOUT);
             return;
         }
     }

@@ -22,6 +22,7 @@ inline constexpr int looks_in_silence = 5;   // polls in that time
 
 // For all ranks to stand still, where a request (--time) says nothing else.
 inline constexpr int64_t default_patience_s = 600;
+inline constexpr int image_times = 24; // as long as that, at most, for an image that grows
 
 std::string in_seconds(std::chrono::milliseconds time);
 

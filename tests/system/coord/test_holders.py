@@ -172,6 +172,41 @@ class Grown(Holding):
         self.job.kill()
 
 
+class Endless(Holding):
+    """A node that says for ever that its ranks' images are on their way."""
+
+    def said_of(self, patience, images):
+        """What a command says when a node reports `images(number of the report)`."""
+        self.job = jobs.Job(self, [jobs.OPTIONS.bin + "/cr_run", "--mpi", jobs.MPIRUN, "-n", "1",
+                                   "sleep", "600"], self.settings(CRYO_DEADLINE="2"))
+        member, below = self.member_in_tree(0, 1)
+        self.assertEqual(b"proven\n", below.stdout.readline())
+        tool = self.checkpoint(patience)
+        prepare, _ = self.to_the_cut(member, below)
+        end = time.monotonic() + 1.5 * jobs.PATIENCE
+        reports = 0
+        while (message := json.loads(member.hear()))["type"] != "cancel":
+            self.assertLess(time.monotonic(), end, "a checkpoint that has no end")
+            if message["type"] == "look":
+                reports += 1
+                member.say(type="alive", images=images(reports))
+        member.say(type="idle", checkpoint=prepare["checkpoint"])
+        _, errors = tool.communicate(timeout=jobs.PATIENCE)
+        self.assertEqual(tool.returncode, errno.ETIMEDOUT, errors)
+        self.job.kill()
+        return errors
+
+    def test_image_that_grows_for_ever(self):
+        self.assertIn("rank 0 on node elsewhere: its image has grown for 48 s, and is not there",
+                      self.said_of("2", lambda count: [{"rank": rank, "bytes": count}
+                                                       for rank in (0, 1)]))
+
+    def test_image_that_is_not_heard_of_again(self):
+        self.assertIn("rank 1: its image has not grown for 24 s",
+                      self.said_of("5", lambda count: [{"rank": rank, "bytes": count}
+                                                       for rank in (0, 1)[:2 if count < 3 else 1]]))
+
+
 class Early(Holding):
     def test_no_image_at_the_cut(self):
         """A rank that says that it has all messages, and asks for no image."""
