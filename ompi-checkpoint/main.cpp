@@ -288,6 +288,7 @@ int run(Options &options)
     Result<Client> job = Client::to(pid);
     if (!job)
         return cryo::cli::fail(command, job.error());
+    job->limit(options.patience);
     if (options.go_on) {
         if (Result<void> sent = job->send({{"type", "continue"}}); !sent)
             return cryo::cli::fail(command, sent.error());

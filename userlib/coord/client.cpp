@@ -7,6 +7,7 @@
 #include "coord/patience.hpp"
 #include "look/proc.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
@@ -18,6 +19,7 @@
 namespace cryo::coord {
 
 using nlohmann::json;
+using Clock = std::chrono::steady_clock;
 
 namespace {
 
@@ -36,6 +38,16 @@ Error silent()
                  fmt::format("the job's first daemon has said nothing for {}: it is stopped, or "
                              "its machine is; what it does when it goes on, --status tells",
                              in_seconds(client_patience * longest_silence())));
+}
+
+// Of a hostile job, which may be another user's; or of a broken one.
+Error endless(std::chrono::milliseconds limit)
+{
+    return Error(
+        ETIMEDOUT,
+        fmt::format("the job's first daemon says that it works, and has come to no end for "
+                    "{}; what it does, --status tells; --time gives it longer",
+                    in_seconds(limit)));
 }
 
 // A process says by its environment to which job it belongs. Root believes that of a job of the
@@ -92,6 +104,12 @@ Result<Client> Client::to(pid_t launcher)
     return client;
 }
 
+void Client::limit(int64_t patience_s)
+{
+    limit_ = longest_command(patience_s);
+    end_ = patience_s > 0 ? std::optional(Clock::now() + limit_) : std::nullopt;
+}
+
 Result<void> Client::send(const json &message)
 {
     if (const std::string *text = cli::not_utf8(message))
@@ -139,11 +157,16 @@ Result<json> Client::next()
 
 Result<void> Client::receive()
 {
-    const auto patience = client_patience * longest_silence();
+    std::chrono::milliseconds patience = client_patience * longest_silence();
+    const auto left = end_ ? std::chrono::ceil<std::chrono::milliseconds>(*end_ - Clock::now())
+                           : std::chrono::milliseconds::max();
+    if (left.count() <= 0)
+        return endless(limit_);
+    patience = std::min(patience, left);
     pollfd ready = {socket_.get(), POLLIN, 0};
     const int found = poll(&ready, 1, static_cast<int>(patience.count()));
     if (found == 0)
-        return silent();
+        return patience == left ? endless(limit_) : silent();
     char bytes[65536];
     const ssize_t n = found < 0 ? -1 : recv(socket_.get(), bytes, sizeof(bytes), 0);
     if (n < 0 && errno == EINTR)

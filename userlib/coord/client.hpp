@@ -3,6 +3,7 @@
 // A command's conversation with a job's first daemon.
 //
 //     Result<Client> job = Client::to(pid_of_mpirun);
+//     job->limit(600);                                     // --time
 //     job->send({{"type", "checkpoint"}, ...});
 //     Result<json> end = job->until_end([](const json &message) { ... }, [] { interrupted });
 #pragma once
@@ -11,8 +12,10 @@
 #include "base/result.hpp"
 #include "coord/job.hpp"
 
+#include <chrono>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 namespace cryo::coord {
@@ -27,8 +30,11 @@ class Client
     // at.
     bool is_own() const { return own_; }
 
+    // Bounds the whole conversation, whatever the daemon says, by what a checkpoint with this
+    // patience (--time) takes at most; 0: there is no bound.
+    void limit(int64_t patience_s);
     Result<void> send(const nlohmann::json &message);
-    // EINTR: a signal came. ETIMEDOUT: the daemon is stopped, or hangs.
+    // EINTR: a signal came. ETIMEDOUT: the daemon is stopped, or hangs, or never comes to an end.
     Result<nlohmann::json> next();
     // `tell` gets everything until the message of type "end"; an end that is not ok is an error.
     Result<nlohmann::json> until_end(const std::function<void(const nlohmann::json &)> &tell,
@@ -42,6 +48,8 @@ class Client
     bool own_ = false;
     Fd socket_;
     std::string in_;
+    std::chrono::milliseconds limit_ = {};
+    std::optional<std::chrono::steady_clock::time_point> end_; // of the conversation
 };
 
 } // namespace cryo::coord

@@ -3,6 +3,7 @@
 
 #include "sys/own_variable.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fmt/format.h>
 
@@ -11,6 +12,10 @@ namespace cryo::coord {
 namespace {
 
 constexpr int default_silence_s = 5;
+constexpr int64_t most_patience_s = 1 << 30; // of a request
+
+// Times the longer of a request's patience and two silences.
+constexpr int command_times = image_times + 6;
 
 } // namespace
 
@@ -19,6 +24,12 @@ std::chrono::milliseconds longest_silence()
     const char *wanted = sys::own_variable("CRYO_DEADLINE");
     const int seconds = wanted != nullptr ? atoi(wanted) : 0;
     return std::chrono::seconds(seconds > 0 ? seconds : default_silence_s);
+}
+
+std::chrono::milliseconds longest_command(int64_t patience_s)
+{
+    const std::chrono::seconds patience(std::min(patience_s, most_patience_s));
+    return command_times * std::max<std::chrono::milliseconds>(patience, 2 * longest_silence());
 }
 
 std::string in_seconds(std::chrono::milliseconds time)

@@ -24,6 +24,10 @@ inline constexpr int looks_in_silence = 5;   // polls in that time
 inline constexpr int64_t default_patience_s = 600;
 inline constexpr int image_times = 24; // as long as that, at most, for an image that grows
 
+// For a command to hear how a checkpoint with this --time has ended: all of the above, one after
+// the other, and the commit.
+std::chrono::milliseconds longest_command(int64_t patience_s);
+
 std::string in_seconds(std::chrono::milliseconds time);
 
 } // namespace cryo::coord
