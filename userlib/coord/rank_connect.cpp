@@ -8,13 +8,16 @@
 #include "sys/raw.hpp"
 
 #include <cerrno>
+#include <csignal>
 #include <cstddef>
 #include <cstring>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 
 namespace cryo::coord {
 
@@ -22,6 +25,8 @@ namespace {
 
 // A daemon may be stopped for half a minute while its ranks start.
 constexpr int welcome_ms = 60'000;
+constexpr int start_ms = 60'000;
+constexpr int kill_ms = 1000;
 
 // Also true for root, who may do everything anyway.
 bool is_our_user(int socket)
@@ -65,7 +70,30 @@ bool without_preload(const char *const *environment, const char **to, size_t roo
     return true;
 }
 
-// Runs the daemon's program, which exits when the daemon behind it listens.
+// The time of the machine while it runs: one that is suspended has not waited.
+int64_t now_ms()
+{
+    timespec time = {};
+    sys::call(SYS_clock_gettime, CLOCK_MONOTONIC, &time);
+    return int64_t(time.tv_sec) * 1000 + time.tv_nsec / 1'000'000;
+}
+
+bool ends_within(int milliseconds, int process)
+{
+    pollfd end = {process, POLLIN, 0};
+    const int64_t limit = now_ms() + milliseconds;
+    for (int64_t left = milliseconds; left > 0; left = limit - now_ms()) {
+        const long found = sys::call(SYS_poll, &end, 1, left);
+        if (found > 0)
+            return true;
+        if (found < 0 && found != -EINTR)
+            return false;
+    }
+    return false;
+}
+
+// Runs the daemon's program, which exits when the daemon behind it listens. One that does not, for
+// it is stopped perhaps, is ended: -ETIMEDOUT.
 // The child has no exit signal, so that the MPI program does not notice it.
 int start_daemon(const char *path, const char *const *environment)
 {
@@ -73,7 +101,8 @@ int start_daemon(const char *path, const char *const *environment)
     const char *clean[2048];
     if (!without_preload(environment, clean, sizeof(clean) / sizeof(clean[0])))
         return -E2BIG;
-    const long child = sys::call(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr);
+    int process = -1;
+    const long child = sys::call(SYS_clone, CLONE_PIDFD, nullptr, &process, nullptr, nullptr);
     if (sys::failed(child))
         return static_cast<int>(child);
     if (child == 0) {
@@ -87,14 +116,19 @@ int start_daemon(const char *path, const char *const *environment)
                   static_cast<const char *const *>(clean));
         sys::call(SYS_exit_group, 127);
     }
+    const bool in_time = ends_within(start_ms, process);
+    if (!in_time) {
+        sys::call(SYS_pidfd_send_signal, process, SIGKILL, nullptr, 0);
+        ends_within(kill_ms, process); // not at once, if its disk does not answer
+    }
+    sys::call(SYS_close, process);
     int status = 0;
-    long ended;
-    do {
-        ended = sys::call(SYS_wait4, child, &status, __WALL, nullptr);
-    } while (ended == -EINTR);
+    const long ended = sys::call(SYS_wait4, child, &status, __WALL | WNOHANG, nullptr);
+    if (!in_time)
+        return -ETIMEDOUT;
     if (sys::failed(ended))
         return static_cast<int>(ended);
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -ECHILD;
+    return ended == child && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -ECHILD;
 }
 
 } // namespace
@@ -151,7 +185,12 @@ int RankSide::connect(const char *const *environment, uint32_t rank, uint32_t ra
         char daemon[4096];
         if (!daemon_path(environment, daemon, sizeof(daemon)))
             return fail(ENOENT, "CRYO_DAEMON", "is not set; start mpirun under cr_run");
-        if (start_daemon(daemon, environment) < 0)
+        const int started = start_daemon(daemon, environment);
+        if (started == -ETIMEDOUT)
+            return fail(ETIMEDOUT, daemon,
+                        "has not started within a minute; is it stopped? This rank cannot be "
+                        "saved");
+        if (started < 0)
             return fail(ECHILD, daemon, "could not start, or could not reach the job's first node");
         socket = connect_to(address);
     }

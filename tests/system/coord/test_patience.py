@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A job's first daemon that never comes to an end: how long commands wait for it.
+"""A job's daemons that never come to an end, or do not start: how long commands and ranks wait.
 
     test_patience.py --bin DIRECTORY --rank FAKE_RANK [unittest arguments]
 """
@@ -61,6 +61,32 @@ class Command(jobs.Case):
             _, errors = tool.communicate(timeout=2 * jobs.PATIENCE)
             self.assertEqual(errno.ETIMEDOUT, tool.returncode, errors)
             self.assertIn("says that it works, and has come to no end for 60 s", errors)
+
+
+class Rank(jobs.Case):
+    """The daemon that a rank starts is stopped before it listens."""
+
+    def test_daemon_that_is_stopped(self):
+        daemon = Path(self.scratch, "daemon")
+        daemon.write_text(f"#!/bin/sh\necho $$ > {self.scratch}/pid\nkill -STOP $$\n")
+        daemon.chmod(0o700)
+        variables = self.settings(CRYO_JOB=f"{os.getpid()}-stopped:{'0' * 64}:1:127.0.0.1",
+                                  CRYO_NODE="here", CRYO_DAEMON=str(daemon),
+                                  OMPI_COMM_WORLD_RANK="0", OMPI_COMM_WORLD_SIZE="1")
+        with subprocess.Popen([jobs.OPTIONS.rank, "1", self.scratch], env=variables, text=True,
+                              stdout=subprocess.PIPE) as rank:
+            try:
+                said, _ = rank.communicate(timeout=2 * jobs.PATIENCE)
+            finally:
+                rank.kill()
+                stopped = Path(self.scratch, "pid").read_text().strip()
+                left = jobs.is_alive(stopped)
+                if left:
+                    os.kill(int(stopped), 9)
+        self.assertEqual(0, rank.returncode)
+        self.assertIn(f"rank 0: alone: {daemon}: has not started within a minute", said)
+        self.assertFalse(left)
+        self.assertIn("rank 0: 1 steps", said)
 
 
 if __name__ == "__main__":
