@@ -126,8 +126,12 @@ void Coordinator::joined(const std::shared_ptr<Channel> &channel, const std::str
                          const Message &first)
 {
     const uint32_t number = next_member_++;
+    // A connection is one node. Several hosts may have one name (localhost), and a false node may
+    // take that of another one. No node's own name has a slash in it.
+    const bool taken =
+        std::ranges::any_of(members_, [&](const auto &one) { return one.second.name == node; });
     Member &member = members_[number];
-    member.name = node;
+    member.name = taken ? fmt::format("{}/{}", node, number) : node;
     member.addresses = first.fields.at("addresses").get<std::vector<std::string>>();
     member.port = first.fields.at("port");
     member.channel = channel;

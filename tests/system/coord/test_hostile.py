@@ -296,6 +296,18 @@ class Claims(jobs.Case):
             member.end()
             job.kill()
 
+    def test_name_of_another_node(self):
+        """What is said of it tells the two apart, which may as well be hosts of one name."""
+        job = self.start(1, STEPS, FAKE_NODES="1")
+        self.save(job)
+        for name in "elsewhere", r"elsewhere/\d+":
+            member = test_channel.Member(self, job)
+            member.say(type="rank", rank=0, ranks=1, pid=os.getpid(), space=f"fake-{job.pid}")
+            self.assertRegex(member.until("rank_refused")["error"],
+                             rf"^nodes node0 and {name} both have rank 0$")
+        self.save(job)
+        job.kill()
+
     def test_refusal_behind_the_welcome(self):
         """Of the first daemon, which has not taken what the node's one has greeted: the rank says why."""
         job = f"{os.getpid()}-false"
