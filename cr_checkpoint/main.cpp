@@ -5,6 +5,7 @@
 #include "backend/criu_hook.hpp"
 #include "base/owner_teller.hpp"
 #include "cli/command.hpp"
+#include "cli/handle.hpp"
 #include "cli/requester.hpp"
 #include "enter.hpp"
 #include "options.hpp"
@@ -57,6 +58,8 @@ cryo::Result<cryo::capture::Outcome> run(Options &options)
     if (cryo::Result<void> ready = (*chosen)->before_ckpt(options.id, capture); !ready)
         return ready.error();
     options.used = (*chosen)->name();
+    if (cryo::Result<void> same = cryo::cli::check_handle(options.handle, options.id); !same)
+        return same.error();
     return (*chosen)->do_ckpt();
 }
 

@@ -2,6 +2,7 @@
 #include "options.hpp"
 
 #include "cli/file_options.hpp"
+#include "cli/handle.hpp"
 #include "cli/number.hpp"
 #include "cli/signal_options.hpp"
 #include "rehearsal.hpp"
@@ -196,6 +197,7 @@ void add_options(CLI::App &app, Options &options)
         ->capture_default_str();
     add_traced(app, options);
     add_requester(app, options.capture);
+    cryo::cli::add_handle_option(app, options.handle);
     options.talk.add_options(app);
     cryo::cli::add_file_options(app, options.capture.files);
 }

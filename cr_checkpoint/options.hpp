@@ -20,6 +20,7 @@ struct Options {
     int id = 0;
     cryo::capture::CheckpointOptions capture;
     std::string used; // the name of the backend that was chosen
+    int handle = -1;  // of the process, if the caller has one
     int teller = -1;  // whom to ask for owners in a user namespace: base/owner_teller.hpp
     cryo::cli::Talk talk{"cr_checkpoint"};
 

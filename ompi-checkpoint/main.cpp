@@ -4,6 +4,7 @@
 #include "base/printable.hpp"
 #include "cli/command.hpp"
 #include "cli/file_options.hpp"
+#include "cli/handle.hpp"
 #include "cli/legacy_options.hpp"
 #include "cli/number.hpp"
 #include "cli/text.hpp"
@@ -35,6 +36,7 @@ struct Options {
     int pid = 0;
     int hnp_pid = 0;
     int hnp_jobid = 0;
+    int handle = -1; // of the process, if the caller has one
     int verbose = 0;
     bool terminate = false;
     bool stop = false;
@@ -288,6 +290,8 @@ int run(Options &options)
     Result<Client> job = Client::to(pid);
     if (!job)
         return cryo::cli::fail(command, job.error());
+    if (Result<void> same = cryo::cli::check_handle(options.handle, pid); !same)
+        return cryo::cli::fail(command, same.error());
     job->limit(options.patience);
     if (options.go_on) {
         if (Result<void> sent = job->send({{"type", "continue"}}); !sent)
@@ -353,6 +357,7 @@ static int run(int argc, char **argv)
         ->capture_default_str();
     cryo::cli::add_common_options(app, options.image.common, cryo::cli::Command::job);
     cryo::cli::add_contents_options(app, options.image.files);
+    cryo::cli::add_handle_option(app, options.handle);
     app.add_flag("--json", options.as_json, "One JSON object a line instead of text");
     int level = 0;
     app.add_option("-V", level, "Accepted for old scripts, as --verbose");

@@ -316,7 +316,10 @@ Result<Cost> Keeper::take(const std::string &name)
     const std::vector<std::string> common = cli::words_of(
         settings_.common, settings_.mpi ? cli::Command::job : cli::Command::checkpoint);
     words.insert(words.end(), common.begin(), common.end());
-    words.insert(words.end(), {"--json", std::to_string(pid_)});
+    // Commands inherit the handle: the program may end, and its id be another one's, before they
+    // run.
+    words.insert(words.end(),
+                 {"--pidfd", std::to_string(program_.get()), "--json", std::to_string(pid_)});
     const Done done = run(std::move(words));
     const json said = last_object(done.output);
     if (done.status != 0 || !said.is_object())

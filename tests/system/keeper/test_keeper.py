@@ -7,6 +7,8 @@
 The program writes numbers one after the other. Whenever and however often it is killed and brought
 back, none may be missing and none may come twice.
 """
+import contextlib
+import errno
 import json
 import os
 import shutil
@@ -316,6 +318,39 @@ class Keeper(unittest.TestCase):
         wait_until("the end of the keeper", lambda: not exists(keeper))
         self.assertEqual(self.images(), ["context.000001", "context.000002"])
         self.assertIsNone(program.poll())
+
+    def test_id_of_a_program_that_has_ended(self):
+        """Another program may have it at once: a command with a handle of the first saves nothing."""
+        program = self.start()
+        wait_until("the program", self.numbers)
+        with subprocess.Popen(["true"]) as ended:
+            handles = {os.pidfd_open(ended.pid): errno.ESRCH, os.pidfd_open(program.pid): 0}
+        for handle, code in handles.items():
+            self.addCleanup(os.close, handle)
+            done = subprocess.run([tool("cr_checkpoint"), "--pidfd", str(handle), "-f",
+                                   self.path("image"), str(program.pid)], capture_output=True,
+                                  text=True, timeout=PATIENCE, check=False, pass_fds=[handle])
+            self.assertEqual(code, done.returncode, done.stderr)
+            self.assertEqual(code == 0, os.path.exists(self.path("image")))
+            if code:
+                self.assertIn(f"process {program.pid} has ended", done.stderr)
+
+    def test_commands_have_a_handle_of_the_program(self):
+        program = self.start("--interval", "50ms", "--into", "one")
+        keeper = wait_until("the keeper", lambda: self.keeper_of(program.pid))
+
+        def handle():
+            """What a command of the keeper's is given, while it runs."""
+            for pid in children_of(keeper):
+                with contextlib.suppress(OSError, ValueError):
+                    with open(f"/proc/{pid}/cmdline", encoding="utf-8") as file:
+                        words = file.read().split("\0")
+                    if os.path.basename(words[0]) == "cr_checkpoint":
+                        number = words[words.index("--pidfd") + 1]
+                        with open(f"/proc/{pid}/fdinfo/{number}", encoding="ascii") as file:
+                            return file.read()
+            return None
+        self.assertRegex(wait_until("a command", handle), rf"(?m)^Pid:\s+{program.pid}$")
 
     @staticmethod
     def all_keepers():
