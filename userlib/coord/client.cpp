@@ -60,7 +60,7 @@ Result<void> check_owner(pid_t launcher, int daemon)
         return Error::from_errno("the job's daemon", errno);
     const Result<std::string> status = capture::Proc(launcher).read("status");
     if (!status)
-        return Error(ESRCH, fmt::format("process {}: has ended", launcher));
+        return status.error();
     std::string_view ids = capture::field(*status, "Uid");
     for (int i = 0; i < 3; i++) { // real, effective, saved
         if (const uint64_t id = capture::take_number(ids); id != peer.uid)

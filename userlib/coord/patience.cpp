@@ -15,7 +15,7 @@ constexpr int default_silence_s = 5;
 constexpr int64_t most_patience_s = 1 << 30; // of a request
 
 // Times the longer of a request's patience and two silences.
-constexpr int command_times = image_times + 6;
+constexpr int command_times = image_times + 8;
 
 } // namespace
 

@@ -22,7 +22,7 @@ inline constexpr int looks_in_silence = 5;   // polls in that time
 
 // For all ranks to stand still, where a request (--time) says nothing else.
 inline constexpr int64_t default_patience_s = 600;
-inline constexpr int image_times = 24; // as long as that, at most, for an image that grows
+inline constexpr int image_times = 12; // as long as that, at most, for an image that grows
 
 // For a command to hear how a checkpoint with this --time has ended: all of the above, one after
 // the other, and the commit.

@@ -25,7 +25,7 @@ namespace {
 
 // A daemon may be stopped for half a minute while its ranks start.
 constexpr int welcome_ms = 60'000;
-constexpr int start_ms = 60'000;
+constexpr int start_ms = 45'000;
 constexpr int kill_ms = 1000;
 
 // Also true for root, who may do everything anyway.
@@ -188,7 +188,7 @@ int RankSide::connect(const char *const *environment, uint32_t rank, uint32_t ra
         const int started = start_daemon(daemon, environment);
         if (started == -ETIMEDOUT)
             return fail(ETIMEDOUT, daemon,
-                        "has not started within a minute; is it stopped? This rank cannot be "
+                        "has not started for 45 s; is it stopped? This rank cannot be "
                         "saved");
         if (started < 0)
             return fail(ECHILD, daemon, "could not start, or could not reach the job's first node");

@@ -60,7 +60,7 @@ class Command(jobs.Case):
         for tool in tools:
             _, errors = tool.communicate(timeout=2 * jobs.PATIENCE)
             self.assertEqual(errno.ETIMEDOUT, tool.returncode, errors)
-            self.assertIn("says that it works, and has come to no end for 60 s", errors)
+            self.assertIn("says that it works, and has come to no end for 40 s", errors)
 
 
 class Rank(jobs.Case):
@@ -84,7 +84,7 @@ class Rank(jobs.Case):
                 if left:
                     os.kill(int(stopped), 9)
         self.assertEqual(0, rank.returncode)
-        self.assertIn(f"rank 0: alone: {daemon}: has not started within a minute", said)
+        self.assertIn(f"rank 0: alone: {daemon}: has not started for 45 s", said)
         self.assertFalse(left)
         self.assertIn("rank 0: 1 steps", said)
 
