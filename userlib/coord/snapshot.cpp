@@ -6,6 +6,7 @@
 #include "coord/snapshot_text.hpp"
 #include "sys/own_variable.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
@@ -26,6 +27,12 @@ uint64_t Snapshot::bytes() const
     for (const SnapshotImage &image : images)
         total += image.bytes;
     return total;
+}
+
+size_t Snapshot::local_images() const
+{
+    return static_cast<size_t>(std::ranges::count_if(
+        images, [](const SnapshotImage &image) { return !image.local.empty(); }));
 }
 
 std::string default_reference(int launcher)
@@ -66,6 +73,15 @@ Result<std::string> read_context(const Directory &directory, const std::string &
         return text.error();
     Result<std::string> context = context_in(*text);
     return context ? context : context.error().within(directory.path(metadata));
+}
+
+Result<std::optional<LocalCopy>> read_local_copy(const Directory &directory,
+                                                 const std::string &metadata)
+{
+    const Result<std::string> text = directory.read(metadata);
+    if (!text)
+        return text.error();
+    return local_copy_in(*text);
 }
 
 Result<SnapshotStore> SnapshotStore::open(const std::string &path)

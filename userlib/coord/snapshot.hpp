@@ -40,6 +40,17 @@ struct SnapshotImage {
     std::string node = {};
     std::string file = {}; // name in the rank's directory
     uint64_t bytes = 0;
+    // If its node has a copy of it (docs/stores.md):
+    std::string checksum = {}; // of the file
+    std::string local = {};    // the rank's directory on the node
+};
+
+// Where a node has a rank's image, as the rank's metadata say.
+struct LocalCopy {
+    std::string directory;
+    std::string file;
+    uint64_t bytes = 0;
+    std::string checksum;
 };
 
 struct Snapshot {
@@ -55,6 +66,7 @@ struct Snapshot {
     std::vector<SnapshotImage> images = {};
 
     uint64_t bytes() const;
+    size_t local_images() const; // how many of the images their nodes have, too
 };
 
 std::string default_reference(int launcher);
@@ -71,6 +83,9 @@ inline constexpr const char *local_metadata_name = "snapshot_meta.data";
 Result<void> write_local_metadata(const Directory &directory, const SnapshotImage &image);
 // The image that a rank's directory names.
 Result<std::string> read_context(const Directory &directory, const std::string &metadata);
+// The copy that it names; none: there is no level but this one.
+Result<std::optional<LocalCopy>> read_local_copy(const Directory &directory,
+                                                 const std::string &metadata);
 // Checks a directory of snapshots, and a file in it that is read; see Trust.
 Result<void> check_trust(const Directory &directory, const std::string &file, const Trust &trust);
 
@@ -117,6 +132,7 @@ class SnapshotWriter
     int seq() const { return about_.seq; }
     const std::string &path() const { return store_.path(); } // of all snapshots of this reference
     std::string directory() const;                            // where this one is made
+    std::string level_name() const; // no other snapshot's, anywhere: of its levels elsewhere
     // A file in directory() with contents that a daemon elsewhere can compare.
     Result<void> put_token(const std::string &contents) const;
     Result<void> commit(std::vector<SnapshotImage> images);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coord/snapshot_text.hpp"
 
+#include "coord/image_copy.hpp"
 #include "image/checksum.hpp"
 
 #include <algorithm>
@@ -17,6 +18,8 @@ namespace {
 constexpr const char *component = "cryo";
 constexpr std::string_view format_line = "#\n# Cryo Format: 2\n";
 constexpr std::string_view checksum_key = "# Cryo Checksum: ";
+constexpr std::string_view image_checksum_key = "Cryo Image Checksum";
+constexpr std::string_view local_key = "Cryo Local";
 
 template <class T>
 bool read_number(std::string_view text, T &value)
@@ -75,7 +78,21 @@ bool read_image_line(std::string_view key, std::string_view value, SnapshotImage
         image.file = value;
         return is_plain_name(value);
     }
+    if (key == image_checksum_key) {
+        image.checksum = value;
+        return is_image_checksum(value);
+    }
+    if (key == local_key)
+        image.local = value;
     return true;
+}
+
+// About the copy that an image's node has.
+std::string local_lines(const SnapshotImage &image)
+{
+    return image.local.empty() ? ""
+                               : fmt::format("# {}: {}\n# {}: {}\n", image_checksum_key,
+                                             image.checksum, local_key, one_line(image.local));
 }
 
 bool read_line(std::string_view key, std::string_view value, Snapshot &snapshot)
@@ -136,6 +153,7 @@ std::string block(const Snapshot &s)
         text += fmt::format("# Cryo PID: {}\n# Cryo Node: {}\n# Cryo Context: {}\n"
                             "# Cryo Bytes: {}\n",
                             image.pid, one_line(image.node), image.file, image.bytes);
+        text += local_lines(image);
     }
     if (!s.completed.empty())
         text += fmt::format("# Timestamp: {}\n", s.completed);
@@ -207,7 +225,33 @@ std::string metadata_text(const std::map<int, Snapshot> &all)
 std::string local_metadata_text(const SnapshotImage &image)
 {
     return fmt::format("#\n# PID: {}\n# OPAL CRS Component: {}\n# CONTEXT: {}\n# Cryo Bytes: {}\n",
-                       image.pid, component, image.file, image.bytes);
+                       image.pid, component, image.file, image.bytes) +
+           local_lines(image);
+}
+
+std::optional<LocalCopy> local_copy_in(const std::string &text)
+{
+    LocalCopy copy;
+    bool has_bytes = false;
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);) {
+        std::string_view key;
+        std::string_view value;
+        if (!split_line(line, key, value))
+            continue;
+        if (key == "CONTEXT")
+            copy.file = value;
+        else if (key == "Cryo Bytes")
+            has_bytes = read_number(value, copy.bytes);
+        else if (key == image_checksum_key)
+            copy.checksum = value;
+        else if (key == local_key)
+            copy.directory = value;
+    }
+    if (!has_bytes || !copy.directory.starts_with('/') || !is_plain_name(copy.file) ||
+        !is_image_checksum(copy.checksum))
+        return std::nullopt;
+    return copy;
 }
 
 Result<std::string> context_in(const std::string &text)

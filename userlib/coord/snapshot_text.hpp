@@ -19,6 +19,8 @@ std::string metadata_text(const std::map<int, Snapshot> &all);
 std::string local_metadata_text(const SnapshotImage &image);
 // The name of the image in a rank's metadata, which is that of a file beside it.
 Result<std::string> context_in(const std::string &text);
+// The copy on a node that a rank's metadata name; none if they name none, or no possible one.
+std::optional<LocalCopy> local_copy_in(const std::string &text);
 
 // A number as it is written in names: no sign, no leading zeros; −1: not such a number.
 int seq_of(std::string_view name);

@@ -202,6 +202,11 @@ std::string SnapshotWriter::directory() const
     return store_.directory_.path(unfinished_name(about_.seq));
 }
 
+std::string SnapshotWriter::level_name() const
+{
+    return about_.mark.substr(about_.mark.rfind(' ') + 1);
+}
+
 Result<void> SnapshotWriter::put_token(const std::string &contents) const
 {
     return fresh_->write(token_name, contents);

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coord/local_level.hpp"
+
+#include "coord/image_copy.hpp"
+#include "coord/snapshot.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <iterator>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace cryo::coord {
+
+namespace {
+
+constexpr const char *label_name = "level";
+constexpr const char *committed_name = "committed";
+constexpr size_t most_label = 256;
+constexpr const char *way_out = "choose another directory for local images";
+
+std::string top_of(const std::string &base, uid_t user)
+{
+    return fmt::format("{}/cryo-{}", base, user);
+}
+
+int lock(int fd, int how)
+{
+    int failed;
+    while ((failed = flock(fd, how)) != 0 && errno == EINTR) {
+    }
+    return failed;
+}
+
+int64_t nanoseconds_of(const timespec &time)
+{
+    return int64_t(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+}
+
+} // namespace
+
+std::string local_rank_directory(const std::string &base, uid_t user, const std::string &name,
+                                 uint32_t rank)
+{
+    return fmt::format("{}/{}/{}", top_of(base, user), name, rank_directory(rank));
+}
+
+Result<LocalLevel> LocalLevel::begin(const std::string &base, const std::string &name,
+                                     const std::string &job)
+{
+    const Result<Directory> top = Directory::open_or_make(top_of(base, geteuid()));
+    if (!top)
+        return top.error();
+    if (Result<void> own = check_own(top->fd(), top->path(), way_out); !own)
+        return own.error();
+    // Until the new one has its lock, retire_levels() does not look.
+    if (lock(top->fd(), LOCK_SH) != 0)
+        return Error::from_errno(top->path(), errno);
+    Result<Directory> level = top->make(name);
+    if (!level && level.error().code() == EEXIST)
+        level = top->enter(name);
+    if (!level)
+        return level.error();
+    if (Result<void> own = check_own(level->fd(), level->path(), way_out); !own)
+        return own.error();
+    const std::string path = level->path(label_name);
+    Fd label(openat(level->fd(), label_name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+                    0600));
+    if (!label || lock(label.get(), LOCK_SH | LOCK_NB) != 0)
+        return Error::from_errno(path, errno);
+    const ssize_t n = pwrite(label.get(), job.data(), job.size(), 0);
+    if (n != static_cast<ssize_t>(job.size()))
+        return Error::from_errno(path, n < 0 ? errno : ENOSPC);
+    return LocalLevel(std::move(*level), std::move(label));
+}
+
+Result<std::string> LocalLevel::make_rank(uint32_t rank) const
+{
+    const Result<Directory> made = directory_.make(rank_directory(rank));
+    if (!made)
+        return made.error();
+    return made->path();
+}
+
+// Nothing is synced: after a crash of the node a copy is judged by its checksum.
+Result<void> LocalLevel::commit() const
+{
+    const Fd made(
+        openat(directory_.fd(), committed_name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!made)
+        return Error::from_errno(directory_.path(committed_name), errno);
+    return {};
+}
+
+void retire_levels(const std::string &base, const std::string &job, unsigned keep)
+{
+    const Result<Directory> top = Directory::open(top_of(base, geteuid()));
+    if (!top || !check_own(top->fd(), top->path(), way_out))
+        return;
+    std::vector<LevelThere> all;
+    std::vector<Fd> locks; // until the end no daemon begins to use what may be removed
+    if (lock(top->fd(), LOCK_EX) != 0)
+        return;
+    const Result<std::vector<std::string>> names = top->names();
+    for (const std::string &name : names ? *names : std::vector<std::string>()) {
+        const Result<Directory> level = top->enter(name);
+        if (!level)
+            continue;
+        Fd label(openat(level->fd(), label_name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+        if (!label)
+            continue; // not one of Cryo's
+        const Result<std::string> owner = level->read(label_name, most_label);
+        const Result<std::optional<struct stat>> mark = level->look(committed_name);
+        if (!owner || !mark)
+            continue;
+        const bool committed = mark->has_value();
+        all.push_back({.name = name,
+                       .job = *owner,
+                       .when = committed ? nanoseconds_of((*mark)->st_mtim) : 0,
+                       .committed = committed,
+                       .in_use = lock(label.get(), LOCK_EX | LOCK_NB) != 0});
+        locks.push_back(std::move(label));
+    }
+    lock(top->fd(), LOCK_UN);
+    for (const std::string &name : retired(std::move(all), job, keep)) {
+        if (const Result<Directory> level = top->enter(name); level)
+            level->clear();
+        static_cast<void>(top->remove(name)); // else the next one tries again
+    }
+}
+
+std::vector<std::string> retired(std::vector<LevelThere> all, const std::string &job, unsigned keep)
+{
+    std::sort(all.begin(), all.end(), [](const LevelThere &a, const LevelThere &b) {
+        return a.when != b.when ? a.when > b.when : a.name < b.name;
+    });
+    unsigned own = 0;
+    unsigned others = 0;
+    std::vector<std::string> names;
+    for (LevelThere &one : all) {
+        if (!one.committed) {
+            if (!one.in_use)
+                names.push_back(std::move(one.name));
+            continue;
+        }
+        const bool is_own = one.job == job;
+        const bool counts = is_own || !one.in_use; // those of other running jobs are theirs
+        const bool stays = one.in_use || (is_own ? own : others) < keep;
+        if (stays && counts)
+            (is_own ? own : others)++;
+        if (!stays)
+            names.push_back(std::move(one.name));
+    }
+    return names;
+}
+
+bool is_trouble_of_the_disk(int error)
+{
+    constexpr int troubles[] = {ENOSPC, EDQUOT, EFBIG, EIO, EROFS, ESTALE};
+    return std::ranges::find(troubles, error) != std::end(troubles);
+}
+
+Result<std::string> find_copy(const LocalCopy &copy, const Trust &trust)
+{
+    // BASE/cryo-UID, which nobody else must have made; below it no link is followed.
+    const auto [level_path, rank_name] = split_path(copy.directory);
+    const auto [top_path, level_name] = split_path(level_path);
+    const Result<Directory> top = Directory::open(top_path);
+    if (!top)
+        return top.error();
+    if (Result<void> good = trust.check(top->fd(), top->path()); !good)
+        return good.error();
+    const Result<Directory> level = top->enter(level_name);
+    if (!level)
+        return level.error();
+    const Result<Directory> rank = level->enter(rank_name);
+    if (!rank)
+        return rank.error();
+    if (Result<void> good = check_trust(*rank, copy.file, trust); !good)
+        return good.error();
+    const Result<ImageCopy> found = measure_image(*rank, copy.file);
+    if (!found)
+        return found.error();
+    if (found->bytes != copy.bytes || found->checksum != copy.checksum)
+        return Error(EBADMSG, rank->path(copy.file) + ": is not what was saved (checksum)");
+    return rank->path(copy.file);
+}
+
+} // namespace cryo::coord
