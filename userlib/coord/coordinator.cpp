@@ -207,6 +207,11 @@ void Coordinator::hear(uint32_t member, const Message &message)
             (fields.contains("error") || images_are_due(member)))
             image_came(message);
         break;
+    case Type::local:
+        if (of_now && now_->request.contains("local") && speaks_for(member, fields.at("rank")) &&
+            images_are_due(member))
+            image_on_node(fields.at("rank"));
+        break;
     case Type::alive:
         look_at_progress(member, message);
         break;

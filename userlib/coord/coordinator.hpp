@@ -73,6 +73,8 @@ class Coordinator
         std::map<uint32_t, SnapshotImage> images;
         std::map<uint32_t, bool> cut;
         std::map<uint32_t, Progress> progress;
+        std::set<uint32_t> on_nodes;      // ranks whose images are there, on their nodes at least
+        bool told_of_nodes = false;       // that all are
         std::vector<std::string> notices; // of images, as far as a command takes them
         size_t notice_bytes = 0;
         size_t left_out = 0; // of the notices
@@ -124,6 +126,8 @@ class Coordinator
     void prepared(uint32_t member, const Message &message);
     void all_have_answered();
     void image_came(const Message &message);
+    void image_on_node(uint32_t rank);
+    nlohmann::json local_level(const nlohmann::json &request) const;
     void note(std::string notice);
     void look_at_tree();
     void look_at_images();

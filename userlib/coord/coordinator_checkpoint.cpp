@@ -3,6 +3,8 @@
 // committed. Until the commit any step may fail anywhere, and then nothing has changed.
 #include "base/printable.hpp"
 #include "coord/coordinator.hpp"
+#include "coord/image_copy.hpp"
+#include "coord/local_level.hpp"
 #include "coord/parameters.hpp"
 #include "coord/patience.hpp"
 #include "coord/tls.hpp"
@@ -15,6 +17,7 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <sstream>
+#include <unistd.h>
 #include <utility>
 
 namespace cryo::coord {
@@ -136,6 +139,8 @@ void Coordinator::begin_for_program()
     json request = to_json(options);
     request["directory"] = directory;
     request["keep"] = of_job.keep;
+    if (of_job.local.starts_with('/') && is_utf8(of_job.local))
+        request["local"] = of_job.local;
     want(nullptr, request);
     if (now_)
         now_->by_program = true;
@@ -222,14 +227,38 @@ Result<void> Coordinator::begin_checkpoint(const json &request)
     for (const auto &[number, member] : members_)
         now_->awaited.insert(number);
     now_->ranks = ranks_;
-    tell_all(Message(Type::prepare, {{"checkpoint", now_->number},
-                                     {"directory", now_->writer->directory()},
-                                     {"token", token},
-                                     {"options", to_json(options)},
-                                     {"hold", after != "none"}}));
+    Message prepare(Type::prepare, {{"checkpoint", now_->number},
+                                    {"directory", now_->writer->directory()},
+                                    {"token", token},
+                                    {"options", to_json(options)},
+                                    {"hold", after != "none"}});
+    if (request.contains("local"))
+        prepare.fields["local"] = local_level(request);
+    tell_all(prepare);
     if (now_) // this node's daemon has answered already
         watch_members();
     return {};
+}
+
+// What daemons are told of the level of their own directories (docs/stores.md).
+json Coordinator::local_level(const json &request) const
+{
+    const bool held = request.value("after", "none") != "none"; // nothing runs beside the copies
+    return {{"directory", request.at("local")},
+            {"name", now_->writer->level_name()},
+            {"keep", request.value("keep_local", 1U)},
+            {"rate", held ? 0 : request.value("copy_rate", uint64_t(0))}};
+}
+
+// Here a command that waits for this level alone (--until local) returns.
+void Coordinator::image_on_node(uint32_t rank)
+{
+    now_->on_nodes.insert(rank);
+    if (now_->told_of_nodes || now_->on_nodes.size() != now_->ranks.size() ||
+        now_->stage != Stage::running)
+        return;
+    now_->told_of_nodes = true;
+    say("local");
 }
 
 void Coordinator::prepared(uint32_t member, const Message &message)
@@ -292,8 +321,17 @@ void Coordinator::image_came(const Message &message)
     }
     if (now_->images.contains(rank))
         return; // a daemon of Cryo's says so once
-    now_->images[rank] = {rank, place.pid, node, image_name(place.pid),
-                          fields.value("bytes", uint64_t(0))};
+    SnapshotImage &image = now_->images[rank];
+    image = {rank, place.pid, node, image_name(place.pid), fields.value("bytes", uint64_t(0))};
+    const std::string checksum = fields.value("checksum", "");
+    if (now_->request.contains("local")) {
+        if (is_image_checksum(checksum)) {
+            image.checksum = checksum;
+            image.local = local_rank_directory(now_->request.at("local").get<std::string>(),
+                                               geteuid(), now_->writer->level_name(), rank);
+        }
+        image_on_node(rank);
+    }
     now_->longest_stop = std::max(now_->longest_stop, fields.value("stopped_ns", uint64_t(0)));
     for (const json &notice : fields.value("notices", json::array()))
         note(fmt::format("rank {}: {}", rank, notice.get<std::string>()));

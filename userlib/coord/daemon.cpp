@@ -283,6 +283,7 @@ void Daemon::take_image(Rank &rank)
 {
     rank.waits = true;
     rank.frozen = false;
+    rank.stored = false;
     if (!task_) {
         fail_image(rank, "no checkpoint is under way", EINVAL);
         return;
@@ -306,10 +307,17 @@ void Daemon::take_image(Rank &rank)
         let_go_on(at->second);
         report_(Message(Type::cut, {{"checkpoint", task_->number}, {"rank", number}}));
     };
+    rank.local = make_local(number);
+    const ImagePlace place = {.directory = directory,
+                              .name = image_name(rank.pid),
+                              .local = rank.local,
+                              .rate = task_->local ? task_->local->rate / ranks_.size() : 0};
     rank.imager = std::make_unique<Imager>(loop_);
     if (Result<void> begun = rank.imager->start(
-            rank.pid, directory + "/" + image_name(rank.pid), task_->options, cut,
-            [this, number](const Taken &taken) { image_ended(number, taken); });
+            rank.pid, place, task_->options,
+            {.cut = cut,
+             .local = [this, number] { image_is_local(number); },
+             .end = [this, number](const Taken &taken) { image_ended(number, taken); }});
         !begun)
         fail_image(rank, begun.error().text(), begun.error().code());
 }
@@ -322,18 +330,24 @@ void Daemon::image_ended(uint32_t number, const Taken &taken)
         return;
     Rank &rank = at->second;
     if (!taken.error.empty()) {
+        blame_local(rank, taken);
         fail_image(rank, taken.error, taken.code);
         return;
     }
     rank.imager.reset();
     if (at != orphan)
         let_go_on(rank);
-    report_(Message(Type::image, {{"checkpoint", task_->number},
-                                  {"rank", number},
-                                  {"bytes", taken.bytes},
-                                  {"threads", taken.threads},
-                                  {"stopped_ns", taken.stopped_ns},
-                                  {"notices", taken.notices}}));
+    Message image(Type::image, {{"checkpoint", task_->number},
+                                {"rank", number},
+                                {"bytes", taken.bytes},
+                                {"threads", taken.threads},
+                                {"stopped_ns", taken.stopped_ns},
+                                {"notices", taken.notices}});
+    if (!taken.checksum.empty())
+        image.fields["checksum"] = taken.checksum;
+    if (task_->local && !task_->local->trouble.empty())
+        image.fields["notices"].push_back(std::exchange(task_->local->trouble, {}));
+    report_(image);
     orphans_.erase(number);
 }
 
@@ -341,6 +355,7 @@ void Daemon::image_ended(uint32_t number, const Taken &taken)
 
 void Daemon::prepare(const Message &message)
 {
+    retiring_.reset(); // processes that take images are forked while there is one thread
     Task task;
     task.number = message.fields.at("checkpoint");
     task.directory = message.fields.at("directory");
@@ -355,6 +370,8 @@ void Daemon::prepare(const Message &message)
                         name_, task.directory);
     } else {
         task.directory = std::move(*seen);
+        if (message.fields.contains("local"))
+            task.local = begin_local(message.fields.at("local"));
         task_ = std::move(task);
     }
     report_(answer);
@@ -367,6 +384,7 @@ void Daemon::cancel(const Message &message)
         answer(rank, false);
     }
     orphans_.clear();
+    end_local(false);
     task_.reset();
     // The daemon above us in the tree may not be able to cancel it.
     if (node_ && parent_)
@@ -384,6 +402,7 @@ void Daemon::finish(const Message &message)
         if (after != "term")
             answer(rank, true);
     }
+    end_local(true);
     task_.reset();
     // A rank that waits in a signal handler does not react to the launcher's
     // SIGTERM, and not every launcher (hydra does not) sends SIGKILL after it.
@@ -403,7 +422,8 @@ void Daemon::tell_alive()
             if (rank.imager && task_)
                 images.push_back(
                     {{"rank", number},
-                     {"bytes", bytes_in(task_->directory + "/" + rank_directory(number))}});
+                     {"bytes", bytes_in(task_->directory + "/" + rank_directory(number)) +
+                                   (rank.local.empty() ? 0 : bytes_in(rank.local))}});
         }
     }
     report_(Message(Type::alive, {{"images", images}}));

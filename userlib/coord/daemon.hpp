@@ -10,9 +10,11 @@
 #pragma once
 
 #include "bookmark/node.hpp"
+#include "coord/aside.hpp"
 #include "coord/channel.hpp"
 #include "coord/imager.hpp"
 #include "coord/job.hpp"
+#include "coord/local_level.hpp"
 #include "coord/net.hpp"
 #include "coord/strangers.hpp"
 
@@ -61,12 +63,22 @@ class Daemon final : private bookmark::Node::Output
         std::unique_ptr<Imager> imager;
         bool waits = false;  // for the end of its image
         bool frozen = false; // the image no longer needs the rank
+        std::string local;   // the directory that its image is written to first, or ""
+        bool stored = false; // its image is complete there
+    };
+    struct LocalTask { // the level of the nodes' own directories (docs/stores.md)
+        std::string base;
+        unsigned keep = 1;
+        uint64_t rate = 0;
+        std::optional<LocalLevel> level; // none: images go straight to the snapshot's directory
+        std::string trouble;             // why; "": it was told
     };
     struct Task { // the checkpoint that the coordinator has prepared
         uint64_t number = 0;
         std::string directory;
         ImageOptions options;
         bool hold = false; // ranks stay where they are until `finish`
+        std::optional<LocalTask> local;
     };
 
     void accept_rank();
@@ -80,6 +92,11 @@ class Daemon final : private bookmark::Node::Output
     void image_ended(uint32_t number, const Taken &taken);
     void answer(Rank &rank, bool saved);
     void fail_image(Rank &rank, const std::string &why, int code);
+    std::optional<LocalTask> begin_local(const nlohmann::json &wanted);
+    std::string make_local(uint32_t rank);
+    void image_is_local(uint32_t number);
+    void blame_local(const Rank &rank, const Taken &taken);
+    void end_local(bool committed);
 
     void accept_daemon();
     std::optional<Key> key_of(const std::string &identity) const;
@@ -135,6 +152,9 @@ class Daemon final : private bookmark::Node::Output
     std::map<std::string, std::pair<uint32_t, Key>> child_keys_; // by the child's identity
     bool placed_ = false;
     std::optional<Task> task_;
+    std::optional<LocalLevel> last_level_; // of the last snapshot; stays as long as this daemon
+    std::string local_blamed_;             // what the next checkpoint is not to use it for
+    std::unique_ptr<Aside> retiring_;      // older levels
 };
 
 } // namespace cryo::coord

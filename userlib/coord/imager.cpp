@@ -3,6 +3,7 @@
 
 #include "backend/backend.hpp"
 #include "base/printable.hpp"
+#include "coord/image_copy.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -23,9 +24,10 @@ using nlohmann::json;
 
 constexpr int report_fd = 3;
 
-// Below what a message may have (message.cpp): a daemon that sends more is expelled.
+// Below what a message may have (message.cpp), with room for a notice of the daemon's own: a daemon
+// that sends more is expelled.
 constexpr size_t most_text = 1U << 14;
-constexpr size_t most_notices = 1024;
+constexpr size_t most_notices = 1023;
 
 void say(const json &what)
 {
@@ -55,7 +57,7 @@ std::string shortened(std::string text)
     return text + " ...";
 }
 
-json take(pid_t pid, const std::string &file, const ImageOptions &options)
+json take(pid_t pid, const ImagePlace &place, const ImageOptions &options)
 {
     capture::CheckpointOptions how;
     how.scope = image::Scope::tree;
@@ -68,7 +70,8 @@ json take(pid_t pid, const std::string &file, const ImageOptions &options)
         backend::choose(options.common.backend, backend::Purpose::checkpoint, {});
     if (!chosen)
         return failure(chosen.error());
-    (*chosen)->set_filename(file);
+    (*chosen)->set_filename((place.local.empty() ? place.directory : place.local) + "/" +
+                            place.name);
     if (Result<void> ready = (*chosen)->before_ckpt(pid, how); !ready)
         return failure(ready.error());
     const Result<capture::Outcome> done = (*chosen)->do_ckpt();
@@ -83,10 +86,38 @@ json take(pid_t pid, const std::string &file, const ImageOptions &options)
             {"notices", notices}};
 }
 
-json take_or_fail(pid_t pid, const std::string &file, const ImageOptions &options)
+Result<ImageCopy> copy_from_local(const ImagePlace &place, const ImageOptions &options)
+{
+    const Result<Directory> from = Directory::open(place.local);
+    if (!from)
+        return from.error();
+    const Result<Directory> to = Directory::open(place.directory);
+    if (!to)
+        return to.error();
+    return copy_image(*from, *to, place.name, {.rate = place.rate, .sync = options.sync});
+}
+
+// The program has nothing to do with this any more.
+json copied(json taken, const ImagePlace &place, const ImageOptions &options)
+{
+    say({{"local", true}});
+    const Result<ImageCopy> copy = copy_from_local(place, options);
+    if (!copy)
+        return failure(copy.error());
+    if (copy->bytes != taken.value("bytes", uint64_t(0)))
+        return failure(Error(EIO, fmt::format("{}/{}: has {} bytes, not those that were written",
+                                              place.local, place.name, copy->bytes)));
+    taken["checksum"] = copy->checksum;
+    return taken;
+}
+
+json take_or_fail(pid_t pid, const ImagePlace &place, const ImageOptions &options)
 {
     try {
-        return take(pid, file, options);
+        json taken = take(pid, place, options);
+        return place.local.empty() || taken.contains("error")
+                   ? taken
+                   : copied(std::move(taken), place, options);
     } catch (const std::exception &error) {
         return failure(Error(EIO, error.what()));
     }
@@ -95,7 +126,7 @@ json take_or_fail(pid_t pid, const std::string &file, const ImageOptions &option
 // Runs in the child. It keeps none of the daemon's descriptors: a rank
 // that waits for the daemon's end must not wait for this process. An
 // exception ends it, and does not make a second daemon of it.
-[[noreturn]] void run(int report, pid_t daemon, pid_t pid, const std::string &file,
+[[noreturn]] void run(int report, pid_t daemon, pid_t pid, const ImagePlace &place,
                       const ImageOptions &options) noexcept
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -106,7 +137,7 @@ json take_or_fail(pid_t pid, const std::string &file, const ImageOptions &option
     close_range(report_fd + 1, ~0U, 0);
     for (int signal : {SIGTERM, SIGINT, SIGHUP, SIGCHLD})
         ::signal(signal, SIG_DFL);
-    say({{"end", take_or_fail(pid, file, options)}});
+    say({{"end", take_or_fail(pid, place, options)}});
     _exit(0);
 }
 
@@ -123,22 +154,21 @@ Imager::~Imager()
     }
 }
 
-Result<void> Imager::start(pid_t pid, const std::string &file, const ImageOptions &options,
-                           std::function<void()> cut, std::function<void(const Taken &)> end)
+Result<void> Imager::start(pid_t pid, const ImagePlace &place, const ImageOptions &options,
+                           Events events)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
         return Error::from_errno("pipe", errno);
     report_ = Fd(ends[0]);
     const Fd write(ends[1]);
-    cut_ = std::move(cut);
-    end_ = std::move(end);
+    events_ = std::move(events);
     const pid_t self = getpid();
     child_ = fork();
     if (child_ < 0)
         return Error::from_errno("fork", errno);
     if (child_ == 0)
-        run(write.get(), self, pid, file, options);
+        run(write.get(), self, pid, place, options);
     fcntl(report_.get(), F_SETFL, O_NONBLOCK);
     loop_.watch(report_.get(), POLLIN, [this](short) { ready(); });
     return {};
@@ -181,8 +211,12 @@ void Imager::line(const std::string &text)
     const json said = json::parse(text, nullptr, false);
     if (said.is_discarded())
         return;
-    if (said.value("phase", "") == capture::phase_frozen && cut_) {
-        cut_();
+    if (said.value("phase", "") == capture::phase_frozen && events_.cut) {
+        events_.cut();
+        return;
+    }
+    if (said.contains("local") && events_.local) {
+        events_.local();
         return;
     }
     if (!said.contains("end"))
@@ -192,6 +226,7 @@ void Imager::line(const std::string &text)
     taken_.error = shortened(end.value("error", ""));
     taken_.code = end.value("code", 0);
     taken_.bytes = end.value("bytes", uint64_t(0));
+    taken_.checksum = end.value("checksum", "");
     taken_.threads = end.value("threads", uint64_t(0));
     taken_.stopped_ns = end.value("stopped_ns", uint64_t(0));
     taken_.notices = end.value("notices", std::vector<std::string>());
@@ -216,7 +251,7 @@ void Imager::finish()
         taken_.code = EINTR;
     }
     // The callback may destroy this object.
-    const auto told = std::move(end_);
+    const auto told = std::move(events_.end);
     const Taken taken = std::move(taken_);
     told(taken);
 }

@@ -4,7 +4,8 @@
 // that a failure there does not affect the daemon.
 //
 //     Imager imager(loop);
-//     imager.start(pid, file, how, [] { the frozen copy is made }, [](const Taken &taken) { ... });
+//     imager.start(pid, {.directory = where, .name = "cryo_context.412"}, how,
+//                  {.cut = [] { the frozen copy is made }, .end = [](const Taken &taken) { ... }});
 //
 // Destroying it ends the process; a half-written image has no name yet and goes with it.
 #pragma once
@@ -23,10 +24,18 @@
 
 namespace cryo::coord {
 
+struct ImagePlace {
+    std::string directory;
+    std::string name;  // of the image in it
+    std::string local; // "", or where it is written first, to be copied from there
+    uint64_t rate = 0; // of that copy, in bytes a second; 0: no limit
+};
+
 struct Taken {
     std::string error; // empty: there is an image
     int code = 0;
     uint64_t bytes = 0;
+    std::string checksum; // of an image that was copied
     uint64_t threads = 0;
     uint64_t stopped_ns = 0;
     std::vector<std::string> notices;
@@ -40,8 +49,13 @@ class Imager
     Imager(const Imager &) = delete;
     Imager &operator=(const Imager &) = delete;
 
-    Result<void> start(pid_t pid, const std::string &file, const ImageOptions &options,
-                       std::function<void()> cut, std::function<void(const Taken &)> end);
+    struct Events {
+        std::function<void()> cut;
+        std::function<void()> local = {}; // the image is written, and not copied yet
+        std::function<void(const Taken &)> end;
+    };
+    Result<void> start(pid_t pid, const ImagePlace &place, const ImageOptions &options,
+                       Events events);
     // Whether a signal has stopped its process for so long; to be called repeatedly.
     bool is_stopped_for(std::chrono::milliseconds time);
 
@@ -57,8 +71,7 @@ class Imager
     Taken taken_;
     bool ended_ = false;
     std::optional<std::chrono::steady_clock::time_point> stopped_;
-    std::function<void()> cut_;
-    std::function<void(const Taken &)> end_;
+    Events events_;
 };
 
 } // namespace cryo::coord

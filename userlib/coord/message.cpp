@@ -85,7 +85,8 @@ constexpr Field image[] = {checkpoint_number,
                            {"bytes", Kind::number, most_number, optional},
                            {"threads", Kind::number, most_number, optional},
                            {"stopped_ns", Kind::number, most_number, optional},
-                           {"notices", Kind::texts, most_notices, optional}};
+                           {"notices", Kind::texts, most_notices, optional},
+                           {"checksum", Kind::text, most_word, optional}};
 
 constexpr Field image_progress[] = {rank_number, {"bytes", Kind::number, most_number}};
 constexpr Field alive[] = {{"images", Kind::objects, most_ranks, true, image_progress}};
@@ -115,17 +116,28 @@ constexpr auto how_to_save = [] {
         *next++ = {flag.name, Kind::flag, 0, optional};
     return fields;
 }();
+// The level of the nodes' own directories (docs/stores.md).
+constexpr Field local_level[] = {{"directory", Kind::path, most_path},
+                                 {"name", Kind::name, most_word},
+                                 {"keep", Kind::number, most_index},
+                                 {"rate", Kind::number, most_number}};
 constexpr Field prepare[] = {checkpoint_number,
                              {"directory", Kind::path, most_path},
                              {"token", Kind::text, most_word},
                              {"options", Kind::object, 0, true, how_to_save},
-                             {"hold", Kind::flag}};
+                             {"hold", Kind::flag},
+                             {"local", Kind::object, 0, optional, local_level}};
 constexpr Field finish[] = {{"after", Kind::text, most_word}};
 
-constexpr Field what_to_save[] = {
-    {"directory", Kind::path, most_path},           {"reference", Kind::name, most_word, optional},
-    {"after", Kind::text, most_word, optional},     {"keep", Kind::number, most_index, optional},
-    {"patience", Kind::number, 1U << 30, optional}, {"follow", Kind::flag, 0, optional}};
+constexpr Field what_to_save[] = {{"directory", Kind::path, most_path},
+                                  {"reference", Kind::name, most_word, optional},
+                                  {"after", Kind::text, most_word, optional},
+                                  {"keep", Kind::number, most_index, optional},
+                                  {"patience", Kind::number, 1U << 30, optional},
+                                  {"follow", Kind::flag, 0, optional},
+                                  {"local", Kind::path, most_path, optional},
+                                  {"keep_local", Kind::number, most_index, optional},
+                                  {"copy_rate", Kind::number, most_number, optional}};
 constexpr auto checkpoint = [] {
     std::array<Field, std::size(what_to_save) + how_to_save.size()> fields = {};
     std::copy(how_to_save.begin(), how_to_save.end(),
@@ -168,6 +180,7 @@ constexpr Form forms[] = {
     {Type::prepared, Speaker::member, "prepared", prepared},
     {Type::cut, Speaker::member, "cut", cut},
     {Type::image, Speaker::member, "image", image},
+    {Type::local, Speaker::member, "local", cut},
     {Type::idle, Speaker::member, "idle", only_checkpoint},
     {Type::alive, Speaker::member, "alive", alive},
     {Type::joined, Speaker::coordinator, "joined", {}},

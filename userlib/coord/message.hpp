@@ -35,6 +35,7 @@ enum class Type : uint8_t {
     prepared,
     cut,
     image,
+    local,
     idle,
     alive,
     joined,

@@ -29,7 +29,7 @@ Parameters parameters_of(const Variables &variables)
     unsigned keep = 0;
     const std::string kept = value("keep");
     std::from_chars(kept.data(), kept.data() + kept.size(), keep);
-    return {value("directory"), value("interval"), value("backend"), keep};
+    return {value("directory"), value("interval"), value("backend"), keep, value("local")};
 }
 
 void export_parameters(const std::vector<std::string> &words)
@@ -39,7 +39,8 @@ void export_parameters(const std::vector<std::string> &words)
             continue;
         if (words[i + 1].starts_with(parameter_prefix)) {
             std::string value = words[i + 2];
-            if (words[i + 1].ends_with("_directory")) // others have another working directory
+            if (words[i + 1].ends_with("_directory") ||
+                words[i + 1].ends_with("_local")) // others have another working directory
                 value = absolute_path(value);
             setenv((variable_prefix + words[i + 1]).c_str(), value.c_str(), 1);
         }

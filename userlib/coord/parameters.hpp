@@ -20,6 +20,7 @@ struct Parameters {
     std::string interval;  // of automatic checkpoints, or ""
     std::string backend;   // or ""
     unsigned keep = 0;     // of snapshots that the program requests; 0: all of them
+    std::string local;     // directory of each node for its ranks' images, or ""
 };
 
 Parameters parameters_of(const Variables &variables);

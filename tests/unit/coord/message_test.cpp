@@ -40,6 +40,29 @@ TEST(Messages, AreWhatTheTableSays)
         EXPECT_FALSE(taken(Speaker::member, body)) << body;
 }
 
+// Commands and daemons that do without levels send what they always did.
+TEST(Messages, MayNameALevel)
+{
+    const std::string prepare =
+        R"({"type":"prepare","checkpoint":1,"directory":"/d","token":"t","options":{},"hold":false)";
+    const std::string level = R"("directory":"/dev/shm","name":"0a","keep":1,"rate":0)";
+    EXPECT_TRUE(taken(Speaker::coordinator, prepare + "}"));
+    EXPECT_TRUE(taken(Speaker::coordinator, prepare + R"(,"local":{)" + level + "}}"));
+    for (const char *wrong : {R"("directory":"/dev/shm","keep":1,"rate":0)",
+                              R"("directory":"shm","name":"0a","keep":1,"rate":0)",
+                              R"("directory":"/dev/shm","name":"../0a","keep":1,"rate":0)",
+                              R"("directory":"/dev/shm","name":"0a","keep":-1,"rate":0)"})
+        EXPECT_FALSE(taken(Speaker::coordinator, prepare + R"(,"local":{)" + wrong + "}}"))
+            << wrong;
+    EXPECT_TRUE(taken(Speaker::member, R"({"type":"local","checkpoint":1,"rank":7})"));
+    EXPECT_FALSE(taken(Speaker::command, R"({"type":"local","checkpoint":1,"rank":7})"));
+    EXPECT_TRUE(
+        taken(Speaker::member, R"({"type":"image","checkpoint":1,"rank":7,"checksum":"0a"})"));
+    EXPECT_TRUE(taken(Speaker::command, R"({"type":"checkpoint","directory":"/d","local":"/l",)"
+                                        R"("keep_local":2,"copy_rate":1048576})"));
+    EXPECT_FALSE(taken(Speaker::command, R"({"type":"checkpoint","directory":"/d","local":"l"})"));
+}
+
 TEST(Messages, HaveNamesThatLeadNowhereElse)
 {
     for (const char *name : {"", ".", "..", "a/b", "/a", "../../etc/cron.d/x", "a\\u0000b"})
