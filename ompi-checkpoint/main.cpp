@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ompi-checkpoint, mpi-checkpoint: saves a running MPI job into a global snapshot.
+#include "base/path.hpp"
 #include "base/print.hpp"
 #include "base/printable.hpp"
 #include "cli/command.hpp"
@@ -50,6 +51,10 @@ struct Options {
     std::string snapshot = "fork";
     int64_t patience = 600;
     unsigned keep = 0;
+    std::string local; // a directory of each node, for its ranks' images
+    unsigned keep_local = 1;
+    unsigned copy_rate = 0; // MiB a second
+    std::string until = "shared";
     cryo::coord::ImageOptions image; // without `backend`: what the job's parameters say
 };
 
@@ -173,10 +178,14 @@ int list(const Options &options)
                            {"ranks", snapshot.images.size()},
                            {"bytes", snapshot.bytes()},
                            {"completed", snapshot.completed}});
+            const size_t local = snapshot.local_images();
+            if (local > 0)
+                all.back()["local"] = local;
             if (!options.as_json)
-                cryo::print("Snapshot Ref.: {:3} {}  {} ranks, {}, {}\n", seq, printable(name),
+                cryo::print("Snapshot Ref.: {:3} {}  {} ranks, {}, {}{}\n", seq, printable(name),
                             snapshot.images.size(), cryo::cli::size_text(snapshot.bytes()),
-                            printable(snapshot.completed));
+                            printable(snapshot.completed),
+                            local > 0 ? fmt::format(", {} of them on their nodes too", local) : "");
         }
     }
     if (options.as_json)
@@ -195,6 +204,8 @@ void complete(Options &options, int pid)
     std::string &backend = options.image.common.backend;
     if (backend.empty())
         backend = of_job.backend.empty() ? "auto" : of_job.backend;
+    if (options.local.empty())
+        options.local = of_job.local;
     options.image.fork = options.snapshot == "fork";
 }
 
@@ -213,6 +224,19 @@ Result<void> make_base(Options &options, bool own)
     return {};
 }
 
+// On this node it need not exist: each node has its own.
+Result<void> complete_local(Options &options)
+{
+    if (options.local.empty())
+        return options.until == "local"
+                   ? Error(EINVAL, "--until local: name a directory of the nodes (--local)")
+                   : Result<void>();
+    options.local = cryo::absolute_path(options.local);
+    if (!cryo::is_utf8(options.local))
+        return Error(EILSEQ, options.local + ": is not UTF-8; choose another --local directory");
+    return {};
+}
+
 json request(const Options &options)
 {
     json message = to_json(options.image);
@@ -226,6 +250,10 @@ json request(const Options &options)
                     {"follow", options.status}});
     if (!options.reference.empty())
         message["reference"] = options.reference;
+    if (!options.local.empty())
+        message.update({{"local", options.local},
+                        {"keep_local", options.keep_local},
+                        {"copy_rate", uint64_t(options.copy_rate) << 20}});
     return message;
 }
 
@@ -262,18 +290,27 @@ Result<json> converse(Client &job, Progress &progress)
                          });
 }
 
-// With --nowait: waits until the daemon has accepted the request, so that a refusal is seen.
-Result<void> until_pending(Client &job, Progress &progress)
+// With --nowait the daemon has accepted the request, so that a refusal is seen; with --until local
+// all images are on their nodes.
+bool is_far_enough(const Options &options, const std::string &state)
+{
+    if (options.nowait)
+        return state != "requested";
+    return state != "requested" && state != "pending" && state != "running" && state != "error";
+}
+
+Result<void> until_far_enough(const Options &options, Client &job, Progress &progress)
 {
     for (;;) {
         const Result<json> message = job.next();
         if (!message)
             return message.error();
-        if (message->value("type", "") == "end" && !message->value("ok", false))
+        const std::string type = message->value("type", "");
+        if (type == "end" && !message->value("ok", false))
             return Error(message->value("code", EIO), message->value("error", ""));
         progress.tell(*message);
-        const std::string type = message->value("type", "");
-        if (type == "state" && message->value("state", "") != "requested")
+        const std::string state = message->value("state", "");
+        if (type == "state" && is_far_enough(options, state))
             return {};
     }
 }
@@ -300,14 +337,16 @@ int run(Options &options)
         return end ? 0 : cryo::cli::fail(command, end.error());
     }
     complete(options, pid);
+    if (Result<void> known = complete_local(options); !known)
+        return cryo::cli::fail(command, known.error());
     if (Result<void> made = make_base(options, job->is_own()); !made)
         return cryo::cli::fail(command, made.error());
     if (Result<void> sent = job->send(request(options)); !sent)
         return cryo::cli::fail(command, sent.error());
     std::optional<Progress> progress;
     progress.emplace(options);
-    if (options.nowait) {
-        const Result<void> accepted = until_pending(*job, *progress);
+    if (options.nowait || options.until == "local") {
+        const Result<void> accepted = until_far_enough(options, *job, *progress);
         progress.reset();
         return accepted ? 0 : cryo::cli::fail(command, accepted.error());
     }
@@ -347,6 +386,21 @@ static int run(int argc, char **argv)
                    "The snapshot's reference (default: ompi_global_snapshot_PID.ckpt)");
     app.add_option("--keep", options.keep, "Of this job's snapshots only the last N remain")
         ->transform(cryo::cli::above_zero());
+    app.add_option("--local", options.local,
+                   "Directory of each node, to which its ranks' images are written first, and from "
+                   "which they are copied to the snapshot (default: the job's, or none)");
+    app.add_option("--keep-local", options.keep_local,
+                   "Of this job's snapshots the last N remain on the nodes, too")
+        ->transform(cryo::cli::above_zero())
+        ->capture_default_str();
+    app.add_option("--copy-rate", options.copy_rate,
+                   "Each node copies at most so many MiB a second from there; 0: no limit")
+        ->transform(cryo::cli::zero_or_more())
+        ->capture_default_str();
+    app.add_option("--until", options.until,
+                   "Wait until the snapshot is there (shared), or all images are on their nodes")
+        ->check(CLI::IsMember({"local", "shared"}))
+        ->capture_default_str();
     app.add_option("-t,--time", options.patience,
                    "Give up when not all ranks have stopped within so many seconds; 0: never")
         ->transform(cryo::cli::zero_or_more())

@@ -66,12 +66,15 @@ int info(const SnapshotStore &store, const Options &options)
         if (!snapshot.finished)
             continue;
         json images = json::array();
-        for (const auto &image : snapshot.images)
+        for (const auto &image : snapshot.images) {
             images.push_back({{"rank", image.rank},
                               {"pid", image.pid},
                               {"node", image.node},
                               {"bytes", image.bytes},
                               {"file", store.image_path(snapshot, image)}});
+            if (!image.local.empty())
+                images.back().update({{"local", image.local}, {"checksum", image.checksum}});
+        }
         all.push_back({{"seq", seq},
                        {"started", snapshot.started},
                        {"completed", snapshot.completed},
@@ -88,8 +91,9 @@ int info(const SnapshotStore &store, const Options &options)
                     cryo::cli::size_text(snapshot.bytes()), printable(snapshot.completed),
                     printable(words));
         for (const auto &image : snapshot.images)
-            cryo::print("    rank {:4}  pid {:7}  {}  {}\n", image.rank, image.pid,
-                        cryo::cli::size_text(image.bytes), printable(image.node));
+            cryo::print("    rank {:4}  pid {:7}  {}  {}{}\n", image.rank, image.pid,
+                        cryo::cli::size_text(image.bytes), printable(image.node),
+                        image.local.empty() ? "" : "  " + printable(image.local));
     }
     if (options.as_json)
         cryo::print("{}\n", all.dump(-1, ' ', true, json::error_handler_t::replace));

@@ -3,6 +3,7 @@
 // start it once for each rank; which one it is, the launcher says in the environment.
 #include "cli/command.hpp"
 #include "cli/legacy_options.hpp"
+#include "coord/local_level.hpp"
 #include "coord/place.hpp"
 #include "coord/snapshot.hpp"
 #include "sys/own_variable.hpp"
@@ -13,6 +14,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
+#include <optional>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,7 +39,24 @@ Result<std::string> own_rank()
                          "name the snapshot with -r");
 }
 
-// The image that a local snapshot's metadata names, as a path.
+// The copy of the image that this node has, if it is the right one; "": there is none.
+std::string copy_here(const Directory &rank, const std::string &metadata, const Trust &trust)
+{
+    const Result<std::optional<cryo::coord::LocalCopy>> copy =
+        cryo::coord::read_local_copy(rank, metadata);
+    if (!copy || !copy->has_value())
+        return "";
+    const Result<std::string> found = cryo::coord::find_copy(**copy, trust);
+    if (found)
+        return *found;
+    if (found.error().code() != ENOENT)
+        cryo::cli::say(command, fmt::format("{}; the image in {} is used instead",
+                                            found.error().text(), rank.path()));
+    return "";
+}
+
+// The image that a local snapshot's metadata name, as a path: the node's own, or the one beside
+// them.
 Result<std::string> image_in(const std::string &location, const std::string &reference,
                              const std::string &metadata, const Trust &trust)
 {
@@ -52,7 +71,8 @@ Result<std::string> image_in(const std::string &location, const std::string &ref
     const Result<std::string> context = cryo::coord::read_context(*rank, metadata);
     if (!context)
         return context.error();
-    return rank->path(*context);
+    const std::string near = copy_here(*rank, metadata, trust);
+    return near.empty() ? rank->path(*context) : near;
 }
 
 // Starts the node's daemon, so that the restored rank finds it. Without a job there is none.
