@@ -45,7 +45,7 @@ std::string Daemon::make_local(uint32_t rank)
     return "";
 }
 
-// It is complete there, and is being copied: a rank that had to wait for it may go on.
+// The image is complete there, and is being copied: a rank that had to wait for it may go on.
 void Daemon::image_is_local(uint32_t number)
 {
     const auto orphan = orphans_.find(number);
