@@ -25,6 +25,7 @@ namespace {
 const char *directory;
 const char *interval;
 const char *backend;
+const char *local;
 int keep;
 int verbose;
 
@@ -69,6 +70,8 @@ int register_parameters()
                  MCA_BASE_VAR_TYPE_STRING, &backend);
     register_one("keep", "Of snapshots that the program itself asks for only the last N remain",
                  MCA_BASE_VAR_TYPE_INT, &keep);
+    register_one("local", "Directory of each node for images, as ompi-checkpoint --local",
+                 MCA_BASE_VAR_TYPE_STRING, &local);
     register_one("verbose",
                  "0: only what is wrong is told, by rank 0; 1: every rank that is covered",
                  MCA_BASE_VAR_TYPE_INT, &verbose);
