@@ -70,6 +70,7 @@ class Daemon final : private bookmark::Node::Output
         std::string base;
         unsigned keep = 1;
         uint64_t rate = 0;
+        uint64_t room = 0;               // on its disk, when it was begun
         std::optional<LocalLevel> level; // none: images go straight to the snapshot's directory
         std::string trouble;             // why; "": it was told
     };
@@ -95,6 +96,7 @@ class Daemon final : private bookmark::Node::Output
     std::optional<LocalTask> begin_local(const nlohmann::json &wanted);
     std::string make_local(uint32_t rank);
     void image_is_local(uint32_t number);
+    std::string why_not_local(const LocalTask &local);
     void blame_local(const Rank &rank, const Taken &taken);
     void end_local(bool committed);
 
@@ -153,8 +155,14 @@ class Daemon final : private bookmark::Node::Output
     bool placed_ = false;
     std::optional<Task> task_;
     std::optional<LocalLevel> last_level_; // of the last snapshot; stays as long as this daemon
-    std::string local_blamed_;             // what the next checkpoint is not to use it for
-    std::unique_ptr<Aside> retiring_;      // older levels
+    struct Blame {
+        std::string why;
+        std::string base;
+        uint64_t room = 0;
+        bool fresh = false; // no checkpoint has done without yet
+    };
+    Blame blame_;                     // of the disk, if images have failed there
+    std::unique_ptr<Aside> retiring_; // older levels
 };
 
 } // namespace cryo::coord

@@ -17,7 +17,8 @@ std::optional<Daemon::LocalTask> Daemon::begin_local(const json &wanted)
     local.base = wanted.at("directory");
     local.keep = wanted.at("keep");
     local.rate = wanted.at("rate");
-    std::string why = std::exchange(local_blamed_, {});
+    local.room = room_in(local.base);
+    std::string why = why_not_local(local);
     if (why.empty()) {
         Result<LocalLevel> level =
             LocalLevel::begin(local.base, wanted.at("name").get<std::string>(), job_.id);
@@ -30,6 +31,16 @@ std::optional<Daemon::LocalTask> Daemon::begin_local(const json &wanted)
         local.trouble = printable_message(
             fmt::format("the images of node {} went straight to the snapshot: {}", name_, why));
     return local;
+}
+
+// After a failure of its disk the next checkpoint does without, so that it is there with certainty;
+// and so do others, as long as the disk has no more room than it had. "": the disk may be used.
+std::string Daemon::why_not_local(const LocalTask &local)
+{
+    const bool is_next = std::exchange(blame_.fresh, false);
+    if (local.base != blame_.base || (!is_next && has_more_room(local.room, blame_.room)))
+        blame_ = {};
+    return blame_.why;
 }
 
 // The directory that a rank's image is written to first; "": there is none.
@@ -63,11 +74,13 @@ void Daemon::image_is_local(uint32_t number)
     report_(stored);
 }
 
-// After a failure of its directory the next checkpoint does without: it is there with certainty.
 void Daemon::blame_local(const Rank &rank, const Taken &taken)
 {
     if (!rank.local.empty() && !rank.stored && is_trouble_of_the_disk(taken.code))
-        local_blamed_ = fmt::format("in the checkpoint before, {}", taken.error);
+        blame_ = {.why = fmt::format("in an earlier checkpoint, {}", taken.error),
+                  .base = task_->local->base,
+                  .room = task_->local->room,
+                  .fresh = true};
 }
 
 // The task is over. Removing may take long, and ranks may be waiting for words of this daemon.

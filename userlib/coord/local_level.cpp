@@ -11,6 +11,7 @@
 #include <iterator>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 namespace cryo::coord {
@@ -161,6 +162,18 @@ bool is_trouble_of_the_disk(int error)
 {
     constexpr int troubles[] = {ENOSPC, EDQUOT, EFBIG, EIO, EROFS, ESTALE};
     return std::ranges::find(troubles, error) != std::end(troubles);
+}
+
+uint64_t room_in(const std::string &base)
+{
+    struct statvfs status = {};
+    return statvfs(base.c_str(), &status) == 0 ? uint64_t(status.f_bavail) * status.f_frsize : 0;
+}
+
+// What comes and goes all the time is less than a quarter.
+bool has_more_room(uint64_t now, uint64_t then)
+{
+    return now > then && now - then > then / 4;
 }
 
 Result<std::string> find_copy(const LocalCopy &copy, const Trust &trust)

@@ -67,6 +67,10 @@ std::vector<std::string> retired(std::vector<LevelThere> all, const std::string 
 
 // Whether an image failed for a reason that another directory may not have.
 bool is_trouble_of_the_disk(int error);
+// Bytes that the user may write there; 0: nobody knows.
+uint64_t room_in(const std::string &base);
+// Whether what did not fit when there was as much room as `then` may fit now.
+bool has_more_room(uint64_t now, uint64_t then);
 
 // The path of the copy, if it is whole and of somebody whom `trust` has. ENOENT: there is none.
 Result<std::string> find_copy(const LocalCopy &copy, const Trust &trust);

@@ -146,12 +146,9 @@ class Levels(jobs.Case):
             with contextlib.suppress(ProcessLookupError):
                 resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
         done = self.tool("ompi-checkpoint", *local) # with certainty
-        self.assertRegex(done.stderr, "went straight to the snapshot: in the checkpoint before, "
+        self.assertRegex(done.stderr, "went straight to the snapshot: in an earlier checkpoint, "
                                       ".*File too large")
         self.assertNotIn("local", self.listed()[-1])
-        done = self.tool("ompi-checkpoint", *local) # once more
-        self.assertNotIn("went straight", done.stderr)
-        self.assertEqual(self.listed()[-1]["local"], 2)
 
     def test_return_after_the_first_level(self):
         job = self.start(2, 200000)

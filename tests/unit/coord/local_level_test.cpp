@@ -199,6 +199,18 @@ TEST(LocalLevels, AreBlamedForWhatADiskDoes)
         EXPECT_FALSE(is_trouble_of_the_disk(error)) << error;
 }
 
+TEST(LocalLevels, AreTriedAgainWhenThereIsMoreRoom)
+{
+    EXPECT_FALSE(has_more_room(1000, 1000));
+    EXPECT_FALSE(has_more_room(10, 1000));
+    EXPECT_FALSE(has_more_room(1250, 1000));
+    EXPECT_TRUE(has_more_room(1251, 1000));
+    EXPECT_FALSE(has_more_room(0, 0)); // nobody knows
+    const Store store;
+    EXPECT_GT(room_in(store.base()), 0U);
+    EXPECT_EQ(room_in(store.base() + "/none"), 0U);
+}
+
 } // namespace
 
 } // namespace cryo::coord
