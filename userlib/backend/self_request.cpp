@@ -4,7 +4,7 @@
 #include "backend/outline.hpp"
 #include "base/clock.hpp"
 #include "base/passing.hpp"
-#include "capture/session.hpp"
+#include "capture/patience.hpp"
 #include "libcr/self.h"
 #include "look/proc.hpp"
 #include "look/regions.hpp"

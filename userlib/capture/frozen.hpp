@@ -5,8 +5,8 @@
 // already copied (capture/stage).
 #pragma once
 
+#include "capture/page_source.hpp"
 #include "capture/pages.hpp"
-#include "capture/session.hpp"
 
 #include <cerrno>
 #include <memory>

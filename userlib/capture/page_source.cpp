@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gets pages from the server of a frozen program: into memory, or into a file.
+#include "capture/page_source.hpp"
+
 #include "base/passing.hpp"
 #include "base/remote_address_text.hpp"
-#include "capture/session.hpp"
 #include "look/members.hpp"
+#include "protocol/agent.hpp"
+#include "protocol/outgoing.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <fcntl.h>
 #include <fmt/format.h>

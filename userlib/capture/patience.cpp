@@ -47,6 +47,13 @@ bool Patience::await(int fd)
     return ready;
 }
 
+Result<void> check_deadline(uint64_t deadline_ns)
+{
+    if (deadline_ns != 0 && now_ns() >= deadline_ns)
+        return Error(ETIME, "the checkpoint took longer than --time allows; the program goes on");
+    return {};
+}
+
 bool await_readable(int fd, uint64_t limit_ns)
 {
     return await_until(fd, now_ns() + limit_ns) != 0;

@@ -9,6 +9,8 @@
 //             return Error(EBUSY, "... does not go on");
 #pragma once
 
+#include "base/result.hpp"
+
 #include <cstdint>
 
 namespace cryo::capture {
@@ -36,6 +38,9 @@ class Patience
     uint64_t waited_ns_ = 0; // our own work in between does not count
     uint64_t bytes_ = 0;
 };
+
+// ETIME if the deadline on the monotonic clock (0: none) has passed.
+Result<void> check_deadline(uint64_t deadline_ns);
 
 // Waits until the descriptor is readable; false: it was not within the limit.
 bool await_readable(int fd, uint64_t limit_ns);

@@ -26,13 +26,6 @@ constexpr int page_pipe_size = 1 << 20;
 
 } // namespace
 
-Result<void> check_deadline(uint64_t deadline_ns)
-{
-    if (deadline_ns != 0 && now_ns() >= deadline_ns)
-        return Error(ETIME, "the checkpoint took longer than --time allows; the program goes on");
-    return {};
-}
-
 Error called_off_after(pid_t pid, uint64_t silent_ms)
 {
     return Error(ETIME, fmt::format("process {} goes on: it was told nothing for {:.0f} s while it "

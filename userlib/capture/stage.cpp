@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/stage.hpp"
 
+#include "capture/session.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>

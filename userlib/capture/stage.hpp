@@ -20,6 +20,8 @@
 
 namespace cryo::capture {
 
+class AgentSession;
+
 struct Unmap {
     uint64_t size = 0;
     void operator()(char *memory) const;

@@ -2,8 +2,9 @@
 //
 // Pages that go from a server into a file, whether the file takes them by reference or not; and
 // servers that end.
+#include "capture/page_source.hpp"
+
 #include "base/passing.hpp"
-#include "capture/session.hpp"
 #include "protocol/decode.hpp"
 
 #include <algorithm>
