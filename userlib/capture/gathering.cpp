@@ -154,7 +154,7 @@ Result<bool> Gathering::take_turns(const std::vector<Relation> &fresh, std::vect
 {
     const std::vector<char> word = first_word();
     for (const Relation &relation : fresh) {
-        Result<std::string> address = AgentSession::address_of(Proc(relation.pid));
+        Result<std::string> address = AgentDoor::address_of(Proc(relation.pid));
         if (!address) {
             turns.emplace_back(); // it has ended or is not accessible: enter() reports that
             continue;
@@ -309,7 +309,7 @@ Result<void> Gathering::check_silent(size_t number)
                                         "for itself",
                                         member.relation().pid));
     if (silent)
-        return AgentSession::silent(Proc(member.relation().pid));
+        return AgentDoor::silent(Proc(member.relation().pid));
     return {};
 }
 

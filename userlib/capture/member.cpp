@@ -64,7 +64,7 @@ std::unique_ptr<Member> Member::find(const Relation &relation, Turn turn, Common
 {
     std::unique_ptr<Member> made(new Member(relation, common));
     made->turn_ = std::move(turn);
-    if (Result<AgentSession::Door> door = AgentSession::door_of(relation.pid); door)
+    if (Result<AgentDoor> door = AgentDoor::find(relation.pid); door)
         made->door_.emplace(std::move(*door));
     return made;
 }
@@ -85,12 +85,12 @@ Result<void> Member::enter()
             return Error(ENOTSUP,
                          fmt::format("process {} is stopped by a debugger: let it go on", pid));
         if (now->stopped && !stopped_) {
-            Result<Stopped> held = Stopped::hold(pid, AgentSession::signal_of(d_.proc));
+            Result<Stopped> held = Stopped::hold(pid, AgentDoor::signal_of(d_.proc));
             if (!held)
                 return held.error();
             stopped_.emplace(std::move(*held));
         }
-        Result<AgentSession::Door> door = door_ ? std::move(*door_) : AgentSession::door_of(pid);
+        Result<AgentDoor> door = door_ ? std::move(*door_) : AgentDoor::find(pid);
         door_.reset();
         Result<AgentSession> session =
             door ? AgentSession::enter(std::move(*door)) : Result<AgentSession>(door.error());

@@ -198,7 +198,7 @@ class Member
     Description d_;
     Turn turn_;  // held until it has resumed and its callbacks have ended
     Fd process_; // a pidfd, so that a signal never hits another process with a reused pid
-    std::optional<AgentSession::Door> door_;
+    std::optional<AgentDoor> door_;
     std::optional<AgentSession> session_;
     std::optional<Stopped> stopped_;
     std::unique_ptr<Frozen> frozen_;

@@ -34,6 +34,15 @@ Error called_off_after(pid_t pid, uint64_t silent_ms)
                                     pid, static_cast<double>(silent_ms) / 1e3));
 }
 
+Result<AgentSession> AgentSession::enter(AgentDoor door)
+{
+    const pid_t pid = door.pid();
+    Result<Fd> connection = std::move(door).enter();
+    if (!connection)
+        return connection.error();
+    return AgentSession(std::move(*connection), pid);
+}
+
 // The last message of an agent that gave up waiting for us.
 std::optional<Error> AgentSession::called_off() const
 {
@@ -234,7 +243,7 @@ Result<void> AgentSession::await_answer(int milliseconds)
     if (ready == 0 && is_stopped())
         return await_packet();
     if (ready == 0)
-        return silent(Proc(pid_));
+        return AgentDoor::silent(Proc(pid_));
     return {};
 }
 

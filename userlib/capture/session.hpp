@@ -3,7 +3,8 @@
 // One checkpoint's connection to the agent inside a program. Destroying this object (or ending the
 // process that holds it) lets a stopped program resume.
 //
-//     Result<AgentSession> session = AgentSession::connect(412);
+//     Result<AgentDoor> door = AgentDoor::find(412);
+//     Result<AgentSession> session = AgentSession::enter(std::move(*door));
 //     if (Result<uint64_t> threads = session->stop(); !threads)
 //         return threads.error();
 //     ... read /proc, ask for facts ...
@@ -14,6 +15,7 @@
 #include "base/fd.hpp"
 #include "base/remote_address.hpp"
 #include "base/result.hpp"
+#include "capture/agent_door.hpp"
 #include "capture/page_source.hpp"
 #include "capture/patience.hpp"
 #include "look/proc.hpp"
@@ -51,16 +53,8 @@ struct TrackerLink {
 class AgentSession
 {
   public:
-    // Where to connect, after checking that it is allowed. The checks take so long that they are
-    // done for all processes before the first is disturbed.
-    struct Door {
-        pid_t pid;
-        Fd socket;
-        std::string address;
-    };
-    static Result<Door> door_of(pid_t pid);
     // Connects; from now on the program is interrupted.
-    static Result<AgentSession> enter(Door door);
+    static Result<AgentSession> enter(AgentDoor door);
     // Takes over a connection that another checkpoint has made.
     static AgentSession adopt(Fd connection, pid_t pid)
     {
@@ -70,12 +64,6 @@ class AgentSession
         made.features_ = agent::all_features;
         return made;
     }
-    // The checkpoint signal of a process.
-    static int signal_of(const Proc &proc);
-    // Explains why its agent does not answer, as far as /proc shows.
-    static Error silent(const Proc &proc);
-    // The name of a process, from which its turn's address is derived (turn.hpp).
-    static Result<std::string> address_of(const Proc &proc);
 
     // The time on the monotonic clock at which all waiting ends; 0: never.
     void set_deadline(uint64_t ns) { deadline_ = ns; }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a session before the connection: where the agent of a process listens, and whether
-// connecting there is safe.
-#include "capture/session.hpp"
+// Where the agent of a process listens, and whether connecting there is safe.
+#include "capture/agent_door.hpp"
 
 #include "capture/enterable.hpp"
 #include "libcr.h"
-#include "look/proc.hpp"
+#include "protocol/agent.hpp"
 #include "protocol/door.hpp"
 
 #include <algorithm>
@@ -52,7 +51,7 @@ bool gained_privileges(const Proc &proc)
 // signal queue must have room: otherwise the signal would kill the process.
 Result<void> check_doorbell(const Proc &proc, std::string_view status)
 {
-    const int signal = AgentSession::signal_of(proc);
+    const int signal = AgentDoor::signal_of(proc);
     std::string_view caught = field(status, "SigCgt");
     const bool catches = (take_number(caught, 16) >> (signal - 1) & 1) != 0;
     // There is no agent in such a program, even if it catches the signal.
@@ -198,7 +197,7 @@ Result<void> check_knocking(const std::string &door, pid_t pid)
 
 } // namespace
 
-int AgentSession::signal_of(const Proc &proc)
+int AgentDoor::signal_of(const Proc &proc)
 {
     // An agent that does not use the usual signal publishes its own at its socket. The environment
     // tells the signal of agents of older releases.
@@ -215,7 +214,7 @@ int AgentSession::signal_of(const Proc &proc)
     return at != std::string::npos ? atoi(all.c_str() + at + key.size()) : SIGRTMAX;
 }
 
-Error AgentSession::silent(const Proc &proc)
+Error AgentDoor::silent(const Proc &proc)
 {
     const int signal = signal_of(proc);
     const Result<std::string> status = proc.read("status");
@@ -253,7 +252,7 @@ Error AgentSession::silent(const Proc &proc)
     return {EBUSY, fmt::format("process {} does not answer: {}", proc.pid(), why)};
 }
 
-Result<std::string> AgentSession::address_of(const Proc &proc)
+Result<std::string> AgentDoor::address_of(const Proc &proc)
 {
     Result<std::string> status = proc.read("status");
     if (!status)
@@ -264,7 +263,7 @@ Result<std::string> AgentSession::address_of(const Proc &proc)
     return fmt::format("cryo.{}.{}", *ns, inner_pid(*status));
 }
 
-Result<AgentSession::Door> AgentSession::door_of(pid_t pid)
+Result<AgentDoor> AgentDoor::find(pid_t pid)
 {
     const Proc proc(pid);
     Result<std::string> status = proc.read("status");
@@ -284,28 +283,26 @@ Result<AgentSession::Door> AgentSession::door_of(pid_t pid)
     Result<std::string> path = find_door(proc, inner_pid(*status));
     if (!path)
         return path.error();
-    return Door{pid, std::move(connection), std::move(*path)};
+    return AgentDoor(pid, std::move(connection), std::move(*path));
 }
 
 // A program that has executed another one since no longer listens at its old address.
-Result<AgentSession> AgentSession::enter(Door door)
+Result<Fd> AgentDoor::enter() &&
 {
-    const Proc proc(door.pid);
-    if (Result<void> allowed = check_knocking(door.address, door.pid); !allowed)
+    const Proc proc(pid_);
+    if (Result<void> allowed = check_knocking(path_, pid_); !allowed)
         return allowed.error();
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
-    memcpy(address.sun_path, door.address.data(),
-           std::min(door.address.size(), sizeof(address.sun_path) - 1));
-    const int refused =
-        door.address.empty() ? ECONNREFUSED : connect_soon(door.socket.get(), address);
+    memcpy(address.sun_path, path_.data(), std::min(path_.size(), sizeof(address.sun_path) - 1));
+    const int refused = path_.empty() ? ECONNREFUSED : connect_soon(socket_.get(), address);
     if (refused == EAGAIN)
         return silent(proc);
     if (refused != 0)
-        return not_listening(door.pid);
-    if (Result<void> known = check_listener(door.socket.get(), proc); !known)
+        return not_listening(pid_);
+    if (Result<void> known = check_listener(socket_.get(), proc); !known)
         return known.error();
-    return AgentSession(std::move(door.socket), door.pid);
+    return std::move(socket_);
 }
 
 } // namespace cryo::capture
