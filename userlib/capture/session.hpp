@@ -15,30 +15,24 @@
 #include "base/fd.hpp"
 #include "base/remote_address.hpp"
 #include "base/result.hpp"
+#include "capture/agent_connection.hpp"
 #include "capture/agent_door.hpp"
 #include "capture/page_source.hpp"
 #include "capture/patience.hpp"
-#include "look/proc.hpp"
 #include "look/runs.hpp"
 #include "protocol/agent.hpp"
-#include "protocol/outgoing.hpp"
 #include "resources/saving.hpp"
 
 #include <array>
-#include <deque>
 #include <memory>
-#include <optional>
-#include <span>
 #include <string>
 #include <sys/types.h>
+#include <utility>
 #include <vector>
 
 namespace cryo::capture {
 
 using Actions = std::array<agent::SignalAction, agent::max_signals>;
-
-// The program resumed by itself, because we were silent for too long.
-Error called_off_after(pid_t pid, uint64_t silent_ms);
 
 // What the agent watches memory with (capture/tracker.hpp).
 struct TrackerLink {
@@ -59,20 +53,13 @@ class AgentSession
     static AgentSession adopt(Fd connection, pid_t pid)
     {
         AgentSession made(std::move(connection), pid);
-        made.heard_ = true; // by the other checkpoint
-        // Most probably, until a reply shows that the agent is older.
-        made.features_ = agent::all_features;
+        made.connection_->take_over();
         return made;
     }
 
-    // The time on the monotonic clock at which all waiting ends; 0: never.
-    void set_deadline(uint64_t ns) { deadline_ = ns; }
-    // The limit for one answer, except that of callbacks.
-    void set_silence(uint64_t ns)
-    {
-        silence_ns_ = ns;
-        limit_sends(connection_.get(), ns);
-    }
+    // Limits on waiting, as in AgentConnection.
+    void set_deadline(uint64_t ns) { connection_->set_deadline(ns); }
+    void set_silence(uint64_t ns) { connection_->set_silence(ns); }
     // The agent lets the program resume if it hears nothing for as long as the request allows; this
     // tells it that we are still working.
     void say_alive();
@@ -91,21 +78,18 @@ class AgentSession
     };
     // The next packet, which must have arrived. After `prepare` or an error none follows.
     Result<Prepared> prepared();
-    int fd() const { return connection_.get(); }
-    pid_t pid() const { return pid_; }
+    int fd() const { return connection_->fd(); }
+    pid_t pid() const { return connection_->pid(); }
     // Fails if the process was stopped by a signal, since it could not answer then.
-    Result<void> check_running() const;
+    Result<void> check_running() const { return capture::check_running(pid()); }
     Result<void> ask_to_stop();                  // then:
     bool has_answer(int milliseconds = 1) const; // an answer comes within that time
     Result<uint64_t> stop();                     // number of stopped threads
-    // Sends several requests before the first answer is awaited. The calls that fetch the answers
-    // must follow in this order, with no others in between.
+    // As in AgentConnection.
     template <class... R>
     Result<void> ask_ahead(const R &...requests)
     {
-        Result<void> sent;
-        static_cast<void>(((sent = send_ahead(requests)) && ...));
-        return sent;
+        return connection_->ask_ahead(requests...);
     }
     Result<std::vector<agent::ThreadFacts>> threads(); // the checkpoint's leader first
     Result<agent::ProcessFacts> process();
@@ -167,64 +151,12 @@ class AgentSession
     Result<void> callbacks_done();
 
   private:
-    AgentSession(Fd connection, pid_t pid) : connection_(std::move(connection)), pid_(pid)
-    {
-        set_silence(silence_ns_);
-    }
-    template <class R>
-    Result<void> send(const R &request, std::span<const int> fds = {})
-    {
-        return send(R::op, agent::Outgoing(request, is_typed_), fds);
-    }
-    template <class R>
-    Result<void> send_ahead(const R &request)
-    {
-        Result<void> sent = send(request);
-        if (sent)
-            asked_ahead_.push_back(R::op);
-        return sent;
-    }
-    // Sends a request, unless that was done ahead, and awaits a reply without an error.
-    template <class R>
-    Result<agent::Reply> ask(const R &request)
-    {
-        if (!was_asked_ahead(R::op)) {
-            if (Result<void> sent = send(request); !sent)
-                return sent.error();
-        }
-        return good_reply(R::op);
-    }
-    Result<void> send(agent::Op op, const agent::Outgoing &packet, std::span<const int> fds);
-    bool was_asked_ahead(agent::Op op);
-    Result<agent::Reply> good_reply(agent::Op op);
-    Result<void> send_rest(std::span<const char> bytes);
-    Result<void> await_answer(int milliseconds);
-    Result<void> await_packet();
-    void expect(uint64_t limit_ns); // starts the time limit for a complete answer
-    Error overdue() const;
-    Error not_sent(int err) const;
-    std::optional<Error> called_off() const;
-    bool is_stopped() const;
-    Result<agent::Reply> reply(agent::Op op);
-    void note_release(const agent::Reply &reply);
-    bool can(agent::Feature one) const { return agent::has(features_, one); }
+    AgentSession(Fd connection, pid_t pid)
+        : connection_(std::make_unique<AgentConnection>(std::move(connection), pid))
+    {}
     Result<void> watch(const agent::WatchedRequest &request);
-    // An older agent may send less, but not less than `least`; the rest is zero.
-    Result<void> packet(void *to, size_t size, size_t least = 0);
-    Error lost(int err) const;
-    Error other_protocol();
 
-    Fd connection_;
-    pid_t pid_;
-    uint64_t deadline_ = 0;
-    uint64_t silence_ns_ = default_silence_ns;
-    uint64_t answer_until_ = 0;             // on the monotonic clock
-    bool heard_ = false;                    // the agent has said something
-    bool is_understood_ = true;             // its last packets could be parsed
-    agent::Op asked_ = agent::Op::accepted; // the last request
-    uint64_t features_ = 0;                 // of the agent
-    bool is_typed_ = false;                 // the agent reads typed requests
-    std::deque<agent::Op> asked_ahead_;
+    std::unique_ptr<AgentConnection> connection_; // where it is when the session is moved
     Fd copy_commands_, copy_pages_; // our ends of the channels of a copy in the making
     bool copy_has_device_ = false;
 };

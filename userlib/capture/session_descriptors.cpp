@@ -52,12 +52,12 @@ Result<std::vector<Fd>> AgentSession::descriptors(const std::vector<int> &number
             request.wanted[bit / 64] |= uint64_t(1) << (bit % 64);
             count++;
         }
-        if (Result<void> sent = send(request); !sent)
+        if (Result<void> sent = connection_->send(request); !sent)
             return sent.error();
-        expect(silence_ns_);
-        if (Result<void> arrived = await_packet(); !arrived)
+        connection_->expect(connection_->silence_ns());
+        if (Result<void> arrived = connection_->await_packet(); !arrived)
             return arrived.error();
-        if (Result<void> got = receive_some(connection_.get(), all, count); !got)
+        if (Result<void> got = receive_some(connection_->fd(), all, count); !got)
             return got.error();
     }
     return all;
@@ -65,9 +65,9 @@ Result<std::vector<Fd>> AgentSession::descriptors(const std::vector<int> &number
 
 Result<AgentSession::TerminalContents> AgentSession::terminal(int master)
 {
-    if (Result<void> sent = send(agent::TerminalRequest{.master = master}); !sent)
+    if (Result<void> sent = connection_->send(agent::TerminalRequest{.master = master}); !sent)
         return sent.error();
-    Result<Reply> answer = reply(Op::terminal);
+    Result<Reply> answer = connection_->reply(Op::terminal);
     if (!answer)
         return answer.error();
     if (answer->result < 0)
@@ -79,7 +79,7 @@ Result<AgentSession::TerminalContents> AgentSession::terminal(int master)
     for (std::string *part : {&contents.to_slave, &contents.to_master}) {
         if (part->empty())
             continue;
-        if (Result<void> got = packet(part->data(), part->size()); !got)
+        if (Result<void> got = connection_->packet(part->data(), part->size()); !got)
             return got.error();
     }
     return contents;
@@ -87,18 +87,18 @@ Result<AgentSession::TerminalContents> AgentSession::terminal(int master)
 
 Result<std::string> AgentSession::queue(int descriptor)
 {
-    Result<Reply> answer = ask(agent::QueueRequest{.descriptor = descriptor});
+    Result<Reply> answer = connection_->ask(agent::QueueRequest{.descriptor = descriptor});
     if (!answer)
         return answer.error();
     constexpr uint64_t most = 256 << 20;
     if (answer->value > most)
         return Error(E2BIG, fmt::format("process {}: the message queue at descriptor {} holds more "
                                         "than {} MiB",
-                                        pid_, descriptor, most >> 20));
+                                        pid(), descriptor, most >> 20));
     std::string bytes(answer->value, 0);
     for (uint64_t at = 0; at < bytes.size(); at += agent::queue_part) {
         const uint64_t part = std::min<uint64_t>(agent::queue_part, bytes.size() - at);
-        if (Result<void> got = packet(&bytes[at], part); !got)
+        if (Result<void> got = connection_->packet(&bytes[at], part); !got)
             return got.error();
     }
     return bytes;
@@ -106,13 +106,13 @@ Result<std::string> AgentSession::queue(int descriptor)
 
 Result<std::vector<AgentSession::Watched>> AgentSession::watched()
 {
-    Result<Reply> answer = ask(agent::WatchesRequest{});
+    Result<Reply> answer = connection_->ask(agent::WatchesRequest{});
     if (!answer)
         return answer.error();
     constexpr uint64_t most_watches = 1 << 22;
     constexpr uint64_t most = 256 << 20; // bytes
     if (answer->count > most_watches)
-        return other_protocol();
+        return connection_->other_protocol();
     uint64_t bytes = 0;
     std::vector<Watched> all;
     for (uint64_t i = 0; i < answer->count; i++) {
@@ -122,19 +122,19 @@ Result<std::vector<AgentSession::Watched>> AgentSession::watched()
         msghdr message = {};
         message.msg_iov = parts;
         message.msg_iovlen = 2;
-        if (Result<void> arrived = await_packet(); !arrived)
+        if (Result<void> arrived = connection_->await_packet(); !arrived)
             return arrived.error();
         ssize_t n;
         do {
-            n = recvmsg(connection_.get(), &message, 0);
+            n = recvmsg(connection_->fd(), &message, 0);
         } while (n < 0 && errno == EINTR);
         if (n < static_cast<ssize_t>(sizeof(head)) ||
             static_cast<size_t>(n) != sizeof(head) + head.length)
-            return lost(n < 0 ? errno : 0);
+            return connection_->lost(n < 0 ? errno : 0);
         bytes += sizeof(Watched) + head.length;
         if (bytes > most)
             return Error(E2BIG, fmt::format("process {}: its inotify watches take more than {} MiB",
-                                            pid_, most >> 20));
+                                            pid(), most >> 20));
         all.push_back({head.inode, head.device, std::string(path, head.length)});
     }
     return all;
@@ -143,54 +143,54 @@ Result<std::vector<AgentSession::Watched>> AgentSession::watched()
 Result<std::vector<agent::IpcUse>> AgentSession::ipc()
 {
     std::vector<agent::IpcUse> all;
-    if (!can(agent::Feature::ipc))
+    if (!connection_->can(agent::Feature::ipc))
         return all;
-    if (Result<void> asked = send(agent::IpcRequest{}); !asked)
+    if (Result<void> asked = connection_->send(agent::IpcRequest{}); !asked)
         return asked.error();
-    Result<Reply> answer = reply(Op::ipc);
+    Result<Reply> answer = connection_->reply(Op::ipc);
     if (!answer)
         return answer.error();
     constexpr uint64_t most = 1 << 16; // no agent remembers more
     if (answer->count > most)
-        return other_protocol();
+        return connection_->other_protocol();
     for (uint64_t i = 0; i < answer->count; i++) {
         agent::IpcUse some[agent::ipc_at_once];
-        if (Result<void> arrived = await_packet(); !arrived)
+        if (Result<void> arrived = connection_->await_packet(); !arrived)
             return arrived.error();
         ssize_t n;
         do {
-            n = recv(connection_.get(), some, sizeof(some), 0);
+            n = recv(connection_->fd(), some, sizeof(some), 0);
         } while (n < 0 && errno == EINTR);
         if (n <= 0 || n % static_cast<ssize_t>(sizeof(some[0])) != 0)
-            return lost(n < 0 ? errno : 0);
+            return connection_->lost(n < 0 ? errno : 0);
         all.insert(all.end(), some, some + static_cast<size_t>(n) / sizeof(some[0]));
     }
     if (answer->result == -EOVERFLOW)
         return Error(EOVERFLOW, fmt::format("process {} uses more System V objects than Cryo "
                                             "remembers; it cannot be saved",
-                                            pid_));
+                                            pid()));
     return all;
 }
 
 Result<std::vector<int16_t>> AgentSession::undo(int id, uint64_t semaphores)
 {
-    if (!can(agent::Feature::undo))
+    if (!connection_->can(agent::Feature::undo))
         return Error(EOPNOTSUPP, "the program's agent is of an earlier release");
     std::vector<int16_t> amounts(semaphores);
     for (uint64_t at = 0; at < semaphores;) {
         const uint64_t count = std::min(semaphores - at, agent::undo_at_once);
         const agent::UndoRequest request = {
             .id = id, .first = static_cast<uint32_t>(at), .count = count};
-        if (Result<void> sent = send(request); !sent)
+        if (Result<void> sent = connection_->send(request); !sent)
             return sent.error();
-        Result<Reply> answer = reply(Op::undo);
+        Result<Reply> answer = connection_->reply(Op::undo);
         if (!answer)
             return answer.error();
         if (answer->result == -EXDEV)
             return Error(EXDEV, "threads of the process were made without CLONE_SYSVSEM");
         if (answer->result < 0)
             return Error::from_errno("trying what they are", static_cast<int>(-answer->result));
-        if (Result<void> got = packet(&amounts[at], count * sizeof(amounts[0])); !got)
+        if (Result<void> got = connection_->packet(&amounts[at], count * sizeof(amounts[0])); !got)
             return got.error();
         at += count;
     }
@@ -200,9 +200,9 @@ Result<std::vector<int16_t>> AgentSession::undo(int id, uint64_t semaphores)
 Result<agent::OwnFacts> AgentSession::own()
 {
     agent::OwnFacts facts;
-    if (Result<Reply> answer = ask(agent::OwnRequest{}); !answer)
+    if (Result<Reply> answer = connection_->ask(agent::OwnRequest{}); !answer)
         return answer.error();
-    if (Result<void> got = packet(&facts, sizeof(facts)); !got)
+    if (Result<void> got = connection_->packet(&facts, sizeof(facts)); !got)
         return got.error();
     return facts;
 }
@@ -210,7 +210,7 @@ Result<agent::OwnFacts> AgentSession::own()
 Result<std::unique_ptr<agent::LodgerFacts>> AgentSession::lodger()
 {
     std::unique_ptr<agent::LodgerFacts> facts;
-    Result<Reply> answer = ask(agent::LodgerRequest{});
+    Result<Reply> answer = connection_->ask(agent::LodgerRequest{});
     if (!answer && answer.error().code() == EOPNOTSUPP)
         return facts; // an agent from before the request existed
     if (!answer)
@@ -218,7 +218,7 @@ Result<std::unique_ptr<agent::LodgerFacts>> AgentSession::lodger()
     if (answer->count == 0)
         return facts;
     facts = std::make_unique<agent::LodgerFacts>();
-    if (Result<void> got = packet(facts.get(), sizeof(*facts)); !got)
+    if (Result<void> got = connection_->packet(facts.get(), sizeof(*facts)); !got)
         return got.error();
     return facts;
 }
@@ -227,20 +227,20 @@ Result<std::vector<agent::Policy>>
 AgentSession::policies(const std::vector<RemoteAddress> &addresses)
 {
     std::vector<agent::Policy> all;
-    if (!can(agent::Feature::policies))
+    if (!connection_->can(agent::Feature::policies))
         return all;
     all.resize(addresses.size());
     for (size_t at = 0; at < all.size();) {
         const size_t count = std::min<size_t>(agent::policies_at_once, all.size() - at);
-        Result<void> asked = send(agent::PoliciesRequest{});
+        Result<void> asked = connection_->send(agent::PoliciesRequest{});
         const std::span<const char> bytes(reinterpret_cast<const char *>(&addresses[at]),
                                           count * sizeof(addresses[0]));
         if (asked)
-            asked = send_rest(bytes);
-        Result<Reply> answer = asked ? reply(Op::policies) : asked.error();
+            asked = connection_->send_rest(bytes);
+        Result<Reply> answer = asked ? connection_->reply(Op::policies) : asked.error();
         if (!answer)
             return answer.error();
-        if (Result<void> got = packet(&all[at], count * sizeof(all[0])); !got)
+        if (Result<void> got = connection_->packet(&all[at], count * sizeof(all[0])); !got)
             return got.error();
         at += count;
     }

@@ -14,17 +14,17 @@ using agent::Reply;
 
 Result<std::vector<agent::ThreadFacts>> AgentSession::threads()
 {
-    Result<Reply> answer = ask(agent::ThreadsRequest{});
+    Result<Reply> answer = connection_->ask(agent::ThreadsRequest{});
     if (!answer)
         return answer.error();
     constexpr uint64_t most = 1 << 16; // no agent stops more threads
     if (answer->count > most)
-        return other_protocol();
+        return connection_->other_protocol();
     std::vector<agent::ThreadFacts> all;
     for (uint64_t i = 0; i < answer->count; i++) {
         agent::ThreadFacts one;
         constexpr size_t least = offsetof(agent::ThreadFacts, securebits);
-        if (Result<void> got = packet(&one, sizeof(one), least); !got)
+        if (Result<void> got = connection_->packet(&one, sizeof(one), least); !got)
             return got.error();
         all.push_back(one);
     }
@@ -34,10 +34,10 @@ Result<std::vector<agent::ThreadFacts>> AgentSession::threads()
 Result<agent::ProcessFacts> AgentSession::process()
 {
     agent::ProcessFacts facts;
-    if (Result<Reply> answer = ask(agent::ProcessRequest{}); !answer)
+    if (Result<Reply> answer = connection_->ask(agent::ProcessRequest{}); !answer)
         return answer.error();
     constexpr size_t least = offsetof(agent::ProcessFacts, mlockall);
-    if (Result<void> got = packet(&facts, sizeof(facts), least); !got)
+    if (Result<void> got = connection_->packet(&facts, sizeof(facts), least); !got)
         return got.error();
     return facts;
 }
@@ -45,20 +45,20 @@ Result<agent::ProcessFacts> AgentSession::process()
 Result<Actions> AgentSession::actions()
 {
     Actions all;
-    if (Result<Reply> answer = ask(agent::ActionsRequest{}); !answer)
+    if (Result<Reply> answer = connection_->ask(agent::ActionsRequest{}); !answer)
         return answer.error();
-    if (Result<void> got = packet(all.data(), sizeof(all)); !got)
+    if (Result<void> got = connection_->packet(all.data(), sizeof(all)); !got)
         return got.error();
     return all;
 }
 
 Result<agent::TimerFacts> AgentSession::timer(int id)
 {
-    Result<Reply> answer = ask(agent::TimerRequest{.id = id});
+    Result<Reply> answer = connection_->ask(agent::TimerRequest{.id = id});
     if (!answer)
         return answer.error();
     agent::TimerFacts facts;
-    if (Result<void> got = packet(&facts, sizeof(facts)); !got)
+    if (Result<void> got = connection_->packet(&facts, sizeof(facts)); !got)
         return got.error();
     return facts;
 }
@@ -67,14 +67,15 @@ Result<AgentSession::Aio> AgentSession::aio(RemoteAddress ring, uint64_t bytes, 
 {
     constexpr size_t numbers = sizeof(io_event) / sizeof(uint64_t);
     Aio found;
-    if (!can(agent::Feature::aio)) {
+    if (!connection_->can(agent::Feature::aio)) {
         found.error = EOPNOTSUPP;
         return found;
     }
-    if (Result<void> sent = send(agent::AioRequest{.ring = ring, .bytes = bytes, .idle = idle});
+    if (Result<void> sent =
+            connection_->send(agent::AioRequest{.ring = ring, .bytes = bytes, .idle = idle});
         !sent)
         return sent.error();
-    Result<Reply> answer = reply(Op::aio);
+    Result<Reply> answer = connection_->reply(Op::aio);
     if (!answer)
         return answer.error();
     found.error = static_cast<int>(-answer->result);
@@ -84,14 +85,16 @@ Result<AgentSession::Aio> AgentSession::aio(RemoteAddress ring, uint64_t bytes, 
     found.tail = static_cast<uint32_t>(answer->value >> 32);
     const auto slots = static_cast<uint32_t>(sys::aio_slots(bytes));
     if (found.head >= slots || found.tail >= slots)
-        return other_protocol();
+        return connection_->other_protocol();
     const uint32_t count = (found.tail + slots - found.head) % slots;
     if (count > agent::aio_most)
-        return other_protocol();
+        return connection_->other_protocol();
     found.events.resize(count * numbers);
     for (size_t at = 0; at < count; at += agent::aio_at_once) {
         const size_t part = std::min<size_t>(agent::aio_at_once, count - at);
-        if (Result<void> got = packet(&found.events[at * numbers], part * sizeof(io_event)); !got)
+        if (Result<void> got =
+                connection_->packet(&found.events[at * numbers], part * sizeof(io_event));
+            !got)
             return got.error();
     }
     return found;
@@ -99,20 +102,22 @@ Result<AgentSession::Aio> AgentSession::aio(RemoteAddress ring, uint64_t bytes, 
 
 Result<std::vector<Run>> AgentSession::touched(RemoteAddress start, RemoteAddress end)
 {
-    if (!can(agent::Feature::touched))
+    if (!connection_->can(agent::Feature::touched))
         return Error(EOPNOTSUPP, "the program's agent is of an earlier release");
     std::vector<Run> found;
     for (RemoteAddress at = start; at < end;) {
         const uint64_t count = std::min((end - at) / 4096, agent::touched_at_once);
-        if (Result<void> sent = send(agent::TouchedRequest{.start = at, .count = count}); !sent)
+        if (Result<void> sent =
+                connection_->send(agent::TouchedRequest{.start = at, .count = count});
+            !sent)
             return sent.error();
-        Result<Reply> answer = reply(Op::touched);
+        Result<Reply> answer = connection_->reply(Op::touched);
         if (!answer)
             return answer.error();
         if (answer->result < 0)
             return Error::from_errno("mincore", static_cast<int>(-answer->result));
         std::vector<uint8_t> bits((count + 7) / 8);
-        if (Result<void> got = packet(bits.data(), bits.size()); !got)
+        if (Result<void> got = connection_->packet(bits.data(), bits.size()); !got)
             return got.error();
         for (uint64_t i = 0; i < count; i++, at += 4096) {
             if ((bits[i / 8] >> (i % 8) & 1) == 0)

@@ -41,37 +41,31 @@ Error failure(pid_t pid, int kind, int code)
 
 } // namespace
 
-Error AgentSession::other_protocol()
-{
-    is_understood_ = false;
-    return Error(CR_EVERSION, fmt::format("process {}: its agent answers in another protocol; it "
-                                          "runs under another release of Cryo",
-                                          pid_));
-}
-
 Result<void> AgentSession::ask_to_prepare(const agent::RequestInfo &request)
 {
-    if (Result<void> sent = send(agent::PrepareRequest{.features = agent::all_features}); !sent)
+    if (Result<void> sent =
+            connection_->send(agent::PrepareRequest{.features = agent::all_features});
+        !sent)
         return sent;
-    return send_rest(bytes_of(request));
+    return connection_->send_rest(bytes_of(request));
 }
 
 Result<AgentSession::Prepared> AgentSession::prepared()
 {
     Reply answer = {};
-    expect(silence_ns_);
-    const Result<void> got = packet(&answer, sizeof(answer));
+    connection_->expect(connection_->silence_ns());
+    const Result<void> got = connection_->packet(&answer, sizeof(answer));
     if (!got && (got.error().code() == CR_EVERSION || got.error().code() == ETIME))
         return got.error();
     if (!got)
         return Error(
             ESRCH,
             fmt::format("process {} ended, or executed another program, before it could be saved",
-                        pid_),
+                        pid()),
             Reason::has_ended);
     if (answer.magic != agent::protocol_magic)
-        return other_protocol();
-    note_release(answer);
+        return connection_->other_protocol();
+    connection_->note_release(answer);
     switch (answer.op) {
     case Op::accepted:
         return Prepared{.op = answer.op};
@@ -85,18 +79,18 @@ Result<AgentSession::Prepared> AgentSession::prepared()
                             .callbacks = (answer.value & agent::with_callbacks) != 0};
         if ((answer.value & 0xff) == CR_CHECKPOINT_OMIT)
             return Prepared{.op = answer.op, .omits = true};
-        return failure(pid_, static_cast<int>(answer.value & 0xff),
+        return failure(pid(), static_cast<int>(answer.value & 0xff),
                        static_cast<int>(-answer.result));
     case Op::called_off:
-        return called_off_after(pid_, answer.value);
+        return called_off_after(pid(), answer.value);
     default:
-        return other_protocol();
+        return connection_->other_protocol();
     }
 }
 
 bool AgentSession::has_answer(int milliseconds) const
 {
-    pollfd look = {connection_.get(), POLLIN, 0};
+    pollfd look = {connection_->fd(), POLLIN, 0};
     return poll(&look, 1, milliseconds) > 0;
 }
 

@@ -36,24 +36,26 @@ Result<TrackerLink> AgentSession::tracker(agent::TrackerKind wanted)
     using agent::TrackerKind;
     constexpr size_t size_before = 24; // of TrackerFacts, in older agents
     TrackerLink link;
-    if (!can(Feature::tracker) || (!can(Feature::soft_dirty) && wanted == TrackerKind::soft_dirty))
+    if (!connection_->can(Feature::tracker) ||
+        (!connection_->can(Feature::soft_dirty) && wanted == TrackerKind::soft_dirty))
         return link;
-    if (Result<void> sent = send(agent::TrackerRequest{.kind = wanted}); !sent)
+    if (Result<void> sent = connection_->send(agent::TrackerRequest{.kind = wanted}); !sent)
         return sent.error();
-    expect(silence_ns_);
-    if (Result<void> arrived = await_packet(); !arrived)
+    connection_->expect(connection_->silence_ns());
+    if (Result<void> arrived = connection_->await_packet(); !arrived)
         return arrived.error();
-    Result<Reply> answer = receive(connection_.get(), link.fd);
+    Result<Reply> answer = receive(connection_->fd(), link.fd);
     if (!answer)
         return answer.error();
     agent::TrackerFacts facts;
-    if (Result<void> got = packet(&facts, sizeof(facts), size_before); !got)
+    if (Result<void> got = connection_->packet(&facts, sizeof(facts), size_before); !got)
         return got.error();
     if (answer->result < 0)
         return Error::from_errno("userfaultfd", static_cast<int>(-answer->result));
     memcpy(link.token.data(), facts.token, sizeof(facts.token));
     if (link.fd)
-        link.kind = can(Feature::soft_dirty) ? facts.kind : TrackerKind::write_protection;
+        link.kind =
+            connection_->can(Feature::soft_dirty) ? facts.kind : TrackerKind::write_protection;
     link.marks = facts.marks;
     link.notes = facts.notes;
     link.mark = facts.mark;
@@ -71,16 +73,16 @@ Result<void> AgentSession::set_watched(const std::array<uint8_t, 16> &token, uin
 
 Result<void> AgentSession::stop_watching(uint32_t notes)
 {
-    if (!can(agent::Feature::tracker))
+    if (!connection_->can(agent::Feature::tracker))
         return {};
     return watch({.flags = agent::WatchedRequest::is_over, .notes = notes});
 }
 
 Result<void> AgentSession::watch(const agent::WatchedRequest &request)
 {
-    if (Result<void> sent = send(request); !sent)
+    if (Result<void> sent = connection_->send(request); !sent)
         return sent;
-    Result<Reply> answer = reply(Op::watched);
+    Result<Reply> answer = connection_->reply(Op::watched);
     if (!answer)
         return answer.error();
     if (answer->result < 0)
@@ -90,12 +92,12 @@ Result<void> AgentSession::watch(const agent::WatchedRequest &request)
 
 Result<void> AgentSession::stage(int file, uint64_t offset, const std::vector<Run> &runs)
 {
-    if (!can(agent::Feature::stage))
+    if (!connection_->can(agent::Feature::stage))
         return Error(EOPNOTSUPP, "the program's agent is of an earlier release");
     if (runs.empty())
         return {};
     const agent::StageRequest request = {.count = runs.size(), .offset = offset};
-    if (Result<void> sent = send(request, {{file}}); !sent)
+    if (Result<void> sent = connection_->send(request, {{file}}); !sent)
         return sent;
     std::vector<agent::StagedRun> part;
     for (size_t i = 0; i < runs.size(); i++) {
@@ -104,11 +106,11 @@ Result<void> AgentSession::stage(int file, uint64_t offset, const std::vector<Ru
             continue;
         const std::span<const char> bytes(reinterpret_cast<const char *>(part.data()),
                                           part.size() * sizeof(part[0]));
-        if (Result<void> sent = send_rest(bytes); !sent)
+        if (Result<void> sent = connection_->send_rest(bytes); !sent)
             return sent;
         part.clear();
     }
-    Result<Reply> answer = reply(Op::stage);
+    Result<Reply> answer = connection_->reply(Op::stage);
     if (!answer)
         return answer.error();
     if (answer->result < 0)
