@@ -210,7 +210,7 @@ Result<void> Files::share(std::vector<Seen> &all) const
         std::vector<int> numbers;
         for (const Seen *seen : targets[holder])
             numbers.push_back(seen->fd);
-        Result<std::vector<Fd>> fds = holders_[holder].session.descriptors(numbers);
+        Result<std::vector<Fd>> fds = holders_[holder].session.descriptors().get(numbers);
         if (!fds)
             return fds.error();
         for (size_t i = 0; i < fds->size(); i++) {

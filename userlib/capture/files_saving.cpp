@@ -74,17 +74,17 @@ std::string Files::offer(const Seen &seen, const std::string &link)
 
 Result<std::vector<resources::WatchedPath>> Files::watched(const Seen &seen)
 {
-    return session_of(seen).watched();
+    return session_of(seen).descriptors().watched();
 }
 
 Result<std::string> Files::messages(const Seen &queue)
 {
-    return session_of(queue).queue(queue.fd);
+    return session_of(queue).descriptors().queue(queue.fd);
 }
 
 Result<resources::TerminalContents> Files::terminal(const Seen &master)
 {
-    return session_of(master).terminal(master.fd);
+    return session_of(master).descriptors().terminal(master.fd);
 }
 
 } // namespace cryo::capture

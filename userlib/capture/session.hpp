@@ -16,12 +16,12 @@
 #include "base/remote_address.hpp"
 #include "base/result.hpp"
 #include "capture/agent_connection.hpp"
+#include "capture/agent_descriptors.hpp"
 #include "capture/agent_door.hpp"
 #include "capture/page_source.hpp"
 #include "capture/patience.hpp"
 #include "look/runs.hpp"
 #include "protocol/agent.hpp"
-#include "resources/saving.hpp"
 
 #include <array>
 #include <memory>
@@ -102,17 +102,6 @@ class AgentSession
     Result<PageSource> forked();
     Result<PageSource> serve(int device = -1);
     Result<void> served();
-    // The program's own descriptors, shared with us. Close them before resume(): the program's
-    // peers would not see an end of file otherwise when the program closes its own.
-    Result<std::vector<Fd>> descriptors(const std::vector<int> &numbers); // ascending
-    // The unread input on both ends of a pseudo-terminal, given its master.
-    using TerminalContents = resources::TerminalContents;
-    Result<TerminalContents> terminal(int master);
-    // The messages in a POSIX message queue, which stay there; as in image/messages.hpp.
-    Result<std::string> queue(int descriptor);
-    // Paths that the program passed to inotify_add_watch, and what they led to then.
-    using Watched = resources::WatchedPath;
-    Result<std::vector<Watched>> watched();
     // NUMA policies of the memory at these addresses; empty if the agent is too old.
     Result<std::vector<agent::Policy>> policies(const std::vector<RemoteAddress> &addresses);
     // System V objects named in calls of its functions; empty if the agent is too old.
@@ -138,6 +127,7 @@ class AgentSession
     Result<std::vector<Run>> touched(RemoteAddress start, RemoteAddress end);
     // What in the process does not belong to the program; null if there is nothing.
     Result<std::unique_ptr<agent::LodgerFacts>> lodger();
+    AgentDescriptors &descriptors() { return descriptors_; }
     // Resumes the program. `why`: the errno for which there will be no image, or 0. `signal`: sent
     // by the process to itself before any of it runs; 0: none.
     Result<void> ask_to_resume(int why, int signal = 0);
@@ -152,11 +142,14 @@ class AgentSession
 
   private:
     AgentSession(Fd connection, pid_t pid)
-        : connection_(std::make_unique<AgentConnection>(std::move(connection), pid))
+        : connection_(std::make_unique<AgentConnection>(std::move(connection), pid)),
+          descriptors_(*connection_)
     {}
     Result<void> watch(const agent::WatchedRequest &request);
 
-    std::unique_ptr<AgentConnection> connection_; // where it is when the session is moved
+    // Stays where it is when the session is moved: the parts refer to it.
+    std::unique_ptr<AgentConnection> connection_;
+    AgentDescriptors descriptors_;
     Fd copy_commands_, copy_pages_; // our ends of the channels of a copy in the making
     bool copy_has_device_ = false;
 };

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <fmt/format.h>
+#include <sys/socket.h>
 
 namespace cryo::capture {
 
@@ -130,6 +132,113 @@ Result<std::vector<Run>> AgentSession::touched(RemoteAddress start, RemoteAddres
         }
     }
     return found;
+}
+
+Result<std::vector<agent::IpcUse>> AgentSession::ipc()
+{
+    std::vector<agent::IpcUse> all;
+    if (!connection_->can(agent::Feature::ipc))
+        return all;
+    if (Result<void> asked = connection_->send(agent::IpcRequest{}); !asked)
+        return asked.error();
+    Result<Reply> answer = connection_->reply(Op::ipc);
+    if (!answer)
+        return answer.error();
+    constexpr uint64_t most = 1 << 16; // no agent remembers more
+    if (answer->count > most)
+        return connection_->other_protocol();
+    for (uint64_t i = 0; i < answer->count; i++) {
+        agent::IpcUse some[agent::ipc_at_once];
+        if (Result<void> arrived = connection_->await_packet(); !arrived)
+            return arrived.error();
+        ssize_t n;
+        do {
+            n = recv(connection_->fd(), some, sizeof(some), 0);
+        } while (n < 0 && errno == EINTR);
+        if (n <= 0 || n % static_cast<ssize_t>(sizeof(some[0])) != 0)
+            return connection_->lost(n < 0 ? errno : 0);
+        all.insert(all.end(), some, some + static_cast<size_t>(n) / sizeof(some[0]));
+    }
+    if (answer->result == -EOVERFLOW)
+        return Error(EOVERFLOW, fmt::format("process {} uses more System V objects than Cryo "
+                                            "remembers; it cannot be saved",
+                                            connection_->pid()));
+    return all;
+}
+
+Result<std::vector<int16_t>> AgentSession::undo(int id, uint64_t semaphores)
+{
+    if (!connection_->can(agent::Feature::undo))
+        return Error(EOPNOTSUPP, "the program's agent is of an earlier release");
+    std::vector<int16_t> amounts(semaphores);
+    for (uint64_t at = 0; at < semaphores;) {
+        const uint64_t count = std::min(semaphores - at, agent::undo_at_once);
+        const agent::UndoRequest request = {
+            .id = id, .first = static_cast<uint32_t>(at), .count = count};
+        if (Result<void> sent = connection_->send(request); !sent)
+            return sent.error();
+        Result<Reply> answer = connection_->reply(Op::undo);
+        if (!answer)
+            return answer.error();
+        if (answer->result == -EXDEV)
+            return Error(EXDEV, "threads of the process were made without CLONE_SYSVSEM");
+        if (answer->result < 0)
+            return Error::from_errno("trying what they are", static_cast<int>(-answer->result));
+        if (Result<void> got = connection_->packet(&amounts[at], count * sizeof(amounts[0])); !got)
+            return got.error();
+        at += count;
+    }
+    return amounts;
+}
+
+Result<agent::OwnFacts> AgentSession::own()
+{
+    agent::OwnFacts facts;
+    if (Result<Reply> answer = connection_->ask(agent::OwnRequest{}); !answer)
+        return answer.error();
+    if (Result<void> got = connection_->packet(&facts, sizeof(facts)); !got)
+        return got.error();
+    return facts;
+}
+
+Result<std::unique_ptr<agent::LodgerFacts>> AgentSession::lodger()
+{
+    std::unique_ptr<agent::LodgerFacts> facts;
+    Result<Reply> answer = connection_->ask(agent::LodgerRequest{});
+    if (!answer && answer.error().code() == EOPNOTSUPP)
+        return facts; // an agent from before the request existed
+    if (!answer)
+        return answer.error();
+    if (answer->count == 0)
+        return facts;
+    facts = std::make_unique<agent::LodgerFacts>();
+    if (Result<void> got = connection_->packet(facts.get(), sizeof(*facts)); !got)
+        return got.error();
+    return facts;
+}
+
+Result<std::vector<agent::Policy>>
+AgentSession::policies(const std::vector<RemoteAddress> &addresses)
+{
+    std::vector<agent::Policy> all;
+    if (!connection_->can(agent::Feature::policies))
+        return all;
+    all.resize(addresses.size());
+    for (size_t at = 0; at < all.size();) {
+        const size_t count = std::min<size_t>(agent::policies_at_once, all.size() - at);
+        Result<void> asked = connection_->send(agent::PoliciesRequest{});
+        const std::span<const char> bytes(reinterpret_cast<const char *>(&addresses[at]),
+                                          count * sizeof(addresses[0]));
+        if (asked)
+            asked = connection_->send_rest(bytes);
+        Result<Reply> answer = asked ? connection_->reply(Op::policies) : asked.error();
+        if (!answer)
+            return answer.error();
+        if (Result<void> got = connection_->packet(&all[at], count * sizeof(all[0])); !got)
+            return got.error();
+        at += count;
+    }
+    return all;
 }
 
 } // namespace cryo::capture

@@ -161,7 +161,7 @@ TEST(Session, TellsOfMoreThanThereCanBe)
     for (const agent::Op op : {agent::Op::watches, agent::Op::ipc})
         agent.answer(reply_to(op, uint64_t(1) << 60));
     session.set_silence(silence_ns);
-    expect_error(session.watched(), "another protocol");
+    expect_error(session.descriptors().watched(), "another protocol");
     expect_error(session.ipc(), "another protocol");
 }
 
@@ -177,7 +177,7 @@ TEST(Session, TellsOfPathsBeyondAllMemory)
         while (send_with(end.end.get(), bytes_of(one), {}) > 0)
             continue;
     });
-    expect_error(session.watched(), "more than 256 MiB");
+    expect_error(session.descriptors().watched(), "more than 256 MiB");
     session = begin().first; // hangs up
 }
 
@@ -187,7 +187,7 @@ TEST(Session, PassesMoreDescriptorsThanWereAskedFor)
     const std::array<int, 2> two = {agent.end.get(), agent.end.get()};
     const agent::Reply answer = reply_to(agent::Op::descriptors, two.size());
     ASSERT_EQ(ssize_t(sizeof(answer)), send_with(agent.end.get(), bytes_of(answer), two));
-    expect_error(session.descriptors({0}), "another protocol");
+    expect_error(session.descriptors().get({0}), "another protocol");
 }
 
 TEST(Session, ChattersInsteadOfGoingOn)
