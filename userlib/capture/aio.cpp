@@ -105,11 +105,11 @@ Result<uint64_t> taken_by_idle(uint64_t bytes)
 using Time = std::chrono::steady_clock::time_point;
 
 // Asks until no request is under way.
-Result<AgentSession::Aio> ask(AgentSession &session, const Mapping &ring, uint64_t idle, Time until)
+Result<AgentFacts::Aio> ask(AgentSession &session, const Mapping &ring, uint64_t idle, Time until)
 {
     for (milliseconds pause(1);; pause = std::min(2 * pause, longest_pause)) {
-        Result<AgentSession::Aio> found =
-            session.aio(RemoteAddress(ring.start), ring.end - ring.start, idle);
+        Result<AgentFacts::Aio> found =
+            session.facts().aio(RemoteAddress(ring.start), ring.end - ring.start, idle);
         if (!found || found->error != EBUSY || std::chrono::steady_clock::now() > until)
             return found;
         std::this_thread::sleep_for(pause);
@@ -241,7 +241,7 @@ Result<void> look_at_aio(Description &d, AgentSession &session)
                            "the program must destroy it first (io_destroy)");
             continue;
         }
-        Result<AgentSession::Aio> found = ask(session, ring, *idle, until);
+        Result<AgentFacts::Aio> found = ask(session, ring, *idle, until);
         if (!found)
             return found.error();
         if (found->error != 0) {

@@ -298,28 +298,29 @@ void describe_lodger(Description &d, const agent::LodgerFacts *facts)
 
 Result<void> ask_to_describe(AgentSession &session)
 {
-    return session.ask_ahead(agent::ProcessRequest{}, agent::ThreadsRequest{},
-                             agent::ActionsRequest{}, agent::OwnRequest{}, agent::LodgerRequest{});
+    return session.facts().ask_ahead(agent::ProcessRequest{}, agent::ThreadsRequest{},
+                                     agent::ActionsRequest{}, agent::OwnRequest{},
+                                     agent::LodgerRequest{});
 }
 
 Result<void> describe(Description &d, AgentSession &session)
 {
-    Result<agent::ProcessFacts> facts = session.process();
+    Result<agent::ProcessFacts> facts = session.facts().process();
     if (!facts)
         return facts.error();
     d.agent.protocol = agent::protocol_version;
     d.agent.resume_info = facts->resume_info;
     d.early.hear(facts->since_advice);
-    Result<std::vector<agent::ThreadFacts>> threads = session.threads();
+    Result<std::vector<agent::ThreadFacts>> threads = session.facts().threads();
     if (!threads)
         return threads.error();
-    Result<Actions> actions = session.actions();
+    Result<Actions> actions = session.facts().actions();
     if (!actions)
         return actions.error();
-    Result<agent::OwnFacts> own = session.own();
+    Result<agent::OwnFacts> own = session.facts().own();
     if (!own)
         return own.error();
-    Result<std::unique_ptr<agent::LodgerFacts>> lodger = session.lodger();
+    Result<std::unique_ptr<agent::LodgerFacts>> lodger = session.facts().lodger();
     if (!lodger)
         return lodger.error();
     // All answers have been fetched: a failure from here on leaves the protocol in step.
@@ -369,7 +370,7 @@ Result<void> look_at_memory(Description &d, AgentSession &session)
         return policies.error();
     for (size_t i = 0; i < policies->size(); i++)
         d.space.mappings[i].policy = (*policies)[i];
-    Result<std::vector<agent::IpcUse>> uses = session.ipc();
+    Result<std::vector<agent::IpcUse>> uses = session.facts().ipc();
     if (!uses)
         return uses.error();
     d.ipc_uses = std::move(*uses);

@@ -220,7 +220,7 @@ void IpcObjects::look_undo(const Proc &proc, AgentSession &session, Problems &pr
 // Refuses processes that share one list (CLONE_SYSVSEM): restored, each would have its own.
 Result<void> IpcObjects::describe_undo(const Ipc &ipc, const Proc &proc, AgentSession &session)
 {
-    Result<std::vector<int16_t>> amounts = session.undo(ipc.id, ipc.size);
+    Result<std::vector<int16_t>> amounts = session.facts().undo(ipc.id, ipc.size);
     if (!amounts)
         return amounts.error();
     std::vector<uint32_t> numbers;

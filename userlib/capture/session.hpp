@@ -18,6 +18,7 @@
 #include "capture/agent_connection.hpp"
 #include "capture/agent_descriptors.hpp"
 #include "capture/agent_door.hpp"
+#include "capture/agent_facts.hpp"
 #include "capture/page_source.hpp"
 #include "capture/patience.hpp"
 #include "look/runs.hpp"
@@ -31,8 +32,6 @@
 #include <vector>
 
 namespace cryo::capture {
-
-using Actions = std::array<agent::SignalAction, agent::max_signals>;
 
 // What the agent watches memory with (capture/tracker.hpp).
 struct TrackerLink {
@@ -85,16 +84,6 @@ class AgentSession
     Result<void> ask_to_stop();                  // then:
     bool has_answer(int milliseconds = 1) const; // an answer comes within that time
     Result<uint64_t> stop();                     // number of stopped threads
-    // As in AgentConnection.
-    template <class... R>
-    Result<void> ask_ahead(const R &...requests)
-    {
-        return connection_->ask_ahead(requests...);
-    }
-    Result<std::vector<agent::ThreadFacts>> threads(); // the checkpoint's leader first
-    Result<agent::ProcessFacts> process();
-    Result<Actions> actions();
-    Result<agent::TimerFacts> timer(int id); // a POSIX timer
     // Pages from a copy, which the program makes while others are asked; resume() may follow once
     // the copy exists. Or from the stopped program itself: then finish() and served() must follow.
     // With a descriptor of /dev/cryo the kernel module moves the pages.
@@ -104,29 +93,15 @@ class AgentSession
     Result<void> served();
     // NUMA policies of the memory at these addresses; empty if the agent is too old.
     Result<std::vector<agent::Policy>> policies(const std::vector<RemoteAddress> &addresses);
-    // System V objects named in calls of its functions; empty if the agent is too old.
-    Result<std::vector<agent::IpcUse>> ipc();
-    // How its exit would change a set of semaphores. EOPNOTSUPP: the agent cannot tell.
-    Result<std::vector<int16_t>> undo(int id, uint64_t semaphores);
-    Result<agent::OwnFacts> own();
     // Creates a tracker of the wanted kind if there is none; fails if none can be created.
     Result<TrackerLink> tracker(agent::TrackerKind wanted);
     Result<void> set_watched(const std::array<uint8_t, 16> &token, uint32_t notes = 0);
     Result<void> stop_watching(uint32_t notes = 0);
     // Copies this memory into a file from `offset` on, one run after the other; all or an error.
     Result<void> stage(int file, uint64_t offset, const std::vector<Run> &runs);
-    // A context of asynchronous I/O, by its ring; `idle`: how many requests one of this size takes
-    // while none is under way. `error`: as the agent's result in agent::Op::aio.
-    struct Aio {
-        int error = 0;
-        uint32_t head = 0, tail = 0;
-        std::vector<uint64_t> events; // that nobody has fetched, four numbers each
-    };
-    Result<Aio> aio(RemoteAddress ring, uint64_t bytes, uint64_t idle);
     // Which of these pages are in memory (mincore); EOPNOTSUPP if the agent is too old.
     Result<std::vector<Run>> touched(RemoteAddress start, RemoteAddress end);
-    // What in the process does not belong to the program; null if there is nothing.
-    Result<std::unique_ptr<agent::LodgerFacts>> lodger();
+    AgentFacts &facts() { return facts_; }
     AgentDescriptors &descriptors() { return descriptors_; }
     // Resumes the program. `why`: the errno for which there will be no image, or 0. `signal`: sent
     // by the process to itself before any of it runs; 0: none.
@@ -143,12 +118,13 @@ class AgentSession
   private:
     AgentSession(Fd connection, pid_t pid)
         : connection_(std::make_unique<AgentConnection>(std::move(connection), pid)),
-          descriptors_(*connection_)
+          facts_(*connection_), descriptors_(*connection_)
     {}
     Result<void> watch(const agent::WatchedRequest &request);
 
     // Stays where it is when the session is moved: the parts refer to it.
     std::unique_ptr<AgentConnection> connection_;
+    AgentFacts facts_;
     AgentDescriptors descriptors_;
     Fd copy_commands_, copy_pages_; // our ends of the channels of a copy in the making
     bool copy_has_device_ = false;

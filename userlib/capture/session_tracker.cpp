@@ -4,6 +4,7 @@
 #include "base/passing.hpp"
 #include "capture/session.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <sys/socket.h>
@@ -118,6 +119,62 @@ Result<void> AgentSession::stage(int file, uint64_t offset, const std::vector<Ru
     if (answer->value != size_of(runs))
         return Error(EPROTO, "copying changed pages: some are missing");
     return {};
+}
+
+Result<std::vector<Run>> AgentSession::touched(RemoteAddress start, RemoteAddress end)
+{
+    if (!connection_->can(agent::Feature::touched))
+        return Error(EOPNOTSUPP, "the program's agent is of an earlier release");
+    std::vector<Run> found;
+    for (RemoteAddress at = start; at < end;) {
+        const uint64_t count = std::min((end - at) / 4096, agent::touched_at_once);
+        if (Result<void> sent =
+                connection_->send(agent::TouchedRequest{.start = at, .count = count});
+            !sent)
+            return sent.error();
+        Result<Reply> answer = connection_->reply(Op::touched);
+        if (!answer)
+            return answer.error();
+        if (answer->result < 0)
+            return Error::from_errno("mincore", static_cast<int>(-answer->result));
+        std::vector<uint8_t> bits((count + 7) / 8);
+        if (Result<void> got = connection_->packet(bits.data(), bits.size()); !got)
+            return got.error();
+        for (uint64_t i = 0; i < count; i++, at += 4096) {
+            if ((bits[i / 8] >> (i % 8) & 1) == 0)
+                continue;
+            const uint64_t page = at.number();
+            if (!found.empty() && found.back().end == page)
+                found.back().end = page + 4096;
+            else
+                found.push_back({page, page + 4096});
+        }
+    }
+    return found;
+}
+
+Result<std::vector<agent::Policy>>
+AgentSession::policies(const std::vector<RemoteAddress> &addresses)
+{
+    std::vector<agent::Policy> all;
+    if (!connection_->can(agent::Feature::policies))
+        return all;
+    all.resize(addresses.size());
+    for (size_t at = 0; at < all.size();) {
+        const size_t count = std::min<size_t>(agent::policies_at_once, all.size() - at);
+        Result<void> asked = connection_->send(agent::PoliciesRequest{});
+        const std::span<const char> bytes(reinterpret_cast<const char *>(&addresses[at]),
+                                          count * sizeof(addresses[0]));
+        if (asked)
+            asked = connection_->send_rest(bytes);
+        Result<Reply> answer = asked ? connection_->reply(Op::policies) : asked.error();
+        if (!answer)
+            return answer.error();
+        if (Result<void> got = connection_->packet(&all[at], count * sizeof(all[0])); !got)
+            return got.error();
+        at += count;
+    }
+    return all;
 }
 
 } // namespace cryo::capture

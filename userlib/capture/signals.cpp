@@ -119,7 +119,7 @@ Result<void> read_posix_timers(AgentSession &session, std::vector<image::Timer> 
     for (image::Timer &timer : timers) {
         if (timer.kind != TimerKind::posix)
             continue;
-        Result<agent::TimerFacts> facts = session.timer(timer.id);
+        Result<agent::TimerFacts> facts = session.facts().timer(timer.id);
         if (!facts)
             return facts.error().within(fmt::format("POSIX timer {}", timer.id));
         timer.interval = facts->interval;
@@ -130,7 +130,7 @@ Result<void> read_posix_timers(AgentSession &session, std::vector<image::Timer> 
 
 Result<void> read_timers(AgentSession &session, std::vector<image::Timer> &timers)
 {
-    Result<agent::ProcessFacts> facts = session.process();
+    Result<agent::ProcessFacts> facts = session.facts().process();
     if (!facts)
         return facts.error();
     take_interval_timers(*facts, timers);

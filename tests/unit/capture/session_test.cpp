@@ -113,7 +113,7 @@ TEST(Session, IsNotWaitedForWithoutEnd)
 {
     auto [session, agent] = begin();
     session.set_silence(silence_ns);
-    expect_error(session.process(), "does not answer");
+    expect_error(session.facts().process(), "does not answer");
 }
 
 TEST(Session, TakesNothing)
@@ -137,7 +137,7 @@ TEST(Session, TellsALittleAtATime)
                send_with(end.end.get(), bytes_of(facts), {}, MSG_DONTWAIT) > 0)
             std::this_thread::sleep_for(std::chrono::milliseconds(10));
     });
-    expect_error(session.threads(), "does not answer");
+    expect_error(session.facts().threads(), "does not answer");
 }
 
 TEST(Session, TellsWithoutEnd)
@@ -145,7 +145,7 @@ TEST(Session, TellsWithoutEnd)
     auto [session, agent] = begin();
     session.set_silence(silence_ns);
     agent.answer(reply_to(agent::Op::threads, uint64_t(1) << 60));
-    expect_error(session.threads(), "another protocol");
+    expect_error(session.facts().threads(), "another protocol");
     ASSERT_TRUE(session.ask_to_resume(0));
     std::jthread chatters([&end = agent](const std::stop_token &enough) {
         const agent::Reply nothing = reply_to(agent::Op::alive);
@@ -162,7 +162,7 @@ TEST(Session, TellsOfMoreThanThereCanBe)
         agent.answer(reply_to(op, uint64_t(1) << 60));
     session.set_silence(silence_ns);
     expect_error(session.descriptors().watched(), "another protocol");
-    expect_error(session.ipc(), "another protocol");
+    expect_error(session.facts().ipc(), "another protocol");
 }
 
 TEST(Session, TellsOfPathsBeyondAllMemory)

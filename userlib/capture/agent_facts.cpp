@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a session that asks the stopped program for facts that only it knows.
-#include "capture/session.hpp"
+#include "capture/agent_facts.hpp"
+
 #include "sys/aio_ring.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace cryo::capture {
 using agent::Op;
 using agent::Reply;
 
-Result<std::vector<agent::ThreadFacts>> AgentSession::threads()
+Result<std::vector<agent::ThreadFacts>> AgentFacts::threads()
 {
     Result<Reply> answer = connection_->ask(agent::ThreadsRequest{});
     if (!answer)
@@ -33,7 +33,7 @@ Result<std::vector<agent::ThreadFacts>> AgentSession::threads()
     return all;
 }
 
-Result<agent::ProcessFacts> AgentSession::process()
+Result<agent::ProcessFacts> AgentFacts::process()
 {
     agent::ProcessFacts facts;
     if (Result<Reply> answer = connection_->ask(agent::ProcessRequest{}); !answer)
@@ -44,7 +44,7 @@ Result<agent::ProcessFacts> AgentSession::process()
     return facts;
 }
 
-Result<Actions> AgentSession::actions()
+Result<Actions> AgentFacts::actions()
 {
     Actions all;
     if (Result<Reply> answer = connection_->ask(agent::ActionsRequest{}); !answer)
@@ -54,7 +54,7 @@ Result<Actions> AgentSession::actions()
     return all;
 }
 
-Result<agent::TimerFacts> AgentSession::timer(int id)
+Result<agent::TimerFacts> AgentFacts::timer(int id)
 {
     Result<Reply> answer = connection_->ask(agent::TimerRequest{.id = id});
     if (!answer)
@@ -65,7 +65,7 @@ Result<agent::TimerFacts> AgentSession::timer(int id)
     return facts;
 }
 
-Result<AgentSession::Aio> AgentSession::aio(RemoteAddress ring, uint64_t bytes, uint64_t idle)
+Result<AgentFacts::Aio> AgentFacts::aio(RemoteAddress ring, uint64_t bytes, uint64_t idle)
 {
     constexpr size_t numbers = sizeof(io_event) / sizeof(uint64_t);
     Aio found;
@@ -102,39 +102,7 @@ Result<AgentSession::Aio> AgentSession::aio(RemoteAddress ring, uint64_t bytes, 
     return found;
 }
 
-Result<std::vector<Run>> AgentSession::touched(RemoteAddress start, RemoteAddress end)
-{
-    if (!connection_->can(agent::Feature::touched))
-        return Error(EOPNOTSUPP, "the program's agent is of an earlier release");
-    std::vector<Run> found;
-    for (RemoteAddress at = start; at < end;) {
-        const uint64_t count = std::min((end - at) / 4096, agent::touched_at_once);
-        if (Result<void> sent =
-                connection_->send(agent::TouchedRequest{.start = at, .count = count});
-            !sent)
-            return sent.error();
-        Result<Reply> answer = connection_->reply(Op::touched);
-        if (!answer)
-            return answer.error();
-        if (answer->result < 0)
-            return Error::from_errno("mincore", static_cast<int>(-answer->result));
-        std::vector<uint8_t> bits((count + 7) / 8);
-        if (Result<void> got = connection_->packet(bits.data(), bits.size()); !got)
-            return got.error();
-        for (uint64_t i = 0; i < count; i++, at += 4096) {
-            if ((bits[i / 8] >> (i % 8) & 1) == 0)
-                continue;
-            const uint64_t page = at.number();
-            if (!found.empty() && found.back().end == page)
-                found.back().end = page + 4096;
-            else
-                found.push_back({page, page + 4096});
-        }
-    }
-    return found;
-}
-
-Result<std::vector<agent::IpcUse>> AgentSession::ipc()
+Result<std::vector<agent::IpcUse>> AgentFacts::ipc()
 {
     std::vector<agent::IpcUse> all;
     if (!connection_->can(agent::Feature::ipc))
@@ -166,7 +134,7 @@ Result<std::vector<agent::IpcUse>> AgentSession::ipc()
     return all;
 }
 
-Result<std::vector<int16_t>> AgentSession::undo(int id, uint64_t semaphores)
+Result<std::vector<int16_t>> AgentFacts::undo(int id, uint64_t semaphores)
 {
     if (!connection_->can(agent::Feature::undo))
         return Error(EOPNOTSUPP, "the program's agent is of an earlier release");
@@ -191,7 +159,7 @@ Result<std::vector<int16_t>> AgentSession::undo(int id, uint64_t semaphores)
     return amounts;
 }
 
-Result<agent::OwnFacts> AgentSession::own()
+Result<agent::OwnFacts> AgentFacts::own()
 {
     agent::OwnFacts facts;
     if (Result<Reply> answer = connection_->ask(agent::OwnRequest{}); !answer)
@@ -201,7 +169,7 @@ Result<agent::OwnFacts> AgentSession::own()
     return facts;
 }
 
-Result<std::unique_ptr<agent::LodgerFacts>> AgentSession::lodger()
+Result<std::unique_ptr<agent::LodgerFacts>> AgentFacts::lodger()
 {
     std::unique_ptr<agent::LodgerFacts> facts;
     Result<Reply> answer = connection_->ask(agent::LodgerRequest{});
@@ -215,30 +183,6 @@ Result<std::unique_ptr<agent::LodgerFacts>> AgentSession::lodger()
     if (Result<void> got = connection_->packet(facts.get(), sizeof(*facts)); !got)
         return got.error();
     return facts;
-}
-
-Result<std::vector<agent::Policy>>
-AgentSession::policies(const std::vector<RemoteAddress> &addresses)
-{
-    std::vector<agent::Policy> all;
-    if (!connection_->can(agent::Feature::policies))
-        return all;
-    all.resize(addresses.size());
-    for (size_t at = 0; at < all.size();) {
-        const size_t count = std::min<size_t>(agent::policies_at_once, all.size() - at);
-        Result<void> asked = connection_->send(agent::PoliciesRequest{});
-        const std::span<const char> bytes(reinterpret_cast<const char *>(&addresses[at]),
-                                          count * sizeof(addresses[0]));
-        if (asked)
-            asked = connection_->send_rest(bytes);
-        Result<Reply> answer = asked ? connection_->reply(Op::policies) : asked.error();
-        if (!answer)
-            return answer.error();
-        if (Result<void> got = connection_->packet(&all[at], count * sizeof(all[0])); !got)
-            return got.error();
-        at += count;
-    }
-    return all;
 }
 
 } // namespace cryo::capture
