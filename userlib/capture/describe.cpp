@@ -365,7 +365,7 @@ Result<void> look_at_memory(Description &d, AgentSession &session)
     std::vector<RemoteAddress> addresses;
     for (const Mapping &m : d.space.mappings)
         addresses.emplace_back(m.start);
-    Result<std::vector<agent::Policy>> policies = session.policies(addresses);
+    Result<std::vector<agent::Policy>> policies = session.memory().policies(addresses);
     if (!policies)
         return policies.error();
     for (size_t i = 0; i < policies->size(); i++)

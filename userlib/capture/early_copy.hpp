@@ -12,9 +12,9 @@
 // everything.
 #pragma once
 
+#include "capture/agent_memory.hpp"
 #include "capture/delta_plan.hpp"
 #include "capture/pages.hpp"
-#include "capture/session.hpp"
 #include "capture/stage.hpp"
 
 #include <optional>

@@ -56,7 +56,7 @@ Result<void> leave_out_holes(AgentSession &session, std::vector<SharedPart> &par
         Result<std::vector<Run>> runs = std::vector<Run>{{part.start, part.end}};
         if (part.is_memory && nothing_is_swapped()) {
             Result<std::vector<Run>> touched =
-                session.touched(RemoteAddress(part.start), RemoteAddress(part.end));
+                session.memory().touched(RemoteAddress(part.start), RemoteAddress(part.end));
             if (!touched && touched.error().code() != EOPNOTSUPP)
                 return touched.error();
             if (touched && nothing_is_swapped())

@@ -254,13 +254,13 @@ Result<void> Member::save_common(image::ImageWriter &writer, int device)
 
 Result<void> Member::while_served(int device, const std::function<Result<void>(Frozen &)> &save)
 {
-    Result<std::unique_ptr<Frozen>> source = served(session_->serve(device));
+    Result<std::unique_ptr<Frozen>> source = served(session_->memory().serve(device));
     if (!source)
         return source.error();
     if (Result<void> saved = save(**source); !saved)
         return saved;
     Result<void> done = (*source)->finish();
-    return done ? session_->served() : done;
+    return done ? session_->memory().served() : done;
 }
 
 // For the address space: page numbers derive from addresses.

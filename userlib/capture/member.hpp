@@ -129,7 +129,7 @@ class Member
     }
     PageTable take_pages() { return delta_->take_pages(); }
     Result<void> save(image::ImageWriter &writer, const ImageFacts &facts);
-    Result<void> served() { return session_->served(); }
+    Result<void> served() { return session_->memory().served(); }
     Result<void> ask_to_go_on() { return ask_to_resume(0, 0); }
     Result<void> await_go_on();
     // There will be no image: abandons all reading, even in progress, and lets the program resume.

@@ -59,7 +59,7 @@ void Member::watch_itself()
 
 Result<void> Member::freeze_itself(int device)
 {
-    Result<std::unique_ptr<Frozen>> frozen = served(session_->serve(device));
+    Result<std::unique_ptr<Frozen>> frozen = served(session_->memory().serve(device));
     if (!frozen)
         return frozen.error();
     frozen_ = std::move(*frozen);
@@ -80,14 +80,14 @@ Result<void> Member::begin_freezing(Snapshot wanted, bool alone, int device)
         why_ = ", because what has changed could not be copied as a whole";
     if (alone && wanted == Snapshot::automatic && costs_.best() == Method::stop)
         method_ = Method::stop;
-    return method_ == Method::fork ? session_->ask_to_fork(device) : Result<void>();
+    return method_ == Method::fork ? session_->memory().ask_to_fork(device) : Result<void>();
 }
 
 Result<Method> Member::await_frozen(Snapshot wanted)
 {
     std::unique_ptr<Tracker> tracker = std::move(armed_);
     if (method_ == Method::fork) {
-        Result<std::unique_ptr<Frozen>> frozen = served(session_->forked());
+        Result<std::unique_ptr<Frozen>> frozen = served(session_->memory().forked());
         if (frozen) {
             frozen_ = std::move(*frozen);
         } else if (!is_refused(frozen.error())) {

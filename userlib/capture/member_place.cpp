@@ -139,7 +139,7 @@ Result<void> Member::place_itself(image::ImageWriter &writer)
     if (Result<void> done = frozen_->finish(); !done)
         return done;
     is_placed_ = true;
-    return session_->served();
+    return session_->memory().served();
 }
 
 } // namespace cryo::capture

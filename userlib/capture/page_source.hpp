@@ -2,7 +2,7 @@
 //
 // Pages of a frozen program, from whoever serves them: a copy of it, or the program itself.
 //
-//     Result<PageSource> pages = session->forked();
+//     Result<PageSource> pages = session->memory().forked();
 //     pages->set_deadline(deadline_ns);
 //     if (Result<void> done = pages->read(address, bytes, false); !done)
 //         return done;

@@ -2,25 +2,18 @@
 #include "capture/session.hpp"
 
 #include "base/passing.hpp"
+#include "libcr.h"
 
 #include <algorithm>
 #include <cerrno>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 namespace cryo::capture {
 
 using agent::Op;
 using agent::Reply;
-
-namespace {
-
-constexpr int page_pipe_size = 1 << 20;
-
-} // namespace
 
 Result<AgentSession> AgentSession::enter(AgentDoor door)
 {
@@ -29,16 +22,6 @@ Result<AgentSession> AgentSession::enter(AgentDoor door)
     if (!connection)
         return connection.error();
     return AgentSession(std::move(*connection), pid);
-}
-
-Result<void> AgentSession::ask_to_resume(int why, int signal)
-{
-    return connection_->send(agent::ResumeRequest{.why = why, .signal = signal});
-}
-
-bool AgentSession::sends_itself_signals() const
-{
-    return connection_->can(agent::Feature::alive);
 }
 
 void AgentSession::say_alive()
@@ -59,9 +42,89 @@ Result<void> AgentSession::check_standing()
     return {};
 }
 
+namespace {
+
+Error failure(pid_t pid, int kind, int code)
+{
+    switch (kind) {
+    case CR_CHECKPOINT_TEMP_FAILURE:
+        return Error(code, fmt::format("process {} cannot be saved now: a callback of it asks to "
+                                       "try again later (error {})",
+                                       pid, code));
+    case CR_CHECKPOINT_PERM_FAILURE:
+        return Error(code, fmt::format("process {} cannot be saved any more: a callback of it says "
+                                       "so (error {}); it has been killed",
+                                       pid, code));
+    default:
+        if (code == ENOMEM)
+            return Error(code, fmt::format("process {} has no thread that could run its callbacks "
+                                           "of THREAD context: there was no memory for one, or it "
+                                           "was forked in such a callback",
+                                           pid));
+        return Error(code, fmt::format("process {}: a thread does not begin its callbacks; it "
+                                       "blocks the checkpoint signal or waits in the kernel",
+                                       pid));
+    }
+}
+
+} // namespace
+
+Result<void> AgentSession::ask_to_prepare(const agent::RequestInfo &request)
+{
+    if (Result<void> sent =
+            connection_->send(agent::PrepareRequest{.features = agent::all_features});
+        !sent)
+        return sent;
+    return connection_->send_rest(bytes_of(request));
+}
+
+Result<AgentSession::Prepared> AgentSession::prepared()
+{
+    Reply answer = {};
+    connection_->expect(connection_->silence_ns());
+    const Result<void> got = connection_->packet(&answer, sizeof(answer));
+    if (!got && (got.error().code() == CR_EVERSION || got.error().code() == ETIME))
+        return got.error();
+    if (!got)
+        return Error(
+            ESRCH,
+            fmt::format("process {} ended, or executed another program, before it could be saved",
+                        pid()),
+            Reason::has_ended);
+    if (answer.magic != agent::protocol_magic)
+        return connection_->other_protocol();
+    connection_->note_release(answer);
+    switch (answer.op) {
+    case Op::accepted:
+        return Prepared{.op = answer.op};
+    case Op::forward:
+        return Prepared{.op = answer.op,
+                        .scope = static_cast<int>(answer.count),
+                        .target = static_cast<pid_t>(answer.value)};
+    case Op::prepare:
+        if (answer.result == 0)
+            return Prepared{.op = answer.op,
+                            .callbacks = (answer.value & agent::with_callbacks) != 0};
+        if ((answer.value & 0xff) == CR_CHECKPOINT_OMIT)
+            return Prepared{.op = answer.op, .omits = true};
+        return failure(pid(), static_cast<int>(answer.value & 0xff),
+                       static_cast<int>(-answer.result));
+    case Op::called_off:
+        return called_off_after(pid(), answer.value);
+    default:
+        return connection_->other_protocol();
+    }
+}
+
 Result<void> AgentSession::ask_to_stop()
 {
     return connection_->send(agent::StopRequest{});
+}
+
+bool AgentSession::has_answer(int milliseconds) const
+{
+    pollfd look = {connection_->fd(), POLLIN, 0};
+    return poll(&look, 1, milliseconds) > 0;
 }
 
 namespace {
@@ -111,97 +174,14 @@ Result<uint64_t> AgentSession::stop()
     }
 }
 
-namespace {
-
-struct Channel {
-    Fd commands, pipe; // our ends
-    Fd their_commands, their_pipe;
-};
-
-Result<Channel> make_channel()
+Result<void> AgentSession::ask_to_resume(int why, int signal)
 {
-    int pair[2];
-    int ends[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-        return Error::from_errno("socketpair", errno);
-    Channel channel{Fd(pair[0]), Fd(), Fd(pair[1]), Fd()};
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return Error::from_errno("pipe", errno);
-    channel.pipe.reset(ends[0]);
-    channel.their_pipe.reset(ends[1]);
-    fcntl(ends[1], F_SETPIPE_SZ, page_pipe_size); // fewer rounds; not every user may have so much
-    return channel;
+    return connection_->send(agent::ResumeRequest{.why = why, .signal = signal});
 }
 
-} // namespace
-
-// Our copies of the sent ends are closed here: only the copy has them, so we notice its death.
-Result<void> AgentSession::ask_to_fork(int device)
+bool AgentSession::sends_itself_signals() const
 {
-    Result<Channel> channel = make_channel();
-    if (!channel)
-        return channel.error();
-    const int fds[3] = {channel->their_commands.get(), channel->their_pipe.get(), device};
-    const std::span<const int> sent_fds(fds, device >= 0 ? 3 : 2);
-    if (Result<void> sent = connection_->send(agent::ForkRequest{}, sent_fds); !sent)
-        return sent;
-    copy_commands_ = std::move(channel->commands);
-    copy_pages_ = std::move(channel->pipe);
-    copy_has_device_ = device >= 0;
-    return {};
-}
-
-Result<PageSource> AgentSession::forked()
-{
-    Result<Reply> answer = connection_->reply(Op::fork);
-    if (!answer)
-        return answer.error();
-    if (answer->result < 0) {
-        copy_commands_.reset();
-        copy_pages_.reset();
-        return Error::from_errno(fmt::format("forking process {}", pid()),
-                                 static_cast<int>(-answer->result));
-    }
-    // The copy sends a message once it has closed the program's descriptors.
-    Reply ready = {};
-    if (!await_readable(copy_commands_.get(), connection_->silence_ns()))
-        return Error(EBUSY, fmt::format("the frozen copy of process {} does not begin: somebody "
-                                        "has stopped it, or the machine has too much to do",
-                                        pid()));
-    if (receive_packet(copy_commands_.get(), room_in(ready)) != sizeof(ready))
-        return Error(ECHILD, fmt::format("the frozen copy of process {} died", pid()));
-    PageSource source(std::move(copy_commands_), std::move(copy_pages_),
-                      static_cast<pid_t>(answer->value));
-    source.set_scans(copy_has_device_ && connection_->can(agent::Feature::scan));
-    source.set_typed(connection_->is_typed());
-    source.set_silence(connection_->silence_ns());
-    return source;
-}
-
-Result<PageSource> AgentSession::serve(int device)
-{
-    Result<Channel> channel = make_channel();
-    if (!channel)
-        return channel.error();
-    const int fds[3] = {channel->their_commands.get(), channel->their_pipe.get(), device};
-    const std::span<const int> sent_fds(fds, device >= 0 ? 3 : 2);
-    if (Result<void> sent = connection_->send(agent::ServeRequest{}, sent_fds); !sent)
-        return sent.error();
-    PageSource source(std::move(channel->commands), std::move(channel->pipe), pid());
-    source.set_program_serves();
-    source.set_typed(connection_->is_typed());
-    source.set_silence(connection_->silence_ns());
-    return source;
-}
-
-Result<void> AgentSession::served()
-{
-    Result<Reply> answer = connection_->reply(Op::serve);
-    if (!answer)
-        return answer.error();
-    if (answer->result < 0)
-        return Error::from_errno("reading the program's memory", static_cast<int>(-answer->result));
-    return {};
+    return connection_->can(agent::Feature::alive);
 }
 
 // Earlier requests that were given up are answered first.

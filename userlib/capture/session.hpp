@@ -1,47 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One checkpoint's connection to the agent inside a program. Destroying this object (or ending the
-// process that holds it) lets a stopped program resume.
+// One checkpoint's session with the agent inside a program: its callbacks, its stop and how it goes
+// on; and parts that ask the stopped program for what only it knows or has. Destroying this object
+// (or ending the process that holds it) lets a stopped program resume.
 //
 //     Result<AgentDoor> door = AgentDoor::find(412);
 //     Result<AgentSession> session = AgentSession::enter(std::move(*door));
 //     if (Result<uint64_t> threads = session->stop(); !threads)
 //         return threads.error();
-//     ... read /proc, ask for facts ...
-//     Result<PageSource> pages = session->fork();   // a frozen copy serves them
+//     ... read /proc ...
+//     Result<agent::ProcessFacts> facts = session->facts().process();
+//     Result<PageSource> pages = session->memory().serve();
 //     session->ask_to_resume(0);
 #pragma once
 
 #include "base/fd.hpp"
-#include "base/remote_address.hpp"
 #include "base/result.hpp"
 #include "capture/agent_connection.hpp"
 #include "capture/agent_descriptors.hpp"
 #include "capture/agent_door.hpp"
 #include "capture/agent_facts.hpp"
-#include "capture/page_source.hpp"
-#include "capture/patience.hpp"
-#include "look/runs.hpp"
+#include "capture/agent_memory.hpp"
 #include "protocol/agent.hpp"
 
-#include <array>
+#include <cstdint>
 #include <memory>
-#include <string>
 #include <sys/types.h>
 #include <utility>
-#include <vector>
 
 namespace cryo::capture {
-
-// What the agent watches memory with (capture/tracker.hpp).
-struct TrackerLink {
-    Fd fd; // a userfaultfd of the program; none if nothing is watched
-    agent::TrackerKind kind = agent::TrackerKind::none;
-    std::array<uint8_t, 16> token{};
-    uint64_t marks = 0; // as in agent::TrackerFacts
-    uint32_t notes = 0;
-    uint64_t mark = 0, changes = 0;
-};
 
 class AgentSession
 {
@@ -84,25 +71,9 @@ class AgentSession
     Result<void> ask_to_stop();                  // then:
     bool has_answer(int milliseconds = 1) const; // an answer comes within that time
     Result<uint64_t> stop();                     // number of stopped threads
-    // Pages from a copy, which the program makes while others are asked; resume() may follow once
-    // the copy exists. Or from the stopped program itself: then finish() and served() must follow.
-    // With a descriptor of /dev/cryo the kernel module moves the pages.
-    Result<void> ask_to_fork(int device = -1);
-    Result<PageSource> forked();
-    Result<PageSource> serve(int device = -1);
-    Result<void> served();
-    // NUMA policies of the memory at these addresses; empty if the agent is too old.
-    Result<std::vector<agent::Policy>> policies(const std::vector<RemoteAddress> &addresses);
-    // Creates a tracker of the wanted kind if there is none; fails if none can be created.
-    Result<TrackerLink> tracker(agent::TrackerKind wanted);
-    Result<void> set_watched(const std::array<uint8_t, 16> &token, uint32_t notes = 0);
-    Result<void> stop_watching(uint32_t notes = 0);
-    // Copies this memory into a file from `offset` on, one run after the other; all or an error.
-    Result<void> stage(int file, uint64_t offset, const std::vector<Run> &runs);
-    // Which of these pages are in memory (mincore); EOPNOTSUPP if the agent is too old.
-    Result<std::vector<Run>> touched(RemoteAddress start, RemoteAddress end);
     AgentFacts &facts() { return facts_; }
     AgentDescriptors &descriptors() { return descriptors_; }
+    AgentMemory &memory() { return memory_; }
     // Resumes the program. `why`: the errno for which there will be no image, or 0. `signal`: sent
     // by the process to itself before any of it runs; 0: none.
     Result<void> ask_to_resume(int why, int signal = 0);
@@ -118,16 +89,14 @@ class AgentSession
   private:
     AgentSession(Fd connection, pid_t pid)
         : connection_(std::make_unique<AgentConnection>(std::move(connection), pid)),
-          facts_(*connection_), descriptors_(*connection_)
+          facts_(*connection_), descriptors_(*connection_), memory_(*connection_)
     {}
-    Result<void> watch(const agent::WatchedRequest &request);
 
     // Stays where it is when the session is moved: the parts refer to it.
     std::unique_ptr<AgentConnection> connection_;
     AgentFacts facts_;
     AgentDescriptors descriptors_;
-    Fd copy_commands_, copy_pages_; // our ends of the channels of a copy in the making
-    bool copy_has_device_ = false;
+    AgentMemory memory_;
 };
 
 } // namespace cryo::capture

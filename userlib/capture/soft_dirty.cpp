@@ -110,7 +110,7 @@ std::unique_ptr<Tracker> SoftDirty::probe(AgentSession &session, const Proc &pro
 {
     if (!kernel_is_at_least(6, 1) || !kernel_has_bits() || merges_pages())
         return nullptr;
-    Result<TrackerLink> link = session.tracker(TrackerKind::soft_dirty);
+    Result<TrackerLink> link = session.memory().tracker(TrackerKind::soft_dirty);
     if (!link || !link->fd || (link->notes & agent::note_foreign) != 0)
         return nullptr;
     Result<PageMap> map = PageMap::open(proc);
@@ -124,7 +124,7 @@ std::unique_ptr<Tracker> SoftDirty::probe(AgentSession &session, const Proc &pro
         is_watched ? *marks == Marks::cleared
                    : (link->notes & agent::note_cleared) == 0 && *marks != Marks::fresh;
     if (was_cleared) {
-        static_cast<void>(session.stop_watching(agent::note_foreign));
+        static_cast<void>(session.memory().stop_watching(agent::note_foreign));
         return nullptr;
     }
     if (*marks != Marks::as_left)
@@ -138,7 +138,7 @@ Result<void> SoftDirty::arm(const std::vector<Run> &mappings, const std::vector<
                             bool continues, const TrackerToken &token)
 {
     constexpr uint64_t least_size = 16 * page; // smaller mappings are hashed faster than watched
-    if (Result<void> told = session_.set_watched({}, agent::note_cleared); !told)
+    if (Result<void> told = session_.memory().set_watched({}, agent::note_cleared); !told)
         return told;
     token_ = {};
     next_ = token;
@@ -187,7 +187,7 @@ Result<void> SoftDirty::copied(Frozen &copy)
     if (write(clear_.get(), "4", 1) != 1)
         return Error::from_errno("clearing soft-dirty bits", errno);
     // From here on a foreign clearing is detected; what an earlier one erased is found now.
-    if (Result<void> told = session_.set_watched(next_); !told)
+    if (Result<void> told = session_.memory().set_watched(next_); !told)
         return told;
     if (Result<void> found = find_unsure(); !found)
         return found;
@@ -271,7 +271,7 @@ void SoftDirty::disarm()
     unsure_.clear();
     token_ = {};
     uffd_.reset();
-    static_cast<void>(session_.stop_watching());
+    static_cast<void>(session_.memory().stop_watching());
 }
 
 } // namespace cryo::capture

@@ -41,7 +41,7 @@ Result<void> Stage::take(AgentSession &session, const std::vector<Run> &runs)
 {
     if (size_of(runs) > room())
         return Error(ENOSPC, "more pages have changed than may be copied in the stop");
-    if (Result<void> copied = session.stage(file_.get(), in_file_, runs); !copied)
+    if (Result<void> copied = session.memory().stage(file_.get(), in_file_, runs); !copied)
         return copied;
     for (const Run &run : runs) {
         pieces_.push_back({run, in_file_, false});

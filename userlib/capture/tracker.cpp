@@ -49,14 +49,14 @@ class WriteProtection final : public Tracker
     Result<void> arm(const std::vector<Run> &mappings, const std::vector<Run> & /*before*/,
                      bool continues, const TrackerToken &token) override
     {
-        if (Result<void> told = session_.set_watched({}); !told)
+        if (Result<void> told = session_.memory().set_watched({}); !told)
             return told;
         token_ = {};
         for (const Run &mapping : mappings) {
             if (Result<void> armed = arm_mapping(mapping, continues); !armed)
                 return armed;
         }
-        if (Result<void> told = session_.set_watched(token); !told)
+        if (Result<void> told = session_.memory().set_watched(token); !told)
             return told;
         token_ = token;
         return {};
@@ -106,7 +106,7 @@ class WriteProtection final : public Tracker
         seen_.clear();
         token_ = {};
         uffd_.reset();
-        static_cast<void>(session_.stop_watching());
+        static_cast<void>(session_.memory().stop_watching());
     }
 
   private:
@@ -172,7 +172,7 @@ std::unique_ptr<Tracker> WriteProtection::probe(AgentSession &session, const Pro
     // Linux 6.7 to 6.9 report some swapped pages as clean.
     if (!kernel_is_at_least(6, 10))
         return nullptr;
-    Result<TrackerLink> link = session.tracker(TrackerKind::write_protection);
+    Result<TrackerLink> link = session.memory().tracker(TrackerKind::write_protection);
     Result<PageMap> map = PageMap::open(proc);
     if (!link || !link->fd || !map)
         return nullptr;
@@ -189,7 +189,7 @@ bool may_use(std::string_view tracker)
 std::unique_ptr<Tracker> Tracker::probe(AgentSession &session, const Proc &proc)
 {
     if (has_pinned(proc)) {
-        static_cast<void>(session.stop_watching());
+        static_cast<void>(session.memory().stop_watching());
         return std::make_unique<Hashing>();
     }
     std::unique_ptr<Tracker> found;
@@ -231,7 +231,7 @@ Result<Watchers> who_watches(AgentSession &session, const Proc &proc, std::strin
     const std::vector<Run> all = watched_mappings(smaps);
     if (all.empty())
         return found;
-    Result<TrackerLink> link = session.tracker(TrackerKind::none);
+    Result<TrackerLink> link = session.memory().tracker(TrackerKind::none);
     if (!link)
         return link.error();
     Result<PageMap> map = PageMap::open(proc);

@@ -210,7 +210,7 @@ TEST(Session, HangsUpAfterHalfOfARequest)
     const int room = 1; // the kernel rounds it up to its minimum: less than a packet
     ASSERT_EQ(0, setsockopt(session.fd(), SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)));
     const std::vector<capture::Run> runs(agent::staged_at_once, {0, 4096});
-    expect_error(session.stage(agent.end.get(), 0, runs), "asking process");
+    expect_error(session.memory().stage(agent.end.get(), 0, runs), "asking process");
     EXPECT_FALSE(session.ask_to_resume(0));
     agent::Command command = {};
     std::vector<Fd> file;
@@ -312,7 +312,7 @@ TEST(Session, AsksForNothingThatTheAgentLacks)
         constexpr std::array<uint8_t, 1> bits = {1};
         ASSERT_EQ(1, send_with(agent.end.get(), bytes_of(bits), {}));
         const Result<std::vector<capture::Run>> found =
-            session.touched(RemoteAddress(0x10000), RemoteAddress(0x12000));
+            session.memory().touched(RemoteAddress(0x10000), RemoteAddress(0x12000));
         EXPECT_EQ(tried.can, bool(found)) << tried.version;
         if (tried.can) {
             const auto [in, size] = next_request(agent);

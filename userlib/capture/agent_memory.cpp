@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a session in which the program's agent tracks changes of its memory and copies
-// changed pages.
+#include "capture/agent_memory.hpp"
+
 #include "base/passing.hpp"
-#include "capture/session.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 namespace cryo::capture {
 
@@ -15,6 +17,28 @@ using agent::Op;
 using agent::Reply;
 
 namespace {
+
+constexpr int page_pipe_size = 1 << 20;
+
+struct Channel {
+    Fd commands, pipe; // our ends
+    Fd their_commands, their_pipe;
+};
+
+Result<Channel> make_channel()
+{
+    int pair[2];
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        return Error::from_errno("socketpair", errno);
+    Channel channel{Fd(pair[0]), Fd(), Fd(pair[1]), Fd()};
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return Error::from_errno("pipe", errno);
+    channel.pipe.reset(ends[0]);
+    channel.their_pipe.reset(ends[1]);
+    fcntl(ends[1], F_SETPIPE_SZ, page_pipe_size); // fewer rounds; not every user may have so much
+    return channel;
+}
 
 // Receives a reply that may carry a descriptor.
 Result<Reply> receive(int from, Fd &fd)
@@ -31,7 +55,76 @@ Result<Reply> receive(int from, Fd &fd)
 
 } // namespace
 
-Result<TrackerLink> AgentSession::tracker(agent::TrackerKind wanted)
+// Our copies of the sent ends are closed here: only the copy has them, so we notice its death.
+Result<void> AgentMemory::ask_to_fork(int device)
+{
+    Result<Channel> channel = make_channel();
+    if (!channel)
+        return channel.error();
+    const int fds[3] = {channel->their_commands.get(), channel->their_pipe.get(), device};
+    const std::span<const int> sent_fds(fds, device >= 0 ? 3 : 2);
+    if (Result<void> sent = connection_->send(agent::ForkRequest{}, sent_fds); !sent)
+        return sent;
+    copy_commands_ = std::move(channel->commands);
+    copy_pages_ = std::move(channel->pipe);
+    copy_has_device_ = device >= 0;
+    return {};
+}
+
+Result<PageSource> AgentMemory::forked()
+{
+    Result<Reply> answer = connection_->reply(Op::fork);
+    if (!answer)
+        return answer.error();
+    if (answer->result < 0) {
+        copy_commands_.reset();
+        copy_pages_.reset();
+        return Error::from_errno(fmt::format("forking process {}", connection_->pid()),
+                                 static_cast<int>(-answer->result));
+    }
+    // The copy sends a message once it has closed the program's descriptors.
+    Reply ready = {};
+    if (!await_readable(copy_commands_.get(), connection_->silence_ns()))
+        return Error(EBUSY, fmt::format("the frozen copy of process {} does not begin: somebody "
+                                        "has stopped it, or the machine has too much to do",
+                                        connection_->pid()));
+    if (receive_packet(copy_commands_.get(), room_in(ready)) != sizeof(ready))
+        return Error(ECHILD, fmt::format("the frozen copy of process {} died", connection_->pid()));
+    PageSource source(std::move(copy_commands_), std::move(copy_pages_),
+                      static_cast<pid_t>(answer->value));
+    source.set_scans(copy_has_device_ && connection_->can(agent::Feature::scan));
+    source.set_typed(connection_->is_typed());
+    source.set_silence(connection_->silence_ns());
+    return source;
+}
+
+Result<PageSource> AgentMemory::serve(int device)
+{
+    Result<Channel> channel = make_channel();
+    if (!channel)
+        return channel.error();
+    const int fds[3] = {channel->their_commands.get(), channel->their_pipe.get(), device};
+    const std::span<const int> sent_fds(fds, device >= 0 ? 3 : 2);
+    if (Result<void> sent = connection_->send(agent::ServeRequest{}, sent_fds); !sent)
+        return sent.error();
+    PageSource source(std::move(channel->commands), std::move(channel->pipe), connection_->pid());
+    source.set_program_serves();
+    source.set_typed(connection_->is_typed());
+    source.set_silence(connection_->silence_ns());
+    return source;
+}
+
+Result<void> AgentMemory::served()
+{
+    Result<Reply> answer = connection_->reply(Op::serve);
+    if (!answer)
+        return answer.error();
+    if (answer->result < 0)
+        return Error::from_errno("reading the program's memory", static_cast<int>(-answer->result));
+    return {};
+}
+
+Result<TrackerLink> AgentMemory::tracker(agent::TrackerKind wanted)
 {
     using agent::Feature;
     using agent::TrackerKind;
@@ -64,7 +157,7 @@ Result<TrackerLink> AgentSession::tracker(agent::TrackerKind wanted)
     return link;
 }
 
-Result<void> AgentSession::set_watched(const std::array<uint8_t, 16> &token, uint32_t notes)
+Result<void> AgentMemory::set_watched(const std::array<uint8_t, 16> &token, uint32_t notes)
 {
     agent::WatchedRequest request = {.notes = notes};
     static_assert(sizeof(request.token) == sizeof(token));
@@ -72,14 +165,14 @@ Result<void> AgentSession::set_watched(const std::array<uint8_t, 16> &token, uin
     return watch(request);
 }
 
-Result<void> AgentSession::stop_watching(uint32_t notes)
+Result<void> AgentMemory::stop_watching(uint32_t notes)
 {
     if (!connection_->can(agent::Feature::tracker))
         return {};
     return watch({.flags = agent::WatchedRequest::is_over, .notes = notes});
 }
 
-Result<void> AgentSession::watch(const agent::WatchedRequest &request)
+Result<void> AgentMemory::watch(const agent::WatchedRequest &request)
 {
     if (Result<void> sent = connection_->send(request); !sent)
         return sent;
@@ -91,7 +184,7 @@ Result<void> AgentSession::watch(const agent::WatchedRequest &request)
     return {};
 }
 
-Result<void> AgentSession::stage(int file, uint64_t offset, const std::vector<Run> &runs)
+Result<void> AgentMemory::stage(int file, uint64_t offset, const std::vector<Run> &runs)
 {
     if (!connection_->can(agent::Feature::stage))
         return Error(EOPNOTSUPP, "the program's agent is of an earlier release");
@@ -121,7 +214,7 @@ Result<void> AgentSession::stage(int file, uint64_t offset, const std::vector<Ru
     return {};
 }
 
-Result<std::vector<Run>> AgentSession::touched(RemoteAddress start, RemoteAddress end)
+Result<std::vector<Run>> AgentMemory::touched(RemoteAddress start, RemoteAddress end)
 {
     if (!connection_->can(agent::Feature::touched))
         return Error(EOPNOTSUPP, "the program's agent is of an earlier release");
@@ -154,7 +247,7 @@ Result<std::vector<Run>> AgentSession::touched(RemoteAddress start, RemoteAddres
 }
 
 Result<std::vector<agent::Policy>>
-AgentSession::policies(const std::vector<RemoteAddress> &addresses)
+AgentMemory::policies(const std::vector<RemoteAddress> &addresses)
 {
     std::vector<agent::Policy> all;
     if (!connection_->can(agent::Feature::policies))
