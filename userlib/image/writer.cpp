@@ -54,7 +54,7 @@ bool is_zero_page(const uint8_t *page)
 }
 
 ImageWriter::ImageWriter(std::unique_ptr<Sink> sink, const WriterOptions &options)
-    : sink_(std::move(sink)), options_(options), index_(options.index_part)
+    : sink_(std::move(sink)), options_(options), out_(*sink_), index_(options.index_part)
 {}
 
 ImageWriter::~ImageWriter() = default;
@@ -82,11 +82,9 @@ Result<std::unique_ptr<ImageWriter>> ImageWriter::create(std::unique_ptr<Sink> s
     h.created = now();
     h.kernel = kernel_release();
 
-    auto pending = SegmentMemory::create();
-    if (!pending)
-        return pending.error();
-    w->pending_ = std::move(*pending);
-    if (auto ok = w->append_covered(h.encode()); !ok)
+    if (auto ok = w->out_.allocate(); !ok)
+        return ok.error();
+    if (auto ok = w->out_.append_covered(h.encode()); !ok)
         return ok.error();
 
     unsigned threads = options.threads ? options.threads : default_threads(options.packing);

@@ -19,6 +19,7 @@
 #include <functional>
 
 #include "image/header.hpp"
+#include "image/output_buffer.hpp"
 #include "image/pipeline.hpp"
 #include "image/record_codec.hpp"
 #include "image/sink.hpp"
@@ -112,7 +113,7 @@ class ImageWriter
 
     // Bytes of page data handed in so far, and written so far; callable from any thread.
     uint64_t pages_in() const { return blocks_in_.load(std::memory_order_relaxed) * kPageSize; }
-    uint64_t bytes_out() const { return offset_.load(std::memory_order_relaxed); }
+    uint64_t bytes_out() const { return out_.offset(); }
 
   private:
     ImageWriter(std::unique_ptr<Sink> sink, const WriterOptions &options);
@@ -142,11 +143,6 @@ class ImageWriter
     Result<void> output_index_part();
     Result<void> note_index_part(uint64_t offset, Bytes stored, Bytes payload);
     Result<void> output_end();
-    Result<void> append(Bytes bytes);
-    Result<void> append_covered(Bytes bytes); // bytes that the footer's checksum covers
-    Result<void> append_record(RecordPrefix prefix, Bytes payload);
-    Result<void> append_pages(MutableBytes aligned);
-    Result<void> flush(MutableBytes pages);
 
     std::unique_ptr<Sink> sink_;
     WriterOptions options_;
@@ -177,10 +173,7 @@ class ImageWriter
     std::optional<IndexBuilder> layout_; // the index as it will be, except for checksums
 
     // State of the output stage.
-    std::unique_ptr<SegmentMemory> pending_; // bytes to be written before anything else
-    size_t pending_size_ = 0;
-    std::atomic<uint64_t> offset_ = 0; // in the image, of the next byte
-    Hasher covered_;
+    OutputBuffer out_;
     IndexBuilder index_;
     Packer table_packer_ = Packer(Packing::zstd);
     std::vector<PartEntry> parts_;

@@ -39,10 +39,8 @@ Result<void> ImageWriter::begin_placing()
     if (auto ok = end_wide(); !ok)
         return ok;
     sink_->placeable()->begin();
-    iovec rest = {pending_->data().data(), pending_size_};
-    if (auto ok = sink_->write({&rest, 1}); !ok)
+    if (auto ok = out_.write_all(); !ok)
         return ok;
-    pending_size_ = 0;
     layout_ = index_;
     return {};
 }
@@ -64,7 +62,7 @@ Result<uint64_t> ImageWriter::place_pages(uint32_t object, std::span<const PageR
             return ok.error();
         }
     }
-    Placed placed = {.start = offset_, .first_package = footer_.packages, .segment = {}};
+    Placed placed = {.start = out_.offset(), .first_package = footer_.packages, .segment = {}};
     Batch &segment = placed.segment;
     segment.first_block = first_block_;
     segment.bytes = segment.stored = blocks * kPageSize;
@@ -82,7 +80,7 @@ Result<uint64_t> ImageWriter::place_pages(uint32_t object, std::span<const PageR
     uint8_t head[kMaxSegmentHead];
     const size_t size =
         encode_segment_head(placed_segment(segment, placed.start, placed.first_package), head);
-    offset_ += size + segment.stored;
+    out_.skip(size + segment.stored);
     footer_.packages += segment.packages.size();
     footer_.stored += segment.stored;
     blocks_in_.fetch_add(blocks, std::memory_order_relaxed);
@@ -94,7 +92,7 @@ Result<uint64_t> ImageWriter::place_pages(uint32_t object, std::span<const PageR
             failed_ = part.error();
             return part.error();
         }
-        offset_ += kPrefixSize + part->size();
+        out_.skip(kPrefixSize + part->size());
     }
     placed_.push_back(std::move(placed));
     return placed_.back().start + size;
@@ -120,19 +118,14 @@ Result<void> ImageWriter::check_placed()
         RecordPrefix prefix{
             .type = RecordType::index_part, .flags = kRequired, .length = payload->size()};
         const auto encoded = prefix.encode(*payload);
-        covered_.add(encoded);
-        covered_.add(*payload);
+        out_.covered().add(encoded);
+        out_.covered().add(*payload);
         ok = file.write_at(at, encoded);
         if (ok)
             ok = file.write_at(at + kPrefixSize, *payload);
     }
-    // The next bytes may begin in the middle of a page.
-    pending_size_ = offset_ % kPageSize;
-    const uint64_t whole = offset_ - pending_size_;
     if (ok)
-        ok = file.read_at(whole, pending_->data().first(pending_size_));
-    if (ok)
-        ok = file.go_to(whole);
+        ok = out_.resume(file);
     if (!ok)
         failed_ = ok.error();
     return ok;
@@ -141,7 +134,7 @@ Result<void> ImageWriter::check_placed()
 Result<void> ImageWriter::check_segment(Batch &segment, uint64_t start, uint64_t first_package)
 {
     const PlaceableFile &file = *place();
-    const MutableBytes data = pending_->data().first(segment.stored); // pending_ is empty meanwhile
+    const MutableBytes data = out_.memory().first(segment.stored);
     const uint64_t at = segment.packages.front().offset;
     if (auto ok = file.read_at(at, data); !ok)
         return ok;

@@ -15,8 +15,6 @@ namespace {
 
 // Room for the head: all packages, and as many extents as large runs of pages need.
 constexpr size_t wide_head = 12 * 1024;
-// The head is built here, after what append() uses of the pending memory.
-constexpr size_t head_at = 1 << 20;
 
 bool fits(size_t packages, size_t extents)
 {
@@ -51,7 +49,7 @@ bool ImageWriter::continues_wide(const Batch &batch) const
 
 Result<void> ImageWriter::begin_wide(const Batch &batch)
 {
-    const uint64_t start = offset_;
+    const uint64_t start = out_.offset();
     const size_t skip = start % kPageSize;
     const size_t pages = (skip + wide_head + kPageSize - 1) / kPageSize * kPageSize;
     wide_ = {.start = start,
@@ -59,15 +57,16 @@ Result<void> ImageWriter::begin_wide(const Batch &batch)
              .head = pages - skip,
              .first_block = batch.first_block,
              .first_package = footer_.packages};
-    const MutableBytes place = pending_->data().subspan(head_at, pages);
+    // The head is built where append() does not write.
+    const MutableBytes place = out_.spare().first(pages);
     std::ranges::fill(place, uint8_t(0));
-    std::ranges::copy(pending_->data().subspan(pending_size_ - skip, skip), place.begin());
-    return append(place.subspan(skip));
+    std::ranges::copy(out_.begun_page(), place.begin());
+    return out_.append(place.subspan(skip));
 }
 
 Result<void> ImageWriter::widen(Batch &batch)
 {
-    if (auto ok = append_pages(batch.memory->data().first(batch.stored)); !ok)
+    if (auto ok = out_.append_pages(batch.memory->data().first(batch.stored)); !ok)
         return ok;
     Wide &wide = *wide_;
     wide.stored += batch.stored;
@@ -88,7 +87,7 @@ Result<void> ImageWriter::end_wide()
     if (!wide_)
         return {};
     Wide wide = *std::exchange(wide_, std::nullopt);
-    const MutableBytes pages = pending_->data().subspan(head_at, wide.skip + wide.head);
+    const MutableBytes pages = out_.spare().first(wide.skip + wide.head);
     encode_wide_head({.offset = wide.start,
                       .first_block = wide.first_block,
                       .first_package = wide.first_package,
