@@ -19,6 +19,7 @@
 #include <functional>
 
 #include "image/header.hpp"
+#include "image/index_writer.hpp"
 #include "image/output_buffer.hpp"
 #include "image/pipeline.hpp"
 #include "image/record_codec.hpp"
@@ -140,8 +141,6 @@ class ImageWriter
     Result<void> begin_wide(const Batch &batch);
     Result<void> widen(Batch &batch);
     Result<void> end_wide();
-    Result<void> output_index_part();
-    Result<void> note_index_part(uint64_t offset, Bytes stored, Bytes payload);
     Result<void> output_end();
 
     std::unique_ptr<Sink> sink_;
@@ -174,9 +173,8 @@ class ImageWriter
 
     // State of the output stage.
     OutputBuffer out_;
-    IndexBuilder index_;
+    IndexWriter index_;
     Packer table_packer_ = Packer(Packing::zstd);
-    std::vector<PartEntry> parts_;
 
     // The wide segment being written. Its head is zeros at first and is rewritten at its end.
     struct Wide {

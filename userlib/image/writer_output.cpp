@@ -2,8 +2,6 @@
 //
 // The output stage of ImageWriter: whatever is known only after everything before it was packed.
 // Offsets, heads of segments, the index, the checksum over all metadata, the footer.
-#include <cerrno>
-
 #include "image/writer.hpp"
 
 namespace cryo::image {
@@ -23,7 +21,7 @@ Result<void> ImageWriter::output(Batch &batch)
     if (auto ok = wide_ ? widen(batch) : output_segment(batch); !ok)
         return ok;
     if (!wide_ && index_.full())
-        return output_index_part();
+        return index_.write_part(out_, table_packer_);
     return {};
 }
 
@@ -50,52 +48,16 @@ Result<void> ImageWriter::output_segment(Batch &batch)
     return {};
 }
 
-Result<void> ImageWriter::output_index_part()
-{
-    auto payload = index_.take();
-    if (!payload)
-        return payload.error();
-    std::vector<uint8_t> packed;
-    const Bytes shorter = pack_index_part(table_packer_, *payload, packed);
-    const bool plain = shorter.empty();
-    const Bytes stored = plain ? Bytes(*payload) : shorter;
-    if (auto ok = note_index_part(out_.offset(), stored, *payload); !ok)
-        return ok;
-    RecordPrefix prefix{.type = RecordType::index_part, .flags = kRequired};
-    if (!plain) {
-        prefix.version = kPackedIndexVersion;
-        prefix.flags |= kRequiredVersion;
-    }
-    return out_.append_record(prefix, stored);
-}
-
-// Adds the directory's entry for the index part at this offset, given as stored and unpacked.
-Result<void> ImageWriter::note_index_part(uint64_t offset, Bytes stored, Bytes payload)
-{
-    std::vector<uint8_t> none;
-    auto part = IndexPart::parse(payload, 1, none);
-    if (!part)
-        return part.error();
-    if (parts_.size() == kMaxParts)
-        return Error(EFBIG, "the image needs a larger index than the format can hold");
-    parts_.push_back(PartEntry::describe({offset, kPrefixSize + stored.size()}, stored, *part));
-    return {};
-}
-
 // Writes index, directory, padding and footer.
 Result<void> ImageWriter::output_end()
 {
     if (auto ok = end_wide(); !ok)
         return ok;
-    if (!index_.empty())
-        if (auto ok = output_index_part(); !ok)
-            return ok;
-    footer_.directory = out_.offset();
-    if (auto ok = out_.append_record({.type = RecordType::directory, .flags = kRequired},
-                                     encode_directory(parts_));
-        !ok)
-        return ok;
-    footer_.directory_length = out_.offset() - footer_.directory;
+    const auto directory = index_.write_end(out_, table_packer_);
+    if (!directory)
+        return directory.error();
+    footer_.directory = directory->offset;
+    footer_.directory_length = directory->length;
 
     if (size_t used = out_.offset() % kPageSize) {
         size_t gap = kPageSize - used;

@@ -41,7 +41,7 @@ Result<void> ImageWriter::begin_placing()
     sink_->placeable()->begin();
     if (auto ok = out_.write_all(); !ok)
         return ok;
-    layout_ = index_;
+    layout_ = index_.next();
     return {};
 }
 
@@ -111,10 +111,11 @@ Result<void> ImageWriter::check_placed()
         if (!ok || !placed.has_part)
             continue;
         const uint64_t at = placed.segment.packages.back().offset + header_.package_bytes();
-        auto payload = index_.take();
-        ok = payload ? note_index_part(at, *payload, *payload) : payload.error();
-        if (!ok)
+        auto payload = index_.take_part(at);
+        if (!payload) {
+            ok = payload.error();
             continue;
+        }
         RecordPrefix prefix{
             .type = RecordType::index_part, .flags = kRequired, .length = payload->size()};
         const auto encoded = prefix.encode(*payload);

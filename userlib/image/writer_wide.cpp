@@ -98,7 +98,7 @@ Result<void> ImageWriter::end_wide()
     if (auto ok = sink_->rewrite(wide.start - wide.skip, pages); !ok)
         return ok;
     index_.add_segment({wide.start, wide.head + wide.stored}, wide.packages, wide.extents);
-    return index_.full() ? output_index_part() : Result<void>();
+    return index_.full() ? index_.write_part(out_, table_packer_) : Result<void>();
 }
 
 } // namespace cryo::image
