@@ -53,8 +53,10 @@ bool is_zero_page(const uint8_t *page)
     return page[0] == 0 && memcmp(page, page + 1, kPageSize - 1) == 0;
 }
 
-ImageWriter::ImageWriter(std::unique_ptr<Sink> sink, const WriterOptions &options)
-    : sink_(std::move(sink)), options_(options), out_(*sink_), index_(options.index_part)
+ImageWriter::ImageWriter(std::unique_ptr<Sink> sink, const WriterOptions &options,
+                         const Header &header)
+    : sink_(std::move(sink)), options_(options), header_(header),
+      output_(*sink_, header_, options.index_part)
 {}
 
 ImageWriter::~ImageWriter() = default;
@@ -65,11 +67,10 @@ Result<std::unique_ptr<ImageWriter>> ImageWriter::create(std::unique_ptr<Sink> s
     if (options.package_blocks < kMinPackageBlocks || options.package_blocks > kMaxPackageBlocks)
         return Error(EINVAL, fmt::format("packages have {} to {} blocks, not {}", kMinPackageBlocks,
                                          kMaxPackageBlocks, options.package_blocks));
-    std::unique_ptr<ImageWriter> w(new ImageWriter(std::move(sink), options));
     auto id = random_id();
     if (!id)
         return id.error();
-    Header &h = w->header_;
+    Header h;
     h.role = options.role;
     h.package_blocks = options.package_blocks;
     h.features = options.features;
@@ -82,17 +83,16 @@ Result<std::unique_ptr<ImageWriter>> ImageWriter::create(std::unique_ptr<Sink> s
     h.created = now();
     h.kernel = kernel_release();
 
-    if (auto ok = w->out_.allocate(); !ok)
-        return ok.error();
-    if (auto ok = w->out_.append_covered(h.encode()); !ok)
+    std::unique_ptr<ImageWriter> w(new ImageWriter(std::move(sink), options, h));
+    if (auto ok = w->output_.begin(); !ok)
         return ok.error();
 
     unsigned threads = options.threads ? options.threads : default_threads(options.packing);
-    w->pipeline_ =
-        std::make_unique<Pipeline>(Pipeline::Options{.packing = options.packing,
-                                                     .threads = options.synchronous ? 0 : threads,
-                                                     .package_bytes = h.package_bytes()},
-                                   [self = w.get()](Batch &batch) { return self->output(batch); });
+    w->pipeline_ = std::make_unique<Pipeline>(
+        Pipeline::Options{.packing = options.packing,
+                          .threads = options.synchronous ? 0 : threads,
+                          .package_bytes = h.package_bytes()},
+        [self = w.get()](Batch &batch) { return self->output_.write(batch); });
     return w;
 }
 
@@ -124,7 +124,7 @@ Result<void> ImageWriter::add_record(RecordType type, uint16_t version, uint16_t
     auto encoded = prefix.encode(payload);
     metadata_.insert(metadata_.end(), encoded.begin(), encoded.end());
     metadata_.insert(metadata_.end(), payload.begin(), payload.end());
-    footer_.records += !prefix.is_structure();
+    records_ += !prefix.is_structure();
     return {};
 }
 
@@ -309,20 +309,22 @@ Result<Committed> ImageWriter::commit()
     auto ok = seal(true);
     if (ok)
         ok = pipeline_->drain();
-    footer_.blocks = first_block_;
-    if (ok)
-        ok = output_end(); // the output stage is idle: no other thread uses its state
-    if (ok)
-        ok = sink_->commit();
+    if (!ok) {
+        failed_ = ok.error();
+        return ok.error();
+    }
+    // The output stage is idle: no other thread uses its state.
+    const auto footer = output_.finish(records_, first_block_);
+    ok = footer ? sink_->commit() : footer.error();
     if (!ok) {
         failed_ = ok.error();
         return ok.error();
     }
     return Committed{.id = header_.id,
-                     .checksum = footer_.checksum,
-                     .size = footer_.length,
-                     .blocks = footer_.blocks,
-                     .stored = footer_.stored};
+                     .checksum = footer->checksum,
+                     .size = footer->length,
+                     .blocks = footer->blocks,
+                     .stored = footer->stored};
 }
 
 } // namespace cryo::image

@@ -19,8 +19,7 @@
 #include <functional>
 
 #include "image/header.hpp"
-#include "image/index_writer.hpp"
-#include "image/output_buffer.hpp"
+#include "image/output_stage.hpp"
 #include "image/pipeline.hpp"
 #include "image/record_codec.hpp"
 #include "image/sink.hpp"
@@ -114,10 +113,10 @@ class ImageWriter
 
     // Bytes of page data handed in so far, and written so far; callable from any thread.
     uint64_t pages_in() const { return blocks_in_.load(std::memory_order_relaxed) * kPageSize; }
-    uint64_t bytes_out() const { return out_.offset(); }
+    uint64_t bytes_out() const { return output_.buffer().offset(); }
 
   private:
-    ImageWriter(std::unique_ptr<Sink> sink, const WriterOptions &options);
+    ImageWriter(std::unique_ptr<Sink> sink, const WriterOptions &options, const Header &header);
 
     Result<void> ready(uint64_t first_page, uint64_t count);
     Result<void> add_extent(const Extent &extent);
@@ -132,24 +131,13 @@ class ImageWriter
     Result<void> check_segment(Batch &segment, uint64_t start, uint64_t first_package);
     void make_holes(Bytes pages, uint64_t offset) const;
 
-    // From here on: the output stage, which runs in its own thread.
-    Result<void> output(Batch &batch);
-    Result<void> output_segment(Batch &batch);
-    bool is_raw(const Batch &batch) const;
-    bool begins_wide(const Batch &batch) const;
-    bool continues_wide(const Batch &batch) const;
-    Result<void> begin_wide(const Batch &batch);
-    Result<void> widen(Batch &batch);
-    Result<void> end_wide();
-    Result<void> output_end();
-
     std::unique_ptr<Sink> sink_;
     WriterOptions options_;
     Header header_;
-    Footer footer_;
     std::vector<uint8_t> scratch_;
 
     // State of the caller's thread.
+    uint64_t records_ = 0;          // so far
     std::vector<uint8_t> metadata_; // encoded records that have not been submitted
     std::unique_ptr<SegmentMemory> memory_;
     size_t blocks_ = 0; // in memory_
@@ -171,23 +159,7 @@ class ImageWriter
     std::vector<Placed> placed_;
     std::optional<IndexBuilder> layout_; // the index as it will be, except for checksums
 
-    // State of the output stage.
-    OutputBuffer out_;
-    IndexWriter index_;
-    Packer table_packer_ = Packer(Packing::zstd);
-
-    // The wide segment being written. Its head is zeros at first and is rewritten at its end.
-    struct Wide {
-        uint64_t start; // of the record
-        size_t skip;    // bytes before it in its first page
-        size_t head;    // bytes
-        uint64_t first_block, first_package;
-        uint64_t stored = 0;
-        std::vector<Package> packages = {};
-        std::vector<Extent> extents = {};
-    };
-    std::optional<Wide> wide_;
-
+    OutputStage output_;
     std::unique_ptr<Pipeline> pipeline_; // last: its threads use the rest
 };
 

@@ -36,12 +36,12 @@ Result<void> ImageWriter::begin_placing()
         return ok;
     if (auto ok = pipeline_->drain(); !ok)
         return ok;
-    if (auto ok = end_wide(); !ok)
+    if (auto ok = output_.end_segment(); !ok)
         return ok;
     sink_->placeable()->begin();
-    if (auto ok = out_.write_all(); !ok)
+    if (auto ok = output_.buffer().write_all(); !ok)
         return ok;
-    layout_ = index_.next();
+    layout_ = output_.index().next();
     return {};
 }
 
@@ -62,7 +62,8 @@ Result<uint64_t> ImageWriter::place_pages(uint32_t object, std::span<const PageR
             return ok.error();
         }
     }
-    Placed placed = {.start = out_.offset(), .first_package = footer_.packages, .segment = {}};
+    Placed placed = {
+        .start = output_.buffer().offset(), .first_package = output_.packages(), .segment = {}};
     Batch &segment = placed.segment;
     segment.first_block = first_block_;
     segment.bytes = segment.stored = blocks * kPageSize;
@@ -80,9 +81,8 @@ Result<uint64_t> ImageWriter::place_pages(uint32_t object, std::span<const PageR
     uint8_t head[kMaxSegmentHead];
     const size_t size =
         encode_segment_head(placed_segment(segment, placed.start, placed.first_package), head);
-    out_.skip(size + segment.stored);
-    footer_.packages += segment.packages.size();
-    footer_.stored += segment.stored;
+    output_.buffer().skip(size + segment.stored);
+    output_.count(segment.packages.size(), segment.stored);
     blocks_in_.fetch_add(blocks, std::memory_order_relaxed);
     layout_->add_segment({placed.start, size + segment.stored}, segment.packages, segment.extents);
     placed.has_part = layout_->full();
@@ -92,7 +92,7 @@ Result<uint64_t> ImageWriter::place_pages(uint32_t object, std::span<const PageR
             failed_ = part.error();
             return part.error();
         }
-        out_.skip(kPrefixSize + part->size());
+        output_.buffer().skip(kPrefixSize + part->size());
     }
     placed_.push_back(std::move(placed));
     return placed_.back().start + size;
@@ -111,7 +111,7 @@ Result<void> ImageWriter::check_placed()
         if (!ok || !placed.has_part)
             continue;
         const uint64_t at = placed.segment.packages.back().offset + header_.package_bytes();
-        auto payload = index_.take_part(at);
+        auto payload = output_.index().take_part(at);
         if (!payload) {
             ok = payload.error();
             continue;
@@ -119,14 +119,14 @@ Result<void> ImageWriter::check_placed()
         RecordPrefix prefix{
             .type = RecordType::index_part, .flags = kRequired, .length = payload->size()};
         const auto encoded = prefix.encode(*payload);
-        out_.covered().add(encoded);
-        out_.covered().add(*payload);
+        output_.buffer().covered().add(encoded);
+        output_.buffer().covered().add(*payload);
         ok = file.write_at(at, encoded);
         if (ok)
             ok = file.write_at(at + kPrefixSize, *payload);
     }
     if (ok)
-        ok = out_.resume(file);
+        ok = output_.buffer().resume(file);
     if (!ok)
         failed_ = ok.error();
     return ok;
@@ -135,7 +135,7 @@ Result<void> ImageWriter::check_placed()
 Result<void> ImageWriter::check_segment(Batch &segment, uint64_t start, uint64_t first_package)
 {
     const PlaceableFile &file = *place();
-    const MutableBytes data = out_.memory().first(segment.stored);
+    const MutableBytes data = output_.buffer().memory().first(segment.stored);
     const uint64_t at = segment.packages.front().offset;
     if (auto ok = file.read_at(at, data); !ok)
         return ok;
@@ -149,7 +149,7 @@ Result<void> ImageWriter::check_segment(Batch &segment, uint64_t start, uint64_t
     assert(start + size == at);
     if (auto ok = file.write_at(start, Bytes(head).first(size)); !ok)
         return ok;
-    index_.add_segment({start, size + segment.stored}, segment.packages, segment.extents);
+    output_.index().add_segment({start, size + segment.stored}, segment.packages, segment.extents);
     return {};
 }
 

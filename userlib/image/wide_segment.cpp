@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Wide segments. Memory that is stored raw should be contiguous in the file as far as possible, so
-// that a lazy restart needs few mappings for it: consecutive segments are joined into one, whose
-// head is written when all of its packages are known. A sink that cannot rewrite pages gets no
-// wide segments.
-#include <algorithm>
-#include <cassert>
+#include "image/wide_segment.hpp"
 
-#include "image/writer.hpp"
+#include <algorithm>
 
 namespace cryo::image {
 
@@ -25,38 +19,38 @@ bool fits(size_t packages, size_t extents)
 } // namespace
 
 // True if the batch holds whole packages that are not packed.
-bool ImageWriter::is_raw(const Batch &batch) const
+bool WideSegment::is_raw(const Batch &batch) const
 {
-    return !batch.packages.empty() &&
-           batch.stored == batch.packages.size() * header_.package_bytes() &&
+    return !batch.packages.empty() && batch.stored == batch.packages.size() * package_bytes_ &&
            std::ranges::all_of(batch.packages, [&](const Package &p) {
-               return p.codec == Codec::raw && p.stored == header_.package_bytes();
+               return p.codec == Codec::raw && p.stored == package_bytes_;
            });
 }
 
-bool ImageWriter::begins_wide(const Batch &batch) const
+bool WideSegment::begins_with(const Batch &batch) const
 {
-    return sink_->can_rewrite() && is_raw(batch) && batch.stored == capacity() * kPageSize &&
+    const size_t full = kSegmentData / package_bytes_ * package_bytes_;
+    return sink_.can_rewrite() && is_raw(batch) && batch.stored == full &&
            fits(2 * batch.packages.size(), batch.extents.size());
 }
 
-bool ImageWriter::continues_wide(const Batch &batch) const
+bool WideSegment::continues_with(const Batch &batch) const
 {
     return batch.metadata.empty() && is_raw(batch) &&
-           fits(wide_->packages.size() + batch.packages.size(),
-                wide_->extents.size() + batch.extents.size());
+           fits(open_->packages.size() + batch.packages.size(),
+                open_->extents.size() + batch.extents.size());
 }
 
-Result<void> ImageWriter::begin_wide(const Batch &batch)
+Result<void> WideSegment::begin(const Batch &batch, uint64_t first_package)
 {
     const uint64_t start = out_.offset();
     const size_t skip = start % kPageSize;
     const size_t pages = (skip + wide_head + kPageSize - 1) / kPageSize * kPageSize;
-    wide_ = {.start = start,
+    open_ = {.start = start,
              .skip = skip,
              .head = pages - skip,
              .first_block = batch.first_block,
-             .first_package = footer_.packages};
+             .first_package = first_package};
     // The head is built where append() does not write.
     const MutableBytes place = out_.spare().first(pages);
     std::ranges::fill(place, uint8_t(0));
@@ -64,11 +58,11 @@ Result<void> ImageWriter::begin_wide(const Batch &batch)
     return out_.append(place.subspan(skip));
 }
 
-Result<void> ImageWriter::widen(Batch &batch)
+Result<void> WideSegment::add(Batch &batch)
 {
     if (auto ok = out_.append_pages(batch.memory->data().first(batch.stored)); !ok)
         return ok;
-    Wide &wide = *wide_;
+    Open &wide = *open_;
     wide.stored += batch.stored;
     wide.packages.insert(wide.packages.end(), batch.packages.begin(), batch.packages.end());
     for (const Extent &e : batch.extents) {
@@ -77,16 +71,14 @@ Result<void> ImageWriter::widen(Batch &batch)
         else
             wide.extents.push_back(e);
     }
-    footer_.packages += batch.packages.size();
-    footer_.stored += batch.stored;
     return {};
 }
 
-Result<void> ImageWriter::end_wide()
+Result<void> WideSegment::end(IndexWriter &index)
 {
-    if (!wide_)
+    if (!open_)
         return {};
-    Wide wide = *std::exchange(wide_, std::nullopt);
+    Open wide = *std::exchange(open_, std::nullopt);
     const MutableBytes pages = out_.spare().first(wide.skip + wide.head);
     encode_wide_head({.offset = wide.start,
                       .first_block = wide.first_block,
@@ -95,10 +87,10 @@ Result<void> ImageWriter::end_wide()
                       .extents = wide.extents,
                       .data_size = wide.stored},
                      pages.subspan(wide.skip));
-    if (auto ok = sink_->rewrite(wide.start - wide.skip, pages); !ok)
+    if (auto ok = sink_.rewrite(wide.start - wide.skip, pages); !ok)
         return ok;
-    index_.add_segment({wide.start, wide.head + wide.stored}, wide.packages, wide.extents);
-    return index_.full() ? index_.write_part(out_, table_packer_) : Result<void>();
+    index.add_segment({wide.start, wide.head + wide.stored}, wide.packages, wide.extents);
+    return {};
 }
 
 } // namespace cryo::image
