@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "image/writer.hpp"
 
+#include "image/zero_page.hpp"
+
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
@@ -47,17 +49,15 @@ std::string kernel_release()
 
 } // namespace
 
-bool is_zero_page(const uint8_t *page)
-{
-    // The page equals itself shifted by one byte, and its first byte is zero.
-    return page[0] == 0 && memcmp(page, page + 1, kPageSize - 1) == 0;
-}
-
 ImageWriter::ImageWriter(std::unique_ptr<Sink> sink, const WriterOptions &options,
                          const Header &header)
     : sink_(std::move(sink)), options_(options), header_(header),
       output_(*sink_, header_, options.index_part)
-{}
+{
+    PlaceableFile *file = options.packing == Packing::raw ? sink_->placeable() : nullptr;
+    if (file != nullptr)
+        placed_.emplace(*file, output_, header_.package_bytes(), options.find_zero_pages);
+}
 
 ImageWriter::~ImageWriter() = default;
 
@@ -296,6 +296,64 @@ Result<void> ImageWriter::seal(bool last)
     first_block_ = cut;
     extents_ = std::move(rest);
     auto ok = pipeline_->submit(std::move(batch));
+    if (!ok)
+        failed_ = ok.error();
+    return ok;
+}
+
+// Waits until the output stage is idle; the caller's thread owns its state until check_placed().
+Result<void> ImageWriter::begin_placing()
+{
+    if (before_placing() != 0)
+        return Error(EINVAL, "pages cannot be placed behind an incomplete package");
+    if (auto ok = seal(false); !ok)
+        return ok;
+    if (auto ok = pipeline_->drain(); !ok)
+        return ok;
+    return placed_->begin();
+}
+
+Result<uint64_t> ImageWriter::place_pages(uint32_t object, std::span<const PageRun> runs)
+{
+    uint64_t blocks = 0;
+    for (const PageRun &run : runs) {
+        if (auto ok = ready(run.page, run.count); !ok)
+            return ok.error();
+        blocks += run.count;
+    }
+    if (!placed_ || blocks == 0 || blocks > capacity() || runs.size() > placed_runs ||
+        blocks % header_.package_blocks != 0)
+        return Error(EINVAL, "these pages cannot be placed");
+    if (!placed_->is_begun() || blocks_ != 0) { // pages taken before come first
+        if (auto ok = begin_placing(); !ok) {
+            failed_ = ok.error();
+            return ok.error();
+        }
+    }
+    Batch segment;
+    segment.first_block = first_block_;
+    segment.bytes = segment.stored = blocks * kPageSize;
+    segment.packages.resize(blocks / header_.package_blocks);
+    for (Package &p : segment.packages)
+        p.stored = uint32_t(header_.package_bytes());
+    for (const PageRun &run : runs) {
+        const Extent extent = {object, ExtentKind::data, run.page, run.count, first_block_};
+        if (!segment.extents.empty() && segment.extents.back().continues_with(extent))
+            segment.extents.back().count += run.count;
+        else
+            segment.extents.push_back(extent);
+        first_block_ += run.count;
+    }
+    blocks_in_.fetch_add(blocks, std::memory_order_relaxed);
+    auto offset = placed_->add(std::move(segment));
+    if (!offset)
+        failed_ = offset.error();
+    return offset;
+}
+
+Result<void> ImageWriter::check_placed()
+{
+    auto ok = placed_ ? placed_->check() : Result<void>();
     if (!ok)
         failed_ = ok.error();
     return ok;

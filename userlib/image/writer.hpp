@@ -16,11 +16,12 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
+#include <optional>
 
 #include "image/header.hpp"
 #include "image/output_stage.hpp"
 #include "image/pipeline.hpp"
+#include "image/placed_segments.hpp"
 #include "image/record_codec.hpp"
 #include "image/sink.hpp"
 
@@ -51,8 +52,6 @@ struct Committed {
     uint64_t blocks = 0;
     uint64_t stored = 0; // bytes of pages after packing
 };
-
-bool is_zero_page(const uint8_t *page);
 
 class ImageWriter
 {
@@ -94,10 +93,7 @@ class ImageWriter
         uint64_t page, count;
     };
     static constexpr size_t placed_runs = kMaxSegmentExtents;
-    const PlaceableFile *place() const
-    {
-        return options_.packing == Packing::raw ? sink_->placeable() : nullptr;
-    }
+    const PlaceableFile *place() const { return placed_ ? &placed_->file() : nullptr; }
     uint64_t placed_most() const { return capacity(); }
     uint64_t package_blocks() const { return header_.package_blocks; }
     uint64_t before_placing() const
@@ -128,8 +124,6 @@ class ImageWriter
         return kSegmentData / header_.package_bytes() * header_.package_blocks;
     }
     Result<void> begin_placing();
-    Result<void> check_segment(Batch &segment, uint64_t start, uint64_t first_package);
-    void make_holes(Bytes pages, uint64_t offset) const;
 
     std::unique_ptr<Sink> sink_;
     WriterOptions options_;
@@ -148,19 +142,9 @@ class ImageWriter
     bool finished_ = false;
     std::atomic<uint64_t> blocks_in_ = 0;
 
-    // Placed segments that have no checksums yet, in file order. Meanwhile the output stage
-    // is idle, and the caller's thread uses its state.
-    struct Placed {
-        uint64_t start;         // of the record
-        uint64_t first_package; // of a segment
-        Batch segment;
-        bool has_part = false; // an index part follows it
-    };
-    std::vector<Placed> placed_;
-    std::optional<IndexBuilder> layout_; // the index as it will be, except for checksums
-
     OutputStage output_;
-    std::unique_ptr<Pipeline> pipeline_; // last: its threads use the rest
+    std::optional<PlacedSegments> placed_; // none if pages cannot be placed
+    std::unique_ptr<Pipeline> pipeline_;   // last: its threads use the rest
 };
 
 } // namespace cryo::image
