@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "image/writer.hpp"
 
-#include "image/zero_page.hpp"
-
 #include <algorithm>
-#include <cassert>
 #include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
@@ -52,6 +49,9 @@ std::string kernel_release()
 ImageWriter::ImageWriter(std::unique_ptr<Sink> sink, const WriterOptions &options,
                          const Header &header)
     : sink_(std::move(sink)), options_(options), header_(header),
+      segment_({.package_blocks = options.package_blocks,
+                .may_be_raw = options.packing == Packing::raw || options.packing == Packing::spare,
+                .find_zero_pages = options.find_zero_pages}),
       output_(*sink_, header_, options.index_part)
 {
     PlaceableFile *file = options.packing == Packing::raw ? sink_->placeable() : nullptr;
@@ -181,20 +181,18 @@ Result<void> ImageWriter::add_extent(const Extent &extent)
         return ok;
     if (extent.count == 0)
         return {};
-    if (!extents_.empty() && extents_.back().continues_with(extent)) {
-        extents_.back().count += extent.count;
+    if (segment_.extend(extent))
         return {};
-    }
     if (auto ok = make_room(1); !ok)
         return ok;
-    extents_.push_back(extent);
+    segment_.add(extent);
     return {};
 }
 
 // Makes room in the segment's table of extents.
 Result<void> ImageWriter::make_room(size_t extents)
 {
-    if (extents_.size() + extents <= kMaxSegmentExtents)
+    if (segment_.has_room(extents))
         return {};
     return seal(false);
 }
@@ -206,95 +204,44 @@ Result<MutableBytes> ImageWriter::page_space(uint64_t want)
     constexpr size_t room = 64; // extents: few enough to leave space, enough to be worth a call
     if (auto ok = make_room(room); !ok)
         return ok.error();
-    if (!memory_) {
+    if (!segment_.has_memory()) {
         auto memory = pipeline_->memory();
         if (!memory) {
             failed_ = memory.error();
             return memory.error();
         }
-        memory_ = std::move(*memory);
+        segment_.set_memory(std::move(*memory));
     }
-    // Each page may need an extent of its own, if every other one is zero.
-    size_t pages = std::min({capacity() - blocks_, kMaxSegmentExtents - extents_.size(),
-                             size_t(std::min<uint64_t>(want, capacity()))});
-    return memory_->data().subspan(blocks_ * kPageSize, pages * kPageSize);
+    return segment_.space(want);
 }
 
 Result<void> ImageWriter::take_pages(uint32_t object, uint64_t first_page, uint64_t count)
 {
     if (auto ok = ready(first_page, count); !ok)
         return ok;
-    assert(memory_ && count <= capacity() - blocks_);
-    uint8_t *from = memory_->data().data() + blocks_ * kPageSize;
     blocks_in_.fetch_add(count, std::memory_order_relaxed);
-    for (uint64_t i = 0; i < count; i++, from += kPageSize) {
-        Extent e{object, ExtentKind::data, first_page + i, 1, first_block_ + blocks_};
-        if (options_.find_zero_pages && is_zero_page(from)) {
-            e.kind = ExtentKind::zero;
-            e.source = 0;
-        } else {
-            uint8_t *to = memory_->data().data() + blocks_ * kPageSize;
-            if (to != from)
-                memcpy(to, from, kPageSize);
-            blocks_++;
-            const bool may_be_raw =
-                options_.packing == Packing::raw || options_.packing == Packing::spare;
-            if (may_be_raw && blocks_ % header_.package_blocks == 0)
-                raw_checksums_.push_back(checksum128(memory_->data().subspan(
-                    blocks_ * kPageSize - header_.package_bytes(), header_.package_bytes())));
-        }
-        if (!extents_.empty() && extents_.back().continues_with(e))
-            extents_.back().count++;
-        else
-            extents_.push_back(e);
-    }
-    if (blocks_ == capacity())
+    segment_.take(object, first_page, count);
+    if (segment_.is_full())
         return seal(false);
     return {};
 }
 
-// Submits what has been collected. Only the last segment may end with an incomplete package: the
-// blocks beyond the last whole one move to the next segment, with their extents.
+// Submits what has been collected.
 Result<void> ImageWriter::seal(bool last)
 {
     if (auto ok = check_placed(); !ok)
         return ok;
-    size_t kept = last ? 0 : blocks_ % header_.package_blocks;
-    size_t blocks = blocks_ - kept;
-    uint64_t cut = first_block_ + blocks;
-    Batch batch{.metadata = std::exchange(metadata_, {}),
-                .memory = nullptr,
-                .bytes = blocks * kPageSize,
-                .first_block = first_block_,
-                .raw_checksums = std::exchange(raw_checksums_, {})};
-    std::vector<Extent> rest;
-    for (Extent &e : extents_) {
-        if (e.kind != ExtentKind::data || e.source + e.count <= cut) {
-            batch.extents.push_back(e);
-            continue;
+    std::unique_ptr<SegmentMemory> next;
+    if (segment_.moves_blocks(last)) {
+        auto memory = pipeline_->memory();
+        if (!memory) {
+            failed_ = memory.error();
+            return memory.error();
         }
-        if (e.source < cut) {
-            uint64_t before = cut - e.source;
-            batch.extents.push_back({e.object, e.kind, e.page, before, e.source});
-            e = {e.object, e.kind, e.page + before, e.count - before, cut};
-        }
-        rest.push_back(e);
+        next = std::move(*memory);
     }
-    if (kept && blocks) {
-        auto next = pipeline_->memory();
-        if (!next) {
-            failed_ = next.error();
-            return next.error();
-        }
-        memcpy((*next)->data().data(), memory_->data().data() + blocks * kPageSize,
-               kept * kPageSize);
-        batch.memory = std::exchange(memory_, std::move(*next));
-    } else if (blocks) {
-        batch.memory = std::move(memory_);
-    }
-    blocks_ = kept;
-    first_block_ = cut;
-    extents_ = std::move(rest);
+    Batch batch = segment_.cut(last, std::move(next));
+    batch.metadata = std::exchange(metadata_, {});
     auto ok = pipeline_->submit(std::move(batch));
     if (!ok)
         failed_ = ok.error();
@@ -321,31 +268,17 @@ Result<uint64_t> ImageWriter::place_pages(uint32_t object, std::span<const PageR
             return ok.error();
         blocks += run.count;
     }
-    if (!placed_ || blocks == 0 || blocks > capacity() || runs.size() > placed_runs ||
+    if (!placed_ || blocks == 0 || blocks > segment_.capacity() || runs.size() > placed_runs ||
         blocks % header_.package_blocks != 0)
         return Error(EINVAL, "these pages cannot be placed");
-    if (!placed_->is_begun() || blocks_ != 0) { // pages taken before come first
+    if (!placed_->is_begun() || segment_.blocks() != 0) { // pages taken before come first
         if (auto ok = begin_placing(); !ok) {
             failed_ = ok.error();
             return ok.error();
         }
     }
-    Batch segment;
-    segment.first_block = first_block_;
-    segment.bytes = segment.stored = blocks * kPageSize;
-    segment.packages.resize(blocks / header_.package_blocks);
-    for (Package &p : segment.packages)
-        p.stored = uint32_t(header_.package_bytes());
-    for (const PageRun &run : runs) {
-        const Extent extent = {object, ExtentKind::data, run.page, run.count, first_block_};
-        if (!segment.extents.empty() && segment.extents.back().continues_with(extent))
-            segment.extents.back().count += run.count;
-        else
-            segment.extents.push_back(extent);
-        first_block_ += run.count;
-    }
     blocks_in_.fetch_add(blocks, std::memory_order_relaxed);
-    auto offset = placed_->add(std::move(segment));
+    auto offset = placed_->add(segment_.placed(object, runs));
     if (!offset)
         failed_ = offset.error();
     return offset;
@@ -372,7 +305,7 @@ Result<Committed> ImageWriter::commit()
         return ok.error();
     }
     // The output stage is idle: no other thread uses its state.
-    const auto footer = output_.finish(records_, first_block_);
+    const auto footer = output_.finish(records_, segment_.first_block());
     ok = footer ? sink_->commit() : footer.error();
     if (!ok) {
         failed_ = ok.error();

@@ -23,6 +23,7 @@
 #include "image/pipeline.hpp"
 #include "image/placed_segments.hpp"
 #include "image/record_codec.hpp"
+#include "image/segment_builder.hpp"
 #include "image/sink.hpp"
 
 namespace cryo::image {
@@ -89,17 +90,12 @@ class ImageWriter
     // placed_most() pages and placed_runs runs, and whole packages in all; the pages are contiguous
     // in the file from the returned offset. Before the first call, as many pages must be taken as
     // before_placing() says; repeatedly, if pages of zeros are among them.
-    struct PageRun {
-        uint64_t page, count;
-    };
+    using PageRun = SegmentBuilder::PageRun;
     static constexpr size_t placed_runs = kMaxSegmentExtents;
     const PlaceableFile *place() const { return placed_ ? &placed_->file() : nullptr; }
-    uint64_t placed_most() const { return capacity(); }
+    uint64_t placed_most() const { return segment_.capacity(); }
     uint64_t package_blocks() const { return header_.package_blocks; }
-    uint64_t before_placing() const
-    {
-        return (header_.package_blocks - blocks_ % header_.package_blocks) % header_.package_blocks;
-    }
+    uint64_t before_placing() const { return segment_.missing(); }
     Result<uint64_t> place_pages(uint32_t object, std::span<const PageRun> runs);
     // Placed pages are in the file: takes their checksums. Any other write calls this first.
     Result<void> check_placed();
@@ -119,10 +115,6 @@ class ImageWriter
     Result<void> make_room(size_t extents);
     Result<void> seal(bool last);
     Result<void> flush_metadata();
-    size_t capacity() const // of a segment, in blocks
-    {
-        return kSegmentData / header_.package_bytes() * header_.package_blocks;
-    }
     Result<void> begin_placing();
 
     std::unique_ptr<Sink> sink_;
@@ -133,11 +125,7 @@ class ImageWriter
     // State of the caller's thread.
     uint64_t records_ = 0;          // so far
     std::vector<uint8_t> metadata_; // encoded records that have not been submitted
-    std::unique_ptr<SegmentMemory> memory_;
-    size_t blocks_ = 0; // in memory_
-    std::vector<Extent> extents_;
-    uint64_t first_block_ = 0;          // of memory_
-    std::vector<Digest> raw_checksums_; // of the whole packages in memory_, if they may stay raw
+    SegmentBuilder segment_;
     std::optional<Error> failed_;
     bool finished_ = false;
     std::atomic<uint64_t> blocks_in_ = 0;
