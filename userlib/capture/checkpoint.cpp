@@ -8,6 +8,7 @@
 #include "capture/everybody.hpp"
 #include "capture/forked.hpp"
 #include "capture/gathering.hpp"
+#include "capture/objections.hpp"
 #include "capture/tries.hpp"
 #include "image/publication.hpp"
 #include "image/sink.hpp"
@@ -18,7 +19,6 @@
 #include <csignal>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 namespace cryo::capture {
 
@@ -161,7 +161,7 @@ Result<std::unique_ptr<image::ImageWriter>> Checkpoint::begin_image(Member &memb
         const DeltaPlan::Base *base = delta_.base_of(member.relation().pid);
         if (base != nullptr)
             options.base = base->image;
-        member.use_delta(base);
+        member.memory().use_delta(base);
     } else if (archive_) {
         forked_.begin(member, options);
     }
@@ -180,19 +180,19 @@ Result<std::unique_ptr<image::ImageWriter>> Checkpoint::begin_image(Member &memb
 bool Checkpoint::has_unfrozen() const
 {
     return common_.files.has_contents() || common_.ipc.has_contents() ||
-           members_.front()->has_unforkable() ||
-           std::ranges::any_of(members_, [](const auto &m) { return m->has_common(); });
+           members_.front()->freezing().has_unforkable() ||
+           std::ranges::any_of(members_, [](const auto &m) { return m->memory().has_common(); });
 }
 
 Result<void> Checkpoint::save_unfrozen(image::ImageWriter &first)
 {
     for (const auto &member : members_) {
-        if (Result<void> saved = member->save_common(first, options_.device); !saved)
+        if (Result<void> saved = member->memory().save_common(first, options_.device); !saved)
             return saved;
     }
-    if (Result<void> saved = members_.front()->save_unfrozen(first, options_.device); !saved)
-        return saved;
-    Result<void> saved = common_.files.save_contents(first, common_.at_work);
+    Result<void> saved = members_.front()->memory().save_unfrozen(first, options_.device);
+    if (saved)
+        saved = common_.files.save_contents(first, common_.at_work);
     return saved ? common_.ipc.save_contents(first) : saved;
 }
 
@@ -216,7 +216,7 @@ Result<std::unique_ptr<image::ImageWriter>> Checkpoint::freeze_everybody()
             done = save_unfrozen(*first);
     }
     if (done && reads() && !waits() && first->place() != nullptr) {
-        done = members_.front()->place_itself(*first);
+        done = members_.front()->memory().place_itself(*first);
         by_copy_ = true;
     } else if (done && by_copy_) {
         Result<bool> frozen = freeze_all(members_, options_.snapshot, single(), options_.device);
@@ -239,11 +239,11 @@ Result<std::unique_ptr<image::ImageWriter>> Checkpoint::freeze_everybody()
 Result<void> Checkpoint::go_on()
 {
     for (const auto &member : members_) {
-        if (Result<void> asked = member->ask_to_go_on(); !asked)
+        if (Result<void> asked = member->process().ask_to_go_on(); !asked)
             return asked;
     }
     for (const auto &member : members_) {
-        if (Result<void> gone = member->await_go_on(); !gone)
+        if (Result<void> gone = member->process().await_go_on(); !gone)
             return gone;
     }
     outcome_.stopped_ns = now_ns() - stop_begun_;
@@ -261,7 +261,7 @@ void Checkpoint::say_alive()
         return;
     alive_ = now;
     for (const auto &member : members_)
-        member->session().say_alive();
+        member->process().agent().say_alive();
 }
 
 // Programs stopped only to be read resume before the commit, whose failure does not concern them.
@@ -323,23 +323,24 @@ Result<void> Checkpoint::check_early_look(const Member &member, const Result<boo
 
 Result<void> Checkpoint::save_member(Member &member, image::ImageWriter &writer)
 {
+    Freezing &freezing = member.freezing();
     if (!by_copy_)
-        member.watch_itself();
+        freezing.watch_itself();
     // A copy exists only until it is read; otherwise check in parallel with writing.
     std::future<Result<bool>> look;
-    if (member.method() != Method::fork)
-        look = beside([&member] { return member.early_look_held(); });
-    else if (Result<void> same = check_early_look(member, member.early_look_held()); !same)
+    if (freezing.method() != Method::fork)
+        look = beside([&freezing] { return freezing.early_look_held(); });
+    else if (Result<void> same = check_early_look(member, freezing.early_look_held()); !same)
         return same;
     if (!by_copy_) {
         if (&member != members_.front().get()) {
-            if (Result<void> saved = member.save_unfrozen(writer, options_.device); !saved)
+            if (Result<void> saved = member.memory().save_unfrozen(writer, options_.device); !saved)
                 return saved;
         }
-        if (Result<void> frozen = member.freeze_itself(options_.device); !frozen)
+        if (Result<void> frozen = freezing.freeze_itself(options_.device); !frozen)
             return frozen;
     }
-    const std::string_view how = name_of(member.method());
+    const std::string_view how = name_of(freezing.method());
     if (outcome_.snapshot.empty())
         outcome_.snapshot = how;
     const ImageFacts facts = {options_.device >= 0 ? "kmod" : "user", how, outcome_.stopped_ns,
@@ -350,10 +351,10 @@ Result<void> Checkpoint::save_member(Member &member, image::ImageWriter &writer)
         if (Result<void> same = check_early_look(member, look.get()); !same)
             return same;
     }
-    outcome_.pages += member.pages();
+    outcome_.pages += member.memory().pages();
     phase(member.about_method());
     phase(member.about_changes());
-    return by_copy_ ? Result<void>() : member.served();
+    return by_copy_ ? Result<void>() : member.process().agent().memory().served();
 }
 
 Result<image::Committed> Checkpoint::save_alone(std::unique_ptr<image::ImageWriter> writer)
@@ -415,9 +416,9 @@ Result<Outcome> Checkpoint::run()
     if (gathering_.has_joined())
         return gathering_.share(std::move(sink_));
     for (const auto &member : members_) {
-        if (Result<void> taken = member->check_takes(options_.then_signal); !taken)
+        if (Result<void> taken = member->process().check_takes(options_.then_signal); !taken)
             return taken.error();
-        outcome_.threads += member->threads();
+        outcome_.threads += member->process().threads();
         member->description().cpu_facts = cpu_;
     }
     outcome_.processes = members_.size();
@@ -449,8 +450,7 @@ Result<Outcome> Checkpoint::run()
     outcome_.notices = common_.files.notices();
     outcome_.notices.insert(outcome_.notices.end(), gathering_.left_out().begin(),
                             gathering_.left_out().end());
-    note_other_user(members_, outcome_.notices);
-    note_own_keys(members_, outcome_.notices);
+    add_remarks(members_, outcome_.notices);
     outcome_.total_ns = now_ns() - begun_;
     return outcome_;
 }

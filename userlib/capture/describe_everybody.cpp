@@ -2,6 +2,7 @@
 #include "capture/describe_everybody.hpp"
 
 #include "capture/everybody.hpp"
+#include "capture/objections.hpp"
 #include "capture/shared_memory.hpp"
 
 #include <cerrno>
@@ -15,7 +16,7 @@ Result<void> describe_everybody(Gathering &gathering, Common &common, Obstacles 
     const std::vector<std::unique_ptr<Member>> &members = gathering.members();
     const std::vector<Relation> &zombies = gathering.zombies();
     Result<void> described =
-        for_all(members, [](Member &member) { return member.ask_to_describe(); });
+        for_all(members, [](Member &member) { return ask_to_describe(member.process().agent()); });
     if (described)
         described = for_all(members, [](Member &member) { return member.describe(); });
     if (!described)
@@ -23,7 +24,7 @@ Result<void> describe_everybody(Gathering &gathering, Common &common, Obstacles 
     common.at_work();
     // Before the descriptors: requests of asynchronous I/O may still end until then.
     Result<void> seen = for_all(members, [](Member &member) {
-        return look_at_memory(member.description(), member.session());
+        return look_at_memory(member.description(), member.process().agent());
     });
     if (!seen)
         return seen;
@@ -47,10 +48,9 @@ Result<void> describe_everybody(Gathering &gathering, Common &common, Obstacles 
     for (const auto &member : members) {
         Description &d = member->description();
         common.shared.refuse_hidden(d.space, d.problems);
-        common.ipc.look_undo(d.proc, member->session(), d.problems);
+        common.ipc.look_undo(d.proc, member->process().agent(), d.problems);
     }
-    refuse_lost_sessions(members, zombies);
-    refuse_several_users(members);
+    add_objections(members, zombies);
     constexpr const char *next_line = "\n  "; // of a message (base/printable.hpp)
     std::string problems;
     bool may_pass = true;
@@ -65,9 +65,9 @@ Result<void> describe_everybody(Gathering &gathering, Common &common, Obstacles 
         if (!d.problems.empty())
             problems += (problems.empty() ? "" : next_line) + d.problems.error(d.proc.pid()).text();
         // A stopped process does not change anything by itself.
-        may_pass = may_pass && d.problems.may_pass() && !member->is_stopped();
+        may_pass = may_pass && d.problems.may_pass() && !member->process().is_stopped();
         d.problems.add_to(obstacles.things);
-        if (member->has_callbacks())
+        if (member->process().has_callbacks())
             obstacles.but = "its callbacks are told once of each request";
     }
     finish_shared(members.front()->description(), common.shared);

@@ -16,11 +16,11 @@ Ended end_by_themselves(const std::vector<Member *> &members, int signal)
 {
     Ended ended;
     for (Member *member : members) {
-        if (Result<void> asked = member->end_with(signal); !asked && ended.all)
+        if (Result<void> asked = member->process().end_with(signal); !asked && ended.all)
             ended.all = asked;
     }
     for (Member *member : members) {
-        Result<void> gone = member->await_end();
+        Result<void> gone = member->process().await_end();
         ended.count += gone ? 1 : 0;
         if (!gone && ended.all)
             ended.all = gone;
@@ -49,7 +49,7 @@ Error told_of_ended(const Members &members, const Error &why)
 Result<void> all_stand(const Members &members)
 {
     for (const auto &member : members) {
-        if (Result<void> stands = member->session().check_standing(); !stands)
+        if (Result<void> stands = member->process().agent().check_standing(); !stands)
             return stands;
     }
     return {};
@@ -59,28 +59,28 @@ Ended end_all(const Members &members, int signal)
 {
     std::vector<Member *> by_themselves, by_us;
     for (const auto &member : members)
-        (member->sends_itself_signals() ? by_themselves : by_us).push_back(member.get());
+        (member->process().sends_itself_signals() ? by_themselves : by_us).push_back(member.get());
     if (Result<void> stand = all_stand(members); !stand)
         return {stand, 0};
     Ended ended = end_by_themselves(by_themselves, signal);
     if (!ended.all && ended.count == 0)
         return ended;
     for (const Member *member : by_us)
-        member->send_signal(signal);
+        member->process().send_signal(signal);
     ended.count += by_us.size();
     if (signal == SIGSTOP) {
         // The members are released only once they are stopped, so that none runs in between; they
         // cannot answer until something continues them.
         for (const auto &member : members)
-            member->await_standstill();
+            member->process().await_standstill();
         for (Member *member : by_us)
-            member->let_go();
+            member->process().let_go();
         return ended;
     }
     for (Member *member : by_us) {
         // A killed program does not answer.
-        if (member->ask_to_go_on())
-            static_cast<void>(member->await_go_on());
+        if (member->process().ask_to_go_on())
+            static_cast<void>(member->process().await_go_on());
     }
     return ended;
 }

@@ -12,10 +12,10 @@ namespace cryo::capture {
 Result<void> for_all(const Members &members, const std::function<Result<void>(Member &)> &work)
 {
     Result<void> done = together(members.size(), [&](size_t i) {
-        return members[i]->is_stopped() ? Result<void>() : work(*members[i]);
+        return members[i]->process().is_stopped() ? Result<void>() : work(*members[i]);
     });
     for (size_t i = 0; done && i < members.size(); i++) {
-        if (members[i]->is_stopped())
+        if (members[i]->process().is_stopped())
             done = work(*members[i]);
     }
     return done;
@@ -24,7 +24,8 @@ Result<void> for_all(const Members &members, const std::function<Result<void>(Me
 bool can_be_copied(const Members &members)
 {
     return std::none_of(members.begin(), members.end(), [&](const auto &m) {
-        return m->cannot_be_copied() || (m != members.front() && m->has_unforkable());
+        return m->freezing().cannot_be_copied() ||
+               (m != members.front() && m->freezing().has_unforkable());
     });
 }
 
@@ -32,12 +33,12 @@ Result<bool> freeze_all(const Members &members, Snapshot wanted, bool alone, int
 {
     std::atomic<bool> read = false;
     Result<void> done = for_all(members, [&](Member &member) -> Result<void> {
-        return member.begin_freezing(wanted, alone, device);
+        return member.freezing().begin(wanted, alone, device);
     });
     if (!done)
         return done.error();
     done = for_all(members, [&](Member &member) -> Result<void> {
-        const Result<Method> how = member.await_frozen(wanted);
+        const Result<Method> how = member.freezing().await(wanted);
         if (!how)
             return how.error();
         if (*how == Method::stop)
@@ -48,7 +49,7 @@ Result<bool> freeze_all(const Members &members, Snapshot wanted, bool alone, int
         return done.error();
     for (const auto &member : members) {
         if (read)
-            member->thaw();
+            member->freezing().thaw();
     }
     return !read;
 }

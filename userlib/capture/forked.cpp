@@ -41,9 +41,9 @@ void ForkedMembers::begin(Member &member, image::WriterOptions &options)
         generations_[pid] = base->second.images;
     }
     if (forks_[pid] > 0)
-        member.use_delta(base != bases_.end() ? &base->second : nullptr, Digests::kept);
+        member.memory().use_delta(base != bases_.end() ? &base->second : nullptr, Digests::kept);
     else if (base != bases_.end())
-        member.use_delta(&base->second, Digests::dropped);
+        member.memory().use_delta(&base->second, Digests::dropped);
 }
 
 void ForkedMembers::end(Member &member, const image::Committed &done)
@@ -58,7 +58,7 @@ void ForkedMembers::end(Member &member, const image::Committed &done)
     base.images = generations_[pid] + 1;
     base.image = {done.id, done.checksum};
     base.previous = done.id;
-    base.pages = std::make_shared<const PageTable>(member.take_pages());
+    base.pages = std::make_shared<const PageTable>(member.memory().take_pages());
     base.previous_pages = base.pages;
     bases_.emplace(pid, std::move(base));
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/gathering.hpp"
 
-#include "capture/signals.hpp"
+#include "base/path.hpp"
 #include "libcr.h"
+#include "look/together.hpp"
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
+#include <cstring>
 #include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
@@ -34,222 +35,137 @@ Scope heard_scope(int scope)
     }
 }
 
-// A process that ignores SIGCHLD cannot wait for an ended child.
-bool ignores_children(pid_t pid)
-{
-    Result<std::string> status = Proc(pid).read("status");
-    std::string_view ignored = status ? field(*status, "SigIgn") : std::string_view();
-    return (take_number(ignored, 16) & uint64_t(1) << (SIGCHLD - 1)) != 0;
-}
+constexpr int most_gone = 1000; // processes that disappeared while they were asked
 
-std::string holder_of(const Turn &turn)
+// The numbering of libcr.h.
+int told_scope(Scope scope)
 {
-    return fmt::format("the checkpoint by process {}", turn.holder());
-}
-
-bool is_frozen_copy(const Relation &relation)
-{
-    return relation.exit_signal == 0 && relation.comm == agent::copy_name;
+    switch (scope) {
+    case Scope::process:
+        return CR_SCOPE_PROC;
+    case Scope::group:
+        return CR_SCOPE_PGRP;
+    case Scope::session:
+        return CR_SCOPE_SESS;
+    case Scope::tree:
+        break;
+    }
+    return CR_SCOPE_TREE;
 }
 
 } // namespace
 
-pid_t Gathering::root() const
+// What the programs' callbacks may learn about this request.
+agent::RequestInfo Gathering::request() const
 {
-    return omitted_.count(id_) != 0 ? members_.front()->relation().pid : id_;
+    agent::RequestInfo info = {};
+    info.signal = options_.then_signal;
+    info.scope = told_scope(options_.scope);
+    info.requester = options_.requester != 0 ? options_.requester : getpid();
+    info.target = id_;
+    info.flags = options_.without_requester ? agent::without_requester : 0;
+    const std::string dest = absolute_path(options_.file);
+    constexpr uint64_t longest_ms = 86'400'000;
+    info.silence_ms = static_cast<uint32_t>(std::min(common_.silence_ns / 1'000'000, longest_ms));
+    if (options_.fd < 0 && dest.size() < sizeof(info.dest))
+        memcpy(info.dest, dest.c_str(), dest.size());
+    return info;
 }
 
-bool Gathering::is_by_itself(pid_t pid) const
+// Collects all that can be found while they run. Once members wait for this checkpoint, no early
+// look is made.
+std::vector<std::unique_ptr<Member>> Gathering::find(const std::vector<Relation> &fresh,
+                                                     std::vector<Turn> turns) const
 {
-    return std::ranges::any_of(scopes_, [&](const Wanted &wanted) {
-        return wanted.scope == Scope::process && wanted.id == pid;
+    const bool early = options_.early_look && roster_.all().empty();
+    std::vector<std::unique_ptr<Member>> found(fresh.size());
+    const Result<void> all = together(fresh.size(), [&](size_t i) -> Result<void> {
+        found[i] = Member::find(fresh[i], std::move(turns[i]), common_);
+        if (early) {
+            EarlyLook look = EarlyLook::at(Proc(fresh[i].pid));
+            common_.images.look(look.seen());
+            found[i]->set_early_look(std::move(look));
+            std::vector<pid_t> others;
+            for (const Relation &other : fresh) {
+                if (other.pid != fresh[i].pid)
+                    others.push_back(other.pid);
+            }
+            found[i]->freezing().changes().copy_early(others);
+        }
+        found[i]->freezing().changes().provide_stage();
+        return {};
     });
+    static_cast<void>(all); // what failed here is reported by enter()
+    return found;
 }
 
-std::set<pid_t> Gathering::known() const
+Result<void> Gathering::ask(std::unique_ptr<Member> member)
 {
-    std::set<pid_t> all = omitted_;
-    for (const auto &member : members_)
-        all.insert(member->relation().pid);
-    for (const Relation &zombie : zombies_)
-        all.insert(zombie.pid);
-    return all;
-}
-
-Result<bool> Gathering::is_left_out(const Relation &relation)
-{
-    Result<std::string> why = bystanders_.why(relation);
-    if (!why)
-        return why.error();
-    if (why->empty())
-        return false;
-    omitted_.insert(relation.pid);
-    left_out_.push_back(std::move(*why));
-    return true;
-}
-
-// All scopes together, each process once. A target added by a callback may have ended meanwhile.
-Result<std::vector<Relation>> Gathering::everybody()
-{
-    std::vector<Relation> all;
-    for (const Wanted &wanted : scopes_) {
-        Result<std::vector<Relation>> some = members_of(wanted.scope, wanted.id);
-        if (!some && &wanted != &scopes_.front() && some.error().code() == ESRCH)
-            continue;
-        if (!some)
-            return some.error();
-        for (Relation &one : *some) {
-            const bool there =
-                std::ranges::any_of(all, [&](const Relation &r) { return r.pid == one.pid; });
-            if (!there)
-                all.push_back(std::move(one));
-        }
+    Result<void> asked = member->process().enter();
+    if (asked)
+        asked = member->process().ask_to_prepare(request());
+    if (!asked && went_away(asked.error()))
+        return {};
+    if (!asked) {
+        Result<bool> meant = in_scope_.is_meant_still(member->relation());
+        if (!meant)
+            return meant.error();
+        return *meant ? asked : Result<void>();
     }
-    return all;
-}
-
-// Between being found and being asked, a process may have got another parent or become one of our
-// own commands: for example a child of vfork that was just being made.
-Result<bool> Gathering::is_meant_still(const Relation &relation)
-{
-    Result<std::vector<Relation>> all = everybody();
-    if (!all)
-        return all.error();
-    const auto now =
-        std::ranges::find_if(*all, [&](const Relation &r) { return r.pid == relation.pid; });
-    if (now == all->end() || now->started != relation.started || now->zombie)
-        return false;
-    Result<bool> left_out = is_left_out(*now);
-    if (!left_out)
-        return left_out.error();
-    return !*left_out;
-}
-
-Result<std::vector<Relation>> Gathering::fresh()
-{
-    Result<std::vector<Relation>> all = everybody();
-    if (!all)
-        return all.error();
-    std::vector<Relation> fresh;
-    zombies_.clear();
-    for (const Relation &one : *all) {
-        const bool known = std::ranges::any_of(
-            members_, [&](const auto &member) { return member->relation().pid == one.pid; });
-        if (one.zombie) {
-            zombies_.push_back(one);
-        } else if (!known && !is_frozen_copy(one) && omitted_.count(one.pid) == 0) {
-            Result<bool> left_out = is_left_out(one);
-            if (!left_out)
-                return left_out.error();
-            if (!*left_out)
-                fresh.push_back(one);
-        }
-    }
-    return fresh;
-}
-
-// False: another checkpoint had one of the turns, so the processes must be looked up again. The
-// turns taken so far are released before waiting, so that nobody waits for them meanwhile.
-Result<bool> Gathering::take_turns(const std::vector<Relation> &fresh, std::vector<Turn> &turns)
-{
-    const std::vector<char> word = first_word();
-    for (const Relation &relation : fresh) {
-        Result<std::string> address = AgentDoor::address_of(Proc(relation.pid));
-        if (!address) {
-            turns.emplace_back(); // it has ended or is not accessible: enter() reports that
-            continue;
-        }
-        Result<Turn> turn = Turn::take(*address, word);
-        if (!turn)
-            return turn.error();
-        if (!*turn) {
-            turns.clear();
-            if (Result<void> over = await_turn(relation.pid, *address, std::move(*turn)); !over)
-                return over.error();
-            return false;
-        }
-        turns.push_back(std::move(*turn));
-    }
-    return true;
-}
-
-Result<void> Gathering::await_turn(pid_t pid, const std::string &address, Turn turn)
-{
-    constexpr int look_at_turn_ms = 50;
-    if (options_.in_callback)
-        return Error(EBUSY, fmt::format("process {} is being saved already, by process {}, for "
-                                        "which a callback should not wait",
-                                        pid, turn.holder()));
-    if (options_.phase)
-        options_.phase(fmt::format("waiting for the checkpoint of process {} by process {}", pid,
-                                   turn.holder()));
-    const uint64_t since = now_ns();
-    for (;;) {
-        meeting::Packet packet;
-        const meeting::Heard heard = meeting::receive(turn.fd(), packet, look_at_turn_ms);
-        if (heard == meeting::Heard::closed)
-            return {};
-        Result<bool> changed = false;
-        if (heard == meeting::Heard::packet)
-            changed = hear_holder(turn, packet);
-        if (changed && !*changed)
-            changed = hear_others();
-        if (!changed)
-            return changed.error();
-        if (*changed)
-            return {};
-        if (Result<void> early = check_other(since, holder_of(turn)); !early)
-            return early;
-        const bool needed = std::ranges::any_of(members_, [](const auto &member) {
-            return std::ranges::any_of(member->turn().waiters(), &Turn::Waiter::in_need);
-        });
-        if (needed && turn.holder() < getpid()) {
-            turn = Turn();
-            return step_back(address);
-        }
-    }
-}
-
-void Gathering::begin_anew()
-{
-    forget_members();
-    omitted_.clear();
-    left_out_.clear();
-    scopes_.resize(1);
-    standing_ = false;
-}
-
-// Gives up everything and starts again when the other checkpoint is finished. A message from it in
-// between is lost: it sees us disconnect and then reconnect as a waiter that holds nothing.
-Result<void> Gathering::step_back(const std::string &address)
-{
-    give_up(EAGAIN);
-    send_guests_away();
-    begin_anew();
-    stepped_back_ = true;
-    Result<Turn> turn = Turn::take(address, {});
-    const uint64_t since = now_ns();
-    while (turn && !*turn) {
-        meeting::Packet packet;
-        const meeting::Heard heard = meeting::receive(turn->fd(), packet, look_again_ms);
-        if (heard == meeting::Heard::closed)
-            return {};
-        if (heard == meeting::Heard::packet && packet.word() == meeting::Word::busy)
-            return turned_away(*turn);
-        if (Result<void> early = check_other(since, holder_of(*turn)); !early)
-            return early;
-    }
+    roster_.add(std::move(member));
     return {};
+}
+
+// Asks all processes that are not known yet. False: there are none.
+Result<bool> Gathering::ask_fresh()
+{
+    turn_taking_.begin();
+    for (;;) {
+        Result<std::vector<Relation>> found = in_scope_.fresh(roster_.all());
+        if (!found)
+            return found.error();
+        if (found->empty())
+            return false;
+        std::vector<Turn> turns;
+        Result<bool> ours = turn_taking_.take(*found, turns);
+        if (!ours)
+            return ours.error();
+        if (!*ours && (turn_taking_.has_stepped_back() || has_joined()))
+            return false;
+        if (!*ours) { // its holder, for which too many wait, may have hung up at once
+            constexpr int moment_ms = 20;
+            poll(nullptr, 0, moment_ms);
+            if (Result<void> early = check_deadline(common_.deadline); !early)
+                return early.error();
+            continue;
+        }
+        std::vector<std::unique_ptr<Member>> members = find(*found, std::move(turns));
+        if (roster_.all().empty())
+            begun_ = now_ns();
+        for (std::unique_ptr<Member> &member : members) {
+            if (Result<void> asked = ask(std::move(member)); !asked)
+                return asked.error();
+        }
+        return true;
+    }
+}
+
+// The process ended, or executed another program, between two messages: the next look decides. An
+// exiting process is neither gone nor a zombie for a moment; it then counts as new again.
+bool Gathering::went_away(const Error &error)
+{
+    const int code = error.code();
+    return (code == ECONNRESET || code == EPIPE || code == ESRCH) && ++gone_ < most_gone;
 }
 
 // Handles one packet of a member that was asked to prepare.
 Result<void> Gathering::hear(size_t number)
 {
-    Member &member = *members_[number];
+    Member &member = *roster_.all()[number];
     const pid_t pid = member.relation().pid;
-    Result<AgentSession::Prepared> heard = member.session().prepared();
+    Result<AgentSession::Prepared> heard = member.process().agent().prepared();
     // The callbacks of the requested process must not be started twice.
-    const bool begun = pid == id_ && asked_[pid];
+    const bool begun = pid == id_ && roster_.has_answered(pid);
     if (!heard && (begun || !went_away(heard.error())))
         return heard.error();
     if (!heard || heard->omits) {
@@ -257,29 +173,27 @@ Result<void> Gathering::hear(size_t number)
             return Error(ESRCH,
                          fmt::format("process {} leaves itself out: nothing is left to save", pid));
         if (heard)
-            omitted_.insert(pid);
-        asked_.erase(pid);
-        members_.erase(members_.begin() + static_cast<ptrdiff_t>(number));
+            in_scope_.omit(pid);
+        roster_.remove(number);
         return {};
     }
     switch (heard->op) {
     case agent::Op::accepted:
-        asked_[pid] = true;
+        roster_.note_answer(pid);
         break;
     case agent::Op::forward:
-        if (scopes_.size() >= most_scopes)
+        if (in_scope_.scopes().size() >= most_scopes)
             return Error(E2BIG, fmt::format("process {}: its callbacks want more than {} others "
                                             "saved with it",
                                             pid, most_scopes));
-        scopes_.push_back({heard_scope(heard->scope), heard->target});
+        in_scope_.add({heard_scope(heard->scope), heard->target});
         break;
     default:
-        member.set_prepared(heard->callbacks);
+        member.process().set_prepared(heard->callbacks);
         // Callbacks run only once, so no early look may turn out wrong afterwards.
         if (heard->callbacks)
-            forget_early_looks();
-        asked_.erase(pid);
-        to_stop_.insert(pid);
+            roster_.forget_early_looks();
+        roster_.note_prepared(pid);
         break;
     }
     return {};
@@ -298,11 +212,11 @@ Result<void> Gathering::check_callbacks(const Member &member, uint64_t since) co
 
 Result<void> Gathering::check_silent(size_t number)
 {
-    const Member &member = *members_[number];
-    const bool answered = asked_.at(member.relation().pid);
-    if (Result<void> runs = members_[number]->session().check_running(); !runs)
+    const Member &member = *roster_.all()[number];
+    const bool answered = roster_.has_answered(member.relation().pid);
+    if (Result<void> runs = roster_.all()[number]->process().agent().check_running(); !runs)
         return runs;
-    const bool silent = !answered && now_ns() - member.asked_since() > common_.silence_ns;
+    const bool silent = !answered && now_ns() - member.process().asked_since() > common_.silence_ns;
     if (silent && was_begun_by(getpid(), member.relation().pid, 0))
         return Error(EBUSY, fmt::format("process {} does not answer; it has started this command, "
                                         "perhaps in a callback after a restart, which would wait "
@@ -318,22 +232,22 @@ Result<void> Gathering::check_silent(size_t number)
 Result<void> Gathering::await_prepared()
 {
     uint64_t last_look = now_ns();
-    while (!asked_.empty()) {
+    while (roster_.has_preparing()) {
         std::vector<pollfd> look;
         std::vector<size_t> whose;
-        for (size_t i = 0; i < members_.size(); i++) {
-            if (asked_.count(members_[i]->relation().pid) == 0)
+        for (size_t i = 0; i < roster_.all().size(); i++) {
+            if (!roster_.is_preparing(roster_.all()[i]->relation().pid))
                 continue;
-            look.push_back({members_[i]->session().fd(), POLLIN, 0});
+            look.push_back({roster_.all()[i]->process().agent().fd(), POLLIN, 0});
             whose.push_back(i);
         }
         bool some_stopped = false;
-        for (const auto &member : members_) {
-            member->turn().add_to(look);
-            some_stopped |= member->is_stopped();
-            if (asked_.count(member->relation().pid) == 0)
-                member->session().say_alive(); // it waits for the other members
-            if (Result<void> followed = member->follow(); !followed)
+        for (const auto &member : roster_.all()) {
+            member->process().turn().add_to(look);
+            some_stopped |= member->process().is_stopped();
+            if (!roster_.is_preparing(member->relation().pid))
+                member->process().agent().say_alive(); // it waits for the other members
+            if (Result<void> followed = member->process().follow(); !followed)
                 return followed;
         }
         const int ready = poll(look.data(), look.size(), some_stopped ? 1 : look_again_ms);
@@ -346,11 +260,11 @@ Result<void> Gathering::await_prepared()
         last_look = look_at_silent ? now : last_look;
         const bool others = std::any_of(look.begin() + static_cast<ptrdiff_t>(whose.size()),
                                         look.end(), [](const pollfd &p) { return p.revents != 0; });
-        const size_t scopes = scopes_.size();
+        const size_t scopes = in_scope_.scopes().size();
         for (size_t i = whose.size(); i-- > 0;) { // backwards: hear() may remove one
             Result<void> done;
-            const Member &member = *members_[whose[i]];
-            done = check_callbacks(member, member.asked_since());
+            const Member &member = *roster_.all()[whose[i]];
+            done = check_callbacks(member, member.process().asked_since());
             if (done && look[i].revents != 0)
                 done = hear(whose[i]);
             else if (done && look_at_silent)
@@ -358,41 +272,17 @@ Result<void> Gathering::await_prepared()
             if (!done)
                 return done;
         }
-        if (Result<bool> heard = others ? hear_others() : false; !heard)
+        if (Result<bool> heard = others ? merging_.hear_others() : false; !heard)
             return heard.error();
-        turn_away();
+        merging_.turn_away();
         if (has_joined())
             return {};
-        if (scopes_.size() > scopes) {
+        if (in_scope_.scopes().size() > scopes) {
             if (Result<bool> asked = ask_fresh(); !asked)
                 return asked.error();
         }
     }
     return {};
-}
-
-// A script may save itself: `cr_checkpoint $$`. The restored shell waits for this command and must
-// get an answer: that it has ended well.
-void Gathering::add_own_end()
-{
-    const auto is_parent = [parent = getppid()](const auto &member) {
-        return member->relation().pid == parent;
-    };
-    if (std::ranges::none_of(members_, is_parent))
-        return;
-    Result<Relation> own = relation_of(getpid());
-    if (!own || is_by_itself(own->ppid) || ignores_children(own->ppid))
-        return;
-    own->zombie = true;
-    own->wait_status = 0;
-    zombies_.push_back(std::move(*own));
-}
-
-void Gathering::tell_of_our_end(Description &d) const
-{
-    if (!zombies_.empty() && zombies_.back().pid == getpid() &&
-        zombies_.back().ppid == d.proc.pid())
-        add_end_of_child(d, getpid());
 }
 
 Result<void> Gathering::stop_everybody()
@@ -402,27 +292,22 @@ Result<void> Gathering::stop_everybody()
             return gathered;
         if (!has_joined())
             break;
-        Result<bool> told = await_report();
+        Result<bool> told = merging_.await_report();
         if (!told)
             return told.error();
         if (*told)
             return {};
     }
-    for (size_t i = 0; i < members_.size(); i++)
-        members_[i]->set_number(i);
-    // Only zombies whose parent is saved matter to the image.
-    std::erase_if(zombies_, [&](const Relation &zombie) {
-        return std::ranges::none_of(
-            members_, [&](const auto &member) { return member->relation().pid == zombie.ppid; });
-    });
-    add_own_end();
-    if (!members_.empty())
+    for (size_t i = 0; i < roster_.all().size(); i++)
+        roster_.all()[i]->set_number(i);
+    in_scope_.finish(roster_.all());
+    if (!roster_.all().empty())
         return {};
     if (std::string instead = Bystanders::instead_of(id_); !instead.empty())
         return Error(ESRCH, std::move(instead));
-    return Error(ESRCH, left_out_.empty()
+    return Error(ESRCH, left_out().empty()
                             ? fmt::format("process {} has ended; nobody has waited for it", id_)
-                            : "nothing is left to save: " + left_out_.front());
+                            : "nothing is left to save: " + left_out().front());
 }
 
 // A stopped process creates no others: once a look finds nobody new, the list is complete.
@@ -434,7 +319,7 @@ Result<void> Gathering::gather()
             return asked.error();
         if (has_joined())
             break;
-        if (!*asked && stepped_back_)
+        if (!*asked && turn_taking_.has_stepped_back())
             continue;
         if (!*asked)
             break;
@@ -442,26 +327,25 @@ Result<void> Gathering::gather()
             return prepared;
         if (has_joined())
             break;
-        standing_ = true;
-        for (size_t i = members_.size(); i-- > 0;) { // backwards: one may be removed
-            if (to_stop_.count(members_[i]->relation().pid) == 0)
+        roster_.set_standing();
+        for (size_t i = roster_.all().size(); i-- > 0;) { // backwards: one may be removed
+            if (!roster_.is_to_stop(roster_.all()[i]->relation().pid))
                 continue;
-            Result<void> sent = members_[i]->ask_to_stop();
+            Result<void> sent = roster_.all()[i]->process().ask_to_stop();
             if (!sent && !went_away(sent.error()))
                 return sent;
-            if (!sent) {
-                to_stop_.erase(members_[i]->relation().pid);
-                members_.erase(members_.begin() + static_cast<ptrdiff_t>(i));
-            }
+            if (!sent)
+                roster_.remove(i);
         }
-        for (size_t i = members_.size(); i-- > 0;) {
-            if (to_stop_.erase(members_[i]->relation().pid) == 0)
+        for (size_t i = roster_.all().size(); i-- > 0;) {
+            if (!roster_.is_to_stop(roster_.all()[i]->relation().pid))
                 continue;
-            Result<void> stopped = members_[i]->await_stop();
+            roster_.note_stopping(roster_.all()[i]->relation().pid);
+            Result<void> stopped = roster_.all()[i]->process().await_stop();
             if (!stopped && !went_away(stopped.error()))
                 return stopped;
             if (!stopped)
-                members_.erase(members_.begin() + static_cast<ptrdiff_t>(i));
+                roster_.remove(i);
         }
     }
     return {};
@@ -470,27 +354,18 @@ Result<void> Gathering::gather()
 Result<void> Gathering::callbacks_done()
 {
     const uint64_t begun = now_ns();
-    for (const auto &member : members_) {
-        const AgentSession &session = member->session();
-        while (member->has_callbacks() && !session.has_answer(look_again_ms) &&
+    for (const auto &member : roster_.all()) {
+        const AgentSession &session = member->process().agent();
+        while (member->process().has_callbacks() && !session.has_answer(look_again_ms) &&
                session.check_running() && check_deadline(common_.deadline)) {
             if (Result<void> early = check_callbacks(*member, begun); !early)
                 return early;
-            turn_away();
+            merging_.turn_away();
         }
-        if (Result<void> done = member->callbacks_done(); !done)
+        if (Result<void> done = member->process().callbacks_done(); !done)
             return done;
     }
     return {};
-}
-
-// All are told before the first answer is awaited.
-void Gathering::give_up(int why)
-{
-    for (const auto &member : members_)
-        member->give_up(why);
-    for (const auto &member : members_)
-        static_cast<void>(member->await_go_on());
 }
 
 } // namespace cryo::capture

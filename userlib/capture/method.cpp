@@ -79,6 +79,15 @@ std::string Costs::text() const
                        milliseconds(fork), milliseconds(staged), milliseconds(stop));
 }
 
+uint64_t private_pages(const Proc &proc)
+{
+    const Result<std::string> text = proc.read("statm");
+    std::string_view rest = text ? *text : std::string_view();
+    take_number(rest); // total program size
+    const uint64_t resident = take_number(rest), shared = take_number(rest);
+    return resident - std::min(resident, shared);
+}
+
 std::string_view name_of(Method method)
 {
     switch (method) {

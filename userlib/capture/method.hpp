@@ -6,6 +6,7 @@
 //     if (costs.best() == Method::staged) ...
 #pragma once
 
+#include "look/proc.hpp"
 #include "look/runs.hpp"
 
 #include <cstdint>
@@ -40,6 +41,9 @@ struct Costs {
 };
 
 Costs estimate(const Held &held);
+
+// For Held: an estimate that does not look at each mapping.
+uint64_t private_pages(const Proc &proc);
 
 // As in IMAGE_INFO.
 std::string_view name_of(Method method);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Freezes a member without a copy of it: pages changed since its base are copied in the stop. No
-// failure here is an error: a copy is made instead.
+#include "capture/staging.hpp"
+
 #include "capture/beside.hpp"
-#include "capture/member.hpp"
+#include "capture/freezing.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -34,8 +34,8 @@ Result<std::vector<Run>> own_pages_of(const Tracker::Seen &seen, const std::vect
 } // namespace
 
 // All pages of the address space that the image needs, and the guard pages.
-Result<Member::Contents> Member::look_at_contents(const Tracker &tracker,
-                                                  const std::vector<Run> &clean) const
+Result<Staging::Contents> Staging::look_at_contents(const Tracker &tracker,
+                                                    const std::vector<Run> &clean) const
 {
     Result<PageMap> map = PageMap::open(d_.proc);
     if (!map)
@@ -64,7 +64,7 @@ Result<Member::Contents> Member::look_at_contents(const Tracker &tracker,
 
 // Where the agent may write while the program is stopped: below the threads' stack pointers, near
 // thread-local storage, and in its own memory. Small mappings are included as a whole.
-std::vector<Run> Member::places_of_agent(const Tracker &tracker) const
+std::vector<Run> Staging::places_of_agent(const Tracker &tracker) const
 {
     constexpr uint64_t small = 4 << 20, below = 1 << 20, above = 64 << 10;
     constexpr size_t many_threads = 256;
@@ -90,13 +90,13 @@ std::vector<Run> Member::places_of_agent(const Tracker &tracker) const
 // copied already is not copied again: what the agent writes lies below the stack pointers, where
 // its contents do not matter. Nothing else writes while the threads are stopped, so the rest of the
 // memory, however large, need not be scanned again.
-Result<std::vector<Run>> Member::copy_changed(Tracker &tracker, Stage &stage,
-                                              std::vector<Run> changed, std::vector<Run> unchanged)
+Result<std::vector<Run>> Staging::copy_changed(Tracker &tracker, Stage &stage,
+                                               std::vector<Run> changed, std::vector<Run> unchanged)
 {
     constexpr int most_times = 3;
     const std::vector<Run> places = places_of_agent(tracker);
     for (int i = 0; i < most_times; i++) {
-        if (Result<void> taken = stage.take(*session_, changed); !taken)
+        if (Result<void> taken = stage.take(process_.agent(), changed); !taken)
             return taken.error();
         Result<std::vector<Run>> written = tracker.written(places);
         if (!written)
@@ -109,44 +109,30 @@ Result<std::vector<Run>> Member::copy_changed(Tracker &tracker, Stage &stage,
     return Error(EBUSY, "memory changes while the program stands still");
 }
 
-// From what was seen when the tracker was armed; copy_changed() finds what the agent has written
-// since.
-std::vector<Run> Member::parts_seen(const Tracker &tracker,
-                                    std::vector<Run> PageMap::Written::*part) const
+std::unique_ptr<Frozen> Staging::freeze(Tracker &tracker, bool whatever_it_costs)
 {
-    std::vector<Run> found;
-    for (const image::Region &region : d_.regions) {
-        if (const Tracker::Seen *seen = tracker.seen({region.start, region.end}); seen != nullptr) {
-            const std::vector<Run> &runs = seen->written.*part;
-            found.insert(found.end(), runs.begin(), runs.end());
-        }
-    }
-    return found;
-}
-
-bool Member::stage(Tracker &tracker, bool whatever_it_costs)
-{
-    if (!unchanged_.since || unchanged_.audit)
-        return false;
-    const DeltaPlan::Base &base = *common_.delta->base_of(relation_.pid);
-    const std::vector<Run> clean = parts_seen(tracker, &PageMap::Written::kept);
-    const std::vector<Run> copied = parts_seen(tracker, &PageMap::Written::copied);
-    const auto room = common_.stages.find(relation_.pid);
+    const Unchanged &known = changes_.unchanged();
+    if (!known.since || known.audit)
+        return nullptr;
+    const DeltaPlan::Base &base = *common_.delta->base_of(d_.proc.pid());
+    const std::vector<Run> clean = changes_.parts_seen(tracker, &PageMap::Written::kept);
+    const std::vector<Run> copied = changes_.parts_seen(tracker, &PageMap::Written::copied);
+    const auto room = common_.stages.find(d_.proc.pid());
     const bool has_room = room != common_.stages.end();
-    Held held = {.pages = own_pages(),
+    Held held = {.pages = private_pages(d_.proc),
                  .huge = d_.huge_pages(),
-                 .changed = without(parts_seen(tracker, &PageMap::Written::own), copied),
+                 .changed = without(changes_.parts_seen(tracker, &PageMap::Written::own), copied),
                  .room = has_room ? room->second.room() : 0,
                  .writes_per_s = base.writes_per_s};
     // A lower bound of the changes: it may already show that a copy is made faster.
     costs_ = estimate(held);
     if (!whatever_it_costs && costs_.best() == Method::fork)
-        return false;
+        return nullptr;
     Result<Contents> contents = look_at_contents(tracker, clean);
     if (!contents)
-        return false;
+        return nullptr;
     const std::vector<Run> &in_base =
-        unchanged_.since == base.pages ? base.left_by_base : base.left_by_previous;
+        known.since == base.pages ? base.left_by_base : base.left_by_previous;
     std::vector<Run> all = contents->own;
     if (d_.memory.vdso_size != 0)
         all.push_back({d_.memory.vdso_start, d_.memory.vdso_start + d_.memory.vdso_size});
@@ -158,7 +144,7 @@ bool Member::stage(Tracker &tracker, bool whatever_it_costs)
     costs_ = estimate(held);
     const bool best = costs_.best() == Method::staged;
     if (!has_room || (!best && (!whatever_it_costs || costs_.staged == Costs::cannot)))
-        return false;
+        return nullptr;
     // Not erased from the map, because other members search it at the same time.
     Stage stage = std::move(room->second);
     stage.keep(copied);
@@ -169,16 +155,14 @@ bool Member::stage(Tracker &tracker, bool whatever_it_costs)
         look = beside([this] { return d_.early.held_in_stop(d_.proc, d_.watched); });
     Result<std::vector<Run>> kept =
         copy_changed(tracker, stage, std::move(changed), std::move(unchanged));
-    staged_unseen_ = !look.valid();
+    is_unseen_ = !look.valid();
     const Result<bool> held_still = look.valid() ? look.get() : true;
     if (!kept || !held_still || !*held_still)
-        return false;
-    unchanged_.runs = std::move(*kept);
-    frozen_ = std::make_unique<Staged>(std::move(stage), std::move(contents->own),
-                                       std::move(contents->guards), relation_.pid, common_.moved);
-    method_ = Method::staged;
-    staged_pages_ = (size_of(all) - size_of(unchanged_.runs)) / 4096 - early_pages_;
-    return true;
+        return nullptr;
+    pages_ = (size_of(all) - size_of(*kept)) / 4096 - early_pages_;
+    changes_.set_unchanged(std::move(*kept));
+    return std::make_unique<Staged>(std::move(stage), std::move(contents->own),
+                                    std::move(contents->guards), d_.proc.pid(), common_.moved);
 }
 
 } // namespace cryo::capture

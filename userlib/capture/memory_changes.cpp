@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which memory of a member is known to be unchanged since an earlier image. No failure here is an
-// error: all pages are read instead.
-#include "capture/member.hpp"
+#include "capture/memory_changes.hpp"
 
 #include "sys/own_variable.hpp"
 
@@ -11,6 +9,7 @@
 #include <cstdlib>
 #include <fmt/format.h>
 #include <sys/random.h>
+#include <utility>
 
 namespace cryo::capture {
 
@@ -34,7 +33,7 @@ bool is_watchable(const image::Region &region)
 
 } // namespace
 
-std::vector<Run> Member::watchable() const
+std::vector<Run> MemoryChanges::watchable() const
 {
     std::vector<Run> found;
     // Code in the process that is not the program's is not stopped, so nothing is watched.
@@ -47,20 +46,20 @@ std::vector<Run> Member::watchable() const
     return found;
 }
 
-void Member::copy_early(const std::vector<pid_t> &others)
+void MemoryChanges::copy_early(const std::vector<pid_t> &others)
 {
-    const auto room = common_.stages.find(relation_.pid);
+    const auto room = common_.stages.find(d_.proc.pid());
     const DeltaPlan::Base *base =
-        common_.delta != nullptr ? common_.delta->base_of(relation_.pid) : nullptr;
+        common_.delta != nullptr ? common_.delta->base_of(d_.proc.pid()) : nullptr;
     if (base != nullptr && room != common_.stages.end())
         early_copy_ = EarlyCopy::of(d_.proc, d_.early.seen(), *base, room->second, others);
 }
 
 // Allocating takes time, so only as much as is likely to be needed. If more is needed, the kernel
 // allocates it in the stop, or the process is copied.
-void Member::provide_stage()
+void MemoryChanges::provide_stage()
 {
-    const auto room = common_.stages.find(relation_.pid);
+    const auto room = common_.stages.find(d_.proc.pid());
     if (room == common_.stages.end())
         return;
     constexpr uint64_t least = 2 << 20;
@@ -70,16 +69,15 @@ void Member::provide_stage()
     static_cast<void>(stage.provide(likely));
 }
 
-// Null: changes are found by hashing only.
-std::unique_ptr<Tracker> Member::begin_watching()
+std::unique_ptr<Tracker> MemoryChanges::begin_watching()
 {
     is_watched_ = true;
     if (common_.delta == nullptr || !common_.delta->wanted())
         return nullptr;
     const char *audit = sys::own_variable("CRYO_AUDIT");
     unchanged_.audit = audit != nullptr && std::string_view(audit) == "1";
-    const DeltaPlan::Base *base = common_.delta->base_of(relation_.pid);
-    std::unique_ptr<Tracker> tracker = Tracker::probe(*session_, d_.proc);
+    const DeltaPlan::Base *base = common_.delta->base_of(d_.proc.pid());
+    std::unique_ptr<Tracker> tracker = Tracker::probe(process_.agent(), d_.proc);
     const TrackerToken before = tracker->token();
     if (base != nullptr && is_set(before)) {
         if (before == base->watched.token) {
@@ -111,22 +109,21 @@ std::unique_ptr<Tracker> Member::begin_watching()
     return tracker;
 }
 
-std::string Member::about_changes() const
+std::vector<Run> MemoryChanges::parts_seen(const Tracker &tracker,
+                                           std::vector<Run> PageMap::Written::*part) const
 {
-    if (!delta_ || !delta_->stores())
-        return {};
-    std::string text = fmt::format("process {}: changed pages found by {}, {} pages not read",
-                                   relation_.pid, unchanged_.tracker, delta_->left());
-    if (unchanged_.audit)
-        text += fmt::format("; {} of them audited, and {} copied before the stop",
-                            delta_->audited(), early_pages_);
-    if (is_staged())
-        text += fmt::format("; {} copied in the stop, {} before", staged_pages_, early_pages_);
-    return text;
+    std::vector<Run> found;
+    for (const image::Region &region : d_.regions) {
+        if (const Tracker::Seen *seen = tracker.seen({region.start, region.end}); seen != nullptr) {
+            const std::vector<Run> &runs = seen->written.*part;
+            found.insert(found.end(), runs.begin(), runs.end());
+        }
+    }
+    return found;
 }
 
 // All pages are read, and the next image cannot find its changes from this one by tracking.
-void Member::stop_watching(Tracker &tracker)
+void MemoryChanges::stop_watching(Tracker &tracker)
 {
     tracker.disarm();
     unchanged_.since.reset();
@@ -134,9 +131,20 @@ void Member::stop_watching(Tracker &tracker)
     unchanged_.token = tracker.token();
 }
 
-void Member::watch_frozen(std::unique_ptr<Tracker> tracker)
+// The agent writes to its stack while it serves, so an audit here would report that.
+void MemoryChanges::look_while_it_stands(Tracker &tracker)
 {
-    if (tracker->copied(*frozen_))
+    if (tracker.needs_copy())
+        stop_watching(tracker);
+    else
+        look_for_changes(tracker);
+    if (unchanged_.audit)
+        unchanged_.since.reset();
+}
+
+void MemoryChanges::watch_frozen(std::unique_ptr<Tracker> tracker, Frozen &frozen)
+{
+    if (tracker->copied(frozen))
         unchanged_.tracker = tracker->name();
     else
         stop_watching(*tracker);
@@ -149,16 +157,21 @@ void Member::watch_frozen(std::unique_ptr<Tracker> tracker)
         look_for_changes(*tracker);
 }
 
-void Member::use_changes()
+void MemoryChanges::forget_copy()
+{
+    if (tracker_)
+        stop_watching(*std::exchange(tracker_, nullptr));
+}
+
+const Unchanged &MemoryChanges::found()
 {
     if (tracker_)
         look_for_changes(*tracker_);
-    if (delta_)
-        delta_->use(unchanged_);
+    return unchanged_;
 }
 
 // Removes what the agent has written since the tracker was armed.
-void Member::leave_out_written(std::vector<Run> &runs) const
+void MemoryChanges::leave_out_written(std::vector<Run> &runs) const
 {
     Result<PageMap> map = PageMap::open(d_.proc);
     std::vector<Run> all;
@@ -171,10 +184,9 @@ void Member::leave_out_written(std::vector<Run> &runs) const
     runs = without(runs, all);
 }
 
-// For audits nothing is staged: compares the early copies with the program's pages.
-Result<void> Member::audit_early_copy()
+Result<void> MemoryChanges::audit_early_copy(Frozen &frozen)
 {
-    const auto room = common_.stages.find(relation_.pid);
+    const auto room = common_.stages.find(d_.proc.pid());
     if (audited_early_.empty() || room == common_.stages.end())
         return {};
     room->second.keep(audited_early_);
@@ -183,7 +195,7 @@ Result<void> Member::audit_early_copy()
         for (uint64_t at = run.start; at < run.end; at += now.size()) {
             if (Result<void> got = room->second.read(at, early); !got)
                 return got;
-            if (Result<void> got = frozen_->read(at, now, false, -1); !got)
+            if (Result<void> got = frozen.read(at, now, false, -1); !got)
                 return got;
             if (early != now)
                 return Error(EILSEQ, fmt::format("page {:x}: was copied before the stop, and "
@@ -191,11 +203,11 @@ Result<void> Member::audit_early_copy()
                                                  at));
         }
     }
-    early_pages_ = size_of(audited_early_) / 4096;
+    audited_pages_ = size_of(audited_early_) / 4096;
     return {};
 }
 
-void Member::look_for_changes(Tracker &tracker)
+void MemoryChanges::look_for_changes(Tracker &tracker)
 {
     Result<std::vector<Run>> clean = tracker.clean();
     if (clean)

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Merging two checkpoints: the members of the younger one move to the older one, which saves all of
-// them together and reports the outcome. meeting.hpp describes the protocol.
-#include "capture/gathering.hpp"
+#include "capture/merging.hpp"
 
 #include "image/snapshot.hpp"
 
@@ -39,39 +37,38 @@ bool is_agent_of(pid_t pid, const Fd &connection)
 
 // Members held by ptrace cannot be moved, and a checkpoint with stopped members does not wait for
 // another one's callbacks.
-meeting::Need Gathering::need() const
+meeting::Need Merging::need() const
 {
-    const bool held = std::ranges::any_of(members_, [](const auto &member) {
-        return member->is_stopped() || member->turn().fd() < 0;
+    const bool held = std::ranges::any_of(roster_.all(), [](const auto &member) {
+        return member->process().is_stopped() || member->process().turn().fd() < 0;
     });
     meeting::Need need;
     need.rank = rank_;
     need.terms = terms_;
-    need.accepts = standing_ ? 0 : 1;
-    need.can_move = !standing_ && !held && members_.size() * 2 <= meeting::most_fds &&
-                            scopes_.size() < most_others && omitted_.size() < most_others
-                        ? 1
-                        : 0;
+    need.accepts = roster_.is_standing() ? 0 : 1;
+    need.can_move =
+        !roster_.is_standing() && !held && roster_.all().size() * 2 <= meeting::most_fds &&
+                in_scope_.scopes().size() < most_others && in_scope_.omitted().size() < most_others
+            ? 1
+            : 0;
     return need;
 }
 
-// The message to the holder of a turn that we need.
-std::vector<char> Gathering::first_word() const
+std::vector<char> Merging::first_word() const
 {
     std::vector<char> word;
-    if (!members_.empty())
+    if (!roster_.all().empty())
         meeting::append(word, need());
     else if (const std::optional<meeting::Same> same = meeting::same_of(options_, id_); same)
         meeting::append(word, *same);
     return word;
 }
 
-// Reads from waiters for our turns. True: members have been taken over, or ours have moved.
-Result<bool> Gathering::hear_others()
+Result<bool> Merging::hear_others()
 {
     constexpr int most_at_once = 16; // what is left is read at the next look
-    for (const auto &member : members_) {
-        for (Turn::Waiter &waiter : member->turn().waiters()) {
+    for (const auto &member : roster_.all()) {
+        for (Turn::Waiter &waiter : member->process().turn().waiters()) {
             if (!waiter.is_ours())
                 continue;
             Packet packet;
@@ -94,16 +91,16 @@ Result<bool> Gathering::hear_others()
     return false;
 }
 
-Result<bool> Gathering::answer(Turn::Waiter &waiter, Packet &packet)
+Result<bool> Merging::answer(Turn::Waiter &waiter, Packet &packet)
 {
-    const bool is_ours = terms_ != meeting::Terms() && !was_begun_by_ours(waiter.pid);
+    const bool is_ours = terms_ != meeting::Terms() && !roster_.has_begun(waiter.pid);
     meeting::Same same;
     if (packet.word() == Word::same) {
         const std::optional<meeting::Same> own = meeting::same_of(options_, id_);
-        if (is_ours && !standing_ && packet.is(same) && own && *own == same &&
+        if (is_ours && !roster_.is_standing() && packet.is(same) && own && *own == same &&
             meeting::send(waiter.connection.get(), Word::ack)) {
             guests_.push_back(std::move(waiter.connection));
-            forget_early_looks();
+            roster_.forget_early_looks();
         }
         return false;
     }
@@ -122,26 +119,17 @@ Result<bool> Gathering::answer(Turn::Waiter &waiter, Packet &packet)
     return false;
 }
 
-bool Gathering::was_begun_by_ours(pid_t pid) const
-{
-    return std::ranges::any_of(members_, [&](const auto &member) {
-        return was_begun_by(pid, member->relation().pid, member->asked_since());
-    });
-}
-
-// A waiter may have been started by a callback that waits for its end: a deadlock. It is turned
-// away only if this checkpoint makes no progress for a while; otherwise it gets its turn.
-void Gathering::turn_away()
+void Merging::turn_away()
 {
     constexpr uint64_t patience_ns = 200'000'000;
-    for (const auto &member : members_) {
-        for (Turn::Waiter &waiter : member->turn().waiters()) {
+    for (const auto &member : roster_.all()) {
+        for (Turn::Waiter &waiter : member->process().turn().waiters()) {
             const uint64_t now = now_ns();
             waiter.since = waiter.since == 0 ? now : waiter.since;
             if (!waiter.connection || now - waiter.since < patience_ns)
                 continue;
             waiter.since = now; // looked at again after as long
-            if (!was_begun_by_ours(waiter.pid))
+            if (!roster_.has_begun(waiter.pid))
                 continue;
             meeting::send(waiter.connection.get(), Word::busy);
             waiter.connection.reset();
@@ -149,7 +137,7 @@ void Gathering::turn_away()
     }
 }
 
-Error Gathering::turned_away(const Turn &turn)
+Error Merging::turned_away(const Turn &turn)
 {
     return Error(EBUSY,
                  fmt::format("another checkpoint, by process {}, has not ended, and this "
@@ -158,8 +146,7 @@ Error Gathering::turned_away(const Turn &turn)
                              turn.holder()));
 }
 
-// Handles a packet from the holder of the turn that we wait for.
-Result<bool> Gathering::hear_holder(const Turn &turn, Packet &packet)
+Result<bool> Merging::hear_holder(const Turn &turn, Packet &packet)
 {
     if (packet.word() == Word::busy)
         return turned_away(turn);
@@ -167,14 +154,15 @@ Result<bool> Gathering::hear_holder(const Turn &turn, Packet &packet)
         return false;
     switch (packet.word()) {
     case Word::ack: // to an identical request
-        if (!members_.empty())
+        if (!roster_.all().empty())
             return false;
         host_ = copy_of(turn.fd());
         same_ = true;
         say_joined();
         return true;
     case Word::come:
-        return need().can_move != 0 && !members_.empty() ? move_to(turn.fd()) : Result<bool>(false);
+        return need().can_move != 0 && !roster_.all().empty() ? move_to(turn.fd())
+                                                              : Result<bool>(false);
     case Word::members:
         return take_in(packet, copy_of(turn.fd()));
     default:
@@ -182,8 +170,7 @@ Result<bool> Gathering::hear_holder(const Turn &turn, Packet &packet)
     }
 }
 
-// Limits the wait for another command, unless the request itself has a limit.
-Result<void> Gathering::check_other(uint64_t since, const std::string &who) const
+Result<void> Merging::check_other(uint64_t since, const std::string &who) const
 {
     if (options_.timeout_s != 0 || now_ns() - since < callbacks_limit_ns)
         return check_deadline(common_.deadline);
@@ -193,39 +180,38 @@ Result<void> Gathering::check_other(uint64_t since, const std::string &who) cons
                              who, callbacks_limit_ns / 1'000'000'000));
 }
 
-void Gathering::say_joined() const
+void Merging::say_joined() const
 {
     if (options_.phase)
         options_.phase("joined: another checkpoint saves these processes as well");
 }
 
 // Until the other checkpoint acknowledges the members, they are ours.
-Result<bool> Gathering::move_to(int connection)
+Result<bool> Merging::move_to(int connection)
 {
     constexpr int look_again_ms = 50;
     std::vector<char> bytes;
     std::vector<int> fds;
-    meeting::append(bytes, meeting::Members{Word::members, static_cast<uint32_t>(members_.size()),
-                                            static_cast<uint32_t>(scopes_.size()),
-                                            static_cast<uint32_t>(omitted_.size())});
-    for (const auto &member : members_) {
+    meeting::append(bytes,
+                    meeting::Members{Word::members, static_cast<uint32_t>(roster_.all().size()),
+                                     static_cast<uint32_t>(in_scope_.scopes().size()),
+                                     static_cast<uint32_t>(in_scope_.omitted().size())});
+    for (const auto &member : roster_.all()) {
         const Relation &relation = member->relation();
         meeting::Moved moved;
         moved.started = relation.started;
         moved.pid = relation.pid;
-        moved.callbacks = member->has_callbacks() ? 1 : 0;
-        moved.since = member->asked_since();
-        if (const auto asked = asked_.find(relation.pid); asked != asked_.end()) {
-            moved.asked = 1;
-            moved.accepted = asked->second ? 1 : 0;
-        }
+        moved.callbacks = member->process().has_callbacks() ? 1 : 0;
+        moved.since = member->process().asked_since();
+        moved.asked = roster_.is_preparing(relation.pid) ? 1 : 0;
+        moved.accepted = roster_.has_answered(relation.pid) ? 1 : 0;
         meeting::append(bytes, moved);
-        fds.push_back(member->session().fd());
-        fds.push_back(member->turn().fd());
+        fds.push_back(member->process().agent().fd());
+        fds.push_back(member->process().turn().fd());
     }
-    for (const Wanted &wanted : scopes_)
+    for (const InScope::Wanted &wanted : in_scope_.scopes())
         meeting::append(bytes, meeting::MovedScope{static_cast<uint32_t>(wanted.scope), wanted.id});
-    for (const int32_t pid : omitted_)
+    for (const int32_t pid : in_scope_.omitted())
         meeting::append(bytes, pid);
     Fd host = copy_of(connection);
     if (!host || !meeting::send(host.get(), std::span<const char>(bytes), fds))
@@ -239,30 +225,24 @@ Result<bool> Gathering::move_to(int connection)
         if (heard == Heard::packet && packet.word() == Word::ack)
             break;
         if (Result<void> early = check_other(since, "the checkpoint that this one joins"); !early) {
-            forget_members(); // the other checkpoint may have them already
+            roster_.clear(); // the other checkpoint may have them already
             return early.error();
         }
     }
     host_ = std::move(host);
-    forget_members();
+    roster_.clear();
     say_joined();
     return true;
 }
 
-void Gathering::forget_members()
-{
-    members_.clear();
-    asked_.clear();
-    to_stop_.clear();
-}
-
 // Takes over the members of another checkpoint, as if a callback had named them.
-Result<bool> Gathering::take_in(Packet &packet, Fd guest)
+Result<bool> Merging::take_in(Packet &packet, Fd guest)
 {
     size_t at = 0;
     meeting::Members head;
-    if (standing_ || !packet.take(at, head) || packet.fds.size() != head.members * size_t{2} ||
-        head.scopes > most_others || head.omitted > most_others)
+    if (roster_.is_standing() || !packet.take(at, head) ||
+        packet.fds.size() != head.members * size_t{2} || head.scopes > most_others ||
+        head.omitted > most_others)
         return false;
     std::vector<std::unique_ptr<Member>> come;
     std::map<pid_t, bool> asked;
@@ -279,12 +259,12 @@ Result<bool> Gathering::take_in(Packet &packet, Fd guest)
         if (!relation || relation->zombie || relation->started != moved.started)
             continue; // the next look finds out
         come.push_back(Member::adopt(*relation, std::move(*turn), std::move(connection), common_));
-        come.back()->set_prepared(moved.callbacks != 0);
-        come.back()->set_asked_since(moved.since);
+        come.back()->process().set_prepared(moved.callbacks != 0);
+        come.back()->process().set_asked_since(moved.since);
         if (moved.asked != 0)
             asked[moved.pid] = moved.accepted != 0;
     }
-    std::vector<Wanted> scopes;
+    std::vector<InScope::Wanted> scopes;
     for (uint32_t i = 0; i < head.scopes; i++) {
         meeting::MovedScope moved;
         if (!packet.take(at, moved) || moved.scope > static_cast<uint32_t>(image::Scope::session))
@@ -301,15 +281,15 @@ Result<bool> Gathering::take_in(Packet &packet, Fd guest)
         return false;
     for (auto &member : come) {
         const pid_t pid = member->relation().pid;
-        if (const auto found = asked.find(pid); found != asked.end())
-            asked_.insert(*found);
-        else
-            to_stop_.insert(pid);
-        members_.push_back(std::move(member));
+        const auto found = asked.find(pid);
+        roster_.take_in(std::move(member),
+                        found != asked.end() ? std::optional(found->second) : std::nullopt);
     }
-    forget_early_looks();
-    scopes_.insert(scopes_.end(), scopes.begin(), scopes.end());
-    omitted_.merge(omitted);
+    roster_.forget_early_looks();
+    for (const InScope::Wanted &wanted : scopes)
+        in_scope_.add(wanted);
+    for (const pid_t pid : omitted)
+        in_scope_.omit(pid);
     guests_.push_back(std::move(guest));
     if (options_.phase)
         options_.phase(
@@ -317,21 +297,14 @@ Result<bool> Gathering::take_in(Packet &packet, Fd guest)
     return true;
 }
 
-// An early look that fails makes us start again, but guests join only once.
-void Gathering::forget_early_looks()
-{
-    for (const auto &member : members_)
-        member->set_early_look(EarlyLook());
-}
-
-void Gathering::send_guests_away()
+void Merging::send_guests_away()
 {
     for (const Fd &guest : guests_)
         meeting::send(guest.get(), Word::again);
     guests_.clear();
 }
 
-void Gathering::tell_guests(const Result<Outcome> &done)
+void Merging::tell_guests(const Result<Outcome> &done)
 {
     if (guests_.empty())
         return;
@@ -360,8 +333,7 @@ void Gathering::tell_guests(const Result<Outcome> &done)
     guests_.clear();
 }
 
-// False: the other checkpoint has stepped back, and this one must start again.
-Result<bool> Gathering::await_report()
+Result<bool> Merging::await_report()
 {
     constexpr int look_again_ms = 200;
     const uint64_t since = now_ns();
@@ -384,12 +356,12 @@ Result<bool> Gathering::await_report()
     host_.reset();
     same_ = false;
     send_guests_away();
-    begin_anew();
+    roster_.clear();
+    in_scope_.begin_anew();
     return false;
 }
 
-// The joined checkpoint's image serves as ours; it is copied if the file is not the same.
-Result<Outcome> Gathering::share(std::unique_ptr<image::Sink> sink)
+Result<Outcome> Merging::share(std::unique_ptr<image::Sink> sink)
 {
     if (report_.error != 0)
         return Error(report_.error,
