@@ -54,6 +54,14 @@ bool Coordinator::look_at_members()
         look_at_cut();
     if (now_ && asked) // else what daemons have said meanwhile is not read yet
         look_at_growth();
+    // The whole job may have been stopped with this daemon, by a scheduler: no image grew then.
+    if (now_ && !asked) {
+        const auto still = Clock::now() - now_->looked;
+        for (auto &[rank, image] : now_->progress) {
+            image.begun += still;
+            image.since += still;
+        }
+    }
     return now_.has_value();
 }
 
@@ -150,7 +158,8 @@ void Coordinator::look_at_progress(uint32_t member, const Message &message)
 
 // Gives up when an unfinished image has stopped growing, whether or not its daemon still reports on
 // it, or is said to grow without end. Before any rank has gone on from the cut, all of them may be
-// busy with what their programs do before an image: they have more time.
+// busy with what their programs do before an image: they have more time. A large image has more
+// time than a small one, whatever --time is, which is about ranks.
 void Coordinator::look_at_growth()
 {
     if (now_->stage != Stage::pending && now_->stage != Stage::running)
@@ -162,20 +171,25 @@ void Coordinator::look_at_growth()
     const auto longest = std::max<std::chrono::milliseconds>(limit, image_times * patience);
     if (pending)
         limit = std::max<std::chrono::milliseconds>(limit, patience);
+    const auto rate = now_->request.value("copy_rate", uint64_t(0));
+    // At least that is an image's share of it, however many of the ranks are on its node.
+    const uint64_t share =
+        rate > 0 ? std::max<uint64_t>(rate / std::max<size_t>(now_->ranks.size(), 1), 1) : 0;
     const auto now = Clock::now();
     for (const auto &[rank, image] : now_->progress) {
         if (now_->images.contains(rank))
             continue;
+        const auto most = longest + time_to_write(image.bytes, share);
         const auto member = members_.find(now_->ranks.at(rank).member);
         std::string why;
         if ((!pending || !endless) && now - image.since > limit)
             why = fmt::format("rank {}: its image has not grown for {}; is its disk there?", rank,
                               in_seconds(limit));
-        else if (!endless && now - image.begun > longest)
+        else if (!endless && now - image.begun > most)
             why = fmt::format("rank {} on node {}: its image has grown for {}, and is not there; "
                               "--time gives it longer",
                               rank, member != members_.end() ? member->second.name : "",
-                              in_seconds(longest));
+                              in_seconds(most));
         if (!why.empty()) {
             give_up(std::move(why), ETIMEDOUT);
             return;

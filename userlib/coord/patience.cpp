@@ -13,6 +13,7 @@ namespace {
 
 constexpr int default_silence_s = 5;
 constexpr int64_t most_patience_s = 1 << 30; // of a request
+constexpr uint64_t slowest_disk = 1 << 20;   // bytes a second
 
 // Times the longer of a request's patience and two silences.
 constexpr int command_times = image_times + 8;
@@ -30,6 +31,13 @@ std::chrono::milliseconds longest_command(int64_t patience_s)
 {
     const std::chrono::seconds patience(std::min(patience_s, most_patience_s));
     return command_times * std::max<std::chrono::milliseconds>(patience, 2 * longest_silence());
+}
+
+std::chrono::milliseconds time_to_write(uint64_t bytes, uint64_t rate)
+{
+    constexpr auto most = static_cast<uint64_t>(std::chrono::seconds(longest_growth).count());
+    const uint64_t slowest = rate > 0 ? std::min(rate, slowest_disk) : slowest_disk;
+    return std::chrono::seconds(static_cast<int64_t>(std::min(bytes / slowest, most)));
 }
 
 std::string in_seconds(std::chrono::milliseconds time)

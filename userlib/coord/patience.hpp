@@ -24,8 +24,13 @@ inline constexpr int looks_in_silence = 5;   // polls in that time
 inline constexpr int64_t default_patience_s = 600;
 inline constexpr int image_times = 12; // as long as that, at most, for an image that grows
 
+// How much longer an image of so many bytes may take: as long as a slow disk needs, or a copy that
+// writes `rate` bytes a second (0: there is no limit), and a day at most.
+inline constexpr std::chrono::hours longest_growth{24};
+std::chrono::milliseconds time_to_write(uint64_t bytes, uint64_t rate);
+
 // For a command to hear how a checkpoint with this --time has ended: all of the above, one after
-// the other, and the commit.
+// the other, and the commit; longest_growth more once images are written.
 std::chrono::milliseconds longest_command(int64_t patience_s);
 
 std::string in_seconds(std::chrono::milliseconds time);
