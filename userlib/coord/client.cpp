@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace cryo::coord {
 
@@ -147,6 +148,10 @@ Result<json> Client::next()
                     return message.error().within("the job's daemon");
                 if (message->type == Type::working)
                     continue;
+                if (message->type == Type::images && end_ && !std::exchange(writes_images_, true)) {
+                    limit_ += longest_growth;
+                    *end_ += longest_growth;
+                }
                 return std::move(message->fields);
             }
         }
@@ -164,7 +169,10 @@ Result<void> Client::receive()
         return endless(limit_);
     patience = std::min(patience, left);
     pollfd ready = {socket_.get(), POLLIN, 0};
+    const auto begun = Clock::now();
     const int found = poll(&ready, 1, static_cast<int>(patience.count()));
+    if (end_) // this command itself was stopped (^Z): it has not waited
+        *end_ += std::max(Clock::now() - begun - patience, Clock::duration::zero());
     if (found == 0)
         return patience == left ? endless(limit_) : silent();
     char bytes[65536];

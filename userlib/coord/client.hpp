@@ -31,7 +31,7 @@ class Client
     bool is_own() const { return own_; }
 
     // Bounds the whole conversation, whatever the daemon says, by what a checkpoint with this
-    // patience (--time) takes at most; 0: there is no bound.
+    // patience (--time) takes at most, longer once images are written; 0: there is no bound.
     void limit(int64_t patience_s);
     Result<void> send(const nlohmann::json &message);
     // EINTR: a signal came. ETIMEDOUT: the daemon is stopped, or hangs, or never comes to an end.
@@ -49,6 +49,7 @@ class Client
     Fd socket_;
     std::string in_;
     std::chrono::milliseconds limit_ = {};
+    bool writes_images_ = false;                               // the job
     std::optional<std::chrono::steady_clock::time_point> end_; // of the conversation
 };
 

@@ -7,6 +7,7 @@
 import contextlib
 import errno
 import os
+import signal
 import socket
 import subprocess
 import threading
@@ -36,7 +37,8 @@ class Command(jobs.Case):
         self.addCleanup(self.launcher.kill)
 
     def begin(self, message):
-        """A command that hears this again and again, as long as it listens."""
+        """A command that hears this again and again, as long as it listens; and an event that ends
+        the checkpoint well."""
         tool = subprocess.Popen([jobs.OPTIONS.bin + "/ompi-checkpoint", "--time", "1",
                                  str(self.launcher.pid)], env=self.settings(CRYO_DEADLINE="1"),
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -44,23 +46,34 @@ class Command(jobs.Case):
         self.addCleanup(tool.kill)
         connection, _ = self.listener.accept()
         over = threading.Event()
+        done = threading.Event()
         def talk():
             with connection, contextlib.suppress(OSError):
                 while not over.wait(0.2):
-                    connection.sendall(test_channel.frame(message))
+                    connection.sendall(test_channel.frame({"type": "end", "ok": True}
+                                                          if done.is_set() else message))
         speaker = threading.Thread(target=talk)
         speaker.start()
         self.addCleanup(speaker.join)
         self.addCleanup(over.set)
-        return tool
+        return tool, done
 
     def test_work_without_end(self):
+        """Commands of a job that writes images, or that were stopped meanwhile, wait for longer."""
+        writes = self.begin({"type": "images", "done": 0, "cut": 1, "of": 1})
+        stopped = self.begin({"type": "working"})
+        os.kill(stopped[0].pid, signal.SIGSTOP)
         tools = [self.begin(message) for message in ({"type": "working"},
                                                      {"type": "state", "state": "running"})]
-        for tool in tools:
+        for tool, _ in tools:
             _, errors = tool.communicate(timeout=2 * jobs.PATIENCE)
             self.assertEqual(errno.ETIMEDOUT, tool.returncode, errors)
             self.assertIn("says that it works, and has come to no end for 40 s", errors)
+        os.kill(stopped[0].pid, signal.SIGCONT)
+        for tool, done in (writes, stopped):
+            done.set()
+            _, errors = tool.communicate(timeout=jobs.PATIENCE)
+            self.assertEqual(0, tool.returncode, errors)
 
 
 class Rank(jobs.Case):
