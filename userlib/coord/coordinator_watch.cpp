@@ -168,7 +168,7 @@ void Coordinator::look_at_growth()
     const std::chrono::seconds patience(now_->request.value("patience", default_patience_s));
     const bool endless = patience.count() == 0;
     std::chrono::milliseconds limit = image_patience * longest_silence();
-    const auto longest = std::max<std::chrono::milliseconds>(limit, image_times * patience);
+    const auto longest = std::max(limit, longest_image(patience.count()));
     if (pending)
         limit = std::max<std::chrono::milliseconds>(limit, patience);
     const auto rate = now_->request.value("copy_rate", uint64_t(0));

@@ -23,6 +23,7 @@ inline constexpr int looks_in_silence = 5;   // polls in that time
 // For all ranks to stand still, where a request (--time) says nothing else.
 inline constexpr int64_t default_patience_s = 600;
 inline constexpr int image_times = 12; // as long as that, at most, for an image that grows
+std::chrono::milliseconds longest_image(int64_t patience_s);
 
 // How much longer an image of so many bytes may take: as long as a slow disk needs, or a copy that
 // writes `rate` bytes a second (0: there is no limit), and a day at most.
