@@ -27,6 +27,7 @@ namespace {
 constexpr int welcome_ms = 60'000;
 constexpr int start_ms = 45'000;
 constexpr int kill_ms = 1000;
+constexpr int64_t slice_ms = 1000;
 
 // Also true for root, who may do everything anyway.
 bool is_our_user(int socket)
@@ -78,16 +79,21 @@ int64_t now_ms()
     return int64_t(time.tv_sec) * 1000 + time.tv_nsec / 1'000'000;
 }
 
+// Waits in slices, of which none counts for more than its length: while a scheduler has stopped the
+// whole job, this process has not waited for the other.
 bool ends_within(int milliseconds, int process)
 {
     pollfd end = {process, POLLIN, 0};
-    const int64_t limit = now_ms() + milliseconds;
-    for (int64_t left = milliseconds; left > 0; left = limit - now_ms()) {
-        const long found = sys::call(SYS_poll, &end, 1, left);
+    int64_t before = now_ms();
+    for (int64_t left = milliseconds; left > 0;) {
+        const long found = sys::call(SYS_poll, &end, 1, left < slice_ms ? left : slice_ms);
         if (found > 0)
             return true;
         if (found < 0 && found != -EINTR)
             return false;
+        const int64_t now = now_ms();
+        left -= now - before < slice_ms ? now - before : slice_ms;
+        before = now;
     }
     return false;
 }

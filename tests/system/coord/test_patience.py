@@ -79,27 +79,50 @@ class Command(jobs.Case):
 class Rank(jobs.Case):
     """The daemon that a rank starts is stopped before it listens."""
 
-    def test_daemon_that_is_stopped(self):
-        daemon = Path(self.scratch, "daemon")
-        daemon.write_text(f"#!/bin/sh\necho $$ > {self.scratch}/pid\nkill -STOP $$\n")
+    def begin(self, name):
+        """A rank that waits for a daemon that has stopped itself, and fails when it goes on; and where
+        that daemon's pid is."""
+        daemon, pid = Path(self.scratch, name), Path(self.scratch, name + ".pid")
+        daemon.write_text(f"#!/bin/sh\necho $$ > {pid}\nkill -STOP $$\nexit 1\n")
         daemon.chmod(0o700)
-        variables = self.settings(CRYO_JOB=f"{os.getpid()}-stopped:{'0' * 64}:1:127.0.0.1",
+        variables = self.settings(CRYO_JOB=f"{os.getpid()}-{name}:{'0' * 64}:1:127.0.0.1",
                                   CRYO_NODE="here", CRYO_DAEMON=str(daemon),
                                   OMPI_COMM_WORLD_RANK="0", OMPI_COMM_WORLD_SIZE="1")
-        with subprocess.Popen([jobs.OPTIONS.rank, "1", self.scratch], env=variables, text=True,
-                              stdout=subprocess.PIPE) as rank:
-            try:
-                said, _ = rank.communicate(timeout=2 * jobs.PATIENCE)
-            finally:
-                rank.kill()
-                stopped = Path(self.scratch, "pid").read_text().strip()
-                left = jobs.is_alive(stopped)
-                if left:
-                    os.kill(int(stopped), 9)
+        rank = subprocess.Popen([jobs.OPTIONS.rank, "1", self.scratch], env=variables, text=True,
+                                stdout=subprocess.PIPE)
+        self.addCleanup(rank.stdout.close)
+        self.addCleanup(rank.wait)
+        self.addCleanup(self.end, pid)
+        self.addCleanup(rank.kill)
+        return rank, pid
+
+    @staticmethod
+    def state(pid):
+        text = pid.read_text().strip() if pid.exists() else ""
+        return jobs.processes.state(text) if text else None
+
+    def end(self, pid):
+        if self.state(pid) not in (None, "Z"):
+            os.kill(int(pid.read_text()), signal.SIGKILL)
+
+    def test_daemon_that_is_stopped(self):
+        both, of_both = self.begin("both")
+        jobs.wait_for(lambda: self.state(of_both) == "T", "the daemon that stops itself")
+        os.kill(both.pid, signal.SIGSTOP) # as a scheduler does with a whole job
+        rank, stopped = self.begin("stopped")
+        said, _ = rank.communicate(timeout=2 * jobs.PATIENCE)
+        left = self.state(stopped) not in (None, "Z")
         self.assertEqual(0, rank.returncode)
-        self.assertIn(f"rank 0: alone: {daemon}: has not started for 45 s", said)
+        self.assertIn(f"rank 0: alone: {self.scratch}/stopped: has not started for 45 s", said)
         self.assertFalse(left)
         self.assertIn("rank 0: 1 steps", said)
+
+        os.kill(both.pid, signal.SIGCONT)
+        jobs.wait_for(lambda: jobs.processes.state(both.pid) == "S", "the rank that waits again")
+        self.assertEqual(self.state(of_both), "T")
+        os.kill(int(of_both.read_text()), signal.SIGCONT)
+        said, _ = both.communicate(timeout=jobs.PATIENCE)
+        self.assertIn("could not start, or could not reach the job's first node", said)
 
 
 if __name__ == "__main__":
