@@ -19,8 +19,7 @@ namespace cryo::coord {
 
 namespace {
 
-// Small enough that a copy with a limit grows visibly, for daemons that watch it.
-constexpr size_t piece = size_t(256) << 10;
+constexpr size_t largest_piece = size_t(256) << 10;
 constexpr size_t checksum_digits = 32;
 
 Result<Fd> open_image(const Directory &directory, const std::string &name)
@@ -36,7 +35,7 @@ Result<Fd> open_image(const Directory &directory, const std::string &name)
 }
 
 // Reads all of it; `take` gets each piece.
-Result<ImageCopy> read_image(int fd, const std::string &path,
+Result<ImageCopy> read_image(int fd, const std::string &path, size_t piece,
                              const std::function<Result<void>(image::Bytes)> &take)
 {
     std::vector<uint8_t> bytes(piece);
@@ -76,14 +75,15 @@ Result<ImageCopy> copy_to(const Fd &out, const std::string &path, const Fd &in,
 {
     const auto begun = std::chrono::steady_clock::now();
     uint64_t done = 0;
-    Result<ImageCopy> all = read_image(in.get(), source, [&](image::Bytes part) -> Result<void> {
+    const auto put = [&](image::Bytes part) -> Result<void> {
         if (Result<void> written = write_all(out.get(), path, part); !written)
             return written;
         done += part.size();
         std::this_thread::sleep_for(
             pause_after(done, std::chrono::steady_clock::now() - begun, how.rate));
         return {};
-    });
+    };
+    Result<ImageCopy> all = read_image(in.get(), source, piece_at(how.rate), put);
     if (!all)
         return all;
     if (const int error = how.sync ? sync_file(out.get()) : 0)
@@ -120,7 +120,13 @@ Result<ImageCopy> measure_image(const Directory &directory, const std::string &n
     const Result<Fd> in = open_image(directory, name);
     if (!in)
         return in.error();
-    return read_image(in->get(), directory.path(name), [](image::Bytes) { return Result<void>(); });
+    return read_image(in->get(), directory.path(name), largest_piece,
+                      [](image::Bytes) { return Result<void>(); });
+}
+
+size_t piece_at(uint64_t rate)
+{
+    return rate == 0 ? largest_piece : std::min<uint64_t>(rate, largest_piece);
 }
 
 std::chrono::nanoseconds pause_after(uint64_t bytes, std::chrono::nanoseconds elapsed,

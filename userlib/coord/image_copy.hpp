@@ -37,6 +37,10 @@ Result<ImageCopy> measure_image(const Directory &directory, const std::string &n
 std::chrono::nanoseconds pause_after(uint64_t bytes, std::chrono::nanoseconds elapsed,
                                      uint64_t rate);
 
+// How many bytes are copied at once: a copy with a limit grows every second, for daemons that watch
+// it.
+size_t piece_at(uint64_t rate);
+
 // Whether a text is what ImageCopy::checksum may be.
 bool is_image_checksum(std::string_view text);
 

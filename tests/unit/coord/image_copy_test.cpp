@@ -86,6 +86,14 @@ TEST(ImageCopies, RestAsTheLimitWants)
     EXPECT_EQ(pause_after(1000, milliseconds(1400), 1000), nanoseconds(0));
 }
 
+TEST(ImageCopies, GrowEverySecondWithALimit)
+{
+    EXPECT_EQ(piece_at(1), 1U);
+    EXPECT_EQ(piece_at(4096), 4096U); // 1 MiB a second, on a node of 256 ranks
+    EXPECT_EQ(piece_at(100 << 20), piece_at(0));
+    EXPECT_LE(piece_at(0), 1U << 20);
+}
+
 TEST(ImageCopies, KnowTheirChecksums)
 {
     EXPECT_TRUE(is_image_checksum("0123456789abcdef0123456789abcdef"));
