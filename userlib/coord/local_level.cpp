@@ -41,6 +41,26 @@ int64_t nanoseconds_of(const timespec &time)
     return int64_t(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
 }
 
+// The file that makes it a level goes last: what a removal that is killed leaves is removed by the
+// next one, and is not committed any more.
+void remove_level(const Directory &top, const std::string &name)
+{
+    const Result<Directory> level = top.enter(name);
+    if (!level || !level->remove(committed_name))
+        return;
+    const Result<std::vector<std::string>> names = level->names();
+    bool is_bare = bool(names);
+    for (const std::string &one : names ? *names : std::vector<std::string>()) {
+        if (one == label_name)
+            continue;
+        if (const Result<Directory> rank = level->enter(one); rank)
+            rank->clear();
+        is_bare = level->remove(one) && is_bare;
+    }
+    if (is_bare && level->remove(label_name))
+        static_cast<void>(top.remove(name));
+}
+
 } // namespace
 
 std::string local_rank_directory(const std::string &base, uid_t user, const std::string &name,
@@ -126,11 +146,8 @@ void retire_levels(const std::string &base, const std::string &job, unsigned kee
         locks.push_back(std::move(label));
     }
     lock(top->fd(), LOCK_UN);
-    for (const std::string &name : retired(std::move(all), job, keep)) {
-        if (const Result<Directory> level = top->enter(name); level)
-            level->clear();
-        static_cast<void>(top->remove(name)); // else the next one tries again
-    }
+    for (const std::string &name : retired(std::move(all), job, keep))
+        remove_level(*top, name);
 }
 
 std::vector<std::string> retired(std::vector<LevelThere> all, const std::string &job, unsigned keep)

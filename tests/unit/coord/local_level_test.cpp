@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <sys/inotify.h>
 #include <unistd.h>
 
 namespace cryo::coord {
@@ -99,6 +100,35 @@ TEST(LocalLevels, GoUnlessCommittedOrUsed)
     retire_levels(store.base(), "1-a", 0);
     EXPECT_EQ(levels_in(store), Names{"foreign"});
     EXPECT_EQ(store.read(top_name() + "/foreign/file"), "not one of Cryo's");
+}
+
+// A removal may be killed at any step: what is left must be known as a level, and as no committed
+// one.
+TEST(LocalLevels, LoseWhatMakesThemLevelsLast)
+{
+    const Store store;
+    {
+        const LocalLevel level = begin(store, "gone", "1-a");
+        for (const uint32_t rank : {0U, 1U, 2U})
+            ASSERT_TRUE(level.make_rank(rank));
+        ASSERT_TRUE(level.commit());
+    }
+    const Fd watch(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+    ASSERT_GE(inotify_add_watch(watch.get(), store.at(top_name() + "/gone").c_str(), IN_DELETE), 0);
+    retire_levels(store.base(), "1-a", 0);
+    EXPECT_EQ(levels_in(store), Names());
+    alignas(inotify_event) char events[4096];
+    const ssize_t size = read(watch.get(), events, sizeof(events));
+    Names order;
+    for (ssize_t at = 0; at < size;) {
+        const auto *event = reinterpret_cast<const inotify_event *>(events + at);
+        if ((event->mask & IN_DELETE) != 0)
+            order.emplace_back(event->name);
+        at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
+    }
+    ASSERT_EQ(order.size(), 5U);
+    EXPECT_EQ(order.front(), "committed");
+    EXPECT_EQ(order.back(), "level");
 }
 
 TEST(LocalLevels, AreOfTwoDaemonsOnOneHost)
