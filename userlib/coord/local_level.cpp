@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <iterator>
+#include <set>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -155,6 +156,11 @@ std::vector<std::string> retired(std::vector<LevelThere> all, const std::string 
     std::sort(all.begin(), all.end(), [](const LevelThere &a, const LevelThere &b) {
         return a.when != b.when ? a.when > b.when : a.name < b.name;
     });
+    std::set<std::string> running; // a job's daemons use its last level
+    for (const LevelThere &one : all) {
+        if (one.in_use)
+            running.insert(one.job);
+    }
     unsigned own = 0;
     unsigned others = 0;
     std::vector<std::string> names;
@@ -165,9 +171,9 @@ std::vector<std::string> retired(std::vector<LevelThere> all, const std::string 
             continue;
         }
         const bool is_own = one.job == job;
-        const bool counts = is_own || !one.in_use; // those of other running jobs are theirs
-        const bool stays = one.in_use || (is_own ? own : others) < keep;
-        if (stays && counts)
+        const bool is_theirs = !is_own && running.contains(one.job);
+        const bool stays = one.in_use || is_theirs || (is_own ? own : others) < keep;
+        if (stays && !is_theirs)
             (is_own ? own : others)++;
         if (!stays)
             names.push_back(std::move(one.name));

@@ -61,7 +61,7 @@ struct LevelThere {
 };
 
 // The names of those that go: uncommitted ones that no daemon uses; of `job` all but the last
-// `keep`; of other jobs, which have ended if no daemon uses their levels, the same together.
+// `keep`; of other jobs, which have ended if no daemon uses any of their levels, the same together.
 std::vector<std::string> retired(std::vector<LevelThere> all, const std::string &job,
                                  unsigned keep);
 

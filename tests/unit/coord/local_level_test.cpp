@@ -77,6 +77,11 @@ TEST(LocalLevels, StayAsLongAsTheyShould)
     EXPECT_EQ(
         retired({level("x", "7", 1), level("y", "8", 2), level("a", "1", 3), running}, "1", 1),
         Names{"x"});
+    // Nor do that job's earlier ones, of which it may keep several.
+    EXPECT_EQ(retired({level("x", "7", 1), level("y", "8", 2), level("ran", "2", 0), running,
+                       level("ran before", "2", -1)},
+                      "1", 1),
+              Names{"x"});
     LevelThere own = level("now", "1", 3);
     own.in_use = true;
     EXPECT_EQ(retired({own, level("before", "1", 2)}, "1", 1), Names{"before"});
