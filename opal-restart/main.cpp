@@ -25,6 +25,7 @@ using cryo::Directory;
 using cryo::Error;
 using cryo::Result;
 using cryo::Trust;
+using cryo::coord::NearCopy;
 
 constexpr const char *command = "opal-restart";
 
@@ -39,26 +40,25 @@ Result<std::string> own_rank()
                          "name the snapshot with -r");
 }
 
-// The copy of the image that this node has, if it is the right one; "": there is none.
-std::string copy_here(const Directory &rank, const std::string &metadata, const Trust &trust)
+// The copy of the image that this node has, if it is the right one; path "": there is none.
+NearCopy copy_here(const Directory &rank, const std::string &metadata, const Trust &trust)
 {
     const Result<std::optional<cryo::coord::LocalCopy>> copy =
         cryo::coord::read_local_copy(rank, metadata);
     if (!copy || !copy->has_value())
-        return "";
-    const Result<std::string> found = cryo::coord::find_copy(**copy, trust);
+        return {};
+    Result<NearCopy> found = cryo::coord::find_copy(**copy, trust);
     if (found)
-        return *found;
+        return std::move(*found);
     if (found.error().code() != ENOENT)
         cryo::cli::say(command, fmt::format("{}; the image in {} is used instead",
                                             found.error().text(), rank.path()));
-    return "";
+    return {};
 }
 
-// The image that a local snapshot's metadata name, as a path: the node's own, or the one beside
-// them.
-Result<std::string> image_in(const std::string &location, const std::string &reference,
-                             const std::string &metadata, const Trust &trust)
+// The image that a local snapshot's metadata name: the node's own, or the one beside them.
+Result<NearCopy> image_in(const std::string &location, const std::string &reference,
+                          const std::string &metadata, const Trust &trust)
 {
     const Result<Directory> all = Directory::open(location);
     if (!all)
@@ -71,8 +71,10 @@ Result<std::string> image_in(const std::string &location, const std::string &ref
     const Result<std::string> context = cryo::coord::read_context(*rank, metadata);
     if (!context)
         return context.error();
-    const std::string near = copy_here(*rank, metadata, trust);
-    return near.empty() ? rank->path(*context) : near;
+    NearCopy image = copy_here(*rank, metadata, trust);
+    if (image.path.empty())
+        image.path = rank->path(*context);
+    return image;
 }
 
 // Starts the node's daemon, so that the restored rank finds it. Without a job there is none.
@@ -131,9 +133,9 @@ static int run(int argc, char **argv)
         if (const Result<void> known = trust.add(owner); !known)
             return cryo::cli::fail(command, known.error());
     }
-    const Result<std::string> file = image_in(location, reference, metadata, trust);
-    if (!file)
-        return cryo::cli::fail(command, file.error());
+    const Result<NearCopy> image = image_in(location, reference, metadata, trust);
+    if (!image)
+        return cryo::cli::fail(command, image.error());
     start_daemon();
     // hydra and slurmstepd leave their own pipes and sockets open.
     if (getenv("PMI_ID") != nullptr || getenv("SLURM_STEP_ID") != nullptr)
@@ -147,7 +149,7 @@ static int run(int argc, char **argv)
                                            verbose > 0 ? "-v" : "-q"};
     for (const std::string &owner : owners)
         arguments.insert(arguments.end(), {"--owner", owner.c_str()});
-    arguments.insert(arguments.end(), {file->c_str(), nullptr});
+    arguments.insert(arguments.end(), {image->path.c_str(), nullptr});
     execv(restart.c_str(), const_cast<char *const *>(arguments.data())); // NOLINT: execv's type
     return cryo::cli::fail(command, Error::from_errno(restart, errno));
 }

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <iterator>
+#include <map>
 #include <set>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -123,7 +124,7 @@ void retire_levels(const std::string &base, const std::string &job, unsigned kee
     if (!top || !check_own(top->fd(), top->path(), way_out))
         return;
     std::vector<LevelThere> all;
-    std::vector<Fd> locks; // until the end no daemon begins to use what may be removed
+    std::map<std::string, Fd> locks; // until the end nobody begins to use what is removed
     if (lock(top->fd(), LOCK_EX) != 0)
         return;
     const Result<std::vector<std::string>> names = top->names();
@@ -144,10 +145,14 @@ void retire_levels(const std::string &base, const std::string &job, unsigned kee
                        .when = committed ? nanoseconds_of((*mark)->st_mtim) : 0,
                        .committed = committed,
                        .in_use = lock(label.get(), LOCK_EX | LOCK_NB) != 0});
-        locks.push_back(std::move(label));
+        locks.emplace(name, std::move(label));
     }
+    const std::vector<std::string> going = retired(std::move(all), job, keep);
+    std::erase_if(locks, [&](const auto &one) { // a restart may read what stays
+        return std::ranges::find(going, one.first) == going.end();
+    });
     lock(top->fd(), LOCK_UN);
-    for (const std::string &name : retired(std::move(all), job, keep))
+    for (const std::string &name : going)
         remove_level(*top, name);
 }
 
@@ -199,7 +204,7 @@ bool has_more_room(uint64_t now, uint64_t then)
     return now > then && now - then > then / 4;
 }
 
-Result<std::string> find_copy(const LocalCopy &copy, const Trust &trust)
+Result<NearCopy> find_copy(const LocalCopy &copy, const Trust &trust)
 {
     // BASE/cryo-UID, which nobody else must have made; below it no link is followed.
     const auto [level_path, rank_name] = split_path(copy.directory);
@@ -212,6 +217,14 @@ Result<std::string> find_copy(const LocalCopy &copy, const Trust &trust)
     const Result<Directory> level = top->enter(level_name);
     if (!level)
         return level.error();
+    if (Result<void> good = trust.check(level->fd(), level->path()); !good)
+        return good.error();
+    Fd label(openat(level->fd(), label_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (!label)
+        return Error::from_errno(level->path(label_name), errno);
+    if (lock(label.get(), LOCK_SH | LOCK_NB) != 0)
+        return errno == EWOULDBLOCK ? Error(ENOENT, level->path() + ": is being removed")
+                                    : Error::from_errno(level->path(label_name), errno);
     const Result<Directory> rank = level->enter(rank_name);
     if (!rank)
         return rank.error();
@@ -222,7 +235,7 @@ Result<std::string> find_copy(const LocalCopy &copy, const Trust &trust)
         return found.error();
     if (found->bytes != copy.bytes || found->checksum != copy.checksum)
         return Error(EBADMSG, rank->path(copy.file) + ": is not what was saved (checksum)");
-    return rank->path(copy.file);
+    return NearCopy{rank->path(copy.file), std::move(label)};
 }
 
 } // namespace cryo::coord

@@ -72,7 +72,12 @@ uint64_t room_in(const std::string &base);
 // Whether what did not fit when there was as much room as `then` may fit now.
 bool has_more_room(uint64_t now, uint64_t then);
 
-// The path of the copy, if it is whole and of somebody whom `trust` has. ENOENT: there is none.
-Result<std::string> find_copy(const LocalCopy &copy, const Trust &trust);
+struct NearCopy {
+    std::string path;
+    Fd level; // as long as it is open, no daemon removes the level
+};
+
+// The copy, if it is whole and of somebody whom `trust` has. ENOENT: there is none.
+Result<NearCopy> find_copy(const LocalCopy &copy, const Trust &trust);
 
 } // namespace cryo::coord

@@ -9,7 +9,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <optional>
+#include <sys/file.h>
 #include <sys/inotify.h>
 #include <unistd.h>
 
@@ -170,11 +172,11 @@ TEST(LocalLevels, AreUsedIfTheyAreWhatWasSaved)
     const Store store;
     const LocalCopy copy = copy_in(store, "the image");
     const fs::path file = fs::path(copy.directory) / copy.file;
-    const Result<std::string> found = find_copy(copy, Trust());
+    const Result<NearCopy> found = find_copy(copy, Trust());
     ASSERT_TRUE(found) << found.error().text();
-    EXPECT_EQ(*found, file.string());
+    EXPECT_EQ(found->path, file.string());
     std::ofstream(file) << "the imagE";
-    const Result<std::string> other = find_copy(copy, Trust());
+    const Result<NearCopy> other = find_copy(copy, Trust());
     ASSERT_FALSE(other);
     EXPECT_EQ(other.error().code(), EBADMSG);
     std::ofstream(file) << "the image, longer";
@@ -189,7 +191,35 @@ TEST(LocalLevels, AreUsedIfTheyAreWhatWasSaved)
     EXPECT_FALSE(find_copy(copy, Trust()));
     fs::permissions(store.at(top_name()), fs::perms::owner_all);
     fs::remove(file);
-    const Result<std::string> none = find_copy(copy, Trust());
+    const Result<NearCopy> none = find_copy(copy, Trust());
+    ASSERT_FALSE(none);
+    EXPECT_EQ(none.error().code(), ENOENT);
+}
+
+// Reading a large image takes long enough for another job to commit a snapshot.
+TEST(LocalLevels, StayWhileTheyAreRead)
+{
+    const Store store;
+    const LocalCopy copy = copy_in(store, "the image");
+    {
+        const Result<NearCopy> found = find_copy(copy, Trust());
+        ASSERT_TRUE(found) << found.error().text();
+        retire_levels(store.base(), "2-b", 1);
+        EXPECT_TRUE(fs::exists(found->path));
+    }
+    retire_levels(store.base(), "2-b", 1);
+    const Result<NearCopy> none = find_copy(copy, Trust());
+    ASSERT_FALSE(none);
+    EXPECT_EQ(none.error().code(), ENOENT);
+}
+
+TEST(LocalLevels, AreNotReadWhileTheyAreRemoved)
+{
+    const Store store;
+    const LocalCopy copy = copy_in(store, "the image");
+    const Fd label(open(store.at(top_name() + "/abc/level").c_str(), O_RDWR | O_CLOEXEC));
+    ASSERT_EQ(flock(label.get(), LOCK_EX), 0);
+    const Result<NearCopy> none = find_copy(copy, Trust());
     ASSERT_FALSE(none);
     EXPECT_EQ(none.error().code(), ENOENT);
 }
