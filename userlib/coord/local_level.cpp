@@ -79,6 +79,9 @@ Result<LocalLevel> LocalLevel::begin(const std::string &base, const std::string 
         return top.error();
     if (Result<void> own = check_own(top->fd(), top->path(), way_out); !own)
         return own.error();
+    // One that was there already may be open to others, who could lock it and hold daemons up.
+    if (fchmod(top->fd(), 0700) != 0)
+        return Error::from_errno(top->path(), errno);
     // Until the new one has its lock, retire_levels() does not look.
     if (lock(top->fd(), LOCK_SH) != 0)
         return Error::from_errno(top->path(), errno);

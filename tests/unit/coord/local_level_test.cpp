@@ -167,6 +167,15 @@ TEST(LocalLevels, AreNotMadeWhereOthersMayWrite)
     EXPECT_EQ(none.error().code(), ENOENT);
 }
 
+TEST(LocalLevels, AreClosedToOthers)
+{
+    const Store store;
+    fs::create_directory(store.at(top_name()));
+    fs::permissions(store.at(top_name()), fs::perms(0755));
+    begin(store, "abc", "1-a");
+    EXPECT_EQ(fs::status(store.at(top_name())).permissions(), fs::perms::owner_all);
+}
+
 TEST(LocalLevels, AreUsedIfTheyAreWhatWasSaved)
 {
     const Store store;
