@@ -235,7 +235,7 @@ Result<void> Coordinator::begin_checkpoint(const json &request)
     if (request.contains("local"))
         prepare.fields["local"] = local_level(request);
     tell_all(prepare);
-    if (now_) // this node's daemon has answered already
+    if (now_) // this node's daemon may have answered already
         watch_members();
     return {};
 }

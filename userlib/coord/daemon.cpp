@@ -355,7 +355,10 @@ void Daemon::image_ended(uint32_t number, const Taken &taken)
 
 void Daemon::prepare(const Message &message)
 {
-    retiring_.reset(); // processes that take images are forked while there is one thread
+    if (retiring_) { // processes that take images are forked while there is one thread
+        to_prepare_ = message;
+        return;
+    }
     Task task;
     task.number = message.fields.at("checkpoint");
     task.directory = message.fields.at("directory");
@@ -384,6 +387,7 @@ void Daemon::cancel(const Message &message)
         answer(rank, false);
     }
     orphans_.clear();
+    to_prepare_.reset();
     end_local(false);
     task_.reset();
     // The daemon above us in the tree may not be able to cancel it.

@@ -99,6 +99,7 @@ class Daemon final : private bookmark::Node::Output
     std::string why_not_local(const LocalTask &local);
     void blame_local(const Rank &rank, const Taken &taken);
     void end_local(bool committed);
+    void local_is_retired();
 
     void accept_daemon();
     std::optional<Key> key_of(const std::string &identity) const;
@@ -161,8 +162,9 @@ class Daemon final : private bookmark::Node::Output
         uint64_t room = 0;
         bool fresh = false; // no checkpoint has done without yet
     };
-    Blame blame_;                     // of the disk, if images have failed there
-    std::unique_ptr<Aside> retiring_; // older levels
+    Blame blame_;                       // of the disk, if images have failed there
+    std::optional<Message> to_prepare_; // when older levels are gone
+    std::unique_ptr<Aside> retiring_;   // these
 };
 
 } // namespace cryo::coord

@@ -92,14 +92,21 @@ void Daemon::end_local(bool committed)
     if (committed && local.level && local.level->commit())
         last_level_ = std::move(local.level);
     local.level.reset();
-    retiring_.reset(); // waits for the one before
     retiring_ = std::make_unique<Aside>(
         loop_,
         [base = local.base, job = job_.id, keep = local.keep] {
             retire_levels(base, job, keep);
             return Result<void>();
         },
-        [this](const Result<void> &) { retiring_.reset(); });
+        [this](const Result<void> &) { local_is_retired(); });
+}
+
+// A checkpoint that was to be prepared meanwhile is prepared now.
+void Daemon::local_is_retired()
+{
+    retiring_.reset();
+    if (const std::optional<Message> next = std::exchange(to_prepare_, std::nullopt))
+        prepare(*next);
 }
 
 } // namespace cryo::coord

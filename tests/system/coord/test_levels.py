@@ -6,6 +6,7 @@
 """
 import contextlib
 import errno
+import fcntl
 import json
 import os
 import re
@@ -103,6 +104,33 @@ class Levels(jobs.Case):
         reference, _ = self.save(other, "--local", self.near)
         own = self.near_file(self.images(reference)[0]).parent.parent.name
         jobs.wait_for(lambda: self.levels() == {newest, own}, "one of the job that has ended")
+
+    def test_removal_that_takes_long(self):
+        """A daemon answers while it removes levels, which a lock holds up here; the next checkpoint
+        waits for that."""
+        job = self.start(1, 200000)
+        for _ in range(2):
+            reference, _ = self.save(job, "--local", self.near)
+        last = self.near_file(self.images(reference)[0]).parent.parent.name
+        jobs.wait_for(lambda: self.levels() == {last}, "a removal that is over")
+        top = os.open(self.near / f"cryo-{os.geteuid()}", os.O_RDONLY)
+        fcntl.flock(top, fcntl.LOCK_SH)
+        self.save(job, "--local", self.near)
+        # pylint: disable=consider-using-with
+        tool = subprocess.Popen([jobs.OPTIONS.bin + "/ompi-checkpoint", "--json", "--local",
+                                 str(self.near), str(job.pid)], env=self.settings(),
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(tool.communicate)
+        self.addCleanup(tool.kill)
+        for line in tool.stdout:
+            if json.loads(line).get("state") == "requested":
+                break
+        self.tool("ompi-checkpoint", "--cont", job.pid) # of no effect
+        os.close(top)
+        _, errors = tool.communicate(timeout=jobs.PATIENCE)
+        self.assertEqual(tool.returncode, 0, errors)
+        newest = self.near_file(self.images(reference)[0]).parent.parent.name
+        jobs.wait_for(lambda: self.levels() == {newest}, "the removal of older levels")
 
     def test_parameter_of_the_job(self):
         job = self.start(1, 200000, OMPI_MCA_hook_cryo_local=str(self.near))
