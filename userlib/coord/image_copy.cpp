@@ -2,6 +2,7 @@
 #include "coord/image_copy.hpp"
 
 #include "base/sync.hpp"
+#include "base/trust.hpp"
 #include "image/checksum.hpp"
 
 #include <algorithm>
@@ -21,6 +22,7 @@ namespace {
 
 constexpr size_t largest_piece = size_t(256) << 10;
 constexpr size_t checksum_digits = 32;
+constexpr mode_t complete_mode = 0400; // as of images that are not copied
 
 Result<Fd> open_image(const Directory &directory, const std::string &name)
 {
@@ -86,6 +88,8 @@ Result<ImageCopy> copy_to(const Fd &out, const std::string &path, const Fd &in,
     Result<ImageCopy> all = read_image(in.get(), source, piece_at(how.rate), put);
     if (!all)
         return all;
+    if (fchmod(out.get(), complete_mode) != 0)
+        return Error::from_errno(path, errno);
     if (const int error = how.sync ? sync_file(out.get()) : 0)
         return Error::from_errno(path, error);
     return all;
@@ -99,6 +103,11 @@ Result<ImageCopy> copy_image(const Directory &from, const Directory &to, const s
     const Result<Fd> in = open_image(from, name);
     if (!in)
         return in.error();
+    // Where others may rename what is in `from`, this may be a file of theirs: it would run as
+    // ours.
+    if (Result<void> own = check_own(in->get(), from.path(name), "it is not what was written");
+        !own)
+        return own.error();
     const std::string fresh = fmt::format(".{}.tmp", name);
     Fd out(
         openat(to.fd(), fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));

@@ -42,6 +42,8 @@ class Levels(jobs.Case):
         """Only the sizes of the images in the snapshot's directory stay as they were."""
         for image in self.images(reference):
             file = Path(image["file"])
+            self.assertEqual(file.stat().st_mode & 0o777, 0o400)
+            file.chmod(0o600)
             file.write_bytes(b"\0" * file.stat().st_size)
 
     @staticmethod
@@ -78,6 +80,7 @@ class Levels(jobs.Case):
         first, second = map(self.near_file, self.images(reference))
         whole = bytearray(first.read_bytes())
         whole[len(whole) // 2] ^= 1
+        first.chmod(0o600)
         first.write_bytes(whole)
         shutil.rmtree(second.parent)
         text = self.restart(reference).end()

@@ -36,12 +36,15 @@ TEST(ImageCopies, AreWhole)
     ASSERT_TRUE(made) << made.error().text();
     EXPECT_EQ(made->bytes, text.size());
     EXPECT_EQ(store.read("to/image"), text);
+    EXPECT_EQ(std::filesystem::status(store.at("to/image")).permissions(),
+              std::filesystem::perms::owner_read);
     EXPECT_TRUE(is_image_checksum(made->checksum));
     const Result<ImageCopy> again = measure_image(to, "image");
     ASSERT_TRUE(again);
     EXPECT_EQ(again->checksum, made->checksum);
     EXPECT_EQ(again->bytes, made->bytes);
     text[700'000] ^= 1;
+    std::filesystem::remove(store.at("to/image"));
     store.write("to/image", text);
     const Result<ImageCopy> other = measure_image(to, "image");
     ASSERT_TRUE(other);
@@ -76,6 +79,20 @@ TEST(ImageCopies, FollowNoLink)
     std::filesystem::create_symlink(store.at("elsewhere"), store.at("from/image"));
     EXPECT_FALSE(copy_image(from, to, "image", {}));
     EXPECT_FALSE(measure_image(from, "image"));
+}
+
+TEST(ImageCopies, AreOfNothingThatOthersWrite)
+{
+    const Store store;
+    store.write("from/image", "text");
+    const Directory from = open(store, "from");
+    const Directory to = open(store, "to");
+    std::filesystem::permissions(store.at("from/image"), std::filesystem::perms::all);
+    const auto before = store.everything();
+    const Result<ImageCopy> made = copy_image(from, to, "image", {});
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().code(), EACCES);
+    EXPECT_EQ(store.everything(), before);
 }
 
 TEST(ImageCopies, RestAsTheLimitWants)
