@@ -276,18 +276,29 @@ void print_end(const Options &options, const json &end)
 }
 
 // The first ^C cancels the checkpoint, and waits for that; the second one ends this command.
-Result<json> converse(Client &job, Progress &progress)
+void take_interrupts()
 {
     struct sigaction action = {};
     action.sa_handler = on_interrupt;
     action.sa_flags = static_cast<int>(SA_RESETHAND);
     sigaction(SIGINT, &action, nullptr);
+    sigset_t blocked; // but while the client waits: else one that comes in between would be missed
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
+}
+
+void interrupted(Client &job)
+{
+    if (interrupts > 0) // if the daemon has ended, the next read reports it
+        static_cast<void>(job.send({{"type", "cancel"}}));
+}
+
+Result<json> converse(Client &job, Progress &progress)
+{
+    take_interrupts();
     return job.until_end([&](const json &message) { progress.tell(message); },
-                         [&] {
-                             if (interrupts >
-                                 0) // if the daemon has ended, the next read reports it
-                                 static_cast<void>(job.send({{"type", "cancel"}}));
-                         });
+                         [&] { interrupted(job); });
 }
 
 // With --nowait the daemon has accepted the request, so that a refusal is seen; with --until local
@@ -301,8 +312,14 @@ bool is_far_enough(const Options &options, const std::string &state)
 
 Result<void> until_far_enough(const Options &options, Client &job, Progress &progress)
 {
+    if (!options.nowait)
+        take_interrupts();
     for (;;) {
         const Result<json> message = job.next();
+        if (!message && message.error().code() == EINTR && !options.nowait) {
+            interrupted(job);
+            continue;
+        }
         if (!message)
             return message.error();
         const std::string type = message->value("type", "");

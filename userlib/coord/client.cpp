@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <fmt/format.h>
 #include <poll.h>
@@ -170,7 +171,11 @@ Result<void> Client::receive()
     patience = std::min(patience, left);
     pollfd ready = {socket_.get(), POLLIN, 0};
     const auto begun = Clock::now();
-    const int found = poll(&ready, 1, static_cast<int>(patience.count()));
+    const timespec limit = {patience.count() / 1000, patience.count() % 1000 * 1'000'000};
+    sigset_t mask;
+    pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+    sigdelset(&mask, SIGINT);
+    const int found = ppoll(&ready, 1, &limit, &mask);
     if (end_) // this command itself was stopped (^Z): it has not waited
         *end_ += std::max(Clock::now() - begun - patience, Clock::duration::zero());
     if (found == 0)

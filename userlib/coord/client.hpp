@@ -34,7 +34,8 @@ class Client
     // patience (--time) takes at most, longer once images are written; 0: there is no bound.
     void limit(int64_t patience_s);
     Result<void> send(const nlohmann::json &message);
-    // EINTR: a signal came. ETIMEDOUT: the daemon is stopped, or hangs, or never comes to an end.
+    // EINTR: a signal came, perhaps SIGINT, which a caller may block elsewhere. ETIMEDOUT: the
+    // daemon is stopped, or hangs, or never comes to an end.
     Result<nlohmann::json> next();
     // `tell` gets everything until the message of type "end"; an end that is not ok is an error.
     Result<nlohmann::json> until_end(const std::function<void(const nlohmann::json &)> &tell,

@@ -190,6 +190,24 @@ class Levels(jobs.Case):
         jobs.wait_for(self.listed, "the other level")
         self.assertEqual(self.listed()[0]["local"], 2)
 
+    def test_interrupt_before_the_first_level(self):
+        job = self.start(2, 200000)
+        os.kill(job.status()["ranks"][0], signal.SIGSTOP) # it never comes to the cut
+        # pylint: disable=consider-using-with
+        tool = subprocess.Popen([jobs.OPTIONS.bin + "/ompi-checkpoint", "--json", "--until", "local",
+                                 "--local", str(self.near), str(job.pid)], env=self.settings(),
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(tool.communicate)
+        self.addCleanup(tool.kill)
+        for line in tool.stdout:
+            if json.loads(line).get("state") == "pending":
+                break
+        tool.send_signal(signal.SIGINT)
+        _, errors = tool.communicate(timeout=jobs.PATIENCE)
+        self.assertEqual(tool.returncode, errno.ECANCELED, errors)
+        self.assertIn("it was called off", errors)
+        self.check_store()
+
     def test_limit_of_the_copies(self):
         job = self.start(1, 200000, FAKE_MEGABYTES="2")
         said = self.tool("ompi-checkpoint", "--json", "--local", self.near, "--copy-rate", "1",
