@@ -27,6 +27,7 @@ constexpr std::chrono::seconds longest_start{3};   // of a launcher whose ranks 
 constexpr int64_t look_soon_ms = 20;
 constexpr int64_t look_later_ms = 250;
 constexpr size_t most_waiting = 1 << 20; // bytes, of refusals
+constexpr size_t most_told = 200;        // of the name of a node with a number behind it
 
 uint32_t fanout()
 {
@@ -131,7 +132,8 @@ void Coordinator::joined(const std::shared_ptr<Channel> &channel, const std::str
     const bool taken =
         std::ranges::any_of(members_, [&](const auto &one) { return one.second.name == node; });
     Member &member = members_[number];
-    member.name = taken ? fmt::format("{}/{}", node, number) : node;
+    // A command takes no longer name than a node may have.
+    member.name = taken ? fmt::format("{}/{}", node.substr(0, most_told), number) : node;
     member.addresses = first.fields.at("addresses").get<std::vector<std::string>>();
     member.port = first.fields.at("port");
     member.channel = channel;

@@ -298,12 +298,12 @@ class Others(jobs.Case):
 class Member:
     """A daemon of a job, of whom the test says what it says."""
 
-    def __init__(self, case, job, join=True):
+    def __init__(self, case, job, join=True, node="elsewhere"):
         settings = case.settings(CRYO_JOB=jobs.variable(job, "CRYO_JOB"))
         case.addCleanup(self.end)
         for _ in range(50): # as daemons do, which strangers may displace
-            self.process = subprocess.Popen([jobs.OPTIONS.member], env=settings, text=True,
-                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self.process = subprocess.Popen([jobs.OPTIONS.member, f"join/{node}"], env=settings,
+                                            text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             heard = self.hear()
             if heard == "proven":
                 break

@@ -300,8 +300,10 @@ class Claims(jobs.Case):
         """What is said of it tells the two apart, which may as well be hosts of one name."""
         job = self.start(1, STEPS, FAKE_NODES="1")
         self.save(job)
-        for name in "elsewhere", r"elsewhere/\d+":
-            member = test_channel.Member(self, job)
+        long = "x" * 240
+        for node, name in (("elsewhere", "elsewhere"), ("elsewhere", r"elsewhere/\d+"),
+                           (long, long), (long, "x" * 200 + r"/\d+")): # commands take 256 bytes
+            member = test_channel.Member(self, job, node=node)
             member.say(type="rank", rank=0, ranks=1, pid=os.getpid(), space=f"fake-{job.pid}")
             self.assertRegex(member.until("rank_refused")["error"],
                              rf"^nodes node0 and {name} both have rank 0$")
