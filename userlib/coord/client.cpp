@@ -109,7 +109,8 @@ Result<Client> Client::to(pid_t launcher)
 void Client::limit(int64_t patience_s)
 {
     limit_ = longest_command(patience_s);
-    end_ = patience_s > 0 ? std::optional(Clock::now() + limit_) : std::nullopt;
+    looked_ = Clock::now();
+    end_ = patience_s > 0 ? std::optional(looked_ + limit_) : std::nullopt;
 }
 
 Result<void> Client::send(const json &message)
@@ -164,20 +165,21 @@ Result<json> Client::next()
 Result<void> Client::receive()
 {
     std::chrono::milliseconds patience = client_patience * longest_silence();
-    const auto left = end_ ? std::chrono::ceil<std::chrono::milliseconds>(*end_ - Clock::now())
+    const auto now = Clock::now();
+    if (end_) // nothing waits longer, unless this command was stopped (^Z)
+        *end_ += std::max(now - looked_ - patience, Clock::duration::zero());
+    looked_ = now;
+    const auto left = end_ ? std::chrono::ceil<std::chrono::milliseconds>(*end_ - now)
                            : std::chrono::milliseconds::max();
     if (left.count() <= 0)
         return endless(limit_);
     patience = std::min(patience, left);
     pollfd ready = {socket_.get(), POLLIN, 0};
-    const auto begun = Clock::now();
     const timespec limit = {patience.count() / 1000, patience.count() % 1000 * 1'000'000};
     sigset_t mask;
     pthread_sigmask(SIG_SETMASK, nullptr, &mask);
     sigdelset(&mask, SIGINT);
     const int found = ppoll(&ready, 1, &limit, &mask);
-    if (end_) // this command itself was stopped (^Z): it has not waited
-        *end_ += std::max(Clock::now() - begun - patience, Clock::duration::zero());
     if (found == 0)
         return patience == left ? endless(limit_) : silent();
     char bytes[65536];

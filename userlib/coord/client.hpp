@@ -50,6 +50,7 @@ class Client
     Fd socket_;
     std::string in_;
     std::chrono::milliseconds limit_ = {};
+    std::chrono::steady_clock::time_point looked_;             // for what the daemon says
     bool writes_images_ = false;                               // the job
     std::optional<std::chrono::steady_clock::time_point> end_; // of the conversation
 };
