@@ -164,7 +164,7 @@ class Daemon final : private bookmark::Node::Output
     };
     Blame blame_;                       // of the disk, if images have failed there
     std::optional<Message> to_prepare_; // when older levels are gone
-    std::unique_ptr<Aside> retiring_;   // these
+    std::unique_ptr<Aside> retiring_;   // removes them
 };
 
 } // namespace cryo::coord

@@ -37,8 +37,7 @@ Result<ImageCopy> measure_image(const Directory &directory, const std::string &n
 std::chrono::nanoseconds pause_after(uint64_t bytes, std::chrono::nanoseconds elapsed,
                                      uint64_t rate);
 
-// How many bytes are copied at once: a copy with a limit grows every second, for daemons that watch
-// it.
+// How many bytes are copied at once: with a limit a copy grows every second, as daemons want it.
 size_t piece_at(uint64_t rate);
 
 // Whether a text is what ImageCopy::checksum may be.

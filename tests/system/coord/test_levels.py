@@ -192,7 +192,7 @@ class Levels(jobs.Case):
 
     def test_interrupt_before_the_first_level(self):
         job = self.start(2, 200000)
-        os.kill(job.status()["ranks"][0], signal.SIGSTOP) # it never comes to the cut
+        os.kill(job.status()["ranks"][0], signal.SIGSTOP) # and so the cut never comes
         # pylint: disable=consider-using-with
         tool = subprocess.Popen([jobs.OPTIONS.bin + "/ompi-checkpoint", "--json", "--until", "local",
                                  "--local", str(self.near), str(job.pid)], env=self.settings(),
