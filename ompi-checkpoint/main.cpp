@@ -227,10 +227,14 @@ Result<void> make_base(Options &options, bool own)
 // On this node it need not exist: each node has its own.
 Result<void> complete_local(Options &options)
 {
+    const char *without = options.until == "local"  ? "--until local"
+                          : options.keep_local != 1 ? "--keep-local"
+                          : options.copy_rate != 0  ? "--copy-rate"
+                                                    : nullptr;
+    if (options.local.empty() && without != nullptr)
+        return Error(EINVAL, fmt::format("{}: name a directory of the nodes (--local)", without));
     if (options.local.empty())
-        return options.until == "local"
-                   ? Error(EINVAL, "--until local: name a directory of the nodes (--local)")
-                   : Result<void>();
+        return {};
     options.local = cryo::absolute_path(options.local);
     if (!cryo::is_utf8(options.local))
         return Error(EILSEQ, options.local + ": is not UTF-8; choose another --local directory");

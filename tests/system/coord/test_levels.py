@@ -146,8 +146,10 @@ class Levels(jobs.Case):
         self.assertNotIn("local", self.listed()[0])
         self.assertNotIn("local", self.images(reference)[0])
         self.assertNotIn("Cryo Local", Path(self.store, reference, "global_snapshot_meta.data").read_text())
-        refused = self.tool("ompi-checkpoint", "--until", "local", job.pid, code=errno.EINVAL)
-        self.assertIn("--local", refused.stderr)
+        for option in (("--until", "local"), ("--keep-local", "2"), ("--copy-rate", "1")):
+            refused = self.tool("ompi-checkpoint", *option, job.pid, code=errno.EINVAL)
+            self.assertIn(option[0], refused.stderr)
+            self.assertIn("(--local)", refused.stderr)
 
     def test_missing_directory(self):
         job = self.start(3, 5000, FAKE_NODES="2")
