@@ -2,7 +2,6 @@
 #include "capture/member_process.hpp"
 
 #include "libcr.h"
-#include "look/identity.hpp"
 
 #include <algorithm>
 #include <cerrno>
