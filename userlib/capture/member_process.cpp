@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#include <utility>
 
 namespace cryo::capture {
 
@@ -47,7 +48,21 @@ bool will_listen(const Proc &proc)
     return !maps || maps->empty();
 }
 
+// An error is told later, perhaps by another thread.
+Result<Fd> handle_of(pid_t pid)
+{
+    Fd handle(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+    if (!handle)
+        return Error::from_errno(fmt::format("a handle of process {}", pid), errno);
+    return handle;
+}
+
 } // namespace
+
+MemberProcess::MemberProcess(const Relation &relation, Turn turn, const Common &common)
+    : relation_(relation), proc_(relation.pid), common_(common), turn_(std::move(turn)),
+      handle_(handle_of(relation.pid))
+{}
 
 void MemberProcess::find_agent()
 {
@@ -61,7 +76,7 @@ Result<void> MemberProcess::enter()
 {
     const pid_t pid = relation_.pid;
     if (!handle_)
-        return Error::from_errno(fmt::format("a handle of process {}", pid), errno);
+        return handle_.error();
     const uint64_t begun = now_ns();
     for (;;) {
         const Result<Relation> now = relation_of(pid);
@@ -82,7 +97,7 @@ Result<void> MemberProcess::enter()
             door ? AgentSession::enter(std::move(*door)) : Result<AgentSession>(door.error());
         // Otherwise the pid may have been reused, so that the connection leads to another process
         // than the one that was looked at.
-        pollfd ended = {handle_.get(), POLLIN, 0};
+        pollfd ended = {handle_->get(), POLLIN, 0};
         if (session && poll(&ended, 1, 0) == 0) {
             agent_.emplace(std::move(*session));
             agent_->set_deadline(common_.deadline);
@@ -220,7 +235,8 @@ void MemberProcess::send_signal(int signal) const
 {
     if (stopped_ && signal == SIGSTOP)
         return; // it is stopped already
-    syscall(SYS_pidfd_send_signal, handle_.get(), signal, nullptr, 0);
+    if (handle_)
+        syscall(SYS_pidfd_send_signal, handle_->get(), signal, nullptr, 0);
 }
 
 // The first thread to stop has told all others to stop before they return to the program; the

@@ -13,25 +13,24 @@
 #pragma once
 
 #include "base/clock.hpp"
+#include "base/fd.hpp"
+#include "base/result.hpp"
 #include "capture/describe.hpp"
 #include "capture/session.hpp"
 #include "capture/stopped.hpp"
 #include "capture/turn.hpp"
 #include "look/members.hpp"
 
+#include <cstdint>
 #include <optional>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <sys/types.h>
 
 namespace cryo::capture {
 
 class MemberProcess
 {
   public:
-    MemberProcess(const Relation &relation, Turn turn, const Common &common)
-        : relation_(relation), proc_(relation.pid), common_(common), turn_(std::move(turn)),
-          handle_(static_cast<int>(syscall(SYS_pidfd_open, relation.pid, 0)))
-    {}
+    MemberProcess(const Relation &relation, Turn turn, const Common &common);
     MemberProcess(const MemberProcess &) = delete;
     MemberProcess &operator=(const MemberProcess &) = delete;
 
@@ -86,8 +85,8 @@ class MemberProcess
     Relation relation_;
     Proc proc_;
     const Common &common_;
-    Turn turn_; // held until it has resumed and its callbacks have ended
-    Fd handle_; // a pidfd, so that a signal never hits another process with a reused pid
+    Turn turn_;         // held until it has resumed and its callbacks have ended
+    Result<Fd> handle_; // a pidfd, so that a signal never hits another process with a reused pid
     std::optional<AgentDoor> door_;
     std::optional<AgentSession> agent_;
     std::optional<Stopped> stopped_;
