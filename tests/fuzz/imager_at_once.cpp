@@ -21,13 +21,14 @@ Imager::~Imager()
     loop_.call_off(static_cast<uint64_t>(child_));
 }
 
-Result<void> Imager::start(pid_t, const std::string &file, const ImageOptions &,
-                           std::function<void()> cut, std::function<void(const Taken &)> end)
+Result<void> Imager::start(pid_t, const ImagePlace &place, const ImageOptions &, Events events)
 {
+    const std::string file = place.directory + "/" + place.name;
     report_ = Fd(open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-    end_ = std::move(end);
+    const auto cut = std::move(events.cut); // which may destroy this
+    events_ = std::move(events);
     child_ = static_cast<pid_t>(loop_.after(0, [this] {
-        const auto told = std::move(end_);
+        const auto told = std::move(events_.end);
         Taken taken;
         taken.bytes = 1;
         told(taken);
