@@ -11,7 +11,7 @@ namespace cryo::capture {
 namespace {
 
 constexpr uint64_t ms = 1'000'000;
-// The program is stopped for a third of the time at most.
+// The program is stopped for a third of the time at most, but for the last try.
 constexpr uint64_t runs_for_stop = 2;
 constexpr uint64_t first_pause_ns = 2 * ms, longest_pause_ns = 20 * ms;
 // What has not gone when the program has run for so long is no short-lived connection: report it

@@ -47,7 +47,7 @@ class TriesTest : public testing::Test
     Obstacles obstacles_;
 };
 
-// After a second try, when a third one would come too late.
+// What the user is told when the tries have ended.
 std::string said(const Tries &tries)
 {
     const cryo::Error told =
