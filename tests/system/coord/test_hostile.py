@@ -301,12 +301,16 @@ class Claims(jobs.Case):
         job = self.start(1, STEPS, FAKE_NODES="1")
         self.save(job)
         long = "x" * 240
+        members = []
         for node, name in (("elsewhere", "elsewhere"), ("elsewhere", r"elsewhere/\d+"),
                            (long, long), (long, "x" * 200 + r"/\d+")): # commands take 256 bytes
             member = test_channel.Member(self, job, node=node)
+            members.append(member)
             member.say(type="rank", rank=0, ranks=1, pid=os.getpid(), space=f"fake-{job.pid}")
             self.assertRegex(member.until("rank_refused")["error"],
                              rf"^nodes node0 and {name} both have rank 0$")
+        for member in members: # which a checkpoint would wait for
+            member.end()
         self.save(job)
         job.kill()
 
