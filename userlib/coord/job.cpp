@@ -133,8 +133,11 @@ static bool becomes_launcher(pid_t pid)
     return name == "cr_run" || name == "ompi-restart";
 }
 
-// Whether it is executing a program just now, so that its environment is not set up yet.
-static bool is_executing(pid_t pid)
+// Whether it has an environment, as /proc/PID/stat knows it without reading it. Neither while a
+// program is executed: it has none then until it is set up.
+enum class Environment { none, empty, some };
+
+static Environment environment_of(pid_t pid)
 {
     constexpr int env_start = 50; // of the fields of /proc/PID/stat; the third follows the name
     std::ifstream in(fmt::format("/proc/{}/stat", pid));
@@ -142,9 +145,13 @@ static bool is_executing(pid_t pid)
     std::getline(in, text);
     std::istringstream fields(text.substr(text.rfind(')') + 1)); // the name may have ) in it
     std::string word;
-    for (int field = 3; field <= env_start && fields >> word; field++) {
+    for (int field = 3; field < env_start && fields >> word; field++) {
     }
-    return fields && word == "0";
+    std::string start;
+    std::string end;
+    if (!(fields >> start >> end) || start == end)
+        return start == "0" ? Environment::none : Environment::empty;
+    return end == "0" ? Environment::none : Environment::some;
 }
 
 Result<Variables> variables_of(pid_t pid)
@@ -163,10 +170,12 @@ Result<Variables> variables_of(pid_t pid)
 Result<Job> job_of(pid_t pid)
 {
     // Checked before its environment is read: in between it may become mpirun.
-    const bool becomes = becomes_launcher(pid) || is_executing(pid);
+    const bool becomes = becomes_launcher(pid) || environment_of(pid) == Environment::none;
     Result<Variables> found = variables_of(pid);
     if (!found)
         return found.error();
+    // Nothing is read of a program that another one has replaced since the file was opened.
+    const bool replaced = found->empty() && environment_of(pid) != Environment::empty;
     Variables &variables = *found;
     // The runtime directory's default is that of the job's owner, even if root asks.
     if (variables.count("CRYO_RUNTIME_DIR") == 0) {
@@ -182,7 +191,7 @@ Result<Job> job_of(pid_t pid)
         if (Result<Variables> left = left_by_ranks(pid, variables["CRYO_RUNTIME_DIR"]))
             job = job_from(*left);
     }
-    if (!job && becomes)
+    if (!job && (becomes || replaced))
         return Error(EAGAIN, fmt::format("process {} has not become mpirun yet", pid));
     if (!job)
         return Error(job.error().code(),
