@@ -100,7 +100,8 @@ TEST_F(NamesakeTest, EndsWithItsMakerAlsoWhereItIsStopped)
     if (its_maker == 0) {
         Result<Namesake> one = Namesake::make(pid_, {}, maker, make_pair);
         siginfo_t info = {};
-        if (one && kill(pid_, SIGSTOP) == 0)
+        std::vector<Fd> ends; // it answers: it has begun to live
+        if (one && one->act(SOCK_STREAM, ends) == 0 && kill(pid_, SIGSTOP) == 0)
             waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WNOWAIT);
         kill(getpid(), SIGKILL);
     }
