@@ -238,26 +238,26 @@ struct Server {
         reply(connection, Op::stop, result,
               is_stopped ? state.threads + 1 : static_cast<uint64_t>(blamed));
     }
-    void answer(const ThreadsRequest &)
+    void answer(const ThreadsRequest &) const
     {
         reply(connection, Op::threads, 0, 0, state.threads + 1);
         send_packet(connection, &state.slots[max_threads].facts, sizeof(ThreadFacts));
         for (size_t i = 0; i < state.threads; i++)
             send_packet(connection, &state.slots[i].facts, sizeof(ThreadFacts));
     }
-    void answer(const ProcessRequest &)
+    void answer(const ProcessRequest &) const
     {
         const ProcessFacts facts = process_facts(connection);
         reply(connection, Op::process, 0, 0, 1);
         send_packet(connection, &facts, sizeof(facts));
     }
-    void answer(const ActionsRequest &)
+    void answer(const ActionsRequest &) const
     {
         read_actions();
         reply(connection, Op::actions, 0, 0, 1);
         send_packet(connection, actions, sizeof(actions));
     }
-    void answer(const TimerRequest &request)
+    void answer(const TimerRequest &request) const
     {
         TimerFacts facts = {};
         const long result = timer_facts(request.id, facts);
@@ -265,7 +265,7 @@ struct Server {
         if (!sys::failed(result))
             send_packet(connection, &facts, sizeof(facts));
     }
-    void answer(const OwnRequest &)
+    void answer(const OwnRequest &) const
     {
         fill_own_facts(own_facts, connection);
         reply(connection, Op::own, 0, 0, 1);
@@ -291,25 +291,25 @@ struct Server {
         close_all(fds);
         reply(connection, Op::stage, result, copied);
     }
-    void answer(const DescriptorsRequest &request) { send_descriptors(connection, request); }
-    void answer(const TerminalRequest &request) { send_terminal(connection, request); }
-    void answer(const LodgerRequest &) { send_lodger(connection); }
-    void answer(const WatchesRequest &) { send_watches(connection); }
-    void answer(const IpcRequest &) { send_ipc(connection); }
-    void answer(const QueueRequest &request) { send_queue(connection, request); }
-    void answer(const TrackerRequest &request) { send_tracker(connection, request); }
-    void answer(const WatchedRequest &request)
+    void answer(const DescriptorsRequest &request) const { send_descriptors(connection, request); }
+    void answer(const TerminalRequest &request) const { send_terminal(connection, request); }
+    void answer(const LodgerRequest &) const { send_lodger(connection); }
+    void answer(const WatchesRequest &) const { send_watches(connection); }
+    void answer(const IpcRequest &) const { send_ipc(connection); }
+    void answer(const QueueRequest &request) const { send_queue(connection, request); }
+    void answer(const TrackerRequest &request) const { send_tracker(connection, request); }
+    void answer(const WatchedRequest &request) const
     {
         reply(connection, Op::watched, set_watched(request));
     }
-    void answer(const TouchedRequest &request) { send_touched(connection, request); }
-    void answer(const UndoRequest &request) { send_undo(connection, request); }
-    void answer(const AioRequest &request) { send_aio(connection, request); }
+    void answer(const TouchedRequest &request) const { send_touched(connection, request); }
+    void answer(const UndoRequest &request) const { send_undo(connection, request); }
+    void answer(const AioRequest &request) const { send_aio(connection, request); }
     void answer(const PoliciesRequest &)
     {
         is_over = !send_policies(connection) && !line.is_silent;
     }
-    void answer(const AliveRequest &request)
+    void answer(const AliveRequest &request) const
     {
         if ((request.flags & AliveRequest::wants_reply) != 0)
             reply(connection, Op::alive, 0);
