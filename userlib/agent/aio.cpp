@@ -36,7 +36,7 @@ constexpr unsigned most_processors = 8192; // the kernel's limit
 
 // Static: the handler's stack may be small. Only the leader and its helper use them.
 alignas(16) char stack[16384];
-iocb request;
+iocb own_request;
 iocb *requests[at_once];
 uint64_t home[most_processors / bits];    // where the program runs
 uint64_t allowed[most_processors / bits]; // where it could run
@@ -68,12 +68,12 @@ void set_head(const Probe &p, uint32_t head)
 // Requests that read nothing: the kernel is done with them before it returns.
 void prepare_requests(int file)
 {
-    request = {};
-    request.aio_lio_opcode = IOCB_CMD_PREAD;
-    request.aio_fildes = static_cast<uint32_t>(file);
-    request.aio_buf = reinterpret_cast<uint64_t>(&request);
+    own_request = {};
+    own_request.aio_lio_opcode = IOCB_CMD_PREAD;
+    own_request.aio_fildes = static_cast<uint32_t>(file);
+    own_request.aio_buf = reinterpret_cast<uint64_t>(&own_request);
     for (iocb *&one : requests)
-        one = &request;
+        one = &own_request;
 }
 
 // The helper has an affinity of its own, which ends with it. The kernel leaves those processors
@@ -129,7 +129,7 @@ void collect(Probe &p)
     const uint32_t tail = __atomic_load_n(&p.ring->tail, __ATOMIC_ACQUIRE) % p.slots;
     for (; slot_of(p, p.seen) != tail; p.seen++) {
         const io_event &event = p.ring->events()[slot_of(p, p.seen)];
-        if (event.obj != reinterpret_cast<uint64_t>(&request) && p.kept_count < p.slots)
+        if (event.obj != reinterpret_cast<uint64_t>(&own_request) && p.kept_count < p.slots)
             p.kept[p.kept_count++] = event;
     }
 }
