@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One checkpoint of a job: prepared at every node, agreed upon in the tree, images taken, snapshot
+// committed. Until the commit any step may fail anywhere, and then nothing has changed.
+//
+//     auto now = std::make_shared<Checkpoint>(1, request, around);
+//     Result<void> begun = now->begin();
+//     now->hear(member, message);        // what daemons report
+//     now->look_at_tree();               // when it has moved on
+//
+// Any call may be its end, which around.over() is told of: so the caller keeps a reference.
+#pragma once
+
+#include "coord/agreement.hpp"
+#include "coord/image_reports.hpp"
+#include "coord/job_snapshot.hpp"
+#include "coord/silence.hpp"
+#include "coord/standstill.hpp"
+#include "coord/watchers.hpp"
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+namespace cryo::coord {
+
+// What a checkpoint deals with, and does not own.
+struct Surroundings {
+    Loop &loop;
+    const Job &job;
+    Daemon &local;
+    Members &members;
+    const JobRanks &ranks;
+    Watchers &watchers;
+    std::function<void()> over; // it has ended; commands are not told yet
+};
+
+class Checkpoint : public std::enable_shared_from_this<Checkpoint>
+{
+  public:
+    Checkpoint(uint64_t number, const nlohmann::json &request, Surroundings around);
+
+    Result<void> begin();
+    void hear(uint32_t member, const Message &message);
+    void rank_left(uint32_t rank);
+    // `lost`: why its ranks cannot be reached; "": it had none.
+    void member_gone(uint32_t member, const std::string &node, const std::string &lost);
+    void launcher_gone();
+    void look_at_tree();
+    void call_off();
+
+    bool is_preparing() const { return stage_ == Stage::preparing; }
+    bool is_held() const { return stage_ == Stage::held; }
+    void serve_program() { by_program_ = true; } // whose call wants it, too
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    enum class Stage : uint8_t { preparing, pending, running, finishing, held, cancelling, over };
+    struct Failure {
+        std::string error;
+        int code = 0;
+        Clock::time_point when = {};
+    };
+
+    bool is_taking_images() const;
+    bool speaks_for(uint32_t member, uint32_t rank);
+    bool images_are_due(uint32_t member);
+    void prepared(uint32_t member, const Message &message);
+    void all_have_answered();
+    void tell_missing();
+    void image_came(const Message &message);
+    void image_on_node(uint32_t rank);
+    void images_grow(uint32_t member, const Message &message);
+    void look_at_images();
+    void commit();
+    void committed(const Result<void> &done);
+    void watch_members();
+    bool look_at_members();
+    void give_up(std::string error, int code);
+    void end();
+
+    Surroundings around_;
+    uint64_t number_;
+    nlohmann::json request_;
+    Stage stage_ = Stage::preparing;
+    std::set<uint32_t> awaited_; // members: prepared, or idle
+    uint64_t patience_ = 0;      // timer
+    bool by_program_ = false;
+    bool job_ended_ = false;
+    bool told_of_nodes_ = false; // that all images are there, on their nodes at least
+    Failure failure_;
+    ImageReports reports_;
+    Agreement agreement_;
+    Silence silence_;
+    Standstill standstill_;
+    JobSnapshot snapshot_;
+};
+
+} // namespace cryo::coord

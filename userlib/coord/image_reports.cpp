@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coord/image_reports.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace cryo::coord {
+
+void ImageReports::cut(uint32_t rank)
+{
+    cut_.insert(rank);
+    growth_.try_emplace(rank, Growth{0, Clock::now(), Clock::now()});
+}
+
+void ImageReports::grow(uint32_t rank, uint64_t bytes)
+{
+    const auto now = Clock::now();
+    Growth &image = growth_.try_emplace(rank, Growth{bytes, now, now}).first->second;
+    if (std::exchange(image.bytes, bytes) != bytes)
+        image.since = now;
+}
+
+void ImageReports::add(const SnapshotImage &image, uint64_t stopped_ns)
+{
+    images_[image.rank] = image;
+    longest_stop_ = std::max(longest_stop_, stopped_ns);
+}
+
+bool ImageReports::on_node(uint32_t rank)
+{
+    on_nodes_.insert(rank);
+    return on_nodes_.size() == ranks_.size();
+}
+
+void ImageReports::count_from_now()
+{
+    for (auto &[rank, image] : growth_)
+        image.since = Clock::now();
+}
+
+void ImageReports::excuse(Clock::duration still)
+{
+    for (auto &[rank, image] : growth_) {
+        image.begun += still;
+        image.since += still;
+    }
+}
+
+bool ImageReports::is_of(uint32_t member, uint32_t rank) const
+{
+    const auto at = ranks_.find(rank);
+    return at != ranks_.end() && at->second.member == member;
+}
+
+bool ImageReports::misses_one_of(uint32_t member) const
+{
+    return std::ranges::any_of(ranks_, [&](const auto &one) {
+        return one.second.member == member && !has_image(one.first);
+    });
+}
+
+Message ImageReports::message() const
+{
+    return Message(Type::images, {{"done", images_.size()},
+                                  {"cut", std::max(cut_.size(), images_.size())},
+                                  {"of", ranks_.size()}});
+}
+
+std::vector<SnapshotImage> ImageReports::images() const
+{
+    std::vector<SnapshotImage> images;
+    for (const auto &[rank, image] : images_)
+        images.push_back(image);
+    return images;
+}
+
+uint64_t ImageReports::bytes() const
+{
+    uint64_t bytes = 0;
+    for (const auto &[rank, image] : images_)
+        bytes += image.bytes;
+    return bytes;
+}
+
+} // namespace cryo::coord

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coord/job_ranks.hpp"
+
+#include "base/print.hpp"
+#include "bookmark/topology.hpp"
+#include "coord/daemon.hpp"
+#include "sys/own_variable.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <utility>
+
+namespace cryo::coord {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr size_t most_waiting = 1 << 20; // bytes, of refusals
+
+uint32_t fanout()
+{
+    const char *wanted = sys::own_variable("CRYO_FANOUT");
+    const int count = wanted != nullptr ? atoi(wanted) : 0;
+    return count > 0 ? static_cast<uint32_t>(count) : 16;
+}
+
+} // namespace
+
+std::string list_of(const std::vector<uint32_t> &ranks)
+{
+    constexpr size_t most = 8;
+    std::string text;
+    for (size_t i = 0; i < ranks.size() && i < most; i++)
+        text += fmt::format("{}{}", i == 0 ? "" : ", ", ranks[i]);
+    return ranks.size() <= most ? text : fmt::format("{} and {} more", text, ranks.size() - most);
+}
+
+JobRanks::JobRanks(std::string job, const Daemon &local, Members &members)
+    : job_(std::move(job)), local_(local), members_(members)
+{}
+
+void JobRanks::came(uint32_t member, const Message &message)
+{
+    const std::string space = message.fields.at("space");
+    const uint32_t rank = message.fields.at("rank");
+    const uint32_t ranks = message.fields.at("ranks");
+    if (space != space_ && ranks_.empty()) { // the next mpirun of a script
+        space_ = space;
+        built_ = false;
+        lost_.clear();
+        expected_ = ranks;
+    }
+    if (space != space_) {
+        lost_ = "two MPI jobs run under it at once; start each mpirun under a cr_run of its own";
+        return;
+    }
+    if (ranks_.empty())
+        expected_ = ranks;
+    if (rank >= ranks) {
+        members_.expel(member, fmt::format("has rank {} of {}", rank, ranks));
+        return;
+    }
+    if (ranks != expected_) {
+        refuse(member, message,
+               fmt::format("node {} has rank {} of {}, where there are {}", members_.name(member),
+                           rank, ranks, expected_));
+        return;
+    }
+    const auto [at, is_new] = ranks_.try_emplace(rank, RankPlace{member, message.fields.at("pid")});
+    if (!is_new) {
+        refuse(member, message,
+               fmt::format("nodes {} and {} both have rank {}", members_.name(at->second.member),
+                           members_.name(member), rank));
+        return;
+    }
+    if (ranks_.size() == expected_ && !built_)
+        build_tree();
+}
+
+// Anything of the user's on a node can say that it is a rank: that ends its own connection, and no
+// daemon. Which of two is the right one is known only once all ranks are there, and the tree
+// stands.
+void JobRanks::refuse(uint32_t member, const Message &rank, const std::string &why)
+{
+    const Member *at = members_.find(member);
+    const std::shared_ptr<Channel> channel = at != nullptr ? at->channel : nullptr;
+    if (channel && channel->waiting() > most_waiting) {
+        members_.expel(member, "does not read what its ranks are refused for");
+        return;
+    }
+    print(stderr, "mpi-daemon: {}\n", why);
+    refused_ = why;
+    if (lost_.empty() && !complete())
+        lost_ = why;
+    members_.tell(member, Message(Type::rank_refused, {{"rank", rank.fields.at("rank")},
+                                                       {"pid", rank.fields.at("pid")},
+                                                       {"error", why}}));
+}
+
+bool JobRanks::left(uint32_t member, uint32_t rank)
+{
+    const auto at = ranks_.find(rank);
+    if (at == ranks_.end() || at->second.member != member)
+        return false;
+    ranks_.erase(at);
+    if (lost_.empty())
+        lost_ = fmt::format("rank {} has ended", rank);
+    if (ranks_.empty()) {
+        built_ = false;
+        space_.clear();
+        lost_.clear();
+        refused_.clear();
+    }
+    return true;
+}
+
+void JobRanks::placed(uint32_t member, uint64_t generation)
+{
+    Member *at = members_.find(member);
+    if (at != nullptr && generation == generation_)
+        at->placed = true;
+}
+
+std::vector<uint32_t> JobRanks::of(uint32_t member) const
+{
+    std::vector<uint32_t> ranks;
+    for (const auto &[rank, place] : ranks_) {
+        if (place.member == member)
+            ranks.push_back(rank);
+    }
+    return ranks;
+}
+
+void JobRanks::build_tree()
+{
+    // Daemon 0 of the tree is this one, with or without ranks.
+    std::vector<uint32_t> members = {0};
+    std::map<uint32_t, std::vector<bookmark::WorldRank>> on;
+    for (const auto &[rank, place] : ranks_)
+        on[place.member].push_back(rank);
+    for (const auto &[member, ranks] : on) {
+        if (member != 0)
+            members.push_back(member);
+    }
+    std::vector<std::vector<bookmark::WorldRank>> ranks_of;
+    ranks_of.reserve(members.size());
+    for (const uint32_t member : members)
+        ranks_of.push_back(on[member]);
+    const bookmark::Topology tree(std::move(ranks_of), fanout());
+    built_ = true;
+    generation_++;
+    // Each key is sent only to the two daemons that it is for, over their own connections.
+    std::vector<std::string> keys;
+    for (uint32_t d = 0; d < members.size(); d++)
+        keys.push_back(to_hex(random_key()));
+    for (uint32_t d = 0; d < members.size(); d++) {
+        if (Member *member = members_.find(members[d]); member != nullptr)
+            member->placed = false;
+        json runs = json::array();
+        for (const bookmark::Routes::Run &run : tree.routes(d).runs)
+            runs.push_back({run.first, run.last, run.child});
+        Message message(Type::place, {{"generation", generation_},
+                                      {"index", d},
+                                      {"daemons", tree.children(d)},
+                                      {"ranks", tree.ranks(d)},
+                                      {"runs", runs}});
+        for (const uint32_t child : tree.children(d))
+            message.fields["keys"].push_back(keys[child]);
+        if (d != 0) {
+            const Member *parent = members_.find(members[tree.parent(d)]);
+            const bool other = parent != nullptr && parent->number != 0;
+            message.fields["parent"] = {
+                {"addresses", other ? parent->addresses : local_.tcp().addresses},
+                {"port", other ? parent->port : local_.tcp().port},
+                {"key", keys[d]}};
+        }
+        members_.tell(members[d], message);
+    }
+}
+
+Result<void> JobRanks::complete() const
+{
+    if (!lost_.empty())
+        return Error(ESRCH, fmt::format("the job cannot be saved: {}", lost_));
+    if (expected_ == 0 || ranks_.empty())
+        return Error(EAGAIN, "no rank has called MPI_Init yet, or none is an MPI program that Cryo "
+                             "knows");
+    if (ranks_.size() < expected_) {
+        std::vector<uint32_t> missing;
+        for (uint32_t rank = 0; rank < expected_; rank++) {
+            if (ranks_.count(rank) == 0)
+                missing.push_back(rank);
+        }
+        return Error(EAGAIN,
+                     fmt::format("not all ranks are there yet: rank {} has not called MPI_Init, or "
+                                 "its node does not reach {} (port {})",
+                                 list_of(missing), job_, local_.tcp().port));
+    }
+    for (const auto &[number, member] : members_.all()) {
+        if (!member.trouble.empty())
+            return Error(EHOSTUNREACH, fmt::format("node {}: {}", member.name, member.trouble));
+        const bool has_ranks =
+            number == 0 || std::any_of(ranks_.begin(), ranks_.end(), [n = number](const auto &one) {
+                return one.second.member == n;
+            });
+        if (has_ranks && !member.placed)
+            return Error(EAGAIN,
+                         fmt::format("node {} is not connected to the others yet", member.name));
+    }
+    return {};
+}
+
+} // namespace cryo::coord

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The ranks of the job, with the nodes that have claimed them, and the tree of daemons that is made
+// for them once all are there: whether the job can be saved, and why not.
+//
+//     JobRanks ranks(job.id, local, members);
+//     ranks.came(member, message);  ranks.left(member, 3);     // as daemons report
+//     if (Result<void> ready = ranks.complete(); !ready) ...   // EAGAIN: not yet
+#pragma once
+
+#include "coord/members.hpp"
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cryo::coord {
+
+struct RankPlace {
+    uint32_t member;
+    int pid;
+};
+
+// Ranks as messages name them: not all of a thousand.
+std::string list_of(const std::vector<uint32_t> &ranks);
+
+class JobRanks
+{
+  public:
+    JobRanks(std::string job, const Daemon &local, Members &members);
+
+    void came(uint32_t member, const Message &message);
+    bool left(uint32_t member, uint32_t rank); // false: that member does not have it
+    void placed(uint32_t member, uint64_t generation);
+    void lose(std::string why) { lost_ = std::move(why); } // no checkpoint is possible any more
+
+    const std::map<uint32_t, RankPlace> &all() const { return ranks_; }
+    std::vector<uint32_t> of(uint32_t member) const;
+    uint32_t expected() const { return expected_; }
+    const std::string &refused() const { return refused_; }
+    bool are_there() const { return !ranks_.empty() && ranks_.size() == expected_; }
+    Result<void> complete() const; // all ranks are there, and the tree stands
+
+  private:
+    void refuse(uint32_t member, const Message &rank, const std::string &why);
+    void build_tree();
+
+    std::string job_;
+    const Daemon &local_;
+    Members &members_;
+    std::map<uint32_t, RankPlace> ranks_;
+    uint32_t expected_ = 0;
+    std::string space_; // the job's name at the launcher
+    uint64_t generation_ = 0;
+    bool built_ = false;
+    std::string lost_;    // why no checkpoint is possible any more
+    std::string refused_; // why one of the ranks that have come is not in the job
+};
+
+} // namespace cryo::coord

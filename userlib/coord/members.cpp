@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coord/members.hpp"
+
+#include "base/print.hpp"
+#include "coord/daemon.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <utility>
+
+namespace cryo::coord {
+
+namespace {
+
+constexpr size_t most_told = 200; // of the name of a node with a number behind it
+
+} // namespace
+
+Members::Members(Daemon &local) : local_(local)
+{
+    all_[0].name = local.name();
+}
+
+Member &Members::add(const std::shared_ptr<Channel> &channel, const std::string &node,
+                     const Message &first)
+{
+    const uint32_t number = next_++;
+    // A connection is one node. Several hosts may have one name (localhost), and a false node may
+    // take that of another one. No node's own name has a slash in it.
+    const bool taken =
+        std::ranges::any_of(all_, [&](const auto &one) { return one.second.name == node; });
+    Member &member = all_[number];
+    member.number = number;
+    // A command takes no longer name than a node may have.
+    member.name = taken ? fmt::format("{}/{}", node.substr(0, most_told), number) : node;
+    member.addresses = first.fields.at("addresses").get<std::vector<std::string>>();
+    member.port = first.fields.at("port");
+    member.channel = channel;
+    return member;
+}
+
+std::optional<std::string> Members::remove(uint32_t number)
+{
+    const auto at = all_.find(number);
+    if (at == all_.end())
+        return std::nullopt;
+    std::string name = std::move(at->second.name);
+    all_.erase(at);
+    return name;
+}
+
+Member *Members::find(uint32_t number)
+{
+    const auto at = all_.find(number);
+    return at != all_.end() ? &at->second : nullptr;
+}
+
+std::string Members::name(uint32_t number) const
+{
+    const auto at = all_.find(number);
+    return at != all_.end() ? at->second.name : "";
+}
+
+void Members::tell(uint32_t number, const Message &message)
+{
+    const auto at = all_.find(number);
+    if (at == all_.end())
+        return;
+    if (at->second.channel)
+        at->second.channel->send(message);
+    else
+        local_.command(message);
+}
+
+void Members::tell_all(const Message &message)
+{
+    std::vector<uint32_t> all;
+    for (const auto &[number, member] : all_)
+        all.push_back(number);
+    for (const uint32_t number : all)
+        tell(number, message);
+}
+
+void Members::expel(uint32_t number, const std::string &why)
+{
+    const auto at = all_.find(number);
+    if (at == all_.end())
+        return;
+    print(stderr, "mpi-daemon: the daemon of node {} {}\n", at->second.name, why);
+    if (at->second.channel)
+        at->second.channel->refuse();
+}
+
+} // namespace cryo::coord

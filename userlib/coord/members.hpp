@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The daemons of the job's nodes, as its first daemon knows them, by number: 0 is that one itself.
+//
+//     Members members(local);
+//     Member &member = members.add(channel, "n4", first);
+//     members.tell(member.number, message);
+//     members.expel(member.number, "speaks for a rank that is not its own");
+#pragma once
+
+#include "coord/channel.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace cryo::coord {
+
+class Daemon;
+
+struct Member { // a node
+    uint32_t number = 0;
+    std::string name = {};
+    std::shared_ptr<Channel> channel = {}; // null: this node
+    std::vector<std::string> addresses = {};
+    uint16_t port = 0;
+    bool placed = false; // in the tree
+    std::string trouble = {};
+    std::chrono::steady_clock::time_point heard = {}; // when its last message came
+};
+
+class Members
+{
+  public:
+    explicit Members(Daemon &local);
+
+    Member &add(const std::shared_ptr<Channel> &channel, const std::string &node,
+                const Message &first);
+    std::optional<std::string> remove(uint32_t number); // its name; none: it was not there
+
+    const std::map<uint32_t, Member> &all() const { return all_; }
+    Member *find(uint32_t number); // null: it is gone
+    std::string name(uint32_t number) const;
+
+    void tell(uint32_t number, const Message &message);
+    void tell_all(const Message &message);
+    // Ends the connection of a daemon that is not one of Cryo's, or a broken one.
+    void expel(uint32_t number, const std::string &why);
+
+  private:
+    Daemon &local_;
+    std::map<uint32_t, Member> all_;
+    uint32_t next_ = 1;
+};
+
+} // namespace cryo::coord
