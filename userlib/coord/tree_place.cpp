@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A daemon's place in the tree of daemons: its parent and children, and how it identifies them.
-#include "coord/daemon.hpp"
+#include "coord/tree_place.hpp"
+
+#include "coord/net.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <fmt/format.h>
-#include <sys/socket.h>
 
 namespace cryo::coord {
 
@@ -18,15 +17,6 @@ constexpr int most_tries = 40;
 constexpr int64_t first_try_ms = 10;
 constexpr int64_t longest_try_ms = 500;
 
-constexpr uint32_t most_first_message = 16384;
-
-// The name goes into messages and metadata.
-bool is_node_name(const std::string &name)
-{
-    return !name.empty() && name.size() <= 256 &&
-           std::ranges::all_of(name, [](char c) { return c > ' ' && c <= '~' && c != '/'; });
-}
-
 std::string child_name(uint64_t generation, uint32_t index)
 {
     return fmt::format("child/{}/{}", generation, index);
@@ -34,57 +24,37 @@ std::string child_name(uint64_t generation, uint32_t index)
 
 } // namespace
 
-void Daemon::accept_daemon()
+TreePlace::TreePlace(Loop &loop, NodeRanks &ranks, Report report, Events events)
+    : loop_(loop), ranks_(ranks), report_(std::move(report)), events_(std::move(events))
+{}
+
+TreePlace::~TreePlace() = default;
+
+bool TreePlace::is_agreeing() const
 {
-    Fd fd(accept4(tcp_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!fd) {
-        loop_.rest(tcp_.socket.get());
-        return;
-    }
-    const std::string address = address_to(fd.get());
-    be_quick(fd.get());
-    const std::shared_ptr<Channel> channel = Channel::make(
-        loop_, std::move(fd),
-        std::make_unique<Tls>([this](const std::string &who) { return key_of(who); }));
-    strangers_.meet(channel, address);
-    Channel *at = channel.get();
-    channel->on_secure = [this, at] { introduced(at->shared_from_this()); };
+    return node_ && node_->outcome() == bookmark::Node::Outcome::working;
 }
 
-// The identity that a connection gives determines the key that it must have.
-std::optional<Key> Daemon::key_of(const std::string &identity) const
+// The daemon above us in the tree may not be able to cancel it.
+void TreePlace::cancelled()
 {
-    if (on_join && identity.starts_with(join_prefix)) {
-        const std::string node = identity.substr(strlen(join_prefix));
-        return is_node_name(node) ? std::optional(derived_key(job_.secret, identity))
-                                  : std::nullopt;
-    }
+    if (node_ && parent_)
+        node_->lost_parent();
+}
+
+std::optional<Key> TreePlace::key_of(const std::string &identity) const
+{
     const auto at = child_keys_.find(identity);
     return at != child_keys_.end() ? std::optional(at->second.second) : std::nullopt;
 }
 
-void Daemon::introduced(const std::shared_ptr<Channel> &channel)
+std::optional<uint32_t> TreePlace::child_of(const std::string &identity) const
 {
-    const std::string who = channel->tls()->peer();
-    if (const auto at = child_keys_.find(who); at != child_keys_.end()) {
-        strangers_.known(*channel);
-        attach_child(channel, at->second.first);
-        return;
-    }
-    if (!on_join || !who.starts_with(join_prefix)) { // the tree was rebuilt meanwhile
-        channel->refuse();
-        return;
-    }
-    channel->limit(most_first_message);
-    channel->on_message(Speaker::newcomer, [this, at = channel.get(), who](const Message &first) {
-        const std::shared_ptr<Channel> one = at->shared_from_this();
-        strangers_.known(*one);
-        one->limit(most_body);
-        on_join(one, who.substr(strlen(join_prefix)), first);
-    });
+    const auto at = child_keys_.find(identity);
+    return at != child_keys_.end() ? std::optional(at->second.first) : std::nullopt;
 }
 
-void Daemon::attach_child(const std::shared_ptr<Channel> &channel, uint32_t child)
+void TreePlace::attach(const std::shared_ptr<Channel> &channel, uint32_t child)
 {
     children_[child] = channel;
     Channel *raw = channel.get();
@@ -94,48 +64,48 @@ void Daemon::attach_child(const std::shared_ptr<Channel> &channel, uint32_t chil
         const auto *bytes = reinterpret_cast<const uint8_t *>(body.data());
         if (kind != FrameKind::bookmark || !node_->from_child(child, {bytes, body.size()}))
             raw->refuse();
-        progress();
+        events_.progress();
     };
     channel->on_end = [this, child, raw] {
         if (!node_ || children_.size() <= child || children_[child].get() != raw)
             return;
         node_->lost_child(child);
-        progress();
+        events_.progress();
     };
     check_placed();
 }
 
-void Daemon::place(const Message &message)
+void TreePlace::place(const Message &message)
 {
     generation_ = message.fields.at("generation");
-    child_daemons_ = message.fields.at("daemons").get<std::vector<uint32_t>>();
+    const auto daemons = message.fields.at("daemons").get<std::vector<uint32_t>>();
     child_ranks_ = message.fields.at("ranks").get<std::vector<uint32_t>>();
     bookmark::Routes routes;
-    routes.children = static_cast<uint32_t>(child_daemons_.size() + child_ranks_.size());
+    routes.children = static_cast<uint32_t>(daemons.size() + child_ranks_.size());
     for (uint32_t child = 0; child < routes.children; child++)
-        routes.is_rank.push_back(child >= child_daemons_.size());
+        routes.is_rank.push_back(child >= daemons.size());
     for (const json &run : message.fields.at("runs")) {
         if (run.at(2) < routes.children)
             routes.runs.push_back({run.at(0), run.at(1), run.at(2)});
     }
     const bool root = !message.fields.contains("parent");
     detach();
-    children_.assign(child_daemons_.size(), nullptr);
+    children_.assign(daemons.size(), nullptr);
     const json keys = message.fields.value("keys", json::array());
-    for (uint32_t child = 0; child < child_daemons_.size() && child < keys.size(); child++) {
+    for (uint32_t child = 0; child < daemons.size() && child < keys.size(); child++) {
         if (const std::optional<Key> key = key_from_hex(keys[child]))
-            child_keys_[child_name(generation_, child_daemons_[child])] = {child, *key};
+            child_keys_[child_name(generation_, daemons[child])] = {child, *key};
     }
     placed_ = false;
     node_ = std::make_unique<bookmark::Node>(
         bookmark::Node::Config{.routes = std::move(routes), .root = root},
         static_cast<bookmark::Node::Output &>(*this));
-    for (auto &[number, rank] : ranks_)
+    for (auto &[number, rank] : ranks_.all())
         rank.child.reset();
     for (size_t i = 0; i < child_ranks_.size(); i++) {
-        const auto child = static_cast<uint32_t>(child_daemons_.size() + i);
-        if (const auto at = ranks_.find(child_ranks_[i]); at != ranks_.end())
-            at->second.child = child;
+        const auto child = static_cast<uint32_t>(daemons.size() + i);
+        if (NodeRank *rank = ranks_.find(child_ranks_[i]))
+            rank->child = child;
         else
             node_->lost_child(child);
     }
@@ -152,7 +122,7 @@ void Daemon::place(const Message &message)
 }
 
 // Closes the connections of the previous tree.
-void Daemon::detach()
+void TreePlace::detach()
 {
     child_keys_.clear();
     for (const std::shared_ptr<Channel> &child : children_) {
@@ -164,7 +134,7 @@ void Daemon::detach()
     parent_.reset();
 }
 
-void Daemon::connect_parent()
+void TreePlace::connect_parent()
 {
     Result<Fd> fd = connect_tcp(to_parent_.addresses, to_parent_.port);
     if (!fd) {
@@ -191,7 +161,7 @@ void Daemon::connect_parent()
     };
 }
 
-void Daemon::try_parent_again(const std::string &error)
+void TreePlace::try_parent_again(const std::string &error)
 {
     if (to_parent_.tries++ >= most_tries) {
         report_(Message(Type::unplaced, {{"error", error}}));
@@ -204,7 +174,7 @@ void Daemon::try_parent_again(const std::string &error)
     });
 }
 
-void Daemon::check_placed()
+void TreePlace::check_placed()
 {
     if (placed_ || !has_parent_ || !node_)
         return;
@@ -216,7 +186,7 @@ void Daemon::check_placed()
     report_(Message(Type::placed, {{"generation", generation_}}));
 }
 
-void Daemon::to_child(uint32_t child, bookmark::Bytes message)
+void TreePlace::to_child(uint32_t child, bookmark::Bytes message)
 {
     const std::string_view body(reinterpret_cast<const char *>(message.data()), message.size());
     if (child < children_.size()) {
@@ -227,28 +197,16 @@ void Daemon::to_child(uint32_t child, bookmark::Bytes message)
     const size_t index = child - children_.size();
     if (index >= child_ranks_.size())
         return;
-    if (const auto at = ranks_.find(child_ranks_[index]);
-        at != ranks_.end() && at->second.child == child)
-        at->second.channel->send(FrameKind::bookmark, body);
+    const NodeRank *rank = ranks_.find(child_ranks_[index]);
+    if (rank != nullptr && rank->child == child)
+        rank->channel->send(FrameKind::bookmark, body);
 }
 
-void Daemon::to_parent(bookmark::Bytes message)
+void TreePlace::to_parent(bookmark::Bytes message)
 {
     if (parent_)
         parent_->send(FrameKind::bookmark,
                       {reinterpret_cast<const char *>(message.data()), message.size()});
-}
-
-void Daemon::state(const bookmark::StateEntry &state)
-{
-    if (on_state)
-        on_state(state);
-}
-
-void Daemon::wanted()
-{
-    if (on_wanted)
-        on_wanted();
 }
 
 } // namespace cryo::coord

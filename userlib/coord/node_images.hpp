@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Takes the images of a node's ranks for the checkpoint that the coordinator has prepared, and
+// says to ranks that wait for theirs what becomes of them.
+//
+//     NodeImages images(loop, job.id, node, ranks, tree, report);
+//     images.prepare(message);
+//     images.take(rank);                  // it stands still and has asked for its image
+//     images.finish(message);             // or cancel()
+#pragma once
+
+#include "coord/node_level.hpp"
+#include "coord/node_ranks.hpp"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace cryo::coord {
+
+class TreePlace;
+
+class NodeImages
+{
+  public:
+    NodeImages(Loop &loop, const std::string &job, const std::string &node, NodeRanks &ranks,
+               const TreePlace &tree, Report report);
+
+    void prepare(const Message &message);
+    void cancel();
+    void finish(const Message &message);
+    void look(); // the coordinator asks for a sign of life, and what is under way
+
+    void take(NodeRank &rank);
+    void refuse(NodeRank &rank); // it has asked for its image, and gets none
+    void left(NodeRank &rank, std::string_view epoch);
+    // To be called before a rank is removed; true: its image was being taken, and has failed.
+    bool part_from(NodeRank &rank);
+    void report_failure(uint32_t rank, const std::string &why, int code);
+    bool has_orphans() const { return !orphans_.empty(); }
+
+  private:
+    struct Task { // the checkpoint that the coordinator has prepared
+        uint64_t number = 0;
+        std::string directory;
+        ImageOptions options;
+        bool hold = false; // ranks stay where they are until `finish`
+    };
+
+    NodeRank *find(uint32_t number); // of this node or an orphan; null: neither
+    void cut(uint32_t number);
+    void stored(uint32_t number);
+    void ended(uint32_t number, const Taken &taken);
+    void let_go_on(NodeRank &rank);
+    void answer(NodeRank &rank, bool saved);
+    void fail(NodeRank &rank, const std::string &why, int code);
+    void tell_ranks();
+    void tell_alive();
+    void look_at_imagers();
+
+    Loop &loop_;
+    std::string node_;
+    NodeRanks &ranks_;
+    const TreePlace &tree_;
+    Report report_;
+    std::map<uint32_t, NodeRank> orphans_; // ended, while their frozen copies are written
+    std::optional<Task> task_;
+    std::optional<Message> to_prepare_; // when older levels are gone
+    NodeLevel level_;
+};
+
+} // namespace cryo::coord

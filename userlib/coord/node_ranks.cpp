@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coord/node_ranks.hpp"
+
+#include "coord/job.hpp"
+#include "coord/patience.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <utility>
+
+namespace cryo::coord {
+
+namespace {
+
+// Clients on this host are known to be of the same user.
+constexpr Strangers::Limits from_here = {.most = 4096, .milliseconds = 10'000};
+constexpr size_t most_name = 256; // of the job at the launcher
+
+bool is_printable(std::string_view text)
+{
+    return text.size() <= most_name &&
+           std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
+}
+
+} // namespace
+
+NodeRanks::NodeRanks(Loop &loop, Report report)
+    : loop_(loop), report_(std::move(report)), strangers_(loop, from_here)
+{}
+
+Result<void> NodeRanks::listen(const std::string &path)
+{
+    Result<Fd> listener = listen_at(path);
+    if (!listener)
+        return listener.error();
+    listener_ = std::move(*listener);
+    loop_.watch(listener_.get(), POLLIN, [this](short) { accept(); });
+    return {};
+}
+
+NodeRank *NodeRanks::find(uint32_t number)
+{
+    const auto at = all_.find(number);
+    return at != all_.end() ? &at->second : nullptr;
+}
+
+void NodeRanks::accept()
+{
+    Fd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!fd) {
+        loop_.rest(listener_.get());
+        return;
+    }
+    const uint32_t uid = peer_of(fd.get()).uid;
+    if (uid != geteuid() && uid != 0)
+        return;
+    const std::shared_ptr<Channel> channel = Channel::make(loop_, std::move(fd));
+    strangers_.meet(channel, "");
+    Channel *at = channel.get();
+    channel->on_frame = [this, at](FrameKind kind, std::string_view body) {
+        const std::shared_ptr<Channel> one = at->shared_from_this();
+        strangers_.known(*one);
+        if (kind == FrameKind::hello)
+            greet(one, body);
+        else
+            one->close();
+    };
+}
+
+void NodeRanks::greet(const std::shared_ptr<Channel> &channel, std::string_view body)
+{
+    Hello hello;
+    if (body.size() < sizeof(hello)) {
+        channel->refuse();
+        return;
+    }
+    memcpy(&hello, body.data(), sizeof(hello));
+    std::string refused;
+    if (hello.version != hello_version)
+        refused = "the daemon of this node is of another version of Cryo";
+    else if (hello.rank >= hello.ranks || hello.ranks > most_ranks)
+        refused = fmt::format("there is no rank {} of {}", hello.rank, hello.ranks);
+    else if (!is_printable(body.substr(sizeof(hello))))
+        refused = "the launcher's name of the job is no text";
+    else if (all_.contains(hello.rank))
+        refused = fmt::format("rank {} is there already: one job runs under one mpirun at a time",
+                              hello.rank);
+    if (!refused.empty()) {
+        channel->send(FrameKind::refused, refused);
+        channel->close_when_sent();
+        return;
+    }
+    had_any_ = true;
+    NodeRank &rank = all_[hello.rank];
+    rank.number = hello.rank;
+    rank.pid = peer_of(channel->descriptor()).pid;
+    rank.channel = channel;
+    const uint32_t number = hello.rank;
+    channel->on_frame = [this, number](FrameKind kind, std::string_view frame) {
+        if (NodeRank *one = find(number))
+            on_frame(*one, kind, frame);
+    };
+    channel->on_end = [this, number] { on_end(number); };
+    const Welcome welcome = {
+        .patience_ms = static_cast<uint32_t>((patience_of_ranks * longest_silence()).count())};
+    channel->send(FrameKind::welcome, {reinterpret_cast<const char *>(&welcome), sizeof(welcome)});
+    report_(Message(Type::rank, {{"rank", number},
+                                 {"ranks", hello.ranks},
+                                 {"pid", rank.pid},
+                                 {"space", body.substr(sizeof(hello))}}));
+}
+
+} // namespace cryo::coord

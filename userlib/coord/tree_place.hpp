@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A daemon's place in the tree of daemons: its node of the agreement (bookmark/node.hpp), the
+// connections to its parent and its children, and how it identifies them.
+//
+//     TreePlace tree(loop, ranks, report, {.progress = ..., .state = ..., .wanted = ...});
+//     tree.place(message);                        // from the coordinator: the tree is another one
+//     if (const auto child = tree.child_of(who))  // a daemon has connected, with key_of(who)
+//         tree.attach(channel, *child);
+#pragma once
+
+#include "bookmark/node.hpp"
+#include "coord/node_ranks.hpp"
+#include "coord/tls.hpp"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cryo::coord {
+
+class TreePlace final : private bookmark::Node::Output
+{
+  public:
+    struct Events {
+        std::function<void()> progress; // the tree has sent something
+        std::function<void(const bookmark::StateEntry &)> state;
+        std::function<void()> wanted;
+    };
+    TreePlace(Loop &loop, NodeRanks &ranks, Report report, Events events);
+    ~TreePlace() override;
+
+    void place(const Message &message);
+    bookmark::Node *node() { return node_.get(); } // null: it has no place yet
+    const bookmark::Node *node() const { return node_.get(); }
+    bool is_agreeing() const; // on a checkpoint
+    void cancelled();
+
+    // By the identity that a connection gives; none: of no child.
+    std::optional<Key> key_of(const std::string &identity) const;
+    std::optional<uint32_t> child_of(const std::string &identity) const;
+    void attach(const std::shared_ptr<Channel> &channel, uint32_t child);
+
+  private:
+    void detach();
+    void connect_parent();
+    void try_parent_again(const std::string &error);
+    void check_placed();
+
+    void to_child(uint32_t child, bookmark::Bytes message) override;
+    void to_parent(bookmark::Bytes message) override;
+    void state(const bookmark::StateEntry &state) override { events_.state(state); }
+    void wanted() override { events_.wanted(); }
+
+    struct Parent {
+        std::vector<std::string> addresses;
+        uint16_t port = 0;
+        Key key = {};       // shared with it, and with no other daemon
+        uint32_t index = 0; // this daemon's index
+        int tries = 0;
+    };
+
+    Loop &loop_;
+    NodeRanks &ranks_;
+    Report report_;
+    Events events_;
+    uint64_t generation_ = 0;
+    std::unique_ptr<bookmark::Node> node_;
+    std::shared_ptr<Channel> parent_;
+    Parent to_parent_;
+    bool has_parent_ = false;                        // it is connected, or there is none
+    std::vector<std::shared_ptr<Channel>> children_; // by child daemon; null: not connected yet
+    std::vector<uint32_t> child_ranks_;              // the children after the daemons
+    std::map<std::string, std::pair<uint32_t, Key>> child_keys_; // by the child's identity
+    bool placed_ = false;
+};
+
+} // namespace cryo::coord
